@@ -1,0 +1,80 @@
+package check
+
+import (
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// facts is what following a script's tree brings to light.
+type facts struct {
+	keys, argv   uses
+	calls        []call
+	returns      []returned
+	fallsThrough bool // the end of the script can be reached without a return
+	globalWrites []globalUse
+	globalFields []globalUse
+	globalReads  []globalUse
+	gotos        []script.Pos
+	strayBreaks  []script.Pos
+}
+
+// uses are the places where KEYS or ARGV is used.
+type uses struct {
+	constant []constantUse
+	whole    []script.Pos // computed indices, ipairs(KEYS), unpack(ARGV), #KEYS
+}
+
+type constantUse struct {
+	index int
+	pos   script.Pos
+}
+
+// covers reports whether some use reads the declared entry.
+func (u uses) covers(p script.Param) bool {
+	for _, use := range u.constant {
+		if use.index == p.Index || p.Variadic && use.index > p.Index {
+			return true
+		}
+	}
+	return false
+}
+
+// call is one call of a Redis command.
+type call struct {
+	name string // empty when it is not a literal
+	args []ast.Expr
+	open bool // the last argument may be any number of values, as in unpack(ARGV)
+	pos  script.Pos
+}
+
+// returned is one return statement of the script itself.
+type returned struct {
+	pos    script.Pos
+	values int
+	scalar bool // one literal that is no table
+	table  bool // one literal table, whose length is known
+	length int
+	open   bool // its last value is a call, which may bring any number of values
+	keyed  bool // the table has fields with names
+	nilAt  script.Pos
+}
+
+type globalUse struct {
+	name string
+	pos  script.Pos
+}
+
+// globals are the names that Redis scripts find, from the allow lists of the
+// server's sandbox; server is Valkey's name for redis.
+var globals = map[string]bool{
+	"KEYS": true, "ARGV": true, "redis": true, "server": true,
+	"cjson": true, "cmsgpack": true, "bit": true, "struct": true,
+	"math": true, "string": true, "table": true, "coroutine": true, "os": true,
+	"assert": true, "collectgarbage": true, "error": true, "gcinfo": true,
+	"getmetatable": true, "ipairs": true, "load": true, "loadstring": true,
+	"next": true, "pairs": true, "pcall": true, "rawequal": true, "rawget": true,
+	"rawset": true, "select": true, "setmetatable": true, "tonumber": true,
+	"tostring": true, "type": true, "unpack": true, "xpcall": true,
+	"_G": true, "_VERSION": true, "__redis__err__handler": true,
+}

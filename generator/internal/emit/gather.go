@@ -1,0 +1,105 @@
+package emit
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// gather writes the file that ties the scripts together: the type that calls
+// hang on, its constructors, Load, and the sentinels of error codes.
+func gather(pkg string, scripts []*script.Script) *jen.File {
+	f := newFile(pkg, "all scripts")
+	sentinels(f, scripts)
+	f.Comment("Scripts calls the scripts. Make one with [New] and share it: it is safe for")
+	f.Comment("concurrent use and holds no connection.")
+	f.Type().Id("Scripts").StructFunc(func(g *jen.Group) {
+		for _, s := range scripts {
+			g.Id(luaName(s)).Id("luaScript")
+		}
+	})
+	f.Line()
+	f.Comment("New returns the scripts. A call of a read script, or of a write script that is")
+	f.Comment("declared safe to repeat, is sent again by the client after a network error or")
+	f.Comment("while the server loads its data, until ctx ends; the answer is the last try's.")
+	f.Comment("")
+	f.Comment("Where crypto/sha1 is forbidden (FIPS), pass rueidis.WithLoadSHA1(true).")
+	constructor(f, "New", true)
+	f.Line()
+	f.Comment("NewNoRetry is [New] for callers that bring their own retries: every call is sent")
+	f.Comment("once, and every error surfaces at once.")
+	constructor(f, "NewNoRetry", false)
+	f.Line()
+	assemble(f, scripts)
+	f.Line()
+	load(f, scripts)
+	return f
+}
+
+func constructor(f *jen.File, name string, retry bool) {
+	f.Func().Id(name).Params(jen.Id("opts").Op("...").Qual(rueidis, "LuaOption")).Op("*").Id("Scripts").
+		Block(jen.Return(jen.Id("newScripts").Call(jen.Lit(retry), jen.Id("opts"))))
+}
+
+func assemble(f *jen.File, scripts []*script.Script) {
+	retry := jen.Id("retry")
+	f.Func().Id("newScripts").Params(jen.Id("retry").Bool(), jen.Id("opts").Index().Qual(rueidis, "LuaOption")).Op("*").Id("Scripts").
+		Block(jen.Return(jen.Op("&").Id("Scripts").Values(jen.DictFunc(func(d jen.Dict) {
+			for _, s := range scripts {
+				again := retry
+				if s.Mode.Write && !s.Mode.Retryable {
+					again = jen.False()
+				}
+				d[jen.Id(luaName(s))] = jen.Id("newLuaScript").Call(
+					jen.Lit(s.Name), jen.Id(s.Name+"SHA1"), jen.Id(sourceName(s)), again, codes(s), jen.Id("opts"))
+			}
+		}))))
+}
+
+func codes(s *script.Script) *jen.Statement {
+	if len(s.Errors) == 0 {
+		return jen.Nil()
+	}
+	return jen.Map(jen.String()).Error().Values(jen.DictFunc(func(d jen.Dict) {
+		for _, e := range s.Errors {
+			d[jen.Lit(e.Code)] = jen.Id(sentinelName(e.Code))
+		}
+	}))
+}
+
+func sentinels(f *jen.File, scripts []*script.Script) {
+	seen := map[string]bool{}
+	var defs []jen.Code
+	for _, s := range scripts {
+		for _, e := range s.Errors {
+			if name := sentinelName(e.Code); !seen[name] {
+				seen[name] = true
+				defs = append(defs, jen.Id(name).Op("=").Qual("errors", "New").Call(jen.Id("packageName").Op("+").Lit(": "+e.Code)))
+			}
+		}
+	}
+	if len(defs) > 0 {
+		f.Comment("Errors that scripts answer with, for errors.Is.")
+		f.Var().Defs(defs...)
+		f.Line()
+	}
+}
+
+func load(f *jen.File, scripts []*script.Script) {
+	f.Comment("Load makes every node of the client know every script, so that the first calls")
+	f.Comment("need no fallback. It goes on after an error and returns all of them. Calling it is")
+	f.Comment("optional: a script that a server does not know is sent along with its call.")
+	recv, ctx, client := receiverAndClient()
+	f.Func().Params(recv).Id("Load").Params(ctx, client).Error().BlockFunc(func(g *jen.Group) {
+		g.Var().Id("failed").Error()
+		g.For(jen.List(jen.Id("_"), jen.Id("script")).Op(":=").Range().Index().Op("*").Id("luaScript").ValuesFunc(func(g *jen.Group) {
+			for _, s := range scripts {
+				g.Line().Op("&").Id("s").Dot(luaName(s))
+			}
+			g.Line()
+		})).Block(
+			jen.Id("failed").Op("=").Qual("errors", "Join").Call(jen.Id("failed"), jen.Id("script").Dot("load").Call(jen.Id("ctx"), jen.Id("c"))),
+		)
+		g.Return(jen.Id("failed"))
+	})
+}

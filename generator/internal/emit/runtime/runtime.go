@@ -1,0 +1,224 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Reply is the outcome of one call of a batch.
+type Reply[T any] struct {
+	Value T     // the answer; the zero value when Err is set
+	Err   error // nil when Value is an answer
+}
+
+// Cached is an answer that may come from the client-side cache.
+type Cached[T any] struct {
+	Value T
+	Hit   bool          // true: no server was asked
+	Left  time.Duration // for how long it may still be served: at most the key's remaining time; negative when the client has no cache
+}
+
+// Null is a value that may be absent, in the manner of sql.Null.
+type Null[T any] struct {
+	V     T
+	Valid bool // false: the script answered nil, and V is the zero value
+}
+
+// ParamError reports an argument that a script does not take. Nothing was sent.
+type ParamError struct {
+	Script string
+	Param  string // name in the script's header
+	Reason string // what is wrong with it, and what would be right
+}
+
+func (e *ParamError) Error() string {
+	return packageName + ": " + e.Script + ": " + e.Param + ": " + e.Reason
+}
+
+// CrossSlotError reports keys that a Redis Cluster keeps in different slots, so
+// that no script can use them together. Nothing was sent.
+type CrossSlotError struct {
+	Script string
+	Keys   [2]string
+	Slots  [2]uint16
+}
+
+func (e *CrossSlotError) Error() string {
+	return fmt.Sprintf("%s: %s: keys %q (slot %d) and %q (slot %d) are in different slots; give them the same {hash tag}",
+		packageName, e.Script, e.Keys[0], e.Slots[0], e.Keys[1], e.Slots[1])
+}
+
+// ReplyError reports an answer of another shape than the script's header
+// declares. The script has run.
+type ReplyError struct {
+	Script string
+	Field  string // name in the script's header; empty when the whole reply is meant
+	Reason string
+}
+
+func (e *ReplyError) Error() string {
+	if e.Field == "" {
+		return packageName + ": " + e.Script + ": reply " + e.Reason
+	}
+	return packageName + ": " + e.Script + ": reply field " + e.Field + " " + e.Reason
+}
+
+// luaScript is one script and the way to call it.
+type luaScript struct {
+	name      string
+	sha1      string
+	source    string
+	retryable bool             // a lost call is sent again by the client
+	errors    map[string]error // error code -> sentinel
+	lua       *rueidis.Lua
+}
+
+func newLuaScript(name, sha1, source string, retryable bool, codes map[string]error, opts []rueidis.LuaOption) luaScript {
+	s := luaScript{name: name, sha1: sha1, source: source, retryable: retryable, errors: codes}
+	if retryable {
+		s.lua = rueidis.NewLuaScriptRetryable(source, opts...)
+	} else {
+		s.lua = rueidis.NewLuaScript(source, opts...)
+	}
+	return s
+}
+
+// exec runs the script by its SHA1, and by its text where a server does not
+// know it. The plain EVALSHA, for reads too, keeps the call on the primary.
+func (s *luaScript) exec(ctx context.Context, c rueidis.Client, keys, args []string) rueidis.RedisResult {
+	if err := s.sameSlot(c, keys); err != nil {
+		return rueidis.NewErrorResult(err)
+	}
+	return s.lua.Exec(ctx, c, keys, args)
+}
+
+// cached asks the client-side cache, and the server on a miss. It sends the text,
+// not the SHA1: rueidis would cache a NOSCRIPT error like an answer.
+func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []string, ttl time.Duration) rueidis.RedisResult {
+	if ttl < time.Millisecond {
+		return rueidis.NewErrorResult(&ParamError{s.name, "ttl", fmt.Sprintf("%v is below 1ms; it bounds how long an answer may be cached", ttl)})
+	}
+	return c.DoCache(ctx, c.B().EvalRo().Script(s.source).Numkeys(1).Key(keys...).Arg(args...).Cache(), ttl)
+}
+
+// batch runs the script once for each of params in one pipeline. A call that the
+// server does not know by its SHA1 is repeated with the text, that call only.
+func batch[P, R any](
+	ctx context.Context, c rueidis.Client, s *luaScript, params []P,
+	encode func(p P, keys, args []string) ([]string, []string, error),
+	decode func(s *luaScript, reply rueidis.RedisResult) (R, error),
+) []Reply[R] {
+	replies := make([]Reply[R], len(params))
+	calls := make([]rueidis.LuaExec, len(params))
+	pending := make([]int, 0, len(params)) // positions in params that are sent
+	for i, p := range params {
+		keys, args, err := encode(p, nil, nil)
+		if err == nil {
+			err = s.sameSlot(c, keys)
+		}
+		if err != nil {
+			replies[i].Err = err
+			continue
+		}
+		calls[i] = rueidis.LuaExec{Keys: keys, Args: args}
+		pending = append(pending, i)
+	}
+	send := func(text bool) (unknown []int) {
+		commands := make(rueidis.Commands, len(pending))
+		for n, i := range pending {
+			commands[n] = s.command(c, calls[i], text)
+		}
+		for n, reply := range c.DoMulti(ctx, commands...) {
+			i := pending[n]
+			if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() && !text {
+				unknown = append(unknown, i)
+				continue
+			}
+			replies[i].Value, replies[i].Err = decode(s, reply)
+		}
+		return unknown
+	}
+	if len(pending) > 0 {
+		pending = send(false)
+	}
+	if len(pending) > 0 {
+		send(true)
+	}
+	return replies
+}
+
+func (s *luaScript) command(c rueidis.Client, call rueidis.LuaExec, text bool) rueidis.Completed {
+	var command rueidis.Completed
+	numkeys := int64(len(call.Keys))
+	if text {
+		command = c.B().Eval().Script(s.source).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
+	} else {
+		command = c.B().Evalsha().Sha1(s.sha1).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
+	}
+	if s.retryable {
+		command = command.ToRetryable()
+	}
+	return command
+}
+
+// load makes every node know the script.
+func (s *luaScript) load(ctx context.Context, c rueidis.Client) error {
+	var failed error
+	for addr, node := range c.Nodes() {
+		sha, err := node.Do(ctx, node.B().ScriptLoad().Script(s.source).Build()).ToString()
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: %w", packageName, s.name, addr, err))
+		case sha != s.sha1:
+			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: the server counts SHA1 %s, the generator %s", packageName, s.name, addr, sha, s.sha1))
+		}
+	}
+	return failed
+}
+
+// message unwraps a reply. A nil reply is a message, not an error.
+func (s *luaScript) message(reply rueidis.RedisResult) (rueidis.RedisMessage, error) {
+	m, err := reply.ToMessage()
+	if err == nil || rueidis.IsRedisNil(err) {
+		return m, nil
+	}
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		code, _, _ := strings.Cut(e.Error(), " ")
+		if sentinel := s.errors[code]; sentinel != nil {
+			return m, fmt.Errorf("%w: %s: %w", sentinel, s.name, err)
+		}
+	}
+	if own := new(ParamError); errors.As(err, &own) {
+		return m, err
+	}
+	if own := new(CrossSlotError); errors.As(err, &own) {
+		return m, err
+	}
+	return m, fmt.Errorf("%s: %s: %w", packageName, s.name, err)
+}
+
+// fields unwraps a reply that is a list of n values.
+func (s *luaScript) fields(reply rueidis.RedisResult, n int) ([]rueidis.RedisMessage, error) {
+	m, err := s.message(reply)
+	if err != nil {
+		return nil, err
+	}
+	list, err := m.ToArray()
+	if err != nil {
+		return nil, &ReplyError{s.name, "", "is not a list but " + describe(&m)}
+	}
+	if len(list) != n {
+		return nil, &ReplyError{s.name, "", fmt.Sprintf("has %d values where %d are declared", len(list), n)}
+	}
+	return list, nil
+}
+
+// wrong adds the place to a decoding error.
+func (s *luaScript) wrong(field string, err error) error {
+	return &ReplyError{s.name, field, err.Error()}
+}

@@ -1,0 +1,55 @@
+package runtime
+
+import (
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// Slot returns the hash slot, 0 to 16383, that a Redis Cluster keeps key in: the
+// CRC16 (XMODEM) of its hash tag, which is the text between the first { and the
+// next } if there is any, else of the whole key.
+// Source: Redis cluster specification, "Keys hash tags".
+func Slot(key string) uint16 {
+	if open := strings.IndexByte(key, '{'); open >= 0 {
+		if length := strings.IndexByte(key[open+1:], '}'); length > 0 {
+			key = key[open+1 : open+1+length]
+		}
+	}
+	var crc uint16
+	for i := range len(key) {
+		crc = crc<<8 ^ crc16[byte(crc>>8)^key[i]]
+	}
+	return crc & 16383
+}
+
+// crc16 is the table of the polynomial x^16 + x^12 + x^5 + 1.
+var crc16 = func() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc&0x8000 != 0
+			crc <<= 1
+			if carry {
+				crc ^= 0x1021
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}()
+
+// sameSlot reports keys of different slots before rueidis panics over them. Only
+// a cluster client minds.
+func (s *luaScript) sameSlot(c rueidis.Client, keys []string) error {
+	if len(keys) < 2 || c.Mode() != rueidis.ClientModeCluster {
+		return nil
+	}
+	first := Slot(keys[0])
+	for _, key := range keys[1:] {
+		if slot := Slot(key); slot != first {
+			return &CrossSlotError{Script: s.name, Keys: [2]string{keys[0], key}, Slots: [2]uint16{first, slot}}
+		}
+	}
+	return nil
+}

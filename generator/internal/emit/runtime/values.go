@@ -1,0 +1,235 @@
+package runtime
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// encodeDuration writes d as whole milliseconds.
+func encodeDuration(script, param string, d time.Duration) (string, error) {
+	switch {
+	case d < time.Millisecond:
+		return "", &ParamError{script, param, fmt.Sprintf("%v is below 1ms", d)}
+	case d%time.Millisecond != 0:
+		return "", &ParamError{script, param, fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", d)}
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10), nil
+}
+
+// encodeOptionalDuration writes an absent lease, which is zero, as the empty string.
+func encodeOptionalDuration(script, param string, d time.Duration) (string, error) {
+	if d == 0 {
+		return "", nil
+	}
+	return encodeDuration(script, param, d)
+}
+
+// encodeTime writes t as milliseconds since 1970, cutting off smaller parts.
+func encodeTime(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
+
+// encodeOptionalTime writes an absent instant, the zero time, as the empty string.
+func encodeOptionalTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return encodeTime(t)
+}
+
+func encodeInt(n int64) string { return strconv.FormatInt(n, 10) }
+
+func encodeFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+
+func encodeBool(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+func encodeJSON(script, param string, v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", &ParamError{script, param, err.Error()}
+	}
+	return string(text), nil
+}
+
+// describe tells what a message is, for errors; long values are cut.
+func describe(m *rueidis.RedisMessage) string {
+	switch {
+	case m.IsNil():
+		return "nil"
+	case m.IsInt64():
+		n, _ := m.ToInt64()
+		return fmt.Sprintf("the integer %d", n)
+	case m.IsString():
+		text, _ := m.ToString()
+		if len(text) > 40 {
+			text = text[:40] + "…"
+		}
+		return fmt.Sprintf("the string %q", text)
+	case m.IsArray():
+		return "a list"
+	case m.IsMap():
+		return "a map"
+	}
+	return "of another type"
+}
+
+func mismatch(m *rueidis.RedisMessage, want string) error {
+	return errors.New("is not " + want + " but " + describe(m))
+}
+
+func decodeString(m *rueidis.RedisMessage) (string, error) {
+	if !m.IsString() {
+		return "", mismatch(m, "a string")
+	}
+	return m.ToString()
+}
+
+func decodeBytes(m *rueidis.RedisMessage) ([]byte, error) {
+	if !m.IsString() {
+		return nil, mismatch(m, "a string")
+	}
+	return m.AsBytes()
+}
+
+// decodeInt takes an integer, and a string that is one, as GET of a counter answers.
+func decodeInt(m *rueidis.RedisMessage) (int64, error) {
+	if m.IsInt64() {
+		return m.ToInt64()
+	}
+	if m.IsString() {
+		text, _ := m.ToString()
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	return 0, mismatch(m, "an integer")
+}
+
+// decodeBool takes what Lua's true and false become (1 and nil), 0, and the OK
+// of a command that succeeded.
+func decodeBool(m *rueidis.RedisMessage) (bool, error) {
+	if m.IsNil() {
+		return false, nil
+	}
+	if m.IsInt64() {
+		switch n, _ := m.ToInt64(); n {
+		case 0:
+			return false, nil
+		case 1:
+			return true, nil
+		}
+	}
+	if _, err := decodeOK(m); err == nil {
+		return true, nil
+	}
+	return false, mismatch(m, "0, 1, nil or OK")
+}
+
+func decodeOK(m *rueidis.RedisMessage) (struct{}, error) {
+	if m.IsString() {
+		if text, _ := m.ToString(); text == "OK" {
+			return struct{}{}, nil
+		}
+	}
+	return struct{}{}, mismatch(m, "OK")
+}
+
+// decodeFloat takes a string, as Lua's numbers lose their fraction on the way.
+func decodeFloat(m *rueidis.RedisMessage) (float64, error) {
+	switch {
+	case m.IsFloat64():
+		return m.ToFloat64()
+	case m.IsInt64():
+		n, err := m.ToInt64()
+		return float64(n), err
+	case m.IsString():
+		text, _ := m.ToString()
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return f, nil
+		}
+	}
+	return 0, mismatch(m, "a number")
+}
+
+// decodeDuration reads milliseconds. Negative ones keep their meaning, such as
+// the -1 of PTTL.
+func decodeDuration(m *rueidis.RedisMessage) (time.Duration, error) {
+	n, err := decodeInt(m)
+	return time.Duration(n) * time.Millisecond, err
+}
+
+// decodeTime reads milliseconds since 1970.
+func decodeTime(m *rueidis.RedisMessage) (time.Time, error) {
+	n, err := decodeInt(m)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(n), nil
+}
+
+func decodeJSON(m *rueidis.RedisMessage) (json.RawMessage, error) {
+	text, err := decodeBytes(m)
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(text) {
+		return nil, mismatch(m, "JSON")
+	}
+	return text, nil
+}
+
+// decodeNothing takes any reply as none.
+func decodeNothing(*rueidis.RedisMessage) (struct{}, error) { return struct{}{}, nil }
+
+// nullable turns a decoder of T into one of T?.
+func nullable[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidis.RedisMessage) (Null[T], error) {
+	return func(m *rueidis.RedisMessage) (Null[T], error) {
+		if m.IsNil() {
+			return Null[T]{}, nil
+		}
+		v, err := decode(m)
+		if err != nil {
+			return Null[T]{}, err
+		}
+		return Null[T]{V: v, Valid: true}, nil
+	}
+}
+
+// list turns a decoder of T into one of []T.
+func list[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidis.RedisMessage) ([]T, error) {
+	return func(m *rueidis.RedisMessage) ([]T, error) {
+		messages, err := m.ToArray()
+		if err != nil {
+			return nil, mismatch(m, "a list")
+		}
+		values := make([]T, len(messages))
+		for i := range messages {
+			if values[i], err = decode(&messages[i]); err != nil {
+				return nil, fmt.Errorf("at position %d %w", i+1, err)
+			}
+		}
+		return values, nil
+	}
+}
+
+// decodeValue reads a reply that is one value.
+func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(*rueidis.RedisMessage) (T, error)) (T, error) {
+	var none T
+	m, err := s.message(reply)
+	if err != nil {
+		return none, err
+	}
+	v, err := decode(&m)
+	if err != nil {
+		return none, s.wrong("", err)
+	}
+	return v, nil
+}

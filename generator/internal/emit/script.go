@@ -1,0 +1,234 @@
+package emit
+
+import (
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// scriptFile writes one script: its text and sums, the structs of its arguments
+// and its answer, and the calls.
+func scriptFile(pkg string, s *script.Script) *jen.File {
+	f := newFile(pkg, s.Base)
+	sum1, sum256 := Sums(s.Source)
+	f.Comment("The sums of " + s.Base + ", as sha1sum and sha256sum print them. A server knows the")
+	f.Comment("script by its SHA1.")
+	f.Const().Defs(
+		jen.Id(s.Name+"SHA1").Op("=").Lit(sum1),
+		jen.Id(s.Name+"SHA256").Op("=").Lit(sum256),
+	)
+	f.Line()
+	f.Comment(sourceName(s) + " is " + s.Base + ", byte for byte.")
+	f.Const().Id(sourceName(s)).Op("=").Add(rawString(s.Source))
+	params(f, s)
+	result(f, s)
+	calls(f, s)
+	encode(f, s)
+	decode(f, s)
+	return f
+}
+
+// rawString keeps Lua readable. A text with a backquote cannot be raw.
+func rawString(text string) *jen.Statement {
+	if strings.Contains(text, "`") {
+		return jen.Lit(text)
+	}
+	return jen.Op("`" + text + "`")
+}
+
+func sourceName(s *script.Script) string { return lowerFirst(s.Name) + "Source" }
+func luaName(s *script.Script) string    { return lowerFirst(s.Name) + "Script" }
+func decodeName(s *script.Script) string { return "decode" + s.Name + "Reply" }
+
+func params(f *jen.File, s *script.Script) {
+	f.Line()
+	f.Commentf("%sParams are the keys and arguments of [Scripts.%s].", s.Name, s.Name)
+	f.Type().Id(s.Name + "Params").StructFunc(func(g *jen.Group) {
+		for _, p := range s.Keys {
+			field(g, "KEYS", p, jen.String())
+		}
+		for _, p := range s.Args {
+			field(g, "ARGV", p, goType(p.Type))
+		}
+	})
+}
+
+func field(g *jen.Group, table string, p script.Param, t *jen.Statement) {
+	if p.Variadic {
+		t = jen.Index().Add(t)
+	}
+	comment := table + p.String()
+	if p.Doc != "" {
+		comment += ": " + p.Doc
+	}
+	if p.Type.Optional {
+		comment += " (zero: absent)"
+	}
+	g.Id(script.Camel(p.Name)).Add(t).Comment(comment)
+}
+
+func result(f *jen.File, s *script.Script) {
+	if s.Returns.Kind != script.ReturnFields {
+		return
+	}
+	f.Line()
+	f.Commentf("%sResult is the answer of [Scripts.%s].", s.Name, s.Name)
+	f.Type().Id(s.Name + "Result").StructFunc(func(g *jen.Group) {
+		for _, field := range s.Returns.Fields {
+			g.Id(script.Camel(field.Name)).Add(resultType(field.Type))
+		}
+	})
+}
+
+// answer returns the type that a call hands out.
+func answer(s *script.Script) *jen.Statement {
+	switch s.Returns.Kind {
+	case script.ReturnFields:
+		return jen.Id(s.Name + "Result")
+	case script.ReturnValue:
+		return resultType(s.Returns.Fields[0].Type)
+	}
+	return jen.Struct()
+}
+
+// zero returns what a call hands out beside an error.
+func zero(s *script.Script) *jen.Statement {
+	switch s.Returns.Kind {
+	case script.ReturnFields:
+		return jen.Id(s.Name + "Result").Values()
+	case script.ReturnValue:
+		return zeroOf(s.Returns.Fields[0].Type)
+	}
+	return jen.Struct().Values()
+}
+
+// silent reports whether a call hands out an error and nothing else.
+func silent(s *script.Script) bool {
+	return s.Returns.Kind == script.ReturnNone || s.Returns.Kind == script.ReturnOK
+}
+
+// doc writes the prose of the header as the comment of a Go function.
+func doc(f *jen.File, s *script.Script) {
+	lines := s.Doc
+	if len(lines) == 0 {
+		lines = []string{"Runs " + s.Base + "."}
+	}
+	first := lines[0]
+	if len(first) > 1 && strings.ToUpper(first[1:2]) != first[1:2] {
+		first = lowerFirst(first)
+	}
+	f.Comment(s.Name + " " + first)
+	for _, line := range lines[1:] {
+		f.Comment(line)
+	}
+	f.Comment("")
+	f.Comment(modeDoc(s))
+}
+
+func modeDoc(s *script.Script) string {
+	switch {
+	case s.Mode.Retryable:
+		return "It writes, and is safe to repeat: see [New] for what happens to a lost call."
+	case s.Mode.Write:
+		return "It writes, and is sent once: a call whose answer is lost may have run."
+	}
+	return "It only reads, on the primary."
+}
+
+func receiverAndClient() (recv, ctx, client *jen.Statement) {
+	return jen.Id("s").Op("*").Id("Scripts"),
+		jen.Id("ctx").Qual("context", "Context"),
+		jen.Id("c").Qual(rueidis, "Client")
+}
+
+func calls(f *jen.File, s *script.Script) {
+	single(f, s)
+	batch(f, s)
+	if s.Mode.Cached {
+		cached(f, s)
+	}
+}
+
+// encoded writes the lines that turn p into keys and args. The arrays keep the
+// slices off the heap for all but long variadic calls.
+func encoded(g *jen.Group, s *script.Script, failure ...jen.Code) {
+	g.Var().Defs(
+		jen.Id("keyArray").Index(jen.Lit(max(1, room(s.Keys)))).String(),
+		jen.Id("argArray").Index(jen.Lit(max(1, room(s.Args)))).String(),
+	)
+	g.List(jen.Id("keys"), jen.Id("args"), jen.Err()).Op(":=").Id("p").Dot("encode").
+		Call(jen.Id("keyArray").Index(jen.Empty(), jen.Lit(0)), jen.Id("argArray").Index(jen.Empty(), jen.Lit(0)))
+	g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(failure...))
+}
+
+// room is how many entries a call has, with a few for a variadic one.
+func room(list []script.Param) int {
+	n := len(list)
+	if n > 0 && list[n-1].Variadic {
+		n += 2
+	}
+	return n
+}
+
+func single(f *jen.File, s *script.Script) {
+	f.Line()
+	doc(f, s)
+	recv, ctx, client := receiverAndClient()
+	fn := f.Func().Params(recv).Id(s.Name).Params(ctx, client, jen.Id("p").Id(s.Name+"Params"))
+	reply := jen.Id("s").Dot(luaName(s)).Dot("exec").Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"))
+	call := jen.Id(decodeName(s)).Call(jen.Op("&").Id("s").Dot(luaName(s)), reply)
+	if silent(s) {
+		fn.Error().BlockFunc(func(g *jen.Group) {
+			encoded(g, s, jen.Err())
+			g.List(jen.Id("_"), jen.Err()).Op("=").Add(call)
+			g.Return(jen.Err())
+		})
+		return
+	}
+	fn.Params(answer(s), jen.Error()).BlockFunc(func(g *jen.Group) {
+		encoded(g, s, zero(s), jen.Err())
+		g.Return(call)
+	})
+}
+
+func batch(f *jen.File, s *script.Script) {
+	f.Line()
+	f.Commentf("%sBatch calls [Scripts.%s] once for each of params in one pipeline, not", s.Name, s.Name)
+	f.Comment("atomically, and answers each by itself: one that fails leaves the others alone.")
+	recv, ctx, client := receiverAndClient()
+	f.Func().Params(recv).Id(s.Name+"Batch").
+		Params(ctx, client, jen.Id("params").Index().Id(s.Name+"Params")).
+		Index().Id("Reply").Types(answer(s)).
+		Block(jen.Return(jen.Id("batch").Call(
+			jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("params"),
+			jen.Id(s.Name+"Params").Dot("encode"), jen.Id(decodeName(s)),
+		)))
+}
+
+func cached(f *jen.File, s *script.Script) {
+	f.Line()
+	f.Commentf("%sCached is [Scripts.%s] through the client-side cache. The server tells the", s.Name, s.Name)
+	f.Comment("client when the key changes, so an answer is as old as that message takes; where")
+	f.Comment("the connection is dead or the user lacks +client|caching, it may be as old as ttl.")
+	recv, ctx, client := receiverAndClient()
+	f.Func().Params(recv).Id(s.Name+"Cached").
+		Params(ctx, client, jen.Id("p").Id(s.Name+"Params"), jen.Id("ttl").Qual("time", "Duration")).
+		Params(jen.Id("Cached").Types(answer(s)), jen.Error()).
+		BlockFunc(func(g *jen.Group) {
+			none := jen.Id("Cached").Types(answer(s)).Values()
+			encoded(g, s, none, jen.Err())
+			g.Id("reply").Op(":=").Id("s").Dot(luaName(s)).Dot("cached").
+				Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"), jen.Id("ttl"))
+			g.List(jen.Id("value"), jen.Err()).Op(":=").
+				Id(decodeName(s)).Call(jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("reply"))
+			g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(none, jen.Err()))
+			g.Return(jen.Id("Cached").Types(answer(s)).Values(jen.Dict{
+				jen.Id("Value"): jen.Id("value"),
+				jen.Id("Hit"):   jen.Id("reply").Dot("IsCacheHit").Call(),
+				jen.Id("Left"): jen.Qual("time", "Duration").
+					Call(jen.Id("reply").Dot("CachePTTL").Call()).Op("*").Qual("time", "Millisecond"),
+			}), jen.Nil())
+		})
+}

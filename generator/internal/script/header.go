@@ -1,0 +1,258 @@
+package script
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/finding"
+)
+
+// header fills a Script from the comment lines that open its file.
+type header struct {
+	script   *Script
+	findings []finding.Finding
+	seen     map[string]bool // directives that may stand once
+	doc      *string         // where a continued line goes; nil outside KEYS and ARGV entries
+}
+
+var (
+	directive = regexp.MustCompile(`^(name|mode|returns|errors|allow):(.*)$`)
+	entry     = regexp.MustCompile(`^(KEYS|ARGV)\[(\d+)(\.\.)?\]\s*(.*)$`)
+
+	// nearMiss finds lines that were meant as a directive: prose hardly has one
+	// of these words with a colon or a bracket straight behind it.
+	nearMiss = regexp.MustCompile(`(?i)^(names?|modes?|returns?|errors?|allows?|keys?|argv|args?)\s*[:\[]`)
+
+	identifier = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	paramName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	errorCode  = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+)
+
+// readHeader reads the leading run of comment lines, from line first on.
+func readHeader(s *Script, lines []string, first int) []finding.Finding {
+	h := &header{script: s, seen: map[string]bool{}}
+	for i := first; i < len(lines) && strings.HasPrefix(lines[i], "--") && !strings.HasPrefix(lines[i], "--["); i++ {
+		h.line(i+1, lines[i])
+	}
+	h.finish()
+	return h.findings
+}
+
+func (h *header) line(number int, line string) {
+	text := strings.TrimPrefix(line, "--")
+	trimmed := strings.TrimSpace(text)
+	pos := Pos{Line: number, Column: 3 + len(text) - len(strings.TrimLeft(text, " \t"))}
+
+	if m := directive.FindStringSubmatch(trimmed); m != nil {
+		h.doc = nil
+		h.directive(pos, m[1], strings.TrimSpace(m[2]))
+		return
+	}
+	if m := entry.FindStringSubmatch(trimmed); m != nil {
+		h.entry(pos, m)
+		return
+	}
+	if nearMiss.MatchString(trimmed) {
+		h.findf(pos, "%s is not a directive but looks like one; want name:, mode:, KEYS[n], KEYS[n..], ARGV[n], ARGV[n..], returns:, errors: or allow:, spelled exactly so",
+			quote(firstWord(trimmed)))
+		return
+	}
+	if h.doc != nil && strings.HasPrefix(text, "   ") {
+		*h.doc = strings.TrimSpace(*h.doc + " " + trimmed)
+		return
+	}
+	h.doc = nil
+	h.script.Doc = append(h.script.Doc, strings.TrimPrefix(strings.TrimRight(text, " \t"), " "))
+}
+
+func (h *header) directive(pos Pos, word, value string) {
+	if word != "allow" && h.seen[word] {
+		h.findf(pos, "%s: stands twice; keep one", word)
+		return
+	}
+	h.seen[word] = true
+	switch word {
+	case "name":
+		if !identifier.MatchString(value) {
+			h.findf(pos, "name %s is not an exported Go identifier; want one like AcquireAll", quote(value))
+		}
+		h.script.Name = value
+	case "mode":
+		mode, known := modes[strings.Join(strings.Fields(value), " ")]
+		if !known {
+			h.findf(pos, "unknown mode %s; want write, write retryable, read or read cached", quote(value))
+		}
+		h.script.Mode = mode
+	case "returns":
+		h.returns(pos, value)
+	case "errors":
+		h.errors(pos, value)
+	case "allow":
+		rule, reason, _ := strings.Cut(value, " ")
+		reason = strings.TrimSpace(reason)
+		if !slices.Contains(Rules, rule) {
+			h.findf(pos, "unknown rule %s; allow: takes one of %s, then the reason", quote(rule), strings.Join(Rules, ", "))
+		} else if reason == "" {
+			h.findf(pos, "allow: %s gives no reason; write it behind the rule, as an audit prints it", rule)
+		}
+		h.script.Waivers = append(h.script.Waivers, Waiver{Rule: rule, Reason: reason, Pos: pos})
+	}
+}
+
+// Rules are the checks that an allow directive can switch off.
+var Rules = []string{"dynamic-command", "undeclared-key"}
+
+func (h *header) entry(pos Pos, m []string) {
+	table, index, rest := m[1], m[2], strings.Fields(m[4])
+	n, err := strconv.Atoi(index)
+	p := Param{Index: n, Variadic: m[3] != "", Pos: pos}
+	place := table + p.String()
+	want := fmt.Sprintf("%s name type  text, with type %s", place, strings.Join(Bases, "|"))
+	if table == "KEYS" {
+		want = place + " name key  text"
+	}
+
+	switch {
+	case err != nil || n < 1:
+		h.findf(pos, "%s[%s] counts from 1", table, index)
+		return
+	case len(rest) == 0:
+		h.findf(pos, "%s has no name and no type; want %q", place, want)
+		return
+	case len(rest) == 1:
+		h.findf(pos, "%s has no type; want %q", place, want)
+		return
+	case !paramName.MatchString(rest[0]):
+		h.findf(pos, "%s: name %s is not a lower-case word; want one like owner_token", place, quote(rest[0]))
+	}
+	p.Name = rest[0]
+	p.Doc = strings.Join(rest[2:], " ")
+
+	list := &h.script.Args
+	if table == "KEYS" {
+		list = &h.script.Keys
+		if rest[1] != "key" {
+			h.findf(pos, "%s has type %s; every KEYS entry has type key", place, quote(rest[1]))
+		}
+	} else {
+		var wrong string
+		if p.Type, wrong = parseArgType(rest[1]); wrong != "" {
+			h.findf(pos, "%s: %s", place, wrong)
+		}
+	}
+	h.sequence(*list, p, table)
+	*list = append(*list, p)
+	h.doc = &(*list)[len(*list)-1].Doc
+}
+
+// sequence checks that entries count up without gaps and end with a variadic.
+func (h *header) sequence(before []Param, p Param, table string) {
+	want := 1
+	if len(before) > 0 {
+		last := before[len(before)-1]
+		want = last.Index + 1
+		if last.Variadic {
+			h.findf(p.Pos, "%s%s follows %s%s, which already stands for all the rest; put the variadic entry last", table, p, table, last)
+			return
+		}
+	}
+	if p.Index != want {
+		h.findf(p.Pos, "%s%s stands where %s[%d] is due; number the entries 1, 2, 3 without gaps", table, p, table, want)
+	}
+}
+
+func (h *header) returns(pos Pos, value string) {
+	r := Returns{Pos: pos}
+	defer func() { h.script.Returns = r }()
+	switch value {
+	case "":
+		h.findf(pos, "returns: says nothing; want none, ok, a type, or a list such as: acquired bool, left duration")
+		return
+	case "none":
+		return
+	case "ok":
+		r.Kind = ReturnOK
+		return
+	}
+	if len(strings.Fields(value)) == 1 && !strings.Contains(value, ",") {
+		t, wrong := parseResultType(value)
+		if wrong != "" {
+			h.findf(pos, "returns: %s, none, ok, or a list such as: acquired bool, left duration", wrong)
+		}
+		r.Kind, r.Fields = ReturnValue, []Field{{Type: t}}
+		return
+	}
+	r.Kind = ReturnFields
+	names := map[string]bool{}
+	for part := range strings.SplitSeq(value, ",") {
+		words := strings.Fields(part)
+		if len(words) != 2 || !paramName.MatchString(words[0]) {
+			h.findf(pos, "returns: %s is not a name and a type; want a list such as: acquired bool, left duration", quote(strings.TrimSpace(part)))
+			continue
+		}
+		t, wrong := parseResultType(words[1])
+		if wrong != "" {
+			h.findf(pos, "returns: %s: %s", words[0], wrong)
+		}
+		if names[words[0]] {
+			h.findf(pos, "returns: %s stands twice", words[0])
+		}
+		names[words[0]] = true
+		r.Fields = append(r.Fields, Field{Name: words[0], Type: t})
+	}
+}
+
+func (h *header) errors(pos Pos, value string) {
+	for part := range strings.SplitSeq(value, ",") {
+		code := strings.TrimSpace(part)
+		if !errorCode.MatchString(code) {
+			h.findf(pos, "errors: %s is not an error code; want capitals such as STALE, NO_STOCK", quote(code))
+			continue
+		}
+		h.script.Errors = append(h.script.Errors, ErrorCode{Code: code, Pos: pos})
+	}
+}
+
+// finish checks what only the whole header can tell.
+func (h *header) finish() {
+	top := Pos{Line: 1, Column: 1}
+	for _, word := range []string{"mode", "returns"} {
+		if !h.seen[word] {
+			h.findf(top, "the header has no %s: directive; add \"-- %s: …\" to the comment that opens the file", word, word)
+		}
+	}
+	if h.script.Name == "" {
+		h.script.Name = defaultName(h.script.Base)
+		if !identifier.MatchString(h.script.Name) {
+			h.findf(top, "the file name %s makes no Go identifier; add \"-- name: …\"", quote(h.script.Base))
+		}
+	}
+	if m := h.script.Mode; m.Cached {
+		if len(h.script.Keys) != 1 || h.script.Keys[0].Variadic {
+			h.findf(top, "a cached script takes exactly one key, as the cache is filed under it; declare KEYS[1] only, or use mode: read")
+		}
+		if len(h.script.Args) > 1 || len(h.script.Args) == 1 && h.script.Args[0].Variadic {
+			h.findf(top, "a cached script takes at most one argument, as rueidis joins arguments without a separator in its cache key; use mode: read")
+		}
+	}
+	h.duplicateNames()
+	h.script.Doc = trimBlank(h.script.Doc)
+}
+
+// duplicateNames reports entries that would become the same Go field.
+func (h *header) duplicateNames() {
+	seen := map[string]bool{}
+	for _, p := range slices.Concat(h.script.Keys, h.script.Args) {
+		if p.Name != "" && seen[p.Name] {
+			h.findf(p.Pos, "name %s is already taken by another entry; names become the fields of one struct", quote(p.Name))
+		}
+		seen[p.Name] = true
+	}
+}
+
+func (h *header) findf(pos Pos, format string, args ...any) {
+	h.findings = append(h.findings, h.script.Findf(pos, format, args...))
+}

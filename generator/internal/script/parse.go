@@ -1,0 +1,108 @@
+package script
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/rlock-go/toolkit/generator/internal/finding"
+)
+
+// Parse reads one file. The script is whole only when there are no findings.
+func Parse(path string, source []byte) (*Script, []finding.Finding) {
+	s := &Script{Path: path, Base: filepath.Base(path), Source: string(source)}
+	if f := s.bytes(source); f != nil {
+		return s, f
+	}
+	lines := strings.Split(s.Source, "\n")
+	var findings []finding.Finding
+	first := 0
+	if strings.HasPrefix(s.Source, "#!") {
+		first = 1
+	}
+	findings = append(findings, readHeader(s, lines, first)...)
+	if first == 1 {
+		findings = append(findings, s.shebang(lines[0])...)
+	}
+	return s, append(findings, s.tree(len(lines))...)
+}
+
+// bytes refuses what would make the text that runs differ from the file that
+// was read: Go raw strings drop carriage returns, and Redis takes no BOM.
+func (s *Script) bytes(source []byte) []finding.Finding {
+	var findings []finding.Finding
+	if bytes.HasPrefix(source, []byte("\xef\xbb\xbf")) {
+		findings = append(findings, s.Findf(Pos{1, 1}, "the file starts with a byte order mark, which Redis refuses; save it as plain UTF-8"))
+	}
+	for number, line := range bytes.Split(source, []byte("\n")) {
+		if i := bytes.IndexByte(line, '\r'); i >= 0 {
+			findings = append(findings, s.Findf(Pos{number + 1, i + 1},
+				`the line has a carriage return; save the file with LF line ends, and keep them with ".gitattributes: *.lua text eol=lf"`))
+			break
+		}
+	}
+	if len(bytes.TrimSpace(source)) == 0 {
+		findings = append(findings, s.Findf(Pos{1, 1}, "the file is empty; a script needs a header and a body"))
+	}
+	return findings
+}
+
+// tree parses the Lua. A shebang is no Lua: two bytes of it are turned into a
+// comment, which keeps every position.
+func (s *Script) tree(lines int) []finding.Finding {
+	text := s.Source
+	if strings.HasPrefix(text, "#!") {
+		text = "--" + text[2:]
+	}
+	body, err := parse.Parse(strings.NewReader(text), s.Path)
+	var bad *parse.Error
+	switch {
+	case errors.As(err, &bad):
+		pos := Pos{bad.Pos.Line, max(1, bad.Pos.Column)}
+		if pos.Line < 1 { // the parser's way to say end of file
+			pos = Pos{lines, 1}
+		}
+		near := ""
+		if bad.Token != "" {
+			near = " near " + quote(bad.Token)
+		}
+		return []finding.Finding{s.Findf(pos, "this is not Lua: %s%s", strings.TrimSpace(bad.Message), near)}
+	case err != nil:
+		return []finding.Finding{s.Findf(Pos{1, 1}, "this is not Lua: %v", err)}
+	}
+	s.Body, s.Tokens = body, scan(text)
+	p := &positions{finder: s.Tokens.Finder(), places: map[ast.Expr]Pos{}}
+	p.block(body)
+	s.places = p.places
+	return nil
+}
+
+var shebang = regexp.MustCompile(`^#!lua(?: flags=([a-z,-]+))?$`)
+
+// shebangFlags are the flags of EVAL scripts in Redis 7.
+var shebangFlags = []string{"no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"}
+
+// shebang checks that the first line says what the header says.
+func (s *Script) shebang(line string) []finding.Finding {
+	m := shebang.FindStringSubmatch(line)
+	if m == nil {
+		return []finding.Finding{s.Findf(Pos{1, 1}, "EVAL takes no other first line than #!lua or #!lua flags=a,b; this is %s", quote(line))}
+	}
+	var findings []finding.Finding
+	flags := strings.FieldsFunc(m[1], func(r rune) bool { return r == ',' })
+	for _, flag := range flags {
+		if !slices.Contains(shebangFlags, flag) {
+			findings = append(findings, s.Findf(Pos{1, 1}, "unknown flag %s; want %s", quote(flag), strings.Join(shebangFlags, ", ")))
+		}
+	}
+	if reads := slices.Contains(flags, "no-writes"); reads == s.Mode.Write {
+		findings = append(findings, s.Findf(Pos{1, 1}, "the first line and mode: disagree; flags=no-writes belongs to read scripts, all of them and no others"))
+	}
+	return findings
+}

@@ -1,0 +1,132 @@
+// Package script reads a Lua file: its typed header, its syntax tree, and the
+// columns that the tree leaves out.
+package script
+
+import (
+	"fmt"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/finding"
+)
+
+// Script is one Lua file as its header declares it. It is data: reading fills
+// it, checking compares it with the tree, emitting writes it as Go.
+type Script struct {
+	Path   string // as the user named it, for findings
+	Base   string // file name, for generated text
+	Source string // byte for byte what the server runs
+
+	Doc     []string // prose of the header, one element a line
+	Name    string   // Go identifier of the wrapper
+	Mode    Mode
+	Keys    []Param
+	Args    []Param
+	Returns Returns
+	Errors  []ErrorCode
+	Waivers []Waiver
+
+	Body   []ast.Stmt
+	Tokens *Tokens
+
+	places map[ast.Expr]Pos
+}
+
+// Mode is how a script may be called.
+type Mode struct {
+	Write     bool // it may change data
+	Retryable bool // a write that is safe to repeat
+	Cached    bool // a read that may be answered from the client-side cache
+}
+
+// modes lists what a mode directive may say.
+var modes = map[string]Mode{
+	"write":           {Write: true},
+	"write retryable": {Write: true, Retryable: true},
+	"read":            {},
+	"read cached":     {Cached: true},
+}
+
+// String returns the mode as a header spells it.
+func (m Mode) String() string {
+	for text, mode := range modes {
+		if mode == m {
+			return text
+		}
+	}
+	return "unknown"
+}
+
+// Param is one declared KEYS or ARGV entry.
+type Param struct {
+	Index    int // n of KEYS[n], from 1
+	Variadic bool
+	Name     string
+	Type     Type
+	Doc      string
+	Pos      Pos
+}
+
+// String returns the entry's place in its table, as a header spells it.
+func (p Param) String() string {
+	if p.Variadic {
+		return fmt.Sprintf("[%d..]", p.Index)
+	}
+	return fmt.Sprintf("[%d]", p.Index)
+}
+
+// Returns is the declared reply: nothing, "OK", one unnamed value, or named
+// values, which come as a list in this order.
+type Returns struct {
+	Kind   ReturnKind
+	Fields []Field
+	Pos    Pos
+}
+
+// ReturnKind tells the four forms of a returns directive apart.
+type ReturnKind int
+
+// The forms of a returns directive.
+const (
+	ReturnNone ReturnKind = iota
+	ReturnOK
+	ReturnValue
+	ReturnFields
+)
+
+// Field is one value of a reply. Name is empty where the reply is the value.
+type Field struct {
+	Name string
+	Type Type
+}
+
+// ErrorCode is the first word of an error reply that callers may match.
+type ErrorCode struct {
+	Code string
+	Pos  Pos
+}
+
+// Waiver switches one check off, with the reason that an audit prints.
+type Waiver struct {
+	Rule   string
+	Reason string
+	Pos    Pos
+}
+
+// Pos is a place in a file; both count from 1, columns in bytes.
+type Pos struct{ Line, Column int }
+
+// Findf returns a finding about the place pos of s.
+func (s *Script) Findf(pos Pos, format string, args ...any) finding.Finding {
+	return finding.Finding{Path: s.Path, Line: pos.Line, Column: pos.Column, Message: fmt.Sprintf(format, args...)}
+}
+
+// Waived reports whether the header waives the rule.
+func (s *Script) Waived(rule string) bool {
+	for _, w := range s.Waivers {
+		if w.Rule == rule {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package script
+
+import (
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// Tokens tells the columns that the syntax tree leaves out. It pairs the n-th
+// use of a word on a line, in the order of the text, with its n-th token.
+type Tokens struct {
+	columns map[word][]int
+	first   map[int]int // line -> column of its first token
+}
+
+type word struct {
+	line int
+	text string
+}
+
+// scan reads the tokens of a source that parses.
+func scan(source string) *Tokens {
+	t := &Tokens{columns: map[word][]int{}, first: map[int]int{}}
+	scanner := parse.NewScanner(strings.NewReader(source), "")
+	lexer := &parse.Lexer{}
+	for {
+		token, err := scanner.Scan(lexer)
+		if err != nil || token.Type == parse.EOF {
+			return t
+		}
+		lexer.PrevTokenType = token.Type
+		if _, seen := t.first[token.Pos.Line]; !seen {
+			t.first[token.Pos.Line] = token.Pos.Column
+		}
+		w := word{token.Pos.Line, token.Str}
+		t.columns[w] = append(t.columns[w], token.Pos.Column)
+	}
+}
+
+// Line returns the place of the first token of a line.
+func (t *Tokens) Line(line int) Pos {
+	return Pos{Line: line, Column: max(1, t.first[line])}
+}
+
+// Finder returns the places of words; it moves on with every word asked for, so
+// the askers must come in the order of the text.
+func (t *Tokens) Finder() *Finder { return &Finder{tokens: t, used: map[word]int{}} }
+
+// Finder hands out the places of repeated words one after the other.
+type Finder struct {
+	tokens *Tokens
+	used   map[word]int
+}
+
+// Find returns the place of the next use of text on the line of node.
+func (f *Finder) Find(node ast.PositionHolder, text string) Pos {
+	w := word{node.Line(), text}
+	n := f.used[w]
+	f.used[w]++
+	if columns := f.tokens.columns[w]; n < len(columns) {
+		return Pos{Line: w.line, Column: columns[n]}
+	}
+	return f.tokens.Line(w.line)
+}
