@@ -1,0 +1,129 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// State is what the server says, or said, about a lock.
+type State struct {
+	Key    string        // Redis key
+	Held   bool          // somebody holds it
+	Token  string        // the holder's
+	Left   time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when free
+	Cached bool          // answered from the client-side cache
+}
+
+// HeldBy reports whether the holder's token is token.
+func (s State) HeldBy(token string) bool { return s.Held && s.Token == token }
+
+// Check tells who holds the lock of key and for how long, from the client-side
+// cache: no round trip when warm. The server tells the client when the key
+// changes, so the answer is as old as that message takes; when the connection is
+// dead and nobody has noticed yet, or the user may not CLIENT CACHING, it may be
+// older, up to WithCacheTTL. It is a hint: to be sure, Inspect; to be safe, hold
+// the lock. Left is never more than WithCacheTTL, so a longer lease shows as that.
+//
+// Where the client has no cache, Check is Inspect.
+func (l *Locker) Check(ctx context.Context, key string) (State, error) {
+	full, err := l.begun(ctx, key)
+	if err != nil {
+		return State{}, err
+	}
+	if l.uncached.Load() {
+		return l.inspect(ctx, full)
+	}
+	answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: full}, l.defaults.cacheTTL)
+	if err != nil {
+		return State{}, &LockError{"check", full, err}
+	}
+	if answer.Left < 0 {
+		l.uncached.Store(true)
+		return l.inspect(ctx, full)
+	}
+	s := State{Key: full, Held: answer.Value.Valid, Token: answer.Value.V, Cached: answer.Hit}
+	if s.Held {
+		s.Left = answer.Left
+	}
+	return s, nil
+}
+
+// Inspect asks the server who holds the lock of key and for how long.
+func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
+	full, err := l.begun(ctx, key)
+	if err != nil {
+		return State{}, err
+	}
+	return l.inspect(ctx, full)
+}
+
+// Check asks the server whether the lock is still this one's, and ends it with
+// ErrLost if it is not. The State is that of the first key that is not its own,
+// or else of the key with the least time left; compare its token with HeldBy.
+func (l *Lock) Check(ctx context.Context) (State, error) {
+	if ctx == nil {
+		return State{}, &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	}
+	states, err := l.locker.inspectAll(ctx, l.keys)
+	if err != nil {
+		return State{}, err
+	}
+	least := states[0]
+	for _, s := range states {
+		if !s.HeldBy(l.token) {
+			l.mu.Lock()
+			l.finish(ErrLost)
+			l.mu.Unlock()
+			return s, nil
+		}
+		if s.Left < least.Left {
+			least = s
+		}
+	}
+	return least, nil
+}
+
+// begun checks the arguments of a question and returns the Redis key.
+func (l *Locker) begun(ctx context.Context, key string) (string, error) {
+	if ctx == nil {
+		return "", &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	}
+	full, err := l.defaults.redisKey(key)
+	if err == nil && l.isClosed() {
+		err = &LockError{"check", full, ErrClosed}
+	}
+	return full, err
+}
+
+func (l *Locker) inspect(ctx context.Context, key string) (State, error) {
+	states, err := l.inspectAll(ctx, []string{key})
+	if err != nil {
+		return State{}, err
+	}
+	return states[0], nil
+}
+
+func (l *Locker) inspectAll(ctx context.Context, keys []string) ([]State, error) {
+	var r gen.InspectResult
+	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
+		r, err = l.scripts.Inspect(ctx, l.client, gen.InspectParams{Locks: keys})
+		return err
+	})
+	if err == nil && (len(r.Owners) != len(keys) || len(r.Left) != len(keys)) {
+		err = errors.New("the server answered for another number of keys")
+	}
+	if err != nil {
+		return nil, &LockError{"check", keys[0], err}
+	}
+	states := make([]State, len(keys))
+	for i, key := range keys {
+		states[i] = State{Key: key, Held: r.Owners[i].Valid, Token: r.Owners[i].V}
+		if states[i].Held {
+			states[i].Left = remaining(r.Left[i])
+		}
+	}
+	return states, nil
+}

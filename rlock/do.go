@@ -1,0 +1,54 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+)
+
+// Do runs fn while it holds the lock of key, which it acquires like Acquire,
+// extends until fn returns (unless WithAutoExtend says otherwise) and always
+// releases, also when fn panics.
+//
+// fn's context is derived from ctx. It ends as well when the lock is lost or its
+// lease ends; context.Cause says why. fn should then stop: somebody else may hold
+// the lock. An fn that cannot stop in time needs the fence.
+//
+// Do returns fn's error. If the lock was lost meanwhile or could not be released,
+// it returns that error too: a nil from Do means that fn had the lock from
+// beginning to end.
+func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+	if fn == nil {
+		return &ArgumentError{"fn", "it is nil"}
+	}
+	lock, err := l.acquire(ctx, key, opts, wanted{wait: true, do: true})
+	if err != nil {
+		return err
+	}
+	return lock.do(ctx, fn)
+}
+
+// DoAll is Do for a set of keys, which it acquires like AcquireAll.
+func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+	if fn == nil {
+		return &ArgumentError{"fn", "it is nil"}
+	}
+	lock, err := l.acquireAll(ctx, keys, opts, wanted{wait: true, do: true})
+	if err != nil {
+		return err
+	}
+	return lock.do(ctx, fn)
+}
+
+func (l *Lock) do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (err error) {
+	defer func() {
+		released := l.Release(ctx)
+		switch {
+		case released == nil || errors.Is(released, ErrReleased): // by fn itself
+		case err == nil:
+			err = released
+		default:
+			err = errors.Join(err, released)
+		}
+	}()
+	return fn(l.Context(), l)
+}

@@ -1,0 +1,171 @@
+package rlock
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Lock is one acquisition of a key, or of a set of keys. It is safe for
+// concurrent use. A Lock that has ended (released, lost or expired) stays so: to
+// hold the key again, acquire it again.
+type Lock struct {
+	locker   *Locker
+	keys     []string  // as Redis has them
+	single   [1]string // what keys points to for a single key
+	token    string
+	fence    uint64
+	attempts int
+	parent   context.Context // what Context is derived from
+	extends  bool            // the keeper extends it
+
+	deadline atomic.Int64          // instant of the lease's end; see lease.go
+	end      atomic.Pointer[ended] // nil while held
+
+	mu        sync.Mutex
+	ttl       time.Duration // lease of the next extension
+	lease     overlap
+	ctx       context.Context // made by Context
+	cancel    context.CancelCauseFunc
+	releasing bool // a Release is under way, or has succeeded
+	unsure    bool // an earlier Release may have freed the keys
+
+	// Guarded by the keeper.
+	due   instant
+	renew instant
+	index int // in the keeper's queue, from 1; 0: not queued
+}
+
+// ended is why a lock is not held any more.
+type ended struct{ cause error }
+
+// Key returns the Redis key, prefix included; of a set, the first one.
+func (l *Lock) Key() string { return l.keys[0] }
+
+// Keys returns the Redis keys, prefix included, in the order they were asked for.
+func (l *Lock) Keys() []string { return slices.Clone(l.keys) }
+
+// Token returns the value that the keys have on the server while the lock is
+// held. Whoever knows it can extend and release the lock.
+func (l *Lock) Token() string { return l.token }
+
+// Fence returns a number that is larger than that of every earlier acquisition of
+// any of the keys, or 0 if the lock was taken WithoutFence. A resource that
+// remembers the largest fence it has seen and refuses smaller ones is safe from a
+// holder that has lost the lock and does not know it yet.
+//
+// Fences are strictly increasing while the server keeps its data or, failing
+// that, its clock.
+func (l *Lock) Fence() uint64 { return l.fence }
+
+// Attempts returns how many tries the acquisition took.
+func (l *Lock) Attempts() int { return l.attempts }
+
+// Deadline returns when the lease ends unless it is extended: counted, with a
+// margin for clock drift, from when the last confirmed command was sent. It is
+// the zero time for a lock that never expires. It does not say whether the lock
+// is still held; see Valid.
+func (l *Lock) Deadline() time.Time {
+	end := instant(l.deadline.Load())
+	if end == never {
+		return time.Time{}
+	}
+	return end.time()
+}
+
+// Valid reports whether the lock is held as far as this process can know without
+// asking: it was not released, not reported lost, and its lease has not ended by
+// the local clock. It costs nanoseconds.
+func (l *Lock) Valid() bool {
+	return l.end.Load() == nil && now() < instant(l.deadline.Load()) && !l.locker.isClosed()
+}
+
+// Context returns a context that ends when the lock does; context.Cause then
+// says why: ErrReleased, ErrLost, ErrExpired or ErrClosed. It ends at the lease's
+// local deadline whatever the network does.
+//
+// It has the values of the context that the lock was acquired with and, from
+// AcquireAll and the like, not its end, as that may have bounded the waiting
+// only. In Do and DoAll it ends with the caller's context too.
+func (l *Lock) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx != nil {
+		return l.ctx
+	}
+	l.ctx, l.cancel = context.WithCancelCause(holderContext{l.parent, l})
+	if end := l.end.Load(); end != nil {
+		l.cancel(end.cause)
+	} else {
+		l.watch()
+	}
+	return l.ctx
+}
+
+// finish ends the lock, unless it has ended before, and returns why it ended. The
+// caller holds mu.
+func (l *Lock) finish(cause error) error {
+	if !l.end.CompareAndSwap(nil, &ended{cause}) {
+		return l.end.Load().cause
+	}
+	if l.cancel != nil {
+		l.cancel(cause)
+	}
+	if l.extends || l.ctx != nil {
+		l.locker.keeper.forget(l)
+	}
+	return cause
+}
+
+// expire ends the lock if its lease is over and nobody has noticed. The caller
+// holds mu.
+func (l *Lock) expire() {
+	if instant(l.deadline.Load()) <= now() {
+		l.finish(ErrExpired)
+	}
+}
+
+// watch has the keeper look after the lock. The caller holds mu.
+func (l *Lock) watch() {
+	if !l.locker.keeper.watch(l) {
+		l.finish(ErrClosed)
+	}
+}
+
+// holderContext marks a context as a holder's, so that asking for a key that it
+// holds can be refused instead of waiting for ever.
+type holderContext struct {
+	context.Context
+	lock *Lock
+}
+
+type holderKey struct{}
+
+// Value answers the holder itself, and leaves everything else to the parent.
+func (c holderContext) Value(key any) any {
+	if key == (holderKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// heldIn returns a key of keys that a lock of ctx, or of a context around it,
+// holds on the same server.
+func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
+	for {
+		holder, ok := ctx.Value(holderKey{}).(holderContext)
+		if !ok {
+			return "", false
+		}
+		if holder.lock.locker.client == l.client && holder.lock.Valid() {
+			for _, key := range keys {
+				if slices.Contains(holder.lock.keys, key) {
+					return key, true
+				}
+			}
+		}
+		ctx = holder.Context
+	}
+}

@@ -1,0 +1,172 @@
+package rlock
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// NoExpiry as a TTL makes a lock that lasts until it is released: if its holder
+// dies, somebody must delete the key. As a remaining time it means the same.
+const NoExpiry time.Duration = math.MaxInt64
+
+// DefaultTTL is the lease of a lock whose caller names none.
+const DefaultTTL = 10 * time.Second
+
+// Option sets one property of a lock. Given to New or Open it is a default for
+// every lock of the Locker; given to a call it holds for that call.
+type Option func(*settings) error
+
+// settings are what options set. A call without options uses its Locker's, so
+// they are not changed once a Locker has them.
+type settings struct {
+	ttl        time.Duration
+	retry      Retry
+	token      string
+	prefix     string
+	autoExtend *bool // nil: as the method does by default
+	unfenced   bool
+	cacheTTL   time.Duration
+}
+
+var defaults = settings{
+	ttl:      DefaultTTL,
+	retry:    Exponential(5*time.Millisecond, 250*time.Millisecond),
+	cacheTTL: time.Minute,
+}
+
+// WithTTL sets the lease: how long a lock lasts unless it is extended. It is a
+// whole number of milliseconds, or NoExpiry. The default is DefaultTTL.
+func WithTTL(ttl time.Duration) Option {
+	return func(s *settings) error {
+		s.ttl = ttl
+		return checkTTL(ttl)
+	}
+}
+
+// WithRetry sets how Acquire, AcquireAll, Do and DoAll wait for a held lock. The
+// default is Exponential(5ms, 250ms) without limits, so that only the context
+// ends the waiting.
+func WithRetry(r Retry) Option {
+	return func(s *settings) error {
+		s.retry = r
+		switch {
+		case r.wrong != "":
+			return &ArgumentError{"WithRetry", r.wrong}
+		case r.delay == nil:
+			return &ArgumentError{"WithRetry", "the policy is empty; start from Fixed, Exponential or RetryFunc"}
+		}
+		return nil
+	}
+}
+
+// WithToken sets the owner token of one call, in place of a new UUID. Whoever
+// has the same token owns the same lock: a second call with it is answered
+// "acquired" and renews the lease. It is compared whole. As a Locker's default
+// it is refused, because all its locks would own each other.
+func WithToken(token string) Option {
+	return func(s *settings) error {
+		s.token = token
+		if token == "" {
+			return &ArgumentError{"WithToken", "the token is empty; leave the option out for a new UUID"}
+		}
+		return nil
+	}
+}
+
+// WithPrefix puts prefix in front of every key. Without it a key is used as it
+// is, so that other lock libraries see the same one.
+func WithPrefix(prefix string) Option {
+	return func(s *settings) error {
+		s.prefix = prefix
+		return nil
+	}
+}
+
+// WithAutoExtend says whether the lease is extended, at every third of it, until
+// the lock is released or lost. Do and DoAll extend by default, the others do
+// not. A lock that never expires cannot be extended.
+func WithAutoExtend(on bool) Option {
+	return func(s *settings) error {
+		s.autoExtend = &on
+		return nil
+	}
+}
+
+// WithoutFence leaves the fence out: Lock.Fence is 0, no counter key is used, and
+// an acquisition costs the server less.
+func WithoutFence() Option {
+	return func(s *settings) error {
+		s.unfenced = true
+		return nil
+	}
+}
+
+// WithCacheTTL bounds how long Check may answer from the client-side cache when
+// the server's message that the key changed does not arrive. The default is one
+// minute.
+func WithCacheTTL(ttl time.Duration) Option {
+	return func(s *settings) error {
+		s.cacheTTL = ttl
+		if ttl < time.Millisecond {
+			return &ArgumentError{"WithCacheTTL", fmt.Sprintf("%v is below 1ms", ttl)}
+		}
+		return nil
+	}
+}
+
+func checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl == NoExpiry:
+		return nil
+	case ttl < time.Millisecond:
+		return &ArgumentError{"TTL", fmt.Sprintf("%v is below 1ms; for a lock that never expires say NoExpiry", ttl)}
+	case ttl%time.Millisecond != 0:
+		return &ArgumentError{"TTL", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", ttl)}
+	}
+	return nil
+}
+
+// with returns s with the options applied. Without options it is s itself.
+func (s *settings) with(opts []Option) (*settings, error) {
+	if len(opts) == 0 {
+		return s, nil
+	}
+	changed := *s
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, &ArgumentError{"option", "it is nil"}
+		}
+		if err := opt(&changed); err != nil {
+			return nil, err
+		}
+	}
+	return &changed, changed.check()
+}
+
+// check refuses options that contradict each other.
+func (s *settings) check() error {
+	if s.ttl == NoExpiry && s.autoExtend != nil && *s.autoExtend {
+		return &ArgumentError{"WithAutoExtend", "a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out"}
+	}
+	return nil
+}
+
+// extends reports whether a lock is extended, where byDefault is the method's habit.
+func (s *settings) extends(byDefault bool) bool {
+	if s.ttl == NoExpiry {
+		return false
+	}
+	if s.autoExtend != nil {
+		return *s.autoExtend
+	}
+	return byDefault
+}
+
+// lease is the TTL as scripts take it: 0 stands for none.
+func lease(ttl time.Duration) time.Duration {
+	if ttl == NoExpiry {
+		return 0
+	}
+	return ttl
+}

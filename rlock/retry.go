@@ -1,0 +1,100 @@
+package rlock
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Retry says how long a waiter pauses between attempts and when it gives up. It
+// is a value without state: any number of calls may share one.
+//
+// Whatever it answers, a waiter looks again when the holder's lease ends.
+type Retry struct {
+	delay    func(Attempt) (time.Duration, bool)
+	attempts int           // 0: no limit
+	total    time.Duration // 0: no limit
+	wrong    string        // why the policy is refused, found while it was built
+}
+
+// Attempt is what a retry policy knows when it decides.
+type Attempt struct {
+	Number   int           // attempts made so far, from 1
+	Elapsed  time.Duration // since the call
+	Previous time.Duration // the pause before this attempt; 0 at first
+	Left     time.Duration // holder's remaining time; NoExpiry when it never expires
+}
+
+// Fixed pauses for d between attempts, for ever.
+func Fixed(d time.Duration) Retry {
+	r := Retry{delay: func(Attempt) (time.Duration, bool) { return d, true }}
+	if d <= 0 {
+		r.wrong = "Fixed: the pause must be above 0"
+	}
+	return r
+}
+
+// Exponential pauses for about first, and about twice as long each time up to
+// longest, for ever. Each pause is drawn from the upper half of that, so that
+// waiters do not march in step.
+func Exponential(first, longest time.Duration) Retry {
+	r := Retry{delay: func(a Attempt) (time.Duration, bool) {
+		d := longest
+		if shift := a.Number - 1; shift < 32 && first<<shift < longest && first<<shift > 0 {
+			d = first << shift
+		}
+		return d/2 + rand.N(d/2+1), true
+	}}
+	if first <= 0 || longest < first {
+		r.wrong = "Exponential: want 0 < first <= longest"
+	}
+	return r
+}
+
+// RetryFunc leaves the decision to f: the pause, or false to give up. It is
+// called from many goroutines at once.
+func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
+	r := Retry{delay: f}
+	if f == nil {
+		r.wrong = "RetryFunc: the function is nil"
+	}
+	return r
+}
+
+// MaxAttempts returns r, giving up after n attempts.
+func (r Retry) MaxAttempts(n int) Retry {
+	r.attempts = n
+	if n < 1 {
+		r.wrong = "MaxAttempts: want at least 1"
+	}
+	return r
+}
+
+// MaxTime returns r, giving up when d has passed since the call. The last
+// attempt is made at about that time.
+func (r Retry) MaxTime(d time.Duration) Retry {
+	r.total = d
+	if d <= 0 {
+		r.wrong = "MaxTime: want more than 0"
+	}
+	return r
+}
+
+// next returns the pause before the next attempt, or false to give up.
+func (r Retry) next(a Attempt) (time.Duration, bool) {
+	if r.attempts > 0 && a.Number >= r.attempts || r.total > 0 && a.Elapsed >= r.total {
+		return 0, false
+	}
+	d, more := r.delay(a)
+	if !more {
+		return 0, false
+	}
+	if a.Left != NoExpiry {
+		// A millisecond more than the holder has: its key is then gone for sure,
+		// as Redis counts in whole ones. The rest spreads waiters out.
+		d = min(d, a.Left+time.Millisecond+rand.N(2*time.Millisecond))
+	}
+	if r.total > 0 {
+		d = min(d, r.total-a.Elapsed)
+	}
+	return max(d, 0), true
+}

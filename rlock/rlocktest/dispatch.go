@@ -1,0 +1,133 @@
+package rlocktest
+
+import (
+	"bufio"
+	"bytes"
+	"slices"
+	"strconv"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+const replyOK = "+OK\r\n"
+
+// serve runs one command of a client.
+func (t *tracker) serve(p *server.Peer, cmd string, args ...string) bool {
+	c := t.conn(p)
+	c.busy.Lock()
+	t.run(c, append([]string{cmd}, args...))
+	c.busy.Unlock()
+	t.deliver([]*conn{c})
+	return true
+}
+
+func (t *tracker) run(c *conn, argv []string) {
+	if c.multi {
+		t.runInMulti(c, argv)
+		return
+	}
+	if c.unsettled {
+		t.discard(c)
+	}
+	switch argv[0] {
+	case "CLIENT":
+		// CLIENT leaves CACHING in force: it is for the command after it.
+		if !t.client(c, argv[1:]) {
+			t.backend.Dispatch(c.peer, argv)
+		}
+		return
+	case "CLUSTER":
+		// miniredis would name itself as the node to connect to.
+		c.peer.WriteError("ERR This instance has cluster support disabled")
+	case "MULTI":
+		// As does MULTI, up to and including EXEC.
+		if c.multi = t.capture(c.peer, argv) == replyOK; c.multi {
+			return
+		}
+	case "SELECT":
+		if t.capture(c.peer, argv) == replyOK {
+			c.selected(argv)
+		}
+	default:
+		t.execute(c, argv, [][]string{argv})
+	}
+	c.caching = ""
+}
+
+func (c *conn) selected(argv []string) {
+	if db, err := strconv.Atoi(argv[1]); err == nil {
+		c.db = db
+	}
+}
+
+// execute runs argv, which makes the commands of batch take effect: itself, or
+// those that EXEC executes.
+func (t *tracker) execute(c *conn, argv []string, batch [][]string) {
+	t.rememberReads(c, batch)
+	scripts := slices.ContainsFunc(batch, isScript)
+	if scripts {
+		t.enterScript(c)
+	}
+	reply := ""
+	if isConditional(argv) {
+		reply = t.capture(c.peer, argv)
+	} else {
+		t.backend.Dispatch(c.peer, argv)
+	}
+	var e effect
+	if scripts {
+		e = t.leaveScript(c, batch)
+	}
+	for _, cmd := range batch {
+		switch {
+		case isScript(cmd):
+		case cmd[0] == "SELECT" && len(cmd) == 2:
+			c.selected(cmd)
+		case t.writes(cmd[0]) && (reply == "" || changed(cmd, reply)):
+			e.add(cmd)
+		}
+	}
+	t.announce(c, e)
+}
+
+func (t *tracker) rememberReads(c *conn, batch [][]string) {
+	t.mu.Lock()
+	remembers := c.mode.remembers(c.caching)
+	t.mu.Unlock()
+	if !remembers {
+		return
+	}
+	var keys []string
+	for _, cmd := range batch {
+		if isScript(cmd) || t.backend.IsReadOnlyCommand(cmd[0]) {
+			keys = append(keys, keysOf(cmd)...)
+		}
+	}
+	t.remember(c, keys)
+}
+
+func (t *tracker) writes(cmd string) bool {
+	return t.backend.IsRegisteredCommand(cmd) && !t.backend.IsReadOnlyCommand(cmd)
+}
+
+// ask runs a command as if p had sent it and returns the reply instead of
+// sending it.
+func (t *tracker) ask(p *server.Peer, argv []string) string {
+	var reply bytes.Buffer
+	w := bufio.NewWriterSize(&reply, 64)
+	inner := server.NewPeer(w)
+	inner.Ctx, inner.Resp3 = p.Ctx, p.Resp3
+	t.inner.Store(inner, nil)
+	defer t.inner.Delete(inner)
+	t.backend.Dispatch(inner, argv)
+	inner.Flush()
+	p.Ctx, p.Resp3 = inner.Ctx, inner.Resp3
+	return reply.String()
+}
+
+// capture runs a command of p and returns the reply it sent.
+func (t *tracker) capture(p *server.Peer, argv []string) string {
+	reply := t.ask(p, argv)
+	p.WriteRaw(reply)
+	return reply
+}

@@ -1,0 +1,56 @@
+// Package rlocktest runs a Redis server inside the test or demo program that
+// needs one, so nothing has to be installed, started or cleaned up.
+//
+// It is miniredis with three differences:
+//
+//   - TTLs run down in real time, and TIME moves.
+//   - Client-side caching works: CLIENT TRACKING and CLIENT CACHING are
+//     understood, and invalidations are pushed to RESP3 connections. A rueidis
+//     client with default options can use DoCache against it.
+//   - Keys that expire are announced to the clients that cached them within
+//     some 20 milliseconds, though nobody touches them.
+//
+// One line in a test is enough:
+//
+//	client := rlocktest.Client(t)
+//
+// # Client-side caching
+//
+// As in Redis, keys are tracked by name, whatever database they are in, and an
+// invalidation is sent once for each time the key was read. OPTIN, OPTOUT,
+// BCAST, PREFIX and NOLOOP are supported, REDIRECT is not. A command that
+// changed nothing, such as SET NX on a key that exists, announces nothing, also
+// inside a script. What is not exact announces too much, never too little:
+//
+//   - A script counts as having read all the keys it was given.
+//   - A write inside MULTI always counts as a change, as does a write for
+//     which the reply does not say.
+//   - Changes made by a script are seen command by command until
+//     [miniredis.Miniredis.SetError] was used; from then on a script counts as
+//     having changed all the keys it was given, and only those.
+//   - While a connection waits in a blocking command, its invalidations wait
+//     too.
+//
+// Two kinds of change are not announced: those made by calling methods of
+// [Server.Redis] that write, and a hash field that expires by itself.
+// CLIENT TRACKING and CLIENT CACHING are refused inside MULTI.
+//
+// # What it does not do
+//
+// This is not Redis, and a test that passes here can still fail there:
+//
+//   - It is a single node, which accepts commands and scripts over keys of
+//     different slots.
+//   - Scripts run in another Lua, without the shebang line and its flags. They
+//     may use keys they did not declare.
+//   - An error raised inside a script, as by redis.call, arrives as a generic
+//     script error with the original text inside it, so its code is masked. An
+//     error the script returns, as redis.error_reply does, keeps its code.
+//   - A connection that subscribed accepts nothing but pub/sub commands, even
+//     with RESP3.
+//   - With a WATCH on it, some changes to a key go unnoticed: a field taken out
+//     of a hash that keeps others, a member out of a sorted set, a TTL set by
+//     GETEX.
+//   - Every command costs time that grows with the number of keys, which is
+//     felt from some thousands of keys on.
+package rlocktest

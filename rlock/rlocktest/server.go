@@ -1,0 +1,131 @@
+package rlocktest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/rueidis"
+)
+
+// Server is an embedded Redis server listening on a free port of the loopback
+// interface. It starts empty, and its methods may be called concurrently.
+type Server struct {
+	redis   *miniredis.Miniredis
+	front   *server.Server
+	tracker *tracker
+	addr    string
+	close   func()
+}
+
+// Start returns a running server that is closed when the test and its subtests
+// are done. It fails the test if the server cannot be started.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	s, err := Open()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// Client returns a client of a server of its own. Both are closed when the test
+// and its subtests are done, the client first. It fails the test if either
+// cannot be had.
+func Client(tb testing.TB) rueidis.Client {
+	tb.Helper()
+	c, err := Start(tb).Client()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(c.Close)
+	return c
+}
+
+// Open returns a running server, for programs that are not tests. The caller
+// closes it.
+func Open() (*Server, error) {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	// Connections are accepted by a second server in front of miniredis, and
+	// not by miniredis itself, because tracking has to see every command and
+	// miniredis.SetError replaces the only hook that a server has. Dial starts
+	// miniredis without a listener.
+	conn, err := m.Dial()
+	if err != nil {
+		return nil, fmt.Errorf("rlocktest: %w", err)
+	}
+	_ = conn.Close()
+
+	front, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		m.Close()
+		return nil, fmt.Errorf("rlocktest: %w", err)
+	}
+	s := &Server{redis: m, front: front, tracker: newTracker(m), addr: front.Addr().String()}
+	s.close = sync.OnceFunc(s.shutdown)
+	front.SetPreHook(s.tracker.serve)
+	return s, nil
+}
+
+// Addr returns the address the server listens on, as host:port. It stays the
+// same after Close.
+func (s *Server) Addr() string {
+	return s.addr
+}
+
+// Option returns the options of a client that fits this server: one connection
+// with small buffers, no attempt to find a cluster, client-side caching
+// enabled. Other options work as well, the rueidis defaults included.
+func (s *Server) Option() rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress:         []string{s.addr},
+		ForceSingleClient:   true,
+		PipelineMultiplex:   -1,
+		RingScaleEachConn:   7,
+		ReadBufferEachConn:  1 << 14,
+		WriteBufferEachConn: 1 << 14,
+	}
+}
+
+// Client returns a new client with the options of [Server.Option]. The caller
+// closes it.
+func (s *Server) Client() (rueidis.Client, error) {
+	c, err := rueidis.NewClient(s.Option())
+	if err != nil {
+		return nil, fmt.Errorf("rlocktest: %w", err)
+	}
+	return c, nil
+}
+
+// Redis returns the miniredis behind the server, to look at the data without a
+// client, to move time with FastForward, or to make commands fail with
+// SetError. FastForward announces the keys it expires; other changes made
+// through it are not announced to clients that cached the key.
+//
+// It has no listener and no connections of its own: Addr is empty, Host and
+// Port must not be called, and CurrentConnectionCount is zero. Start, Restart
+// and Close are for the Server to call.
+func (s *Server) Redis() *miniredis.Miniredis {
+	return s.redis
+}
+
+// Close disconnects all clients, stops the server, and returns when everything
+// it started has ended. Calls after the first do nothing.
+func (s *Server) Close() {
+	s.close()
+}
+
+func (s *Server) shutdown() {
+	// A connection ends only after its command did, so the blocking ones have
+	// to give up first. They look at the context after being woken, and any
+	// command wakes them, one that needs no authentication in particular.
+	s.redis.CtxCancel()
+	s.tracker.ask(&server.Peer{}, []string{"CLIENT", "GETNAME"})
+	s.front.Close()
+	s.tracker.close()
+	s.redis.Close()
+}

@@ -1,0 +1,181 @@
+package rlocktest
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// tracker adds client-side caching to a miniredis: it runs the commands of all
+// connections, remembers who read what, and announces changes.
+//
+// A reader must never be left with an old value and no invalidation to come.
+// Two rules see to that. Keys are remembered before the command that reads them
+// runs, and changes are announced after the command that makes them ran, so a
+// change is either seen by the read or announced to the reader. And a push
+// waits while its connection is running a command, so an announcement made
+// during a read arrives after the reply, never before it, where it would be
+// taken to be about an earlier one.
+type tracker struct {
+	redis   *miniredis.Miniredis
+	backend *server.Server
+	// inner has the peers made by ask, whose commands need no notice.
+	inner sync.Map
+	// scripting lets one script run at a time, which tells whose it is.
+	// miniredis runs them one at a time anyway.
+	scripting sync.Mutex
+
+	mu       sync.Mutex
+	conns    map[*server.Peer]*conn
+	readers  map[string]map[*conn]struct{}
+	script   *conn // the connection whose script is running
+	expiring map[dbKey]struct{}
+	sweeping bool
+	closed   bool
+	stop     chan struct{}
+	sweepers sync.WaitGroup
+}
+
+func newTracker(m *miniredis.Miniredis) *tracker {
+	t := &tracker{
+		redis:    m,
+		backend:  m.Server(),
+		conns:    map[*server.Peer]*conn{},
+		readers:  map[string]map[*conn]struct{}{},
+		expiring: map[dbKey]struct{}{},
+		stop:     make(chan struct{}),
+	}
+	t.backend.SetPreHook(t.notice)
+	return t
+}
+
+// conn returns the state of a connection, from its first command on.
+func (t *tracker) conn(p *server.Peer) *conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok := t.conns[p]
+	if !ok {
+		c = &conn{peer: p}
+		t.conns[p] = c
+		p.OnDisconnect(func() { t.forget(c) })
+	}
+	return c
+}
+
+func (t *tracker) forget(c *conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.conns, c.peer)
+	t.unread(c)
+}
+
+// unread drops all that c has read. The caller holds mu.
+func (t *tracker) unread(c *conn) {
+	for key, readers := range t.readers {
+		if delete(readers, c); len(readers) == 0 {
+			delete(t.readers, key)
+		}
+	}
+}
+
+// remember notes that c is about to read keys.
+func (t *tracker) remember(c *conn, keys []string) {
+	t.mu.Lock()
+	for _, key := range keys {
+		readers := t.readers[key]
+		if readers == nil {
+			readers = map[*conn]struct{}{}
+			t.readers[key] = readers
+		}
+		readers[c] = struct{}{}
+	}
+	t.mu.Unlock()
+	t.expect(c.db, keys)
+}
+
+// announce tells those concerned what writer changed.
+func (t *tracker) announce(writer *conn, e effect) {
+	if e.flush {
+		t.invalidateAll()
+	}
+	if len(e.keys) == 0 {
+		return
+	}
+	slices.Sort(e.keys)
+	e.keys = slices.Compact(e.keys)
+	// Before the push and not after it: if the key is gone by now, the push
+	// still to come says so.
+	t.expectBroadcast(writer.db, e.keys)
+	t.invalidate(writer, e.keys)
+}
+
+// invalidate announces that keys were changed by writer, or expired if it is
+// nil.
+func (t *tracker) invalidate(writer *conn, keys []string) {
+	var concerned []*conn
+	note := func(c *conn, key string) {
+		if c == writer && c.mode.noLoop {
+			return
+		}
+		c.pending = append(c.pending, push{key: key})
+		concerned = append(concerned, c)
+	}
+	t.mu.Lock()
+	for _, key := range keys {
+		for c := range t.readers[key] {
+			note(c, key)
+		}
+		delete(t.readers, key)
+		for _, c := range t.conns {
+			if c.mode.broadcasts(key) {
+				note(c, key)
+			}
+		}
+	}
+	t.mu.Unlock()
+	t.deliver(concerned)
+}
+
+// invalidateAll announces that everything is gone.
+func (t *tracker) invalidateAll() {
+	var concerned []*conn
+	t.mu.Lock()
+	clear(t.readers)
+	for _, c := range t.conns {
+		if c.mode.on {
+			c.pending = append(c.pending, push{all: true})
+			concerned = append(concerned, c)
+		}
+	}
+	t.mu.Unlock()
+	t.deliver(concerned)
+}
+
+// deliver writes the pending pushes of connections that are not running a
+// command. Those that are deliver them when the command is done.
+func (t *tracker) deliver(conns []*conn) {
+	for _, c := range conns {
+		// Whoever holds busy looks for pending pushes once more after letting
+		// it go, so giving up here leaves none behind.
+		for t.hasPending(c) && c.busy.TryLock() {
+			c.write(t.takePending(c))
+			c.busy.Unlock()
+		}
+	}
+}
+
+func (t *tracker) hasPending(c *conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(c.pending) > 0
+}
+
+func (t *tracker) takePending(c *conn) []push {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pending := c.pending
+	c.pending = nil
+	return pending
+}

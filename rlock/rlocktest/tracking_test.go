@@ -1,0 +1,270 @@
+package rlocktest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
+)
+
+// cached reads a key through the cache of the client.
+func cached(t *testing.T, c rueidis.Client, key string) rueidis.RedisResult {
+	t.Helper()
+	return c.DoCache(t.Context(), c.B().Get().Key(key).Cache(), time.Hour)
+}
+
+// warm caches a key, and makes sure of it.
+func warm(t *testing.T, c rueidis.Client, key string) {
+	t.Helper()
+	if err := cached(t, c, key).Error(); err != nil {
+		require.True(t, rueidis.IsRedisNil(err), "%v", err)
+	}
+	require.True(t, cached(t, c, key).IsCacheHit())
+}
+
+func TestCacheIsInvalidated(t *testing.T) {
+	t.Parallel()
+	const set = "return redis.call('SET', KEYS[1], ARGV[1])"
+	tests := map[string]struct {
+		cause func(t *testing.T, s *rlocktest.Server, c rueidis.Client)
+		want  string // what is read afterwards, empty for nothing
+	}{
+		"set": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				require.NoError(t, do(t, c, "SET", "k", "new").Error())
+			}, "new",
+		},
+		"delete": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				require.NoError(t, do(t, c, "DEL", "k").Error())
+			}, "",
+		},
+		"set in MULTI": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				for _, r := range c.DoMulti(t.Context(), c.B().Multi().Build(),
+					c.B().Set().Key("k").Value("new").Build(), c.B().Exec().Build()) {
+					require.NoError(t, r.Error())
+				}
+			}, "new",
+		},
+		"script": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				require.NoError(t, do(t, c, "EVAL", set, "1", "k", "new").Error())
+			}, "new",
+		},
+		"script by digest": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				sha, err := do(t, c, "SCRIPT", "LOAD", set).ToString()
+				require.NoError(t, err)
+				require.NoError(t, do(t, c, "EVALSHA", sha, "1", "k", "new").Error())
+			}, "new",
+		},
+		"script in MULTI": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				for _, r := range c.DoMulti(t.Context(), c.B().Multi().Build(),
+					c.B().Eval().Script(set).Numkeys(1).Key("k").Arg("new").Build(), c.B().Exec().Build()) {
+					require.NoError(t, r.Error())
+				}
+			}, "new",
+		},
+		"script with an undeclared key": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				require.NoError(t, do(t, c, "EVAL", "return redis.call('SET', 'k', 'new')", "0").Error())
+			}, "new",
+		},
+		"script that fails after a write": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				require.Error(t, do(t, c, "EVAL", "redis.call('SET', 'k', 'new') error('oops')", "1", "k").Error())
+			}, "new",
+		},
+		"script after SetError": {
+			func(t *testing.T, s *rlocktest.Server, c rueidis.Client) {
+				s.Redis().SetError("LOADING")
+				s.Redis().SetError("")
+				require.NoError(t, do(t, c, "EVAL", set, "1", "k", "new").Error())
+			}, "new",
+		},
+		"flush": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				require.NoError(t, do(t, c, "FLUSHALL").Error())
+			}, "",
+		},
+		"flush in a script": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				require.NoError(t, do(t, c, "EVAL", "return redis.call('FLUSHALL')", "0").Error())
+			}, "",
+		},
+		"shortened TTL": {
+			func(t *testing.T, _ *rlocktest.Server, c rueidis.Client) {
+				require.NoError(t, do(t, c, "PEXPIRE", "k", "1").Error())
+			}, "",
+		},
+		"expiry in moved time": {
+			func(_ *testing.T, s *rlocktest.Server, _ rueidis.Client) {
+				s.Redis().FastForward(2 * time.Minute)
+			}, "",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := rlocktest.Start(t)
+			reader, writer := newClient(t, s), newClient(t, s)
+			require.NoError(t, do(t, writer, "SET", "k", "old", "PX", "60000").Error())
+			warm(t, reader, "k")
+			tt.cause(t, s, writer)
+			require.Eventually(t, func() bool {
+				got, err := cached(t, reader, "k").ToString()
+				return got == tt.want && (err == nil || rueidis.IsRedisNil(err) && tt.want == "")
+			}, soon, time.Millisecond)
+		})
+	}
+}
+
+// The client would forget the value by itself when its TTL is over, so this is
+// about a client that does not know it: the key got its TTL before.
+func TestExpiryIsAnnounced(t *testing.T) {
+	t.Parallel()
+	s := rlocktest.Start(t)
+	keys := make(chan string, 8)
+	o := s.Option()
+	o.OnInvalidations = func(messages []rueidis.RedisMessage) {
+		for _, m := range messages {
+			if key, err := m.ToString(); err == nil {
+				keys <- key
+			}
+		}
+	}
+	c := newClientWith(t, o)
+	require.NoError(t, do(t, c, "SET", "stays", "v").Error())
+	require.NoError(t, do(t, c, "SET", "goes", "v", "PX", "100").Error())
+	require.NoError(t, cached(t, c, "stays").Error())
+	start := time.Now()
+	_ = cached(t, c, "goes").Error()
+	select {
+	case key := <-keys:
+		require.Equal(t, "goes", key)
+	case <-time.After(soon):
+		require.Fail(t, "no invalidation")
+	}
+	t.Logf("announced after %v", time.Since(start))
+	select {
+	case key := <-keys:
+		require.Fail(t, "another invalidation", key)
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+func TestNothingChangedNothingAnnounced(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]string{
+		"SET NX":              {"SET", "k", "new", "NX"},
+		"DEL of another":      {"DEL", "other"},
+		"EXPIRE XX":           {"PEXPIRE", "k", "5", "XX"},
+		"HDEL":                {"HDEL", "h", "no"},
+		"error":               {"SET", "k", "new", "PX", "0"},
+		"read":                {"GETRANGE", "k", "0", "1"},
+		"value like the key":  {"SET", "other", "k"},
+		"script that reads":   {"EVAL", "return redis.call('GET', KEYS[1])", "1", "k"},
+		"script that refuses": {"EVAL", "return redis.call('SET', KEYS[1], 'x', 'NX')", "1", "k"},
+	}
+	s := rlocktest.Start(t)
+	reader, writer := newClient(t, s), newClient(t, s)
+	require.NoError(t, do(t, writer, "SET", "k", "old").Error())
+	require.NoError(t, do(t, writer, "HSET", "h", "f", "v").Error())
+	hash := func() rueidis.RedisResult {
+		return reader.DoCache(t.Context(), reader.B().Hgetall().Key("h").Cache(), time.Hour)
+	}
+	require.NoError(t, hash().Error())
+	warm(t, reader, "k")
+	for name, words := range tests {
+		_ = do(t, writer, words...).Error()
+		// Pushes are written before the reply to the command that caused
+		// them, and a reply to the reader comes after the pushes before it.
+		require.NoError(t, do(t, reader, "PING").Error())
+		require.True(t, cached(t, reader, "k").IsCacheHit(), name)
+		require.True(t, hash().IsCacheHit(), name)
+	}
+}
+
+func TestReadOnlyScriptIsCached(t *testing.T) {
+	t.Parallel()
+	s := rlocktest.Start(t)
+	reader, writer := newClient(t, s), newClient(t, s)
+	require.NoError(t, do(t, writer, "SET", "k", "old").Error())
+	read := func() rueidis.RedisResult {
+		return reader.DoCache(t.Context(), reader.B().EvalRo().
+			Script("return redis.call('GET', KEYS[1])").Numkeys(1).Key("k").Cache(), time.Hour)
+	}
+	require.NoError(t, read().Error())
+	require.True(t, read().IsCacheHit())
+	require.NoError(t, do(t, writer, "SET", "k", "new").Error())
+	require.Eventually(t, func() bool {
+		got, err := read().ToString()
+		return err == nil && got == "new"
+	}, soon, time.Millisecond)
+}
+
+func TestCacheTTL(t *testing.T) {
+	t.Parallel()
+	s := rlocktest.Start(t)
+	c := newClient(t, s)
+	require.NoError(t, do(t, c, "SET", "k", "v", "PX", "60000").Error())
+	for _, hit := range []bool{false, true} {
+		r := cached(t, c, "k")
+		require.NoError(t, r.Error())
+		require.Equal(t, hit, r.IsCacheHit())
+		// A millisecond for either end to round.
+		require.LessOrEqual(t, r.CachePTTL(), int64(60001))
+		require.Positive(t, r.CachePTTL())
+	}
+	// The TTL of a key decides, also against the wish of the reader.
+	pttl, err := do(t, c, "PTTL", "k").AsInt64()
+	require.NoError(t, err)
+	time.Sleep(5 * time.Millisecond)
+	require.LessOrEqual(t, cached(t, c, "k").CachePTTL(), pttl)
+}
+
+func TestMultiKeyReads(t *testing.T) {
+	t.Parallel()
+	s := rlocktest.Start(t)
+	reader, writer := newClient(t, s), newClient(t, s)
+	require.NoError(t, do(t, writer, "MSET", "a", "1", "b", "2").Error())
+	read := func() []string {
+		values, err := reader.DoCache(t.Context(), reader.B().Mget().Key("a", "b").Cache(), time.Hour).AsStrSlice()
+		require.NoError(t, err)
+		return values
+	}
+	require.Equal(t, []string{"1", "2"}, read())
+	require.NoError(t, do(t, writer, "MSET", "x", "3", "b", "4").Error())
+	require.Eventually(t, func() bool { return read()[1] == "4" }, soon, time.Millisecond)
+	require.Equal(t, "1", read()[0])
+}
+
+func TestDefaultOptions(t *testing.T) {
+	t.Parallel()
+	s := rlocktest.Start(t)
+	c := newClientWith(t, rueidis.ClientOption{InitAddress: []string{s.Addr()}})
+	require.NoError(t, do(t, c, "SET", "k", "old").Error())
+	warm(t, c, "k")
+	require.NoError(t, do(t, c, "SET", "k", "new").Error())
+	require.Eventually(t, func() bool {
+		got, err := cached(t, c, "k").ToString()
+		return err == nil && got == "new"
+	}, soon, time.Millisecond)
+}
+
+func TestSelectedDatabase(t *testing.T) {
+	t.Parallel()
+	s := rlocktest.Start(t)
+	o := s.Option()
+	o.SelectDB = 3
+	c := newClientWith(t, o)
+	require.NoError(t, do(t, c, "SET", "k", "old", "PX", "60000").Error())
+	warm(t, c, "k")
+	s.Redis().FastForward(time.Hour)
+	require.Eventually(t, func() bool { return rueidis.IsRedisNil(cached(t, c, "k").Error()) }, soon, time.Millisecond)
+}

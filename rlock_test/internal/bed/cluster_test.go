@@ -1,0 +1,40 @@
+package bed_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+func TestClusterSpreadsKeysOverItsNodes(t *testing.T) {
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		c := e.StartCluster(t)
+		require.Len(t, c.Nodes, 3)
+		client := c.Client(t)
+		for i, end := range []int64{5461, 10922, 16384} {
+			require.Equal(t, c.Nodes[i].Addr(), c.Addrs()[i])
+			key := keyBelow(t, c.Nodes[i], end)
+			require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value("v").Build()).Error())
+			require.Equal(t, "v", text(t, c.Nodes[i].Do(t, "GET", key)))
+		}
+		for _, node := range c.Nodes {
+			require.Equal(t, int64(1), number(t, node.Do(t, "DBSIZE")))
+		}
+	})
+}
+
+// keyBelow returns a key of the third of the slots that ends before end.
+func keyBelow(t *testing.T, node *bed.Server, end int64) string {
+	t.Helper()
+	for i := range 1000 {
+		key := "key" + strconv.Itoa(i)
+		if slot := number(t, node.Do(t, "CLUSTER", "KEYSLOT", key)); slot < end && slot >= end-5461 {
+			return key
+		}
+	}
+	require.FailNow(t, "no key found")
+	return ""
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package bed
+
+import "syscall"
+
+// Only Linux can tie the life of a child to its parent.
+func dieWithParent() *syscall.SysProcAttr { return nil }
