@@ -110,7 +110,9 @@ func read(dir string, stderr io.Writer) ([]*script.Script, error) {
 			found = check.Script(s)
 		}
 		findings = append(findings, found...)
-		scripts = append(scripts, s)
+		if s.Name != "" { // else its bytes could not even be read as a header
+			scripts = append(scripts, s)
+		}
 	}
 	findings = append(findings, emit.Conflicts(scripts)...)
 	for _, f := range finding.Sort(findings) {

@@ -1,6 +1,8 @@
 package rlock_test
 
 import (
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +48,17 @@ func get(t testing.TB, client rueidis.Client, key string) string {
 		require.NoError(t, err)
 	}
 	return value
+}
+
+// together runs n copies of f at once and returns their errors.
+func together(n int, f func(i int) error) error {
+	failed := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { failed[i] = f(i) })
+	}
+	group.Wait()
+	return errors.Join(failed...)
 }
 
 // soon waits for something that is about to happen. The bound only has to be

@@ -130,9 +130,32 @@ func TestBroadcast(t *testing.T) {
 	told(t, reader, keys, "q:1")
 
 	s.Redis().FastForward(time.Hour)
-	got := []string{<-keys, <-keys}
-	require.ElementsMatch(t, []string{"p:before", "q:1"}, got)
+	require.Eventually(t, func() bool { return len(keys) == 2 }, soon, time.Millisecond)
+	require.ElementsMatch(t, []string{"p:before", "q:1"}, []string{<-keys, <-keys})
 	told(t, reader, keys)
+}
+
+// An expiry that is no more to come is not announced, unless it was being looked
+// for just when the key was deleted.
+func TestDeletedIsNotExpired(t *testing.T) {
+	t.Parallel()
+	s := rlocktest.Start(t)
+	c, keys := newListener(t, s, "BCAST")
+	for range 10 {
+		require.NoError(t, do(t, c, "SET", "k", "v", "PX", "60000").Error())
+		require.NoError(t, do(t, c, "DEL", "k").Error())
+		time.Sleep(30 * time.Millisecond)
+		require.NoError(t, do(t, c, "PING").Error())
+		n := len(keys)
+		require.GreaterOrEqual(t, n, 2)
+		if n == 2 {
+			return
+		}
+		for range n {
+			<-keys
+		}
+	}
+	require.Fail(t, "always announced twice")
 }
 
 func TestTrackingErrors(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // later write would hide a missing invalidation.
 func TestCachesConverge(t *testing.T) {
 	t.Parallel()
-	const goroutines, steps = 8, 25
+	const goroutines, steps = 8, 10
 	s := rlocktest.Start(t)
 	clients := []rueidis.Client{newClient(t, s), newClient(t, s)}
 	keys := []string{"a", "b", "c"}

@@ -21,21 +21,6 @@ func Script(s *script.Script) []finding.Finding {
 	return c.findings
 }
 
-// Names returns a finding for every script whose wrapper's name is taken.
-func Names(scripts []*script.Script) []finding.Finding {
-	var findings []finding.Finding
-	owner := map[string]*script.Script{}
-	for _, s := range scripts {
-		if first := owner[s.Name]; first != nil {
-			findings = append(findings, s.Findf(script.Pos{Line: 1, Column: 1},
-				"name %s is already taken by %s; give one of them another name: directive", s.Name, first.Path))
-			continue
-		}
-		owner[s.Name] = s
-	}
-	return findings
-}
-
 type checker struct {
 	script   *script.Script
 	facts    *facts
@@ -139,7 +124,7 @@ func (c *checker) fields(r returned, fields []script.Field) {
 	case r.table && r.keyed:
 		c.findf(r.pos, "the returned table has named fields, which Redis drops; return the values in order: {%s}", names(fields))
 	case r.table && r.length != len(fields) && !(r.open && r.length < len(fields)):
-		c.findf(r.pos, "%d values are returned, but the header declares %d: %s", r.length, len(fields), names(fields))
+		c.findf(r.pos, "the returned table has length %d, but the header declares %d values: {%s}", r.length, len(fields), names(fields))
 	case r.values == 0 || r.scalar:
 		c.findf(r.pos, "the header declares %d values; return them in a table: {%s}", len(fields), names(fields))
 	}

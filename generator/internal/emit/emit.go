@@ -108,7 +108,8 @@ var reserved = []string{
 	"Reply", "Cached", "Null", "ParamError", "CrossSlotError", "ReplyError", "Slot",
 }
 
-// Conflicts returns a finding for every Go name that two things would take.
+// Conflicts returns a finding for every script that would take a Go name of the
+// package or of a script before it.
 func Conflicts(scripts []*script.Script) []finding.Finding {
 	var findings []finding.Finding
 	owner := map[string]string{}
@@ -116,25 +117,23 @@ func Conflicts(scripts []*script.Script) []finding.Finding {
 		owner[name] = "every generated package"
 	}
 	for _, s := range scripts {
-		names := []string{s.Name, s.Name + "Batch", s.Name + "Params", s.Name + "Result", s.Name + "SHA1", s.Name + "SHA256", s.Name + "Cached"}
 		for _, code := range s.Errors {
-			if sentinel := sentinelName(code.Code); owner[sentinel] == "" || !strings.HasPrefix(owner[sentinel], "errors: ") {
-				names = append(names, sentinel)
-			}
+			owner[sentinelName(code.Code)] = "an errors: directive"
 		}
+	}
+	for _, s := range scripts {
+		names := []string{s.Name, s.Name + "Batch", s.Name + "Cached", s.Name + "Params", s.Name + "Result", s.Name + "SHA1", s.Name + "SHA256"}
 		for _, name := range names {
-			if taken := owner[name]; taken != "" && taken != s.Path {
+			if taken := owner[name]; taken != "" {
 				findings = append(findings, s.Findf(script.Pos{Line: 1, Column: 1},
 					"the Go name %s is already taken by %s; give the script another name: directive", name, taken))
+				break
 			}
 		}
 		for _, name := range names {
 			if owner[name] == "" {
 				owner[name] = s.Path
 			}
-		}
-		for _, code := range s.Errors {
-			owner[sentinelName(code.Code)] = "errors: " + code.Code
 		}
 	}
 	return findings

@@ -71,7 +71,7 @@ func encoder(s *script.Script, p script.Param, value *jen.Statement) (expr *jen.
 	}
 	switch p.Type.Base {
 	case "bytes":
-		return jen.Qual(rueidis, "BinaryString").Call(value), false
+		return jen.String().Call(value), false
 	case "int":
 		return jen.Id("encodeInt").Call(value), false
 	case "bool":

@@ -197,10 +197,11 @@ func (h *header) returns(pos Pos, value string) {
 		if wrong != "" {
 			h.findf(pos, "returns: %s: %s", words[0], wrong)
 		}
-		if names[words[0]] {
-			h.findf(pos, "returns: %s stands twice", words[0])
+		if field := Camel(words[0]); names[field] {
+			h.findf(pos, "returns: %s is taken twice; names become the fields of one struct, this one %s", words[0], field)
+		} else {
+			names[field] = true
 		}
-		names[words[0]] = true
 		r.Fields = append(r.Fields, Field{Name: words[0], Type: t})
 	}
 }
@@ -246,10 +247,11 @@ func (h *header) finish() {
 func (h *header) duplicateNames() {
 	seen := map[string]bool{}
 	for _, p := range slices.Concat(h.script.Keys, h.script.Args) {
-		if p.Name != "" && seen[p.Name] {
-			h.findf(p.Pos, "name %s is already taken by another entry; names become the fields of one struct", quote(p.Name))
+		field := Camel(p.Name)
+		if seen[field] {
+			h.findf(p.Pos, "name %s is already taken by another entry; names become the fields of one struct, this one %s", quote(p.Name), field)
 		}
-		seen[p.Name] = true
+		seen[field] = true
 	}
 }
 

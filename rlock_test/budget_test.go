@@ -1,0 +1,43 @@
+package rlock_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// An uncontended cycle is two calls of the server, whatever its options.
+func TestCallsPerCycle(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		client := server.Client(t)
+		const cycles = 100
+		for name, opts := range map[string][]rlock.Option{
+			"fenced":    nil,
+			"unfenced":  {rlock.WithoutFence()},
+			"no expiry": {rlock.WithTTL(rlock.NoExpiry)},
+		} {
+			t.Run(name, func(t *testing.T) {
+				locker := newLocker(t, client, opts...)
+				cycle := func() {
+					lock, err := locker.Acquire(t.Context(), "job")
+					require.NoError(t, err)
+					require.NoError(t, lock.Release(t.Context()))
+				}
+				cycle() // the server learns the scripts
+				before := server.CommandStats(t)
+				for range cycles {
+					cycle()
+				}
+				after := server.CommandStats(t)
+				require.Equal(t, int64(2*cycles), after["evalsha"]-before["evalsha"])
+				require.Zero(t, after["eval"]-before["eval"])
+				require.Zero(t, after["script|load"]-before["script|load"])
+			})
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		client := e.StartCluster(t).Client(t)
+		locker := newLocker(t, client)
+
+		t.Run("keys of many slots, one by one", func(t *testing.T) {
+			for i := range 50 {
+				key := fmt.Sprintf("job:%d", i)
+				err := locker.Do(t.Context(), key, func(ctx context.Context, lock *rlock.Lock) error {
+					if lock.Fence() == 0 {
+						return errors.New("no fence")
+					}
+					_, err := locker.TryAcquire(t.Context(), key)
+					if !errors.Is(err, rlock.ErrHeld) {
+						return fmt.Errorf("a held key was acquired: %w", err)
+					}
+					return lock.Extend(ctx, time.Minute)
+				})
+				require.NoError(t, err)
+				require.Empty(t, get(t, client, key))
+			}
+		})
+		t.Run("a set of one slot", func(t *testing.T) {
+			lock, err := locker.AcquireAll(t.Context(), []string{"{a}1", "{a}2", "{a}3"})
+			require.NoError(t, err)
+			require.NotZero(t, lock.Fence())
+			state, err := lock.Check(t.Context())
+			require.NoError(t, err)
+			require.True(t, state.HeldBy(lock.Token()))
+			require.NoError(t, lock.Extend(t.Context(), time.Minute))
+			require.NoError(t, lock.Release(t.Context()))
+		})
+		t.Run("a set of two slots", func(t *testing.T) {
+			var err error
+			require.NotPanics(t, func() { _, err = locker.AcquireAll(t.Context(), []string{"a", "b"}) })
+			require.ErrorIs(t, err, rlock.ErrCrossSlot)
+			require.ErrorIs(t, err, rlock.ErrInvalid)
+			var facts *rlock.CrossSlotError
+			require.ErrorAs(t, err, &facts)
+			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
+			require.Equal(t, [2]uint16{15495, 3300}, facts.Slots)
+			require.Empty(t, get(t, client, "a"))
+		})
+		t.Run("bindings refuse two slots", func(t *testing.T) {
+			var err error
+			require.NotPanics(t, func() {
+				_, err = gen.New().Release(t.Context(), client, gen.ReleaseParams{Locks: []string{"a", "b"}, Token: "t"})
+			})
+			var facts *gen.CrossSlotError
+			require.ErrorAs(t, err, &facts)
+			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
+		})
+		t.Run("extended in one pipeline", func(t *testing.T) {
+			var locks []*rlock.Lock
+			for i := range 30 {
+				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("held:%d", i), rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
+				require.NoError(t, err)
+				locks = append(locks, lock)
+			}
+			time.Sleep(2500 * time.Millisecond)
+			for _, lock := range locks {
+				require.True(t, lock.Valid())
+				require.NoError(t, lock.Release(t.Context()))
+			}
+		})
+		t.Run("check", func(t *testing.T) {
+			state, err := locker.Check(t.Context(), "job:1")
+			require.NoError(t, err)
+			require.False(t, state.Held)
+			lock, err := locker.Acquire(t.Context(), "job:1")
+			require.NoError(t, err)
+			soon(t, func() bool {
+				state, err = locker.Check(t.Context(), "job:1")
+				require.NoError(t, err)
+				return state.HeldBy(lock.Token()) && state.Cached
+			}, "an acquisition reaches the cache")
+			require.NoError(t, lock.Release(t.Context()))
+		})
+	})
+}
+
+// The slots are those that the server counts.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		client := e.StartCluster(t).Client(t)
+		for _, key := range []string{
+			"a", "foo", "123456789", "{a}b", "a{b}c", "{}a", "{", "}", "}{a}", "{a", "a}", "{a}{b}", "{{a}}", "\x00\xff", "ключ",
+			"rlock:fence:{0}", "rlock:fence:{16383}",
+		} {
+			slot, err := do(t, client, "CLUSTER", "KEYSLOT", key).ToInt64()
+			require.NoError(t, err)
+			require.Equal(t, uint16(slot), gen.Slot(key), "%q", key)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package rlock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+func TestFencesRise(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		a, b := newLocker(t, client), newLocker(t, client)
+		last := map[string]uint64{}
+		take := func(locker *rlock.Locker, keys ...string) {
+			t.Helper()
+			lock, err := locker.TryAcquireAll(t.Context(), keys)
+			require.NoError(t, err)
+			for _, key := range keys {
+				require.Greater(t, lock.Fence(), last[key])
+				last[key] = lock.Fence()
+			}
+			require.NoError(t, lock.Release(t.Context()))
+		}
+		for range 50 {
+			take(a, "job")
+			take(b, "job")
+		}
+		// A set counts for each of its keys, whatever their slots.
+		for range 5 {
+			take(a, "other", "job", "third")
+			take(b, "third")
+			take(a, "job")
+			take(b, "other")
+			take(b, "third", "other")
+		}
+	})
+}
+
+// What a failover, a flush or an eviction can do to the counter.
+func TestFencesSurviveALostCounter(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		var last uint64
+		for range 5 {
+			for range 20 {
+				lock, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, err)
+				require.Greater(t, lock.Fence(), last)
+				last = lock.Fence()
+				require.NoError(t, lock.Release(t.Context()))
+			}
+			time.Sleep(70 * time.Millisecond) // the clock is counted in steps of 65.536 ms
+			require.NoError(t, do(t, client, "FLUSHALL").Error())
+		}
+	})
+}
+
+func TestCountersAreBounded(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		for i := range 50 {
+			// One slot for all, as in any cluster that keeps related keys together.
+			lock, err := locker.Acquire(t.Context(), fmt.Sprintf("{tenant}:%d", i))
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+		}
+		keys, err := do(t, client, "KEYS", "*").AsStrSlice()
+		require.NoError(t, err)
+		require.Len(t, keys, 1)
+		require.True(t, strings.HasPrefix(keys[0], "rlock:fence:{"), keys[0])
+		require.Equal(t, gen.Slot("{tenant}:1"), gen.Slot(keys[0]), "the counter is in its locks' slot")
+		left, err := do(t, client, "PTTL", keys[0]).ToInt64()
+		require.NoError(t, err)
+		require.Equal(t, int64(-1), left)
+	})
+}
+
+func TestWithoutFence(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client, rlock.WithoutFence())
+		one, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.Zero(t, one.Fence())
+		set, err := locker.AcquireAll(t.Context(), []string{"x", "y"})
+		require.NoError(t, err)
+		require.Zero(t, set.Fence())
+		require.NoError(t, one.Release(t.Context()))
+		require.NoError(t, set.Release(t.Context()))
+		keys, err := do(t, client, "KEYS", "*").AsStrSlice()
+		require.NoError(t, err)
+		require.Empty(t, keys)
+	})
+}

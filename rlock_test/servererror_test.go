@@ -1,0 +1,160 @@
+package rlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// surfaces checks that waiting ends at once with an error of the server.
+func surfaces(t *testing.T, text string, call func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := call(ctx)
+	require.ErrorContains(t, err, text)
+	require.NotErrorIs(t, err, rlock.ErrGaveUp)
+	require.NotErrorIs(t, err, rlock.ErrHeld)
+	require.NoError(t, ctx.Err(), "the error is not waited out")
+	var server *rueidis.RedisError
+	require.ErrorAs(t, err, &server)
+}
+
+func TestWrongType(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		client := e.Start(t).Client(t)
+		locker := newLocker(t, client)
+		require.NoError(t, do(t, client, "LPUSH", "list", "1").Error())
+		surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
+			_, err := locker.Acquire(ctx, "list")
+			return err
+		})
+		surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
+			_, err := locker.AcquireAll(ctx, []string{"a", "b", "list"})
+			return err
+		})
+		keys, err := do(t, client, "KEYS", "*").AsStrSlice()
+		require.NoError(t, err)
+		require.Equal(t, []string{"list"}, keys, "a failing set changes nothing")
+		surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
+			_, err := locker.Check(ctx, "list")
+			return err
+		})
+
+		set, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
+		require.NoError(t, err)
+		require.NoError(t, do(t, client, "DEL", "b").Error())
+		require.NoError(t, do(t, client, "LPUSH", "b", "1").Error())
+		surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return set.Extend(ctx, time.Minute) })
+		surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return set.Release(ctx) })
+		require.Equal(t, set.Token(), get(t, client, "a"), "a failing release changes nothing")
+		require.NoError(t, do(t, client, "DEL", "b").Error())
+		require.ErrorIs(t, set.Release(t.Context()), rlock.ErrLost)
+		require.Empty(t, get(t, client, "a"), "a failed release can be called again")
+	})
+}
+
+func TestNoPermission(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		server.Do(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "+@all", "-evalsha", "-eval", "-eval_ro")
+		locker := newLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+			o.Username, o.Password = "limited", "secret"
+		}))
+		surfaces(t, "NOPERM", func(ctx context.Context) error {
+			_, err := locker.Acquire(ctx, "job")
+			return err
+		})
+		surfaces(t, "NOPERM", func(ctx context.Context) error {
+			_, err := locker.Inspect(ctx, "job")
+			return err
+		})
+	})
+}
+
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		locker := newLocker(t, server.Client(t))
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		server.Do(t, "REPLICAOF", "127.0.0.1", "1")
+		surfaces(t, "READONLY", func(ctx context.Context) error {
+			_, err := locker.Acquire(ctx, "other")
+			return err
+		})
+		surfaces(t, "READONLY", func(ctx context.Context) error { return lock.Extend(ctx, time.Minute) })
+		require.True(t, lock.Valid(), "an error is not a loss")
+		server.Do(t, "REPLICAOF", "NO", "ONE")
+		require.NoError(t, lock.Release(t.Context()))
+	})
+}
+
+// Out of memory, a lock cannot be taken; one that is held can be extended,
+// checked and released.
+func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		locker := newLocker(t, server.Client(t))
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		surfaces(t, "OOM", func(ctx context.Context) error {
+			_, err := locker.Acquire(ctx, "other")
+			return err
+		})
+		surfaces(t, "OOM", func(ctx context.Context) error {
+			_, err := locker.AcquireAll(ctx, []string{"a", "b"})
+			return err
+		})
+		require.NoError(t, lock.Extend(t.Context(), time.Minute))
+		state, err := lock.Check(t.Context())
+		require.NoError(t, err)
+		require.True(t, state.HeldBy(lock.Token()))
+		require.NoError(t, lock.Release(t.Context()))
+		server.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		reply := server.Do(t, "KEYS", "*")
+		keys, err := reply.AsStrSlice()
+		require.NoError(t, err)
+		for _, key := range keys {
+			require.Contains(t, key, "rlock:fence:", "no lock is left")
+		}
+	})
+}
+
+func TestLoading(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		client := server.Client(t)
+		locker := newLocker(t, client)
+		require.NoError(t, do(t, client, "SET", "ballast", "1").Error())
+		server.Do(t, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
+		server.Do(t, "DEBUG", "POPULATE", "3000", "filler", "100")
+		server.Do(t, "CONFIG", "SET", "key-load-delay", "500") // µs a key: 1.5 s
+		reloaded := make(chan error, 1)
+		other := server.Client(t)
+		go func() {
+			reloaded <- other.Do(context.WithoutCancel(t.Context()), other.B().Arbitrary("DEBUG", "RELOAD").Build()).Error()
+		}()
+		soon(t, func() bool {
+			err := do(t, client, "SET", "ballast", "1").Error()
+			return err != nil
+		}, "the server loads")
+		surfaces(t, "LOADING", func(ctx context.Context) error {
+			_, err := locker.Acquire(ctx, "job")
+			return err
+		})
+		require.NoError(t, <-reloaded)
+	})
+}
