@@ -39,8 +39,8 @@
 //
 // This is not Redis, and a test that passes here can still fail there:
 //
-//   - It is a single node, which accepts commands and scripts over keys of
-//     different slots.
+//   - It is a single node with cluster support disabled. It accepts commands
+//     and scripts over keys of different slots, which a cluster does not.
 //   - Scripts run in another Lua, without the shebang line and its flags. They
 //     may use keys they did not declare.
 //   - An error raised inside a script, as by redis.call, arrives as a generic

@@ -32,8 +32,9 @@ func newListener(t *testing.T, s *rlocktest.Server, options ...string) (rueidis.
 	return newClientWith(t, o), keys
 }
 
-// told checks which keys come next, and that it is those only. The last has to
-// be a result of what the client did before.
+// told checks which keys come next, and that no others do. Pushes are written
+// before the reply to the command that caused them, so after a command of the
+// listener itself there are none on the way.
 func told(t *testing.T, c rueidis.Client, got <-chan string, want ...string) {
 	t.Helper()
 	for _, key := range want {

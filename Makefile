@@ -1,0 +1,42 @@
+# make run    regenerates the bindings and shows locks at work, in about ten seconds
+# make test   runs every test, against real servers that the tests start themselves
+# make lint   formatting, vet, staticcheck, tidiness
+# make check  generated code is what the scripts say
+
+GO ?= go
+
+.PHONY: run test lint check generate bench vuln needs
+
+run:
+	@echo "== bindings from scripts/*.lua"
+	@$(GO) run ./generator
+	@$(GO) run ./generator -audit
+	@echo
+	@echo "== demonstration"
+	@$(GO) run ./rlock_test/demo
+
+test: needs
+	$(GO) test -race -count=1 -timeout=15m ./...
+
+lint:
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck ./...
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+check:
+	$(GO) run ./generator -check
+
+generate:
+	$(GO) generate ./...
+
+bench: needs
+	$(GO) test -run='^$$' -bench=. ./rlock_test/
+
+vuln:
+	$(GO) run golang.org/x/vuln/cmd/govulncheck ./...
+
+# A server to test against, and the C compiler that the race detector needs.
+needs:
+	@sh rlock_test/needs.sh

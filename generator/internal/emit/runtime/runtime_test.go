@@ -1,0 +1,119 @@
+package runtime
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+)
+
+var errStale = errors.New("runtime: STALE")
+
+func newScript(source string) luaScript {
+	sum := sha1.Sum([]byte(source))
+	return newLuaScript("Script", hex.EncodeToString(sum[:]), source, true, map[string]error{"STALE": errStale}, nil)
+}
+
+func TestExecFallsBackToTheText(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	s := newScript(`return KEYS[1] .. ARGV[1]`)
+	for range 2 {
+		got, err := decodeValue(&s, s.exec(t.Context(), client, []string{"a"}, []string{"b"}), decodeString)
+		require.NoError(t, err)
+		require.Equal(t, "ab", got)
+	}
+}
+
+func TestErrorCodes(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	stale := newScript(`return redis.error_reply('STALE the fence is old')`)
+	_, err := decodeValue(&stale, stale.exec(t.Context(), client, nil, nil), decodeNothing)
+	require.ErrorIs(t, err, errStale)
+	require.ErrorContains(t, err, "the fence is old")
+	var server *rueidis.RedisError
+	require.ErrorAs(t, err, &server)
+
+	other := newScript(`return redis.error_reply('STALEMATE is another word')`)
+	_, err = decodeValue(&other, other.exec(t.Context(), client, nil, nil), decodeNothing)
+	require.NotErrorIs(t, err, errStale)
+	require.EqualError(t, err, "runtime: Script: STALEMATE is another word")
+	require.ErrorAs(t, err, &server)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = decodeValue(&other, other.exec(ctx, client, nil, nil), decodeNothing)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	s := newScript(`if ARGV[1] == 'fail' then return redis.error_reply('STALE') end return ARGV[1]`)
+	encode := func(p string, keys, args []string) ([]string, []string, error) {
+		if p == "refuse" {
+			return nil, nil, &ParamError{"Script", "p", "is refused"}
+		}
+		return append(keys, "k"), append(args, p), nil
+	}
+	decode := func(s *luaScript, reply rueidis.RedisResult) (string, error) {
+		return decodeValue(s, reply, decodeString)
+	}
+	for _, state := range []string{"unknown to the server", "known"} {
+		replies := batch(t.Context(), client, &s, []string{"a", "refuse", "fail", "b"}, encode, decode)
+		require.Len(t, replies, 4, state)
+		require.Equal(t, Reply[string]{Value: "a"}, replies[0], state)
+		require.EqualError(t, replies[1].Err, "runtime: Script: p: is refused", state)
+		require.ErrorIs(t, replies[2].Err, errStale, state)
+		require.Equal(t, Reply[string]{Value: "b"}, replies[3], state)
+	}
+	require.Empty(t, batch(t.Context(), client, &s, nil, encode, decode))
+}
+
+func TestCached(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	s := newScript(`return redis.call('GET', KEYS[1])`)
+	_, err := decodeValue(&s, s.cached(t.Context(), client, []string{"k"}, nil, time.Microsecond), decodeString)
+	require.EqualError(t, err, "runtime: Script: ttl: 1µs is below 1ms; it bounds how long an answer may be cached")
+	got, err := decodeValue(&s, s.cached(t.Context(), client, []string{"k"}, nil, time.Second), nullable(decodeString))
+	require.NoError(t, err)
+	require.Equal(t, Null[string]{}, got)
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	s := newScript(`return 1`)
+	require.NoError(t, s.load(t.Context(), client))
+	known, err := client.Do(t.Context(), client.B().ScriptExists().Sha1(s.sha1).Build()).AsIntSlice()
+	require.NoError(t, err)
+	require.Equal(t, []int64{1}, known)
+
+	s.sha1 = "0000000000000000000000000000000000000000"
+	require.ErrorContains(t, s.load(t.Context(), client), "the server counts SHA1")
+	s.source = "this is not Lua"
+	require.ErrorContains(t, s.load(t.Context(), client), "runtime: load Script on ")
+}
+
+func TestSlot(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]uint16{
+		"":          0,
+		"123456789": 0x31C3 & 16383, // the check value of CRC16/XMODEM
+		"a":         15495,
+		"foo":       12182,
+		"{foo}bar":  12182,
+		"x{foo}":    12182,
+		"{}foo":     9500,
+	} {
+		require.Equal(t, want, Slot(key), "%q", key)
+	}
+	require.NotEqual(t, Slot("{foo"), Slot("foo"))
+}

@@ -1,0 +1,156 @@
+package runtime
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+)
+
+func newClient(t *testing.T) rueidis.Client {
+	t.Helper()
+	server := miniredis.RunT(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true, DisableCache: true})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+// reply makes a message of what a script returns.
+func reply(t *testing.T, client rueidis.Client, lua string) rueidis.RedisResult {
+	t.Helper()
+	return client.Do(t.Context(), client.B().Eval().Script("return "+lua).Numkeys(0).Build())
+}
+
+// decodeCase runs a decoder over what a script returns.
+func decodeCase[T any](lua string, decode func(*rueidis.RedisMessage) (T, error), want T, wrong string) func(t *testing.T, client rueidis.Client) {
+	return func(t *testing.T, client rueidis.Client) {
+		s := &luaScript{name: "Script"}
+		got, err := decodeValue(s, reply(t, client, lua), decode)
+		require.Equal(t, want, got)
+		if wrong == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.EqualError(t, err, "runtime: Script: reply "+wrong)
+		var facts *ReplyError
+		require.ErrorAs(t, err, &facts)
+		require.Equal(t, "Script", facts.Script)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	for name, test := range map[string]func(*testing.T, rueidis.Client){
+		"string":               decodeCase(`'a'`, decodeString, "a", ""),
+		"string, status":       decodeCase(`redis.status_reply('PONG')`, decodeString, "PONG", ""),
+		"string, integer":      decodeCase(`1`, decodeString, "", "is not a string but the integer 1"),
+		"string, nil":          decodeCase(`false`, decodeString, "", "is not a string but nil"),
+		"bytes":                decodeCase(`'a\0b'`, decodeBytes, []byte("a\x00b"), ""),
+		"bytes, list":          decodeCase(`{}`, decodeBytes, nil, "is not a string but a list"),
+		"int":                  decodeCase(`-7`, decodeInt, int64(-7), ""),
+		"int, text":            decodeCase(`'42'`, decodeInt, int64(42), ""),
+		"int, words":           decodeCase(`'42 and more'`, decodeInt, 0, `is not an integer but the string "42 and more"`),
+		"int, nil":             decodeCase(`nil`, decodeInt, 0, "is not an integer but nil"),
+		"bool, true":           decodeCase(`true`, decodeBool, true, ""),
+		"bool, false":          decodeCase(`false`, decodeBool, false, ""),
+		"bool, 1":              decodeCase(`1`, decodeBool, true, ""),
+		"bool, 0":              decodeCase(`0`, decodeBool, false, ""),
+		"bool, 2":              decodeCase(`2`, decodeBool, false, "is not 0, 1, nil or OK but the integer 2"),
+		"bool, OK":             decodeCase(`redis.status_reply('OK')`, decodeBool, true, ""),
+		"bool, text":           decodeCase(`'1'`, decodeBool, false, `is not 0, 1, nil or OK but the string "1"`),
+		"ok":                   decodeCase(`redis.status_reply('OK')`, decodeOK, struct{}{}, ""),
+		"ok, other":            decodeCase(`redis.status_reply('QUEUED')`, decodeOK, struct{}{}, `is not OK but the string "QUEUED"`),
+		"nothing":              decodeCase(`{1, 2}`, decodeNothing, struct{}{}, ""),
+		"float":                decodeCase(`'2.5'`, decodeFloat, 2.5, ""),
+		"float, integer":       decodeCase(`2`, decodeFloat, 2.0, ""),
+		"float, words":         decodeCase(`'x'`, decodeFloat, 0.0, `is not a number but the string "x"`),
+		"duration":             decodeCase(`1500`, decodeDuration, 1500*time.Millisecond, ""),
+		"duration, PTTL's -1":  decodeCase(`-1`, decodeDuration, -time.Millisecond, ""),
+		"duration, words":      decodeCase(`'x'`, decodeDuration, 0, `is not an integer but the string "x"`),
+		"time":                 decodeCase(`1700000000123`, decodeTime, time.UnixMilli(1700000000123), ""),
+		"time, nil":            decodeCase(`false`, decodeTime, time.Time{}, "is not an integer but nil"),
+		"json":                 decodeCase(`'{"a":1}'`, decodeJSON, json.RawMessage(`{"a":1}`), ""),
+		"json, broken":         decodeCase(`'{'`, decodeJSON, nil, `is not JSON but the string "{"`),
+		"json, number":         decodeCase(`1`, decodeJSON, nil, "is not a string but the integer 1"),
+		"nullable":             decodeCase(`'a'`, nullable(decodeString), Null[string]{"a", true}, ""),
+		"nullable, nil":        decodeCase(`false`, nullable(decodeString), Null[string]{}, ""),
+		"nullable, wrong":      decodeCase(`1`, nullable(decodeString), Null[string]{}, "is not a string but the integer 1"),
+		"list":                 decodeCase(`{1, '2'}`, list(decodeInt), []int64{1, 2}, ""),
+		"list, empty":          decodeCase(`{}`, list(decodeInt), []int64{}, ""),
+		"list, wrong element":  decodeCase(`{1, 'x'}`, list(decodeInt), nil, `at position 2 is not an integer but the string "x"`),
+		"list, no list":        decodeCase(`'x'`, list(decodeInt), nil, `is not a list but the string "x"`),
+		"list of nullables":    decodeCase(`{'a', false}`, list(nullable(decodeString)), []Null[string]{{"a", true}, {}}, ""),
+		"long text is cut":     decodeCase(`string.rep('x', 100)`, decodeInt, 0, `is not an integer but the string "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"`),
+		"error reply of sorts": decodeCase(`{{}, 1}`, list(decodeInt), nil, "at position 1 is not an integer but a list"),
+	} {
+		t.Run(name, func(t *testing.T) { test(t, client) })
+	}
+}
+
+func TestFields(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	s := &luaScript{name: "Script"}
+	fields, err := s.fields(reply(t, client, `{1, 2}`), 2)
+	require.NoError(t, err)
+	require.Len(t, fields, 2)
+	for lua, wrong := range map[string]string{
+		`{1}`:   "runtime: Script: reply has 1 values where 2 are declared",
+		`1`:     "runtime: Script: reply is not a list but the integer 1",
+		`false`: "runtime: Script: reply is not a list but nil",
+	} {
+		_, err := s.fields(reply(t, client, lua), 2)
+		require.EqualError(t, err, wrong)
+		var facts *ReplyError
+		require.ErrorAs(t, err, &facts)
+	}
+	require.EqualError(t, s.wrong("left", err2("is odd")), "runtime: Script: reply field left is odd")
+}
+
+type err2 string
+
+func (e err2) Error() string { return string(e) }
+
+func TestEncode(t *testing.T) {
+	t.Parallel()
+	text := func(s string, err error) string {
+		require.NoError(t, err)
+		return s
+	}
+	require.Equal(t, "1", encodeBool(true))
+	require.Equal(t, "0", encodeBool(false))
+	require.Equal(t, "-9223372036854775808", encodeInt(math.MinInt64))
+	require.Equal(t, "0.1", encodeFloat(0.1))
+	require.Equal(t, "1e+100", encodeFloat(1e100))
+	require.Equal(t, "1", text(encodeDuration("S", "p", time.Millisecond)))
+	require.Equal(t, "86400000", text(encodeDuration("S", "p", 24*time.Hour)))
+	require.Equal(t, "1000", text(encodeOptionalDuration("S", "p", time.Second)))
+	require.Equal(t, "", text(encodeOptionalDuration("S", "p", 0)))
+	require.Equal(t, "1700000000123", encodeTime(time.UnixMilli(1700000000123).Add(time.Microsecond)))
+	require.Equal(t, "1700000000123", encodeOptionalTime(time.UnixMilli(1700000000123)))
+	require.Equal(t, "", encodeOptionalTime(time.Time{}))
+	require.Equal(t, `{"a":1}`, text(encodeJSON("S", "p", map[string]int{"a": 1})))
+
+	for name, f := range map[string]func() (string, error){
+		"S: p: 0s is below 1ms": func() (string, error) { return encodeDuration("S", "p", 0) },
+		"S: p: -1s is below 1ms": func() (string, error) {
+			return encodeOptionalDuration("S", "p", -time.Second)
+		},
+		"S: p: 1.5ms is not a whole number of milliseconds; truncate it": func() (string, error) {
+			return encodeDuration("S", "p", 1500*time.Microsecond)
+		},
+		"S: p: json: unsupported type: chan int": func() (string, error) { return encodeJSON("S", "p", make(chan int)) },
+	} {
+		_, err := f()
+		require.EqualError(t, err, "runtime: "+name)
+		var facts *ParamError
+		require.ErrorAs(t, err, &facts)
+		require.Equal(t, "p", facts.Param)
+	}
+}

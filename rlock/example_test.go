@@ -1,0 +1,204 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
+)
+
+// embedded returns a locker on a server of its own, where a program would call
+// rlock.Open with the address of its Redis.
+func embedded(opts ...rlock.Option) (*rlock.Locker, func()) {
+	server, err := rlocktest.Open()
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker, err := rlock.Open(server.Option(), opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return locker, func() {
+		locker.Close()
+		server.Close()
+	}
+}
+
+func Example() {
+	server, err := rlocktest.Open()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	address := server.Addr()
+	ctx := context.Background()
+
+	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+
+	err = locker.Do(ctx, "report:2026-11", func(ctx context.Context, lock *rlock.Lock) error {
+		fmt.Println("alone with", lock.Key()) // extended until we return
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: alone with report:2026-11
+}
+
+func ExampleLocker_Acquire() {
+	locker, done := embedded()
+	defer done()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+
+	lock, err := locker.Acquire(ctx, "order:17", rlock.WithTTL(30*time.Second))
+	if err != nil {
+		log.Fatal(err) // held by another for 5 seconds, or Redis said no
+	}
+	defer lock.Release(ctx) // does its work even if ctx has ended
+
+	fmt.Println(lock.Valid(), lock.Attempts())
+	// Output: true 1
+}
+
+func ExampleLocker_TryAcquire() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+
+	first, err := locker.TryAcquire(ctx, "order:17")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer first.Release(ctx)
+
+	_, err = locker.TryAcquire(ctx, "order:17")
+	var facts *rlock.AcquireError
+	if errors.Is(err, rlock.ErrHeld) && errors.As(err, &facts) {
+		fmt.Println(facts.Key, "is free in", facts.Left.Round(10*time.Second))
+	}
+	// Output: order:17 is free in 10s
+}
+
+func ExampleLocker_DoAll() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+
+	accounts := []string{"{bank}:alice", "{bank}:bob"} // one hash tag, one slot
+	err := locker.DoAll(ctx, accounts, func(ctx context.Context, lock *rlock.Lock) error {
+		fmt.Println("both at once:", len(lock.Keys()))
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: both at once: 2
+}
+
+func ExampleLocker_Check() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+	lock, err := locker.Acquire(ctx, "order:17")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Release(ctx)
+
+	state, err := locker.Check(ctx, "order:17") // asks the server, once
+	if err != nil {
+		log.Fatal(err)
+	}
+	again, err := locker.Check(ctx, "order:17") // from the cache, until the key changes
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(state.Held, state.HeldBy(lock.Token()), again.Cached)
+	// Output: true true true
+}
+
+func ExampleLock_Extend() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Release(ctx)
+
+	if err := lock.Extend(ctx, time.Minute); errors.Is(err, rlock.ErrNotHeld) {
+		log.Fatal("too late: ", err)
+	} else if err != nil {
+		log.Print("still ours until ", lock.Deadline(), ": ", err)
+	}
+	fmt.Println(time.Until(lock.Deadline()).Round(time.Second))
+	// Output: 1m0s
+}
+
+func ExampleLock_Context() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(50*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	select {
+	case <-lock.Context().Done(): // no longer ours; stop working
+		fmt.Println(context.Cause(lock.Context()))
+	case <-time.After(time.Minute):
+	}
+	// Output: rlock: lease expired before it was extended
+}
+
+func ExampleWithRetry() {
+	locker, done := embedded(rlock.WithRetry(rlock.Fixed(10 * time.Millisecond).MaxAttempts(3)))
+	defer done()
+	ctx := context.Background()
+	lock, err := locker.Acquire(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Release(ctx)
+
+	_, err = locker.Acquire(ctx, "import")
+	var facts *rlock.AcquireError
+	if errors.Is(err, rlock.ErrGaveUp) && errors.As(err, &facts) {
+		fmt.Println("gave up after", facts.Attempts, "attempts")
+	}
+	// Output: gave up after 3 attempts
+}
+
+func ExampleRetryFunc() {
+	patient := rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+		if a.Left > time.Minute {
+			return 0, false // not worth waiting
+		}
+		return max(a.Left/2, 10*time.Millisecond), true
+	})
+	locker, done := embedded(rlock.WithRetry(patient))
+	defer done()
+	ctx := context.Background()
+	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(time.Hour))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Release(ctx)
+
+	_, err = locker.Acquire(ctx, "import")
+	fmt.Println(errors.Is(err, rlock.ErrGaveUp))
+	// Output: true
+}
