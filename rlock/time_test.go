@@ -1,0 +1,234 @@
+package rlock_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// inBubble runs a test with fake time, the real client and an embedded server
+// that are connected by pipes. It fails if a goroutine outlives the test.
+func inBubble(t *testing.T, test func(t *testing.T, client rueidis.Client, redis *redis)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redis{Miniredis: miniredis.NewMiniRedis()}
+		redis.ClockTTL(true)
+		// The connection comes first, because miniredis has no server before it.
+		first, err := redis.Dial()
+		require.NoError(t, err)
+		redis.Server().SetPreHook(redis.hook)
+		defer redis.Close()
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress:       []string{"pipe"},
+			ForceSingleClient: true,
+			DisableCache:      true,
+			PipelineMultiplex: -1,
+			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+				if conn := first; conn != nil {
+					first = nil
+					return conn, nil
+				}
+				return redis.Dial()
+			},
+		})
+		require.NoError(t, err)
+		defer client.Close()
+		test(t, client, redis)
+	})
+}
+
+// redis is the embedded server, which counts calls and can fail them.
+type redis struct {
+	*miniredis.Miniredis
+	scripts atomic.Int64 // script calls so far
+	loading atomic.Bool  // scripts are refused, as by a server that loads its data
+}
+
+func (r *redis) hook(peer *server.Peer, command string, _ ...string) bool {
+	if command != "EVALSHA" && command != "EVAL" {
+		return false
+	}
+	r.scripts.Add(1)
+	if r.loading.Load() {
+		peer.WriteError("LOADING Redis is loading the dataset in memory")
+		return true
+	}
+	return false
+}
+
+func open(t *testing.T, client rueidis.Client, opts ...rlock.Option) *rlock.Locker {
+	t.Helper()
+	locker, err := rlock.New(client, opts...)
+	require.NoError(t, err)
+	t.Cleanup(locker.Close)
+	return locker
+}
+
+// waits acquires a key that is held throughout and returns the error.
+func waits(t *testing.T, client rueidis.Client, policy rlock.Retry) *rlock.AcquireError {
+	t.Helper()
+	require.NoError(t, client.Do(t.Context(), client.B().Set().Key("held").Value("other").PxMilliseconds(3_600_000).Build()).Error())
+	_, err := open(t, client).Acquire(t.Context(), "held", rlock.WithRetry(policy))
+	require.ErrorIs(t, err, rlock.ErrGaveUp)
+	var facts *rlock.AcquireError
+	require.ErrorAs(t, err, &facts)
+	return facts
+}
+
+func TestRetryLimits(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		policy   rlock.Retry
+		attempts int
+		least    time.Duration
+		most     time.Duration
+	}{
+		"attempts":            {rlock.Fixed(100 * time.Millisecond).MaxAttempts(5), 5, 400 * time.Millisecond, 400 * time.Millisecond},
+		"one attempt":         {rlock.Fixed(time.Hour).MaxAttempts(1), 1, 0, 0},
+		"time":                {rlock.Fixed(300 * time.Millisecond).MaxTime(time.Second), 5, time.Second, time.Second},
+		"less time than once": {rlock.Fixed(time.Minute).MaxTime(time.Second), 2, time.Second, time.Second},
+		"both, attempts":      {rlock.Fixed(time.Second).MaxTime(time.Minute).MaxAttempts(3), 3, 2 * time.Second, 2 * time.Second},
+		"exponential":         {rlock.Exponential(10*time.Millisecond, 80*time.Millisecond).MaxAttempts(6), 6, (10 + 20 + 40 + 80 + 80) / 2 * time.Millisecond, (10 + 20 + 40 + 80 + 80) * time.Millisecond},
+		"exponential, flat":   {rlock.Exponential(time.Second, time.Second).MaxAttempts(100), 100, 99 * time.Second / 2, 99 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, client rueidis.Client, _ *redis) {
+				facts := waits(t, client, test.policy)
+				require.Equal(t, test.attempts, facts.Attempts)
+				require.GreaterOrEqual(t, facts.Waited, test.least)
+				require.LessOrEqual(t, facts.Waited, test.most)
+			})
+		})
+	}
+}
+
+func TestRetryFuncSeesTheFacts(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, client rueidis.Client, _ *redis) {
+		var seen []rlock.Attempt
+		waits(t, client, rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+			seen = append(seen, a)
+			return time.Duration(a.Number) * time.Second, a.Number < 3
+		}))
+		require.Equal(t, []rlock.Attempt{
+			{Number: 1, Elapsed: 0, Previous: 0, Left: time.Hour},
+			{Number: 2, Elapsed: time.Second, Previous: time.Second, Left: time.Hour - time.Second},
+			{Number: 3, Elapsed: 3 * time.Second, Previous: 2 * time.Second, Left: time.Hour - 3*time.Second},
+		}, seen)
+	})
+}
+
+// A policy has no state: sharing one changes nothing for anybody.
+func TestRetryIsShared(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, client rueidis.Client, _ *redis) {
+		policy := rlock.Exponential(10*time.Millisecond, time.Second).MaxAttempts(4)
+		var group sync.WaitGroup
+		for range 50 {
+			group.Go(func() {
+				for range 3 {
+					facts := waits(t, client, policy)
+					require.Equal(t, 4, facts.Attempts)
+					require.LessOrEqual(t, facts.Waited, 70*time.Millisecond)
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// Whatever the policy, a waiter looks again when the holder's lease ends.
+func TestWaitIsBoundedByTheLease(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, client rueidis.Client, _ *redis) {
+		locker := open(t, client)
+		_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second))
+		require.NoError(t, err)
+		start := time.Now()
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Hour)))
+		require.NoError(t, err)
+		require.Equal(t, 2, lock.Attempts())
+		require.InDelta(t, 30*time.Second, time.Since(start), float64(5*time.Millisecond))
+	})
+}
+
+func TestExtensionsPerLease(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, client rueidis.Client, redis *redis) {
+		locker := open(t, client, rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
+		var locks []*rlock.Lock
+		for _, key := range []string{"a", "b", "c"} {
+			lock, err := locker.Acquire(t.Context(), key)
+			require.NoError(t, err)
+			locks = append(locks, lock)
+		}
+		time.Sleep(11 * time.Second) // the server learns the script
+		before := redis.scripts.Load()
+		time.Sleep(time.Hour)
+		// Three calls a lease and lock, and not one more.
+		require.InDelta(t, 3*3600/10, redis.scripts.Load()-before, 3)
+		for _, lock := range locks {
+			require.True(t, lock.Valid())
+			require.NoError(t, lock.Release(t.Context()))
+		}
+		before = redis.scripts.Load()
+		time.Sleep(time.Hour)
+		require.Equal(t, before, redis.scripts.Load(), "nothing is extended that is not held")
+	})
+}
+
+func TestDeadlineIsExact(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, client rueidis.Client, redis *redis) {
+		locker := open(t, client)
+		start := time.Now()
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(10*time.Second))
+		require.NoError(t, err)
+		// 0.1 % for clocks that differ, 1 ms for rounding.
+		want := 10*time.Second - 10*time.Millisecond - time.Millisecond
+		require.Equal(t, want, lock.Deadline().Sub(start))
+		<-lock.Context().Done()
+		require.Equal(t, want, time.Since(start))
+		require.False(t, lock.Valid())
+		require.True(t, redis.Exists("job"), "the holder stops before the server lets go")
+		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrExpired)
+	})
+}
+
+// A server that stops answering is asked again until the lease ends, not longer.
+func TestExtensionIsRetriedUntilTheDeadline(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, client rueidis.Client, redis *redis) {
+		locker := open(t, client, rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
+		start := time.Now()
+		survivor, err := locker.Acquire(t.Context(), "survivor")
+		require.NoError(t, err)
+		redis.loading.Store(true)
+		time.Sleep(25 * time.Second)
+		redis.loading.Store(false)
+		time.Sleep(time.Minute)
+		require.True(t, survivor.Valid(), "an error is not a loss")
+
+		redis.loading.Store(true)
+		<-survivor.Context().Done()
+		require.ErrorIs(t, context.Cause(survivor.Context()), rlock.ErrExpired)
+		require.Less(t, time.Since(start), 2*time.Minute)
+		redis.loading.Store(false)
+		before := redis.scripts.Load()
+		time.Sleep(time.Hour)
+		require.Equal(t, before, redis.scripts.Load())
+	})
+}
