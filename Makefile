@@ -17,6 +17,7 @@ run:
 
 test: needs
 	$(GO) test -race -count=1 -timeout=15m ./...
+	$(GO) test -count=1 -run=Budget ./rlock_test/
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

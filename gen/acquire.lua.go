@@ -121,13 +121,13 @@ func decodeAcquireReply(s *luaScript, reply rueidis.RedisResult) (AcquireResult,
 		return AcquireResult{}, err
 	}
 	var r AcquireResult
-	if r.Acquired, err = decodeBool(&fields[0]); err != nil {
+	if r.Acquired, err = decodeBool(fields[0]); err != nil {
 		return AcquireResult{}, s.wrong("acquired", err)
 	}
-	if r.Left, err = decodeDuration(&fields[1]); err != nil {
+	if r.Left, err = decodeDuration(fields[1]); err != nil {
 		return AcquireResult{}, s.wrong("left", err)
 	}
-	if r.Fence, err = decodeInt(&fields[2]); err != nil {
+	if r.Fence, err = decodeInt(fields[2]); err != nil {
 		return AcquireResult{}, s.wrong("fence", err)
 	}
 	return r, nil

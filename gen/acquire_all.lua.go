@@ -130,16 +130,16 @@ func decodeAcquireAllReply(s *luaScript, reply rueidis.RedisResult) (AcquireAllR
 		return AcquireAllResult{}, err
 	}
 	var r AcquireAllResult
-	if r.Acquired, err = decodeBool(&fields[0]); err != nil {
+	if r.Acquired, err = decodeBool(fields[0]); err != nil {
 		return AcquireAllResult{}, s.wrong("acquired", err)
 	}
-	if r.Left, err = decodeDuration(&fields[1]); err != nil {
+	if r.Left, err = decodeDuration(fields[1]); err != nil {
 		return AcquireAllResult{}, s.wrong("left", err)
 	}
-	if r.Fence, err = decodeInt(&fields[2]); err != nil {
+	if r.Fence, err = decodeInt(fields[2]); err != nil {
 		return AcquireAllResult{}, s.wrong("fence", err)
 	}
-	if r.Held, err = decodeInt(&fields[3]); err != nil {
+	if r.Held, err = decodeInt(fields[3]); err != nil {
 		return AcquireAllResult{}, s.wrong("held", err)
 	}
 	return r, nil

@@ -79,10 +79,10 @@ func decodeInspectReply(s *luaScript, reply rueidis.RedisResult) (InspectResult,
 		return InspectResult{}, err
 	}
 	var r InspectResult
-	if r.Owners, err = list(nullable(decodeString))(&fields[0]); err != nil {
+	if r.Owners, err = list(nullable(decodeString))(fields[0]); err != nil {
 		return InspectResult{}, s.wrong("owners", err)
 	}
-	if r.Left, err = list(decodeDuration)(&fields[1]); err != nil {
+	if r.Left, err = list(decodeDuration)(fields[1]); err != nil {
 		return InspectResult{}, s.wrong("left", err)
 	}
 	return r, nil

@@ -216,7 +216,7 @@ func (s *luaScript) fields(reply rueidis.RedisResult, n int) ([]rueidis.RedisMes
 	}
 	list, err := m.ToArray()
 	if err != nil {
-		return nil, &ReplyError{s.name, "", "is not a list but " + describe(&m)}
+		return nil, &ReplyError{s.name, "", "is not a list but " + describe(m)}
 	}
 	if len(list) != n {
 		return nil, &ReplyError{s.name, "", fmt.Sprintf("has %d values where %d are declared", len(list), n)}
@@ -299,7 +299,7 @@ func encodeOptionalDuration(script, param string, d time.Duration) (string, erro
 func encodeInt(n int64) string { return strconv.FormatInt(n, 10) }
 
 // describe tells what a message is, for errors; long values are cut.
-func describe(m *rueidis.RedisMessage) string {
+func describe(m rueidis.RedisMessage) string {
 	switch {
 	case m.IsNil():
 		return "nil"
@@ -320,11 +320,11 @@ func describe(m *rueidis.RedisMessage) string {
 	return "of another type"
 }
 
-func mismatch(m *rueidis.RedisMessage, want string) error {
+func mismatch(m rueidis.RedisMessage, want string) error {
 	return errors.New("is not " + want + " but " + describe(m))
 }
 
-func decodeString(m *rueidis.RedisMessage) (string, error) {
+func decodeString(m rueidis.RedisMessage) (string, error) {
 	if !m.IsString() {
 		return "", mismatch(m, "a string")
 	}
@@ -332,7 +332,7 @@ func decodeString(m *rueidis.RedisMessage) (string, error) {
 }
 
 // decodeInt takes an integer, and a string that is one, as GET of a counter answers.
-func decodeInt(m *rueidis.RedisMessage) (int64, error) {
+func decodeInt(m rueidis.RedisMessage) (int64, error) {
 	if m.IsInt64() {
 		return m.ToInt64()
 	}
@@ -347,7 +347,7 @@ func decodeInt(m *rueidis.RedisMessage) (int64, error) {
 
 // decodeBool takes what Lua's true and false become (1 and nil), 0, and the OK
 // of a command that succeeded.
-func decodeBool(m *rueidis.RedisMessage) (bool, error) {
+func decodeBool(m rueidis.RedisMessage) (bool, error) {
 	if m.IsNil() {
 		return false, nil
 	}
@@ -365,7 +365,7 @@ func decodeBool(m *rueidis.RedisMessage) (bool, error) {
 	return false, mismatch(m, "0, 1, nil or OK")
 }
 
-func decodeOK(m *rueidis.RedisMessage) (struct{}, error) {
+func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 	if m.IsString() {
 		if text, _ := m.ToString(); text == "OK" {
 			return struct{}{}, nil
@@ -376,14 +376,14 @@ func decodeOK(m *rueidis.RedisMessage) (struct{}, error) {
 
 // decodeDuration reads milliseconds. Negative ones keep their meaning, such as
 // the -1 of PTTL.
-func decodeDuration(m *rueidis.RedisMessage) (time.Duration, error) {
+func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 	n, err := decodeInt(m)
 	return time.Duration(n) * time.Millisecond, err
 }
 
 // nullable turns a decoder of T into one of T?.
-func nullable[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidis.RedisMessage) (Null[T], error) {
-	return func(m *rueidis.RedisMessage) (Null[T], error) {
+func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
+	return func(m rueidis.RedisMessage) (Null[T], error) {
 		if m.IsNil() {
 			return Null[T]{}, nil
 		}
@@ -396,15 +396,15 @@ func nullable[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidi
 }
 
 // list turns a decoder of T into one of []T.
-func list[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidis.RedisMessage) ([]T, error) {
-	return func(m *rueidis.RedisMessage) ([]T, error) {
+func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
+	return func(m rueidis.RedisMessage) ([]T, error) {
 		messages, err := m.ToArray()
 		if err != nil {
 			return nil, mismatch(m, "a list")
 		}
 		values := make([]T, len(messages))
 		for i := range messages {
-			if values[i], err = decode(&messages[i]); err != nil {
+			if values[i], err = decode(messages[i]); err != nil {
 				return nil, fmt.Errorf("at position %d %w", i+1, err)
 			}
 		}
@@ -413,13 +413,13 @@ func list[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidis.Re
 }
 
 // decodeValue reads a reply that is one value.
-func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(*rueidis.RedisMessage) (T, error)) (T, error) {
+func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(rueidis.RedisMessage) (T, error)) (T, error) {
 	var none T
 	m, err := s.message(reply)
 	if err != nil {
 		return none, err
 	}
-	v, err := decode(&m)
+	v, err := decode(m)
 	if err != nil {
 		return none, s.wrong("", err)
 	}

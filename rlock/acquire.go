@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -138,14 +139,21 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
 	l.extends = set.extends(want.do)
-	l.parent = ctx
-	if !want.do {
-		l.parent = context.WithoutCancel(ctx)
-	}
+	l.parent, l.bound = ctx, want.do
 	l.token = set.token
 	if l.token == "" {
-		l.token = uuid.NewString()
+		l.token = newToken()
 	}
+}
+
+// newToken returns a version 4 UUID: 122 random bits. It is uuid.NewString but
+// for one allocation.
+func newToken() string {
+	var id uuid.UUID
+	rand.Read(id[:]) // never fails
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
 }
 
 // taken is the server's answer to an attempt.
@@ -181,7 +189,7 @@ func (l *Lock) take(ctx context.Context, set *settings) (taken, error) {
 func (l *Lock) takeOne(ctx context.Context, set *settings) (taken, error) {
 	p := gen.AcquireParams{Lock: l.keys[0], Token: l.token, TTL: lease(set.ttl)}
 	if !set.unfenced {
-		p.Counter = []string{fenceCounter(l.keys[0])}
+		p.Counter = fenceCounter(l.keys[0])
 	}
 	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, p)
 	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}, err

@@ -75,7 +75,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	for _, s := range states {
 		if !s.HeldBy(l.token) {
 			l.mu.Lock()
-			l.finish(ErrLost)
+			l.finish(lost)
 			l.mu.Unlock()
 			return s, nil
 		}

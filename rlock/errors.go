@@ -25,15 +25,15 @@ var (
 	// match ErrNotHeld as well.
 	ErrNotHeld = errors.New("rlock: lock is not held")
 	// ErrReleased: the holder released it.
-	ErrReleased error = &reason{"rlock: lock was released", ErrNotHeld}
+	ErrReleased error = released
 	// ErrLost: the server said that the key is gone or has another token.
-	ErrLost error = &reason{"rlock: lock was lost: its key is gone or has another token", ErrNotHeld}
+	ErrLost error = lost
 	// ErrExpired: the lease ended, by the local clock, before an extension was
 	// confirmed.
-	ErrExpired error = &reason{"rlock: lease expired before it was extended", ErrNotHeld}
+	ErrExpired error = expired
 
 	// ErrClosed: the Locker was closed.
-	ErrClosed = errors.New("rlock: locker is closed")
+	ErrClosed error = closed
 
 	// ErrInvalid: an argument or option cannot be right. Nothing was sent. The
 	// next two match it as well.
@@ -44,7 +44,15 @@ var (
 	ErrCrossSlot error = &reason{"rlock: keys in different slots", ErrInvalid}
 )
 
-// reason is a sentinel that is a special case of another.
+// Why a lock ends.
+var (
+	released = &reason{"rlock: lock was released", ErrNotHeld}
+	lost     = &reason{"rlock: lock was lost: its key is gone or has another token", ErrNotHeld}
+	expired  = &reason{"rlock: lease expired before it was extended", ErrNotHeld}
+	closed   = &reason{"rlock: locker is closed", nil}
+)
+
+// reason is a sentinel that may be a special case of another.
 type reason struct {
 	text string
 	kind error

@@ -50,8 +50,8 @@ func (l *Lock) startExtension(ttl time.Duration) (before instant, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
-	if end := l.end.Load(); end != nil {
-		return 0, &LockError{"extend", l.keys[0], end.cause}
+	if cause := l.end.Load(); cause != nil {
+		return 0, &LockError{"extend", l.keys[0], cause}
 	}
 	return l.beginExtension(ttl), nil
 }
@@ -67,16 +67,16 @@ func (l *Lock) settle(before instant, ttl time.Duration, position int64, err err
 	}
 	if position > 0 {
 		key := l.keys[min(position, int64(len(l.keys)))-1]
-		return &LockError{"extend", key, l.finish(ErrLost)}
+		return &LockError{"extend", key, l.finish(lost)}
 	}
 	l.ttl = ttl
-	if end := l.end.Load(); end != nil {
-		if end.cause == ErrExpired {
+	if cause := l.end.Load(); cause != nil {
+		if cause == expired {
 			// The answer came too late for this handle, but the keys now have a
 			// whole lease that nobody uses.
 			l.locker.abandon(l.keys, l.token, ttl)
 		}
-		return &LockError{"extend", l.keys[0], end.cause}
+		return &LockError{"extend", l.keys[0], cause}
 	}
 	return nil
 }

@@ -28,16 +28,20 @@ var fenceCounters = sync.OnceValue(func() *[slots]string {
 	return &names
 })
 
-// fenceCounter returns the name of the counter that a key's fences come from. It
-// depends on nothing but the key's slot: whoever takes the key counts there.
-func fenceCounter(key string) string { return fenceCounters()[gen.Slot(key)] }
+// fenceCounter returns the name of the counter that a key's fences come from, as
+// a part of the table. It depends on nothing but the key's slot: whoever takes the
+// key counts there.
+func fenceCounter(key string) []string {
+	slot := gen.Slot(key)
+	return fenceCounters()[slot : slot+1 : slot+1]
+}
 
 // countersOf returns the counters of a set, each once.
 func countersOf(keys []string) []string {
 	var counters []string
 	seen := make(map[string]struct{}, 1)
 	for _, key := range keys {
-		name := fenceCounter(key)
+		name := fenceCounter(key)[0]
 		if _, known := seen[name]; !known {
 			seen[name] = struct{}{}
 			counters = append(counters, name)

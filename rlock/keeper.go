@@ -112,7 +112,7 @@ func (k *keeper) run() {
 
 	for _, l := range over {
 		l.mu.Lock()
-		l.finish(ErrExpired)
+		l.finish(expired)
 		l.mu.Unlock()
 	}
 	if len(due) > 0 {
@@ -135,7 +135,7 @@ func (k *keeper) close() {
 	k.mu.Unlock()
 	for _, l := range held {
 		l.mu.Lock()
-		l.finish(ErrClosed)
+		l.finish(closed)
 		l.mu.Unlock()
 	}
 }

@@ -18,11 +18,12 @@ type Lock struct {
 	token    string
 	fence    uint64
 	attempts int
-	parent   context.Context // what Context is derived from
+	parent   context.Context // what the lock was acquired with
+	bound    bool            // Context ends with parent
 	extends  bool            // the keeper extends it
 
-	deadline atomic.Int64          // instant of the lease's end; see lease.go
-	end      atomic.Pointer[ended] // nil while held
+	deadline atomic.Int64           // instant of the lease's end; see lease.go
+	end      atomic.Pointer[reason] // nil while held
 
 	mu        sync.Mutex
 	ttl       time.Duration // lease of the next extension
@@ -37,9 +38,6 @@ type Lock struct {
 	renew instant
 	index int // in the keeper's queue, from 1; 0: not queued
 }
-
-// ended is why a lock is not held any more.
-type ended struct{ cause error }
 
 // Key returns the Redis key, prefix included; of a set, the first one.
 func (l *Lock) Key() string { return l.keys[0] }
@@ -95,9 +93,13 @@ func (l *Lock) Context() context.Context {
 	if l.ctx != nil {
 		return l.ctx
 	}
-	l.ctx, l.cancel = context.WithCancelCause(holderContext{l.parent, l})
-	if end := l.end.Load(); end != nil {
-		l.cancel(end.cause)
+	parent := l.parent
+	if !l.bound {
+		parent = context.WithoutCancel(parent)
+	}
+	l.ctx, l.cancel = context.WithCancelCause(holderContext{parent, l})
+	if cause := l.end.Load(); cause != nil {
+		l.cancel(cause)
 	} else {
 		l.watch()
 	}
@@ -106,9 +108,9 @@ func (l *Lock) Context() context.Context {
 
 // finish ends the lock, unless it has ended before, and returns why it ended. The
 // caller holds mu.
-func (l *Lock) finish(cause error) error {
-	if !l.end.CompareAndSwap(nil, &ended{cause}) {
-		return l.end.Load().cause
+func (l *Lock) finish(cause *reason) *reason {
+	if !l.end.CompareAndSwap(nil, cause) {
+		return l.end.Load()
 	}
 	if l.cancel != nil {
 		l.cancel(cause)
@@ -123,14 +125,14 @@ func (l *Lock) finish(cause error) error {
 // holds mu.
 func (l *Lock) expire() {
 	if instant(l.deadline.Load()) <= now() {
-		l.finish(ErrExpired)
+		l.finish(expired)
 	}
 }
 
 // watch has the keeper look after the lock. The caller holds mu.
 func (l *Lock) watch() {
 	if !l.locker.keeper.watch(l) {
-		l.finish(ErrClosed)
+		l.finish(closed)
 	}
 }
 

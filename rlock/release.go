@@ -30,7 +30,7 @@ func (l *Lock) Release(ctx context.Context) error {
 	}
 	l.releasing = true
 	l.expire()
-	cause := l.finish(ErrReleased)
+	cause := l.finish(released)
 	l.mu.Unlock()
 
 	freed, err := l.free(ctx)
@@ -42,8 +42,8 @@ func (l *Lock) Release(ctx context.Context) error {
 		l.releasing = false
 		return &LockError{"release", l.keys[0], err}
 	case freed < int64(len(l.keys)) && !l.unsure:
-		if cause == ErrReleased || cause == ErrClosed {
-			cause = ErrLost
+		if cause == released || cause == closed {
+			cause = lost
 		}
 		return &LockError{"release", l.keys[0], cause}
 	}

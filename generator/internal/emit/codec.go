@@ -86,7 +86,7 @@ func decodeFields(g *jen.Group, s *script.Script) {
 	g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(zero(s), jen.Err()))
 	g.Var().Id("r").Add(answer(s))
 	for i, field := range s.Returns.Fields {
-		message := jen.Op("&").Id("fields").Index(jen.Lit(i))
+		message := jen.Id("fields").Index(jen.Lit(i))
 		g.If(
 			jen.List(jen.Id("r").Dot(script.Camel(field.Name)), jen.Err()).Op("=").Add(decoder(field.Type)).Call(message),
 			jen.Err().Op("!=").Nil(),

@@ -210,7 +210,7 @@ func (s *luaScript) fields(reply rueidis.RedisResult, n int) ([]rueidis.RedisMes
 	}
 	list, err := m.ToArray()
 	if err != nil {
-		return nil, &ReplyError{s.name, "", "is not a list but " + describe(&m)}
+		return nil, &ReplyError{s.name, "", "is not a list but " + describe(m)}
 	}
 	if len(list) != n {
 		return nil, &ReplyError{s.name, "", fmt.Sprintf("has %d values where %d are declared", len(list), n)}

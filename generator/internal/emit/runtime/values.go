@@ -60,7 +60,7 @@ func encodeJSON(script, param string, v any) (string, error) {
 }
 
 // describe tells what a message is, for errors; long values are cut.
-func describe(m *rueidis.RedisMessage) string {
+func describe(m rueidis.RedisMessage) string {
 	switch {
 	case m.IsNil():
 		return "nil"
@@ -81,18 +81,18 @@ func describe(m *rueidis.RedisMessage) string {
 	return "of another type"
 }
 
-func mismatch(m *rueidis.RedisMessage, want string) error {
+func mismatch(m rueidis.RedisMessage, want string) error {
 	return errors.New("is not " + want + " but " + describe(m))
 }
 
-func decodeString(m *rueidis.RedisMessage) (string, error) {
+func decodeString(m rueidis.RedisMessage) (string, error) {
 	if !m.IsString() {
 		return "", mismatch(m, "a string")
 	}
 	return m.ToString()
 }
 
-func decodeBytes(m *rueidis.RedisMessage) ([]byte, error) {
+func decodeBytes(m rueidis.RedisMessage) ([]byte, error) {
 	if !m.IsString() {
 		return nil, mismatch(m, "a string")
 	}
@@ -100,7 +100,7 @@ func decodeBytes(m *rueidis.RedisMessage) ([]byte, error) {
 }
 
 // decodeInt takes an integer, and a string that is one, as GET of a counter answers.
-func decodeInt(m *rueidis.RedisMessage) (int64, error) {
+func decodeInt(m rueidis.RedisMessage) (int64, error) {
 	if m.IsInt64() {
 		return m.ToInt64()
 	}
@@ -115,7 +115,7 @@ func decodeInt(m *rueidis.RedisMessage) (int64, error) {
 
 // decodeBool takes what Lua's true and false become (1 and nil), 0, and the OK
 // of a command that succeeded.
-func decodeBool(m *rueidis.RedisMessage) (bool, error) {
+func decodeBool(m rueidis.RedisMessage) (bool, error) {
 	if m.IsNil() {
 		return false, nil
 	}
@@ -133,7 +133,7 @@ func decodeBool(m *rueidis.RedisMessage) (bool, error) {
 	return false, mismatch(m, "0, 1, nil or OK")
 }
 
-func decodeOK(m *rueidis.RedisMessage) (struct{}, error) {
+func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 	if m.IsString() {
 		if text, _ := m.ToString(); text == "OK" {
 			return struct{}{}, nil
@@ -143,7 +143,7 @@ func decodeOK(m *rueidis.RedisMessage) (struct{}, error) {
 }
 
 // decodeFloat takes a string, as Lua's numbers lose their fraction on the way.
-func decodeFloat(m *rueidis.RedisMessage) (float64, error) {
+func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 	switch {
 	case m.IsFloat64():
 		return m.ToFloat64()
@@ -161,13 +161,13 @@ func decodeFloat(m *rueidis.RedisMessage) (float64, error) {
 
 // decodeDuration reads milliseconds. Negative ones keep their meaning, such as
 // the -1 of PTTL.
-func decodeDuration(m *rueidis.RedisMessage) (time.Duration, error) {
+func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 	n, err := decodeInt(m)
 	return time.Duration(n) * time.Millisecond, err
 }
 
 // decodeTime reads milliseconds since 1970.
-func decodeTime(m *rueidis.RedisMessage) (time.Time, error) {
+func decodeTime(m rueidis.RedisMessage) (time.Time, error) {
 	n, err := decodeInt(m)
 	if err != nil {
 		return time.Time{}, err
@@ -175,7 +175,7 @@ func decodeTime(m *rueidis.RedisMessage) (time.Time, error) {
 	return time.UnixMilli(n), nil
 }
 
-func decodeJSON(m *rueidis.RedisMessage) (json.RawMessage, error) {
+func decodeJSON(m rueidis.RedisMessage) (json.RawMessage, error) {
 	text, err := decodeBytes(m)
 	if err != nil {
 		return nil, err
@@ -187,11 +187,11 @@ func decodeJSON(m *rueidis.RedisMessage) (json.RawMessage, error) {
 }
 
 // decodeNothing takes any reply as none.
-func decodeNothing(*rueidis.RedisMessage) (struct{}, error) { return struct{}{}, nil }
+func decodeNothing(rueidis.RedisMessage) (struct{}, error) { return struct{}{}, nil }
 
 // nullable turns a decoder of T into one of T?.
-func nullable[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidis.RedisMessage) (Null[T], error) {
-	return func(m *rueidis.RedisMessage) (Null[T], error) {
+func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
+	return func(m rueidis.RedisMessage) (Null[T], error) {
 		if m.IsNil() {
 			return Null[T]{}, nil
 		}
@@ -204,15 +204,15 @@ func nullable[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidi
 }
 
 // list turns a decoder of T into one of []T.
-func list[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidis.RedisMessage) ([]T, error) {
-	return func(m *rueidis.RedisMessage) ([]T, error) {
+func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
+	return func(m rueidis.RedisMessage) ([]T, error) {
 		messages, err := m.ToArray()
 		if err != nil {
 			return nil, mismatch(m, "a list")
 		}
 		values := make([]T, len(messages))
 		for i := range messages {
-			if values[i], err = decode(&messages[i]); err != nil {
+			if values[i], err = decode(messages[i]); err != nil {
 				return nil, fmt.Errorf("at position %d %w", i+1, err)
 			}
 		}
@@ -221,13 +221,13 @@ func list[T any](decode func(*rueidis.RedisMessage) (T, error)) func(*rueidis.Re
 }
 
 // decodeValue reads a reply that is one value.
-func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(*rueidis.RedisMessage) (T, error)) (T, error) {
+func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(rueidis.RedisMessage) (T, error)) (T, error) {
 	var none T
 	m, err := s.message(reply)
 	if err != nil {
 		return none, err
 	}
-	v, err := decode(&m)
+	v, err := decode(m)
 	if err != nil {
 		return none, s.wrong("", err)
 	}

@@ -27,7 +27,7 @@ func reply(t *testing.T, client rueidis.Client, lua string) rueidis.RedisResult 
 }
 
 // decodeCase runs a decoder over what a script returns.
-func decodeCase[T any](lua string, decode func(*rueidis.RedisMessage) (T, error), want T, wrong string) func(t *testing.T, client rueidis.Client) {
+func decodeCase[T any](lua string, decode func(rueidis.RedisMessage) (T, error), want T, wrong string) func(t *testing.T, client rueidis.Client) {
 	return func(t *testing.T, client rueidis.Client) {
 		s := &luaScript{name: "Script"}
 		got, err := decodeValue(s, reply(t, client, lua), decode)

@@ -1,0 +1,44 @@
+//go:build !race
+
+package rlock_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// The race detector makes pools forget, so allocations are counted without it.
+func TestAllocationsBudget(t *testing.T) {
+	client := bed.Start(t).Client(t)
+	locker := newLocker(t, client)
+	unfenced := newLocker(t, client, rlock.WithoutFence())
+	ctx := t.Context()
+	cycle := func(locker *rlock.Locker) func() {
+		return func() {
+			lock, err := locker.Acquire(ctx, "job")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Release(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	held, err := locker.Acquire(ctx, "held")
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		most float64
+		run  func()
+	}{
+		"acquire and release":                {5, cycle(locker)},
+		"acquire and release, without fence": {5, cycle(unfenced)},
+		"valid":                              {0, func() { held.Valid() }},
+	} {
+		test.run() // scripts, pools and tables are warm
+		require.LessOrEqual(t, testing.AllocsPerRun(500, test.run), test.most, name)
+	}
+}
