@@ -107,7 +107,7 @@ func read(dir string, stderr io.Writer) ([]*script.Script, error) {
 		}
 		s, found := script.Parse(filepath.ToSlash(path), source)
 		if len(found) == 0 {
-			found = check.Script(s)
+			_, found = check.Script(s)
 		}
 		findings = append(findings, found...)
 		if s.Name != "" { // else its bytes could not even be read as a header

@@ -5,25 +5,35 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rlock-go/toolkit/generator/internal/command"
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Script returns every finding about one script that parses.
-func Script(s *script.Script) []finding.Finding {
-	c := &checker{script: s, facts: follow(s)}
+// Report is what was proved about a script, for an audit.
+type Report struct {
+	Commands   map[string]int         // how often each command stands in the text, by lower-case name
+	Keys       map[int]command.Access // what is done to KEYS[n]; 0 stands for any of KEYS
+	Dynamic    int                    // calls of commands that are not literals
+	Undeclared bool                   // some key does not come from KEYS
+}
+
+// Script returns what was proved about a script that parses, and every finding.
+func Script(s *script.Script) (Report, []finding.Finding) {
+	c := &checker{script: s, facts: follow(s), report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}}}
 	c.table("KEYS", s.Keys, c.facts.keys)
 	c.table("ARGV", s.Args, c.facts.argv)
 	c.globals()
 	c.syntax()
 	c.commands()
 	c.returns()
-	return c.findings
+	return c.report, c.findings
 }
 
 type checker struct {
 	script   *script.Script
 	facts    *facts
+	report   Report
 	findings []finding.Finding
 }
 
@@ -81,6 +91,9 @@ func (c *checker) globals() {
 	}
 	for _, use := range c.facts.globalReads {
 		c.findf(use.pos, "%s is not a global of Redis scripts; declare it local, or mend its spelling", use.name)
+	}
+	for _, use := range c.facts.unsafe {
+		c.findf(use.pos, "%s can do what the text does not show, so nothing can be proved about the script; do without it", use.name)
 	}
 }
 

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"strings"
+
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/rlock-go/toolkit/generator/internal/command"
@@ -9,49 +11,137 @@ import (
 // commands checks every call of a Redis command that the script makes.
 func (c *checker) commands() {
 	for _, call := range c.facts.calls {
-		c.command(call)
+		if len(call.names) == 0 {
+			c.report.Dynamic++
+			if !c.script.Waived("dynamic-command") {
+				c.findf(call.pos, `the command is not a literal, so nothing can be proved about it; write it out, or take responsibility with "-- allow: dynamic-command reason"`)
+			}
+			continue
+		}
+		for _, name := range call.names {
+			c.command(name, call)
+		}
 	}
 }
 
-func (c *checker) command(call call) {
-	if call.name == "" {
-		if !c.script.Waived("dynamic-command") {
-			c.findf(call.pos, `the command is not a literal, so nothing can be proved about it; write it out, or take responsibility with "-- allow: dynamic-command reason"`)
-		}
-		return
-	}
+func (c *checker) command(name string, call call) {
 	subcommand := ""
-	if len(call.args) > 1 {
-		if s, ok := call.args[1].(*ast.StringExpr); ok {
-			subcommand = s.Value
-		}
+	if len(call.words) > 1 && len(call.words[1].value.texts) == 1 && call.words[1].value.kind == text {
+		subcommand = call.words[1].value.texts[0]
 	}
-	known, found := command.Lookup(call.name, subcommand)
-	switch {
-	case !found:
-		c.findf(call.pos, "%q is not a Redis command; mend its spelling", call.name)
+	known, found := command.Lookup(name, subcommand)
+	if !found {
+		c.findf(call.pos, "%q is not a Redis command; mend its spelling", name)
 		return
-	case known.Flags&command.NoScript != 0:
-		c.findf(call.pos, "%q cannot be called from a script", call.name)
-	case !call.open && !known.Takes(len(call.args)):
-		c.findf(call.pos, "%q takes another number of arguments than the %d given here", call.name, len(call.args)-1)
+	}
+	shown := strings.ToUpper(known.Name)
+	open := len(call.words) > 0 && call.words[len(call.words)-1].open
+	if known.Flags&command.NoScript != 0 {
+		c.findf(call.pos, "%q cannot be called from a script", shown)
+		return
+	}
+	if !open && !known.Takes(len(call.words)) {
+		c.findf(call.pos, "%q takes another number of arguments than the %d given here", shown, len(call.words)-1)
+		return
 	}
 	if known.Flags&command.Write != 0 && !c.script.Mode.Write {
-		c.findf(call.pos, "%q writes, but the header says mode: %s; use mode: write", call.name, c.script.Mode)
+		c.findf(call.pos, "%q writes, but the header says mode: %s; use mode: write", shown, c.script.Mode)
 	}
+	c.report.Commands[known.Name]++
+	c.keysOf(known, shown, call)
 	if c.script.Mode.Cached {
-		c.cached(call, known)
+		c.cached(shown, known, call)
 	}
 }
 
 // cached refuses answers that change though the key does not: a cache would
 // freeze them.
-func (c *checker) cached(call call, known command.Command) {
+func (c *checker) cached(shown string, known command.Command, call call) {
 	if known.Flags&command.Random != 0 {
-		c.findf(call.pos, "%q answers differently each time, which a cache would freeze; use mode: read", call.name)
+		c.findf(call.pos, "%q answers differently each time, which a cache would freeze; use mode: read", shown)
 	}
 	switch known.Name {
 	case "pttl", "ttl", "object idletime", "object freq":
-		c.findf(call.pos, "%q changes though the key does not, which a cache would freeze; the cached call reports the remaining time by itself", call.name)
+		c.findf(call.pos, "%q changes though the key does not, which a cache would freeze; the cached call reports the remaining time by itself", shown)
 	}
+}
+
+// keysOf checks that the keys of a call come from KEYS, and notes what is done to
+// them.
+func (c *checker) keysOf(known command.Command, shown string, call call) {
+	for _, spec := range known.Keys {
+		for _, w := range keyWords(spec, call.words) {
+			switch w.value.kind {
+			case nothing: // it stands in a function that is never called
+			case key:
+				c.report.Keys[w.value.index] |= spec.Access
+			default:
+				c.report.Undeclared = true
+				if c.script.Mode.Cached {
+					c.findf(w.pos, "a key of %q does not come from KEYS; a cached script must read KEYS[1] and nothing else, as nobody tells the cache of other changes", shown)
+				} else if !c.script.Waived("undeclared-key") {
+					c.findf(w.pos, `a key of %q does not come from KEYS, so that a cluster may not have it and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown)
+				}
+			}
+		}
+	}
+}
+
+// keyWords returns the words of a call that a specification says are keys.
+func keyWords(spec command.Keys, words []word) []word {
+	first := spec.First
+	if spec.Keyword != "" {
+		first = behind(spec, words)
+	}
+	if first <= 0 || first >= len(words) {
+		if n := len(words); first > 0 && words[n-1].open && n > 1 {
+			return words[n-1:] // it is among the words that unpack brings
+		}
+		return nil
+	}
+	last := first + spec.Last
+	switch {
+	case spec.NumKeys:
+		first, last = counted(first, words)
+	case spec.Limit > 1:
+		last = first + (len(words)-first)/spec.Limit - 1
+		if words[len(words)-1].open {
+			last = len(words) - 1
+		}
+	case spec.Last < 0:
+		last = len(words) + spec.Last
+	}
+	var found []word
+	for i := first; i <= last && i < len(words); i += max(spec.Step, 1) {
+		found = append(found, words[i])
+		if words[i].open {
+			break
+		}
+	}
+	return found
+}
+
+// behind returns the position of the first key behind the keyword; 0: there is none.
+func behind(spec command.Keys, words []word) int {
+	for i := max(spec.First, 1); i < len(words); i++ {
+		if s, ok := words[i].expr.(*ast.StringExpr); ok && strings.EqualFold(s.Value, spec.Keyword) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// counted returns the first and last key of a call that counts its keys. Where
+// the count is not a literal, all words up to the next literal are keys.
+func counted(at int, words []word) (first, last int) {
+	first = at + 1
+	if n := words[at].value; n.kind == number {
+		return first, at + n.index
+	}
+	for last = at; last+1 < len(words); last++ {
+		if _, literal := words[last+1].expr.(*ast.StringExpr); literal {
+			break
+		}
+	}
+	return first, last
 }

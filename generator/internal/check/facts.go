@@ -15,6 +15,7 @@ type facts struct {
 	globalWrites []globalUse
 	globalFields []globalUse
 	globalReads  []globalUse
+	unsafe       []globalUse // functions that make code no analysis can follow
 	gotos        []script.Pos
 	strayBreaks  []script.Pos
 }
@@ -42,10 +43,17 @@ func (u uses) covers(p script.Param) bool {
 
 // call is one call of a Redis command.
 type call struct {
-	name string // empty when it is not a literal
-	args []ast.Expr
-	open bool // the last argument may be any number of values, as in unpack(ARGV)
-	pos  script.Pos
+	names []string // what the command may be; empty when it is not a literal
+	words []word   // the command and its arguments
+	pos   script.Pos
+}
+
+// word is one argument of a command.
+type word struct {
+	expr  ast.Expr
+	value value
+	open  bool // any number of words, each like value: unpack(KEYS)
+	pos   script.Pos
 }
 
 // returned is one return statement of the script itself.
@@ -76,5 +84,9 @@ var globals = map[string]bool{
 	"next": true, "pairs": true, "pcall": true, "rawequal": true, "rawget": true,
 	"rawset": true, "select": true, "setmetatable": true, "tonumber": true,
 	"tostring": true, "type": true, "unpack": true, "xpcall": true,
-	"_G": true, "_VERSION": true, "__redis__err__handler": true,
+	"_G": true, "_VERSION": true,
 }
+
+// evasive are the globals with which a script can run or reach what its text
+// does not show.
+var evasive = map[string]bool{"load": true, "loadstring": true, "_G": true, "rawset": true, "coroutine": true}

@@ -1,67 +1,128 @@
 package check
 
 import (
-	"strconv"
-
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// follow walks a script once and collects facts. It keeps Lua's scopes, so that
-// an alias such as local call = redis.call is known for what it is and a local
-// named KEYS is not mistaken for the real one.
+// follow walks a script and collects facts. It keeps Lua's scopes and knows what
+// locals, parameters, and tables of the script stand for, so that aliases, loops
+// over KEYS and helper functions are followed. It is insensitive to order: a local
+// stands for all values that it is ever given. The walk is repeated until nothing
+// new is learned; only then are facts noted.
 func follow(s *script.Script) *facts {
-	f := &follower{script: s, facts: &facts{}, assigned: assignedLocals(s.Body)}
-	f.scope = &scope{}
-	f.block(s.Body)
-	f.facts.fallsThrough = !ends(s.Body)
+	f := &follower{
+		script:    s,
+		bindings:  map[site]*binding{},
+		tables:    map[*ast.TableExpr]*table{},
+		functions: map[*ast.FunctionExpr]*function{},
+	}
+	const enough = 50 // passes; what is known only ever shrinks, so few are needed
+	for pass := 0; pass == 0 || f.changed && pass < enough; pass++ {
+		f.walk()
+	}
+	f.facts = &facts{fallsThrough: !ends(s.Body)}
+	f.walk()
 	return f.facts
 }
 
-// kind is what the follower knows of a value.
-type kind int
-
-const (
-	unknown  kind = iota
-	keys          // the table KEYS
-	argv          // the table ARGV
-	library       // the table redis, or server
-	function      // redis.call or redis.pcall
-)
-
 type scope struct {
 	outer  *scope
-	locals map[string]kind
+	locals map[string]*binding
 }
 
 type follower struct {
-	script   *script.Script
-	facts    *facts
-	scope    *scope
-	assigned map[string]bool
-	loops    int
-	depth    int // functions around the current line
+	script    *script.Script
+	facts     *facts // nil until nothing new is learned
+	scope     *scope
+	bindings  map[site]*binding
+	tables    map[*ast.TableExpr]*table
+	functions map[*ast.FunctionExpr]*function
+	current   *function // the function around the current line; nil in the script itself
+	loops     int
+	changed   bool
 }
 
-func (f *follower) declare(name string, k kind) {
-	if f.assigned[name] {
-		k = unknown
+func (f *follower) walk() {
+	f.changed = false
+	f.scope = nil
+	f.block(f.script.Body)
+}
+
+// note runs record when facts are taken.
+func (f *follower) note(record func(*facts)) {
+	if f.facts != nil {
+		record(f.facts)
 	}
-	f.scope.locals[name] = k
 }
 
-func (f *follower) lookup(name string) (kind, bool) {
-	for s := f.scope; s != nil; s = s.outer {
-		if k, local := s.locals[name]; local {
-			return k, true
+// declare makes a local known in the current scope.
+func (f *follower) declare(node ast.PositionHolder, index int, name string) *binding {
+	at := site{node, index}
+	b := f.bindings[at]
+	if b == nil {
+		b = &binding{}
+		f.bindings[at] = b
+	}
+	f.scope.locals[name] = b
+	return b
+}
+
+// learn adds a value to what a variable may stand for.
+func (f *follower) learn(known *value, v value) {
+	joined := join(*known, v)
+	if joined.equal(*known) {
+		if joined.kind == anything {
+			f.release(v)
+		}
+		return
+	}
+	before := *known
+	*known = joined
+	f.changed = true
+	if joined.kind == anything {
+		f.release(before)
+		f.release(v)
+	}
+}
+
+// release gives up what is known of a table or a function that may be changed or
+// called out of sight.
+func (f *follower) release(v value) {
+	give := func(known *value) {
+		if known.kind != anything {
+			before := *known
+			*known = unknown
+			f.changed = true
+			f.release(before)
 		}
 	}
-	return unknown, false
+	switch v.kind {
+	case made:
+		give(&v.table.elements)
+		for name, known := range v.table.fields {
+			give(&known)
+			v.table.fields[name] = known
+		}
+	case closure:
+		for _, p := range v.fn.params {
+			give(&p.value)
+		}
+	}
+}
+
+func (f *follower) lookup(name string) *binding {
+	for s := f.scope; s != nil; s = s.outer {
+		if b := s.locals[name]; b != nil {
+			return b
+		}
+	}
+	return nil
 }
 
 func (f *follower) inside(body func()) {
-	f.scope = &scope{outer: f.scope, locals: map[string]kind{}}
+	f.scope = &scope{outer: f.scope, locals: map[string]*binding{}}
 	body()
 	f.scope = f.scope.outer
 }
@@ -72,17 +133,6 @@ func (f *follower) block(stmts []ast.Stmt) {
 			f.stmt(stmt)
 		}
 	})
-}
-
-func (f *follower) loop(stmts []ast.Stmt, names ...string) {
-	f.loops++
-	f.inside(func() {
-		for _, name := range names {
-			f.declare(name, unknown)
-		}
-		f.block(stmts)
-	})
-	f.loops--
 }
 
 func (f *follower) stmt(stmt ast.Stmt) {
@@ -97,293 +147,230 @@ func (f *follower) stmt(stmt ast.Stmt) {
 		f.block(n.Stmts)
 	case *ast.WhileStmt:
 		f.value(n.Condition)
-		f.loop(n.Stmts)
+		f.loop(func() { f.block(n.Stmts) })
 	case *ast.RepeatStmt:
-		f.repeat(n)
+		f.loop(func() { // the condition sees the body's locals
+			for _, stmt := range n.Stmts {
+				f.stmt(stmt)
+			}
+			f.value(n.Condition)
+		})
 	case *ast.IfStmt:
 		f.value(n.Condition)
 		f.block(n.Then)
 		f.block(n.Else)
 	case *ast.NumberForStmt:
 		f.values([]ast.Expr{n.Init, n.Limit, n.Step})
-		f.loop(n.Stmts, n.Name)
+		f.loop(func() {
+			f.learn(&f.declare(n, 0, n.Name).value, unknown)
+			f.block(n.Stmts)
+		})
 	case *ast.GenericForStmt:
-		f.values(n.Exprs)
-		f.loop(n.Stmts, n.Names...)
+		f.iterate(n)
 	case *ast.FuncDefStmt:
 		f.define(n)
 	case *ast.ReturnStmt:
 		f.result(n)
 	case *ast.BreakStmt:
 		if f.loops == 0 {
-			f.facts.strayBreaks = append(f.facts.strayBreaks, f.script.Tokens.Line(n.Line()))
+			f.note(func(facts *facts) { facts.strayBreaks = append(facts.strayBreaks, f.script.Tokens.Line(n.Line())) })
 		}
 	case *ast.LabelStmt, *ast.GotoStmt:
-		f.facts.gotos = append(f.facts.gotos, f.script.Tokens.Line(n.Line()))
+		f.note(func(facts *facts) { facts.gotos = append(facts.gotos, f.script.Tokens.Line(n.Line())) })
 	}
 }
 
-// repeat keeps the body's locals visible in the condition, as Lua does.
-func (f *follower) repeat(n *ast.RepeatStmt) {
+func (f *follower) loop(body func()) {
 	f.loops++
-	f.inside(func() {
-		for _, stmt := range n.Stmts {
-			f.stmt(stmt)
-		}
-		f.value(n.Condition)
-	})
+	f.inside(body)
 	f.loops--
 }
 
-// local follows aliases: binding KEYS or redis.call to a name is not a use of it.
-func (f *follower) local(n *ast.LocalAssignStmt) {
-	kinds := make([]kind, len(n.Names))
-	if len(n.Exprs) == 1 && len(n.Names) == 1 {
-		if fn, ok := n.Exprs[0].(*ast.FunctionExpr); ok {
-			f.declare(n.Names[0], unknown) // a local function may call itself
-			f.function(fn)
-			return
-		}
-	}
-	for i, e := range n.Exprs {
-		k := f.expr(e)
-		if i < len(kinds) && !f.assigned[n.Names[i]] {
-			kinds[i] = k
+// iterate follows for … in …: ipairs and pairs hand out a table's elements.
+func (f *follower) iterate(n *ast.GenericForStmt) {
+	elements := unknown
+	if call, ok := n.Exprs[0].(*ast.FuncCallExpr); ok && call.Func != nil && len(call.Args) == 1 {
+		if fn := f.expr(call.Func); fn.kind == builtin && (fn.texts[0] == "ipairs" || fn.texts[0] == "pairs") {
+			table := f.expr(call.Args[0])
+			f.whole(table, call.Args[0])
+			elements = table.elements()
 		} else {
-			f.escapes(e, k)
+			f.values(n.Exprs)
 		}
+	} else {
+		f.values(n.Exprs)
 	}
-	for i, name := range n.Names {
-		f.declare(name, kinds[i])
-	}
-}
-
-func (f *follower) assign(n *ast.AssignStmt) {
-	for _, target := range n.Lhs {
-		switch t := target.(type) {
-		case *ast.IdentExpr:
-			if _, local := f.lookup(t.Value); !local {
-				f.facts.globalWrites = append(f.facts.globalWrites, globalUse{t.Value, f.script.Pos(t)})
+	f.loop(func() {
+		for i, name := range n.Names {
+			v := unknown
+			if i == 1 {
+				v = elements
 			}
-		case *ast.AttrGetExpr:
-			f.field(t)
-		}
-	}
-	f.values(n.Rhs)
-}
-
-// field follows an assignment to a field, which no global may have.
-func (f *follower) field(t *ast.AttrGetExpr) {
-	if name, ok := t.Object.(*ast.IdentExpr); ok {
-		if _, local := f.lookup(name.Value); !local {
-			f.facts.globalFields = append(f.facts.globalFields, globalUse{name.Value, f.script.Pos(name)})
-			f.value(t.Key)
-			return
-		}
-	}
-	f.value(t.Object)
-	f.value(t.Key)
-}
-
-func (f *follower) define(n *ast.FuncDefStmt) {
-	target := n.Name.Func
-	if target == nil {
-		target = n.Name.Receiver
-	}
-	switch t := target.(type) {
-	case *ast.IdentExpr:
-		if _, local := f.lookup(t.Value); !local {
-			f.facts.globalWrites = append(f.facts.globalWrites, globalUse{t.Value, f.script.Pos(t)})
-		}
-	case *ast.AttrGetExpr:
-		f.field(t)
-	}
-	f.function(n.Func)
-}
-
-func (f *follower) function(n *ast.FunctionExpr) {
-	loops := f.loops
-	f.loops = 0
-	f.depth++
-	f.inside(func() {
-		for _, name := range n.ParList.Names {
-			f.declare(name, unknown)
+			f.learn(&f.declare(n, i, name).value, v)
 		}
 		f.block(n.Stmts)
 	})
-	f.depth--
-	f.loops = loops
 }
 
-func (f *follower) values(list []ast.Expr) {
-	for _, e := range list {
-		f.value(e)
-	}
-}
-
-// value follows an expression whose value goes somewhere unknown.
-func (f *follower) value(e ast.Expr) {
-	if e != nil {
-		f.escapes(e, f.expr(e))
-	}
-}
-
-// escapes notes that a table that was followed so far may now be read anywhere.
-func (f *follower) escapes(e ast.Expr, k kind) {
-	switch k {
-	case keys:
-		f.facts.keys.whole = append(f.facts.keys.whole, f.script.Pos(e))
-	case argv:
-		f.facts.argv.whole = append(f.facts.argv.whole, f.script.Pos(e))
-	case function, library:
-		f.facts.calls = append(f.facts.calls, call{pos: f.script.Pos(e)})
-	}
-}
-
-// expr follows an expression and tells what is known of its value.
-func (f *follower) expr(e ast.Expr) kind {
-	switch n := e.(type) {
-	case *ast.IdentExpr:
-		return f.name(n)
-	case *ast.AttrGetExpr:
-		return f.index(n)
-	case *ast.FuncCallExpr:
-		f.call(n)
-	case *ast.FunctionExpr:
-		f.function(n)
-	case *ast.TableExpr:
-		for _, field := range n.Fields {
-			f.value(field.Key)
-			f.value(field.Value)
-		}
-	case *ast.LogicalOpExpr:
-		f.values([]ast.Expr{n.Lhs, n.Rhs})
-	case *ast.RelationalOpExpr:
-		f.values([]ast.Expr{n.Lhs, n.Rhs})
-	case *ast.StringConcatOpExpr:
-		f.values([]ast.Expr{n.Lhs, n.Rhs})
-	case *ast.ArithmeticOpExpr:
-		f.values([]ast.Expr{n.Lhs, n.Rhs})
-	case *ast.UnaryMinusOpExpr:
-		f.value(n.Expr)
-	case *ast.UnaryNotOpExpr:
-		f.value(n.Expr)
-	case *ast.UnaryLenOpExpr:
-		f.value(n.Expr)
-	}
-	return unknown
-}
-
-func (f *follower) name(n *ast.IdentExpr) kind {
-	if k, local := f.lookup(n.Value); local {
-		return k
-	}
-	switch n.Value {
-	case "KEYS":
-		return keys
-	case "ARGV":
-		return argv
-	case "redis", "server":
-		return library
-	}
-	if !globals[n.Value] {
-		f.facts.globalReads = append(f.facts.globalReads, globalUse{n.Value, f.script.Pos(n)})
-	}
-	return unknown
-}
-
-func (f *follower) index(n *ast.AttrGetExpr) kind {
-	object := f.expr(n.Object)
-	switch object {
-	case keys:
-		f.element(&f.facts.keys, n)
-	case argv:
-		f.element(&f.facts.argv, n)
-	case library:
-		if field, ok := n.Key.(*ast.StringExpr); ok {
-			if field.Value == "call" || field.Value == "pcall" {
-				return function
-			}
-			return unknown
-		}
-		f.escapes(n, library)
-		f.value(n.Key)
-	default:
-		f.escapes(n.Object, object)
-		f.value(n.Key)
-	}
-	return unknown
-}
-
-func (f *follower) element(u *uses, n *ast.AttrGetExpr) {
-	if number, ok := n.Key.(*ast.NumberExpr); ok {
-		if index, err := strconv.Atoi(number.Value); err == nil {
-			u.constant = append(u.constant, constantUse{index, f.script.Pos(n)})
+func (f *follower) local(n *ast.LocalAssignStmt) {
+	if len(n.Exprs) == 1 && len(n.Names) == 1 {
+		if _, ok := n.Exprs[0].(*ast.FunctionExpr); ok {
+			b := f.declare(n, 0, n.Names[0]) // a local function may call itself
+			f.learn(&b.value, f.expr(n.Exprs[0]))
 			return
 		}
 	}
-	u.whole = append(u.whole, f.script.Pos(n))
-	f.value(n.Key)
+	values := make([]value, len(n.Exprs))
+	for i, e := range n.Exprs {
+		values[i] = f.expr(e)
+	}
+	for i, name := range n.Names {
+		f.learn(&f.declare(n, i, name).value, nth(n.Exprs, values, i))
+	}
 }
 
-func (f *follower) call(n *ast.FuncCallExpr) {
-	if n.Func == nil { // receiver:method(…)
-		f.value(n.Receiver)
-		f.values(n.Args)
-		return
+// nth returns the i-th of some assigned values. What a call in the last place
+// brings beyond its first value is not known.
+func nth(exprs []ast.Expr, values []value, i int) value {
+	if i < len(values) {
+		return values[i]
 	}
-	k := f.expr(n.Func)
-	if k != function {
-		f.escapes(n.Func, k)
-		f.values(n.Args)
-		return
-	}
-	f.values(n.Args)
-	c := call{args: n.Args, pos: f.script.Pos(n)}
-	if len(n.Args) > 0 {
-		if name, ok := n.Args[0].(*ast.StringExpr); ok {
-			c.name = name.Value
-		}
-		switch n.Args[len(n.Args)-1].(type) {
+	if len(exprs) > 0 {
+		switch exprs[len(exprs)-1].(type) {
 		case *ast.FuncCallExpr, *ast.Comma3Expr:
-			c.open = true
+			return unknown
 		}
 	}
-	f.facts.calls = append(f.facts.calls, c)
+	return value{} // nil
+}
+
+func (f *follower) assign(n *ast.AssignStmt) {
+	values := make([]value, len(n.Rhs))
+	for i, target := range n.Lhs {
+		if index, ok := target.(*ast.AttrGetExpr); ok {
+			f.store(index, nil)
+			continue
+		}
+		name := target.(*ast.IdentExpr)
+		if f.lookup(name.Value) == nil {
+			f.note(func(facts *facts) {
+				facts.globalWrites = append(facts.globalWrites, globalUse{name.Value, f.script.Pos(n.Lhs[i])})
+			})
+		}
+	}
+	for i, e := range n.Rhs {
+		values[i] = f.expr(e)
+	}
+	for i, target := range n.Lhs {
+		v := nth(n.Rhs, values, i)
+		switch t := target.(type) {
+		case *ast.IdentExpr:
+			if b := f.lookup(t.Value); b != nil {
+				f.learn(&b.value, v)
+			} else {
+				f.escape(t, v)
+			}
+		case *ast.AttrGetExpr:
+			f.store(t, &v)
+		}
+	}
+}
+
+// store follows an assignment to a field. Without a value it only looks at the
+// target, with one it only learns, so that the uses in the target count once.
+func (f *follower) store(target *ast.AttrGetExpr, v *value) {
+	if name, ok := target.Object.(*ast.IdentExpr); ok && f.lookup(name.Value) == nil {
+		if v == nil {
+			f.note(func(facts *facts) {
+				facts.globalFields = append(facts.globalFields, globalUse{name.Value, f.script.Pos(name)})
+			})
+			f.value(target.Key)
+		}
+		return
+	}
+	if v == nil {
+		switch object := f.expr(target.Object); object.kind {
+		case keysTable, argvTable, library, builtin:
+			f.note(func(facts *facts) {
+				facts.globalFields = append(facts.globalFields, globalUse{"behind this name", f.script.Pos(target)})
+			})
+		}
+		f.value(target.Key)
+		return
+	}
+	quiet := f.facts
+	f.facts = nil
+	object := f.expr(target.Object)
+	f.facts = quiet
+	if object.kind != made {
+		f.release(*v)
+		return
+	}
+	if field, ok := target.Key.(*ast.StringExpr); ok {
+		known := object.table.fields[field.Value]
+		f.learn(&known, *v)
+		object.table.fields[field.Value] = known
+		return
+	}
+	f.learn(&object.table.elements, *v)
+}
+
+func (f *follower) define(n *ast.FuncDefStmt) {
+	fn := f.expr(n.Func)
+	switch t := n.Name.Func.(type) {
+	case *ast.IdentExpr:
+		if b := f.lookup(t.Value); b != nil {
+			f.learn(&b.value, fn)
+			return
+		}
+		f.note(func(facts *facts) {
+			facts.globalWrites = append(facts.globalWrites, globalUse{t.Value, f.script.Pos(t)})
+		})
+	case *ast.AttrGetExpr:
+		f.store(t, nil)
+		f.store(t, &fn)
+		return
+	}
+	f.release(fn)
 }
 
 func (f *follower) result(n *ast.ReturnStmt) {
-	f.values(n.Exprs)
-	if f.depth > 0 {
-		return // a function of the script returns, not the script
-	}
-	r := returned{pos: f.script.Tokens.Line(n.Line()), values: len(n.Exprs)}
-	if len(n.Exprs) > 0 {
-		r.pos = f.script.Pos(n.Exprs[0])
-		switch e := n.Exprs[0].(type) {
-		case *ast.TableExpr:
-			f.literal(&r, e)
-		case ast.ConstExpr:
-			r.scalar = true
-		}
-	}
-	f.facts.returns = append(f.facts.returns, r)
-}
-
-func (f *follower) literal(r *returned, table *ast.TableExpr) {
-	r.table = true
-	for i, field := range table.Fields {
-		if field.Key != nil {
-			r.keyed = true
-		}
-		switch field.Value.(type) {
-		case *ast.NilExpr:
-			r.nilAt = f.script.Pos(field.Value)
-		case *ast.FuncCallExpr, *ast.Comma3Expr:
-			if i == len(table.Fields)-1 {
-				r.open = true
+	if f.current != nil {
+		for i, e := range n.Exprs {
+			v := f.expr(e)
+			if i == 0 {
+				f.learn(&f.current.result, v)
+			} else {
+				f.escape(e, v)
 			}
 		}
+		return
 	}
-	r.length = len(table.Fields)
+	f.values(n.Exprs)
+	f.note(func(facts *facts) { facts.returns = append(facts.returns, f.reply(n)) })
+}
+
+// reply describes what the script itself returns.
+func (f *follower) reply(n *ast.ReturnStmt) returned {
+	r := returned{pos: f.script.Tokens.Line(n.Line()), values: len(n.Exprs)}
+	if len(n.Exprs) == 0 {
+		return r
+	}
+	r.pos = f.script.Pos(n.Exprs[0])
+	switch e := n.Exprs[0].(type) {
+	case *ast.TableExpr:
+		r.table, r.length = true, len(e.Fields)
+		for i, field := range e.Fields {
+			r.keyed = r.keyed || field.Key != nil
+			switch field.Value.(type) {
+			case *ast.NilExpr:
+				r.nilAt = f.script.Pos(field.Value)
+			case *ast.FuncCallExpr, *ast.Comma3Expr:
+				r.open = i == len(e.Fields)-1
+			}
+		}
+	case ast.ConstExpr:
+		r.scalar = true
+	}
+	return r
 }

@@ -31,6 +31,7 @@ type Keys struct {
 	NumKeys bool   // the word at First says how many keys follow
 	Last    int    // last key, counted from the first; negative: from the end of the call
 	Step    int    // distance between keys
+	Limit   int    // with Last -1: only the first 1/Limit of the words are keys, as of XREAD; 0: all
 }
 
 // Access is what a command does to a key.

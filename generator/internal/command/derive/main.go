@@ -125,6 +125,9 @@ func collect(rows *[]string, message rueidis.RedisMessage) error {
 			keys = append(keys, key)
 		}
 	}
+	if name == "sort" { // the server cannot tell where its destination stands; it is behind this word
+		keys = append(keys, `{Access: Writes, Keyword: "STORE", First: 2, Last: 0, Step: 1}`)
+	}
 	if len(keys) > 0 {
 		row += ", Keys: []Keys{" + strings.Join(keys, ", ") + "}"
 	}
@@ -145,6 +148,7 @@ type specification struct {
 	keyword                       string
 	index, startFrom              int
 	lastKey, keyStep, keyNumIndex int
+	limit                         int
 }
 
 func keySpec(message rueidis.RedisMessage) (string, error) {
@@ -167,6 +171,9 @@ func keySpec(message rueidis.RedisMessage) (string, error) {
 	}
 	if s.find == "keynum" {
 		return fmt.Sprintf("{%s, First: %d, NumKeys: true, Step: %d}", row, first+s.keyNumIndex, s.keyStep), nil
+	}
+	if s.limit > 1 {
+		row += fmt.Sprintf(", Limit: %d", s.limit)
 	}
 	return fmt.Sprintf("{%s, First: %d, Last: %d, Step: %d}", row, first, s.lastKey, s.keyStep), nil
 }
@@ -199,6 +206,7 @@ func read(message rueidis.RedisMessage) (s specification, err error) {
 	s.lastKey = number(spec["lastkey"])
 	s.keyStep = number(spec["keystep"])
 	s.keyNumIndex = number(spec["keynumidx"])
+	s.limit = number(spec["limit"])
 	return s, nil
 }
 

@@ -1,0 +1,359 @@
+package check
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+func (f *follower) values(list []ast.Expr) {
+	for _, e := range list {
+		f.value(e)
+	}
+}
+
+// value follows an expression whose value goes somewhere out of sight.
+func (f *follower) value(e ast.Expr) {
+	if e != nil {
+		f.escape(e, f.expr(e))
+	}
+}
+
+// escape notes that a value that was followed so far goes out of sight.
+func (f *follower) escape(e ast.Expr, v value) {
+	f.whole(v, e)
+	f.release(v)
+	if v.kind == caller || v.kind == library {
+		f.note(func(facts *facts) { facts.calls = append(facts.calls, call{pos: f.script.Pos(e)}) })
+	}
+}
+
+// whole notes a use of all of KEYS or ARGV.
+func (f *follower) whole(v value, e ast.Expr) {
+	f.note(func(facts *facts) {
+		switch v.kind {
+		case keysTable:
+			facts.keys.whole = append(facts.keys.whole, f.script.Pos(e))
+		case argvTable:
+			facts.argv.whole = append(facts.argv.whole, f.script.Pos(e))
+		}
+	})
+}
+
+// expr follows an expression and tells what is known of its value.
+func (f *follower) expr(e ast.Expr) value {
+	switch n := e.(type) {
+	case *ast.IdentExpr:
+		return f.name(n)
+	case *ast.StringExpr:
+		return value{kind: text, texts: []string{n.Value}}
+	case *ast.NumberExpr:
+		if i, err := strconv.Atoi(n.Value); err == nil {
+			return value{kind: number, index: i}
+		}
+	case *ast.NilExpr, *ast.FalseExpr:
+		return value{}
+	case *ast.AttrGetExpr:
+		return f.index(n)
+	case *ast.FuncCallExpr:
+		return f.call(n)
+	case *ast.FunctionExpr:
+		return f.function(n)
+	case *ast.TableExpr:
+		return f.table(n)
+	case *ast.LogicalOpExpr:
+		return f.logical(n)
+	case *ast.RelationalOpExpr:
+		f.values([]ast.Expr{n.Lhs, n.Rhs})
+	case *ast.StringConcatOpExpr:
+		f.values([]ast.Expr{n.Lhs, n.Rhs})
+	case *ast.ArithmeticOpExpr:
+		f.values([]ast.Expr{n.Lhs, n.Rhs})
+	case *ast.UnaryMinusOpExpr:
+		f.value(n.Expr)
+	case *ast.UnaryNotOpExpr:
+		f.value(n.Expr)
+	case *ast.UnaryLenOpExpr:
+		f.whole(f.expr(n.Expr), n.Expr) // counting a table lets nothing out
+	}
+	return unknown
+}
+
+func (f *follower) name(n *ast.IdentExpr) value {
+	if b := f.lookup(n.Value); b != nil {
+		return b.value
+	}
+	switch n.Value {
+	case "KEYS":
+		return value{kind: keysTable}
+	case "ARGV":
+		return value{kind: argvTable}
+	case "redis", "server":
+		return value{kind: library}
+	}
+	use := globalUse{n.Value, f.script.Pos(n)}
+	switch {
+	case !globals[n.Value]:
+		f.note(func(facts *facts) { facts.globalReads = append(facts.globalReads, use) })
+	case evasive[n.Value]:
+		f.note(func(facts *facts) { facts.unsafe = append(facts.unsafe, use) })
+	}
+	return value{kind: builtin, texts: []string{n.Value}}
+}
+
+func (f *follower) index(n *ast.AttrGetExpr) value {
+	object := f.expr(n.Object)
+	switch object.kind {
+	case keysTable:
+		return f.element(n, func(facts *facts) *uses { return &facts.keys }, key)
+	case argvTable:
+		return f.element(n, func(facts *facts) *uses { return &facts.argv }, arg)
+	case library:
+		return f.member(n)
+	case builtin: // math.max, table.insert
+		if field, ok := n.Key.(*ast.StringExpr); ok {
+			return value{kind: builtin, texts: []string{object.texts[0] + "." + field.Value}}
+		}
+	case made:
+		if field, ok := n.Key.(*ast.StringExpr); ok {
+			return object.table.fields[field.Value]
+		}
+		f.value(n.Key)
+		return object.table.elements
+	}
+	f.value(n.Key)
+	return object.elements()
+}
+
+// element follows KEYS[…] or ARGV[…].
+func (f *follower) element(n *ast.AttrGetExpr, of func(*facts) *uses, k kind) value {
+	index := f.expr(n.Key)
+	pos := f.script.Pos(n)
+	if index.kind == number {
+		f.note(func(facts *facts) {
+			u := of(facts)
+			u.constant = append(u.constant, constantUse{index.index, pos})
+		})
+		return value{kind: k, index: max(index.index, 0)}
+	}
+	f.escape(n.Key, index)
+	f.note(func(facts *facts) {
+		u := of(facts)
+		u.whole = append(u.whole, pos)
+	})
+	return value{kind: k}
+}
+
+func (f *follower) member(n *ast.AttrGetExpr) value {
+	field, ok := n.Key.(*ast.StringExpr)
+	if !ok {
+		f.value(n.Key)
+		f.escape(n, value{kind: library})
+		return unknown
+	}
+	switch field.Value {
+	case "call", "pcall":
+		return value{kind: caller}
+	}
+	return value{kind: builtin, texts: []string{"redis." + field.Value}}
+}
+
+func (f *follower) table(n *ast.TableExpr) value {
+	t := f.tables[n]
+	if t == nil {
+		t = &table{fields: map[string]value{}}
+		f.tables[n] = t
+	}
+	for _, field := range n.Fields {
+		if name, ok := field.Key.(*ast.StringExpr); ok {
+			known := t.fields[name.Value]
+			f.learn(&known, f.expr(field.Value))
+			t.fields[name.Value] = known
+			continue
+		}
+		if field.Key != nil {
+			f.value(field.Key)
+		}
+		v := f.expr(field.Value)
+		if open := f.spread(field.Value); open.kind != nothing {
+			v = open
+		}
+		f.learn(&t.elements, v)
+	}
+	return value{kind: made, table: t}
+}
+
+// logical follows a and b, a or b. A nil or false on the way is no key, so a and
+// b is b, and a or b is either.
+func (f *follower) logical(n *ast.LogicalOpExpr) value {
+	left, right := f.expr(n.Lhs), f.expr(n.Rhs)
+	if n.Operator == "and" {
+		f.whole(left, n.Lhs)
+		return right
+	}
+	joined := join(left, right)
+	if joined.kind == anything {
+		f.release(left)
+		f.release(right)
+	}
+	return joined
+}
+
+func (f *follower) function(n *ast.FunctionExpr) value {
+	fn := f.functions[n]
+	if fn == nil {
+		fn = &function{}
+		f.functions[n] = fn
+	}
+	outer, loops := f.current, f.loops
+	f.current, f.loops = fn, 0
+	f.inside(func() {
+		fn.params = fn.params[:0]
+		for i, name := range n.ParList.Names {
+			fn.params = append(fn.params, f.declare(n, i, name))
+		}
+		f.block(n.Stmts)
+	})
+	f.current, f.loops = outer, loops
+	return value{kind: closure, fn: fn}
+}
+
+func (f *follower) call(n *ast.FuncCallExpr) value {
+	if n.Func == nil { // receiver:method(…)
+		f.value(n.Receiver)
+		f.values(n.Args)
+		return unknown
+	}
+	switch fn := f.expr(n.Func); fn.kind {
+	case caller:
+		return f.command(n.Args, f.script.Pos(n))
+	case closure:
+		for i, e := range n.Args {
+			v := f.expr(e)
+			if i < len(fn.fn.params) && f.spread(e).kind == nothing {
+				f.learn(&fn.fn.params[i].value, v)
+			} else {
+				f.escape(e, v)
+			}
+		}
+		return fn.fn.result
+	case builtin:
+		return f.builtin(fn.texts[0], n)
+	default:
+		f.escape(n.Func, fn)
+		f.values(n.Args)
+		return unknown
+	}
+}
+
+// builtin follows calls of the functions that matter to keys.
+func (f *follower) builtin(name string, n *ast.FuncCallExpr) value {
+	args := make([]value, len(n.Args))
+	for i, e := range n.Args {
+		args[i] = f.expr(e)
+	}
+	switch {
+	case (name == "pcall" || name == "xpcall") && len(args) > 0 && args[0].kind == caller:
+		return f.command(n.Args[1:], f.script.Pos(n))
+	case (name == "unpack" || name == "table.unpack") && len(args) > 0:
+		f.whole(args[0], n.Args[0])
+		return args[0].elements()
+	case name == "table.insert" && len(args) > 1 && args[0].kind == made:
+		f.learn(&args[0].table.elements, args[len(args)-1])
+		return value{}
+	case name == "table.remove" && len(args) > 0:
+		f.whole(args[0], n.Args[0])
+		return args[0].elements()
+	case name == "tostring" && len(args) == 1 || name == "tonumber" && len(args) > 0:
+		return args[0]
+	}
+	for i, v := range args {
+		if v.kind == made && !changes[name] {
+			continue // most functions of the sandbox only look at a table
+		}
+		f.escape(n.Args[i], v)
+	}
+	if name == "assert" && len(args) > 0 {
+		return args[0]
+	}
+	return unknown
+}
+
+// changes are the global functions that change a table, or keep it.
+var changes = map[string]bool{"setmetatable": true, "rawset": true, "table.insert": true, "table.foreach": true, "table.foreachi": true}
+
+// spread returns the elements that an expression in the last place brings, as in
+// {unpack(KEYS)}; nothing when it brings one value.
+func (f *follower) spread(e ast.Expr) value {
+	switch n := e.(type) {
+	case *ast.Comma3Expr:
+		return unknown
+	case *ast.FuncCallExpr:
+		if name, ok := n.Func.(*ast.IdentExpr); ok && name.Value == "unpack" && f.lookup("unpack") == nil && len(n.Args) > 0 {
+			quiet := f.facts
+			f.facts = nil
+			defer func() { f.facts = quiet }()
+			return f.expr(n.Args[0]).elements()
+		}
+	}
+	return value{}
+}
+
+// single are the global functions and members that bring one value.
+var single = map[string]bool{"tostring": true, "tonumber": true, "type": true, "assert": true, "rawget": true}
+
+// bringsMany reports whether an expression in the last place may bring any number
+// of values.
+func (f *follower) bringsMany(e ast.Expr) bool {
+	n, isCall := e.(*ast.FuncCallExpr)
+	if !isCall || n.Func == nil {
+		_, dots := e.(*ast.Comma3Expr)
+		return isCall || dots
+	}
+	quiet := f.facts
+	f.facts = nil
+	fn := f.expr(n.Func)
+	f.facts = quiet
+	switch fn.kind {
+	case caller:
+		return false
+	case builtin:
+		library, member, isMember := strings.Cut(fn.texts[0], ".")
+		switch {
+		case !isMember:
+			return !single[library]
+		case library == "math" || library == "cjson" || library == "redis" || library == "bit":
+			return false
+		}
+		return member != "format" && member != "rep" && member != "sub" && member != "len" && member != "lower" && member != "upper" && member != "concat" && member != "pack"
+	}
+	return true
+}
+
+// command notes a call of a Redis command.
+func (f *follower) command(args []ast.Expr, pos script.Pos) value {
+	c := call{pos: pos}
+	for i, e := range args {
+		w := word{expr: e, value: f.expr(e), pos: f.script.Pos(e)}
+		if i == len(args)-1 {
+			if open := f.spread(e); open.kind != nothing {
+				w.value, w.open = open, true
+			} else {
+				w.open = i > 0 && f.bringsMany(e)
+			}
+		}
+		f.whole(w.value, e)
+		c.words = append(c.words, w)
+	}
+	if len(c.words) > 0 && c.words[0].value.kind == text {
+		c.names = c.words[0].value.texts
+	}
+	f.note(func(facts *facts) { facts.calls = append(facts.calls, c) })
+	if len(c.words) > 1 && c.words[1].value.kind == key {
+		return value{kind: read, index: c.words[1].value.index}
+	}
+	return unknown
+}
