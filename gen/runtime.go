@@ -16,6 +16,13 @@ import (
 // packageName opens every error text.
 const packageName = "gen"
 
+// Held is a lock that a guarded script runs under, such as *rlock.Lock: the script
+// does its work only while the lock's key has the lock's token.
+type Held interface {
+	Key() string   // the lock's key on the server
+	Token() string // the value that the key has while the lock is held
+}
+
 // Reply is the outcome of one call of a batch.
 type Reply[T any] struct {
 	Value T     // the answer; the zero value when Err is set
@@ -64,15 +71,17 @@ func (e *CrossSlotError) Error() string {
 type ReplyError struct {
 	Script string
 	Field  string // name in the script's header; empty when the whole reply is meant
-	Reason string
+	Reason error
 }
 
 func (e *ReplyError) Error() string {
 	if e.Field == "" {
-		return packageName + ": " + e.Script + ": reply " + e.Reason
+		return packageName + ": " + e.Script + ": reply " + e.Reason.Error()
 	}
-	return packageName + ": " + e.Script + ": reply field " + e.Field + " " + e.Reason
+	return packageName + ": " + e.Script + ": reply field " + e.Field + " " + e.Reason.Error()
 }
+
+func (e *ReplyError) Unwrap() error { return e.Reason }
 
 // luaScript is one script and the way to call it.
 type luaScript struct {
@@ -216,17 +225,17 @@ func (s *luaScript) fields(reply rueidis.RedisResult, n int) ([]rueidis.RedisMes
 	}
 	list, err := m.ToArray()
 	if err != nil {
-		return nil, &ReplyError{s.name, "", "is not a list but " + describe(m)}
+		return nil, &ReplyError{s.name, "", mismatch(m, "a list")}
 	}
 	if len(list) != n {
-		return nil, &ReplyError{s.name, "", fmt.Sprintf("has %d values where %d are declared", len(list), n)}
+		return nil, &ReplyError{s.name, "", fmt.Errorf("has %d values where %d are declared", len(list), n)}
 	}
 	return list, nil
 }
 
 // wrong adds the place to a decoding error.
 func (s *luaScript) wrong(field string, err error) error {
-	return &ReplyError{s.name, field, err.Error()}
+	return &ReplyError{s.name, field, err}
 }
 
 // Slot returns the hash slot, 0 to 16383, that a Redis Cluster keeps key in: the

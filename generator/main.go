@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/check"
 	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/finding"
+	"github.com/rlock-go/toolkit/generator/internal/live"
 	"github.com/rlock-go/toolkit/generator/internal/output"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
@@ -34,35 +37,60 @@ func main() {
 var errReported = errors.New("findings reported")
 
 type options struct {
-	scripts, out, pkg string
-	check, audit      bool
+	scripts            []string
+	out, pkg, redis    string
+	check, audit, json bool
+	verbose            bool
 }
 
-func run(args []string, stdout, stderr io.Writer) error {
+func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("generator", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.scripts, "scripts", "scripts", "`directory` of the Lua files")
-	flags.StringVar(&o.out, "out", "gen", "`directory` of the generated Go files")
+	flags.Func("scripts", "`directory` of the Lua files; may be given several times (default scripts)", func(dir string) error {
+		o.scripts = append(o.scripts, dir)
+		return nil
+	})
+	flags.StringVar(&o.out, "out", "gen", "`directory` of the generated files")
 	flags.StringVar(&o.pkg, "package", "", "`name` of the generated package; the last element of -out when absent")
+	flags.StringVar(&o.redis, "redis", "", "have the server at this `address` (host:port or redis://…) compile each script")
 	flags.BoolVar(&o.check, "check", false, "write nothing; print a diff and exit 1 where the generated files are out of date")
-	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is")
+	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is and touches, and its ACL rule")
+	flags.BoolVar(&o.json, "json", false, "with -audit: as JSON")
+	flags.BoolVar(&o.verbose, "v", false, "say what is written and why")
 	if err := flags.Parse(args); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
 			err = errReported
 		}
-		return err
+		return o, err
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q; scripts are named with -scripts", flags.Arg(0))
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q; scripts are named with -scripts", flags.Arg(0))
+	case o.check && o.audit:
+		return o, errors.New("-check and -audit exclude each other")
+	case o.json && !o.audit:
+		return o, errors.New("-json goes with -audit")
 	}
+	if len(o.scripts) == 0 {
+		o.scripts = []string{"scripts"}
+	}
+	return o, nil
+}
 
-	scripts, err := read(o.scripts, stderr)
+func run(args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
-	if o.audit {
-		return audit.Write(stdout, scripts)
+	scripts, audits, err := read(o, stderr)
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return audit.JSON(stdout, audits)
+	case o.audit:
+		return audit.Text(stdout, audits)
 	}
 	pkg, err := packageName(o)
 	if err != nil {
@@ -72,6 +100,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	files = append(files, audit.Markdown(audits))
 	changes, err := output.Changes(o.out, files)
 	if err != nil {
 		return err
@@ -83,31 +112,36 @@ func run(args []string, stdout, stderr io.Writer) error {
 		if err := c.Apply(); err != nil {
 			return err
 		}
+		if o.verbose {
+			fmt.Fprintf(stdout, "%s: %s\n", filepath.ToSlash(c.Path), c.Reason())
+		}
+	}
+	if o.verbose {
+		fmt.Fprintf(stdout, "%d scripts, %d files changed\n", len(scripts), len(changes))
 	}
 	return nil
 }
 
-// read returns the scripts of a directory in the order of their file names, or
-// prints every finding about them.
-func read(dir string, stderr io.Writer) ([]*script.Script, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.lua"))
+// read returns the scripts in the order of their file names, with their audits,
+// or prints every finding about them.
+func read(o options, stderr io.Writer) ([]*script.Script, []audit.Script, error) {
+	paths, err := luaFiles(o.scripts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(paths) == 0 {
-		return nil, fmt.Errorf("no .lua file in %s; name the directory with -scripts", dir)
-	}
-	slices.Sort(paths)
 	var scripts []*script.Script
+	var audits []audit.Script
 	var findings []finding.Finding
 	for _, path := range paths {
-		source, err := os.ReadFile(path)
+		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		s, found := script.Parse(filepath.ToSlash(path), source)
+		s, found := script.Parse(filepath.ToSlash(path), text)
 		if len(found) == 0 {
-			_, found = check.Script(s)
+			var report check.Report
+			report, found = check.Script(s)
+			audits = append(audits, audit.Of(s, report))
 		}
 		findings = append(findings, found...)
 		if s.Name != "" { // else its bytes could not even be read as a header
@@ -115,13 +149,37 @@ func read(dir string, stderr io.Writer) ([]*script.Script, error) {
 		}
 	}
 	findings = append(findings, emit.Conflicts(scripts)...)
+	if o.redis != "" && len(findings) == 0 {
+		if findings, err = live.Check(context.Background(), o.redis, scripts); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, f := range finding.Sort(findings) {
 		fmt.Fprintln(stderr, f)
 	}
 	if len(findings) > 0 {
-		return nil, errReported
+		return nil, nil, errReported
 	}
-	return scripts, nil
+	return scripts, audits, nil
+}
+
+// luaFiles returns the scripts of the directories, by file name.
+func luaFiles(dirs []string) ([]string, error) {
+	var paths []string
+	for _, dir := range dirs {
+		found, err := filepath.Glob(filepath.Join(dir, "*.lua"))
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("no .lua file in %s; name the directory with -scripts", dir)
+		}
+		paths = append(paths, found...)
+	}
+	slices.SortFunc(paths, func(a, b string) int {
+		return cmp.Or(cmp.Compare(filepath.Base(a), filepath.Base(b)), cmp.Compare(a, b))
+	})
+	return slices.Compact(paths), nil
 }
 
 func packageName(o options) (string, error) {

@@ -1,53 +1,139 @@
-// Package audit tells a reader what each script is and what it touches.
+// Package audit tells a reader what each script is, what it touches, and what its
+// user must be allowed to do.
 package audit
 
 import (
-	"fmt"
-	"io"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/rlock-go/toolkit/generator/internal/check"
+	"github.com/rlock-go/toolkit/generator/internal/command"
 	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// Write prints one paragraph for every script.
-func Write(w io.Writer, scripts []*script.Script) error {
-	for i, s := range scripts {
-		sum1, sum256 := emit.Sums(s.Source)
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		rows := [][2]string{
-			{"mode", s.Mode.String()},
-			{"keys", entries("KEYS", s.Keys)},
-			{"arguments", entries("ARGV", s.Args)},
-			{"sha1", sum1},
-			{"sha256", sum256},
-		}
-		for _, waiver := range s.Waivers {
-			rows = append(rows, [2]string{"waives", waiver.Rule + ": " + waiver.Reason})
-		}
-		fmt.Fprintf(w, "%s (%s)\n", s.Name, s.Base)
-		for _, row := range rows {
-			if _, err := fmt.Fprintf(w, "  %-10s %s\n", row[0], row[1]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// Script is what an audit says about one script.
+type Script struct {
+	Name     string    `json:"name"`
+	File     string    `json:"file"`
+	Doc      string    `json:"doc"`
+	Mode     string    `json:"mode"`
+	SHA1     string    `json:"sha1"`
+	SHA256   string    `json:"sha256"`
+	Keys     []Key     `json:"keys"`
+	Args     []Arg     `json:"arguments"`
+	Commands []Command `json:"commands"`
+	Guard    string    `json:"guard,omitempty"`
+	Includes []string  `json:"includes,omitempty"`
+	Waivers  []Waiver  `json:"waivers,omitempty"`
+	ReadOnly bool      `json:"read_only"` // proved: none of its commands writes
+	Cluster  string    `json:"cluster"`
+	ACL      []string  `json:"acl"` // words of ACL SETUSER; ~<name> stands for the keys given as name
+	Text     string    `json:"text"`
 }
 
-func entries(table string, list []script.Param) string {
-	if len(list) == 0 {
-		return "none"
+// Key is one KEYS entry and what is done to it.
+type Key struct {
+	Place  string `json:"place"`
+	Name   string `json:"name"`
+	Access string `json:"access"` // reads, writes, or both; empty: it is only passed on
+	Doc    string `json:"doc,omitempty"`
+}
+
+// Arg is one ARGV entry.
+type Arg struct {
+	Place string `json:"place"`
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Doc   string `json:"doc,omitempty"`
+}
+
+// Command is a command and how often it stands in the script.
+type Command struct {
+	Name  string `json:"name"`
+	Count int    `json:"count"`
+}
+
+// Waiver is a check that the header switches off.
+type Waiver struct {
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
+}
+
+// Of returns the audit of a script that has no findings.
+func Of(s *script.Script, report check.Report) Script {
+	a := Script{
+		Name: s.Name, File: s.Base, Doc: strings.Join(s.Doc, "\n"), Mode: s.Mode.String(),
+		Keys: []Key{}, Args: []Arg{}, Commands: []Command{},
+		Includes: s.Includes, ReadOnly: !s.Mode.Write, Text: s.Source,
 	}
-	var parts []string
-	for _, p := range list {
-		part := table + p.String() + " " + p.Name
-		if table == "ARGV" {
-			part += " " + p.Type.String()
+	a.SHA1, a.SHA256 = emit.Sums(s.Source)
+	for _, p := range s.Keys {
+		a.Keys = append(a.Keys, Key{Place: "KEYS" + p.String(), Name: p.Name, Access: access(p, report.Keys), Doc: p.Doc})
+	}
+	for _, p := range s.Args {
+		a.Args = append(a.Args, Arg{Place: "ARGV" + p.String(), Name: p.Name, Type: p.Type.String(), Doc: p.Doc})
+	}
+	for _, name := range slices.Sorted(maps.Keys(report.Commands)) {
+		a.Commands = append(a.Commands, Command{Name: strings.ToUpper(name), Count: report.Commands[name]})
+	}
+	for _, w := range s.Waivers {
+		a.Waivers = append(a.Waivers, Waiver{Rule: w.Rule, Reason: w.Reason})
+	}
+	if s.Guard != nil {
+		a.Guard = s.Guard.String()
+	}
+	a.Cluster = cluster(s, report)
+	a.ACL = acl(s, report)
+	return a
+}
+
+// access says what is done to an entry: by its own index, or to any of KEYS.
+func access(p script.Param, used map[int]command.Access) string {
+	all := used[0]
+	for index, a := range used {
+		if index == p.Index || p.Variadic && index > p.Index {
+			all |= a
 		}
-		parts = append(parts, part)
 	}
-	return strings.Join(parts, ", ")
+	var words []string
+	if all&command.Reads != 0 {
+		words = append(words, "reads")
+	}
+	if all&command.Writes != 0 {
+		words = append(words, "writes")
+	}
+	return strings.Join(words, ", ")
+}
+
+func cluster(s *script.Script, report check.Report) string {
+	switch {
+	case report.Dynamic > 0 || report.Undeclared:
+		return "not proved: it uses keys that are not declared, see its waivers"
+	case len(s.Keys) == 0:
+		return "safe: it uses no keys"
+	case len(s.Keys) == 1 && !s.Keys[0].Variadic:
+		return "safe: it uses the one key that it declares"
+	}
+	return "safe: it uses no key but those it declares, which must be in one slot"
+}
+
+// acl returns the least rule with which every call of the script runs: its keys,
+// the ways to call it, and its commands.
+func acl(s *script.Script, report check.Report) []string {
+	var words []string
+	for _, p := range s.Keys {
+		words = append(words, "~<"+p.Name+">")
+	}
+	words = append(words, "+eval", "+evalsha")
+	names := maps.Clone(report.Commands)
+	if s.Mode.Cached {
+		words = append(words, "+eval_ro", "+multi", "+exec", "+client|tracking", "+client|caching")
+		names["pttl"]++ // the client asks how long it may keep the answer
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		words = append(words, "+"+strings.ReplaceAll(name, " ", "|"))
+	}
+	return words
 }

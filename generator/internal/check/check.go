@@ -27,6 +27,7 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 	c.syntax()
 	c.commands()
 	c.returns()
+	c.guard()
 	return c.report, c.findings
 }
 

@@ -27,7 +27,7 @@ func (f *follower) escape(e ast.Expr, v value) {
 	f.whole(v, e)
 	f.release(v)
 	if v.kind == caller || v.kind == library {
-		f.note(func(facts *facts) { facts.calls = append(facts.calls, call{pos: f.script.Pos(e)}) })
+		f.note(func(facts *facts) { facts.calls = append(facts.calls, call{place: f.here(), pos: f.script.Pos(e)}) })
 	}
 }
 
@@ -67,7 +67,11 @@ func (f *follower) expr(e ast.Expr) value {
 	case *ast.LogicalOpExpr:
 		return f.logical(n)
 	case *ast.RelationalOpExpr:
-		f.values([]ast.Expr{n.Lhs, n.Rhs})
+		for _, side := range []ast.Expr{n.Lhs, n.Rhs} {
+			v := f.expr(side)
+			f.escape(side, v)
+			f.note(func(facts *facts) { facts.values[side] = v })
+		}
 	case *ast.StringConcatOpExpr:
 		f.values([]ast.Expr{n.Lhs, n.Rhs})
 	case *ast.ArithmeticOpExpr:
@@ -194,6 +198,9 @@ func (f *follower) logical(n *ast.LogicalOpExpr) value {
 		f.whole(left, n.Lhs)
 		return right
 	}
+	if left.kind == read && (right.kind == number || right.kind == text) {
+		return left // a default for what is not there yet
+	}
 	joined := join(left, right)
 	if joined.kind == anything {
 		f.release(left)
@@ -231,6 +238,7 @@ func (f *follower) call(n *ast.FuncCallExpr) value {
 	case caller:
 		return f.command(n.Args, f.script.Pos(n))
 	case closure:
+		f.enter(fn.fn)
 		for i, e := range n.Args {
 			v := f.expr(e)
 			if i < len(fn.fn.params) && f.spread(e).kind == nothing {
@@ -267,8 +275,12 @@ func (f *follower) builtin(name string, n *ast.FuncCallExpr) value {
 	case name == "table.remove" && len(args) > 0:
 		f.whole(args[0], n.Args[0])
 		return args[0].elements()
-	case name == "tostring" && len(args) == 1 || name == "tonumber" && len(args) > 0:
+	case name == "tostring" && len(args) == 1:
 		return args[0]
+	case name == "tonumber" && len(args) > 0:
+		v := args[0]
+		v.numeric = v.kind == arg || v.kind == read
+		return v
 	}
 	for i, v := range args {
 		if v.kind == made && !changes[name] {
@@ -335,7 +347,7 @@ func (f *follower) bringsMany(e ast.Expr) bool {
 
 // command notes a call of a Redis command.
 func (f *follower) command(args []ast.Expr, pos script.Pos) value {
-	c := call{pos: pos}
+	c := call{place: f.here(), pos: pos}
 	for i, e := range args {
 		w := word{expr: e, value: f.expr(e), pos: f.script.Pos(e)}
 		if i == len(args)-1 {
@@ -352,8 +364,8 @@ func (f *follower) command(args []ast.Expr, pos script.Pos) value {
 		c.names = c.words[0].value.texts
 	}
 	f.note(func(facts *facts) { facts.calls = append(facts.calls, c) })
-	if len(c.words) > 1 && c.words[1].value.kind == key {
-		return value{kind: read, index: c.words[1].value.index}
+	if len(c.words) > 1 && c.words[1].value.kind == key && len(c.names) == 1 {
+		return value{kind: read, index: c.words[1].value.index, texts: []string{strings.ToLower(c.names[0])}}
 	}
 	return unknown
 }

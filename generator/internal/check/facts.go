@@ -10,6 +10,8 @@ import (
 type facts struct {
 	keys, argv   uses
 	calls        []call
+	entries      []entry
+	values       map[ast.Expr]value // of the expressions that conditions compare
 	returns      []returned
 	fallsThrough bool // the end of the script can be reached without a return
 	globalWrites []globalUse
@@ -41,8 +43,33 @@ func (u uses) covers(p script.Param) bool {
 	return false
 }
 
+// place is where something stands: in which statement of the script itself, in
+// which part of that if it is an if, and in which function.
+type place struct {
+	top    int
+	part   part
+	within *function // nil: in the script itself
+}
+
+// part is a part of an if statement of the script itself.
+type part int
+
+const (
+	whole part = iota // of any other statement
+	condition
+	thenBranch
+	elseBranch
+)
+
+// entry is a place from which a function of the script may be called.
+type entry struct {
+	place
+	fn *function
+}
+
 // call is one call of a Redis command.
 type call struct {
+	place
 	names []string // what the command may be; empty when it is not a literal
 	words []word   // the command and its arguments
 	pos   script.Pos

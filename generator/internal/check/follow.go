@@ -22,7 +22,7 @@ func follow(s *script.Script) *facts {
 	for pass := 0; pass == 0 || f.changed && pass < enough; pass++ {
 		f.walk()
 	}
-	f.facts = &facts{fallsThrough: !ends(s.Body)}
+	f.facts = &facts{fallsThrough: !ends(s.Body), values: map[ast.Expr]value{}}
 	f.walk()
 	return f.facts
 }
@@ -40,6 +40,8 @@ type follower struct {
 	tables    map[*ast.TableExpr]*table
 	functions map[*ast.FunctionExpr]*function
 	current   *function // the function around the current line; nil in the script itself
+	top       int       // statement of the script itself that the current line is part of
+	part      part
 	loops     int
 	changed   bool
 }
@@ -47,8 +49,25 @@ type follower struct {
 func (f *follower) walk() {
 	f.changed = false
 	f.scope = nil
-	f.block(f.script.Body)
+	f.inside(func() {
+		for i, stmt := range f.script.Body {
+			f.top, f.part = i, whole
+			if n, ok := stmt.(*ast.IfStmt); ok {
+				f.part = condition
+				f.value(n.Condition)
+				f.part = thenBranch
+				f.block(n.Then)
+				f.part = elseBranch
+				f.block(n.Else)
+				continue
+			}
+			f.stmt(stmt)
+		}
+	})
 }
+
+// here is where the current line stands.
+func (f *follower) here() place { return place{f.top, f.part, f.current} }
 
 // note runs record when facts are taken.
 func (f *follower) note(record func(*facts)) {
@@ -109,7 +128,13 @@ func (f *follower) release(v value) {
 		for _, p := range v.fn.params {
 			give(&p.value)
 		}
+		f.enter(v.fn) // whoever has it may call it
 	}
+}
+
+// enter notes that a function may be called from the current line.
+func (f *follower) enter(fn *function) {
+	f.note(func(facts *facts) { facts.entries = append(facts.entries, entry{f.here(), fn}) })
 }
 
 func (f *follower) lookup(name string) *binding {

@@ -19,7 +19,7 @@ const (
 	caller                // redis.call or redis.pcall
 	key                   // KEYS[index], or any of KEYS for index 0
 	arg                   // ARGV[index], or any of ARGV for index 0
-	read                  // what a command read from KEYS[index]
+	read                  // what the command texts[0] read from KEYS[index]
 	text                  // one of the strings in texts
 	number                // the number index
 	made                  // a table made by the script
@@ -34,6 +34,8 @@ type value struct {
 	texts []string
 	table *table
 	fn    *function
+
+	numeric bool // an arg or a read that went through tonumber
 }
 
 // table is a table that the script makes. All its elements are held as one, but
@@ -73,14 +75,14 @@ func join(a, b value) value {
 		texts := slices.Concat(a.texts, b.texts)
 		slices.Sort(texts)
 		return value{kind: text, texts: slices.Compact(texts)}
-	case a.kind == b.kind && (a.kind == key || a.kind == arg || a.kind == read):
+	case a.kind == b.kind && (a.kind == key || a.kind == arg):
 		return value{kind: a.kind}
 	}
 	return unknown
 }
 
 func (v value) equal(w value) bool {
-	return v.kind == w.kind && v.index == w.index && slices.Equal(v.texts, w.texts) && v.table == w.table && v.fn == w.fn
+	return v.kind == w.kind && v.index == w.index && slices.Equal(v.texts, w.texts) && v.table == w.table && v.fn == w.fn && v.numeric == w.numeric
 }
 
 // elements returns what is known of the elements of a table.

@@ -17,6 +17,15 @@ func encode(f *jen.File, s *script.Script) {
 		Params(jen.Index().String(), jen.Index().String(), jen.Error()).
 		BlockFunc(func(g *jen.Group) {
 			for _, p := range s.Keys {
+				if holdsLock(s, p) {
+					lock := jen.Id("p").Dot(script.Camel(p.Name))
+					g.If(
+						jen.Err().Op(":=").Id("checkHeld").Call(jen.Lit(s.Name), jen.Lit(p.Name), lock),
+						jen.Err().Op("!=").Nil(),
+					).Block(jen.Return(jen.Nil(), jen.Nil(), jen.Err()))
+					g.Id("keys").Op("=").Append(jen.Id("keys"), lock.Clone().Dot("Key").Call())
+					continue
+				}
 				value := jen.Id("p").Dot(script.Camel(p.Name))
 				if p.Variadic {
 					value.Op("...")
@@ -31,6 +40,11 @@ func encode(f *jen.File, s *script.Script) {
 }
 
 func encodeArg(g *jen.Group, s *script.Script, p script.Param) {
+	if isToken(s, p) {
+		lock := s.Keys[s.Guard.Key-1]
+		g.Id("args").Op("=").Append(jen.Id("args"), jen.Id("p").Dot(script.Camel(lock.Name)).Dot("Token").Call())
+		return
+	}
 	field := jen.Id("p").Dot(script.Camel(p.Name))
 	if !p.Variadic {
 		appendArg(g, s, p, field)

@@ -105,7 +105,7 @@ func identifiers(text []byte, names map[string]bool) error {
 // reserved are the exported names that every generated package has.
 var reserved = []string{
 	"Scripts", "New", "NewNoRetry", "Load",
-	"Reply", "Cached", "Null", "ParamError", "CrossSlotError", "ReplyError", "Slot",
+	"Reply", "Cached", "Null", "ParamError", "CrossSlotError", "ReplyError", "Slot", "Held", "Fenced",
 }
 
 // Conflicts returns a finding for every script that would take a Go name of the
@@ -121,7 +121,14 @@ func Conflicts(scripts []*script.Script) []finding.Finding {
 			owner[sentinelName(code.Code)] = "an errors: directive"
 		}
 	}
+	files := map[string]string{}
 	for _, s := range scripts {
+		if first := files[s.Base]; first != "" {
+			findings = append(findings, s.Findf(script.Pos{Line: 1, Column: 1},
+				"%s would also be written as %s.go; rename one of the files", first, s.Base))
+			continue
+		}
+		files[s.Base] = s.Path
 		names := []string{s.Name, s.Name + "Batch", s.Name + "Cached", s.Name + "Params", s.Name + "Result", s.Name + "SHA1", s.Name + "SHA256"}
 		for _, name := range names {
 			if taken := owner[name]; taken != "" {

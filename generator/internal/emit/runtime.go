@@ -133,10 +133,10 @@ func receiver(n *ast.FuncDecl) string {
 
 // closure returns the declarations that the wanted names need, in the order of
 // the runtime package. A method is needed when its type is and its name is used,
-// or when it is the Error of an error type.
+// or when it is the Error or Unwrap of an error type.
 func (r *library) closure(wanted map[string]bool) []*decl {
 	kept := map[*decl]bool{}
-	used := map[string]bool{"Error": true}
+	used := map[string]bool{"Error": true, "Unwrap": true}
 	queue := slices.Collect(func(yield func(map[string]bool) bool) { yield(wanted) })
 	for len(queue) > 0 {
 		for name := range queue[0] {

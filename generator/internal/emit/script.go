@@ -13,14 +13,22 @@ import (
 func scriptFile(pkg string, s *script.Script) *jen.File {
 	f := newFile(pkg, s.Base)
 	sum1, sum256 := Sums(s.Source)
-	f.Comment("The sums of " + s.Base + ", as sha1sum and sha256sum print them. A server knows the")
-	f.Comment("script by its SHA1.")
+	if len(s.Includes) == 0 {
+		f.Comment("The sums of " + s.Base + ", as sha1sum and sha256sum print them. A server knows the")
+		f.Comment("script by its SHA1.")
+	} else {
+		f.Comment("The sums of " + sourceName(s) + ". A server knows the script by its SHA1.")
+	}
 	f.Const().Defs(
 		jen.Id(s.Name+"SHA1").Op("=").Lit(sum1),
 		jen.Id(s.Name+"SHA256").Op("=").Lit(sum256),
 	)
 	f.Line()
-	f.Comment(sourceName(s) + " is " + s.Base + ", byte for byte.")
+	if len(s.Includes) == 0 {
+		f.Comment(sourceName(s) + " is " + s.Base + ", byte for byte.")
+	} else {
+		f.Comment(sourceName(s) + " is " + s.Base + " with what it includes.")
+	}
 	f.Const().Id(sourceName(s)).Op("=").Add(rawString(s.Source))
 	params(f, s)
 	result(f, s)
@@ -47,12 +55,37 @@ func params(f *jen.File, s *script.Script) {
 	f.Commentf("%sParams are the keys and arguments of [Scripts.%s].", s.Name, s.Name)
 	f.Type().Id(s.Name + "Params").StructFunc(func(g *jen.Group) {
 		for _, p := range s.Keys {
+			if holdsLock(s, p) {
+				field(g, "KEYS", p, jen.Id("Held"))
+				continue
+			}
 			field(g, "KEYS", p, jen.String())
 		}
 		for _, p := range s.Args {
-			field(g, "ARGV", p, goType(p.Type))
+			switch {
+			case isToken(s, p):
+			case isFence(s, p):
+				field(g, "ARGV", p, jen.Id("Fenced"))
+			default:
+				field(g, "ARGV", p, goType(p.Type))
+			}
 		}
 	})
+}
+
+// holdsLock reports whether a guarded script takes a lock in place of the key.
+func holdsLock(s *script.Script, key script.Param) bool {
+	return s.Guard != nil && !s.Guard.Fenced && s.Guard.Key == key.Index
+}
+
+// isToken reports whether the argument comes out of the lock.
+func isToken(s *script.Script, arg script.Param) bool {
+	return s.Guard != nil && !s.Guard.Fenced && s.Guard.Arg == arg.Index
+}
+
+// isFence reports whether a guarded script takes a lock in place of the argument.
+func isFence(s *script.Script, arg script.Param) bool {
+	return s.Guard != nil && s.Guard.Fenced && s.Guard.Arg == arg.Index
 }
 
 func field(g *jen.Group, table string, p script.Param, t *jen.Statement) {
@@ -125,6 +158,15 @@ func doc(f *jen.File, s *script.Script) {
 	}
 	f.Comment("")
 	f.Comment(modeDoc(s))
+	if s.Guard == nil {
+		return
+	}
+	key, arg := s.Keys[s.Guard.Key-1].Name, s.Args[s.Guard.Arg-1].Name
+	if s.Guard.Fenced {
+		f.Commentf("It is guarded: it writes only if %s is not smaller than the fence that %s remembers.", arg, key)
+	} else {
+		f.Commentf("It is guarded: it writes only while %s is held.", key)
+	}
 }
 
 func modeDoc(s *script.Script) string {

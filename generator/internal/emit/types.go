@@ -1,6 +1,8 @@
 package emit
 
 import (
+	"strings"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/rlock-go/toolkit/generator/internal/script"
@@ -8,7 +10,17 @@ import (
 
 // goType returns the Go type of an argument.
 func goType(t script.Type) *jen.Statement {
-	switch t.Base {
+	if t.Named != "" {
+		return named(t.Named)
+	}
+	if t.Base == "json" {
+		return jen.Any()
+	}
+	return scalarType(t.Base)
+}
+
+func scalarType(base string) *jen.Statement {
+	switch base {
 	case "bytes":
 		return jen.Index().Byte()
 	case "int":
@@ -22,33 +34,47 @@ func goType(t script.Type) *jen.Statement {
 	case "time":
 		return jen.Qual("time", "Time")
 	case "json":
-		return jen.Any()
+		return jen.Qual("encoding/json", "RawMessage")
 	}
 	return jen.String()
 }
 
+// named returns a Go type that is named as Name, of the generated package, or as
+// import/path.Name.
+func named(name string) *jen.Statement {
+	if dot := strings.LastIndex(name, "."); dot >= 0 {
+		return jen.Qual(name[:dot], name[dot+1:])
+	}
+	return jen.Id(name)
+}
+
 // resultType returns the Go type of a reply's value.
 func resultType(t script.Type) *jen.Statement {
-	element := goType(t)
-	if t.Base == "json" {
-		element = jen.Qual("encoding/json", "RawMessage")
+	switch t.Kind {
+	case script.List:
+		return jen.Index().Add(resultType(*t.Elem))
+	case script.Map:
+		return jen.Map(jen.String()).Add(resultType(*t.Elem))
+	}
+	scalar := scalarType(t.Base)
+	if t.Named != "" {
+		scalar = named(t.Named)
 	}
 	if t.Optional {
-		element = jen.Id("Null").Types(element)
+		return jen.Id("Null").Types(scalar)
 	}
-	if t.List {
-		return jen.Index().Add(element)
-	}
-	return element
+	return scalar
 }
 
 // zeroOf returns the zero value of a reply's value.
 func zeroOf(t script.Type) *jen.Statement {
 	switch {
-	case t.List:
+	case t.Kind != script.Scalar:
 		return jen.Nil()
 	case t.Optional:
 		return resultType(t).Values()
+	case t.Named != "":
+		return jen.Op("*").New(named(t.Named))
 	}
 	switch t.Base {
 	case "string":
@@ -73,6 +99,9 @@ func encoder(s *script.Script, p script.Param, value *jen.Statement) (expr *jen.
 	case "bytes":
 		return jen.String().Call(value), false
 	case "int":
+		if isFence(s, p) {
+			return checked("encodeFence")
+		}
 		return jen.Id("encodeInt").Call(value), false
 	case "bool":
 		return jen.Id("encodeBool").Call(value), false
@@ -101,12 +130,18 @@ var decoders = map[string]string{
 
 // decoder returns the function that reads a message as t.
 func decoder(t script.Type) *jen.Statement {
-	decode := jen.Id(decoders[t.Base])
-	if t.Optional {
-		decode = jen.Id("nullable").Call(decode)
+	switch t.Kind {
+	case script.List:
+		return jen.Id("list").Call(decoder(*t.Elem))
+	case script.Map:
+		return jen.Id("mapping").Call(decoder(*t.Elem))
 	}
-	if t.List {
-		decode = jen.Id("list").Call(decode)
+	decode := jen.Id(decoders[t.Base])
+	if t.Named != "" {
+		decode = jen.Id("decodeJSONAs").Types(named(t.Named))
+	}
+	if t.Optional {
+		return jen.Id("nullable").Call(decode)
 	}
 	return decode
 }

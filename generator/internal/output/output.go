@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -67,7 +68,19 @@ func orphans(dir string, files []emit.File) ([]Change, error) {
 // generated reports whether the generator wrote the text.
 func generated(text []byte) bool {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
-	return bytes.HasPrefix(line, []byte(emit.HeaderStart)) && bytes.HasSuffix(line, []byte(emit.HeaderEnd))
+	header := strings.TrimSuffix(strings.TrimPrefix(string(line), "<!-- "), " -->")
+	return strings.HasPrefix("// "+strings.TrimPrefix(header, "// "), emit.HeaderStart) && strings.HasSuffix(header, emit.HeaderEnd)
+}
+
+// Reason says why a file changes.
+func (c Change) Reason() string {
+	switch {
+	case c.New == nil:
+		return "removed, as its script is gone"
+	case c.Old == nil:
+		return "new"
+	}
+	return "changed"
 }
 
 // Diff returns c as a unified diff.

@@ -19,12 +19,12 @@ type header struct {
 }
 
 var (
-	directive = regexp.MustCompile(`^(name|mode|returns|errors|allow):(.*)$`)
+	directive = regexp.MustCompile(`^(name|mode|returns|errors|guard|allow):(.*)$`)
 	entry     = regexp.MustCompile(`^(KEYS|ARGV)\[(\d+)(\.\.)?\]\s*(.*)$`)
 
 	// nearMiss finds lines that were meant as a directive: prose hardly has one
 	// of these words with a colon or a bracket straight behind it.
-	nearMiss = regexp.MustCompile(`(?i)^(names?|modes?|returns?|errors?|allows?|keys?|argv|args?)\s*[:\[]`)
+	nearMiss = regexp.MustCompile(`(?i)^(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
 
 	identifier = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 	paramName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
@@ -56,7 +56,7 @@ func (h *header) line(number int, line string) {
 		return
 	}
 	if nearMiss.MatchString(trimmed) {
-		h.findf(pos, "%s is not a directive but looks like one; want name:, mode:, KEYS[n], KEYS[n..], ARGV[n], ARGV[n..], returns:, errors: or allow:, spelled exactly so",
+		h.findf(pos, "%s is not a directive but looks like one; want name:, mode:, KEYS[n], KEYS[n..], ARGV[n], ARGV[n..], returns:, errors:, guard:, allow: or include:, spelled exactly so",
 			quote(firstWord(trimmed)))
 		return
 	}
@@ -90,6 +90,8 @@ func (h *header) directive(pos Pos, word, value string) {
 		h.returns(pos, value)
 	case "errors":
 		h.errors(pos, value)
+	case "guard":
+		h.guard(pos, value)
 	case "allow":
 		rule, reason, _ := strings.Cut(value, " ")
 		reason = strings.TrimSpace(reason)
@@ -138,9 +140,8 @@ func (h *header) entry(pos Pos, m []string) {
 			h.findf(pos, "%s has type %s; every KEYS entry has type key", place, quote(rest[1]))
 		}
 	} else {
-		var wrong string
-		if p.Type, wrong = parseArgType(rest[1]); wrong != "" {
-			h.findf(pos, "%s: %s", place, wrong)
+		if p.Type, err = parseArgType(rest[1]); err != nil {
+			h.findf(pos, "%s: %v", place, err)
 		}
 	}
 	h.sequence(*list, p, table)
@@ -178,9 +179,9 @@ func (h *header) returns(pos Pos, value string) {
 		return
 	}
 	if len(strings.Fields(value)) == 1 && !strings.Contains(value, ",") {
-		t, wrong := parseResultType(value)
-		if wrong != "" {
-			h.findf(pos, "returns: %s, none, ok, or a list such as: acquired bool, left duration", wrong)
+		t, err := parseResultType(value)
+		if err != nil {
+			h.findf(pos, "returns: %v, none, ok, or a list such as: acquired bool, left duration", err)
 		}
 		r.Kind, r.Fields = ReturnValue, []Field{{Type: t}}
 		return
@@ -193,9 +194,9 @@ func (h *header) returns(pos Pos, value string) {
 			h.findf(pos, "returns: %s is not a name and a type; want a list such as: acquired bool, left duration", quote(strings.TrimSpace(part)))
 			continue
 		}
-		t, wrong := parseResultType(words[1])
-		if wrong != "" {
-			h.findf(pos, "returns: %s: %s", words[0], wrong)
+		t, err := parseResultType(words[1])
+		if err != nil {
+			h.findf(pos, "returns: %s: %v", words[0], err)
 		}
 		if field := Camel(words[0]); names[field] {
 			h.findf(pos, "returns: %s is taken twice; names become the fields of one struct, this one %s", words[0], field)
@@ -214,6 +215,41 @@ func (h *header) errors(pos Pos, value string) {
 			continue
 		}
 		h.script.Errors = append(h.script.Errors, ErrorCode{Code: code, Pos: pos})
+	}
+}
+
+var guardForm = regexp.MustCompile(`^KEYS\[(\d+)\]\s+(held|fenced)\s+by\s+ARGV\[(\d+)\]$`)
+
+func (h *header) guard(pos Pos, value string) {
+	m := guardForm.FindStringSubmatch(value)
+	if m == nil {
+		h.findf(pos, "guard: %s is not a guard; want \"KEYS[n] held by ARGV[m]\" or \"KEYS[n] fenced by ARGV[m]\"", quote(value))
+		return
+	}
+	g := &Guard{Fenced: m[2] == "fenced", Pos: pos}
+	g.Key, _ = strconv.Atoi(m[1])
+	g.Arg, _ = strconv.Atoi(m[3])
+	h.script.Guard = g
+}
+
+// guarded checks that a guard names entries that can carry it.
+func (h *header) guarded() {
+	g := h.script.Guard
+	if g == nil {
+		return
+	}
+	if !h.script.Mode.Write {
+		h.findf(g.Pos, "guard: is for scripts that write; this one has mode: %s", h.script.Mode)
+	}
+	if g.Key < 1 || g.Key > len(h.script.Keys) || h.script.Keys[g.Key-1].Variadic {
+		h.findf(g.Pos, "guard: KEYS[%d] is not a declared single key", g.Key)
+	}
+	want := "string"
+	if g.Fenced {
+		want = "int"
+	}
+	if g.Arg < 1 || g.Arg > len(h.script.Args) || h.script.Args[g.Arg-1].Variadic || h.script.Args[g.Arg-1].Type.String() != want {
+		h.findf(g.Pos, "guard: ARGV[%d] is not a declared single argument of type %s", g.Arg, want)
 	}
 }
 
@@ -240,6 +276,7 @@ func (h *header) finish() {
 		}
 	}
 	h.duplicateNames()
+	h.guarded()
 	h.script.Doc = trimBlank(h.script.Doc)
 }
 

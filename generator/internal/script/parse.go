@@ -15,42 +15,31 @@ import (
 )
 
 // Parse reads one file. The script is whole only when there are no findings.
-func Parse(path string, source []byte) (*Script, []finding.Finding) {
-	s := &Script{Path: path, Base: filepath.Base(path), Source: string(source)}
-	if f := s.bytes(source); f != nil {
-		return s, f
+func Parse(path string, text []byte) (*Script, []finding.Finding) {
+	s := &Script{Path: path, Base: filepath.Base(path)}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return s, []finding.Finding{{Path: path, Line: 1, Column: 1, Message: "the file is empty; a script needs a header and a body"}}
 	}
+	var expanded source
+	expanded.expand(path, text, nil)
+	if len(expanded.findings) > 0 {
+		return s, expanded.findings
+	}
+	s.Source, s.Includes, s.origins = string(text), expanded.includes, expanded.origins
+	if len(s.Includes) > 0 {
+		s.Source = expanded.text.String()
+	}
+
 	lines := strings.Split(s.Source, "\n")
-	var findings []finding.Finding
 	first := 0
 	if strings.HasPrefix(s.Source, "#!") {
 		first = 1
 	}
-	findings = append(findings, readHeader(s, lines, first)...)
+	findings := readHeader(s, lines, first)
 	if first == 1 {
 		findings = append(findings, s.shebang(lines[0])...)
 	}
 	return s, append(findings, s.tree(len(lines))...)
-}
-
-// bytes refuses what would make the text that runs differ from the file that
-// was read: Go raw strings drop carriage returns, and Redis takes no BOM.
-func (s *Script) bytes(source []byte) []finding.Finding {
-	var findings []finding.Finding
-	if bytes.HasPrefix(source, []byte("\xef\xbb\xbf")) {
-		findings = append(findings, s.Findf(Pos{1, 1}, "the file starts with a byte order mark, which Redis refuses; save it as plain UTF-8"))
-	}
-	for number, line := range bytes.Split(source, []byte("\n")) {
-		if i := bytes.IndexByte(line, '\r'); i >= 0 {
-			findings = append(findings, s.Findf(Pos{number + 1, i + 1},
-				`the line has a carriage return; save the file with LF line ends, and keep them with ".gitattributes: *.lua text eol=lf"`))
-			break
-		}
-	}
-	if len(bytes.TrimSpace(source)) == 0 {
-		findings = append(findings, s.Findf(Pos{1, 1}, "the file is empty; a script needs a header and a body"))
-	}
-	return findings
 }
 
 // tree parses the Lua. A shebang is no Lua: two bytes of it are turned into a

@@ -15,7 +15,9 @@ import (
 type Script struct {
 	Path   string // as the user named it, for findings
 	Base   string // file name, for generated text
-	Source string // byte for byte what the server runs
+	Source string // byte for byte what the server runs, with what it includes
+
+	Includes []string // paths of the fragments in Source
 
 	Doc     []string // prose of the header, one element a line
 	Name    string   // Go identifier of the wrapper
@@ -25,11 +27,13 @@ type Script struct {
 	Returns Returns
 	Errors  []ErrorCode
 	Waivers []Waiver
+	Guard   *Guard // nil: the script runs for everybody
 
 	Body   []ast.Stmt
 	Tokens *Tokens
 
-	places map[ast.Expr]Pos
+	places  map[ast.Expr]Pos
+	origins []origin // of the lines of Source
 }
 
 // Mode is how a script may be called.
@@ -106,6 +110,24 @@ type ErrorCode struct {
 	Pos  Pos
 }
 
+// Guard ties a script to a lock. A held guard compares the value of a key, which is
+// the lock, with an argument, which is its token. A fenced guard compares the
+// largest fence that a key remembers with an argument, which is the caller's.
+type Guard struct {
+	Fenced   bool
+	Key, Arg int // n of KEYS[n], m of ARGV[m]
+	Pos      Pos
+}
+
+// String returns the guard as a header spells it.
+func (g *Guard) String() string {
+	how := "held"
+	if g.Fenced {
+		how = "fenced"
+	}
+	return fmt.Sprintf("KEYS[%d] %s by ARGV[%d]", g.Key, how, g.Arg)
+}
+
 // Waiver switches one check off, with the reason that an audit prints.
 type Waiver struct {
 	Rule   string
@@ -113,12 +135,16 @@ type Waiver struct {
 	Pos    Pos
 }
 
-// Pos is a place in a file; both count from 1, columns in bytes.
+// Pos is a place in a script's Source; both count from 1, columns in bytes.
 type Pos struct{ Line, Column int }
 
-// Findf returns a finding about the place pos of s.
+// Findf returns a finding about the place pos, in the file that a person edits.
 func (s *Script) Findf(pos Pos, format string, args ...any) finding.Finding {
-	return finding.Finding{Path: s.Path, Line: pos.Line, Column: pos.Column, Message: fmt.Sprintf(format, args...)}
+	f := finding.Finding{Path: s.Path, Line: pos.Line, Column: pos.Column, Message: fmt.Sprintf(format, args...)}
+	if n := pos.Line - 1; n >= 0 && n < len(s.origins) {
+		f.Path, f.Line = s.origins[n].path, s.origins[n].line
+	}
+	return f
 }
 
 // Waived reports whether the header waives the rule.

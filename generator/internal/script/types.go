@@ -1,18 +1,34 @@
 package script
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// Type is the declared type of an argument or of a reply's value.
+// Type is the declared type of an argument or of a reply's value: a scalar, or
+// for replies a list or a map of an element type.
 type Type struct {
-	Base     string // one of Bases
-	Optional bool   // T?: absent is allowed
-	List     bool   // []T; of a list, Optional is the elements'
+	Kind     TypeKind
+	Base     string // of a scalar: one of Bases
+	Named    string // of json: the Go type it is, as import/path.Name or Name; empty: any
+	Elem     *Type  // of a list or a map
+	Optional bool   // of a scalar: T?, absent is allowed
 }
 
-// Bases are the types that a header may name, in the order messages show them.
+// TypeKind tells scalars from what is made of them.
+type TypeKind int
+
+// The kinds of types.
+const (
+	Scalar TypeKind = iota
+	List
+	Map // from string
+)
+
+// Bases are the scalar types that a header may name, in the order messages show
+// them.
 var Bases = []string{"string", "bytes", "int", "bool", "float", "duration", "time", "json"}
 
 // optionalArgs are the types of which an absent value can be told from every
@@ -21,9 +37,15 @@ var optionalArgs = []string{"duration", "time"}
 
 // String returns the type as a header spells it.
 func (t Type) String() string {
+	switch t.Kind {
+	case List:
+		return "[]" + t.Elem.String()
+	case Map:
+		return "map[string]" + t.Elem.String()
+	}
 	text := t.Base
-	if t.List {
-		text = "[]" + text
+	if t.Named != "" {
+		text += "(" + t.Named + ")"
 	}
 	if t.Optional {
 		text += "?"
@@ -31,28 +53,45 @@ func (t Type) String() string {
 	return text
 }
 
-// parseArgType reads the type of an ARGV entry. The second result says what is
-// wrong with it, and is empty when nothing is.
-func parseArgType(text string) (Type, string) {
+var namedJSON = regexp.MustCompile(`^json\(((?:[A-Za-z0-9_.~/-]+\.)?[A-Z][A-Za-z0-9_]*)\)$`)
+
+// scalar reads T or T?.
+func scalar(text string) (Type, error) {
 	base, optional := strings.CutSuffix(text, "?")
 	t := Type{Base: base, Optional: optional}
-	switch {
-	case !slices.Contains(Bases, base):
-		return t, "unknown type " + quote(text) + "; want " + strings.Join(Bases, "|")
-	case optional && !slices.Contains(optionalArgs, base):
-		return t, "an argument of type " + base + " cannot be optional, as its zero value is a value; only " +
-			strings.Join(optionalArgs, " and ") + " can"
+	if m := namedJSON.FindStringSubmatch(base); m != nil {
+		t.Base, t.Named = "json", m[1]
 	}
-	return t, ""
+	if !slices.Contains(Bases, t.Base) {
+		return t, fmt.Errorf("unknown type %s; want %s", quote(text), strings.Join(Bases, "|"))
+	}
+	return t, nil
+}
+
+// parseArgType reads the type of an ARGV entry.
+func parseArgType(text string) (Type, error) {
+	t, err := scalar(text)
+	if err != nil {
+		return t, fmt.Errorf("%w, or json(GoType)", err)
+	}
+	if t.Optional && !slices.Contains(optionalArgs, t.Base) {
+		return t, fmt.Errorf("an argument of type %s cannot be optional, as its zero value is a value; only %s can",
+			t.Base, strings.Join(optionalArgs, " and "))
+	}
+	return t, nil
 }
 
 // parseResultType reads the type of a reply's value.
-func parseResultType(text string) (Type, string) {
-	base, optional := strings.CutSuffix(text, "?")
-	base, list := strings.CutPrefix(base, "[]")
-	t := Type{Base: base, Optional: optional, List: list}
-	if !slices.Contains(Bases, base) {
-		return t, "unknown type " + quote(text) + "; want " + strings.Join(Bases, "|") + ", T? or []T"
+func parseResultType(text string) (Type, error) {
+	for prefix, kind := range map[string]TypeKind{"[]": List, "map[string]": Map} {
+		if rest, found := strings.CutPrefix(text, prefix); found {
+			elem, err := parseResultType(rest)
+			return Type{Kind: kind, Elem: &elem}, err
+		}
 	}
-	return t, ""
+	t, err := scalar(text)
+	if err != nil {
+		return t, fmt.Errorf("%w, json(GoType), T?, []T or map[string]T", err)
+	}
+	return t, nil
 }

@@ -186,6 +186,19 @@ func decodeJSON(m rueidis.RedisMessage) (json.RawMessage, error) {
 	return text, nil
 }
 
+// decodeJSONAs reads JSON into a Go type.
+func decodeJSONAs[T any](m rueidis.RedisMessage) (T, error) {
+	var v T
+	text, err := decodeBytes(m)
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return *new(T), fmt.Errorf("is not JSON of the Go type %T: %w", v, err)
+	}
+	return v, nil
+}
+
 // decodeNothing takes any reply as none.
 func decodeNothing(rueidis.RedisMessage) (struct{}, error) { return struct{}{}, nil }
 
@@ -214,6 +227,27 @@ func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.Redi
 		for i := range messages {
 			if values[i], err = decode(messages[i]); err != nil {
 				return nil, fmt.Errorf("at position %d %w", i+1, err)
+			}
+		}
+		return values, nil
+	}
+}
+
+// mapping turns a decoder of T into one of map[string]T. It takes a map, and a list
+// of keys and values in turn, as HGETALL answers.
+func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (map[string]T, error) {
+	return func(m rueidis.RedisMessage) (map[string]T, error) {
+		if !m.IsArray() && !m.IsMap() {
+			return nil, mismatch(m, "a map")
+		}
+		messages, err := m.AsMap()
+		if err != nil {
+			return nil, fmt.Errorf("is not a map: %w", err)
+		}
+		values := make(map[string]T, len(messages))
+		for key, message := range messages {
+			if values[key], err = decode(message); err != nil {
+				return nil, fmt.Errorf("at key %q %w", key, err)
 			}
 		}
 		return values, nil

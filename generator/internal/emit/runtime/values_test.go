@@ -43,6 +43,8 @@ func decodeCase[T any](lua string, decode func(rueidis.RedisMessage) (T, error),
 	}
 }
 
+type point struct{ X int }
+
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
@@ -86,6 +88,17 @@ func TestDecode(t *testing.T) {
 		"list, wrong element":  decodeCase(`{1, 'x'}`, list(decodeInt), nil, `at position 2 is not an integer but the string "x"`),
 		"list, no list":        decodeCase(`'x'`, list(decodeInt), nil, `is not a list but the string "x"`),
 		"list of nullables":    decodeCase(`{'a', false}`, list(nullable(decodeString)), []Null[string]{{"a", true}, {}}, ""),
+		"nested lists":         decodeCase(`{{1}, {}, {2, 3}}`, list(list(decodeInt)), [][]int64{{1}, {}, {2, 3}}, ""),
+		"nested, wrong":        decodeCase(`{{1}, {2, 'x'}}`, list(list(decodeInt)), nil, `at position 2 at position 2 is not an integer but the string "x"`),
+		"map":                  decodeCase(`{'a', 1, 'b', '2'}`, mapping(decodeInt), map[string]int64{"a": 1, "b": 2}, ""),
+		"map, empty":           decodeCase(`{}`, mapping(decodeInt), map[string]int64{}, ""),
+		"map, wrong value":     decodeCase(`{'a', 'x'}`, mapping(decodeInt), nil, `at key "a" is not an integer but the string "x"`),
+		"map, odd":             decodeCase(`{"a", 1, "b"}`, mapping(decodeInt), nil, "is not a map: rueidis: parse error: redis message type array is not a map/array/set or its length is not even"),
+		"map, no map":          decodeCase(`1`, mapping(decodeInt), nil, "is not a map but the integer 1"),
+		"map of lists":         decodeCase(`{'a', {1, 2}}`, mapping(list(decodeInt)), map[string][]int64{"a": {1, 2}}, ""),
+		"json as":              decodeCase(`'{"X":1}'`, decodeJSONAs[point], point{X: 1}, ""),
+		"json as, wrong":       decodeCase(`'{"X":"a"}'`, decodeJSONAs[point], point{}, "is not JSON of the Go type runtime.point: json: cannot unmarshal string into Go struct field point.X of type int"),
+		"json as, nil":         decodeCase(`false`, decodeJSONAs[point], point{}, "is not a string but nil"),
 		"long text is cut":     decodeCase(`string.rep('x', 100)`, decodeInt, 0, `is not an integer but the string "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"`),
 		"error reply of sorts": decodeCase(`{{}, 1}`, list(decodeInt), nil, "at position 1 is not an integer but a list"),
 	} {

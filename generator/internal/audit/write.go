@@ -1,0 +1,117 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/emit"
+)
+
+// Text writes one paragraph for every script.
+func Text(w io.Writer, scripts []Script) error {
+	var b bytes.Buffer
+	for i, s := range scripts {
+		if i > 0 {
+			fmt.Fprintln(&b)
+		}
+		fmt.Fprintf(&b, "%s (%s)\n", s.Name, s.File)
+		for _, row := range rows(s) {
+			fmt.Fprintf(&b, "  %-10s %s\n", row[0], row[1])
+		}
+		if len(s.Includes) > 0 {
+			fmt.Fprintln(&b, "  text")
+			for line := range strings.Lines(s.Text) {
+				fmt.Fprintf(&b, "  | %s", line)
+			}
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// JSON writes the audit for machines: a list of scripts.
+func JSON(w io.Writer, scripts []Script) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(scripts)
+}
+
+// Markdown returns the audit as a file of the generated package.
+func Markdown(scripts []Script) emit.File {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<!-- %sall scripts%s -->\n\n# Audit\n\n", strings.TrimPrefix(emit.HeaderStart, "// "), emit.HeaderEnd)
+	b.WriteString("What each script is, what it touches, and the least that its user must be allowed to do.\n" +
+		"In an ACL rule, `~<name>` stands for the keys that are passed as that name.\n")
+	for _, s := range scripts {
+		fmt.Fprintf(&b, "\n## %s\n\n", s.Name)
+		if s.Doc != "" {
+			fmt.Fprintf(&b, "%s\n\n", s.Doc)
+		}
+		fmt.Fprint(&b, "| | |\n| --- | --- |\n")
+		fmt.Fprintf(&b, "| file | `%s` |\n", s.File)
+		for _, row := range rows(s) {
+			fmt.Fprintf(&b, "| %s | %s |\n", row[0], cell(row))
+		}
+		if len(s.Includes) > 0 {
+			fmt.Fprintf(&b, "\nThe text that runs:\n\n```lua\n%s```\n", s.Text)
+		}
+	}
+	return emit.File{Name: "AUDIT.md", Text: b.Bytes()}
+}
+
+// cell shows a row's value: as code, unless it is prose.
+func cell(row [2]string) string {
+	text := strings.ReplaceAll(row[1], "|", `\|`)
+	switch row[0] {
+	case "cluster", "read only", "waives":
+		return text
+	}
+	return "`" + text + "`"
+}
+
+// rows are the facts about a script, in the order a reader asks for them.
+func rows(s Script) [][2]string {
+	table := [][2]string{{"mode", s.Mode}}
+	add := func(name string, values []string) {
+		if len(values) > 0 {
+			table = append(table, [2]string{name, strings.Join(values, ", ")})
+		}
+	}
+	var keys, args, commands []string
+	for _, k := range s.Keys {
+		text := k.Place + " " + k.Name
+		if k.Access != "" {
+			text += " (" + k.Access + ")"
+		}
+		keys = append(keys, text)
+	}
+	for _, a := range s.Args {
+		args = append(args, a.Place+" "+a.Name+" "+a.Type)
+	}
+	for _, c := range s.Commands {
+		commands = append(commands, fmt.Sprintf("%s ×%d", c.Name, c.Count))
+	}
+	add("keys", keys)
+	add("arguments", args)
+	add("commands", commands)
+	if s.ReadOnly {
+		table = append(table, [2]string{"read only", "proved: none of its commands writes"})
+	}
+	if s.Guard != "" {
+		table = append(table, [2]string{"guard", s.Guard})
+	}
+	table = append(table, [2]string{"cluster", s.Cluster})
+	for _, w := range s.Waivers {
+		table = append(table, [2]string{"waives", w.Rule + ": " + w.Reason})
+	}
+	add("includes", s.Includes)
+	return append(table,
+		[2]string{"acl", strings.Join(s.ACL, " ")},
+		[2]string{"sha1", s.SHA1},
+		[2]string{"sha256", s.SHA256},
+	)
+}

@@ -1,0 +1,35 @@
+package runtime
+
+import "strconv"
+
+// Held is a lock that a guarded script runs under, such as *rlock.Lock: the script
+// does its work only while the lock's key has the lock's token.
+type Held interface {
+	Key() string   // the lock's key on the server
+	Token() string // the value that the key has while the lock is held
+}
+
+// Fenced is a lock with a fence, such as *rlock.Lock: the script does its work only
+// if it has not worked for a larger fence before.
+type Fenced interface {
+	Fence() uint64
+}
+
+// checkHeld refuses to call a guarded script for nobody.
+func checkHeld(script, param string, lock Held) error {
+	if lock == nil {
+		return &ParamError{script, param, "there is no lock; the script runs only while one is held"}
+	}
+	return nil
+}
+
+// encodeFence writes a lock's fence.
+func encodeFence(script, param string, lock Fenced) (string, error) {
+	switch {
+	case lock == nil:
+		return "", &ParamError{script, param, "there is no lock; the script compares its fence"}
+	case lock.Fence() == 0:
+		return "", &ParamError{script, param, "the lock was taken without a fence"}
+	}
+	return strconv.FormatUint(lock.Fence(), 10), nil
+}
