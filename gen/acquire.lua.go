@@ -12,14 +12,14 @@ import (
 // The sums of acquire.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireSHA1   = "947004e8dbd4c90a840e116a136bbf4f7c230695"
-	AcquireSHA256 = "4aa896c69893bb04f1b32fc5136e6f4efc6e36584a19ace20fb63d1fc95b9c1e"
+	AcquireSHA1   = "76bbe2846583427e5460801d8af19343f2bfed6c"
+	AcquireSHA256 = "4cfecb7755d0304cd1aba98720d5b21ecd017da84acdb1d48c908a6ea99ce3d3"
 )
 
 // acquireSource is acquire.lua, byte for byte.
 const acquireSource = `-- Takes a free lock, or confirms it when this token already owns it, so that
--- repeating the call after a lost reply is safe. A confirmed lock gets a fresh
--- lease and, where fences are counted, a fresh fence.
+-- repeating the call after a lost reply is safe. A confirmed lock keeps its lease
+-- or gets the new one, whichever is longer, and a fresh fence if it has fences.
 --
 -- name: Acquire
 -- mode: write retryable
@@ -41,22 +41,35 @@ if owner and owner ~= token then
 end
 
 -- A fence is the next number of the slot, lifted to the server's clock
--- (microseconds, rounded down to 65,536) whenever the count lags behind it: a
--- counter lost in a failover, a flush or an eviction restarts above every
--- number it gave out. Rounding keeps the lifts to 16 a second.
+-- (microseconds, rounded down to 65,536) whenever the count lags behind it, so
+-- that a counter that fell back in a failover goes on above what it gave out.
+-- Rounding keeps the lifts to 16 a second. A counter that starts anew, after a
+-- flush or an eviction, starts at the exact clock: above all numbers before, as
+-- each of them took more than a microsecond.
 local fence = 0
 if counter then
   fence = redis.call('INCR', counter)
   local now = redis.call('TIME')
   local micros = now[1] * 1000000 + now[2]
-  local floor = micros - micros % 65536
-  if fence < floor then
-    fence = floor
+  local least = micros - micros % 65536
+  if fence == 1 then
+    least = micros
+  end
+  if fence < least then
+    fence = least
     redis.call('SET', counter, fence)
   end
 end
 
-if ttl == '' then
+if owner then
+  -- Ours already. GT: a call that was late on its way must not cut a lease that
+  -- has been extended since.
+  if ttl == '' then
+    redis.call('PERSIST', lock)
+  else
+    redis.call('PEXPIRE', lock, ttl, 'GT')
+  end
+elseif ttl == '' then
   redis.call('SET', lock, token)
 else
   redis.call('SET', lock, token, 'PX', ttl)
@@ -80,8 +93,8 @@ type AcquireResult struct {
 }
 
 // Acquire takes a free lock, or confirms it when this token already owns it, so that
-// repeating the call after a lost reply is safe. A confirmed lock gets a fresh
-// lease and, where fences are counted, a fresh fence.
+// repeating the call after a lost reply is safe. A confirmed lock keeps its lease
+// or gets the new one, whichever is longer, and a fresh fence if it has fences.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error) {

@@ -12,8 +12,8 @@ import (
 // The sums of acquire_all.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireAllSHA1   = "0fc03d69eeeb3f2d861d04f9ad17d7de21ebd953"
-	AcquireAllSHA256 = "fb8f228f269587c834270dc4d9d500285b35884e46c86e929ee143848fada04e"
+	AcquireAllSHA1   = "31dcae051c444ce34867b217e5bb55913fd8ad69"
+	AcquireAllSHA256 = "534a579d1f21bd6045f37580138fb7c914741206bcabb63e992d63fa60682a12"
 )
 
 // acquireAllSource is acquire_all.lua, byte for byte.
@@ -30,12 +30,16 @@ const acquireAllSource = `-- Takes every lock of a set, or none. Locks that this
 -- returns: acquired bool, left duration, fence int, held int
 
 local token, ttl, locks = ARGV[1], ARGV[2], tonumber(ARGV[3])
+if not locks or locks < 1 or locks > #KEYS then
+  return redis.error_reply('ERR the number of locks is not between 1 and the number of keys')
+end
 
 -- All reads stand before the first write: Redis does not roll back, so a held
 -- lock or a key of another type must stop the script while nothing has changed.
+local owned = {}
 for i = 1, locks do
-  local owner = redis.call('GET', KEYS[i])
-  if owner and owner ~= token then
+  owned[i] = redis.call('GET', KEYS[i])
+  if owned[i] and owned[i] ~= token then
     -- left is the holder's remaining time; -1 ms: the holder never expires.
     return {0, redis.call('PTTL', KEYS[i]), 0, i}
   end
@@ -44,15 +48,19 @@ end
 -- One fence for the whole set: above the last number of every slot it touches,
 -- and above the server's clock as in acquire.lua. Every counter then stands at
 -- it or above, so that the next fence of any of these locks is larger.
-local fence, counts = 0, {}
+local fence, fresh, counts = 0, false, {}
 for i = locks + 1, #KEYS do
   counts[i] = redis.call('INCR', KEYS[i])
   fence = math.max(fence, counts[i])
+  fresh = fresh or counts[i] == 1
 end
 if fence > 0 then
   local now = redis.call('TIME')
   local micros = now[1] * 1000000 + now[2]
-  fence = math.max(fence, micros - micros % 65536)
+  if not fresh then
+    micros = micros - micros % 65536
+  end
+  fence = math.max(fence, micros)
 end
 for i = locks + 1, #KEYS do
   if counts[i] < fence then
@@ -60,10 +68,14 @@ for i = locks + 1, #KEYS do
   end
 end
 
--- One SET a lock rather than one MSET of them all: unpack() gives out at about
--- eight thousand values, and MSET sets no lease.
+-- One command a lock rather than one MSET of them all: unpack() gives out at
+-- about eight thousand values, and MSET sets no lease. GT as in acquire.lua.
 for i = 1, locks do
-  if ttl == '' then
+  if owned[i] and ttl == '' then
+    redis.call('PERSIST', KEYS[i])
+  elseif owned[i] then
+    redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
+  elseif ttl == '' then
     redis.call('SET', KEYS[i], token)
   else
     redis.call('SET', KEYS[i], token, 'PX', ttl)

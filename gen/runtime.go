@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -384,9 +385,12 @@ func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 }
 
 // decodeDuration reads milliseconds. Negative ones keep their meaning, such as
-// the -1 of PTTL.
+// the -1 of PTTL; what is too long for Go becomes the longest duration.
 func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 	n, err := decodeInt(m)
+	if n > int64(math.MaxInt64/time.Millisecond) {
+		return math.MaxInt64, err
+	}
 	return time.Duration(n) * time.Millisecond, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,8 +19,9 @@ import (
 // On success the caller holds the lock and should Release it. On an error it
 // holds nothing: an *AcquireError tells what stood in the way and for how long;
 // errors.Is tells ErrGaveUp with the context's error, or the server's error,
-// which is never waited out. Where a reply was lost with the context, the lock
-// that the server may have granted is released in the background.
+// which is never waited out. A lost reply is asked for again, twice; if none
+// comes, or the context ends first, the lock that the server may have granted is
+// released in the background (see WithToken for the exception).
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{wait: true})
 }
@@ -87,50 +89,63 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 // acquire turns a Lock that has keys into a held one.
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
 	start := now()
-	fail := func(key string, left time.Duration, err, cause error) (*Lock, error) {
+	seen := taken{key: l.keys[0]} // what the last attempt saw
+	fail := func(err, cause error) (*Lock, error) {
+		if l.late > 0 {
+			l.abandon(set.ttl, l.late)
+		}
 		return nil, &AcquireError{
-			Key: key, Left: left, Attempts: l.attempts, Waited: time.Duration(now() - start),
+			Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
 			Err: err, Cause: cause,
 		}
 	}
 	if l.locker.isClosed() {
-		return fail(l.keys[0], 0, ErrClosed, nil)
+		return fail(ErrClosed, nil)
 	}
 	if key, held := l.locker.heldIn(ctx, l.keys); held {
-		return fail(key, 0, ErrAlreadyHeld, nil)
-	}
-	if err := ctx.Err(); err != nil {
-		return fail(l.keys[0], 0, err, nil)
+		seen.key = key
+		return fail(ErrAlreadyHeld, nil)
 	}
 	l.prepare(ctx, set, want)
+	counters := l.counters(set)
 
 	var pause time.Duration
 	for {
-		t, err := l.take(ctx, set)
-		if err != nil {
-			return fail(l.keys[0], 0, err, nil)
+		if ctx.Err() != nil {
+			return fail(ErrGaveUp, contextError(ctx, nil))
+		}
+		t, err := l.take(ctx, counters)
+		switch {
+		case tryAgain(err) && want.wait:
+			t.key = l.keys[0]
+		case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
+			return fail(ErrGaveUp, contextError(ctx, err))
+		case err != nil:
+			return fail(err, nil)
 		}
 		l.attempts++
 		if t.acquired {
-			if !l.hold(t) {
-				return fail(l.keys[0], 0, ErrExpired, fmt.Errorf("the reply took %v, the lease is %v; use a longer TTL", time.Duration(now()-t.sent), l.ttl))
+			if ended := l.hold(t); ended != nil {
+				l.late++ // it is ours on the server, and must be freed
+				return fail(ended, nil)
 			}
 			return l, nil
 		}
+		seen = t
 		if !want.wait {
-			return fail(t.key, t.left, ErrHeld, nil)
+			return fail(ErrHeld, nil)
 		}
 		var more bool
 		pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: t.left})
 		if !more {
-			return fail(t.key, t.left, ErrGaveUp, nil)
+			return fail(ErrGaveUp, nil)
 		}
 		switch err := sleep(ctx, pause, l.locker.closed); err {
 		case nil:
 		case ErrClosed:
-			return fail(t.key, t.left, ErrClosed, nil)
+			return fail(ErrClosed, nil)
 		default:
-			return fail(t.key, t.left, ErrGaveUp, err)
+			return fail(ErrGaveUp, err)
 		}
 	}
 }
@@ -140,10 +155,21 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
 	l.extends = set.extends(want.do)
 	l.parent, l.bound = ctx, want.do
-	l.token = set.token
-	if l.token == "" {
+	l.token, l.ownToken = set.token, set.token != ""
+	if !l.ownToken {
 		l.token = newToken()
 	}
+}
+
+// counters returns the fence counters that the acquisition counts with.
+func (l *Lock) counters(set *settings) []string {
+	switch {
+	case set.unfenced:
+		return nil
+	case len(l.keys) == 1:
+		return fenceCounter(l.keys[0])
+	}
+	return countersOf(l.keys)
 }
 
 // newToken returns a version 4 UUID: 122 random bits. It is uuid.NewString but
@@ -166,41 +192,36 @@ type taken struct {
 }
 
 // take makes one attempt. A lost reply is asked for again, which is safe because
-// the script knows the token; if it stays lost, whatever the server granted is
-// released behind the caller's back.
-func (l *Lock) take(ctx context.Context, set *settings) (taken, error) {
+// the script knows the token.
+func (l *Lock) take(ctx context.Context, counters []string) (taken, error) {
 	var t taken
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
 		sent := now()
 		if len(l.keys) == 1 {
-			t, err = l.takeOne(ctx, set)
+			t, err = l.takeOne(ctx, counters)
 		} else {
-			t, err = l.takeAll(ctx, set)
+			t, err = l.takeAll(ctx, counters)
 		}
 		t.sent = sent
+		if answerOf(err) == unknown {
+			l.late++
+		}
 		return err
 	})
-	if answerOf(err) == unknown {
-		l.locker.abandon(l.keys, l.token, set.ttl)
-	}
 	return t, err
 }
 
-func (l *Lock) takeOne(ctx context.Context, set *settings) (taken, error) {
-	p := gen.AcquireParams{Lock: l.keys[0], Token: l.token, TTL: lease(set.ttl)}
-	if !set.unfenced {
-		p.Counter = fenceCounter(l.keys[0])
-	}
-	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, p)
+func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
+	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, gen.AcquireParams{
+		Lock: l.keys[0], Counter: counters, Token: l.token, TTL: lease(l.ttl),
+	})
 	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}, err
 }
 
-func (l *Lock) takeAll(ctx context.Context, set *settings) (taken, error) {
-	p := gen.AcquireAllParams{Keys: l.keys, Token: l.token, TTL: lease(set.ttl), Locks: int64(len(l.keys))}
-	if !set.unfenced {
-		p.Keys = append(l.keys[:len(l.keys):len(l.keys)], countersOf(l.keys)...)
-	}
-	r, err := l.locker.scripts.AcquireAll(ctx, l.locker.client, p)
+func (l *Lock) takeAll(ctx context.Context, counters []string) (taken, error) {
+	r, err := l.locker.scripts.AcquireAll(ctx, l.locker.client, gen.AcquireAllParams{
+		Keys: slices.Concat(l.keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(l.keys)),
+	})
 	t := taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}
 	if held := r.Held; held > 0 && held <= int64(len(l.keys)) {
 		t.key = l.keys[held-1]
@@ -216,20 +237,23 @@ func remaining(left time.Duration) time.Duration {
 	return max(left, 0)
 }
 
-// hold starts the lease. It fails, and gives the lock back, when the reply came
-// after the lease must count as over.
-func (l *Lock) hold(t taken) bool {
+// hold starts the lease. It returns why not when the Locker was closed meanwhile,
+// or the reply came after the lease must count as over.
+func (l *Lock) hold(t taken) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.fence = uint64(t.fence)
-	end := leaseEnd(t.sent, l.ttl)
-	if end <= now() {
-		l.locker.abandon(l.keys, l.token, l.ttl)
-		return false
-	}
-	l.deadline.Store(int64(end))
-	if l.extends {
-		l.mu.Lock()
+	l.deadline.Store(int64(leaseEnd(t.sent, l.ttl)))
+	l.expire()
+	if l.extends && l.end.Load() == nil {
 		l.watch()
-		l.mu.Unlock()
 	}
-	return true
+	switch cause := l.end.Load(); cause {
+	case nil:
+		return nil
+	case expired:
+		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(now()-t.sent), l.ttl)
+	default:
+		return cause
+	}
 }

@@ -3,6 +3,7 @@ package rlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -28,6 +29,13 @@ func answerOf(err error) answer {
 	return unknown
 }
 
+// tryAgain reports an error of a cluster that moves a slot: it has some of the
+// keys here and some there, and will have them together soon.
+func tryAgain(err error) bool {
+	var server *rueidis.RedisError
+	return errors.As(err, &server) && server.IsTryAgain()
+}
+
 // tries is how often a call is sent when replies are lost. Every script is safe
 // to repeat with the same token.
 const tries = 3
@@ -46,36 +54,30 @@ func repeat(ctx context.Context, most int, f func(ctx context.Context) error) er
 	}
 }
 
-// sleep waits for d. It returns ctx's error if that ends first, and ErrClosed if
-// closed does.
-func sleep(ctx context.Context, d time.Duration, closed <-chan struct{}) error {
+// sleep waits for d. It returns why ctx ended if that comes first, and ErrClosed
+// if closing does.
+func sleep(ctx context.Context, d time.Duration, closing <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
-	case <-closed:
+		return contextError(ctx, nil)
+	case <-closing:
 		return ErrClosed
 	}
 }
 
-// abandon frees keys that an acquisition with a lost reply may have taken. The
-// lost command may still be on its way and arrive behind the release, so one that
-// found nothing is repeated, until the lease that the command could have started
-// must be over.
-func (l *Locker) abandon(keys []string, token string, ttl time.Duration) {
-	const longest = 30 * time.Second
-	l.detach(min(ttl, longest)+time.Second, func(ctx context.Context) {
-		for pause := 25 * time.Millisecond; ; pause *= 4 {
-			freed, err := l.scripts.Release(ctx, l.client, gen.ReleaseParams{Locks: keys, Token: token})
-			if answerOf(err) == refused || err == nil && (freed > 0 || pause > time.Second) {
-				return
-			}
-			if sleep(ctx, min(pause, time.Second), l.closed) != nil {
-				return
-			}
-		}
-	})
+// contextError returns why ctx has ended: its error, with its cause and what a
+// call made of it still in reach.
+func contextError(ctx context.Context, err error) error {
+	ended := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, ended) {
+		ended = fmt.Errorf("%w: %w", ended, cause)
+	}
+	if err != nil && !errors.Is(err, ctx.Err()) {
+		ended = fmt.Errorf("%w: %w", ended, err)
+	}
+	return ended
 }

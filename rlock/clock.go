@@ -26,8 +26,13 @@ func (i instant) until() time.Duration {
 	return time.Duration(i - now())
 }
 
-// after returns the instant d after i.
-func (i instant) after(d time.Duration) instant { return i + instant(d) }
+// after returns the instant d after i; what is too far away is never.
+func (i instant) after(d time.Duration) instant {
+	if end := i + instant(d); end >= i || d < 0 {
+		return end
+	}
+	return never
+}
 
 // leaseEnd returns when a lease of ttl, granted by a command sent at sent, must
 // count as over. The server starts counting no earlier than at sent. It rounds to

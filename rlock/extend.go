@@ -10,10 +10,12 @@ import (
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
 // than what is left, or NoExpiry. Later automatic extensions use it too.
 //
-// An error that is ErrNotHeld means that the lock has ended; Extend never takes
-// it again. With any other error it is held until the Deadline, which a failed
-// Extend may bring nearer if ttl is shorter than what was left, but never moves
-// farther.
+// An error that is ErrNotHeld means that the lock has ended; Extend never takes it
+// again. With any other error it is held until the Deadline, which a failed Extend
+// may bring nearer if ttl is shorter than what was left, but never moves farther.
+//
+// A lost reply is asked for again, twice, while ctx lasts. Where the network has
+// gone silent, only the client's own time-outs end a call without a deadline.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx == nil {
 		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
@@ -21,109 +23,118 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := checkTTL(ttl); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return &LockError{"extend", l.keys[0], err}
+	if ctx.Err() != nil {
+		return &LockError{"extend", l.keys[0], contextError(ctx, nil)}
 	}
-	var failed error
-	err := repeat(ctx, tries, func(ctx context.Context) error {
-		before, err := l.startExtension(ttl)
-		if err != nil {
-			failed = err
+	var sent extension
+	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
+		if sent, err = l.startExtension(ttl); err != nil {
 			return err
 		}
-		position, err := l.locker.scripts.Extend(ctx, l.locker.client, l.extension(ttl))
-		failed = l.settle(before, ttl, position, err)
-		return err
+		position, err := l.locker.scripts.Extend(ctx, l.locker.client, l.extendParams(ttl))
+		return l.settle(sent, position, err)
 	})
-	if err == nil && failed == nil {
-		l.locker.keeper.reschedule(l)
+	if answerOf(err) == unknown {
+		return &LockError{"extend", l.keys[0], err}
 	}
-	return failed
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ttl = ttl
+	l.locker.keeper.reschedule(l, sent)
+	return nil
 }
 
-func (l *Lock) extension(ttl time.Duration) gen.ExtendParams {
+func (l *Lock) extendParams(ttl time.Duration) gen.ExtendParams {
 	return gen.ExtendParams{Locks: l.keys, Token: l.token, TTL: lease(ttl)}
 }
 
 // startExtension begins an extension of a lock that is still held.
-func (l *Lock) startExtension(ttl time.Duration) (before instant, err error) {
+func (l *Lock) startExtension(ttl time.Duration) (extension, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
 	if cause := l.end.Load(); cause != nil {
-		return 0, &LockError{"extend", l.keys[0], cause}
+		return extension{}, &LockError{"extend", l.keys[0], cause}
 	}
 	return l.beginExtension(ttl), nil
 }
 
 // settle takes the answer of an extension: the position of the first key that is
-// not ours, or 0. It returns nil if the lock is held with the new lease.
-func (l *Lock) settle(before instant, ttl time.Duration, position int64, err error) error {
+// not ours, or 0. It returns nil if the lock is held with the new lease; an error
+// with an unknown outcome comes back as it is.
+func (l *Lock) settle(e extension, position int64, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.endExtension(before, answerOf(err))
+	l.expire() // an answer that comes after the deadline revives nothing
+	l.endExtension(e, answerOf(err))
 	if err != nil {
+		if answerOf(err) == unknown {
+			return err
+		}
 		return &LockError{"extend", l.keys[0], err}
 	}
 	if position > 0 {
 		key := l.keys[min(position, int64(len(l.keys)))-1]
 		return &LockError{"extend", key, l.finish(lost)}
 	}
-	l.ttl = ttl
+	l.expire() // nor does a lease that was over before its answer came
 	if cause := l.end.Load(); cause != nil {
 		if cause == expired {
-			// The answer came too late for this handle, but the keys now have a
-			// whole lease that nobody uses.
-			l.locker.abandon(l.keys, l.token, ttl)
+			// The keys now have a whole lease that nobody uses.
+			l.abandon(e.ttl, 1)
 		}
 		return &LockError{"extend", l.keys[0], cause}
 	}
 	return nil
 }
 
-// nextExtension returns when the keeper should extend the lock again.
-func (l *Lock) nextExtension() instant {
+// nextExtension returns when the keeper should extend a lock whose lease began at
+// from. The caller holds mu.
+func (l *Lock) nextExtension(from instant) instant {
 	if !l.extends || l.ttl == NoExpiry {
 		return never
 	}
-	return now().after(l.ttl / renewals)
+	span := min(l.ttl, time.Duration(instant(l.deadline.Load())-from)) // the deadline may be nearer, see lease.go
+	return from.after(max(span, 0) / renewals)
 }
 
-// extendAll extends locks in one pipeline. One that gets no answer is tried
-// again soon, until its lease ends: a first error is not a loss.
+// extendAll extends locks in one pipeline. One that gets no answer is tried again
+// soon, until its lease ends: a first error is not a loss.
 func (l *Locker) extendAll(locks []*Lock) {
-	limit := 5 * time.Second
+	var (
+		params []gen.ExtendParams
+		sent   []extension
+		held   []*Lock
+		limit  = 50 * time.Millisecond
+	)
 	for _, lock := range locks {
-		limit = min(limit, instant(lock.deadline.Load()).until()/2)
-	}
-	l.detach(max(limit, 50*time.Millisecond), func(ctx context.Context) {
-		var (
-			params []gen.ExtendParams
-			sent   []extension
-		)
-		for _, lock := range locks {
-			lock.mu.Lock()
-			ttl := lock.ttl
-			lock.mu.Unlock()
-			if before, err := lock.startExtension(ttl); err == nil {
-				params = append(params, lock.extension(ttl))
-				sent = append(sent, extension{lock, before, ttl})
-			}
+		lock.mu.Lock()
+		ttl := lock.ttl
+		lock.mu.Unlock()
+		if e, err := lock.startExtension(ttl); err == nil {
+			params = append(params, lock.extendParams(ttl))
+			sent = append(sent, e)
+			held = append(held, lock)
+			limit = max(limit, instant(lock.deadline.Load()).until())
 		}
+	}
+	if len(held) == 0 {
+		return
+	}
+	l.detach(limit, func(ctx context.Context) {
 		for i, reply := range l.scripts.ExtendBatch(ctx, l.client, params) {
-			e := sent[i]
-			if e.lock.settle(e.before, e.ttl, reply.Value, reply.Err) == nil {
-				l.keeper.reschedule(e.lock)
+			lock := held[i]
+			if lock.settle(sent[i], reply.Value, reply.Err) == nil {
+				lock.mu.Lock()
+				l.keeper.reschedule(lock, sent[i])
+				lock.mu.Unlock()
 			} else {
-				l.keeper.retry(e.lock, min(max(e.ttl/20, 10*time.Millisecond), time.Second))
+				pause := min(max(sent[i].ttl/20, 10*time.Millisecond), time.Second)
+				l.keeper.hurry(lock, now().after(pause))
 			}
 		}
 	})
-}
-
-// extension is one that is under way.
-type extension struct {
-	lock   *Lock
-	before instant
-	ttl    time.Duration
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
+// fencePrefix starts the names of all fence counters, and of nothing else.
+const fencePrefix = "rlock:fence:{"
+
 // slots is the number of hash slots of a Redis Cluster.
 const slots = 16384
 
@@ -18,10 +21,11 @@ const slots = 16384
 // There are at most 16,384 counters, however many locks there are.
 var fenceCounters = sync.OnceValue(func() *[slots]string {
 	var names [slots]string
+	var digits [8]byte
 	for n, found := 0, 0; found < slots; n++ {
-		tag := strconv.Itoa(n)
-		if slot := gen.Slot(tag); names[slot] == "" {
-			names[slot] = "rlock:fence:{" + tag + "}"
+		tag := strconv.AppendInt(digits[:0], int64(n), 10)
+		if slot := gen.Slot(string(tag)); names[slot] == "" {
+			names[slot] = fencePrefix + string(tag) + "}"
 			found++
 		}
 	}

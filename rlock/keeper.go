@@ -9,6 +9,8 @@ import (
 // keeper looks after the locks that need something to happen at a time: those
 // that are extended, and those whose Context must end with the lease. It has one
 // timer and no goroutine of its own; a lock costs it one entry of a heap.
+//
+// Its mutex is taken while a Lock's is held, never the other way round.
 type keeper struct {
 	extend func([]*Lock) // starts extending; reschedules each lock when it is done
 
@@ -24,14 +26,16 @@ type keeper struct {
 const renewals = 3
 
 // watch starts looking after a lock. It reports false when the keeper is closed.
+// The caller holds the lock's mu.
 func (k *keeper) watch(l *Lock) bool {
+	renew := l.nextExtension(now())
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return false
 	}
 	if l.index == 0 {
-		l.renew = l.nextExtension() // the caller holds the lock's mu
+		l.renew = renew
 		l.due = min(l.renew, instant(l.deadline.Load()))
 		heap.Push(&k.queue, l)
 		k.arm()
@@ -48,23 +52,30 @@ func (k *keeper) forget(l *Lock) {
 	}
 }
 
-// reschedule follows a change of a lock's lease.
-func (k *keeper) reschedule(l *Lock) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k.set(l, l.nextExtension())
+// reschedule follows a confirmed extension. The caller holds the lock's mu.
+func (k *keeper) reschedule(l *Lock, e extension) { k.set(l, l.nextExtension(e.sent), false) }
+
+// follow follows a deadline that came nearer. The caller holds the lock's mu.
+func (k *keeper) follow(l *Lock, renew instant) {
+	if !l.extends {
+		renew = never
+	}
+	k.set(l, renew, true)
 }
 
-// retry extends a lock again after a pause.
-func (k *keeper) retry(l *Lock, pause time.Duration) { k.set(l, now().after(pause)) }
+// hurry extends a lock at renew, or earlier if that is planned.
+func (k *keeper) hurry(l *Lock, renew instant) { k.set(l, renew, true) }
 
 // set queues a lock that has not ended at what comes first: its extension or its
-// deadline.
-func (k *keeper) set(l *Lock, renew instant) {
+// deadline. With sooner, an extension that is planned for earlier stays.
+func (k *keeper) set(l *Lock, renew instant, sooner bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.index == 0 {
 		return
+	}
+	if sooner {
+		renew = min(renew, l.renew)
 	}
 	l.renew = renew
 	l.due = min(renew, instant(l.deadline.Load()))
@@ -96,15 +107,19 @@ func (k *keeper) run() {
 	var over, due []*Lock
 	for at := now(); len(k.queue) > 0 && k.queue[0].due <= at; {
 		l := k.queue[0]
-		if instant(l.deadline.Load()) <= at {
+		end := instant(l.deadline.Load())
+		if end <= at {
 			over = append(over, l)
 			heap.Remove(&k.queue, 0)
 			continue
 		}
-		l.renew, l.due = never, instant(l.deadline.Load())
-		if l.extends {
+		if l.renew <= at {
 			due = append(due, l)
+			// Unless an answer changes it, the next attempt is halfway to the end: it
+			// does not wait for one that hangs.
+			l.renew = at.after(max(time.Duration(end-at)/2, 5*time.Millisecond))
 		}
+		l.due = min(l.renew, end)
 		heap.Fix(&k.queue, 0)
 	}
 	k.arm()
@@ -112,7 +127,10 @@ func (k *keeper) run() {
 
 	for _, l := range over {
 		l.mu.Lock()
-		l.finish(expired)
+		l.expire()
+		if l.end.Load() == nil { // it was extended in between
+			l.watch()
+		}
 		l.mu.Unlock()
 	}
 	if len(due) > 0 {

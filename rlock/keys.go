@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rlock-go/toolkit/gen"
 )
@@ -11,7 +12,11 @@ func (s *settings) redisKey(key string) (string, error) {
 	if key == "" {
 		return "", &ArgumentError{"key", "it is empty"}
 	}
-	return s.prefix + key, nil
+	full := s.prefix + key
+	if strings.HasPrefix(full, fencePrefix) {
+		return "", &ArgumentError{"key", fmt.Sprintf("names that start with %s belong to fence counters; choose another", fencePrefix)}
+	}
+	return full, nil
 }
 
 // redisKeys returns a set's keys as Redis has them, after checking that they can
@@ -23,10 +28,10 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	full := make([]string, len(keys))
 	seen := make(map[string]struct{}, len(keys))
 	for i, key := range keys {
-		if key == "" {
-			return nil, &ArgumentError{"keys", fmt.Sprintf("number %d is empty", i+1)}
+		var err error
+		if full[i], err = s.redisKey(key); err != nil {
+			return nil, fmt.Errorf("%w (number %d of the set)", err, i+1)
 		}
-		full[i] = s.prefix + key
 		if _, twice := seen[key]; twice {
 			return nil, &DuplicateKeyError{Key: full[i]}
 		}

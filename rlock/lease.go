@@ -2,37 +2,71 @@ package rlock
 
 import "time"
 
-// overlap keeps the local deadline on the safe side of the server's while
-// extensions are under way. The server may run overlapping ones in any order, so
-// until all of them are answered the lease may be as short as the shortest.
+// overlap keeps the local deadline on the safe side of the server's lease while
+// extensions are under way, or were lost.
+//
+// The server may run extensions that overlap in any order, and a lost one at any
+// later time. When one that was sent at s with a lease of d is confirmed, the last
+// to run is that one or another, which then ran after s. So the lease ends no
+// earlier than s + the shortest lease of all that overlapped it or were lost.
 type overlap struct {
 	pending int
-	end     instant // earliest end that one of the overlapping extensions may set
+	shared  bool          // more than one was under way since none was
+	least   time.Duration // shortest lease of those
+	doubt   time.Duration // shortest lease of those that were lost; 0: none was
 }
 
-// beginExtension notes an extension by ttl that is sent now. A shorter lease
-// counts at once, because the server may have it before the answer is here; a
-// longer one counts when it is confirmed. It returns the deadline before.
-func (l *Lock) beginExtension(ttl time.Duration) (before instant) {
-	end := leaseEnd(now(), ttl)
-	if l.lease.pending == 0 {
-		l.lease.end = end
+// certain returns how much of a lease counts.
+func (o *overlap) certain(ttl time.Duration) time.Duration {
+	if o.doubt > 0 {
+		ttl = min(ttl, o.doubt)
 	}
-	l.lease.pending++
-	l.lease.end = min(l.lease.end, end)
-	before = instant(l.deadline.Load())
-	l.deadline.Store(int64(min(before, end)))
-	return before
+	return ttl
 }
 
-// endExtension notes the answer of an extension.
-func (l *Lock) endExtension(before instant, answer answer) {
-	l.lease.pending--
-	switch {
-	case answer == confirmed:
-		l.deadline.Store(int64(l.lease.end))
-	case answer == refused && l.lease.pending == 0 && instant(l.deadline.Load()) < before:
-		l.deadline.Store(int64(before)) // the server has not touched the lease
+// extension is one that is under way.
+type extension struct {
+	sent   instant
+	ttl    time.Duration
+	before instant // deadline until then
+}
+
+// beginExtension notes an extension that is sent now. A shorter lease counts at
+// once, because the server may have it before the answer is here; a longer one
+// when it is confirmed. The caller holds mu.
+func (l *Lock) beginExtension(ttl time.Duration) extension {
+	e := extension{sent: now(), ttl: ttl, before: instant(l.deadline.Load())}
+	o := &l.lease
+	if o.pending == 0 {
+		o.shared, o.least = false, ttl
+	}
+	o.pending++
+	o.shared = o.shared || o.pending > 1
+	o.least = min(o.least, ttl)
+	if end := leaseEnd(e.sent, o.certain(ttl)); end < e.before {
+		l.deadline.Store(int64(end))
+		l.locker.keeper.follow(l, e.sent.after(o.certain(ttl)/renewals))
+	}
+	return e
+}
+
+// endExtension notes the answer of an extension. The caller holds mu, and has
+// ended the lock if its lease was over before the answer came.
+func (l *Lock) endExtension(e extension, answer answer) {
+	o := &l.lease
+	o.pending--
+	switch answer {
+	case confirmed:
+		end := leaseEnd(e.sent, o.certain(min(e.ttl, o.least)))
+		l.deadline.Store(max(l.deadline.Load(), int64(end)))
+	case refused:
+		if !o.shared { // the server has not touched the lease
+			l.deadline.Store(max(l.deadline.Load(), int64(e.before)))
+		}
+	case unknown:
+		if o.doubt == 0 || e.ttl < o.doubt {
+			o.doubt = e.ttl
+		}
 	}
 }
 

@@ -21,17 +21,21 @@ type Lock struct {
 	parent   context.Context // what the lock was acquired with
 	bound    bool            // Context ends with parent
 	extends  bool            // the keeper extends it
+	ownToken bool            // the caller chose the token
+	late     int             // attempts of the acquisition that got no answer
 
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held
 
-	mu        sync.Mutex
-	ttl       time.Duration // lease of the next extension
-	lease     overlap
-	ctx       context.Context // made by Context
-	cancel    context.CancelCauseFunc
-	releasing bool // a Release is under way, or has succeeded
-	unsure    bool // an earlier Release may have freed the keys
+	mu     sync.Mutex
+	ttl    time.Duration // lease of the next extension
+	lease  overlap
+	ctx    context.Context // made by Context
+	cancel context.CancelCauseFunc
+
+	freeing sync.Mutex // held by Release, over its calls
+	freed   bool       // a Release has succeeded
+	unsure  bool       // a Release that got no answer may have freed the keys
 
 	// Guarded by the keeper.
 	due   instant
@@ -50,7 +54,7 @@ func (l *Lock) Keys() []string { return slices.Clone(l.keys) }
 func (l *Lock) Token() string { return l.token }
 
 // Fence returns a number that is larger than that of every earlier acquisition of
-// any of the keys, or 0 if the lock was taken WithoutFence. A resource that
+// any of the keys, or 0 if the lock was taken WithFence(false). A resource that
 // remembers the largest fence it has seen and refuses smaller ones is safe from a
 // holder that has lost the lock and does not know it yet.
 //
@@ -76,6 +80,10 @@ func (l *Lock) Deadline() time.Time {
 // Valid reports whether the lock is held as far as this process can know without
 // asking: it was not released, not reported lost, and its lease has not ended by
 // the local clock. It costs nanoseconds.
+//
+// A process that is stopped between Valid and what it does next acts on an old
+// answer, and while a whole machine is suspended the clock may stand still. What
+// must be safe from that needs the Fence.
 func (l *Lock) Valid() bool {
 	return l.end.Load() == nil && now() < instant(l.deadline.Load()) && !l.locker.isClosed()
 }
@@ -93,6 +101,7 @@ func (l *Lock) Context() context.Context {
 	if l.ctx != nil {
 		return l.ctx
 	}
+	l.expire()
 	parent := l.parent
 	if !l.bound {
 		parent = context.WithoutCancel(parent)
@@ -121,9 +130,12 @@ func (l *Lock) finish(cause *reason) *reason {
 	return cause
 }
 
-// expire ends the lock if its lease is over and nobody has noticed. The caller
-// holds mu.
+// expire ends the lock if its lease is over, or its Locker closed, and nobody has
+// noticed. The caller holds mu.
 func (l *Lock) expire() {
+	if l.locker.isClosed() {
+		l.finish(closed)
+	}
 	if instant(l.deadline.Load()) <= now() {
 		l.finish(expired)
 	}
@@ -161,7 +173,7 @@ func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 		if !ok {
 			return "", false
 		}
-		if holder.lock.locker.client == l.client && holder.lock.Valid() {
+		if holder.lock.locker.server == l.server && holder.lock.Valid() {
 			for _, key := range keys {
 				if slices.Contains(holder.lock.keys, key) {
 					return key, true

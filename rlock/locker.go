@@ -2,7 +2,9 @@ package rlock
 
 import (
 	"context"
+	"crypto/fips140"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,17 +18,20 @@ import (
 // Open and share it: it is safe for concurrent use.
 type Locker struct {
 	client   rueidis.Client
+	server   any  // equal for Lockers that certainly use the same server
 	owned    bool // Close closes the client
 	cluster  bool
 	scripts  *gen.Scripts
 	defaults *settings
 	keeper   keeper
+	cleaner  cleaner
 
 	uncached atomic.Bool // the client has no cache: Check asks the server
 
-	closing    sync.Mutex
-	closed     chan struct{} // closed by Close
-	background sync.WaitGroup
+	closing    sync.Once
+	closed     <-chan struct{} // closed by Close
+	background context.Context // of calls that nobody waits for; ends with Close
+	stop       context.CancelFunc
 }
 
 // New returns a Locker that uses the caller's client as it is. Closing the Locker
@@ -47,11 +52,22 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 	l := &Locker{
 		client:   client,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
-		scripts:  gen.NewNoRetry(),
+		scripts:  gen.NewNoRetry(rueidis.WithLoadSHA1(fips140.Enforced())),
 		defaults: set,
-		closed:   make(chan struct{}),
+	}
+	l.background, l.stop = context.WithCancel(context.Background())
+	l.closed = l.background.Done()
+	l.server = l
+	if reflect.TypeOf(client).Comparable() {
+		l.server = client
 	}
 	l.keeper.extend = l.extendAll
+	l.cleaner.release = func(ctx context.Context, params []gen.ReleaseParams) []gen.Reply[int64] {
+		return l.scripts.ReleaseBatch(ctx, client, params)
+	}
+	if !set.unfenced {
+		fenceCounters()
+	}
 	return l, nil
 }
 
@@ -74,33 +90,18 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 // Close ends the Locker: waiting calls fail with ErrClosed, nothing is extended
 // any more, and the Context of every lock still held ends with ErrClosed. It does
 // not release them, because whoever works under them may not have stopped yet;
-// their leases run out. It waits up to 2 seconds for releases that are under way
-// in the background, then closes the client if Open made it. Closing twice is
-// fine.
+// their leases run out. It makes a last try to free what lost replies may have
+// left behind, for up to 2 seconds, then closes the client if Open made it.
+// Closing twice is fine.
 func (l *Locker) Close() {
-	l.closing.Lock()
-	again := l.isClosed()
-	if !again {
-		close(l.closed)
-	}
-	l.closing.Unlock()
-	if again {
-		return
-	}
-	l.keeper.close()
-
-	done := make(chan struct{})
-	go func() {
-		l.background.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(2 * time.Second):
-	}
-	if l.owned {
-		l.client.Close()
-	}
+	l.closing.Do(func() {
+		l.stop()
+		l.keeper.close()
+		l.cleaner.close(2 * time.Second)
+		if l.owned {
+			l.client.Close()
+		}
+	})
 }
 
 func (l *Locker) isClosed() bool {
@@ -113,16 +114,11 @@ func (l *Locker) isClosed() bool {
 }
 
 // detach runs f in the background with a context of its own, which ends after
-// limit. After Close nothing new is started.
+// limit and when the Locker is closed.
 func (l *Locker) detach(limit time.Duration, f func(ctx context.Context)) {
-	l.closing.Lock()
-	defer l.closing.Unlock()
-	if l.isClosed() {
-		return
-	}
-	l.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+	go func() {
+		ctx, cancel := context.WithTimeout(l.background, limit)
 		defer cancel()
 		f(ctx)
-	})
+	}()
 }

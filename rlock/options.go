@@ -24,7 +24,8 @@ type settings struct {
 	retry      Retry
 	token      string
 	prefix     string
-	autoExtend *bool // nil: as the method does by default
+	autoExtend *bool                          // nil: as the method does by default
+	given      struct{ ttl, autoExtend bool } // in the same list of options
 	unfenced   bool
 	cacheTTL   time.Duration
 }
@@ -36,10 +37,13 @@ var defaults = settings{
 }
 
 // WithTTL sets the lease: how long a lock lasts unless it is extended. It is a
-// whole number of milliseconds, or NoExpiry. The default is DefaultTTL.
+// whole number of milliseconds, or NoExpiry. The default is DefaultTTL. A lease
+// shorter than a few round trips to the server can hardly be held: the acquisition
+// then fails with ErrExpired.
 func WithTTL(ttl time.Duration) Option {
 	return func(s *settings) error {
 		s.ttl = ttl
+		s.given.ttl = true
 		return checkTTL(ttl)
 	}
 }
@@ -62,8 +66,13 @@ func WithRetry(r Retry) Option {
 
 // WithToken sets the owner token of one call, in place of a new UUID. Whoever
 // has the same token owns the same lock: a second call with it is answered
-// "acquired" and renews the lease. It is compared whole. As a Locker's default
-// it is refused, because all its locks would own each other.
+// "acquired" and, where it asks for a longer lease, prolongs it. It is compared
+// whole. As a Locker's default it is refused, because all its locks would own each
+// other.
+//
+// When an acquisition with a token of one's own fails with its reply lost, nothing
+// is released in the background, as another owner may be using the lock by then.
+// Acquire it again with the token, or leave it to its lease.
 func WithToken(token string) Option {
 	return func(s *settings) error {
 		s.token = token
@@ -85,19 +94,21 @@ func WithPrefix(prefix string) Option {
 
 // WithAutoExtend says whether the lease is extended, at every third of it, until
 // the lock is released or lost. Do and DoAll extend by default, the others do
-// not. A lock that never expires cannot be extended.
+// not. A lock that never expires needs it not.
 func WithAutoExtend(on bool) Option {
 	return func(s *settings) error {
 		s.autoExtend = &on
+		s.given.autoExtend = true
 		return nil
 	}
 }
 
-// WithoutFence leaves the fence out: Lock.Fence is 0, no counter key is used, and
-// an acquisition costs the server less.
-func WithoutFence() Option {
+// WithFence says whether the lock has a fence, which is the default. Without one
+// Lock.Fence is 0, no counter key (rlock:fence:{…}, whatever the prefix) is used,
+// and an acquisition costs the server less.
+func WithFence(on bool) Option {
 	return func(s *settings) error {
-		s.unfenced = true
+		s.unfenced = !on
 		return nil
 	}
 }
@@ -133,6 +144,7 @@ func (s *settings) with(opts []Option) (*settings, error) {
 		return s, nil
 	}
 	changed := *s
+	changed.given.ttl, changed.given.autoExtend = false, false
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, &ArgumentError{"option", "it is nil"}
@@ -144,9 +156,10 @@ func (s *settings) with(opts []Option) (*settings, error) {
 	return &changed, changed.check()
 }
 
-// check refuses options that contradict each other.
+// check refuses options that contradict each other. One that contradicts a default
+// goes before it.
 func (s *settings) check() error {
-	if s.ttl == NoExpiry && s.autoExtend != nil && *s.autoExtend {
+	if s.given.ttl && s.given.autoExtend && s.ttl == NoExpiry && *s.autoExtend {
 		return &ArgumentError{"WithAutoExtend", "a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out"}
 	}
 	return nil

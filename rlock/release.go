@@ -13,7 +13,8 @@ const releaseLimit = 2 * time.Second
 
 // Release gives the lock up. The Context ends before the keys are freed. It does
 // its work even if ctx has ended, within 2 seconds then, so that a deferred
-// Release of a cancelled caller leaves nothing behind.
+// Release of a cancelled caller leaves nothing behind. Where the network has gone
+// silent, the client's own time-outs come first if ctx has no end.
 //
 // It returns nil when the keys are free of this lock by its doing. ErrReleased
 // means that it was released before; ErrLost or ErrExpired that keys were no
@@ -23,41 +24,44 @@ func (l *Lock) Release(ctx context.Context) error {
 	if ctx == nil {
 		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
 	}
-	l.mu.Lock()
-	if l.releasing {
-		l.mu.Unlock()
+	l.freeing.Lock()
+	defer l.freeing.Unlock()
+	if l.freed {
 		return &LockError{"release", l.keys[0], ErrReleased}
 	}
-	l.releasing = true
+	l.mu.Lock()
 	l.expire()
 	cause := l.finish(released)
 	l.mu.Unlock()
 
 	freed, err := l.free(ctx)
-
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case err != nil:
-		l.releasing = false
+	if err != nil {
 		return &LockError{"release", l.keys[0], err}
-	case freed < int64(len(l.keys)) && !l.unsure:
-		if cause == released || cause == closed {
-			cause = lost
-		}
-		return &LockError{"release", l.keys[0], cause}
 	}
-	return nil
+	l.freed = true
+	if l.late > 0 {
+		// An attempt of the acquisition got no answer. It may still arrive, find the
+		// keys free, and take them.
+		l.abandon(NoExpiry, l.late+1)
+	}
+	switch {
+	case freed == int64(len(l.keys)):
+		return nil
+	case freed == 0 && l.unsure && cause == released:
+		return nil // an earlier try that got no answer did it
+	case cause == released || cause == closed:
+		cause = lost
+	}
+	return &LockError{"release", l.keys[0], cause}
 }
 
-// free runs the release script until its outcome is known.
+// free runs the release script until its outcome is known. The caller holds
+// freeing.
 func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 	try := func(ctx context.Context) (err error) {
 		freed, err = l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: l.keys, Token: l.token})
 		if answerOf(err) == unknown {
-			l.mu.Lock()
 			l.unsure = true // this try may do the work, and the next one find nothing
-			l.mu.Unlock()
 		}
 		return err
 	}
@@ -70,4 +74,13 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 	defer cancel()
 	err = repeat(detached, 2*tries, try)
 	return freed, err
+}
+
+// abandon has the keys freed in the background, where lost commands of this lock
+// may have taken them or may still do so. With a token of the caller's it leaves
+// them alone: another acquisition with that token may own them rightfully.
+func (l *Lock) abandon(ttl time.Duration, lost int) {
+	if !l.ownToken {
+		l.locker.cleaner.add(l.keys, l.token, ttl, lost)
+	}
 }

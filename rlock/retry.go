@@ -88,7 +88,7 @@ func (r Retry) next(a Attempt) (time.Duration, bool) {
 	if !more {
 		return 0, false
 	}
-	if a.Left != NoExpiry {
+	if a.Left < d {
 		// A millisecond more than the holder has: its key is then gone for sure,
 		// as Redis counts in whole ones. The rest spreads waiters out.
 		d = min(d, a.Left+time.Millisecond+rand.N(2*time.Millisecond))

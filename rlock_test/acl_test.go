@@ -93,7 +93,7 @@ func TestNoCountersWithoutFence(t *testing.T) {
 		}), rlock.WithPrefix("app:"))
 		_, err := locker.Acquire(t.Context(), "job")
 		require.ErrorContains(t, err, "NOPERM")
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithoutFence())
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
 		require.NoError(t, err)
 		require.NoError(t, lock.Release(t.Context()))
 	})

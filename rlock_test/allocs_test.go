@@ -15,7 +15,7 @@ import (
 func TestAllocationsBudget(t *testing.T) {
 	client := bed.Start(t).Client(t)
 	locker := newLocker(t, client)
-	unfenced := newLocker(t, client, rlock.WithoutFence())
+	unfenced := newLocker(t, client, rlock.WithFence(false))
 	ctx := t.Context()
 	cycle := func(locker *rlock.Locker) func() {
 		return func() {

@@ -13,7 +13,7 @@ import (
 // BenchmarkCycle is an uncontended acquire and release on one connection.
 func BenchmarkCycle(b *testing.B) {
 	client := bed.Start(b).Client(b)
-	for name, opts := range map[string][]rlock.Option{"fenced": nil, "unfenced": {rlock.WithoutFence()}} {
+	for name, opts := range map[string][]rlock.Option{"fenced": nil, "unfenced": {rlock.WithFence(false)}} {
 		b.Run(name, func(b *testing.B) {
 			locker, err := rlock.New(client, opts...)
 			require.NoError(b, err)

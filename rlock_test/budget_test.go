@@ -18,7 +18,7 @@ func TestCallsPerCycle(t *testing.T) {
 		const cycles = 100
 		for name, opts := range map[string][]rlock.Option{
 			"fenced":    nil,
-			"unfenced":  {rlock.WithoutFence()},
+			"unfenced":  {rlock.WithFence(false)},
 			"no expiry": {rlock.WithTTL(rlock.NoExpiry)},
 		} {
 			t.Run(name, func(t *testing.T) {

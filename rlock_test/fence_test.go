@@ -87,7 +87,7 @@ func TestCountersAreBounded(t *testing.T) {
 func TestWithoutFence(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithoutFence())
+		locker := newLocker(t, client, rlock.WithFence(false))
 		one, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		require.Zero(t, one.Fence())
@@ -99,5 +99,37 @@ func TestWithoutFence(t *testing.T) {
 		keys, err := do(t, client, "KEYS", "*").AsStrSlice()
 		require.NoError(t, err)
 		require.Empty(t, keys)
+	})
+}
+
+// A counter that is lost starts anew above every number before, however soon.
+func TestFencesRiseAtOnceAfterAFlush(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		last := map[string]uint64{}
+		for range 30 {
+			for _, keys := range [][]string{{"job"}, {"job", "other"}, {"other"}} {
+				lock, err := locker.AcquireAll(t.Context(), keys)
+				require.NoError(t, err)
+				for _, key := range keys {
+					require.Greater(t, lock.Fence(), last[key])
+					last[key] = lock.Fence()
+				}
+				require.NoError(t, lock.Release(t.Context()))
+			}
+			require.NoError(t, do(t, client, "FLUSHALL").Error())
+		}
+	})
+}
+
+// A lock with the name of a counter would break the fences of its slot.
+func TestCountersAreNoLocks(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		_, err := newLocker(t, client).Acquire(t.Context(), "rlock:fence:{0}")
+		require.ErrorIs(t, err, rlock.ErrInvalid)
+		_, err = newLocker(t, client, rlock.WithPrefix("rlock:")).AcquireAll(t.Context(), []string{"a", "fence:{x}"})
+		require.ErrorIs(t, err, rlock.ErrInvalid)
 	})
 }

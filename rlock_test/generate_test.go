@@ -58,7 +58,7 @@ func TestOneByteIsDrift(t *testing.T) {
 	dir := t.TempDir()
 	scripts, out := filepath.Join(dir, "scripts"), filepath.Join(dir, "gen")
 	copyFiles(t, filepath.Join(root, "scripts"), scripts, "*.lua")
-	copyFiles(t, filepath.Join(root, "gen"), out, "*.go")
+	copyFiles(t, filepath.Join(root, "gen"), out, "*.*")
 	generator := func(more ...string) (string, string, error) {
 		return run(t, root, nil, append([]string{"run", "./generator", "-scripts", scripts, "-out", out}, more...)...)
 	}

@@ -1,6 +1,6 @@
 -- Takes a free lock, or confirms it when this token already owns it, so that
--- repeating the call after a lost reply is safe. A confirmed lock gets a fresh
--- lease and, where fences are counted, a fresh fence.
+-- repeating the call after a lost reply is safe. A confirmed lock keeps its lease
+-- or gets the new one, whichever is longer, and a fresh fence if it has fences.
 --
 -- name: Acquire
 -- mode: write retryable
@@ -22,22 +22,35 @@ if owner and owner ~= token then
 end
 
 -- A fence is the next number of the slot, lifted to the server's clock
--- (microseconds, rounded down to 65,536) whenever the count lags behind it: a
--- counter lost in a failover, a flush or an eviction restarts above every
--- number it gave out. Rounding keeps the lifts to 16 a second.
+-- (microseconds, rounded down to 65,536) whenever the count lags behind it, so
+-- that a counter that fell back in a failover goes on above what it gave out.
+-- Rounding keeps the lifts to 16 a second. A counter that starts anew, after a
+-- flush or an eviction, starts at the exact clock: above all numbers before, as
+-- each of them took more than a microsecond.
 local fence = 0
 if counter then
   fence = redis.call('INCR', counter)
   local now = redis.call('TIME')
   local micros = now[1] * 1000000 + now[2]
-  local floor = micros - micros % 65536
-  if fence < floor then
-    fence = floor
+  local least = micros - micros % 65536
+  if fence == 1 then
+    least = micros
+  end
+  if fence < least then
+    fence = least
     redis.call('SET', counter, fence)
   end
 end
 
-if ttl == '' then
+if owner then
+  -- Ours already. GT: a call that was late on its way must not cut a lease that
+  -- has been extended since.
+  if ttl == '' then
+    redis.call('PERSIST', lock)
+  else
+    redis.call('PEXPIRE', lock, ttl, 'GT')
+  end
+elseif ttl == '' then
   redis.call('SET', lock, token)
 else
   redis.call('SET', lock, token, 'PX', ttl)

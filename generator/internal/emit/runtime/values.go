@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -160,9 +161,12 @@ func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 }
 
 // decodeDuration reads milliseconds. Negative ones keep their meaning, such as
-// the -1 of PTTL.
+// the -1 of PTTL; what is too long for Go becomes the longest duration.
 func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 	n, err := decodeInt(m)
+	if n > int64(math.MaxInt64/time.Millisecond) {
+		return math.MaxInt64, err
+	}
 	return time.Duration(n) * time.Millisecond, err
 }
 

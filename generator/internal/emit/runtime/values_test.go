@@ -74,6 +74,7 @@ func TestDecode(t *testing.T) {
 		"float, words":         decodeCase(`'x'`, decodeFloat, 0.0, `is not a number but the string "x"`),
 		"duration":             decodeCase(`1500`, decodeDuration, 1500*time.Millisecond, ""),
 		"duration, PTTL's -1":  decodeCase(`-1`, decodeDuration, -time.Millisecond, ""),
+		"duration, too long":   decodeCase(`10000000000000`, decodeDuration, math.MaxInt64, ""),
 		"duration, words":      decodeCase(`'x'`, decodeDuration, 0, `is not an integer but the string "x"`),
 		"time":                 decodeCase(`1700000000123`, decodeTime, time.UnixMilli(1700000000123), ""),
 		"time, nil":            decodeCase(`false`, decodeTime, time.Time{}, "is not an integer but nil"),

@@ -1,0 +1,257 @@
+package rlock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// late runs a command when deliver is called, on another connection, after its
+// sender was told that no reply came.
+type late struct {
+	client rueidis.Client
+	words  atomic.Pointer[[]string]
+}
+
+// lose keeps the first command that matches, unsent.
+func (l *late) lose(match func(words []string) bool) func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+	return func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if match(words) && l.words.CompareAndSwap(nil, &words) {
+			return noReply()
+		}
+		return run()
+	}
+}
+
+func (l *late) deliver(t *testing.T) {
+	t.Helper()
+	require.NotNil(t, l.words.Load(), "nothing was lost")
+	do(t, l.client, *l.words.Load()...)
+}
+
+func acquires(words []string) bool { return is(words, gen.AcquireSHA1) }
+
+// An attempt of an acquisition that arrives after a later one has succeeded.
+func TestLateAcquire(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Run("does not cut the lease", func(t *testing.T) {
+			f, locker, direct := newFaulty(t, e)
+			l := &late{client: direct}
+			f.when(l.lose(acquires))
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(2*time.Second))
+			require.NoError(t, err)
+			require.NoError(t, lock.Extend(t.Context(), time.Hour))
+			l.deliver(t)
+			left, err := do(t, direct, "PTTL", "job").ToInt64()
+			require.NoError(t, err)
+			require.Greater(t, left, int64(3_500_000))
+			require.True(t, lock.Valid())
+		})
+		t.Run("does not cut a lease without end", func(t *testing.T) {
+			f, locker, direct := newFaulty(t, e)
+			l := &late{client: direct}
+			f.when(l.lose(func(words []string) bool { return is(words, gen.AcquireAllSHA1) }))
+			lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(2*time.Second))
+			require.NoError(t, err)
+			require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
+			l.deliver(t)
+			left, err := do(t, direct, "PTTL", "b").ToInt64()
+			require.NoError(t, err)
+			require.Equal(t, int64(-1), left)
+		})
+		t.Run("after the release is cleaned up", func(t *testing.T) {
+			f, locker, direct := newFaulty(t, e)
+			l := &late{client: direct}
+			f.when(l.lose(acquires))
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+			l.deliver(t)
+			soon(t, func() bool { return get(t, direct, "job") == "" }, "what arrives late is freed")
+		})
+		t.Run("after giving up is cleaned up", func(t *testing.T) {
+			f, locker, direct := newFaulty(t, e)
+			l := &late{client: direct}
+			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if acquires(words) {
+					l.words.CompareAndSwap(nil, &words)
+					return noReply()
+				}
+				return run()
+			})
+			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+			require.Error(t, err)
+			time.Sleep(700 * time.Millisecond) // several releases have found nothing
+			l.deliver(t)
+			soon(t, func() bool { return get(t, direct, "job") == "" }, "what arrives late is freed")
+		})
+	})
+}
+
+// An extension that arrives after a longer one was confirmed cuts the server's
+// lease. The local one must not count on more than that.
+func TestLateExtend(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		l := &late{client: direct}
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		short := func(words []string) bool { return is(words, gen.ExtendSHA1) && words[len(words)-1] == "1000" }
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if short(words) {
+				l.words.CompareAndSwap(nil, &words)
+				return noReply()
+			}
+			return run()
+		})
+		require.Error(t, lock.Extend(t.Context(), time.Second))
+		require.NoError(t, lock.Extend(t.Context(), time.Hour))
+		require.LessOrEqual(t, time.Until(lock.Deadline()), time.Second)
+		l.deliver(t)
+		rival := newLocker(t, direct)
+		_, err = rival.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
+		require.NoError(t, err)
+		require.False(t, lock.Valid(), "two holders")
+	})
+}
+
+// A refused extension must not bring back a deadline that another, shorter one has
+// brought nearer meanwhile.
+func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second))
+		require.NoError(t, err)
+		started, goOn := make(chan struct{}), make(chan struct{})
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ExtendSHA1) && words[len(words)-1] == "60000" {
+				close(started)
+				<-goOn
+				return f.refuse("READONLY for now")
+			}
+			return run()
+		})
+		long := make(chan error, 1)
+		go func() { long <- lock.Extend(t.Context(), time.Minute) }()
+		<-started
+		require.NoError(t, lock.Extend(t.Context(), 500*time.Millisecond))
+		close(goOn)
+		require.ErrorContains(t, <-long, "READONLY")
+		require.LessOrEqual(t, time.Until(lock.Deadline()), 500*time.Millisecond)
+		_, err = newLocker(t, direct).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
+		require.NoError(t, err)
+		require.False(t, lock.Valid(), "two holders")
+	})
+}
+
+// A refused extension that ran alone has not touched the lease.
+func TestRefusedExtensionAlone(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, _ := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+		require.NoError(t, err)
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ExtendSHA1) {
+				return f.refuse("READONLY for now")
+			}
+			return run()
+		})
+		require.ErrorContains(t, lock.Extend(t.Context(), time.Second), "READONLY")
+		require.Greater(t, time.Until(lock.Deadline()), 30*time.Second)
+		require.True(t, lock.Valid())
+	})
+}
+
+// A lease that a lost extension may have cut ends the Context too, and is extended
+// in time where the lock is extended.
+func TestShortenedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		silent := func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			reply := run()
+			if is(words, gen.ExtendSHA1) {
+				return noReply()
+			}
+			return reply
+		}
+		for name, ttl := range map[string]time.Duration{"a lease": time.Hour, "no lease": rlock.NoExpiry} {
+			t.Run(name, func(t *testing.T) {
+				f, locker, _ := newFaulty(t, e)
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl))
+				require.NoError(t, err)
+				ctx := lock.Context()
+				f.when(silent)
+				require.Error(t, lock.Extend(t.Context(), 500*time.Millisecond))
+				select {
+				case <-ctx.Done():
+					require.ErrorIs(t, context.Cause(ctx), rlock.ErrExpired)
+				case <-time.After(10 * time.Second):
+					require.Fail(t, "the context outlives the deadline")
+				}
+			})
+		}
+		t.Run("extended", func(t *testing.T) {
+			f, locker, _ := newFaulty(t, e)
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
+			require.NoError(t, err)
+			f.when(silent)
+			require.Error(t, lock.Extend(t.Context(), 3*time.Second))
+			f.when(nil)
+			time.Sleep(4 * time.Second)
+			require.True(t, lock.Valid())
+		})
+	})
+}
+
+// An answer that comes after the lease revives nothing, and leaves nothing.
+func TestExtensionAnsweredTooLate(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		for name, watched := range map[string]bool{"watched": true, "not watched": false} {
+			t.Run(name, func(t *testing.T) {
+				f, locker, direct := newFaulty(t, e)
+				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					reply := run()
+					if is(words, gen.ExtendSHA1) {
+						time.Sleep(400 * time.Millisecond)
+					}
+					return reply
+				})
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(300*time.Millisecond))
+				require.NoError(t, err)
+				if watched {
+					lock.Context()
+				}
+				require.ErrorIs(t, lock.Extend(t.Context(), time.Hour), rlock.ErrExpired)
+				require.False(t, lock.Valid())
+				soon(t, func() bool { return get(t, direct, "job") == "" }, "nobody uses the new lease")
+			})
+		}
+		t.Run("a lease that was over before its answer", func(t *testing.T) {
+			f, locker, direct := newFaulty(t, e)
+			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				reply := run()
+				if is(words, gen.ExtendSHA1) {
+					time.Sleep(200 * time.Millisecond)
+				}
+				return reply
+			})
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			require.ErrorIs(t, lock.Extend(t.Context(), 100*time.Millisecond), rlock.ErrExpired)
+			soon(t, func() bool { return get(t, direct, "job") == "" }, "nothing is left")
+		})
+	})
+}
