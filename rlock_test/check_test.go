@@ -83,6 +83,21 @@ func TestInspect(t *testing.T) {
 	})
 }
 
+// The State of a set is that of the key with the least time left.
+func TestLockCheckOfASet(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		lock, err := newLocker(t, client).AcquireAll(t.Context(), []string{"x", "y", "z"}, rlock.WithTTL(time.Hour))
+		require.NoError(t, err)
+		require.NoError(t, do(t, client, "PEXPIRE", "y", "60000").Error())
+		state, err := lock.Check(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "y", state.Key)
+		require.LessOrEqual(t, state.Left, time.Minute)
+		require.True(t, lock.Valid())
+	})
+}
+
 // A client without a cache gets true answers, one round trip each.
 func TestCheckWithoutACache(t *testing.T) {
 	t.Parallel()

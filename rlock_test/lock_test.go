@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
 func TestAcquireRelease(t *testing.T) {
@@ -302,9 +303,14 @@ func TestAlreadyHeld(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, other.Release(ctx))
 
+				elsewhere := newLocker(t, rlocktest.Client(t))
+				same, err := elsewhere.Acquire(ctx, "outer")
+				require.NoError(t, err, "the key of another server")
+				require.NoError(t, same.Release(ctx))
+
 				require.NoError(t, inner.Release(ctx))
-				freed, err := locker.Acquire(t.Context(), "b")
-				require.NoError(t, err)
+				freed, err := locker.Acquire(context.WithoutCancel(ctx), "b")
+				require.NoError(t, err, "what was released may be asked for")
 				return freed.Release(ctx)
 			})
 		})
