@@ -16,7 +16,7 @@ run:
 	@$(GO) run ./rlock_test/demo
 
 test: needs
-	$(GO) test -race -count=1 -timeout=15m ./...
+	$(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
 	$(GO) test -count=1 -run=Budget ./rlock_test/
 
 lint:

@@ -46,11 +46,11 @@ func TestCheckSeesTheLeaseEnd(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := newLocker(t, client)
-		require.NoError(t, do(t, client, "SET", "job", "foreign", "PX", "400").Error())
+		require.NoError(t, do(t, client, "SET", "job", "foreign", "PX", "2000").Error())
 		state, err := locker.Check(t.Context(), "job")
 		require.NoError(t, err)
 		require.True(t, state.HeldBy("foreign"))
-		require.LessOrEqual(t, state.Left, 400*time.Millisecond)
+		require.LessOrEqual(t, state.Left, 2*time.Second)
 		soon(t, func() bool {
 			state, err = locker.Check(t.Context(), "job")
 			require.NoError(t, err)

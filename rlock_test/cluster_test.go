@@ -71,11 +71,11 @@ func TestCluster(t *testing.T) {
 		t.Run("extended in one pipeline", func(t *testing.T) {
 			var locks []*rlock.Lock
 			for i := range 30 {
-				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("held:%d", i), rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
+				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("held:%d", i), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				locks = append(locks, lock)
 			}
-			time.Sleep(2500 * time.Millisecond)
+			time.Sleep(7 * time.Second)
 			for _, lock := range locks {
 				require.True(t, lock.Valid())
 				require.NoError(t, lock.Release(t.Context()))

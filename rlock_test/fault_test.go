@@ -203,13 +203,13 @@ func TestAutoExtendSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		l := newLink(t, e)
-		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		for range 2 {
 			l.proxy.DropReply(bed.Contains(gen.ExtendSHA1))
 		}
 		soon(t, func() bool { return l.proxy.Dropped() == 2 }, "two extensions are lost")
-		time.Sleep(2 * time.Second)
+		time.Sleep(4 * time.Second)
 		require.True(t, lock.Valid())
 		require.NoError(t, lock.Context().Err())
 		require.NoError(t, lock.Release(t.Context()))
@@ -221,12 +221,12 @@ func TestAutoExtendSurvivesAnOutage(t *testing.T) {
 func TestScriptFlushIsInvisible(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithTTL(900*time.Millisecond))
+		locker := newLocker(t, client, rlock.WithTTL(3*time.Second))
 		flush := func() {
 			t.Helper()
 			require.NoError(t, do(t, client, "SCRIPT", "FLUSH").Error())
 		}
-		for range 3 {
+		for range 2 {
 			flush()
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
@@ -242,14 +242,14 @@ func TestScriptFlushIsInvisible(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, state.HeldBy(lock.Token()))
 			flush()
-			require.NoError(t, lock.Extend(t.Context(), time.Second))
+			require.NoError(t, lock.Extend(t.Context(), 3*time.Second))
 			flush()
 			require.NoError(t, lock.Release(t.Context()))
 			flush()
 			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			flush()
-			time.Sleep(time.Second) // extended in the pipeline meanwhile
+			time.Sleep(4 * time.Second) // extended in the pipeline meanwhile
 			require.True(t, set.Valid())
 			flush()
 			require.NoError(t, set.Release(t.Context()))

@@ -47,7 +47,7 @@ func TestLateAcquire(t *testing.T) {
 			f, locker, direct := newFaulty(t, e)
 			l := &late{client: direct}
 			f.when(l.lose(acquires))
-			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(2*time.Second))
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(5*time.Second))
 			require.NoError(t, err)
 			require.NoError(t, lock.Extend(t.Context(), time.Hour))
 			l.deliver(t)
@@ -60,7 +60,7 @@ func TestLateAcquire(t *testing.T) {
 			f, locker, direct := newFaulty(t, e)
 			l := &late{client: direct}
 			f.when(l.lose(func(words []string) bool { return is(words, gen.AcquireAllSHA1) }))
-			lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(2*time.Second))
+			lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(5*time.Second))
 			require.NoError(t, err)
 			require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
 			l.deliver(t)
@@ -106,7 +106,7 @@ func TestLateExtend(t *testing.T) {
 		l := &late{client: direct}
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		short := func(words []string) bool { return is(words, gen.ExtendSHA1) && words[len(words)-1] == "1000" }
+		short := func(words []string) bool { return is(words, gen.ExtendSHA1) && words[len(words)-1] == "3000" }
 		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if short(words) {
 				l.words.CompareAndSwap(nil, &words)
@@ -114,9 +114,9 @@ func TestLateExtend(t *testing.T) {
 			}
 			return run()
 		})
-		require.Error(t, lock.Extend(t.Context(), time.Second))
+		require.Error(t, lock.Extend(t.Context(), 3*time.Second))
 		require.NoError(t, lock.Extend(t.Context(), time.Hour))
-		require.LessOrEqual(t, time.Until(lock.Deadline()), time.Second)
+		require.LessOrEqual(t, time.Until(lock.Deadline()), 3*time.Second)
 		l.deliver(t)
 		rival := newLocker(t, direct)
 		_, err = rival.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
@@ -145,10 +145,10 @@ func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
 		long := make(chan error, 1)
 		go func() { long <- lock.Extend(t.Context(), time.Minute) }()
 		<-started
-		require.NoError(t, lock.Extend(t.Context(), 500*time.Millisecond))
+		require.NoError(t, lock.Extend(t.Context(), 2*time.Second))
 		close(goOn)
 		require.ErrorContains(t, <-long, "READONLY")
-		require.LessOrEqual(t, time.Until(lock.Deadline()), 500*time.Millisecond)
+		require.LessOrEqual(t, time.Until(lock.Deadline()), 2*time.Second)
 		_, err = newLocker(t, direct).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 		require.NoError(t, err)
 		require.False(t, lock.Valid(), "two holders")
@@ -225,11 +225,11 @@ func TestExtensionAnsweredTooLate(t *testing.T) {
 				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					reply := run()
 					if is(words, gen.ExtendSHA1) {
-						time.Sleep(400 * time.Millisecond)
+						time.Sleep(1300 * time.Millisecond)
 					}
 					return reply
 				})
-				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(300*time.Millisecond))
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
 				require.NoError(t, err)
 				if watched {
 					lock.Context()

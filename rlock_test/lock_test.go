@@ -165,14 +165,14 @@ func TestContextFollowsExtend(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := newLocker(t, client)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(400*time.Millisecond))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(2*time.Second))
 		require.NoError(t, err)
 		ctx := lock.Context()
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		select {
 		case <-ctx.Done():
 			require.Fail(t, "the context ended with the old lease", context.Cause(ctx))
-		case <-time.After(600 * time.Millisecond):
+		case <-time.After(2500 * time.Millisecond):
 		}
 		require.NoError(t, lock.Release(t.Context()))
 	})
@@ -182,9 +182,9 @@ func TestAutoExtend(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := newLocker(t, client)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(600*time.Millisecond), rlock.WithAutoExtend(true))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(2*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(5 * time.Second)
 		require.True(t, lock.Valid())
 		require.Equal(t, lock.Token(), get(t, client, "job"))
 
@@ -321,11 +321,11 @@ func TestAlreadyHeld(t *testing.T) {
 func TestDo(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithTTL(600*time.Millisecond))
+		locker := newLocker(t, client, rlock.WithTTL(2*time.Second))
 
 		t.Run("extends and releases", func(t *testing.T) {
 			err := locker.Do(t.Context(), "long", func(ctx context.Context, lock *rlock.Lock) error {
-				time.Sleep(1500 * time.Millisecond)
+				time.Sleep(5 * time.Second)
 				require.NoError(t, ctx.Err())
 				require.Equal(t, lock.Token(), get(t, client, "long"))
 				return nil

@@ -122,7 +122,7 @@ func TestLossIsToldDespiteALostReply(t *testing.T) {
 			return once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return noReply() })
 		}
 		t.Run("do", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e, rlock.WithTTL(600*time.Millisecond))
+			f, locker, direct := newFaulty(t, e, rlock.WithTTL(3*time.Second))
 			f.when(lostOnce())
 			err := locker.Do(t.Context(), "job", func(ctx context.Context, _ *rlock.Lock) error {
 				require.NoError(t, do(t, direct, "SET", "job", "thief").Error())
@@ -256,15 +256,15 @@ func TestExtendKeepsItsTTL(t *testing.T) {
 			<-goOn
 			return reply
 		}))
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(1500*time.Millisecond), rlock.WithAutoExtend(true))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		<-started
-		require.NoError(t, lock.Extend(t.Context(), 9*time.Second))
+		require.NoError(t, lock.Extend(t.Context(), 18*time.Second))
 		close(goOn)
-		time.Sleep(4 * time.Second)
+		time.Sleep(8 * time.Second)
 		left, err := do(t, direct, "PTTL", "job").ToInt64()
 		require.NoError(t, err)
-		require.Greater(t, left, int64(3000))
+		require.Greater(t, left, int64(6000))
 		require.True(t, lock.Valid())
 	})
 }
@@ -275,10 +275,10 @@ func TestAutoExtendOverASlowNetwork(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		l := newLink(t, e)
-		l.proxy.Delay(150 * time.Millisecond)
-		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(1200*time.Millisecond), rlock.WithAutoExtend(true))
+		l.proxy.Delay(500 * time.Millisecond)
+		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(4*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
-		time.Sleep(5 * time.Second)
+		time.Sleep(9 * time.Second)
 		require.True(t, lock.Valid())
 	})
 }
