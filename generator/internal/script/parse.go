@@ -69,7 +69,7 @@ func (s *Script) tree(lines int) []finding.Finding {
 	p := &positions{finder: s.Tokens.Finder(), places: map[ast.Expr]Pos{}}
 	p.block(body)
 	s.places = p.places
-	return nil
+	return s.syntax()
 }
 
 var shebang = regexp.MustCompile(`^#!lua(?: flags=([a-z,-]+))?$`)

@@ -12,6 +12,8 @@ import (
 type Tokens struct {
 	columns map[word][]int
 	first   map[int]int // line -> column of its first token
+
+	ambiguous []Pos // parentheses of which Lua 5.1 cannot tell what they open
 }
 
 type word struct {
@@ -24,12 +26,16 @@ func scan(source string) *Tokens {
 	t := &Tokens{columns: map[word][]int{}, first: map[int]int{}}
 	scanner := parse.NewScanner(strings.NewReader(source), "")
 	lexer := &parse.Lexer{}
+	var calls ambiguity
 	for {
 		token, err := scanner.Scan(lexer)
 		if err != nil || token.Type == parse.EOF {
 			return t
 		}
 		lexer.PrevTokenType = token.Type
+		if calls.see(token) {
+			t.ambiguous = append(t.ambiguous, Pos{token.Pos.Line, token.Pos.Column})
+		}
 		if _, seen := t.first[token.Pos.Line]; !seen {
 			t.first[token.Pos.Line] = token.Pos.Column
 		}

@@ -1,0 +1,298 @@
+package runtime
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+)
+
+// newPuppet returns a function that makes a reply of what a server would send.
+func newPuppet(t testing.TB) func(ctx context.Context, wire string) rueidis.RedisResult {
+	t.Helper()
+	answers := make(chan string, 1)
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{"puppet:0"}, ForceSingleClient: true, DisableCache: true,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			near, far := net.Pipe()
+			go serve(far, answers)
+			return near, nil
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return func(ctx context.Context, wire string) rueidis.RedisResult {
+		answers <- wire
+		return client.Do(ctx, client.B().Eval().Script("").Numkeys(0).Build())
+	}
+}
+
+// serve answers EVAL with the next of answers, and what a client asks of its own
+// accord as Redis does.
+func serve(conn net.Conn, answers <-chan string) {
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	for {
+		var words, size int
+		if _, err := fmt.Fscanf(in, "*%d\r\n", &words); err != nil {
+			return
+		}
+		command := make([]string, words)
+		for i := range command {
+			_, _ = fmt.Fscanf(in, "$%d\r\n", &size)
+			word, _ := io.ReadAll(io.LimitReader(in, int64(size)+2))
+			command[i] = string(word)
+		}
+		answer := "+OK\r\n"
+		switch command[0] {
+		case "HELLO\r\n":
+			answer = "%2\r\n+version\r\n+7.0.15\r\n+proto\r\n:3\r\n"
+		case "EVAL\r\n":
+			answer = <-answers
+		}
+		_, _ = io.WriteString(conn, answer)
+	}
+}
+
+// tree is a RESP3 value.
+type tree struct {
+	kind  byte // as in RESP; N for nil
+	text  string
+	n     int64
+	items []tree
+	wire  string
+}
+
+// seed reads trees out of a fuzzer's bytes.
+type seed struct{ rest string }
+
+func (s *seed) take(n int) string {
+	n = min(n, len(s.rest))
+	taken := s.rest[:n]
+	s.rest = s.rest[n:]
+	return taken
+}
+
+func (s *seed) byte() byte { return (s.take(1) + "\x00")[0] }
+
+// texts are those that some decoder takes a special interest in.
+var texts = []string{
+	"", "OK", "0", "1", "-7", "2.5", "1e999", "nan", "-inf", "0x10", "9223372036854775807", "9223372036854775808",
+	"-9223372036854775808", `{"X":1}`, `{"X":"a"}`, `null`, `[1]`, "{", "STALE now", "\xff",
+}
+
+func (s *seed) text() string {
+	b := int(s.byte())
+	if b < len(texts) {
+		return texts[b]
+	}
+	return s.take(b % 16)
+}
+
+func (s *seed) number() int64 {
+	ends := []int64{math.MaxInt64, math.MinInt64, math.MaxInt64 / int64(time.Millisecond), math.MinInt64/int64(time.Millisecond) - 1}
+	if b := int(s.byte()); b < 20 {
+		return append(ends, -2, -1, 0, 1, 2, 1000)[b%10]
+	}
+	return int64(binary.BigEndian.Uint64([]byte(s.take(8) + "01234567")))
+}
+
+const kinds = "+$:N*%~-,#!=(|"
+
+func (s *seed) tree(depth int) tree {
+	t := tree{kind: kinds[int(s.byte())%len(kinds)]}
+	if depth == 0 && strings.IndexByte("*%~|", t.kind) >= 0 {
+		t.kind = 'N'
+	}
+	switch t.kind {
+	case '+', '-', ',', '(':
+		t.text = strings.NewReplacer("\r", "", "\n", "").Replace(s.text())
+		t.wire = string(t.kind) + t.text + "\r\n"
+	case '$', '!', '=':
+		t.text = s.text()
+		t.wire = fmt.Sprintf("%c%d\r\n%s\r\n", t.kind, len(t.text), t.text)
+	case ':':
+		t.n = s.number()
+		t.wire = fmt.Sprintf(":%d\r\n", t.n)
+	case '#':
+		t.wire = []string{"#f\r\n", "#t\r\n"}[s.byte()%2]
+	case 'N':
+		t.wire = []string{"_\r\n", "$-1\r\n", "*-1\r\n"}[s.byte()%3]
+	case '|': // an attribute stands before a value and says nothing of it
+		key, value, t := s.tree(depth-1), s.tree(depth-1), s.tree(depth-1)
+		t.wire = "|1\r\n" + key.wire + value.wire + t.wire
+		return t
+	default:
+		n := int(s.byte()) % 5
+		t.wire = fmt.Sprintf("%c%d\r\n", t.kind, n)
+		if t.kind == '%' {
+			n *= 2
+		}
+		for range n {
+			t.items = append(t.items, s.tree(depth-1))
+			t.wire += t.items[len(t.items)-1].wire
+		}
+	}
+	return t
+}
+
+// want is what a decoder must answer, and whether it must answer at all.
+type want[T any] func(tree) (T, bool)
+
+// as is want for a decoder of strings that some other decoder takes, too.
+func as[T any](parse func(string) (T, error)) want[T] {
+	return func(m tree) (T, bool) {
+		v, err := parse(m.text)
+		return v, err == nil && (m.kind == '+' || m.kind == '$')
+	}
+}
+
+func fromJSON[T any](text string) (v T, err error) {
+	err = json.Unmarshal([]byte(text), &v)
+	return v, err
+}
+
+func wantInt(m tree) (int64, bool) {
+	if m.kind == ':' {
+		return m.n, true
+	}
+	return as(func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) })(m)
+}
+
+func wantBool(m tree) (bool, bool) {
+	yes := m.text == "OK" && (m.kind == '+' || m.kind == '$') || m.kind == ':' && m.n == 1
+	return yes, yes || m.kind == 'N' || m.kind == ':' && m.n == 0
+}
+
+func wantFloat(m tree) (float64, bool) {
+	if m.kind == ',' {
+		m.kind = '+'
+	}
+	f, ok := as(func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })(m)
+	return f + float64(m.n), ok || m.kind == ':'
+}
+
+// wantDuration: what is too long for Go keeps its sign and becomes the longest.
+func wantDuration(m tree) (time.Duration, bool) {
+	n, ok := wantInt(m)
+	switch longest := int64(math.MaxInt64 / time.Millisecond); {
+	case n > longest:
+		return math.MaxInt64, ok
+	case n < -longest:
+		return math.MinInt64, ok
+	}
+	return time.Duration(n) * time.Millisecond, ok
+}
+
+func wantTime(m tree) (time.Time, bool) {
+	n, ok := wantInt(m)
+	return time.UnixMilli(n), ok
+}
+
+func wantNull[T any](want want[T]) want[Null[T]] {
+	return func(m tree) (Null[T], bool) {
+		v, ok := want(m)
+		if m.kind == 'N' {
+			return Null[T]{}, true
+		}
+		return Null[T]{v, true}, ok
+	}
+}
+
+func wantList[T any](want want[T]) want[[]T] {
+	return func(m tree) ([]T, bool) {
+		values, all := make([]T, len(m.items)), m.kind == '*' || m.kind == '~'
+		for i, item := range m.items {
+			v, ok := want(item)
+			values[i], all = v, all && ok
+		}
+		return values, all
+	}
+}
+
+func wantMap[T any](want want[T]) want[map[string]T] {
+	return func(m tree) (map[string]T, bool) {
+		if len(m.items)%2 != 0 || strings.IndexByte("*~%", m.kind) < 0 {
+			return nil, false
+		}
+		values, all, last := map[string]T{}, true, map[string]bool{}
+		for i := 0; i < len(m.items); i += 2 {
+			key, value := m.items[i], m.items[i+1]
+			v, ok := want(value)
+			all = all && (key.kind == '+' || key.kind == '$')
+			values[key.text], last[key.text] = v, ok // a repeated key has its last value
+		}
+		for _, ok := range last {
+			all = all && ok
+		}
+		return values, all
+	}
+}
+
+// holds checks that a decoder answers what it must, or says why it cannot.
+func holds[T any](t *testing.T, name string, m tree, reply rueidis.RedisResult, decode func(rueidis.RedisMessage) (T, error), want want[T]) {
+	t.Helper()
+	s := &luaScript{name: "Script", errors: map[string]error{"STALE": errStale}}
+	got, err := decodeValue(s, reply, decode)
+	answer, ok := want(m)
+	refused := m.kind == '-' || m.kind == '!'
+	if ok && !refused {
+		require.NoError(t, err, "%s of %q", name, m.wire)
+		require.Equal(t, fmt.Sprintf("%#v", answer), fmt.Sprintf("%#v", got), "%s of %q", name, m.wire)
+		return
+	}
+	require.Error(t, err, "%s of %q is %#v", name, m.wire, got)
+	require.Zero(t, got, "%s of %q", name, m.wire)
+	code, _, _ := strings.Cut(m.text, " ")
+	require.Equal(t, !refused, errors.As(err, new(*ReplyError)), "%s of %q: %v", name, m.wire, err)
+	require.Equal(t, refused && code == "STALE", errors.Is(err, errStale), "%s of %q: %v", name, m.wire, err)
+}
+
+// FuzzDecode: of any reply, a decoder answers what the reply means or an error.
+func FuzzDecode(f *testing.F) {
+	for i := range len(kinds) {
+		for b := range 24 {
+			f.Add(string([]byte{byte(i), byte(b), 1, 0, 2, 3, 1, 7, 0, 2, 1, 1}))
+		}
+	}
+	f.Add("\x04\x82\x04\x01\x02\x09\x04\x02\x01\x00\x02\x0a") // lists in a list
+	f.Add("\x05\x02\x01\x04\x02\x03\x01\x04\x01\x03")         // a map with a key twice
+	answer := newPuppet(f)
+	str := as(func(text string) (string, error) { return text, nil })
+	f.Fuzz(func(t *testing.T, data string) {
+		m := (&seed{data}).tree(4)
+		reply := answer(t.Context(), m.wire)
+		holds(t, "string", m, reply, decodeString, str)
+		holds(t, "bytes", m, reply, decodeBytes, as(func(text string) ([]byte, error) { return []byte(text), nil }))
+		holds(t, "int", m, reply, decodeInt, wantInt)
+		holds(t, "bool", m, reply, decodeBool, wantBool)
+		holds(t, "ok", m, reply, decodeOK, func(m tree) (struct{}, bool) { v, _ := wantBool(m); return struct{}{}, v && m.kind != ':' })
+		holds(t, "nothing", m, reply, decodeNothing, func(tree) (struct{}, bool) { return struct{}{}, true })
+		holds(t, "float", m, reply, decodeFloat, wantFloat)
+		holds(t, "duration", m, reply, decodeDuration, wantDuration)
+		holds(t, "time", m, reply, decodeTime, wantTime)
+		holds(t, "json", m, reply, decodeJSON, as(func(text string) (json.RawMessage, error) {
+			_, err := fromJSON[json.RawMessage](text)
+			return json.RawMessage(text), err
+		}))
+		holds(t, "json as", m, reply, decodeJSONAs[point], as(fromJSON[point]))
+		holds(t, "int?", m, reply, nullable(decodeInt), wantNull(wantInt))
+		holds(t, "[]string?", m, reply, list(nullable(decodeString)), wantList(wantNull(str)))
+		holds(t, "[][]float", m, reply, list(list(decodeFloat)), wantList(wantList(wantFloat)))
+		holds(t, "map[string]int", m, reply, mapping(decodeInt), wantMap(wantInt))
+		holds(t, "map[string][]time", m, reply, mapping(list(decodeTime)), wantMap(wantList(wantTime)))
+	})
+}
