@@ -1,6 +1,7 @@
 package rlock_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,6 +26,27 @@ func TestReadmeSnippetsAreExamples(t *testing.T) {
 	for _, snippet := range snippets {
 		require.Contains(t, code, unindented(snippet[1]))
 	}
+}
+
+// Every whole script of the README passes the generator.
+func TestReadmeScriptsPass(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	scripts := 0
+	for _, snippet := range regexp.MustCompile("(?s)```lua\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+		if !strings.Contains(snippet[1], "\nreturn ") {
+			continue // a header alone
+		}
+		scripts++
+		name := filepath.Join(dir, "lua", fmt.Sprintf("script%d.lua", scripts))
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
+		require.NoError(t, os.WriteFile(name, []byte(snippet[1]), 0o666))
+	}
+	require.Equal(t, 2, scripts)
+	_, stderr, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
+	require.NoError(t, err, stderr)
 }
 
 func unindented(text string) string {
