@@ -94,24 +94,39 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if l.late > 0 {
 			l.abandon(set.ttl, l.late)
 		}
+		if l.queued {
+			l.locker.queues.leave(l)
+		}
 		return nil, &AcquireError{
 			Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
-			Err: err, Cause: cause,
+			Err: err, Cause: cause, held: seen.left > 0,
 		}
-	}
-	if l.locker.isClosed() {
-		return fail(ErrClosed, nil)
 	}
 	if key, held := l.locker.heldIn(ctx, l.keys); held {
 		seen.key = key
 		return fail(ErrAlreadyHeld, nil)
 	}
+	if l.locker.isClosed() {
+		return fail(ErrClosed, nil)
+	}
 	l.prepare(ctx, set, want)
 	counters := l.counters(set)
+	if len(l.keys) == 1 && !l.ownToken {
+		if err := l.stand(ctx, set, want, start, &seen); err != nil {
+			var cause error
+			if err != ErrClosed && err != ErrHeld && err != ErrGaveUp {
+				err, cause = ErrGaveUp, err
+			}
+			return fail(err, cause)
+		}
+	}
 
 	var pause time.Duration
 	for {
-		if ctx.Err() != nil {
+		switch {
+		case l.locker.isClosed():
+			return fail(ErrClosed, nil)
+		case ctx.Err() != nil:
 			return fail(ErrGaveUp, contextError(ctx, nil))
 		}
 		t, err := l.take(ctx, counters)
@@ -140,13 +155,71 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		switch err := sleep(ctx, pause, l.locker.closed); err {
+		end := now().after(pause)
+		if set.retry.unlimited() {
+			end = never
+		}
+		switch err := l.await(ctx, t, pause, end); err {
 		case nil:
 		case ErrClosed:
 			return fail(ErrClosed, nil)
 		default:
 			return fail(ErrGaveUp, err)
 		}
+	}
+}
+
+// stand waits in the line of this process for the key until it is l's turn to ask
+// the server. Without waiting, it only looks whether a holder is known here.
+func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start instant, seen *taken) error {
+	queues := l.locker.queues
+	if !want.wait {
+		if first := queues.holder(l.keys[0]); first != nil && first.Valid() {
+			l.attempts++
+			seen.left = instant(first.deadline.Load()).until()
+			return ErrHeld
+		}
+		return nil
+	}
+	place, first := queues.enter(l)
+	if place == nil {
+		return nil
+	}
+	first.noticeEnd()
+	pause := NoExpiry
+	for {
+		l.attempts++
+		seen.left = NoExpiry
+		if holder := queues.holder(l.keys[0]); holder != nil {
+			seen.left = max(instant(holder.deadline.Load()).until(), time.Millisecond)
+		}
+		if !set.retry.unlimited() {
+			var more bool
+			pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: seen.left})
+			if !more {
+				queues.giveUp(place)
+				return ErrGaveUp
+			}
+		}
+		over, err := receive(ctx, place.called, pause, l.locker.closed)
+		if err != nil {
+			queues.giveUp(place)
+			return err
+		}
+		if !over {
+			seen.left = 0
+			return nil
+		}
+	}
+}
+
+// noticeEnd makes sure that those in line behind a holder are called when its
+// lease ends.
+func (l *Lock) noticeEnd() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held.Load() && l.end.Load() == nil && !l.kept {
+		l.watch()
 	}
 }
 
@@ -245,8 +318,11 @@ func (l *Lock) hold(t taken) error {
 	l.fence = uint64(t.fence)
 	l.deadline.Store(int64(leaseEnd(t.sent, l.ttl)))
 	l.expire()
-	if l.extends && l.end.Load() == nil {
-		l.watch()
+	if l.end.Load() == nil {
+		l.held.Store(true)
+		if l.extends || l.queued && l.locker.queues.lined(l) {
+			l.watch()
+		}
 	}
 	switch cause := l.end.Load(); cause {
 	case nil:

@@ -66,16 +66,18 @@ func (r *reason) Unwrap() error { return r.kind }
 type AcquireError struct {
 	Key      string        // the Redis key that stood in the way; of a set, the first one
 	Left     time.Duration // holder's remaining time when last seen; NoExpiry when it never expires; 0 when unknown
-	Attempts int           // tries that the server answered
+	Attempts int           // looks at the lock: tries that the server answered, and finding another of this process first
 	Waited   time.Duration // from the call to this error
 	Err      error         // ErrHeld, ErrGaveUp, ErrExpired, ErrClosed, ErrAlreadyHeld, or the server's or client's error
 	Cause    error         // what ended the waiting, such as the context's error; may be nil
+
+	held bool // a holder was seen, on the server or in this process
 }
 
 func (e *AcquireError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rlock: acquire %s: %s", quoteKey(e.Key), strings.TrimPrefix(e.Err.Error(), "rlock: "))
-	if e.Attempts > 0 {
+	if e.held {
 		fmt.Fprintf(&b, " (%d attempts in %v", e.Attempts, e.Waited.Round(time.Millisecond))
 		switch {
 		case e.Left == NoExpiry:
@@ -94,7 +96,7 @@ func (e *AcquireError) Error() string {
 // Unwrap makes Err and Cause reachable, and ErrHeld where a holder was seen.
 func (e *AcquireError) Unwrap() []error {
 	list := []error{e.Err}
-	if e.Err == ErrGaveUp && e.Attempts > 0 {
+	if e.Err == ErrGaveUp && e.held {
 		list = append(list, ErrHeld)
 	}
 	if e.Cause != nil {

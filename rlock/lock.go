@@ -24,6 +24,10 @@ type Lock struct {
 	ownToken bool            // the caller chose the token
 	late     int             // attempts of the acquisition that got no answer
 
+	held   atomic.Bool // the acquisition has succeeded
+	queued bool        // it is the first for its key; see queue.go
+	line   *line       // those behind it, guarded by the shard
+
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held
 
@@ -32,6 +36,7 @@ type Lock struct {
 	lease  overlap
 	ctx    context.Context // made by Context
 	cancel context.CancelCauseFunc
+	kept   bool // the keeper looks after the lock
 
 	freeing sync.Mutex // held by Release, over its calls
 	freed   bool       // a Release has succeeded
@@ -62,7 +67,9 @@ func (l *Lock) Token() string { return l.token }
 // that, its clock.
 func (l *Lock) Fence() uint64 { return l.fence }
 
-// Attempts returns how many tries the acquisition took.
+// Attempts returns how often the acquisition looked at the lock: tries that the
+// server answered, and finding another acquisition of this process before it. It
+// is 1 for a lock that was free.
 func (l *Lock) Attempts() int { return l.attempts }
 
 // Deadline returns when the lease ends unless it is extended: counted, with a
@@ -124,8 +131,11 @@ func (l *Lock) finish(cause *reason) *reason {
 	if l.cancel != nil {
 		l.cancel(cause)
 	}
-	if l.extends || l.ctx != nil {
+	if l.kept {
 		l.locker.keeper.forget(l)
+	}
+	if l.queued && l.held.Load() && cause != released { // Release calls the next when the keys are free
+		l.locker.queues.leave(l)
 	}
 	return cause
 }
@@ -143,6 +153,7 @@ func (l *Lock) expire() {
 
 // watch has the keeper look after the lock. The caller holds mu.
 func (l *Lock) watch() {
+	l.kept = true
 	if !l.locker.keeper.watch(l) {
 		l.finish(closed)
 	}

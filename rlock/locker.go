@@ -23,6 +23,8 @@ type Locker struct {
 	cluster  bool
 	scripts  *gen.Scripts
 	defaults *settings
+	hook     *Hook // nil: no push
+	queues   *queues
 	keeper   keeper
 	cleaner  cleaner
 
@@ -54,6 +56,8 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		scripts:  gen.NewNoRetry(rueidis.WithLoadSHA1(fips140.Enforced())),
 		defaults: set,
+		hook:     set.hook,
+		queues:   newQueues(),
 	}
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.closed = l.background.Done()
@@ -72,8 +76,19 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 }
 
 // Open builds a client from option and returns a Locker that owns it: Close
-// closes both.
+// closes both. The client has a Hook installed, in front of the option's own
+// OnInvalidations, so that waiting needs no polling.
 func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
+	if !option.DisableCache {
+		hook, own := NewHook(), option.OnInvalidations
+		option.OnInvalidations = func(messages []rueidis.RedisMessage) {
+			hook.OnInvalidations(messages)
+			if own != nil {
+				own(messages)
+			}
+		}
+		opts = append([]Option{WithHook(hook)}, opts...)
+	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
 		return nil, fmt.Errorf("rlock: open: %w", err)

@@ -28,12 +28,18 @@ type settings struct {
 	given      struct{ ttl, autoExtend bool } // in the same list of options
 	unfenced   bool
 	cacheTTL   time.Duration
+	hook       *Hook // of a Locker only
 }
 
 var defaults = settings{
 	ttl:      DefaultTTL,
-	retry:    Exponential(5*time.Millisecond, 250*time.Millisecond),
+	retry:    patient(Exponential(5*time.Millisecond, 250*time.Millisecond)),
 	cacheTTL: time.Minute,
+}
+
+func patient(r Retry) Retry {
+	r.patient = true
+	return r
 }
 
 // WithTTL sets the lease: how long a lock lasts unless it is extended. It is a
@@ -48,9 +54,10 @@ func WithTTL(ttl time.Duration) Option {
 	}
 }
 
-// WithRetry sets how Acquire, AcquireAll, Do and DoAll wait for a held lock. The
-// default is Exponential(5ms, 250ms) without limits, so that only the context
-// ends the waiting.
+// WithRetry sets how Acquire, AcquireAll, Do and DoAll wait for a held lock. By
+// default they wait for the server to tell that the key has changed, and poll as
+// Exponential(5ms, 250ms) does where it cannot (see Hook); only the context ends
+// the waiting.
 func WithRetry(r Retry) Option {
 	return func(s *settings) error {
 		s.retry = r
@@ -121,6 +128,18 @@ func WithCacheTTL(ttl time.Duration) Option {
 		s.cacheTTL = ttl
 		if ttl < time.Millisecond {
 			return &ArgumentError{"WithCacheTTL", fmt.Sprintf("%v is below 1ms", ttl)}
+		}
+		return nil
+	}
+}
+
+// WithHook gives a Locker the Hook of its client, so that waiting needs no polling.
+// It is for New.
+func WithHook(h *Hook) Option {
+	return func(s *settings) error {
+		s.hook = h
+		if h == nil {
+			return &ArgumentError{"WithHook", "it is nil; use NewHook"}
 		}
 		return nil
 	}

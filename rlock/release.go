@@ -35,6 +35,9 @@ func (l *Lock) Release(ctx context.Context) error {
 	l.mu.Unlock()
 
 	freed, err := l.free(ctx)
+	if l.queued {
+		l.locker.queues.leave(l)
+	}
 	if err != nil {
 		return &LockError{"release", l.keys[0], err}
 	}

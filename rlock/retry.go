@@ -8,12 +8,14 @@ import (
 // Retry says how long a waiter pauses between attempts and when it gives up. It
 // is a value without state: any number of calls may share one.
 //
-// Whatever it answers, a waiter looks again when the holder's lease ends.
+// Whatever it answers, a waiter looks again when the holder's lease ends, and when
+// the server tells that the key has changed (see Hook).
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
 	attempts int           // 0: no limit
 	total    time.Duration // 0: no limit
 	wrong    string        // why the policy is refused, found while it was built
+	patient  bool          // it only sets the pace where the server does not push
 }
 
 // Attempt is what a retry policy knows when it decides.
@@ -78,6 +80,9 @@ func (r Retry) MaxTime(d time.Duration) Retry {
 	}
 	return r
 }
+
+// unlimited reports whether the policy never gives up and needs no asking.
+func (r Retry) unlimited() bool { return r.patient && r.attempts == 0 && r.total == 0 }
 
 // next returns the pause before the next attempt, or false to give up.
 func (r Retry) next(a Attempt) (time.Duration, bool) {

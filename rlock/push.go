@@ -1,0 +1,169 @@
+package rlock
+
+import (
+	"context"
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// Hook tells waiting acquisitions that a key has changed. Open installs one. A
+// client that is built elsewhere gets one through its options, and its Locker
+// through WithHook:
+//
+//	hook := rlock.NewHook()
+//	client, err := rueidis.NewClient(rueidis.ClientOption{
+//		InitAddress:     addresses,
+//		OnInvalidations: hook.OnInvalidations,
+//	})
+//	…
+//	locker, err := rlock.New(client, rlock.WithHook(hook))
+//
+// Without a hook, and where the client has no cache, waiting polls at the pace of
+// the retry policy.
+type Hook struct {
+	seed   maphash.Seed
+	shards [16]watchers
+}
+
+// watchers are those who wait for some keys to change.
+type watchers struct {
+	mu    sync.Mutex
+	byKey map[string][]chan struct{}
+}
+
+// NewHook returns a Hook for one client.
+func NewHook() *Hook {
+	h := &Hook{seed: maphash.MakeSeed()}
+	for i := range h.shards {
+		h.shards[i].byKey = map[string][]chan struct{}{}
+	}
+	return h
+}
+
+// OnInvalidations is for rueidis.ClientOption.OnInvalidations. To have a function
+// of one's own there too, call both. It does not block.
+func (h *Hook) OnInvalidations(messages []rueidis.RedisMessage) {
+	if messages == nil { // all keys, or the connection is gone
+		for i := range h.shards {
+			h.shards[i].wakeAll()
+		}
+		return
+	}
+	for _, m := range messages {
+		if key, err := m.ToString(); err == nil {
+			h.shard(key).wake(key)
+		}
+	}
+}
+
+func (h *Hook) shard(key string) *watchers {
+	return &h.shards[maphash.String(h.seed, key)%uint64(len(h.shards))]
+}
+
+// watch returns a channel that has something to receive after key has changed.
+func (h *Hook) watch(key string) (changed chan struct{}, stop func()) {
+	w := h.shard(key)
+	changed = make(chan struct{}, 1)
+	w.mu.Lock()
+	w.byKey[key] = append(w.byKey[key], changed)
+	w.mu.Unlock()
+	return changed, func() { w.remove(key, changed) }
+}
+
+func (w *watchers) remove(key string, changed chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.byKey[key]
+	for i, c := range list {
+		if c == changed {
+			list[i] = list[len(list)-1]
+			list = list[:len(list)-1]
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(w.byKey, key)
+	} else {
+		w.byKey[key] = list
+	}
+}
+
+func (w *watchers) wake(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	signal(w.byKey[key])
+}
+
+func (w *watchers) wakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, list := range w.byKey {
+		signal(list)
+	}
+}
+
+func signal(list []chan struct{}) {
+	for _, changed := range list {
+		select {
+		case changed <- struct{}{}:
+		default: // it has a signal to receive already
+		}
+	}
+}
+
+// await waits until the key that stands in the way is free, or worth another try:
+// for a push of the server, the end of the holder's lease, or end, whichever comes
+// first. Reading the key through the client-side cache is what makes the server
+// track it. A push is a hint, as every extension causes one. Where none can be
+// expected, it pauses.
+func (l *Lock) await(ctx context.Context, t taken, pause time.Duration, end instant) error {
+	locker := l.locker
+	if locker.hook == nil || locker.uncached.Load() {
+		return sleep(ctx, pause, locker.closed)
+	}
+	changed, stop := locker.hook.watch(t.key)
+	defer stop()
+	for pushed := false; ; pushed = true {
+		answer, err := locker.scripts.CheckCached(ctx, locker.client, gen.CheckParams{Lock: t.key}, locker.defaults.cacheTTL)
+		switch {
+		case err != nil || answer.Left < 0:
+			return sleep(ctx, pause, locker.closed)
+		case !answer.Value.Valid && answer.Hit && !pushed:
+			// The cache has not heard of the holder that was just met. It will soon, or
+			// it hears nothing at all: then this is polling.
+			return sleep(ctx, pause, locker.closed)
+		case !answer.Value.Valid:
+			return nil
+		}
+		left := min(answer.Left+time.Millisecond+rand.N(2*time.Millisecond), end.until())
+		if left <= 0 {
+			return nil
+		}
+		over, err := receive(ctx, changed, left, locker.closed)
+		if over || err != nil {
+			return err
+		}
+	}
+}
+
+// receive waits for a change, or until d is over.
+func receive(ctx context.Context, changed <-chan struct{}, d time.Duration, closing <-chan struct{}) (over bool, err error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return false, nil
+	case <-timer.C:
+		return true, nil
+	case <-ctx.Done():
+		return false, contextError(ctx, nil)
+	case <-closing:
+		return false, ErrClosed
+	}
+}

@@ -1,0 +1,175 @@
+package rlock
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+// queues lets one acquisition per key talk to the server. The others of this
+// process that want the key stand in line behind it, first come, first served, and
+// send nothing: behind an attempt until it has given up, behind a holder until it
+// has released or lost the lock.
+//
+// A key that nobody holds or wants costs no memory.
+type queues struct {
+	seed   maphash.Seed
+	shards [64]shard
+}
+
+// shard has the first in line of some keys. Its mutex is taken last.
+type shard struct {
+	mu    sync.Mutex
+	first map[string]*Lock
+	limit int // size at which holders are looked for that left without a word
+}
+
+// line are the acquisitions behind the first. It passes from one first to the next.
+type line struct{ head, tail *place }
+
+// place is a place in a line. It is guarded by the shard's mutex.
+type place struct {
+	lock       *Lock
+	next, prev *place
+	called     chan struct{} // closed when the lock is first
+	gone       bool          // called, or given up
+}
+
+func newQueues() *queues {
+	q := &queues{seed: maphash.MakeSeed()}
+	for i := range q.shards {
+		q.shards[i].first = map[string]*Lock{}
+	}
+	return q
+}
+
+func (q *queues) shard(key string) *shard {
+	return &q.shards[maphash.String(q.seed, key)%uint64(len(q.shards))]
+}
+
+// enter makes l the first for its key, or gives it a place behind the one that is.
+func (q *queues) enter(l *Lock) (*place, *Lock) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+	first := s.first[l.keys[0]]
+	if first != nil && first.over() {
+		s.next(first)
+		first = s.first[l.keys[0]]
+	}
+	if first == nil {
+		s.first[l.keys[0]] = l
+		l.queued = true
+		return nil, nil
+	}
+	if first.line == nil {
+		first.line = &line{}
+	}
+	p := &place{lock: l, called: make(chan struct{})}
+	first.line.append(p)
+	return p, first
+}
+
+// over reports whether a holder's lock has ended without a Release, which calls the
+// next itself.
+func (l *Lock) over() bool {
+	cause := l.end.Load()
+	return l.held.Load() && (cause != nil && cause != released || cause == nil && instant(l.deadline.Load()) <= now())
+}
+
+// sweep forgets holders whose lease ended with nobody in line and no Release. It
+// looks at all when there are twice as many as after the last time. The caller
+// holds mu.
+func (s *shard) sweep() {
+	if len(s.first) < s.limit {
+		return
+	}
+	for _, first := range s.first {
+		if first.over() {
+			s.next(first)
+		}
+	}
+	s.limit = max(2*len(s.first), 64)
+}
+
+// holder returns the Lock of this process that holds the key, as far as is known
+// here.
+func (q *queues) holder(key string) *Lock {
+	s := q.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first := s.first[key]; first != nil && first.held.Load() {
+		return first
+	}
+	return nil
+}
+
+// leave calls the next in line, if l is the first.
+func (q *queues) leave(l *Lock) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first[l.keys[0]] == l {
+		s.next(l)
+	}
+}
+
+// next makes the head of l's line the first. The caller holds mu.
+func (s *shard) next(l *Lock) {
+	key := l.keys[0]
+	if l.line == nil || l.line.head == nil {
+		delete(s.first, key)
+		return
+	}
+	p := l.line.head
+	l.line.remove(p)
+	p.lock.line, l.line = l.line, nil
+	p.lock.queued = true
+	s.first[key] = p.lock
+	close(p.called)
+}
+
+// giveUp takes back a place, or the turn if it has just come.
+func (q *queues) giveUp(p *place) {
+	s := q.shard(p.lock.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.gone {
+		p.lock.queued = false
+		s.next(p.lock)
+		return
+	}
+	s.first[p.lock.keys[0]].line.remove(p)
+}
+
+// lined reports whether somebody stands behind l.
+func (q *queues) lined(l *Lock) bool {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return l.line != nil && l.line.head != nil
+}
+
+func (l *line) append(p *place) {
+	p.prev = l.tail
+	if l.tail == nil {
+		l.head = p
+	} else {
+		l.tail.next = p
+	}
+	l.tail = p
+}
+
+func (l *line) remove(p *place) {
+	if p.prev == nil {
+		l.head = p.next
+	} else {
+		p.prev.next = p.next
+	}
+	if p.next == nil {
+		l.tail = p.prev
+	} else {
+		p.next.prev = p.prev
+	}
+	p.next, p.prev, p.gone = nil, nil, true
+}

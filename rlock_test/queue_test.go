@@ -1,0 +1,336 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// opened returns a locker with push, on a client of its own.
+func opened(t *testing.T, server *bed.Server, opts ...rlock.Option) *rlock.Locker {
+	t.Helper()
+	locker, err := rlock.Open(server.Option(), opts...)
+	require.NoError(t, err)
+	t.Cleanup(locker.Close)
+	// The server knows the scripts, so that calls can be counted.
+	require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
+	return locker
+}
+
+// Waiters of one process are served in the order in which they came, and send
+// nothing until it is their turn.
+func TestLocalWaitersAreServedInOrder(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		locker := opened(t, server)
+		first, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		before := scripts(t, server)
+
+		const waiters = 50
+		var (
+			group sync.WaitGroup
+			mu    sync.Mutex
+			order []int
+			last  = first.Fence()
+		)
+		for i := range waiters {
+			group.Go(func() {
+				lock, err := locker.Acquire(t.Context(), "job")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				if lock.Fence() <= last {
+					t.Error("the fence fell")
+				}
+				last = lock.Fence()
+				mu.Unlock()
+				if err := lock.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(3 * time.Millisecond) // they come one after the other
+		}
+		require.Equal(t, before, scripts(t, server), "standing in line costs no call")
+		require.NoError(t, first.Release(t.Context()))
+		group.Wait()
+		require.Len(t, order, waiters)
+		for i, n := range order {
+			require.Equal(t, i, n, "first come, first served")
+		}
+		require.Equal(t, int64(1+2*waiters), scripts(t, server)-before, "one call to acquire, one to release")
+	})
+}
+
+// Whoever leaves the line leaves no trace, wherever it stands, and the next is
+// served.
+func TestLeavingTheLine(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		first, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		const waiters = 9
+		type result struct {
+			i    int
+			lock *rlock.Lock
+			err  error
+		}
+		results := make(chan result, waiters)
+		var cancels [waiters]context.CancelFunc
+		for i := range waiters {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancels[i] = cancel
+			defer cancel()
+			go func() {
+				lock, err := locker.Acquire(ctx, "job")
+				results <- result{i, lock, err}
+			}()
+			time.Sleep(3 * time.Millisecond)
+		}
+		for _, i := range []int{0, 4, 8, 3} { // the head, the middle, the tail, and a neighbour
+			cancels[i]()
+			r := <-results
+			require.Equal(t, i, r.i)
+			require.ErrorIs(t, r.err, rlock.ErrGaveUp)
+			require.ErrorIs(t, r.err, rlock.ErrHeld)
+			require.ErrorIs(t, r.err, context.Canceled)
+		}
+		require.NoError(t, first.Release(t.Context()))
+		for _, i := range []int{1, 2, 5, 6, 7} {
+			r := <-results
+			require.NoError(t, r.err)
+			require.Equal(t, i, r.i)
+			require.NoError(t, r.lock.Release(t.Context()))
+		}
+	})
+}
+
+// Limits of the retry policy hold in the line too.
+func TestLimitsInTheLine(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		locker := opened(t, server)
+		first, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		before := scripts(t, server)
+		for name, policy := range map[string]rlock.Retry{
+			"attempts": rlock.Fixed(10 * time.Millisecond).MaxAttempts(3),
+			"time":     rlock.Fixed(time.Hour).MaxTime(50 * time.Millisecond),
+			"function": rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+				return time.Millisecond, a.Number < 5 && a.Left > 0 && a.Left <= 10*time.Second
+			}),
+		} {
+			_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(policy))
+			require.ErrorIs(t, err, rlock.ErrGaveUp, name)
+			require.ErrorIs(t, err, rlock.ErrHeld, name)
+		}
+		_, err = locker.TryAcquire(t.Context(), "job")
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		var facts *rlock.AcquireError
+		require.ErrorAs(t, err, &facts)
+		require.Positive(t, facts.Left)
+		require.Equal(t, before, scripts(t, server), "all of that costs no call")
+		require.NoError(t, first.Release(t.Context()))
+	})
+}
+
+// A holder that ends without a release makes way: by expiry, and by loss.
+func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		t.Run("expired", func(t *testing.T) {
+			_, err := locker.Acquire(t.Context(), "expires", rlock.WithTTL(300*time.Millisecond))
+			require.NoError(t, err)
+			next, err := locker.Acquire(t.Context(), "expires")
+			require.NoError(t, err)
+			require.NoError(t, next.Release(t.Context()))
+		})
+		t.Run("forgotten long ago", func(t *testing.T) {
+			_, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(50*time.Millisecond))
+			require.NoError(t, err)
+			time.Sleep(100 * time.Millisecond)
+			next, err := locker.TryAcquire(t.Context(), "forgotten")
+			require.NoError(t, err)
+			require.NoError(t, next.Release(t.Context()))
+		})
+		t.Run("lost", func(t *testing.T) {
+			lock, err := locker.Acquire(t.Context(), "lost", rlock.WithTTL(time.Hour))
+			require.NoError(t, err)
+			got := make(chan error, 1)
+			go func() {
+				next, err := locker.Acquire(t.Context(), "lost")
+				if err == nil {
+					err = next.Release(t.Context())
+				}
+				got <- err
+			}()
+			time.Sleep(20 * time.Millisecond)
+			require.NoError(t, do(t, client, "DEL", "lost").Error())
+			_, err = lock.Check(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, <-got)
+		})
+	})
+}
+
+// A waiter on another process' lock sends one attempt and one read, and then
+// nothing until something happens.
+func TestWaitingCostsNothing(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		holder, waiters := opened(t, server), opened(t, server)
+		held, err := holder.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+		require.NoError(t, err)
+		done := make(chan error, 100)
+		for range cap(done) {
+			go func() {
+				lock, err := waiters.Acquire(t.Context(), "job")
+				if err == nil {
+					err = lock.Release(t.Context())
+				}
+				done <- err
+			}()
+		}
+		time.Sleep(200 * time.Millisecond)
+		before := scripts(t, server)
+		time.Sleep(time.Second)
+		require.Equal(t, before, scripts(t, server))
+
+		// An extension wakes the one that may ask, which reads once and waits on.
+		require.NoError(t, held.Extend(t.Context(), time.Hour))
+		time.Sleep(300 * time.Millisecond)
+		require.LessOrEqual(t, scripts(t, server)-before, int64(2))
+		require.NoError(t, held.Release(t.Context()))
+		for range cap(done) {
+			require.NoError(t, <-done)
+		}
+	})
+}
+
+// However a waiter's key is freed, and whatever happens to its connection, it
+// notices.
+func TestPushWakesWaiters(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		for name, free := range map[string]func(held *rlock.Lock){
+			"released": func(held *rlock.Lock) { require.NoError(t, held.Release(t.Context())) },
+			"deleted":  func(*rlock.Lock) { server.Do(t, "DEL", "job") },
+			"flushed":  func(*rlock.Lock) { server.Do(t, "FLUSHALL") },
+			"released, after the connection broke": func(held *rlock.Lock) {
+				server.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+				time.Sleep(50 * time.Millisecond)
+				require.NoError(t, held.Release(t.Context()))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				holder, waiter := opened(t, server), opened(t, server)
+				held, err := holder.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				got := make(chan error, 1)
+				go func() {
+					lock, err := waiter.Acquire(t.Context(), "job")
+					if err == nil {
+						err = lock.Release(t.Context())
+					}
+					got <- err
+				}()
+				time.Sleep(100 * time.Millisecond)
+				free(held)
+				select {
+				case err := <-got:
+					require.NoError(t, err)
+				case <-time.After(20 * time.Second):
+					require.Fail(t, "stranded")
+				}
+			})
+		}
+	})
+}
+
+// The hook can be chained into a client that is built elsewhere.
+func TestNewWithHook(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		hook := rlock.NewHook()
+		var seen atomic.Int64
+		client := server.Client(t, func(o *rueidis.ClientOption) {
+			o.OnInvalidations = func(messages []rueidis.RedisMessage) {
+				seen.Add(1)
+				hook.OnInvalidations(messages)
+			}
+		})
+		locker := newLocker(t, client, rlock.WithHook(hook))
+		held, err := opened(t, server).Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		time.AfterFunc(100*time.Millisecond, func() { held.Release(context.Background()) })
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+		require.Positive(t, seen.Load())
+		require.LessOrEqual(t, lock.Attempts(), 3)
+	})
+}
+
+// Many hand-overs between several clients strand nobody and overlap nowhere.
+func TestContendedHandOvers(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		for name, open := range map[string]func(t *testing.T) *rlock.Locker{
+			"push": func(t *testing.T) *rlock.Locker { return opened(t, server) },
+			"poll": func(t *testing.T) *rlock.Locker { return newLocker(t, server.Client(t)) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				const clients, workers, rounds, keys = 4, 16, 15, 2
+				var inside [keys]atomic.Int32
+				var fences [keys]uint64
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				lockers := make([]*rlock.Locker, clients)
+				for i := range lockers {
+					lockers[i] = open(t)
+				}
+				require.NoError(t, together(clients*workers, func(i int) error {
+					for round := range rounds {
+						n := (i + round) % keys
+						err := lockers[i%clients].Do(ctx, fmt.Sprintf("%s:%d", name, n), func(_ context.Context, lock *rlock.Lock) error {
+							if inside[n].Add(1) != 1 {
+								return fmt.Errorf("two holders of %d", n)
+							}
+							defer inside[n].Add(-1)
+							if lock.Fence() <= fences[n] {
+								return fmt.Errorf("the fence of %d fell", n)
+							}
+							fences[n] = lock.Fence()
+							return nil
+						})
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+			})
+		}
+	})
+}
