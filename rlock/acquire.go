@@ -159,7 +159,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if set.retry.unlimited() {
 			end = never
 		}
-		switch err := l.await(ctx, t, pause, end); err {
+		switch err := l.locker.await(ctx, t.key, pause, end); err {
 		case nil:
 		case ErrClosed:
 			return fail(ErrClosed, nil)

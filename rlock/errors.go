@@ -21,7 +21,7 @@ var (
 	// waiting for it would never end.
 	ErrAlreadyHeld = errors.New("rlock: this context already holds the key")
 
-	// ErrNotHeld: the handle holds nothing any more. The next three say why, and
+	// ErrNotHeld: the handle holds nothing any more. The next four say why, and
 	// match ErrNotHeld as well.
 	ErrNotHeld = errors.New("rlock: lock is not held")
 	// ErrReleased: the holder released it.
@@ -31,6 +31,9 @@ var (
 	// ErrExpired: the lease ended, by the local clock, before an extension was
 	// confirmed.
 	ErrExpired error = expired
+
+	// ErrDetached: the handle was let go of with Detach; the keys are still held.
+	ErrDetached error = detached
 
 	// ErrClosed: the Locker was closed.
 	ErrClosed error = closed
@@ -49,6 +52,7 @@ var (
 	released = &reason{"rlock: lock was released", ErrNotHeld}
 	lost     = &reason{"rlock: lock was lost: its key is gone or has another token", ErrNotHeld}
 	expired  = &reason{"rlock: lease expired before it was extended", ErrNotHeld}
+	detached = &reason{"rlock: lock was detached", ErrNotHeld}
 	closed   = &reason{"rlock: locker is closed", nil}
 )
 
@@ -107,7 +111,7 @@ func (e *AcquireError) Unwrap() []error {
 
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
-	Op  string // extend, release or check
+	Op  string // extend, release, check, attach, detach or force release
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrClosed, or the server's or client's error
 }

@@ -96,7 +96,7 @@ func (l *Lock) Valid() bool {
 }
 
 // Context returns a context that ends when the lock does; context.Cause then
-// says why: ErrReleased, ErrLost, ErrExpired or ErrClosed. It ends at the lease's
+// says why: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed. It ends at the lease's
 // local deadline whatever the network does.
 //
 // It has the values of the context that the lock was acquired with and, from

@@ -122,22 +122,21 @@ func signal(list []chan struct{}) {
 // first. Reading the key through the client-side cache is what makes the server
 // track it. A push is a hint, as every extension causes one. Where none can be
 // expected, it pauses.
-func (l *Lock) await(ctx context.Context, t taken, pause time.Duration, end instant) error {
-	locker := l.locker
-	if locker.hook == nil || locker.uncached.Load() {
-		return sleep(ctx, pause, locker.closed)
+func (l *Locker) await(ctx context.Context, key string, pause time.Duration, end instant) error {
+	if l.hook == nil || l.uncached.Load() {
+		return sleep(ctx, pause, l.closed)
 	}
-	changed, stop := locker.hook.watch(t.key)
+	changed, stop := l.hook.watch(key)
 	defer stop()
 	for pushed := false; ; pushed = true {
-		answer, err := locker.scripts.CheckCached(ctx, locker.client, gen.CheckParams{Lock: t.key}, locker.defaults.cacheTTL)
+		answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, l.defaults.cacheTTL)
 		switch {
 		case err != nil || answer.Left < 0:
-			return sleep(ctx, pause, locker.closed)
+			return sleep(ctx, pause, l.closed)
 		case !answer.Value.Valid && answer.Hit && !pushed:
 			// The cache has not heard of the holder that was just met. It will soon, or
 			// it hears nothing at all: then this is polling.
-			return sleep(ctx, pause, locker.closed)
+			return sleep(ctx, pause, l.closed)
 		case !answer.Value.Valid:
 			return nil
 		}
@@ -145,7 +144,7 @@ func (l *Lock) await(ctx context.Context, t taken, pause time.Duration, end inst
 		if left <= 0 {
 			return nil
 		}
-		over, err := receive(ctx, changed, left, locker.closed)
+		over, err := receive(ctx, changed, left, l.closed)
 		if over || err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ const releaseLimit = 2 * time.Second
 // silent, the client's own time-outs come first if ctx has no end.
 //
 // It returns nil when the keys are free of this lock by its doing. ErrReleased
-// means that it was released before; ErrLost or ErrExpired that keys were no
-// longer this lock's, which are left as they are. With any other error the keys
+// means that it was released before, ErrDetached that it was let go of; ErrLost or
+// ErrExpired that keys were no longer this lock's, which are left as they are. With any other error the keys
 // may stay until the lease ends; calling Release again is fine.
 func (l *Lock) Release(ctx context.Context) error {
 	if ctx == nil {
@@ -33,6 +33,9 @@ func (l *Lock) Release(ctx context.Context) error {
 	l.expire()
 	cause := l.finish(released)
 	l.mu.Unlock()
+	if cause == detached { // the keys are another handle's now
+		return &LockError{"release", l.keys[0], cause}
+	}
 
 	freed, err := l.free(ctx)
 	if l.queued {

@@ -1,0 +1,133 @@
+package rlock
+
+import (
+	"context"
+	"time"
+)
+
+// Attach carries on with a lock that was taken elsewhere: by another process, which
+// handed over the keys as Lock.Keys gives them, the token and the fence, and let go
+// of its own handle with Detach. The prefix is not put in front of the keys again.
+//
+// It asks the server whether the token holds all keys; if not, the error is
+// ErrLost and nothing is changed. The lease goes on as it was; extend it, or give
+// WithAutoExtend as a default of the Locker. Nobody can check the fence.
+func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ...string) (*Lock, error) {
+	set := *l.defaults
+	set.prefix = ""
+	if ctx == nil {
+		return nil, &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	}
+	if token == "" {
+		return nil, &ArgumentError{"token", "it is empty"}
+	}
+	full, err := l.redisKeys(&set, keys)
+	if err != nil {
+		return nil, err
+	}
+	lock := &Lock{locker: l, keys: full, token: token, ownToken: true, fence: fence, attempts: 1, parent: ctx, ttl: set.ttl, extends: set.extends(false)}
+	sent := now()
+	states, err := l.inspectAll(ctx, full)
+	if err != nil {
+		return nil, err
+	}
+	left := NoExpiry
+	for _, s := range states {
+		if !s.HeldBy(token) {
+			return nil, &LockError{"attach", s.Key, ErrLost}
+		}
+		left = min(left, s.Left)
+	}
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	lock.deadline.Store(int64(leaseEnd(sent, left)))
+	lock.held.Store(true)
+	lock.expire()
+	if cause := lock.end.Load(); cause != nil {
+		return nil, &LockError{"attach", full[0], cause}
+	}
+	if lock.extends {
+		lock.watch()
+	}
+	return lock, nil
+}
+
+// Detach lets go of the lock without releasing it, so that another process can
+// carry on with it: see Attach. The handle ends with ErrDetached, and automatic
+// extensions with it; the lease runs on. It fails if the lock had ended before.
+func (l *Lock) Detach() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire()
+	if cause := l.finish(detached); cause != detached {
+		return &LockError{"detach", l.keys[0], cause}
+	}
+	return nil
+}
+
+// ForceRelease frees the lock of key if its holder's token is token, as Check or
+// Inspect showed it: what somebody else has acquired since is left alone. It is for
+// repair. The holder learns of it when it extends, checks or releases; until then
+// it believes that it holds the lock, so let it use the fence.
+func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
+	full, err := l.begun(ctx, key)
+	if err != nil {
+		return err
+	}
+	if token == "" {
+		return &ArgumentError{"token", "it is empty"}
+	}
+	lock := &Lock{locker: l, single: [1]string{full}, token: token}
+	lock.keys = lock.single[:]
+	freed, err := lock.free(ctx)
+	switch {
+	case err != nil:
+		return &LockError{"force release", full, err}
+	case freed == 0 && !lock.unsure:
+		return &LockError{"force release", full, ErrLost}
+	}
+	return nil
+}
+
+// WaitFree returns when nobody holds the lock of key. By the time the caller acts
+// on it, somebody may: to be sure, acquire it. It waits as Acquire does, until ctx
+// ends or the Locker's retry policy gives up; then the error is an *AcquireError
+// with ErrGaveUp.
+func (l *Locker) WaitFree(ctx context.Context, key string) error {
+	full, err := l.begun(ctx, key)
+	if err != nil {
+		return err
+	}
+	start := now()
+	var pause time.Duration
+	for number := 1; ; number++ {
+		s, err := l.inspect(ctx, full)
+		if err == nil && !s.Held {
+			return nil
+		}
+		fail := func(err, cause error) error {
+			return &AcquireError{Key: full, Left: s.Left, Attempts: number, Waited: time.Duration(now() - start), Err: err, Cause: cause, held: s.Held}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return fail(ErrGaveUp, contextError(ctx, err))
+		case err != nil:
+			return err
+		}
+		retry := l.defaults.retry
+		var more bool
+		pause, more = retry.next(Attempt{Number: number, Elapsed: time.Duration(now() - start), Previous: pause, Left: s.Left})
+		if !more {
+			return fail(ErrGaveUp, nil)
+		}
+		end := now().after(pause)
+		if retry.unlimited() {
+			end = never
+		}
+		if err := l.await(ctx, full, pause, end); err == ErrClosed {
+			return fail(ErrClosed, nil)
+		} else if err != nil {
+			return fail(ErrGaveUp, err)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package rlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		here, there := newLocker(t, client, rlock.WithPrefix("app:")), newLocker(t, client, rlock.WithPrefix("app:"), rlock.WithAutoExtend(true), rlock.WithTTL(3*time.Second))
+		lock, err := here.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(time.Minute))
+		require.NoError(t, err)
+		ctx := lock.Context()
+		require.NoError(t, lock.Detach())
+		require.ErrorIs(t, context.Cause(ctx), rlock.ErrDetached)
+		require.NoError(t, lock.Detach(), "twice is fine")
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrDetached)
+		require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrDetached)
+		require.False(t, lock.Valid())
+		require.Equal(t, lock.Token(), get(t, client, "app:a"))
+
+		again, err := there.Attach(t.Context(), lock.Token(), lock.Fence(), lock.Keys()...)
+		require.NoError(t, err)
+		require.True(t, again.Valid())
+		require.Equal(t, lock.Keys(), again.Keys())
+		require.Equal(t, lock.Fence(), again.Fence())
+		require.WithinDuration(t, time.Now().Add(time.Minute), again.Deadline(), 20*time.Second)
+		require.NoError(t, again.Extend(t.Context(), 3*time.Second))
+		time.Sleep(5 * time.Second)
+		require.True(t, again.Valid(), "the new process extends it")
+		require.NoError(t, again.Release(t.Context()))
+		require.Empty(t, get(t, client, "app:b"))
+
+		_, err = there.Attach(t.Context(), lock.Token(), lock.Fence(), lock.Keys()...)
+		require.ErrorIs(t, err, rlock.ErrLost)
+		for _, call := range []func() error{
+			func() error { _, err := there.Attach(t.Context(), "", 0, "a"); return err },
+			func() error { _, err := there.Attach(t.Context(), "t", 0); return err },
+			func() error { _, err := there.Attach(t.Context(), "t", 0, "a", "a"); return err },
+			func() error { return there.ForceRelease(t.Context(), "a", "") },
+			func() error { return there.ForceRelease(t.Context(), "", "t") },
+			func() error { return there.WaitFree(t.Context(), "") },
+		} {
+			require.ErrorIs(t, call(), rlock.ErrInvalid)
+		}
+	})
+}
+
+func TestForceRelease(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker, admin := newLocker(t, client), newLocker(t, client)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		require.ErrorIs(t, admin.ForceRelease(t.Context(), "job", "another"), rlock.ErrLost)
+		require.Equal(t, lock.Token(), get(t, client, "job"))
+
+		state, err := admin.Inspect(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, admin.ForceRelease(t.Context(), "job", state.Token))
+		require.Empty(t, get(t, client, "job"))
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
+	})
+}
+
+func TestWaitFree(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		require.NoError(t, locker.WaitFree(t.Context(), "job"))
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err = locker.WaitFree(ctx, "job")
+		require.ErrorIs(t, err, rlock.ErrGaveUp)
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.AfterFunc(50*time.Millisecond, func() { lock.Release(context.Background()) })
+		require.NoError(t, locker.WaitFree(t.Context(), "job"))
+		require.False(t, lock.Valid())
+
+		limited := newLocker(t, client, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+		require.NoError(t, do(t, client, "SET", "job", "foreign").Error())
+		require.ErrorIs(t, limited.WaitFree(t.Context(), "job"), rlock.ErrGaveUp)
+	})
+}
