@@ -169,60 +169,6 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	}
 }
 
-// stand waits in the line of this process for the key until it is l's turn to ask
-// the server. Without waiting, it only looks whether a holder is known here.
-func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start instant, seen *taken) error {
-	queues := l.locker.queues
-	if !want.wait {
-		if first := queues.holder(l.keys[0]); first != nil && first.Valid() {
-			l.attempts++
-			seen.left = instant(first.deadline.Load()).until()
-			return ErrHeld
-		}
-		return nil
-	}
-	place, first := queues.enter(l)
-	if place == nil {
-		return nil
-	}
-	first.noticeEnd()
-	pause := NoExpiry
-	for {
-		l.attempts++
-		seen.left = NoExpiry
-		if holder := queues.holder(l.keys[0]); holder != nil {
-			seen.left = max(instant(holder.deadline.Load()).until(), time.Millisecond)
-		}
-		if !set.retry.unlimited() {
-			var more bool
-			pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: seen.left})
-			if !more {
-				queues.giveUp(place)
-				return ErrGaveUp
-			}
-		}
-		over, err := receive(ctx, place.called, pause, l.locker.closed)
-		if err != nil {
-			queues.giveUp(place)
-			return err
-		}
-		if !over {
-			seen.left = 0
-			return nil
-		}
-	}
-}
-
-// noticeEnd makes sure that those in line behind a holder are called when its
-// lease ends.
-func (l *Lock) noticeEnd() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.held.Load() && l.end.Load() == nil && !l.kept {
-		l.watch()
-	}
-}
-
 // prepare fills in what does not depend on the server.
 func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
