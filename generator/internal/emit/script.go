@@ -38,12 +38,26 @@ func scriptFile(pkg string, s *script.Script) *jen.File {
 	return f
 }
 
-// rawString keeps Lua readable. A text with a backquote cannot be raw.
+// rawString keeps Lua readable. A text with a backquote, or with bytes that Go
+// source must not have, cannot be raw.
 func rawString(text string) *jen.Statement {
-	if strings.Contains(text, "`") {
+	if strings.Contains(text, "`") || text != plain(text) {
 		return jen.Lit(text)
 	}
 	return jen.Op("`" + text + "`")
+}
+
+// comment returns a line as a Go comment, whatever it starts with.
+func comment(text string) string {
+	if text == "" {
+		return "//"
+	}
+	return "// " + plain(text)
+}
+
+// plain returns text without what Go source must not have, even in comments.
+func plain(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\ufeff", ""), "\ufffd")
 }
 
 func sourceName(s *script.Script) string { return lowerFirst(s.Name) + "Source" }
@@ -92,14 +106,14 @@ func field(g *jen.Group, table string, p script.Param, t *jen.Statement) {
 	if p.Variadic {
 		t = jen.Index().Add(t)
 	}
-	comment := table + p.String()
+	text := table + p.String()
 	if p.Doc != "" {
-		comment += ": " + p.Doc
+		text += ": " + p.Doc
 	}
 	if p.Type.Optional {
-		comment += " (zero: absent)"
+		text += " (zero: absent)"
 	}
-	g.Id(script.Camel(p.Name)).Add(t).Comment(comment)
+	g.Id(script.Camel(p.Name)).Add(t).Comment(comment(text))
 }
 
 func result(f *jen.File, s *script.Script) {
@@ -152,9 +166,9 @@ func doc(f *jen.File, s *script.Script) {
 	if len(first) > 1 && strings.ToUpper(first[1:2]) != first[1:2] {
 		first = lowerFirst(first)
 	}
-	f.Comment(s.Name + " " + first)
+	f.Comment(comment(s.Name + " " + first))
 	for _, line := range lines[1:] {
-		f.Comment(line)
+		f.Comment(comment(line))
 	}
 	f.Comment("")
 	f.Comment(modeDoc(s))

@@ -178,11 +178,13 @@ func wantBool(m tree) (bool, bool) {
 }
 
 func wantFloat(m tree) (float64, bool) {
-	if m.kind == ',' {
+	switch m.kind {
+	case ':':
+		return float64(m.n), true
+	case ',':
 		m.kind = '+'
 	}
-	f, ok := as(func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })(m)
-	return f + float64(m.n), ok || m.kind == ':'
+	return as(func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })(m)
 }
 
 // wantDuration: what is too long for Go keeps its sign and becomes the longest.
