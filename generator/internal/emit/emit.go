@@ -116,9 +116,15 @@ func Conflicts(scripts []*script.Script) []finding.Finding {
 	for _, name := range reserved {
 		owner[name] = "every generated package"
 	}
+	codes := map[string]string{}
 	for _, s := range scripts {
-		for _, code := range s.Errors {
-			owner[sentinelName(code.Code)] = "an errors: directive"
+		for _, e := range s.Errors {
+			name := e.Sentinel()
+			if other := codes[name]; other != "" && other != e.Code {
+				findings = append(findings, s.Findf(e.Pos, "errors: %s becomes the Go name %s, as %s does; rename one of them", e.Code, name, other))
+			}
+			codes[name] = e.Code
+			owner[name] = "an errors: directive"
 		}
 	}
 	files := map[string]string{}
@@ -157,11 +163,6 @@ func newFile(pkg, source string) *jen.File {
 	f.HeaderComment(headerFor(source))
 	f.ImportName(rueidis, "rueidis")
 	return f
-}
-
-// sentinelName turns NO_STOCK into ErrNoStock.
-func sentinelName(code string) string {
-	return "Err" + script.Camel(strings.ToLower(code))
 }
 
 // lowerFirst turns a script's name into an unexported one that no Go keyword

@@ -62,7 +62,7 @@ func codes(s *script.Script) *jen.Statement {
 	}
 	return jen.Map(jen.String()).Error().Values(jen.DictFunc(func(d jen.Dict) {
 		for _, e := range s.Errors {
-			d[jen.Lit(e.Code)] = jen.Id(sentinelName(e.Code))
+			d[jen.Lit(e.Code)] = jen.Id(e.Sentinel())
 		}
 	}))
 }
@@ -72,7 +72,7 @@ func sentinels(f *jen.File, scripts []*script.Script) {
 	var defs []jen.Code
 	for _, s := range scripts {
 		for _, e := range s.Errors {
-			if name := sentinelName(e.Code); !seen[name] {
+			if name := e.Sentinel(); !seen[name] {
 				seen[name] = true
 				defs = append(defs, jen.Id(name).Op("=").Qual("errors", "New").Call(jen.Id("packageName").Op("+").Lit(": "+e.Code)))
 			}

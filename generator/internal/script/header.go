@@ -214,7 +214,12 @@ func (h *header) errors(pos Pos, value string) {
 			h.findf(pos, "errors: %s is not an error code; want capitals such as STALE, NO_STOCK", quote(code))
 			continue
 		}
-		h.script.Errors = append(h.script.Errors, ErrorCode{Code: code, Pos: pos})
+		e := ErrorCode{Code: code, Pos: pos}
+		if slices.ContainsFunc(h.script.Errors, func(other ErrorCode) bool { return other.Sentinel() == e.Sentinel() }) {
+			h.findf(pos, "errors: %s stands twice, or becomes the same Go name %s as another", code, e.Sentinel())
+			continue
+		}
+		h.script.Errors = append(h.script.Errors, e)
 	}
 }
 

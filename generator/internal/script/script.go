@@ -4,6 +4,7 @@ package script
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
 
@@ -109,6 +110,9 @@ type ErrorCode struct {
 	Code string
 	Pos  Pos
 }
+
+// Sentinel returns the Go name of the error: NO_STOCK becomes ErrNoStock.
+func (e ErrorCode) Sentinel() string { return "Err" + Camel(strings.ToLower(e.Code)) }
 
 // Guard ties a script to a lock. A held guard compares the value of a key, which is
 // the lock, with an argument, which is its token. A fenced guard compares the
