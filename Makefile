@@ -2,10 +2,12 @@
 # make test   runs every test, against real servers that the tests start themselves
 # make lint   formatting, vet, staticcheck, tidiness
 # make check  generated code is what the scripts say
+# make fuzz   looks for scripts and replies that break the generator, FUZZTIME=10m long
 
 GO ?= go
+FUZZTIME ?= 10s
 
-.PHONY: run test lint check generate bench vuln needs
+.PHONY: run test fuzz lint check generate bench vuln needs
 
 run:
 	@echo "== bindings from scripts/*.lua"
@@ -18,6 +20,13 @@ run:
 test: needs
 	$(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
 	$(GO) test -count=1 -run=Budget ./rlock_test/
+	@$(MAKE) --no-print-directory fuzz
+
+# Each fuzzer looks for new cases for as long as FUZZTIME says.
+fuzz:
+	$(GO) test -run='^$$' -fuzz=FuzzParse -fuzztime=$(FUZZTIME) ./generator/internal/script
+	$(GO) test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(FUZZTIME) ./generator/internal/emit/runtime
+	$(GO) test -run='^$$' -fuzz=FuzzGenerator -fuzztime=$(FUZZTIME) ./generator
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
@@ -28,6 +37,7 @@ lint:
 
 check:
 	$(GO) run ./generator -check
+	$(GO) run ./generator -check -scripts rlock_test/corpus/lua -out rlock_test/corpus/bindings
 
 generate:
 	$(GO) generate ./...

@@ -322,6 +322,9 @@ func describe(m rueidis.RedisMessage) string {
 			text = text[:40] + "…"
 		}
 		return fmt.Sprintf("the string %q", text)
+	case m.IsBool():
+		b, _ := m.ToBool()
+		return fmt.Sprintf("the boolean %t", b)
 	case m.IsArray():
 		return "a list"
 	case m.IsMap():
@@ -355,11 +358,14 @@ func decodeInt(m rueidis.RedisMessage) (int64, error) {
 	return 0, mismatch(m, "an integer")
 }
 
-// decodeBool takes what Lua's true and false become (1 and nil), 0, and the OK
-// of a command that succeeded.
+// decodeBool takes what Lua's true and false become (1 and nil, or booleans after
+// redis.setresp(3)), 0, and the OK of a command that succeeded.
 func decodeBool(m rueidis.RedisMessage) (bool, error) {
 	if m.IsNil() {
 		return false, nil
+	}
+	if m.IsBool() {
+		return m.ToBool()
 	}
 	if m.IsInt64() {
 		switch n, _ := m.ToInt64(); n {
@@ -385,11 +391,16 @@ func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 }
 
 // decodeDuration reads milliseconds. Negative ones keep their meaning, such as
-// the -1 of PTTL; what is too long for Go becomes the longest duration.
+// the -1 of PTTL; what is too long for Go becomes the longest duration
+// of its sign.
 func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
+	const longest = int64(math.MaxInt64 / time.Millisecond)
 	n, err := decodeInt(m)
-	if n > int64(math.MaxInt64/time.Millisecond) {
+	switch {
+	case n > longest:
 		return math.MaxInt64, err
+	case n < -longest:
+		return math.MinInt64, err
 	}
 	return time.Duration(n) * time.Millisecond, err
 }
@@ -397,8 +408,8 @@ func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 // nullable turns a decoder of T into one of T?.
 func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
 	return func(m rueidis.RedisMessage) (Null[T], error) {
-		if m.IsNil() {
-			return Null[T]{}, nil
+		if absent, _ := m.ToBool(); m.IsNil() || m.IsBool() && !absent {
+			return Null[T]{}, nil // nil, or false after redis.setresp(3)
 		}
 		v, err := decode(m)
 		if err != nil {

@@ -62,6 +62,9 @@
 //	-- errors: NO_STOCK, FROZEN
 //	return redis.error_reply('NO_STOCK only 3 left')    -- errors.Is(err, ErrNoStock)
 //
+// Some text of the script must start with the word, and it must not be raised by
+// error or assert with a text, in front of which the server puts the place.
+//
 // guard: ties a script that writes to a lock. The Go call then takes the lock in
 // place of loose strings: anything with Key and Token, or with Fence, such as
 // *rlock.Lock. The first form is for data in the lock's slot; it is proved that no
@@ -89,6 +92,9 @@
 //
 //	-- allow: undeclared-key one key a day, of which the name is not known before
 //	-- allow: dynamic-command the verb comes from the queue's own table
+//	-- allow: unknown-command GEOFOO is of a module that runs on our servers
+//
+// A waiver that waives nothing is a finding.
 //
 // A line that looks like a directive but is not one, such as KEY[1] or Returns:, is
 // a finding, never silently prose.
@@ -111,9 +117,10 @@
 //	bytes         []byte
 //	int           int64; a reply may also be a string that is an integer
 //	bool          bool, sent as 1 or 0; a reply of 1 or OK is true, of 0 or nil false
-//	float         float64; a script must return it as a string, as Redis cuts numbers
+//	float         float64; a script must return it as a string, as Redis cuts the
+//	              fraction off numbers: a reply that is an integer is refused
 //	duration      time.Duration, whole milliseconds; an argument must be at least 1 ms
-//	time          time.Time, milliseconds since 1970
+//	time          time.Time, milliseconds since 1970; an argument must not be zero
 //	json          any as an argument, json.RawMessage in a reply
 //	json(Order)   the Go type Order of the generated package
 //	json(example.com/shop/model.Order)    a Go type of another package
@@ -133,23 +140,32 @@
 //   - an entry of KEYS or ARGV that is used but not declared, or declared but not
 //     used; a computed index, #KEYS, ipairs(KEYS) or unpack(KEYS) without a variadic
 //     declaration; gaps in the numbering
-//   - a key of a command that does not come from KEYS (allow: undeclared-key)
-//   - a command that is not a literal (allow: dynamic-command), does not exist, takes
-//     another number of arguments, or cannot run in a script
+//   - a key of a command that does not come from KEYS, and commands that reach keys
+//     which nobody names, such as SCAN and FLUSHALL (allow: undeclared-key)
+//   - a command that is not a literal (allow: dynamic-command), that Redis 7.0 does
+//     not have (allow: unknown-command), takes another number of arguments, is sent
+//     nil, a boolean, a table or a function, or cannot run in a script
 //   - a write in a read script; PUBLISH, SPUBLISH and PFCOUNT count as writes
 //   - the clock, a random pick or a remaining time in a cached script, or a key that
 //     is not KEYS[1]
 //   - a literal reply of another length than declared, with named fields, or with a
-//     nil in it; a script that can end without its declared reply
-//   - a global that is written, or read and unknown; a function that runs or reaches
-//     what the text does not show, such as loadstring
+//     nil in it; a number where the header says float; a script that can end without
+//     its declared reply
+//   - a global that is written, or read and unknown, also as a member: table.unpack;
+//     a function that runs or reaches what the text does not show, such as loadstring
+//   - an error code that no text starts with, or that is raised with a place in front
 //   - a write that a guard does not stand before
 //   - what Lua 5.1 refuses: goto, a break outside a loop, "\300", "\x41", a call that
-//     may also be a new statement
+//     may also be a new statement, an empty statement, 1e, a stray ... or (f()); the
+//     compiler's limits, such as 200 locals, are left to -redis
 //   - bytes that would make the text that runs differ from the file: carriage
 //     returns, a byte order mark, NUL
 //   - a first line #!lua that is malformed or disagrees with the mode
-//   - names that two scripts, or two entries, would share in Go
+//   - names that two scripts, or two entries, would share in Go; a file that Go would
+//     leave out for its name, as x_windows.lua
+//
+// What cannot be told is a finding that names its waiver, never silence. Functions
+// that take ... are not followed: pass what they need by name.
 //
 // The commands, with their arity, flags and keys, are those of Redis 7.0.
 //

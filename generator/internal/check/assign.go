@@ -88,10 +88,7 @@ func (f *follower) store(target *ast.AttrGetExpr, v *value) {
 		f.value(target.Key)
 		return
 	}
-	quiet := f.facts
-	f.facts = nil
-	object := f.expr(target.Object)
-	f.facts = quiet
+	object := f.again(target.Object)
 	if object.kind != made {
 		f.release(*v)
 		return
@@ -106,6 +103,12 @@ func (f *follower) store(target *ast.AttrGetExpr, v *value) {
 }
 
 func (f *follower) define(n *ast.FuncDefStmt) {
+	if n.Name.Method != "" {
+		f.method = n.Func
+		f.release(f.expr(n.Func))
+		f.value(n.Name.Receiver)
+		return
+	}
 	fn := f.expr(n.Func)
 	switch t := n.Name.Func.(type) {
 	case *ast.IdentExpr:

@@ -62,6 +62,11 @@ func (f *follower) builtin(name string, n *ast.FuncCallExpr) value {
 		v.numeric = v.kind == arg || v.kind == read
 		return v
 	}
+	if (name == "error" || name == "assert") && len(args) > 0 && args[len(args)-1].kind == text {
+		f.note(func(facts *facts) {
+			facts.raised = append(facts.raised, raise{args[len(args)-1].texts, f.script.Pos(n)})
+		})
+	}
 	for i, v := range args {
 		if v.kind == made && !changes[name] {
 			continue // most functions of the sandbox only look at a table
@@ -81,11 +86,8 @@ func (f *follower) spread(e ast.Expr) value {
 	case *ast.Comma3Expr:
 		return unknown
 	case *ast.FuncCallExpr:
-		if name, ok := n.Func.(*ast.IdentExpr); ok && name.Value == "unpack" && f.lookup("unpack") == nil && len(n.Args) > 0 {
-			quiet := f.facts
-			f.facts = nil
-			defer func() { f.facts = quiet }()
-			return f.expr(n.Args[0]).elements()
+		if len(n.Args) > 0 && f.isBuiltin(n.Func, "unpack") {
+			return f.again(n.Args[0]).elements()
 		}
 	}
 	return value{}
@@ -99,11 +101,7 @@ func (f *follower) bringsMany(e ast.Expr) bool {
 		_, dots := e.(*ast.Comma3Expr)
 		return isCall || dots
 	}
-	quiet := f.facts
-	f.facts = nil
-	fn := f.expr(n.Func)
-	f.facts = quiet
-	switch fn.kind {
+	switch fn := f.again(n.Func); fn.kind {
 	case caller:
 		return false
 	case builtin:

@@ -3,6 +3,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlock-go/toolkit/generator/internal/command"
@@ -20,19 +21,22 @@ type Report struct {
 
 // Script returns what was proved about a script that parses, and every finding.
 func Script(s *script.Script) (Report, []finding.Finding) {
-	c := &checker{script: s, facts: follow(s), report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}}}
+	c := &checker{script: s, needed: map[string]bool{}, facts: follow(s), report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}}}
 	c.table("KEYS", s.Keys, c.facts.keys)
 	c.table("ARGV", s.Args, c.facts.argv)
 	c.globals()
 	c.syntax()
 	c.commands()
 	c.returns()
+	c.errors()
 	c.guard()
+	c.waivers()
 	return c.report, c.findings
 }
 
 type checker struct {
 	script   *script.Script
+	needed   map[string]bool // waivers without which there would be a finding
 	facts    *facts
 	report   Report
 	findings []finding.Finding
@@ -62,7 +66,7 @@ func (c *checker) table(name string, declared []script.Param, used uses) {
 	if variadic == 0 {
 		for _, pos := range used.whole {
 			c.findf(pos, `%s is used as a whole or with a computed index, but the header fixes its length; declare the rest with "-- %s[%d..] name %s  text"`,
-				name, name, max(1, len(declared)), typeHint(name))
+				name, name, len(declared)+1, typeHint(name))
 		}
 	}
 	if len(used.whole) > 0 {
@@ -93,6 +97,11 @@ func (c *checker) globals() {
 	for _, use := range c.facts.globalReads {
 		c.findf(use.pos, "%s is not a global of Redis scripts; declare it local, or mend its spelling", use.name)
 	}
+	if c.script.Mode.Cached {
+		for _, use := range c.facts.random {
+			c.findf(use.pos, "%s answers differently each time, which a cache would freeze; use mode: read", use.name)
+		}
+	}
 	for _, use := range c.facts.unsafe {
 		c.findf(use.pos, "%s can do what the text does not show, so nothing can be proved about the script; do without it", use.name)
 	}
@@ -100,18 +109,56 @@ func (c *checker) globals() {
 
 // syntax refuses what the parser here takes and Redis' Lua 5.1 does not.
 func (c *checker) syntax() {
-	for _, pos := range c.facts.gotos {
-		c.findf(pos, "goto and labels are not Lua 5.1, which Redis runs; use a loop or an if")
+	for _, m := range c.facts.misuses {
+		c.findf(m.pos, "%s", m.message)
 	}
-	for _, pos := range c.facts.strayBreaks {
-		c.findf(pos, "break stands outside a loop")
+}
+
+// errors checks that the declared codes are answered, in a way that keeps them in
+// front.
+func (c *checker) errors() {
+	starts := func(text, code string) bool {
+		word, _, _ := strings.Cut(text, " ")
+		return word == code
+	}
+	for _, e := range c.script.Errors {
+		if !slices.ContainsFunc(c.facts.texts, func(text string) bool { return starts(text, e.Code) }) {
+			c.findf(e.Pos, "errors: no text of the script starts with %s; answer redis.error_reply('%s …'), or remove it", e.Code, e.Code)
+		}
+		for _, r := range c.facts.raised {
+			if slices.ContainsFunc(r.texts, func(text string) bool { return starts(text, e.Code) }) {
+				c.findf(r.pos, "the server puts the place in front of a text that is raised, so that %s is not found; return redis.error_reply(…), or raise error({err = …})", e.Code)
+			}
+		}
+	}
+}
+
+// waived reports whether the header waives the rule, which is needed here.
+func (c *checker) waived(rule string) bool {
+	c.needed[rule] = true
+	return c.script.Waived(rule)
+}
+
+// waivers finds those that waive nothing, so that an audit has no stale reasons.
+func (c *checker) waivers() {
+	for _, w := range c.script.Waivers {
+		if !c.needed[w.Rule] && !(c.script.Mode.Cached && w.Rule == "undeclared-key") {
+			c.findf(w.Pos, "allow: %s waives nothing in this script; remove it", w.Rule)
+		}
 	}
 }
 
 // returns compares literal replies with the declared ones.
 func (c *checker) returns() {
 	declared := c.script.Returns
+	nilIsFine := declared.Kind == script.ReturnValue && declared.Fields[0].Type.Optional
 	for _, r := range c.facts.returns {
+		if r.failure {
+			continue
+		}
+		if r.number && declared.Kind == script.ReturnValue && declared.Fields[0].Type.Base == "float" {
+			c.findf(r.pos, "Redis cuts the fraction off a returned number; return a string, as of tostring")
+		}
 		switch declared.Kind {
 		case script.ReturnFields:
 			c.fields(r, declared.Fields)
@@ -120,7 +167,7 @@ func (c *checker) returns() {
 				c.findf(r.pos, "a value is returned, but the header says returns: none")
 			}
 		default:
-			if r.values == 0 {
+			if r.values == 0 && !nilIsFine {
 				c.findf(r.pos, "nothing is returned, but the header says returns: %s", describe(declared))
 			}
 		}
@@ -128,7 +175,7 @@ func (c *checker) returns() {
 			c.findf(r.nilAt, "a nil inside a returned table cuts the reply short; use false, which arrives as nil and keeps its place")
 		}
 	}
-	if declared.Kind != script.ReturnNone && c.facts.fallsThrough {
+	if declared.Kind != script.ReturnNone && c.facts.fallsThrough && !nilIsFine {
 		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s", describe(declared))
 	}
 }

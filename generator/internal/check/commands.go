@@ -13,7 +13,7 @@ func (c *checker) commands() {
 	for _, call := range c.facts.calls {
 		if len(call.names) == 0 {
 			c.report.Dynamic++
-			if !c.script.Waived("dynamic-command") {
+			if !c.waived("dynamic-command") {
 				c.findf(call.pos, `the command is not a literal, so nothing can be proved about it; write it out, or take responsibility with "-- allow: dynamic-command reason"`)
 			}
 			continue
@@ -31,7 +31,14 @@ func (c *checker) command(name string, call call) {
 	}
 	known, found := command.Lookup(name, subcommand)
 	if !found {
-		c.findf(call.pos, "%q is not a Redis command; mend its spelling", name)
+		c.report.Commands[strings.ToLower(name)]++
+		c.report.Dynamic++
+		if _, container := command.Lookup(name, ""); container {
+			name += " " + subcommand
+		}
+		if !c.waived("unknown-command") {
+			c.findf(call.pos, `%q is not a command of Redis 7.0; mend its spelling or, if a newer server or a module has it, take responsibility with "-- allow: unknown-command reason"`, name)
+		}
 		return
 	}
 	shown := strings.ToUpper(known.Name)
@@ -44,13 +51,67 @@ func (c *checker) command(name string, call call) {
 		c.findf(call.pos, "%q takes another number of arguments than the %d given here", shown, len(call.words)-1)
 		return
 	}
+	for _, w := range call.words {
+		if no := unsendable(w.expr); no != "" {
+			c.findf(w.pos, "%s cannot be an argument of a command; send a string or a number", no)
+		}
+	}
 	if known.Flags&command.Write != 0 && !c.script.Mode.Write {
-		c.findf(call.pos, "%q writes, but the header says mode: %s; use mode: write", shown, c.script.Mode)
+		writes := "writes"
+		if replicated[known.Name] {
+			writes = "counts as a write inside a script, as it may be replicated"
+		}
+		c.findf(call.pos, "%q %s, but the header says mode: %s; use mode: write", shown, writes, c.script.Mode)
 	}
 	c.report.Commands[known.Name]++
 	c.keysOf(known, shown, call)
+	c.reaches(known, shown, call)
 	if c.script.Mode.Cached {
 		c.cached(shown, known, call)
+	}
+}
+
+// unsendable names what Redis refuses as a word of a command.
+func unsendable(e ast.Expr) string {
+	switch e.(type) {
+	case *ast.NilExpr:
+		return "nil"
+	case *ast.TrueExpr, *ast.FalseExpr:
+		return "a boolean"
+	case *ast.TableExpr:
+		return "a table"
+	case *ast.FunctionExpr:
+		return "a function"
+	}
+	return ""
+}
+
+// replicated are commands that change nothing, or nothing that is seen, and are
+// passed on to replicas all the same.
+var replicated = map[string]bool{"publish": true, "spublish": true, "pfcount": true}
+
+// sweeping are commands that reach keys which nobody names.
+var sweeping = map[string]bool{"flushall": true, "flushdb": true, "keys": true, "scan": true, "randomkey": true, "swapdb": true}
+
+// reaches finds commands that use keys beside those that they name.
+func (c *checker) reaches(known command.Command, shown string, call call) {
+	far := sweeping[known.Name]
+	if known.Name == "sort" || known.Name == "sort_ro" {
+		for i, w := range call.words[:len(call.words)-1] {
+			option, isText := w.expr.(*ast.StringExpr)
+			if !isText || i == 0 || !strings.EqualFold(option.Value, "BY") && !strings.EqualFold(option.Value, "GET") {
+				continue
+			}
+			pattern, isText := call.words[i+1].expr.(*ast.StringExpr)
+			far = far || !isText || strings.Contains(pattern.Value, "*")
+		}
+	}
+	if !far {
+		return
+	}
+	c.report.Undeclared = true
+	if !c.waived("undeclared-key") {
+		c.findf(call.pos, `%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
 	}
 }
 
@@ -59,6 +120,9 @@ func (c *checker) command(name string, call call) {
 func (c *checker) cached(shown string, known command.Command, call call) {
 	if known.Flags&command.Random != 0 {
 		c.findf(call.pos, "%q answers differently each time, which a cache would freeze; use mode: read", shown)
+	}
+	if len(known.Keys) == 0 && known.Flags&command.Random == 0 {
+		c.findf(call.pos, "%q does not ask about KEYS[1], and a cached script must ask about nothing else; use mode: read", shown)
 	}
 	switch known.Name {
 	case "pttl", "ttl", "object idletime", "object freq":
@@ -79,7 +143,7 @@ func (c *checker) keysOf(known command.Command, shown string, call call) {
 				c.report.Undeclared = true
 				if c.script.Mode.Cached {
 					c.findf(w.pos, "a key of %q does not come from KEYS; a cached script must read KEYS[1] and nothing else, as nobody tells the cache of other changes", shown)
-				} else if !c.script.Waived("undeclared-key") {
+				} else if !c.waived("undeclared-key") {
 					c.findf(w.pos, `a key of %q does not come from KEYS, so that a cluster may not have it and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown)
 				}
 			}

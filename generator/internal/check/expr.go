@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/yuin/gopher-lua/ast"
@@ -40,12 +41,28 @@ func (f *follower) whole(v value, e ast.Expr) {
 	})
 }
 
+// again returns what this pass knows of an expression that it has followed.
+func (f *follower) again(e ast.Expr) value { return f.known[e] }
+
+// isBuiltin reports whether an expression is one of some global functions.
+func (f *follower) isBuiltin(e ast.Expr, names ...string) bool {
+	name, ok := e.(*ast.IdentExpr)
+	return ok && slices.Contains(names, name.Value) && f.lookup(name.Value) == nil
+}
+
 // expr follows an expression and tells what is known of its value.
 func (f *follower) expr(e ast.Expr) value {
+	v := f.follow(e)
+	f.known[e] = v
+	return v
+}
+
+func (f *follower) follow(e ast.Expr) value {
 	switch n := e.(type) {
 	case *ast.IdentExpr:
 		return f.name(n)
 	case *ast.StringExpr:
+		f.note(func(facts *facts) { facts.texts = append(facts.texts, n.Value) })
 		return value{kind: text, texts: []string{n.Value}}
 	case *ast.NumberExpr:
 		if i, err := strconv.Atoi(n.Value); err == nil {
@@ -64,11 +81,8 @@ func (f *follower) expr(e ast.Expr) value {
 	case *ast.LogicalOpExpr:
 		return f.logical(n)
 	case *ast.RelationalOpExpr:
-		for _, side := range []ast.Expr{n.Lhs, n.Rhs} {
-			v := f.expr(side)
-			f.escape(side, v)
-			f.note(func(facts *facts) { facts.values[side] = v })
-		}
+		f.values([]ast.Expr{n.Lhs, n.Rhs})
+		return value{kind: verdict, relation: n}
 	case *ast.StringConcatOpExpr:
 		f.values([]ast.Expr{n.Lhs, n.Rhs})
 	case *ast.ArithmeticOpExpr:
@@ -77,6 +91,10 @@ func (f *follower) expr(e ast.Expr) value {
 		f.value(n.Expr)
 	case *ast.UnaryNotOpExpr:
 		f.value(n.Expr)
+	case *ast.Comma3Expr:
+		if f.fixed {
+			f.misuse(f.script.Pos(n), "... stands in a function that has no ... among its parameters")
+		}
 	case *ast.UnaryLenOpExpr:
 		f.whole(f.expr(n.Expr), n.Expr) // counting a table lets nothing out
 	}
@@ -116,14 +134,19 @@ func (f *follower) index(n *ast.AttrGetExpr) value {
 		return f.member(n)
 	case builtin: // math.max, table.insert
 		if field, ok := n.Key.(*ast.StringExpr); ok {
-			return value{kind: builtin, texts: []string{object.texts[0] + "." + field.Value}}
+			name := object.texts[0] + "." + field.Value
+			f.exists(object.texts[0], field, n)
+			if name == "math.random" || name == "os.clock" {
+				f.note(func(facts *facts) { facts.random = append(facts.random, globalUse{name, f.script.Pos(n)}) })
+			}
+			return value{kind: builtin, texts: []string{name}}
 		}
 	case made:
 		if field, ok := n.Key.(*ast.StringExpr); ok {
 			return object.table.fields[field.Value]
 		}
 		f.value(n.Key)
-		return object.table.elements
+		return object.elements()
 	}
 	f.value(n.Key)
 	return object.elements()
@@ -159,7 +182,15 @@ func (f *follower) member(n *ast.AttrGetExpr) value {
 	case "call", "pcall":
 		return value{kind: caller}
 	}
+	f.exists("redis", field, n)
 	return value{kind: builtin, texts: []string{"redis." + field.Value}}
+}
+
+// exists finds members that a library does not have.
+func (f *follower) exists(library string, field *ast.StringExpr, n *ast.AttrGetExpr) {
+	if known, ok := members[library]; ok && !slices.Contains(known, field.Value) {
+		f.misuse(f.script.Pos(n), "%s has no %s in Redis scripts; mend its spelling, or declare a local function of that name", library, field.Value)
+	}
 }
 
 func (f *follower) table(n *ast.TableExpr) value {
@@ -196,7 +227,8 @@ func (f *follower) logical(n *ast.LogicalOpExpr) value {
 		return right
 	}
 	if left.kind == read && (right.kind == number || right.kind == text) {
-		return left // a default for what is not there yet
+		left.defaulted = true // for what is not there yet
+		return left
 	}
 	joined := join(left, right)
 	if joined.kind == anything {
@@ -212,15 +244,18 @@ func (f *follower) function(n *ast.FunctionExpr) value {
 		fn = &function{}
 		f.functions[n] = fn
 	}
-	outer, loops := f.current, f.loops
-	f.current, f.loops = fn, 0
+	outer, loops, fixed := f.current, f.loops, f.fixed
+	f.current, f.loops, f.fixed = fn, 0, !n.ParList.HasVargs
 	f.inside(func() {
+		if f.method == n {
+			f.learn(&f.declare(n, -1, "self").value, unknown)
+		}
 		fn.params = fn.params[:0]
 		for i, name := range n.ParList.Names {
 			fn.params = append(fn.params, f.declare(n, i, name))
 		}
 		f.block(n.Stmts)
 	})
-	f.current, f.loops = outer, loops
+	f.current, f.loops, f.fixed = outer, loops, fixed
 	return value{kind: closure, fn: fn}
 }

@@ -11,15 +11,17 @@ type facts struct {
 	keys, argv   uses
 	calls        []call
 	entries      []entry
-	values       map[ast.Expr]value // of the expressions that conditions compare
+	values       map[ast.Expr]value // of all expressions
+	random       []globalUse        // uses of functions that answer differently each time
+	raised       []raise
+	texts        []string // all string literals
 	returns      []returned
 	fallsThrough bool // the end of the script can be reached without a return
 	globalWrites []globalUse
 	globalFields []globalUse
 	globalReads  []globalUse
 	unsafe       []globalUse // functions that make code no analysis can follow
-	gotos        []script.Pos
-	strayBreaks  []script.Pos
+	misuses      []misuse
 }
 
 // uses are the places where KEYS or ARGV is used.
@@ -85,35 +87,31 @@ type word struct {
 
 // returned is one return statement of the script itself.
 type returned struct {
-	pos    script.Pos
-	values int
-	scalar bool // one literal that is no table
-	table  bool // one literal table, whose length is known
-	length int
-	open   bool // its last value is a call, which may bring any number of values
-	keyed  bool // the table has fields with names
-	nilAt  script.Pos
+	pos     script.Pos
+	values  int
+	scalar  bool // one literal that is no table
+	number  bool // one literal number
+	table   bool // one literal table, whose length is known
+	length  int
+	open    bool // its last value is a call, which may bring any number of values
+	keyed   bool // the table has fields with names
+	failure bool // an error, whatever the header declares
+	nilAt   script.Pos
+}
+
+// raise is an error that is raised with a text, to which the server adds its place.
+type raise struct {
+	texts []string
+	pos   script.Pos
+}
+
+// misuse is something that Redis' Lua does not take, or not as it is meant.
+type misuse struct {
+	message string
+	pos     script.Pos
 }
 
 type globalUse struct {
 	name string
 	pos  script.Pos
 }
-
-// globals are the names that Redis scripts find, from the allow lists of the
-// server's sandbox; server is Valkey's name for redis.
-var globals = map[string]bool{
-	"KEYS": true, "ARGV": true, "redis": true, "server": true,
-	"cjson": true, "cmsgpack": true, "bit": true, "struct": true,
-	"math": true, "string": true, "table": true, "coroutine": true, "os": true,
-	"assert": true, "collectgarbage": true, "error": true, "gcinfo": true,
-	"getmetatable": true, "ipairs": true, "load": true, "loadstring": true,
-	"next": true, "pairs": true, "pcall": true, "rawequal": true, "rawget": true,
-	"rawset": true, "select": true, "setmetatable": true, "tonumber": true,
-	"tostring": true, "type": true, "unpack": true, "xpcall": true,
-	"_G": true, "_VERSION": true,
-}
-
-// evasive are the globals with which a script can run or reach what its text
-// does not show.
-var evasive = map[string]bool{"load": true, "loadstring": true, "_G": true, "rawset": true, "coroutine": true}

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"fmt"
+
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/rlock-go/toolkit/generator/internal/script"
@@ -22,8 +24,9 @@ func follow(s *script.Script) *facts {
 	for pass := 0; pass == 0 || f.changed && pass < enough; pass++ {
 		f.walk()
 	}
-	f.facts = &facts{fallsThrough: !ends(s.Body), values: map[ast.Expr]value{}}
+	f.facts = &facts{fallsThrough: !ends(s.Body)}
 	f.walk()
+	f.facts.values = f.known
 	return f.facts
 }
 
@@ -42,13 +45,17 @@ type follower struct {
 	current   *function // the function around the current line; nil in the script itself
 	top       int       // statement of the script itself that the current line is part of
 	part      part
+	method    *ast.FunctionExpr // the function being defined as a method, which has a self
 	loops     int
+	fixed     bool // in a function that takes no ...
 	changed   bool
+	known     map[ast.Expr]value // what this pass has followed
 }
 
 func (f *follower) walk() {
 	f.changed = false
 	f.scope = nil
+	f.known = map[ast.Expr]value{}
 	f.inside(func() {
 		for i, stmt := range f.script.Body {
 			f.top, f.part = i, whole
@@ -74,6 +81,11 @@ func (f *follower) note(record func(*facts)) {
 	if f.facts != nil {
 		record(f.facts)
 	}
+}
+
+// misuse notes what Redis does not take.
+func (f *follower) misuse(pos script.Pos, format string, args ...any) {
+	f.note(func(facts *facts) { facts.misuses = append(facts.misuses, misuse{fmt.Sprintf(format, args...), pos}) })
 }
 
 // declare makes a local known in the current scope.
@@ -167,6 +179,9 @@ func (f *follower) stmt(stmt ast.Stmt) {
 	case *ast.AssignStmt:
 		f.assign(n)
 	case *ast.FuncCallStmt:
+		if call, ok := n.Expr.(*ast.FuncCallExpr); ok && call.AdjustRet {
+			f.misuse(f.script.Tokens.Line(n.Line()), "a call in parentheses is no statement of Lua 5.1; leave them out")
+		}
 		f.value(n.Expr)
 	case *ast.DoBlockStmt:
 		f.block(n.Stmts)
@@ -198,10 +213,10 @@ func (f *follower) stmt(stmt ast.Stmt) {
 		f.result(n)
 	case *ast.BreakStmt:
 		if f.loops == 0 {
-			f.note(func(facts *facts) { facts.strayBreaks = append(facts.strayBreaks, f.script.Tokens.Line(n.Line())) })
+			f.misuse(f.script.Tokens.Line(n.Line()), "break stands outside a loop")
 		}
 	case *ast.LabelStmt, *ast.GotoStmt:
-		f.note(func(facts *facts) { facts.gotos = append(facts.gotos, f.script.Tokens.Line(n.Line())) })
+		f.misuse(f.script.Tokens.Line(n.Line()), "goto and labels are not Lua 5.1, which Redis runs; use a loop or an if")
 	}
 }
 
@@ -214,14 +229,10 @@ func (f *follower) loop(body func()) {
 // iterate follows for … in …: ipairs and pairs hand out a table's elements.
 func (f *follower) iterate(n *ast.GenericForStmt) {
 	elements := unknown
-	if call, ok := n.Exprs[0].(*ast.FuncCallExpr); ok && call.Func != nil && len(call.Args) == 1 {
-		if fn := f.expr(call.Func); fn.kind == builtin && (fn.texts[0] == "ipairs" || fn.texts[0] == "pairs") {
-			table := f.expr(call.Args[0])
-			f.whole(table, call.Args[0])
-			elements = table.elements()
-		} else {
-			f.values(n.Exprs)
-		}
+	if call, ok := n.Exprs[0].(*ast.FuncCallExpr); ok && len(call.Args) == 1 && f.isBuiltin(call.Func, "ipairs", "pairs") {
+		table := f.expr(call.Args[0])
+		f.whole(table, call.Args[0])
+		elements = table.elements()
 	} else {
 		f.values(n.Exprs)
 	}
@@ -261,10 +272,16 @@ func (f *follower) reply(n *ast.ReturnStmt) returned {
 	}
 	r.pos = f.script.Pos(n.Exprs[0])
 	switch e := n.Exprs[0].(type) {
+	case *ast.FuncCallExpr:
+		fn := f.again(e.Func)
+		r.failure = fn.kind == builtin && fn.texts[0] == "redis.error_reply"
 	case *ast.TableExpr:
 		r.table, r.length = true, len(e.Fields)
 		for i, field := range e.Fields {
 			r.keyed = r.keyed || field.Key != nil
+			if name, ok := field.Key.(*ast.StringExpr); ok && name.Value == "err" {
+				r.failure = true
+			}
 			switch field.Value.(type) {
 			case *ast.NilExpr:
 				r.nilAt = f.script.Pos(field.Value)
@@ -274,6 +291,7 @@ func (f *follower) reply(n *ast.ReturnStmt) returned {
 		}
 	case ast.ConstExpr:
 		r.scalar = true
+		_, r.number = e.(*ast.NumberExpr)
 	}
 	return r
 }

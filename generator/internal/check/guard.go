@@ -32,6 +32,8 @@ func (c *checker) guard() {
 			switch c.compares(g, n.Condition) {
 			case whenBroken:
 				proof = ends(n.Then) && !at(condition, thenBranch)
+			case neither: // if … then return elseif broken then return end
+				proof = c.chained(g, n) && !at(condition, thenBranch, elseBranch)
 			case whenKept:
 				proof = !slices.ContainsFunc(writes, func(p place) bool { return p.top != i || p.part != thenBranch })
 			}
@@ -46,6 +48,22 @@ func (c *checker) guard() {
 		}
 	}
 	c.findf(g.Pos, "guard: the script never checks it; before the first write, %s", c.wanted(g))
+}
+
+// chained reports whether an if and its elseifs all leave the script, up to one that
+// does so when the guard is broken.
+func (c *checker) chained(g *script.Guard, n *ast.IfStmt) bool {
+	if !ends(n.Then) {
+		return false
+	}
+	if c.compares(g, n.Condition) == whenBroken {
+		return true
+	}
+	if len(n.Else) != 1 {
+		return false
+	}
+	next, ok := n.Else[0].(*ast.IfStmt)
+	return ok && c.chained(g, next)
 }
 
 // wanted shows the check that a guard asks for.
@@ -116,8 +134,8 @@ func (c *checker) compares(g *script.Guard, e ast.Expr) outcome {
 	switch n := e.(type) {
 	case *ast.UnaryNotOpExpr:
 		// not (a == b) is true whenever a == b is not: both ways are exact.
-		if inner, ok := n.Expr.(*ast.RelationalOpExpr); ok {
-			switch c.compares(g, inner) {
+		if relation := c.facts.values[n.Expr].relation; relation != nil {
+			switch c.relation(g, relation) {
 			case whenKept:
 				return whenBroken
 			case whenBroken:
@@ -126,16 +144,33 @@ func (c *checker) compares(g *script.Guard, e ast.Expr) outcome {
 		}
 	case *ast.LogicalOpExpr:
 		left, right := c.compares(g, n.Lhs), c.compares(g, n.Rhs)
-		if n.Operator == "and" && (left == whenKept || right == whenKept) {
+		switch {
+		case n.Operator == "and" && (left == whenKept || right == whenKept):
 			return whenKept
-		}
-		if n.Operator == "or" && (left == whenBroken || right == whenBroken) {
+		case n.Operator == "or" && (left == whenBroken || right == whenBroken):
+			return whenBroken
+		case n.Operator == "and" && left == whenBroken && c.present(g, n.Rhs), n.Operator == "and" && right == whenBroken && c.present(g, n.Lhs):
 			return whenBroken
 		}
-	case *ast.RelationalOpExpr:
-		return c.relation(g, n)
+	default:
+		if relation := c.facts.values[e].relation; relation != nil {
+			return c.relation(g, relation)
+		}
 	}
 	return neither
+}
+
+// present reports whether an expression asks no more than that a fence is there:
+// where none is, none is larger.
+func (c *checker) present(g *script.Guard, e ast.Expr) bool {
+	if n, ok := e.(*ast.RelationalOpExpr); ok && n.Operator == "~=" {
+		if c.facts.values[n.Rhs].kind != nothing { // nil or false
+			return false
+		}
+		e = n.Lhs
+	}
+	v := c.facts.values[e]
+	return g.Fenced && v.kind == read && v.index == g.Key
 }
 
 func (c *checker) relation(g *script.Guard, n *ast.RelationalOpExpr) outcome {
@@ -151,7 +186,7 @@ func (c *checker) relation(g *script.Guard, n *ast.RelationalOpExpr) outcome {
 		return neither
 	}
 	if !g.Fenced {
-		if len(right.texts) != 1 || right.texts[0] != "get" || left.numeric || right.numeric {
+		if len(right.texts) != 1 || right.texts[0] != "get" || left.numeric || right.numeric || right.defaulted {
 			return neither // a token is a string, and the whole value of the key
 		}
 		return map[string]outcome{"==": whenKept, "~=": whenBroken}[operator]

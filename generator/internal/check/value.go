@@ -25,6 +25,7 @@ const (
 	made                  // a table made by the script
 	closure               // a function of the script
 	builtin               // the global function texts[0]
+	verdict               // what the comparison relation came to
 )
 
 // value is what is known of a Lua value.
@@ -35,7 +36,10 @@ type value struct {
 	table *table
 	fn    *function
 
-	numeric bool // an arg or a read that went through tonumber
+	numeric   bool // an arg or a read that went through tonumber
+	defaulted bool // a read that became a constant where nothing was
+
+	relation *ast.RelationalOpExpr
 }
 
 // table is a table that the script makes. All its elements are held as one, but
@@ -82,7 +86,8 @@ func join(a, b value) value {
 }
 
 func (v value) equal(w value) bool {
-	return v.kind == w.kind && v.index == w.index && slices.Equal(v.texts, w.texts) && v.table == w.table && v.fn == w.fn && v.numeric == w.numeric
+	return v.kind == w.kind && v.index == w.index && slices.Equal(v.texts, w.texts) && v.table == w.table && v.fn == w.fn &&
+		v.numeric == w.numeric && v.defaulted == w.defaulted && v.relation == w.relation
 }
 
 // elements returns what is known of the elements of a table.
@@ -93,7 +98,11 @@ func (v value) elements() value {
 	case argvTable:
 		return value{kind: arg}
 	case made:
-		return v.table.elements
+		all := v.table.elements
+		for _, field := range v.table.fields {
+			all = join(all, field)
+		}
+		return all
 	case read: // a reply that is a list
 		return v
 	case nothing:

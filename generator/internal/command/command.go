@@ -49,9 +49,7 @@ func Lookup(name, subcommand string) (Command, bool) {
 	name = strings.ToLower(name)
 	c, known := commands[name]
 	if known && c.Flags&Container != 0 && subcommand != "" {
-		if sub, known := commands[name+" "+strings.ToLower(subcommand)]; known {
-			return sub, true
-		}
+		c, known = commands[name+" "+strings.ToLower(subcommand)]
 	}
 	return c, known
 }

@@ -8,8 +8,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"go/ast"
+	"go/build"
 	"go/parser"
 	"go/token"
+	"io"
 	"slices"
 	"strings"
 
@@ -38,6 +40,10 @@ func headerFor(source string) string { return HeaderStart + source + HeaderEnd }
 // Package renders the files of one package: one for every script, one that
 // gathers them, and one of helpers. The order of the scripts does not matter.
 func Package(pkg string, scripts []*script.Script) ([]File, error) {
+	helpers, err := readLibrary()
+	if err != nil {
+		return nil, err
+	}
 	var files []File
 	used := map[string]bool{}
 	add := func(name string, f *jen.File) error {
@@ -50,14 +56,14 @@ func Package(pkg string, scripts []*script.Script) ([]File, error) {
 		return identifiers(text, used)
 	}
 	for _, s := range scripts {
-		if err := add(s.Base+".go", scriptFile(pkg, s)); err != nil {
+		if err := add(s.Base+".go", scriptFile(pkg, s, helpers)); err != nil {
 			return nil, err
 		}
 	}
 	if err := add("scripts.go", gather(pkg, scripts)); err != nil {
 		return nil, err
 	}
-	text, err := runtime(pkg, used)
+	text, err := helpers.file(pkg, used)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +141,10 @@ func Conflicts(scripts []*script.Script) []finding.Finding {
 			continue
 		}
 		files[s.Base] = s.Path
+		if !everywhere(s.Base + ".go") {
+			findings = append(findings, s.Findf(script.Pos{Line: 1, Column: 1},
+				"Go would leave the file %s.go out, on some systems or on all, for how it is called; give the script's file another name", s.Base))
+		}
 		names := []string{s.Name, s.Name + "Batch", s.Name + "Cached", s.Name + "Params", s.Name + "Result", s.Name + "SHA1", s.Name + "SHA256"}
 		for _, name := range names {
 			if taken := owner[name]; taken != "" {
@@ -156,6 +166,15 @@ func Conflicts(scripts []*script.Script) []finding.Finding {
 func Sums(source string) (sum1, sum256 string) {
 	a, b := sha1.Sum([]byte(source)), sha256.Sum256([]byte(source))
 	return hex.EncodeToString(a[:]), hex.EncodeToString(b[:])
+}
+
+// everywhere reports whether Go compiles a file of that name on every system.
+func everywhere(name string) bool {
+	none := build.Default
+	none.GOOS, none.GOARCH = "none", "none"
+	none.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p\n")), nil }
+	match, err := none.MatchFile("", name)
+	return err == nil && match
 }
 
 func newFile(pkg, source string) *jen.File {

@@ -17,13 +17,9 @@ import (
 //go:embed runtime/*.go
 var runtimeFiles embed.FS
 
-// runtime returns the file of helpers that the generated files use: those of the
-// runtime package that wanted names, and what these need in turn.
-func runtime(pkg string, wanted map[string]bool) ([]byte, error) {
-	r := &library{decls: map[string]*decl{}, imports: map[string]string{}}
-	if err := r.read(); err != nil {
-		return nil, err
-	}
+// file returns the file of helpers that the generated files use: those that wanted
+// names, and what these need in turn.
+func (r *library) file(pkg string, wanted map[string]bool) ([]byte, error) {
 	keep := r.closure(wanted)
 
 	var b bytes.Buffer
@@ -52,10 +48,11 @@ type decl struct {
 	uses map[string]bool
 }
 
-func (r *library) read() error {
+func readLibrary() (*library, error) {
+	r := &library{decls: map[string]*decl{}, imports: map[string]string{}}
 	names, err := fs.Glob(runtimeFiles, "runtime/*.go")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "/doc.go") {
@@ -63,17 +60,17 @@ func (r *library) read() error {
 		}
 		source, err := runtimeFiles.ReadFile(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, name, source, parser.ParseComments)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, spec := range file.Imports {
 			path, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			r.imports[path[strings.LastIndex(path, "/")+1:]] = path
 		}
@@ -81,7 +78,7 @@ func (r *library) read() error {
 			r.add(set, source, d)
 		}
 	}
-	return nil
+	return r, nil
 }
 
 func (r *library) add(set *token.FileSet, source []byte, node ast.Decl) {

@@ -10,8 +10,9 @@ import (
 
 // scriptFile writes one script: its text and sums, the structs of its arguments
 // and its answer, and the calls.
-func scriptFile(pkg string, s *script.Script) *jen.File {
+func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
 	f := newFile(pkg, s.Base)
+	rename(f, s, helpers)
 	sum1, sum256 := Sums(s.Source)
 	if len(s.Includes) == 0 {
 		f.Comment("The sums of " + s.Base + ", as sha1sum and sha256sum print them. A server knows the")

@@ -114,9 +114,9 @@ func encoder(s *script.Script, p script.Param, value *jen.Statement) (expr *jen.
 		return checked("encodeDuration")
 	case "time":
 		if p.Type.Optional {
-			return jen.Id("encodeOptionalTime").Call(value), false
+			return checked("encodeOptionalTime")
 		}
-		return jen.Id("encodeTime").Call(value), false
+		return checked("encodeTime")
 	case "json":
 		return checked("encodeJSON")
 	}

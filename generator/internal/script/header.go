@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
@@ -44,7 +45,7 @@ func readHeader(s *Script, lines []string, first int) []finding.Finding {
 func (h *header) line(number int, line string) {
 	text := strings.TrimPrefix(line, "--")
 	trimmed := strings.TrimSpace(text)
-	pos := Pos{Line: number, Column: 3 + len(text) - len(strings.TrimLeft(text, " \t"))}
+	pos := Pos{Line: number, Column: 3 + len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))}
 
 	if m := directive.FindStringSubmatch(trimmed); m != nil {
 		h.doc = nil
@@ -105,7 +106,7 @@ func (h *header) directive(pos Pos, word, value string) {
 }
 
 // Rules are the checks that an allow directive can switch off.
-var Rules = []string{"dynamic-command", "undeclared-key"}
+var Rules = []string{"dynamic-command", "undeclared-key", "unknown-command"}
 
 func (h *header) entry(pos Pos, m []string) {
 	table, index, rest := m[1], m[2], strings.Fields(m[4])
@@ -263,7 +264,7 @@ func (h *header) finish() {
 	top := Pos{Line: 1, Column: 1}
 	for _, word := range []string{"mode", "returns"} {
 		if !h.seen[word] {
-			h.findf(top, "the header has no %s: directive; add \"-- %s: …\" to the comment that opens the file", word, word)
+			h.findf(top, "the header has no %s: directive; add \"-- %s: …\" to the -- lines that open the file", word, word)
 		}
 	}
 	if h.script.Name == "" {

@@ -1,8 +1,7 @@
 package script
 
 import (
-	"fmt"
-	"strconv"
+	"regexp"
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
@@ -15,9 +14,8 @@ import (
 // for something else.
 func (s *Script) syntax() []finding.Finding {
 	var findings []finding.Finding
-	for _, pos := range s.Tokens.ambiguous {
-		findings = append(findings, s.Findf(pos,
-			"this parenthesis may open a call of the line above or a new statement, which Lua 5.1 refuses; join the lines, or put a semicolon between them"))
+	for _, bad := range s.Tokens.refused {
+		findings = append(findings, s.Findf(bad.pos, "%s", bad.complaint))
 	}
 	scanner := stringScanner{text: s.Source, line: 1}
 	for scanner.next() {
@@ -26,163 +24,78 @@ func (s *Script) syntax() []finding.Finding {
 	return findings
 }
 
-// ambiguity finds parentheses that open a line behind something that can be
-// called.
-type ambiguity struct {
-	before     ast.Token
-	callable   bool // the token before ends something that can be called
-	names      bool // in the names of a local statement
-	function   bool // between function and its parameters
-	parameters bool
+// refused is a token that Lua 5.1 does not take where it stands.
+type refused struct {
+	pos       Pos
+	complaint string
 }
 
-// see takes the next token and reports whether it is ambiguous.
-func (a *ambiguity) see(token ast.Token) bool {
-	ambiguous := token.Type == '(' && a.callable && !a.function && token.Pos.Line > a.before.Pos.Line
-	a.callable = false
+// grammar finds tokens that Lua 5.1 refuses where the parser here takes them: a
+// parenthesis that opens a line behind something that can be called, a semicolon
+// that ends nothing, a number that stops short.
+type grammar struct {
+	before     ast.Token
+	callable   bool   // the token before ends something that can be called
+	names      bool   // in the names of a local statement
+	function   bool   // between function and its parameters
+	parameters bool   // in the parameters of a function
+	opens      bool   // the token before opens a block, or is a semicolon
+	tables     []bool // open braces; true: what they hold is an argument
+}
+
+var luaNumber = regexp.MustCompile(`^(0[xX][0-9a-fA-F]+|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)$`)
+
+// see takes the next token and says what is wrong with it.
+func (g *grammar) see(token ast.Token) (complaint string) {
+	callable, opens := g.callable, g.opens || g.before.Type == 0
+	g.callable, g.opens = false, false
 	switch token.Type {
 	case parse.TFunction:
-		a.function, a.names = true, false
+		g.function, g.names = true, false
 	case parse.TLocal:
-		a.names = true
+		g.names = true
 	case '(':
-		a.names = false
-		a.parameters = a.function
-		a.function = false
+		if callable && !g.function && token.Pos.Line > g.before.Pos.Line {
+			complaint = "this parenthesis may open a call of the line above or a new statement, which Lua 5.1 refuses; join the lines, or put a semicolon between them"
+		}
+		g.names = false
+		g.parameters = g.function
+		g.function = false
 	case ')':
-		a.callable = !a.parameters
-		a.parameters = false
+		g.callable, g.opens = !g.parameters, g.parameters
+		g.parameters = false
+	case '{':
+		g.tables = append(g.tables, callable)
+		g.names = false
+	case '}':
+		if last := len(g.tables) - 1; last >= 0 {
+			g.callable = g.tables[last]
+			g.tables = g.tables[:last]
+		}
+	case parse.TString:
+		g.callable = callable
 	case ']':
-		a.callable = true
+		g.callable = true
 	case parse.TIdent:
 		// Of two names in a row, the second opens a statement: local a b = 1.
-		a.names = a.names && a.before.Type != parse.TIdent
-		a.callable = !a.names
+		g.names = g.names && g.before.Type != parse.TIdent
+		g.callable = !g.names
+	case ';':
+		if opens {
+			complaint = "this semicolon ends no statement, which Lua 5.1 refuses; leave it out"
+		}
+		g.opens, g.names = true, false
+	case parse.TThen, parse.TDo, parse.TElse, parse.TRepeat:
+		g.opens, g.names = true, false
+	case parse.TNumber:
+		if !luaNumber.MatchString(token.Str) {
+			complaint = "Lua 5.1 cannot read the number " + quote(strings.TrimSpace(token.Str))
+		}
+		g.names = false
 	case ',':
 	default:
-		a.names = false
+		g.names = false
 	}
-	a.before = token
-	return ambiguous
-}
-
-// stringScanner finds escapes in quoted strings that Lua 5.1 lacks.
-type stringScanner struct {
-	text      string
-	at        int
-	line      int
-	lineStart int
-	complaint string
-	found     int // where the complaint is about
-}
-
-func (s *stringScanner) pos() Pos { return Pos{Line: s.line, Column: s.found - s.lineStart + 1} }
-
-// next moves to the next complaint.
-func (s *stringScanner) next() bool {
-	for s.at < len(s.text) {
-		rest := s.text[s.at:]
-		switch {
-		case strings.HasPrefix(rest, "--"):
-			s.at += 2
-			if !s.long() {
-				s.skip(strings.IndexByte(s.text[s.at:], '\n'))
-			}
-		case rest[0] == '[':
-			if !s.long() {
-				s.at++
-			}
-		case rest[0] == '"' || rest[0] == '\'':
-			s.at++
-			if s.quoted(rest[0]) {
-				return true
-			}
-		default:
-			s.step()
-		}
-	}
-	return false
-}
-
-// step moves one byte on, counting lines.
-func (s *stringScanner) step() {
-	if s.text[s.at] == '\n' {
-		s.line++
-		s.lineStart = s.at + 1
-	}
-	s.at++
-}
-
-// skip moves n bytes on; to the end when n is negative.
-func (s *stringScanner) skip(n int) {
-	end := s.at + n
-	if n < 0 {
-		end = len(s.text)
-	}
-	for s.at < end {
-		s.step()
-	}
-}
-
-// long skips a text in long brackets, if one starts here.
-func (s *stringScanner) long() bool {
-	rest := s.text[s.at:]
-	level := strings.TrimLeft(strings.TrimPrefix(rest, "["), "=")
-	if !strings.HasPrefix(rest, "[") || !strings.HasPrefix(level, "[") {
-		return false
-	}
-	closing := "]" + strings.Repeat("=", len(rest)-len(level)-1) + "]"
-	end := strings.Index(rest, closing)
-	if end >= 0 {
-		end += len(closing)
-	}
-	s.skip(end)
-	return true
-}
-
-// quoted moves through a string up to its end, or to a complaint in it; the rest
-// of that string is then gone through like code, which finds nothing worse.
-func (s *stringScanner) quoted(quote byte) bool {
-	for s.at < len(s.text) && s.text[s.at] != quote {
-		if s.text[s.at] != '\\' || s.at+1 == len(s.text) {
-			s.step()
-			continue
-		}
-		s.found = s.at
-		s.at++
-		switch c := s.text[s.at]; {
-		case c >= '0' && c <= '9':
-			digits := s.at
-			for s.at < len(s.text) && s.at < digits+3 && s.text[s.at] >= '0' && s.text[s.at] <= '9' {
-				s.at++
-			}
-			if n, err := strconv.Atoi(s.text[digits:s.at]); err == nil && n > 255 {
-				s.complaint = fmt.Sprintf(`the escape \%d is above 255, which Lua 5.1 refuses`, n)
-				s.finish(quote)
-				return true
-			}
-		case c == 'x' || c == 'z' || c == 'u':
-			s.complaint = fmt.Sprintf(`the escape \%c is not Lua 5.1, which takes it for the letter; write \ddd with decimal digits`, c)
-			s.finish(quote)
-			return true
-		default:
-			s.step()
-		}
-	}
-	s.at++
-	return false
-}
-
-// finish leaves a string after a complaint, staying on the complaint's line for
-// its position when it can.
-func (s *stringScanner) finish(quote byte) {
-	for s.at < len(s.text) && s.text[s.at] != quote && s.text[s.at] != '\n' {
-		if s.text[s.at] == '\\' && s.at+1 < len(s.text) && s.text[s.at+1] != '\n' {
-			s.at++
-		}
-		s.at++
-	}
-	if s.at < len(s.text) && s.text[s.at] == quote {
-		s.at++
-	}
+	g.before = token
+	return complaint
 }

@@ -22,16 +22,21 @@ func defaultName(base string) string {
 }
 
 // initialisms are words that Go writes in capitals.
-var initialisms = []string{"acl", "api", "id", "ip", "json", "sha", "sql", "ttl", "uri", "url", "uuid"}
+var initialisms = []string{"acl", "api", "cpu", "db", "html", "http", "https", "id", "ip", "json", "ok", "sha", "sql", "tcp", "tls", "ttl", "udp", "uri", "url", "uuid", "xml"}
 
 // Camel turns words joined by _, - or . into an exported Go name: owner_id
 // becomes OwnerID.
 func Camel(text string) string {
 	var b strings.Builder
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
-		if slices.Contains(initialisms, strings.ToLower(part)) {
+		lower := strings.ToLower(part)
+		singular := strings.TrimSuffix(lower, "s")
+		switch {
+		case slices.Contains(initialisms, lower):
 			b.WriteString(strings.ToUpper(part))
-		} else {
+		case slices.Contains(initialisms, singular):
+			b.WriteString(strings.ToUpper(singular) + "s")
+		default:
 			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
 		}
 	}

@@ -13,7 +13,7 @@ type Tokens struct {
 	columns map[word][]int
 	first   map[int]int // line -> column of its first token
 
-	ambiguous []Pos // parentheses of which Lua 5.1 cannot tell what they open
+	refused []refused
 }
 
 type word struct {
@@ -26,15 +26,15 @@ func scan(source string) *Tokens {
 	t := &Tokens{columns: map[word][]int{}, first: map[int]int{}}
 	scanner := parse.NewScanner(strings.NewReader(source), "")
 	lexer := &parse.Lexer{}
-	var calls ambiguity
+	var rules grammar
 	for {
 		token, err := scanner.Scan(lexer)
 		if err != nil || token.Type == parse.EOF {
 			return t
 		}
 		lexer.PrevTokenType = token.Type
-		if calls.see(token) {
-			t.ambiguous = append(t.ambiguous, Pos{token.Pos.Line, token.Pos.Column})
+		if complaint := rules.see(token); complaint != "" {
+			t.refused = append(t.refused, refused{Pos{token.Pos.Line, token.Pos.Column}, complaint})
 		}
 		if _, seen := t.first[token.Pos.Line]; !seen {
 			t.first[token.Pos.Line] = token.Pos.Column

@@ -62,6 +62,9 @@ func scalar(text string) (Type, error) {
 	if m := namedJSON.FindStringSubmatch(base); m != nil {
 		t.Base, t.Named = "json", m[1]
 	}
+	if strings.HasPrefix(base, "json(") && t.Named == "" {
+		return t, fmt.Errorf("%s names no Go type; want an exported name as in json(Order) or json(example.com/shop.Order)", quote(text))
+	}
 	if !slices.Contains(Bases, t.Base) {
 		return t, fmt.Errorf("unknown type %s; want %s", quote(text), strings.Join(Bases, "|"))
 	}

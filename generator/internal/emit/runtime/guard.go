@@ -17,8 +17,11 @@ type Fenced interface {
 
 // checkHeld refuses to call a guarded script for nobody.
 func checkHeld(script, param string, lock Held) error {
-	if lock == nil {
+	switch {
+	case lock == nil:
 		return &ParamError{script, param, "there is no lock; the script runs only while one is held"}
+	case lock.Token() == "":
+		return &ParamError{script, param, "the lock has no token"}
 	}
 	return nil
 }

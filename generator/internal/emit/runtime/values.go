@@ -31,14 +31,19 @@ func encodeOptionalDuration(script, param string, d time.Duration) (string, erro
 }
 
 // encodeTime writes t as milliseconds since 1970, cutting off smaller parts.
-func encodeTime(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
+func encodeTime(script, param string, t time.Time) (string, error) {
+	if t.IsZero() {
+		return "", &ParamError{script, param, "it is the zero time; give one"}
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10), nil
+}
 
 // encodeOptionalTime writes an absent instant, the zero time, as the empty string.
-func encodeOptionalTime(t time.Time) string {
+func encodeOptionalTime(script, param string, t time.Time) (string, error) {
 	if t.IsZero() {
-		return ""
+		return "", nil
 	}
-	return encodeTime(t)
+	return encodeTime(script, param, t)
 }
 
 func encodeInt(n int64) string { return strconv.FormatInt(n, 10) }
@@ -74,6 +79,9 @@ func describe(m rueidis.RedisMessage) string {
 			text = text[:40] + "…"
 		}
 		return fmt.Sprintf("the string %q", text)
+	case m.IsBool():
+		b, _ := m.ToBool()
+		return fmt.Sprintf("the boolean %t", b)
 	case m.IsArray():
 		return "a list"
 	case m.IsMap():
@@ -114,11 +122,14 @@ func decodeInt(m rueidis.RedisMessage) (int64, error) {
 	return 0, mismatch(m, "an integer")
 }
 
-// decodeBool takes what Lua's true and false become (1 and nil), 0, and the OK
-// of a command that succeeded.
+// decodeBool takes what Lua's true and false become (1 and nil, or booleans after
+// redis.setresp(3)), 0, and the OK of a command that succeeded.
 func decodeBool(m rueidis.RedisMessage) (bool, error) {
 	if m.IsNil() {
 		return false, nil
+	}
+	if m.IsBool() {
+		return m.ToBool()
 	}
 	if m.IsInt64() {
 		switch n, _ := m.ToInt64(); n {
@@ -143,14 +154,14 @@ func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 	return struct{}{}, mismatch(m, "OK")
 }
 
-// decodeFloat takes a string, as Lua's numbers lose their fraction on the way.
+// decodeFloat takes a string or a double. An integer is refused: it is a number of
+// Lua that has lost its fraction on the way.
 func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 	switch {
 	case m.IsFloat64():
 		return m.ToFloat64()
 	case m.IsInt64():
-		n, err := m.ToInt64()
-		return float64(n), err
+		return 0, fmt.Errorf("%w, which has lost its fraction; return a string, as of tostring or string.format('%%.17g', …)", mismatch(m, "a string"))
 	case m.IsString():
 		text, _ := m.ToString()
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
@@ -161,11 +172,16 @@ func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 }
 
 // decodeDuration reads milliseconds. Negative ones keep their meaning, such as
-// the -1 of PTTL; what is too long for Go becomes the longest duration.
+// the -1 of PTTL; what is too long for Go becomes the longest duration
+// of its sign.
 func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
+	const longest = int64(math.MaxInt64 / time.Millisecond)
 	n, err := decodeInt(m)
-	if n > int64(math.MaxInt64/time.Millisecond) {
+	switch {
+	case n > longest:
 		return math.MaxInt64, err
+	case n < -longest:
+		return math.MinInt64, err
 	}
 	return time.Duration(n) * time.Millisecond, err
 }
@@ -209,8 +225,8 @@ func decodeNothing(rueidis.RedisMessage) (struct{}, error) { return struct{}{}, 
 // nullable turns a decoder of T into one of T?.
 func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
 	return func(m rueidis.RedisMessage) (Null[T], error) {
-		if m.IsNil() {
-			return Null[T]{}, nil
+		if absent, _ := m.ToBool(); m.IsNil() || m.IsBool() && !absent {
+			return Null[T]{}, nil // nil, or false after redis.setresp(3)
 		}
 		v, err := decode(m)
 		if err != nil {

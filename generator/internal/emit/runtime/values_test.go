@@ -70,7 +70,7 @@ func TestDecode(t *testing.T) {
 		"ok, other":            decodeCase(`redis.status_reply('QUEUED')`, decodeOK, struct{}{}, `is not OK but the string "QUEUED"`),
 		"nothing":              decodeCase(`{1, 2}`, decodeNothing, struct{}{}, ""),
 		"float":                decodeCase(`'2.5'`, decodeFloat, 2.5, ""),
-		"float, integer":       decodeCase(`2`, decodeFloat, 2.0, ""),
+		"float, integer":       decodeCase(`2`, decodeFloat, 0.0, "is not a string but the integer 2, which has lost its fraction; return a string, as of tostring or string.format('%.17g', …)"),
 		"float, words":         decodeCase(`'x'`, decodeFloat, 0.0, `is not a number but the string "x"`),
 		"duration":             decodeCase(`1500`, decodeDuration, 1500*time.Millisecond, ""),
 		"duration, PTTL's -1":  decodeCase(`-1`, decodeDuration, -time.Millisecond, ""),
@@ -146,13 +146,14 @@ func TestEncode(t *testing.T) {
 	require.Equal(t, "86400000", text(encodeDuration("S", "p", 24*time.Hour)))
 	require.Equal(t, "1000", text(encodeOptionalDuration("S", "p", time.Second)))
 	require.Equal(t, "", text(encodeOptionalDuration("S", "p", 0)))
-	require.Equal(t, "1700000000123", encodeTime(time.UnixMilli(1700000000123).Add(time.Microsecond)))
-	require.Equal(t, "1700000000123", encodeOptionalTime(time.UnixMilli(1700000000123)))
-	require.Equal(t, "", encodeOptionalTime(time.Time{}))
+	require.Equal(t, "1700000000123", text(encodeTime("S", "p", time.UnixMilli(1700000000123).Add(time.Microsecond))))
+	require.Equal(t, "1700000000123", text(encodeOptionalTime("S", "p", time.UnixMilli(1700000000123))))
+	require.Equal(t, "", text(encodeOptionalTime("S", "p", time.Time{})))
 	require.Equal(t, `{"a":1}`, text(encodeJSON("S", "p", map[string]int{"a": 1})))
 
 	for name, f := range map[string]func() (string, error){
-		"S: p: 0s is below 1ms": func() (string, error) { return encodeDuration("S", "p", 0) },
+		"S: p: it is the zero time; give one": func() (string, error) { return encodeTime("S", "p", time.Time{}) },
+		"S: p: 0s is below 1ms":               func() (string, error) { return encodeDuration("S", "p", 0) },
 		"S: p: -1s is below 1ms": func() (string, error) {
 			return encodeOptionalDuration("S", "p", -time.Second)
 		},

@@ -1,0 +1,45 @@
+package emit
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// locals are the variables of generated functions.
+var locals = []string{
+	"argArray", "args", "c", "ctx", "err", "failed", "fields", "keyArray", "keys", "opts", "p", "params", "r", "reply", "retry", "s", "script", "text", "ttl", "v", "value",
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]`)
+
+// rename gives another name to each package of the Go types that a script names
+// whose own name means something else in generated code.
+func rename(f *jen.File, s *script.Script, helpers *library) {
+	for _, p := range s.Args {
+		renameOf(f, p.Type, helpers)
+	}
+	for _, field := range s.Returns.Fields {
+		renameOf(f, field.Type, helpers)
+	}
+}
+
+func renameOf(f *jen.File, t script.Type, helpers *library) {
+	if t.Elem != nil {
+		renameOf(f, *t.Elem, helpers)
+	}
+	dot := strings.LastIndex(t.Named, ".")
+	if dot < 0 {
+		return
+	}
+	importPath := t.Named[:dot]
+	name := notInNames.ReplaceAllString(strings.ToLower(path.Base(importPath)), "")
+	if _, taken := helpers.decls[name]; taken || slices.Contains(locals, name) {
+		f.ImportAlias(importPath, name+"pkg")
+	}
+}

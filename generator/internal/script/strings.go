@@ -1,0 +1,128 @@
+package script
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// stringScanner finds escapes in quoted strings that Lua 5.1 lacks.
+type stringScanner struct {
+	text      string
+	at        int
+	line      int
+	lineStart int
+	complaint string
+	found     int // where the complaint is about
+}
+
+func (s *stringScanner) pos() Pos { return Pos{Line: s.line, Column: s.found - s.lineStart + 1} }
+
+// next moves to the next complaint.
+func (s *stringScanner) next() bool {
+	for s.at < len(s.text) {
+		rest := s.text[s.at:]
+		switch {
+		case strings.HasPrefix(rest, "--"):
+			s.at += 2
+			if !s.long() {
+				s.skip(strings.IndexByte(s.text[s.at:], '\n'))
+			}
+		case rest[0] == '[':
+			if !s.long() {
+				s.at++
+			}
+		case rest[0] == '"' || rest[0] == '\'':
+			s.at++
+			if s.quoted(rest[0]) {
+				return true
+			}
+		default:
+			s.step()
+		}
+	}
+	return false
+}
+
+// step moves one byte on, counting lines.
+func (s *stringScanner) step() {
+	if s.text[s.at] == '\n' {
+		s.line++
+		s.lineStart = s.at + 1
+	}
+	s.at++
+}
+
+// skip moves n bytes on; to the end when n is negative.
+func (s *stringScanner) skip(n int) {
+	end := s.at + n
+	if n < 0 {
+		end = len(s.text)
+	}
+	for s.at < end {
+		s.step()
+	}
+}
+
+// long skips a text in long brackets, if one starts here.
+func (s *stringScanner) long() bool {
+	rest := s.text[s.at:]
+	level := strings.TrimLeft(strings.TrimPrefix(rest, "["), "=")
+	if !strings.HasPrefix(rest, "[") || !strings.HasPrefix(level, "[") {
+		return false
+	}
+	closing := "]" + strings.Repeat("=", len(rest)-len(level)-1) + "]"
+	end := strings.Index(rest, closing)
+	if end >= 0 {
+		end += len(closing)
+	}
+	s.skip(end)
+	return true
+}
+
+// quoted moves through a string up to its end, or to a complaint in it; the rest
+// of that string is then gone through like code, which finds nothing worse.
+func (s *stringScanner) quoted(quote byte) bool {
+	for s.at < len(s.text) && s.text[s.at] != quote {
+		if s.text[s.at] != '\\' || s.at+1 == len(s.text) {
+			s.step()
+			continue
+		}
+		s.found = s.at
+		s.at++
+		switch c := s.text[s.at]; {
+		case c >= '0' && c <= '9':
+			digits := s.at
+			for s.at < len(s.text) && s.at < digits+3 && s.text[s.at] >= '0' && s.text[s.at] <= '9' {
+				s.at++
+			}
+			if n, err := strconv.Atoi(s.text[digits:s.at]); err == nil && n > 255 {
+				s.complaint = fmt.Sprintf(`the escape \%d is above 255, which Lua 5.1 refuses`, n)
+				s.finish(quote)
+				return true
+			}
+		case c == 'x' || c == 'z' || c == 'u':
+			s.complaint = fmt.Sprintf(`the escape \%c is not Lua 5.1, which takes it for the letter; write \ddd with decimal digits`, c)
+			s.finish(quote)
+			return true
+		default:
+			s.step()
+		}
+	}
+	s.at++
+	return false
+}
+
+// finish leaves a string after a complaint, staying on the complaint's line for
+// its position when it can.
+func (s *stringScanner) finish(quote byte) {
+	for s.at < len(s.text) && s.text[s.at] != quote && s.text[s.at] != '\n' {
+		if s.text[s.at] == '\\' && s.at+1 < len(s.text) && s.text[s.at+1] != '\n' {
+			s.at++
+		}
+		s.at++
+	}
+	if s.at < len(s.text) && s.text[s.at] == quote {
+		s.at++
+	}
+}

@@ -1,0 +1,230 @@
+package rlock_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// audited is what these tests need of the generator's audit.
+type audited struct {
+	Name string   `json:"name"`
+	ACL  []string `json:"acl"`
+}
+
+// journey takes every path of a script, as a user, and fails where a call fails or
+// answers something else than it must. owner is a client that may do everything;
+// patience is for how long a cached answer may be stale.
+type journey struct {
+	keys map[string][]string // by the name in the script's header
+	run  func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error
+}
+
+const mine, theirs = "my token", "their token"
+
+var journeys = map[string]journey{
+	"Acquire": {
+		map[string][]string{"lock": {"{s}lock"}, "counter": {"{s}fence"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s, minute := gen.New(), time.Minute
+			acquire := func(token string, ttl time.Duration, counter ...string) (gen.AcquireResult, error) {
+				return s.Acquire(ctx, client, gen.AcquireParams{Lock: "{s}lock", Counter: counter, Token: token, TTL: ttl})
+			}
+			free, err1 := acquire(mine, minute)                 // by the text
+			own, err2 := acquire(mine, minute)                  // by the SHA1
+			held, err3 := acquire(theirs, minute)               //
+			kept, err4 := acquire(mine, 0)                      // own, without expiry
+			fenced, err5 := acquire(mine, minute, "{s}fence")   // a counter that starts anew
+			after, err6 := acquire(mine, minute, "{s}fence")    // and one that goes on
+			err7 := command(ctx, owner, "SET", "{s}fence", "7") // or has fallen back
+			lifted, err8 := acquire(mine, minute, "{s}fence")   //
+			err9 := command(ctx, owner, "DEL", "{s}lock")       //
+			forever, err10 := acquire(mine, 0)                  // free, without expiry
+			held2, err11 := acquire(theirs, minute, "{s}fence") // by one that never expires
+			err12 := command(ctx, owner, "DEL", "{s}lock")      //
+			both, err13 := acquire(theirs, minute, "{s}fence")  // free, with a fence
+			batch := s.AcquireBatch(ctx, client, []gen.AcquireParams{{Lock: "{s}lock", Token: theirs}})
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, batch[0].Err,
+				expect(free.Acquired && own.Acquired && kept.Acquired && forever.Acquired && batch[0].Value.Acquired, "it is acquired"),
+				expect(!held.Acquired && held.Left > 0 && !held2.Acquired && held2.Left == -time.Millisecond, "it is held"),
+				expect(fenced.Fence > 1e15 && after.Fence > fenced.Fence && lifted.Fence > 1e15 && both.Fence > lifted.Fence, "fences rise"))
+		},
+	},
+	"AcquireAll": {
+		map[string][]string{"keys": {"{s}a", "{s}b", "{s}fence"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s := gen.New()
+			acquire := func(token string, ttl time.Duration, keys ...string) (gen.AcquireAllResult, error) {
+				return s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: keys, Token: token, TTL: ttl, Locks: int64(min(2, len(keys)))})
+			}
+			free, err1 := acquire(mine, time.Minute, "{s}a", "{s}b")
+			own, err2 := acquire(mine, time.Minute, "{s}a", "{s}b")
+			held, err3 := acquire(theirs, time.Minute, "{s}b", "{s}a")
+			kept, err4 := acquire(mine, 0, "{s}a", "{s}b")
+			fenced, err5 := acquire(mine, time.Minute, "{s}a", "{s}b", "{s}fence")
+			err6 := command(ctx, owner, "SET", "{s}fence", "7")
+			lifted, err7 := acquire(mine, time.Minute, "{s}a", "{s}b", "{s}fence")
+			err8 := command(ctx, owner, "DEL", "{s}a")
+			forever, err9 := acquire(mine, 0, "{s}a", "{s}b", "{s}fence")
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9,
+				expect(free.Acquired && own.Acquired && kept.Acquired && forever.Acquired, "they are acquired"),
+				expect(!held.Acquired && held.Held == 1 && held.Left > 0, "they are held"),
+				expect(fenced.Fence > 1e15 && lifted.Fence > 1e15 && forever.Fence > lifted.Fence, "fences rise"))
+		},
+	},
+	"Check": {
+		map[string][]string{"lock": {"{s}lock"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s, p := gen.New(), gen.CheckParams{Lock: "{s}lock"}
+			free, err1 := s.Check(ctx, client, p)
+			cached, err2 := s.CheckCached(ctx, client, p, time.Hour)
+			err3 := command(ctx, owner, "SET", "{s}lock", mine, "PX", "60000")
+			held, err4 := s.Check(ctx, client, p)
+			if err := errors.Join(err1, err2, err3, err4,
+				expect(!free.Valid && !cached.Value.Valid && held.V == mine, "the holder is told")); err != nil {
+				return err
+			}
+			for start := time.Now(); ; time.Sleep(time.Millisecond) {
+				cached, err := s.CheckCached(ctx, client, p, time.Hour)
+				if err != nil || cached.Value.V == mine {
+					return err
+				}
+				if time.Since(start) > patience {
+					return errStaleAnswer
+				}
+			}
+		},
+	},
+	"Extend": {
+		map[string][]string{"locks": {"{s}a", "{s}b"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s := gen.New()
+			extend := func(token string, ttl time.Duration) (int64, error) {
+				return s.Extend(ctx, client, gen.ExtendParams{Locks: []string{"{s}a", "{s}b"}, Token: token, TTL: ttl})
+			}
+			free, err1 := extend(mine, time.Minute)
+			err2 := command(ctx, owner, "MSET", "{s}a", mine, "{s}b", mine)
+			own, err3 := extend(mine, time.Minute)
+			forever, err4 := extend(mine, 0)
+			held, err5 := extend(theirs, time.Minute)
+			return errors.Join(err1, err2, err3, err4, err5, expect(free == 1 && own == 0 && forever == 0 && held == 1, "the owner extends"))
+		},
+	},
+	"Inspect": {
+		map[string][]string{"locks": {"{s}a", "{s}b"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			err1 := command(ctx, owner, "SET", "{s}a", mine)
+			r, err2 := gen.New().Inspect(ctx, client, gen.InspectParams{Locks: []string{"{s}a", "{s}b"}})
+			again, err3 := gen.New().Inspect(ctx, client, gen.InspectParams{Locks: []string{"{s}a", "{s}b"}})
+			return errors.Join(err1, err2, err3, expect(len(r.Owners) == 2 && r.Owners[0].V == mine && !r.Owners[1].Valid &&
+				slices.Equal(r.Left, again.Left), "holders are told"))
+		},
+	},
+	"Release": {
+		map[string][]string{"locks": {"{s}a", "{s}b"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s, p := gen.New(), gen.ReleaseParams{Locks: []string{"{s}a", "{s}b"}, Token: mine}
+			none, err1 := s.Release(ctx, client, p)
+			err2 := command(ctx, owner, "MSET", "{s}a", mine, "{s}b", theirs)
+			one, err3 := s.Release(ctx, client, p)
+			err4 := command(ctx, owner, "MSET", "{s}a", mine, "{s}b", mine)
+			two, err5 := s.Release(ctx, client, p)
+			return errors.Join(err1, err2, err3, err4, err5, expect(none == 0 && one == 1 && two == 2, "the owner releases"))
+		},
+	},
+}
+
+var errStaleAnswer = errors.New("the cached answer is stale")
+
+// denied is how servers refuse a command or a key, in a script and outside.
+var denied = regexp.MustCompile("NOPERM|The user executing the script can't|ACL failure in script|can't access at least one of the keys")
+
+func expect(ok bool, what string) error {
+	if !ok {
+		return fmt.Errorf("not so: %s", what)
+	}
+	return nil
+}
+
+func command(ctx context.Context, client rueidis.Client, words ...string) error {
+	return client.Do(ctx, client.B().Arbitrary(words...).Build()).Error()
+}
+
+// The rule that the audit gives for a script is enough for all it does, and every
+// word of it is needed.
+func TestAuditRuleIsEnoughAndMinimal(t *testing.T) {
+	t.Parallel()
+	stdout, stderr, err := run(t, root, nil, "run", "./generator", "-audit", "-json")
+	require.NoError(t, err, stderr)
+	var scripts []audited
+	require.NoError(t, json.Unmarshal([]byte(stdout), &scripts))
+	require.Len(t, scripts, len(journeys))
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		for _, script := range scripts {
+			t.Run(script.Name, func(t *testing.T) {
+				t.Parallel()
+				trip, known := journeys[script.Name]
+				require.True(t, known)
+				server := e.Start(t)
+				owner := server.Client(t)
+				// A client with a cache asks for tracking as soon as it connects.
+				option := server.Option()
+				option.Username, option.Password = "app", "secret"
+				option.DisableCache = !slices.Contains(script.ACL, "+client|tracking")
+				require.NoError(t, travel(t, server, owner, option, trip, script.ACL, 10*time.Second))
+				for i, word := range script.ACL {
+					err := travel(t, server, owner, option, trip, slices.Delete(slices.Clone(script.ACL), i, i+1), 500*time.Millisecond)
+					switch word {
+					case "+client|caching":
+						require.ErrorIs(t, err, errStaleAnswer)
+					case "+multi": // the client sees a reply that is none
+						require.Error(t, err, "%s is not needed", word)
+					default:
+						require.Error(t, err, "%s is not needed", word)
+						require.True(t, errors.Is(err, rueidis.ErrDoCacheAborted) || denied.MatchString(err.Error()), "%s: %v", word, err)
+					}
+				}
+			})
+		}
+	})
+}
+
+// travel goes on a journey as a user with these rules, on a server that knows no
+// script and no key.
+func travel(t *testing.T, server *bed.Server, owner rueidis.Client, option rueidis.ClientOption, trip journey, rules []string, patience time.Duration) error {
+	t.Helper()
+	server.Do(t, "FLUSHALL")
+	server.Do(t, "SCRIPT", "FLUSH")
+	words := []string{"ACL", "SETUSER", "app", "reset", "on", ">secret"}
+	for _, rule := range rules {
+		name, isKey := strings.CutPrefix(rule, "~<")
+		if !isKey {
+			words = append(words, rule)
+			continue
+		}
+		keys := trip.keys[strings.TrimSuffix(name, ">")]
+		require.NotEmpty(t, keys, rule)
+		for _, key := range keys {
+			words = append(words, "~"+key)
+		}
+	}
+	server.Do(t, words...)
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return trip.run(t.Context(), client, owner, patience)
+}
