@@ -24,9 +24,9 @@ test: needs
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says.
 fuzz:
-	$(GO) test -run='^$$' -fuzz=FuzzParse -fuzztime=$(FUZZTIME) ./generator/internal/script
-	$(GO) test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(FUZZTIME) ./generator/internal/emit/runtime
-	$(GO) test -run='^$$' -fuzz=FuzzGenerator -fuzztime=$(FUZZTIME) ./generator
+	$(GO) test -run='^$$' -fuzz=FuzzParse -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/script
+	$(GO) test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/emit/runtime
+	$(GO) test -run='^$$' -fuzz=FuzzGenerator -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
