@@ -90,11 +90,12 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
 	start := now()
 	seen := taken{key: l.keys[0]} // what the last attempt saw
+	handed := false               // somebody is handing the lock over, and sees to it
 	fail := func(err, cause error) (*Lock, error) {
-		if l.late > 0 {
+		if !handed && l.late > 0 {
 			l.abandon(set.ttl, l.late)
 		}
-		if l.queued {
+		if !handed && l.queued {
 			l.locker.queues.leave(l)
 		}
 		return nil, &AcquireError{
@@ -110,14 +111,21 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		return fail(ErrClosed, nil)
 	}
 	l.prepare(ctx, set, want)
-	counters := l.counters(set)
+	counters := l.counters()
 	if len(l.keys) == 1 && !l.ownToken {
-		if err := l.stand(ctx, set, want, start, &seen); err != nil {
-			var cause error
-			if err != ErrClosed && err != ErrHeld && err != ErrGaveUp {
-				err, cause = ErrGaveUp, err
-			}
-			return fail(err, cause)
+		var fate fate
+		fate, err := l.stand(ctx, set, want, start, &seen)
+		handed = fate == claimed
+		switch {
+		case fate == given && err == nil:
+			return l, nil
+		case fate == given:
+			l.late++ // it is ours on the server, and must be freed
+			return fail(err, nil)
+		case err == ErrClosed || err == ErrHeld || err == ErrGaveUp:
+			return fail(err, nil)
+		case err != nil:
+			return fail(ErrGaveUp, err)
 		}
 	}
 
@@ -140,13 +148,14 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 		l.attempts++
 		if t.acquired {
-			if ended := l.hold(t); ended != nil {
+			if ended := l.start(t); ended != nil {
 				l.late++ // it is ours on the server, and must be freed
 				return fail(ended, nil)
 			}
 			return l, nil
 		}
 		seen = t
+		l.locker.lastTrip.Store(int64(now() - t.sent))
 		if !want.wait {
 			return fail(ErrHeld, nil)
 		}
@@ -155,11 +164,14 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		end := now().after(pause)
-		if set.retry.unlimited() {
-			end = never
+		token, err := l.locker.await(ctx, t.key, pause, set.retry.unlimited())
+		if l.queued && token != "" {
+			l.locker.queues.saw(l, token)
 		}
-		switch err := l.locker.await(ctx, t.key, pause, end); err {
+		if err == nil && l.queued {
+			err = sleep(ctx, l.locker.queues.courtesy(l, l.locker.roundTrip()), l.locker.closed)
+		}
+		switch err {
 		case nil:
 		case ErrClosed:
 			return fail(ErrClosed, nil)
@@ -174,16 +186,15 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
 	l.extends = set.extends(want.do)
 	l.parent, l.bound = ctx, want.do
+	l.shares = l.extends && !set.uniqueToken
+	l.fenced = !set.unfenced
 	l.token, l.ownToken = set.token, set.token != ""
-	if !l.ownToken {
-		l.token = newToken()
-	}
 }
 
 // counters returns the fence counters that the acquisition counts with.
-func (l *Lock) counters(set *settings) []string {
+func (l *Lock) counters() []string {
 	switch {
-	case set.unfenced:
+	case !l.fenced:
 		return nil
 	case len(l.keys) == 1:
 		return fenceCounter(l.keys[0])
@@ -213,6 +224,9 @@ type taken struct {
 // take makes one attempt. A lost reply is asked for again, which is safe because
 // the script knows the token.
 func (l *Lock) take(ctx context.Context, counters []string) (taken, error) {
+	if l.token == "" {
+		l.token = newToken()
+	}
 	var t taken
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
 		sent := now()
@@ -256,13 +270,22 @@ func remaining(left time.Duration) time.Duration {
 	return max(left, 0)
 }
 
-// hold starts the lease. It returns why not when the Locker was closed meanwhile,
-// or the reply came after the lease must count as over.
-func (l *Lock) hold(t taken) error {
+// start starts the lease that the server has granted.
+func (l *Lock) start(t taken) error {
+	err := l.hold(leaseEnd(t.sent, l.ttl), uint64(t.fence))
+	if err == expired {
+		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(now()-t.sent), l.ttl)
+	}
+	return err
+}
+
+// hold starts a lease that lasts until deadline. It returns why not when the Locker
+// was closed meanwhile, or the lease must count as over.
+func (l *Lock) hold(deadline instant, fence uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fence = uint64(t.fence)
-	l.deadline.Store(int64(leaseEnd(t.sent, l.ttl)))
+	l.fence = fence
+	l.deadline.Store(int64(deadline))
 	l.expire()
 	if l.end.Load() == nil {
 		l.held.Store(true)
@@ -270,12 +293,8 @@ func (l *Lock) hold(t taken) error {
 			l.watch()
 		}
 	}
-	switch cause := l.end.Load(); cause {
-	case nil:
-		return nil
-	case expired:
-		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(now()-t.sent), l.ttl)
-	default:
+	if cause := l.end.Load(); cause != nil {
 		return cause
 	}
+	return nil
 }

@@ -120,11 +120,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		end := now().after(pause)
-		if retry.unlimited() {
-			end = never
-		}
-		if err := l.await(ctx, full, pause, end); err == ErrClosed {
+		if _, err := l.await(ctx, full, pause, retry.unlimited()); err == ErrClosed {
 			return fail(ErrClosed, nil)
 		} else if err != nil {
 			return fail(ErrGaveUp, err)

@@ -22,6 +22,8 @@ type Lock struct {
 	bound    bool            // Context ends with parent
 	extends  bool            // the keeper extends it
 	ownToken bool            // the caller chose the token
+	shares   bool            // it may have the token of the holder before it; see handover.go
+	fenced   bool            // it has a fence
 	late     int             // attempts of the acquisition that got no answer
 
 	held   atomic.Bool // the acquisition has succeeded
@@ -56,6 +58,11 @@ func (l *Lock) Keys() []string { return slices.Clone(l.keys) }
 
 // Token returns the value that the keys have on the server while the lock is
 // held. Whoever knows it can extend and release the lock.
+//
+// Holders of this process that follow one another without a gap may share a token,
+// if their leases are extended automatically; their fences differ all the same. A
+// token that leaves the process, or that guards a script, should be its holder's
+// alone: see WithUniqueToken.
 func (l *Lock) Token() string { return l.token }
 
 // Fence returns a number that is larger than that of every earlier acquisition of

@@ -117,36 +117,45 @@ func signal(list []chan struct{}) {
 	}
 }
 
-// await waits until the key that stands in the way is free, or worth another try:
-// for a push of the server, the end of the holder's lease, or end, whichever comes
-// first. Reading the key through the client-side cache is what makes the server
-// track it. A push is a hint, as every extension causes one. Where none can be
-// expected, it pauses.
-func (l *Locker) await(ctx context.Context, key string, pause time.Duration, end instant) error {
+// await waits until the key that stands in the way may be free: for a push of the
+// server, or the end of the holder's lease, whichever comes first. It returns the
+// holder's token, if it has seen it. Reading the key through the client-side cache
+// is what makes the server track it. Where no push can be expected, it pauses.
+//
+// A push is a hint, as every extension causes one. An eager waiter tries its luck on
+// each; one whose policy counts attempts looks first, and no longer than for pause.
+func (l *Locker) await(ctx context.Context, key string, pause time.Duration, eager bool) (token string, err error) {
 	if l.hook == nil || l.uncached.Load() {
-		return sleep(ctx, pause, l.closed)
+		return "", sleep(ctx, pause, l.closed)
 	}
 	changed, stop := l.hook.watch(key)
 	defer stop()
+	end := never
+	if !eager {
+		end = now().after(pause)
+	}
 	for pushed := false; ; pushed = true {
 		answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, l.defaults.cacheTTL)
+		left := answer.Left + time.Millisecond + rand.N(2*time.Millisecond)
 		switch {
 		case err != nil || answer.Left < 0:
-			return sleep(ctx, pause, l.closed)
-		case !answer.Value.Valid && answer.Hit && !pushed:
+			return token, sleep(ctx, pause, l.closed)
+		case answer.Value.Valid:
+			token = answer.Value.V
+		case answer.Hit && !pushed:
 			// The cache has not heard of the holder that was just met. It will soon, or
 			// it hears nothing at all: then this is polling.
-			return sleep(ctx, pause, l.closed)
-		case !answer.Value.Valid:
-			return nil
+			left = pause
+		default:
+			return token, nil
 		}
-		left := min(answer.Left+time.Millisecond+rand.N(2*time.Millisecond), end.until())
+		left = min(left, end.until())
 		if left <= 0 {
-			return nil
+			return token, nil
 		}
 		over, err := receive(ctx, changed, left, l.closed)
-		if over || err != nil {
-			return err
+		if over || err != nil || eager && token != "" {
+			return token, err
 		}
 	}
 }
