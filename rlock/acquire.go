@@ -129,7 +129,10 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 	}
 
-	var pause time.Duration
+	var (
+		pause time.Duration
+		eager *eagerness // nil: the retry policy counts attempts
+	)
 	for {
 		switch {
 		case l.locker.isClosed():
@@ -148,6 +151,9 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 		l.attempts++
 		if t.acquired {
+			if l.attempts > 1 && l.queued {
+				l.locker.queues.begin(l)
+			}
 			if ended := l.start(t); ended != nil {
 				l.late++ // it is ours on the server, and must be freed
 				return fail(ended, nil)
@@ -156,6 +162,9 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 		seen = t
 		l.locker.lastTrip.Store(int64(now() - t.sent))
+		if l.queued {
+			l.locker.queues.meet(l)
+		}
 		if !want.wait {
 			return fail(ErrHeld, nil)
 		}
@@ -164,14 +173,10 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		token, err := l.locker.await(ctx, t.key, pause, set.retry.unlimited())
-		if l.queued && token != "" {
-			l.locker.queues.saw(l, token)
+		if set.retry.unlimited() && eager == nil {
+			eager = &eagerness{lock: l}
 		}
-		if err == nil && l.queued {
-			err = sleep(ctx, l.locker.queues.courtesy(l, l.locker.roundTrip()), l.locker.closed)
-		}
-		switch err {
+		switch err := l.locker.await(ctx, t.key, pause, eager); err {
 		case nil:
 		case ErrClosed:
 			return fail(ErrClosed, nil)

@@ -120,7 +120,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if _, err := l.await(ctx, full, pause, retry.unlimited()); err == ErrClosed {
+		if err := l.await(ctx, full, pause, nil); err == ErrClosed {
 			return fail(ErrClosed, nil)
 		} else if err != nil {
 			return fail(ErrGaveUp, err)

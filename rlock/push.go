@@ -118,20 +118,20 @@ func signal(list []chan struct{}) {
 }
 
 // await waits until the key that stands in the way may be free: for a push of the
-// server, or the end of the holder's lease, whichever comes first. It returns the
-// holder's token, if it has seen it. Reading the key through the client-side cache
-// is what makes the server track it. Where no push can be expected, it pauses.
+// server, or the end of the holder's lease, whichever comes first. Reading the key
+// through the client-side cache is what makes the server track it. Where no push can
+// be expected, it pauses.
 //
-// A push is a hint, as every extension causes one. An eager waiter tries its luck on
-// each; one whose policy counts attempts looks first, and no longer than for pause.
-func (l *Locker) await(ctx context.Context, key string, pause time.Duration, eager bool) (token string, err error) {
+// A push is a hint, as every extension causes one. Who is eager tries its luck at
+// once, unless restrained; others look first.
+func (l *Locker) await(ctx context.Context, key string, pause time.Duration, eager *eagerness) error {
 	if l.hook == nil || l.uncached.Load() {
-		return "", sleep(ctx, pause, l.closed)
+		return sleep(ctx, pause, l.closed)
 	}
 	changed, stop := l.hook.watch(key)
 	defer stop()
 	end := never
-	if !eager {
+	if eager == nil {
 		end = now().after(pause)
 	}
 	for pushed := false; ; pushed = true {
@@ -139,23 +139,31 @@ func (l *Locker) await(ctx context.Context, key string, pause time.Duration, eag
 		left := answer.Left + time.Millisecond + rand.N(2*time.Millisecond)
 		switch {
 		case err != nil || answer.Left < 0:
-			return token, sleep(ctx, pause, l.closed)
+			return sleep(ctx, pause, l.closed)
 		case answer.Value.Valid:
-			token = answer.Value.V
 		case answer.Hit && !pushed:
 			// The cache has not heard of the holder that was just met. It will soon, or
 			// it hears nothing at all: then this is polling.
 			left = pause
 		default:
-			return token, nil
+			return nil
 		}
 		left = min(left, end.until())
 		if left <= 0 {
-			return token, nil
+			return nil
 		}
 		over, err := receive(ctx, changed, left, l.closed)
-		if over || err != nil || eager && token != "" {
-			return token, err
+		if over || err != nil {
+			return err
+		}
+		if eager != nil {
+			restraint := eager.restraint()
+			if restraint == 0 {
+				return nil
+			}
+			if err := sleep(ctx, restraint, l.closed); err != nil {
+				return err
+			}
 		}
 	}
 }

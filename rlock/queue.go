@@ -10,7 +10,7 @@ import (
 // send nothing: behind an attempt until it has given up, behind a holder until it
 // has released or lost the lock.
 //
-// A key that nobody holds or wants costs no memory.
+// A key that nobody holds or wants costs no memory, but for the few that past keeps.
 type queues struct {
 	seed   maphash.Seed
 	shards [64]shard
@@ -21,6 +21,7 @@ type shard struct {
 	mu    sync.Mutex
 	first map[string]*Lock
 	limit int // size at which holders are looked for that left without a word
+	past  past
 }
 
 func newQueues() *queues {
@@ -49,6 +50,7 @@ func (q *queues) enter(l *Lock) (*place, *Lock) {
 	if first == nil {
 		s.first[l.keys[0]] = l
 		l.queued = true
+		l.line = s.past.recall(l.keys[0])
 		return nil, nil
 	}
 	if first.line == nil {
@@ -108,11 +110,15 @@ func (s *shard) next(l *Lock) {
 	key := l.keys[0]
 	if l.line == nil || l.line.head == nil {
 		delete(s.first, key)
+		if l.line != nil && l.line.turn.met {
+			l.line.turn.end()
+			s.past.remember(key, l.line)
+		}
 		return
 	}
 	p := l.line.head
 	l.line.remove(p)
-	l.line.turn.reset()
+	l.line.turn.end()
 	p.lock.line, l.line = l.line, nil
 	p.lock.queued = true
 	s.first[key] = p.lock

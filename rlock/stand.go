@@ -46,7 +46,8 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 			return given, place.err
 		default:
 			seen.left = 0
-			return free, sleep(ctx, queues.courtesy(l, l.locker.roundTrip()), l.locker.closed)
+			courtesy, _ := queues.standing(l)
+			return free, sleep(ctx, courtesy, l.locker.closed)
 		}
 	}
 }

@@ -9,14 +9,16 @@ import (
 // its own waiters. When it is over the key is freed, and this process lets others
 // go first. It is guarded by the shard's mutex.
 type turn struct {
-	began  instant // first hand-over
+	began  instant // first hand-over; 0: there was none
 	passed int     // hand-overs
 	fence  uint64  // next of those reserved
 	spare  int     // how many are reserved
 	block  int     // how many were taken at once the last time
-	served bool    // there was a turn before, and somebody has waited here ever since
-	missed int     // holders of other processes seen since that
-	seen   string  // token of the last one
+
+	met    bool          // another process has stood in the way
+	taken  instant       // when the server gave the key to this process; 0: before anybody waited
+	ended  instant       // end of the turn before; 0: there was none
+	lasted time.Duration // how long that was
 }
 
 // over reports whether the key must be freed.
@@ -45,28 +47,43 @@ func (t *turn) reserve(first uint64, fences int) {
 	t.fence, t.spare, t.block = first+1, fences-1, fences
 }
 
-// reset follows the end of a turn: the key is free, or somebody else's.
-func (t *turn) reset() { *t = turn{served: true} }
-
-// saw notes the holder that stands in the way.
-func (t *turn) saw(token string) {
-	if token != t.seen {
-		t.seen = token
-		t.missed++
+// end follows the end of a turn: the key is free, or somebody else's.
+func (t *turn) end() {
+	began := t.taken
+	if began == 0 {
+		began = t.began
 	}
+	ended := turn{met: t.met, ended: now()}
+	if began != 0 {
+		ended.lasted = time.Duration(ended.ended - began)
+	}
+	*t = ended
 }
 
-// courtesy is how long the first of a process lets others go ahead to a key that is
-// free: not at all before its first turn, and the less the more turns of others it
-// has seen since its last one. Without it the process that frees a key, or the one
-// that the server tells first, would get it time and again. The draw keeps those who
-// have waited equally long from marching in step.
-func (t *turn) courtesy(roundTrip time.Duration) time.Duration {
-	if !t.served {
+// modesty is how far this process must stand back behind others who want the key:
+// from 1, right after its own turn, towards 0, when it has waited for the turns of
+// many others; 0 before its first.
+func (t *turn) modesty() float64 {
+	if t.ended == 0 {
 		return 0
 	}
-	longest := min(2*roundTrip+time.Millisecond/2, longestCourtesy) / time.Duration(1+t.missed)
-	return longest/2 + rand.N(longest/2+1)
+	turns := float64(now()-t.ended) / float64(max(t.lasted, shortestTurn))
+	return 1 / ((1 + turns) * (1 + turns))
+}
+
+// shortestTurn is about what a turn costs at least.
+const shortestTurn = time.Millisecond / 4
+
+// courtesy is how long the first of a process lets others go ahead to a key that is
+// free. Without it the process that frees a key, or the one that the server tells
+// first, would get it time and again. The draw keeps those who have waited equally
+// long from marching in step.
+func (t *turn) courtesy(roundTrip time.Duration) time.Duration {
+	longest := 2*roundTrip + time.Millisecond/4
+	if t.met {
+		longest = 2*roundTrip + longestFalter/2 // they may just be faltering; see eagerness.go
+	}
+	return time.Duration(float64(min(longest, longestCourtesy)) * t.modesty() * (0.7 + 0.3*rand.Float64()))
 }
 
 // longestCourtesy bounds what a slow network costs where nobody else wants the key.
@@ -75,23 +92,35 @@ const longestCourtesy = 50 * time.Millisecond
 // roundTrip is about how long a command takes.
 func (l *Locker) roundTrip() time.Duration { return time.Duration(l.lastTrip.Load()) }
 
-// courtesy is how long l, which is the first, lets other processes go ahead.
-func (q *queues) courtesy(l *Lock, roundTrip time.Duration) time.Duration {
+// standing is what the turns of the past mean for l, which is the first: how long
+// it lets others go ahead to a key that is free, and how modest it is.
+func (q *queues) standing(l *Lock) (courtesy time.Duration, modesty float64) {
 	s := q.shard(l.keys[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.line == nil {
-		return 0
+		return 0, 0
 	}
-	return l.line.turn.courtesy(roundTrip)
+	return l.line.turn.courtesy(l.locker.roundTrip()), l.line.turn.modesty()
 }
 
-// saw notes that l, which is the first, has met another process' holder.
-func (q *queues) saw(l *Lock, token string) {
+// meet notes that l, which is the first, has found another process holding the key.
+func (q *queues) meet(l *Lock) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.line == nil {
+		l.line = &line{}
+	}
+	l.line.turn.met = true
+}
+
+// begin notes that the server has given the key to l, which is the first.
+func (q *queues) begin(l *Lock) {
 	s := q.shard(l.keys[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.line != nil {
-		l.line.turn.saw(token)
+		l.line.turn.taken = now()
 	}
 }
