@@ -129,10 +129,9 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 	}
 
-	var (
-		pause time.Duration
-		eager *eagerness // nil: the retry policy counts attempts
-	)
+	var pause time.Duration
+	var w *waiter
+	defer func() { w.leave() }()
 	for {
 		switch {
 		case l.locker.isClosed():
@@ -173,10 +172,10 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if set.retry.unlimited() && eager == nil {
-			eager = &eagerness{lock: l}
+		if w == nil {
+			w = newWaiter(l, set.retry)
 		}
-		switch err := l.locker.await(ctx, t.key, pause, eager); err {
+		switch err := w.await(ctx, t.key, pause, never); err {
 		case nil:
 		case ErrClosed:
 			return fail(ErrClosed, nil)
