@@ -56,6 +56,9 @@ func (c *cleaner) add(keys []string, token string, ttl time.Duration, lost int) 
 // start runs the next round when it is due, unless one is under way. The caller
 // holds mu.
 func (c *cleaner) start() {
+	if c.timer != nil && c.timer.Stop() {
+		c.timer = nil // it was set for later than what has come since
+	}
 	if c.timer != nil || len(c.waiting) == 0 {
 		return
 	}
@@ -124,9 +127,6 @@ func (c *cleaner) free(due []*leftover) (again []*leftover) {
 func (c *cleaner) close(limit time.Duration) {
 	c.mu.Lock()
 	c.closed = true
-	if c.timer != nil && c.timer.Stop() {
-		c.timer = nil
-	}
 	for _, o := range c.waiting {
 		o.next = now()
 	}
