@@ -12,14 +12,15 @@ import (
 // The sums of acquire_all.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireAllSHA1   = "31dcae051c444ce34867b217e5bb55913fd8ad69"
-	AcquireAllSHA256 = "534a579d1f21bd6045f37580138fb7c914741206bcabb63e992d63fa60682a12"
+	AcquireAllSHA1   = "9f10ae20ce71997cc1cccb1ae21eb197e3a5b72d"
+	AcquireAllSHA256 = "99c2fa71ccd2c1e10506917d1e33a58154bcdc0c644a06813c79292bba8479a2"
 )
 
 // acquireAllSource is acquire_all.lua, byte for byte.
 const acquireAllSource = `-- Takes every lock of a set, or none. Locks that this token already owns are
 -- confirmed, so that repeating the call after a lost reply is safe. When one is
--- held by another token nothing changes, and the first such lock is reported.
+-- held by another token it is reported, and nothing changes unless the caller
+-- collects: then the locks before it are taken.
 --
 -- name: AcquireAll
 -- mode: write retryable
@@ -27,21 +28,42 @@ const acquireAllSource = `-- Takes every lock of a set, or none. Locks that this
 -- ARGV[1]   token string     owner token, unique per acquisition
 -- ARGV[2]   ttl   duration?  lease of every lock; absent: they never expire
 -- ARGV[3]   locks int        how many of the keys are locks
+-- ARGV[4]   collect bool     whether to take the locks before the first that is held
 -- returns: acquired bool, left duration, fence int, held int
 
-local token, ttl, locks = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local token, ttl, locks, collect = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 if not locks or locks < 1 or locks > #KEYS then
   return redis.error_reply('ERR the number of locks is not between 1 and the number of keys')
 end
 
+-- One command a lock rather than one MSET of them all: unpack() gives out at
+-- about eight thousand values, and MSET sets no lease. GT as in acquire.lua.
+local owned = {}
+local function take(count)
+  for i = 1, count do
+    if owned[i] and ttl == '' then
+      redis.call('PERSIST', KEYS[i])
+    elseif owned[i] then
+      redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
+    elseif ttl == '' then
+      redis.call('SET', KEYS[i], token)
+    else
+      redis.call('SET', KEYS[i], token, 'PX', ttl)
+    end
+  end
+end
+
 -- All reads stand before the first write: Redis does not roll back, so a held
 -- lock or a key of another type must stop the script while nothing has changed.
-local owned = {}
 for i = 1, locks do
   owned[i] = redis.call('GET', KEYS[i])
   if owned[i] and owned[i] ~= token then
     -- left is the holder's remaining time; -1 ms: the holder never expires.
-    return {0, redis.call('PTTL', KEYS[i]), 0, i}
+    local left = redis.call('PTTL', KEYS[i])
+    if collect then
+      take(i - 1)
+    end
+    return {0, left, 0, i}
   end
 end
 
@@ -68,28 +90,17 @@ for i = locks + 1, #KEYS do
   end
 end
 
--- One command a lock rather than one MSET of them all: unpack() gives out at
--- about eight thousand values, and MSET sets no lease. GT as in acquire.lua.
-for i = 1, locks do
-  if owned[i] and ttl == '' then
-    redis.call('PERSIST', KEYS[i])
-  elseif owned[i] then
-    redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
-  elseif ttl == '' then
-    redis.call('SET', KEYS[i], token)
-  else
-    redis.call('SET', KEYS[i], token, 'PX', ttl)
-  end
-end
+take(locks)
 return {1, 0, fence, 0}
 `
 
 // AcquireAllParams are the keys and arguments of [Scripts.AcquireAll].
 type AcquireAllParams struct {
-	Keys  []string      // KEYS[1..]: the locks, then the fence counters of their slots; no counters: no fence
-	Token string        // ARGV[1]: owner token, unique per acquisition
-	TTL   time.Duration // ARGV[2]: lease of every lock; absent: they never expire (zero: absent)
-	Locks int64         // ARGV[3]: how many of the keys are locks
+	Keys    []string      // KEYS[1..]: the locks, then the fence counters of their slots; no counters: no fence
+	Token   string        // ARGV[1]: owner token, unique per acquisition
+	TTL     time.Duration // ARGV[2]: lease of every lock; absent: they never expire (zero: absent)
+	Locks   int64         // ARGV[3]: how many of the keys are locks
+	Collect bool          // ARGV[4]: whether to take the locks before the first that is held
 }
 
 // AcquireAllResult is the answer of [Scripts.AcquireAll].
@@ -102,13 +113,14 @@ type AcquireAllResult struct {
 
 // AcquireAll takes every lock of a set, or none. Locks that this token already owns are
 // confirmed, so that repeating the call after a lost reply is safe. When one is
-// held by another token nothing changes, and the first such lock is reported.
+// held by another token it is reported, and nothing changes unless the caller
+// collects: then the locks before it are taken.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error) {
 	var (
 		keyArray [3]string
-		argArray [3]string
+		argArray [4]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -133,6 +145,7 @@ func (p AcquireAllParams) encode(keys, args []string) ([]string, []string, error
 	}
 	args = append(args, ttlText)
 	args = append(args, encodeInt(p.Locks))
+	args = append(args, encodeBool(p.Collect))
 	return keys, args, nil
 }
 

@@ -308,6 +308,13 @@ func encodeOptionalDuration(script, param string, d time.Duration) (string, erro
 
 func encodeInt(n int64) string { return strconv.FormatInt(n, 10) }
 
+func encodeBool(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
 // describe tells what a message is, for errors; long values are cut.
 func describe(m rueidis.RedisMessage) string {
 	switch {

@@ -4,12 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
-
-	"github.com/rlock-go/toolkit/gen"
 )
 
 // Acquire takes the lock of key, waiting while another token holds it until ctx
@@ -33,9 +30,13 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 }
 
 // AcquireAll takes the locks of all keys at one instant, or waits for that while
-// any of them is held, like Acquire; it never holds some of them. So callers may
-// name overlapping sets in any order and cannot deadlock. The set is one Lock
-// with one token, one fence and one lease.
+// any of them is held, like Acquire. Callers may name overlapping sets in any order
+// and cannot deadlock. The set is one Lock with one token, one fence and one lease.
+//
+// So that locks of single keys cannot keep a set waiting for ever, one that has
+// waited for 2 seconds collects its keys: in the order of their names it keeps what
+// it gets, for 2 seconds, and if that is not all, frees it for 2 seconds, and so on.
+// Others then find a key held although its set is not; the caller has all or none.
 //
 // A Redis Cluster needs all keys in one slot: name them with one {hash tag}.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
@@ -91,7 +92,11 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	start := now()
 	seen := taken{key: l.keys[0]} // what the last attempt saw
 	handed := false               // somebody is handing the lock over, and sees to it
+	var c *collector              // of a set that waits
 	fail := func(err, cause error) (*Lock, error) {
+		if c != nil && c.keys != nil {
+			l.late++ // what was collected must be freed
+		}
 		if !handed && l.late > 0 {
 			l.abandon(set.ttl, l.late)
 		}
@@ -139,7 +144,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		case ctx.Err() != nil:
 			return fail(ErrGaveUp, contextError(ctx, nil))
 		}
-		t, err := l.take(ctx, counters)
+		t, err := l.take(ctx, counters, c)
 		switch {
 		case tryAgain(err) && want.wait:
 			t.key = l.keys[0]
@@ -150,7 +155,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 		l.attempts++
 		if t.acquired {
-			if l.attempts > 1 && l.queued {
+			if l.queued && l.contended {
 				l.locker.queues.begin(l)
 			}
 			if ended := l.start(t); ended != nil {
@@ -162,6 +167,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		seen = t
 		l.locker.lastTrip.Store(int64(now() - t.sent))
 		if l.queued {
+			l.contended = true
 			l.locker.queues.meet(l)
 		}
 		if !want.wait {
@@ -175,7 +181,15 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if w == nil {
 			w = newWaiter(l, set.retry)
 		}
-		switch err := w.await(ctx, t.key, pause, never); err {
+		if len(l.keys) > 1 && !l.ownToken {
+			if c == nil {
+				c = &collector{lock: l, turning: start.after(collectAfter)}
+			}
+			if c.next(ctx) {
+				continue
+			}
+		}
+		switch err := w.await(ctx, t.key, pause, c.end()); err {
 		case nil:
 		case ErrClosed:
 			return fail(ErrClosed, nil)
@@ -214,64 +228,6 @@ func newToken() string {
 	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80
 	return id.String()
-}
-
-// taken is the server's answer to an attempt.
-type taken struct {
-	sent     instant
-	acquired bool
-	fence    int64
-	key      string        // first key that another token holds
-	left     time.Duration // and its holder's remaining time
-}
-
-// take makes one attempt. A lost reply is asked for again, which is safe because
-// the script knows the token.
-func (l *Lock) take(ctx context.Context, counters []string) (taken, error) {
-	if l.token == "" {
-		l.token = newToken()
-	}
-	var t taken
-	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
-		sent := now()
-		if len(l.keys) == 1 {
-			t, err = l.takeOne(ctx, counters)
-		} else {
-			t, err = l.takeAll(ctx, counters)
-		}
-		t.sent = sent
-		if answerOf(err) == unknown {
-			l.late++
-		}
-		return err
-	})
-	return t, err
-}
-
-func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
-	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, gen.AcquireParams{
-		Lock: l.keys[0], Counter: counters, Token: l.token, TTL: lease(l.ttl),
-	})
-	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}, err
-}
-
-func (l *Lock) takeAll(ctx context.Context, counters []string) (taken, error) {
-	r, err := l.locker.scripts.AcquireAll(ctx, l.locker.client, gen.AcquireAllParams{
-		Keys: slices.Concat(l.keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(l.keys)),
-	})
-	t := taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}
-	if held := r.Held; held > 0 && held <= int64(len(l.keys)) {
-		t.key = l.keys[held-1]
-	}
-	return t, err
-}
-
-// remaining reads what PTTL answers: -1 stands for a key that never expires.
-func remaining(left time.Duration) time.Duration {
-	if left == -time.Millisecond {
-		return NoExpiry
-	}
-	return max(left, 0)
 }
 
 // start starts the lease that the server has granted.

@@ -16,7 +16,7 @@ type eagerness struct {
 
 // A key that changes again within busy is looked at less and less often.
 const (
-	busy          = 50 * time.Millisecond
+	busy          = 5 * time.Millisecond
 	firstFalter   = time.Millisecond / 2
 	longestFalter = 4 * time.Millisecond
 )

@@ -26,9 +26,10 @@ type Lock struct {
 	fenced   bool            // it has a fence
 	late     int             // attempts of the acquisition that got no answer
 
-	held   atomic.Bool // the acquisition has succeeded
-	queued bool        // it is the first for its key; see queue.go
-	line   *line       // those behind it, guarded by the shard
+	held      atomic.Bool // the acquisition has succeeded
+	queued    bool        // it is the first for its key; see queue.go
+	contended bool        // other processes want the key too
+	line      *line       // those behind it, guarded by the shard
 
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held

@@ -3,11 +3,11 @@ package rlock
 import "time"
 
 // past remembers the last few keys that this process has shared with others and
-// that nobody here waits for any more, so that whoever comes back at once does not
-// forget its courtesy.
+// that nobody here waits for any more, so that whoever comes back at once neither
+// forgets its courtesy nor loses the rest of its turn.
 type past struct {
 	keys [4]string
-	line [4]*line
+	turn [4]turn
 	at   [4]instant
 	next int
 }
@@ -15,22 +15,31 @@ type past struct {
 // memory is how long a past turn counts.
 const memory = 100 * time.Millisecond
 
-func (p *past) remember(key string, l *line) {
-	p.keys[p.next], p.line[p.next], p.at[p.next] = key, l, now()
+func (p *past) remember(key string, l *line, set *settings) {
+	t := l.turn
+	if t.over(set.turnMost, set.turnTime) {
+		t.end()
+	}
+	t.spare, t.block = 0, 0 // the key is free: others get larger fences
+	p.keys[p.next], p.turn[p.next], p.at[p.next] = key, t, now()
 	p.next = (p.next + 1) % len(p.keys)
 }
 
-// recall returns the line of a key that was released a moment ago, or nil.
-func (p *past) recall(key string) *line {
+// recall returns the line of a key that was freed a moment ago, or nil.
+func (p *past) recall(key string, set *settings) *line {
 	for i, known := range p.keys {
 		if known != key {
 			continue
 		}
-		line, at := p.line[i], p.at[i]
-		p.keys[i], p.line[i] = "", nil
-		if line != nil && time.Duration(now()-at) < memory {
-			return line
+		p.keys[i] = ""
+		t := p.turn[i]
+		if time.Duration(now()-p.at[i]) >= memory {
+			return nil
 		}
+		if t.began != 0 && t.over(set.turnMost, set.turnTime) {
+			t.end()
+		}
+		return &line{turn: t}
 	}
 	return nil
 }

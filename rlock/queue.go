@@ -50,7 +50,8 @@ func (q *queues) enter(l *Lock) (*place, *Lock) {
 	if first == nil {
 		s.first[l.keys[0]] = l
 		l.queued = true
-		l.line = s.past.recall(l.keys[0])
+		l.line = s.past.recall(l.keys[0], l.locker.defaults)
+		l.contended = l.line != nil
 		return nil, nil
 	}
 	if first.line == nil {
@@ -111,8 +112,7 @@ func (s *shard) next(l *Lock) {
 	if l.line == nil || l.line.head == nil {
 		delete(s.first, key)
 		if l.line != nil && l.line.turn.met {
-			l.line.turn.end()
-			s.past.remember(key, l.line)
+			s.past.remember(key, l.line, l.locker.defaults)
 		}
 		return
 	}

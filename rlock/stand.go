@@ -20,7 +20,8 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 	}
 	place, first := queues.enter(l)
 	if place == nil {
-		return free, nil
+		courtesy, _ := queues.standing(l)
+		return free, sleep(ctx, courtesy, l.locker.closed)
 	}
 	first.noticeEnd()
 	pause := NoExpiry

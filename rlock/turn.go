@@ -6,24 +6,24 @@ import (
 )
 
 // turn is the time in which this process keeps a key to itself, passing it on among
-// its own waiters. When it is over the key is freed, and this process lets others
-// go first. It is guarded by the shard's mutex.
+// its own waiters or taking it again at once. When it is over the key is freed, and
+// this process lets others go first. It is guarded by the shard's mutex.
 type turn struct {
-	began  instant // first hand-over; 0: there was none
+	began  instant // 0: it has not
 	passed int     // hand-overs
 	fence  uint64  // next of those reserved
 	spare  int     // how many are reserved
 	block  int     // how many were taken at once the last time
 
 	met    bool          // another process has stood in the way
-	taken  instant       // when the server gave the key to this process; 0: before anybody waited
 	ended  instant       // end of the turn before; 0: there was none
 	lasted time.Duration // how long that was
 }
 
-// over reports whether the key must be freed.
+// over reports whether the key must be freed for others. A turn that nobody has seen
+// the start of begins here.
 func (t *turn) over(most int, longest time.Duration) bool {
-	if t.passed == 0 {
+	if t.began == 0 {
 		t.began = now()
 	}
 	return t.passed >= most || time.Duration(now()-t.began) >= longest
@@ -47,15 +47,11 @@ func (t *turn) reserve(first uint64, fences int) {
 	t.fence, t.spare, t.block = first+1, fences-1, fences
 }
 
-// end follows the end of a turn: the key is free, or somebody else's.
+// end follows the end of a turn.
 func (t *turn) end() {
-	began := t.taken
-	if began == 0 {
-		began = t.began
-	}
 	ended := turn{met: t.met, ended: now()}
-	if began != 0 {
-		ended.lasted = time.Duration(ended.ended - began)
+	if t.began != 0 {
+		ended.lasted = time.Duration(ended.ended - t.began)
 	}
 	*t = ended
 }
@@ -98,7 +94,7 @@ func (q *queues) standing(l *Lock) (courtesy time.Duration, modesty float64) {
 	s := q.shard(l.keys[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.line == nil {
+	if l.line == nil || l.line.turn.began != 0 {
 		return 0, 0
 	}
 	return l.line.turn.courtesy(l.locker.roundTrip()), l.line.turn.modesty()
@@ -112,15 +108,19 @@ func (q *queues) meet(l *Lock) {
 	if l.line == nil {
 		l.line = &line{}
 	}
+	if l.line.turn.began != 0 {
+		l.line.turn.end()
+	}
 	l.line.turn.met = true
 }
 
-// begin notes that the server has given the key to l, which is the first.
+// begin notes that the server has given a key to l, which is the first, that other
+// processes want too.
 func (q *queues) begin(l *Lock) {
 	s := q.shard(l.keys[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.line != nil {
-		l.line.turn.taken = now()
+	if l.line != nil && l.line.turn.began == 0 {
+		l.line.turn.began = now()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
@@ -252,5 +253,104 @@ func TestHandOversUnderCancellation(t *testing.T) {
 			state, err := lockers[0].Inspect(t.Context(), "job")
 			return err == nil && !state.Held
 		}, "the key is free")
+	})
+}
+
+// However a hand-over goes wrong, the holder has released and the waiter gets the
+// lock.
+func TestHandOverThatGoesWrong(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		for name, fault := range map[string]func(f *faulty, run func() rueidis.RedisResult) rueidis.RedisResult{
+			"its reply is lost": func(_ *faulty, run func() rueidis.RedisResult) rueidis.RedisResult {
+				run()
+				return noReply()
+			},
+			"it does not arrive": func(*faulty, func() rueidis.RedisResult) rueidis.RedisResult { return noReply() },
+			"it is refused": func(f *faulty, _ func() rueidis.RedisResult) rueidis.RedisResult {
+				return f.refuse("OOM command not allowed")
+			},
+		} {
+			for times, often := range map[string]int{"once": 1, "always": 1000} {
+				t.Run(name+" "+times, func(t *testing.T) {
+					t.Parallel()
+					f, locker, direct := newFaulty(t, e, rlock.WithTurn(1000, time.Hour))
+					first, err := locker.Acquire(t.Context(), "job")
+					require.NoError(t, err)
+					heirs := make(chan *rlock.Lock, 1)
+					go func() {
+						lock, err := locker.Acquire(t.Context(), "job")
+						if err != nil {
+							t.Error(err)
+						}
+						heirs <- lock
+					}()
+					time.Sleep(50 * time.Millisecond)
+					var calls atomic.Int32
+					f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+						if is(words, gen.HandOverSHA1) && int(calls.Add(1)) <= often {
+							return fault(f, run)
+						}
+						return run()
+					})
+					require.NoError(t, first.Release(t.Context()))
+					heir := <-heirs
+					require.Positive(t, calls.Load())
+					require.True(t, heir.Valid())
+					require.Greater(t, heir.Fence(), first.Fence())
+					require.Equal(t, heir.Token(), get(t, direct, "job"))
+					require.NoError(t, heir.Release(t.Context()))
+					require.Empty(t, get(t, direct, "job"))
+				})
+			}
+		}
+	})
+}
+
+// An heir that gives up while the lock is being handed to it leaves nothing behind,
+// and the next one gets it.
+func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		for name, lost := range map[string]bool{"answered": false, "not answered": true} {
+			t.Run(name, func(t *testing.T) {
+				f, locker, direct := newFaulty(t, e, rlock.WithTurn(1000, time.Hour))
+				first, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				gaveUp, next := make(chan error, 1), make(chan error, 1)
+				go func() {
+					_, err := locker.Acquire(ctx, "job")
+					gaveUp <- err
+				}()
+				time.Sleep(50 * time.Millisecond)
+				go func() {
+					lock, err := locker.Acquire(t.Context(), "job")
+					if err == nil {
+						err = lock.Release(t.Context())
+					}
+					next <- err
+				}()
+				time.Sleep(50 * time.Millisecond)
+				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if !is(words, gen.HandOverSHA1) {
+						return run()
+					}
+					cancel()
+					if err := <-gaveUp; !errors.Is(err, rlock.ErrGaveUp) {
+						t.Error(err)
+					}
+					f.when(nil)
+					reply := run()
+					if lost {
+						return noReply()
+					}
+					return reply
+				})
+				require.NoError(t, first.Release(t.Context()))
+				require.NoError(t, <-next)
+				soon(t, func() bool { return get(t, direct, "job") == "" }, "the key is free")
+			})
+		}
 	})
 }

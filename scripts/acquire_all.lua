@@ -1,6 +1,7 @@
 -- Takes every lock of a set, or none. Locks that this token already owns are
 -- confirmed, so that repeating the call after a lost reply is safe. When one is
--- held by another token nothing changes, and the first such lock is reported.
+-- held by another token it is reported, and nothing changes unless the caller
+-- collects: then the locks before it are taken.
 --
 -- name: AcquireAll
 -- mode: write retryable
@@ -8,21 +9,42 @@
 -- ARGV[1]   token string     owner token, unique per acquisition
 -- ARGV[2]   ttl   duration?  lease of every lock; absent: they never expire
 -- ARGV[3]   locks int        how many of the keys are locks
+-- ARGV[4]   collect bool     whether to take the locks before the first that is held
 -- returns: acquired bool, left duration, fence int, held int
 
-local token, ttl, locks = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local token, ttl, locks, collect = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 if not locks or locks < 1 or locks > #KEYS then
   return redis.error_reply('ERR the number of locks is not between 1 and the number of keys')
 end
 
+-- One command a lock rather than one MSET of them all: unpack() gives out at
+-- about eight thousand values, and MSET sets no lease. GT as in acquire.lua.
+local owned = {}
+local function take(count)
+  for i = 1, count do
+    if owned[i] and ttl == '' then
+      redis.call('PERSIST', KEYS[i])
+    elseif owned[i] then
+      redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
+    elseif ttl == '' then
+      redis.call('SET', KEYS[i], token)
+    else
+      redis.call('SET', KEYS[i], token, 'PX', ttl)
+    end
+  end
+end
+
 -- All reads stand before the first write: Redis does not roll back, so a held
 -- lock or a key of another type must stop the script while nothing has changed.
-local owned = {}
 for i = 1, locks do
   owned[i] = redis.call('GET', KEYS[i])
   if owned[i] and owned[i] ~= token then
     -- left is the holder's remaining time; -1 ms: the holder never expires.
-    return {0, redis.call('PTTL', KEYS[i]), 0, i}
+    local left = redis.call('PTTL', KEYS[i])
+    if collect then
+      take(i - 1)
+    end
+    return {0, left, 0, i}
   end
 end
 
@@ -49,17 +71,5 @@ for i = locks + 1, #KEYS do
   end
 end
 
--- One command a lock rather than one MSET of them all: unpack() gives out at
--- about eight thousand values, and MSET sets no lease. GT as in acquire.lua.
-for i = 1, locks do
-  if owned[i] and ttl == '' then
-    redis.call('PERSIST', KEYS[i])
-  elseif owned[i] then
-    redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
-  elseif ttl == '' then
-    redis.call('SET', KEYS[i], token)
-  else
-    redis.call('SET', KEYS[i], token, 'PX', ttl)
-  end
-end
+take(locks)
 return {1, 0, fence, 0}

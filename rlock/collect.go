@@ -1,0 +1,65 @@
+package rlock
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// A set that has waited this long takes its keys one by one for as long again, and
+// so on in turn.
+const collectAfter = 2 * time.Second
+
+// collector keeps a set from starving among locks of its single keys, which are
+// never all free at the same time. After a while it has each attempt keep what is
+// free, in the order of the keys' names, up to the first that is held. So it waits
+// for each key no longer than a lock of that key alone does.
+//
+// Two sets cannot block each other, because of the order. A set and a caller who
+// takes one lock while holding another can, so what was collected is freed again
+// after a while.
+type collector struct {
+	lock    *Lock
+	keys    []string // sorted; nil: it is not collecting
+	turning instant  // when that changes
+}
+
+// next starts or ends collecting when it is time. It reports whether it has just
+// started.
+func (c *collector) next(ctx context.Context) bool {
+	if now() < c.turning {
+		return false
+	}
+	c.turning = now().after(collectAfter)
+	if c.keys == nil {
+		c.keys = slices.Sorted(slices.Values(c.lock.keys))
+		return true
+	}
+	l := c.lock
+	if _, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: c.keys, Token: l.token}); err != nil {
+		l.abandon(l.ttl, 1)
+	}
+	c.keys = nil
+	return false
+}
+
+// end returns when to try again at the latest: what was collected must not expire.
+func (c *collector) end() instant {
+	switch {
+	case c == nil:
+		return never
+	case c.keys == nil || c.lock.ttl == NoExpiry:
+		return c.turning
+	}
+	return min(c.turning, now().after(c.lock.ttl/renewals))
+}
+
+// order returns the keys for the next attempt, and whether it is to keep some.
+func (c *collector) order(l *Lock) (keys []string, collect bool) {
+	if c == nil || c.keys == nil {
+		return l.keys, false
+	}
+	return c.keys, true
+}
