@@ -90,6 +90,8 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
 	start := now()
 	seen := taken{key: l.keys[0]} // what the last attempt saw
+	l.prepare(ctx, set, want)
+	l.observe(set, start)
 	fail := func(err, cause error) (*Lock, error) {
 		if l.late > 0 {
 			l.abandon(set.ttl, l.late)
@@ -97,10 +99,13 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if l.queued {
 			l.locker.queues.leave(l)
 		}
-		return nil, &AcquireError{
+		l.noteWaited(start)
+		failed := &AcquireError{
 			Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
 			Err: err, Cause: cause, held: seen.left > 0,
 		}
+		l.noteFailed(failed)
+		return nil, failed
 	}
 	if key, held := l.locker.heldIn(ctx, l.keys); held {
 		seen.key = key
@@ -109,7 +114,6 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	if l.locker.isClosed() {
 		return fail(ErrClosed, nil)
 	}
-	l.prepare(ctx, set, want)
 	counters := l.counters(set)
 	if len(l.keys) == 1 && !l.ownToken {
 		if err := l.stand(ctx, set, want, start, &seen); err != nil {
@@ -144,9 +148,11 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 				l.late++ // it is ours on the server, and must be freed
 				return fail(ended, nil)
 			}
+			l.noteWaited(start)
 			return l, nil
 		}
 		seen = t
+		l.noteContended(seen, false)
 		if !want.wait {
 			return fail(ErrHeld, nil)
 		}
@@ -208,6 +214,8 @@ type taken struct {
 	fence    int64
 	key      string        // first key that another token holds
 	left     time.Duration // and its holder's remaining time
+
+	handedOver bool // by the last holder, who is of this process
 }
 
 // take makes one attempt. A lost reply is asked for again, which is safe because
@@ -216,6 +224,7 @@ func (l *Lock) take(ctx context.Context, counters []string) (taken, error) {
 	var t taken
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
 		sent := now()
+		l.locker.counters.attempts.Add(1)
 		if len(l.keys) == 1 {
 			t, err = l.takeOne(ctx, counters)
 		} else {
@@ -264,11 +273,12 @@ func (l *Lock) hold(t taken) error {
 	l.fence = uint64(t.fence)
 	l.deadline.Store(int64(leaseEnd(t.sent, l.ttl)))
 	l.expire()
+	if l.end.Load() == nil && (l.extends || l.observed != nil || l.queued && l.locker.queues.lined(l)) {
+		l.watch()
+	}
 	if l.end.Load() == nil {
 		l.held.Store(true)
-		if l.extends || l.queued && l.locker.queues.lined(l) {
-			l.watch()
-		}
+		l.noteHeld(EventAcquired, t.handedOver)
 	}
 	switch cause := l.end.Load(); cause {
 	case nil:

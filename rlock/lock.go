@@ -22,11 +22,11 @@ type Lock struct {
 	bound    bool            // Context ends with parent
 	extends  bool            // the keeper extends it
 	ownToken bool            // the caller chose the token
+	queued   bool            // it is the first for its key; see queue.go
+	held     atomic.Bool     // the acquisition has succeeded
 	late     int             // attempts of the acquisition that got no answer
-
-	held   atomic.Bool // the acquisition has succeeded
-	queued bool        // it is the first for its key; see queue.go
-	line   *line       // those behind it, guarded by the shard
+	line     *line           // those behind it, guarded by the shard
+	observed *observed       // nil: nobody is told of events
 
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held
@@ -37,6 +37,8 @@ type Lock struct {
 	ctx    context.Context // made by Context
 	cancel context.CancelCauseFunc
 	kept   bool // the keeper looks after the lock
+
+	contended bool // the acquisition has found it held
 
 	freeing sync.Mutex // held by Release, over its calls
 	freed   bool       // a Release has succeeded
@@ -134,8 +136,11 @@ func (l *Lock) finish(cause *reason) *reason {
 	if l.kept {
 		l.locker.keeper.forget(l)
 	}
-	if l.queued && l.held.Load() && cause != released { // Release calls the next when the keys are free
-		l.locker.queues.leave(l)
+	if l.held.Load() && cause != released { // Release does both when the keys are free
+		if l.queued {
+			l.locker.queues.leave(l)
+		}
+		l.noteEnd(cause)
 	}
 	return cause
 }

@@ -29,6 +29,7 @@ type Locker struct {
 	cleaner  cleaner
 
 	uncached atomic.Bool // the client has no cache: Check asks the server
+	counters counters
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close

@@ -29,6 +29,7 @@ type settings struct {
 	unfenced   bool
 	cacheTTL   time.Duration
 	hook       *Hook // of a Locker only
+	observer   Observer
 }
 
 var defaults = settings{
