@@ -73,7 +73,7 @@ func (e Event) attrs() []slog.Attr {
 		attrs = append(attrs, slog.Bool("local", true))
 	}
 	if e.HandedOver {
-		attrs = append(attrs, slog.Bool("handed over", true))
+		attrs = append(attrs, slog.Bool("handed_over", true))
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
