@@ -111,11 +111,11 @@ func TestEvents(t *testing.T) {
 			require.NoError(t, s.locker.Do(t.Context(), "job", func(context.Context, *rlock.Lock) error { return nil }))
 		}, []string{"acquired", "released"}, nil},
 		"expired with nobody watching": {func(t *testing.T, s scene) {
-			acquire(t, s, rlock.WithTTL(50*time.Millisecond))
+			acquire(t, s, rlock.WithTTL(300*time.Millisecond))
 			s.diary.last(t, "job", rlock.EventLost)
 		}, []string{"acquired", "lost"}, rlock.ErrExpired},
 		"expired, then released": {func(t *testing.T, s scene) {
-			lock := acquire(t, s, rlock.WithTTL(50*time.Millisecond))
+			lock := acquire(t, s, rlock.WithTTL(300*time.Millisecond))
 			s.diary.last(t, "job", rlock.EventLost)
 			_ = lock.Release(t.Context()) // nil if the key was still there
 		}, []string{"acquired", "lost"}, rlock.ErrExpired},
@@ -164,7 +164,7 @@ func TestEvents(t *testing.T) {
 			require.Error(t, lock.Release(t.Context()))
 		}, []string{"acquired", "detached", "attached", "released"}, nil},
 		"attached and left to its lease": {func(t *testing.T, s scene) {
-			lock := acquire(t, s, rlock.WithTTL(100*time.Millisecond))
+			lock := acquire(t, s, rlock.WithTTL(500*time.Millisecond))
 			require.NoError(t, lock.Detach())
 			_, err := s.locker.Attach(t.Context(), lock.Token(), lock.Fence(), "job")
 			require.NoError(t, err)
@@ -197,11 +197,11 @@ func TestEvents(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
 		}, []string{"contended", "acquire failed"}, rlock.ErrGaveUp},
 		"waited": {func(t *testing.T, s scene) {
-			require.NoError(t, do(t, s.direct, "SET", "job", "foreign", "PX", "50").Error())
+			require.NoError(t, do(t, s.direct, "SET", "job", "foreign", "PX", "300").Error())
 			require.NoError(t, acquire(t, s).Release(t.Context()))
 		}, []string{"contended", "acquired", "released"}, nil},
 		"waited in the line": {func(t *testing.T, s scene) {
-			acquire(t, s, rlock.WithTTL(50*time.Millisecond))
+			acquire(t, s, rlock.WithTTL(300*time.Millisecond))
 			require.NoError(t, acquire(t, s).Release(t.Context()))
 		}, []string{"acquired", "contended", "lost", "acquired", "released"}, nil},
 		"refused by the server": {func(t *testing.T, s scene) {
@@ -263,7 +263,7 @@ func TestEventFacts(t *testing.T) {
 			d.Observe(ctx, e)
 		})))
 		ctx := context.WithValue(t.Context(), traceKey{}, "trace")
-		require.NoError(t, do(t, client, "SET", "app:b", "foreign", "PX", "60").Error())
+		require.NoError(t, do(t, client, "SET", "app:b", "foreign", "PX", "500").Error())
 		set, err := locker.AcquireAll(ctx, []string{"a", "b"})
 		require.NoError(t, err)
 		behind := make(chan error, 1)
@@ -287,7 +287,7 @@ func TestEventFacts(t *testing.T) {
 		require.Equal(t, "app:b", contended.Key, "the one in the way")
 		require.Equal(t, 1, contended.Attempts)
 		require.Positive(t, contended.Left)
-		require.LessOrEqual(t, contended.Left, 60*time.Millisecond)
+		require.LessOrEqual(t, contended.Left, 500*time.Millisecond)
 		require.False(t, contended.Local)
 		require.Zero(t, contended.Fence)
 		require.Equal(t, []string{"app:a", "app:b"}, acquired.Keys)
