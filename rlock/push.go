@@ -136,7 +136,10 @@ func (l *Locker) await(ctx context.Context, key string, pause time.Duration, end
 		case !answer.Value.Valid && answer.Hit && !pushed:
 			// The cache has not heard of the holder that was just met. It will soon, or
 			// it hears nothing at all: then this is polling.
-			return sleep(ctx, pause, l.closed)
+			if over, err := receive(ctx, changed, pause, l.closed); over || err != nil {
+				return err
+			}
+			continue
 		case !answer.Value.Valid:
 			return nil
 		}

@@ -26,7 +26,9 @@ func TestNobodyIsStranded(t *testing.T) {
 	)
 	server := bed.Start(t)
 	for name, open := range map[string]func() *rlock.Locker{
-		"push": func() *rlock.Locker { return opened(t, server) },
+		// Nothing but a push calls a waiter in time: the holder never expires, and the
+		// next look of one's own is an hour away.
+		"push": func() *rlock.Locker { return opened(t, server, rlock.WithRetry(rlock.Fixed(time.Hour))) },
 		"poll": func() *rlock.Locker {
 			return newLocker(t, server.Client(t), rlock.WithRetry(rlock.Exponential(time.Millisecond, 8*time.Millisecond)))
 		},
