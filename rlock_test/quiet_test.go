@@ -41,20 +41,15 @@ func TestAnIdleHolderIsQuiet(t *testing.T) {
 		_, err = locker.Check(t.Context(), "job") // the server tracks the key for this client
 		require.NoError(t, err)
 
-		// A window between two extensions.
 		soon(t, func() bool { return locker.Stats().Extended == 1 }, "an extension")
-		time.Sleep(50 * time.Millisecond)
-		before, extended := commands(t, server), locker.Stats().Extended
-		time.Sleep(ttl / 6)
-		if extended == locker.Stats().Extended {
-			require.Equal(t, before, commands(t, server), "nothing between two extensions")
-		}
-
-		// And several of them: EVALSHA, and GET and PEXPIRE inside it.
-		extended = locker.Stats().Extended
-		before = commands(t, server)
-		soon(t, func() bool { return locker.Stats().Extended == extended+3 }, "three extensions")
-		require.Equal(t, int64(3*3), commands(t, server)-before)
+		start, extended, before := time.Now(), locker.Stats().Extended, commands(t, server)
+		time.Sleep(ttl)
+		sent := commands(t, server) - before
+		extended = locker.Stats().Extended - extended
+		require.Positive(t, extended)
+		require.LessOrEqual(t, extended, uint64(time.Since(start)/(ttl/3))+1)
+		// EVALSHA, and GET and PEXPIRE inside it. One may be under way at either end.
+		require.InDelta(t, 3*extended, sent, 3)
 		require.NoError(t, ctx.Err())
 		require.NoError(t, lock.Release(t.Context()))
 	})
