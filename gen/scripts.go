@@ -16,6 +16,7 @@ type Scripts struct {
 	acquireAllScript luaScript
 	checkScript      luaScript
 	extendScript     luaScript
+	handOverScript   luaScript
 	inspectScript    luaScript
 	releaseScript    luaScript
 }
@@ -41,6 +42,7 @@ func newScripts(retry bool, opts []rueidis.LuaOption) *Scripts {
 		acquireScript:    newLuaScript("Acquire", AcquireSHA1, acquireSource, retry, nil, opts),
 		checkScript:      newLuaScript("Check", CheckSHA1, checkSource, retry, nil, opts),
 		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, retry, nil, opts),
+		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, retry, nil, opts),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, retry, nil, opts),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, retry, nil, opts),
 	}
@@ -56,6 +58,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.acquireAllScript,
 		&s.checkScript,
 		&s.extendScript,
+		&s.handOverScript,
 		&s.inspectScript,
 		&s.releaseScript,
 	} {

@@ -68,7 +68,7 @@ func seeds(t testing.TB) [][]byte {
 	nested := func(open, inner, end string) string { return strings.Repeat(open, 8) + inner + strings.Repeat(end, 8) }
 	for _, body := range []string{
 		"", "local a = [[`]]", "local a = '\xff'", "-- \xff", "-- \ufeff", "local a = '\u2028'", "local a = '\\0'", "--[[ */ ]]", "-- //",
-		"local f = function(...) return ... end f(f, f(f))", "local t = {} t[1], t.x = KEYS, t t.x.x = t",
+		"local f = function(...) return ... end f(f, f(f))", "local t = {} t[1], t.x = KEYS, t t.x.x = t", "local t = {} t[1], t.d = KEYS, t t.x.x = t",
 		"local a, b = KEYS a, b = b, a", "local r = redis r.call('DEL', unpack({unpack(KEYS)}))",
 		"local function f(x) return f(f(x)) end redis.call('DEL', f(KEYS[1]))", "redis.call()", "redis.pcall(unpack(ARGV))",
 		"pcall(redis.call)", "redis.call(redis.call)", "redis.call('SORT', KEYS[1], 'STORE')", "redis.call('ZUNION', -1)",

@@ -92,11 +92,12 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	seen := taken{key: l.keys[0]} // what the last attempt saw
 	l.prepare(ctx, set, want)
 	l.observe(set, start)
+	handed := false // somebody is handing the lock over, and sees to it
 	fail := func(err, cause error) (*Lock, error) {
-		if l.late > 0 {
+		if !handed && l.late > 0 {
 			l.abandon(set.ttl, l.late)
 		}
-		if l.queued {
+		if !handed && l.queued {
 			l.locker.queues.leave(l)
 		}
 		l.noteWaited(start)
@@ -114,18 +115,28 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	if l.locker.isClosed() {
 		return fail(ErrClosed, nil)
 	}
-	counters := l.counters(set)
+	counters := l.counters()
 	if len(l.keys) == 1 && !l.ownToken {
-		if err := l.stand(ctx, set, want, start, &seen); err != nil {
-			var cause error
-			if err != ErrClosed && err != ErrHeld && err != ErrGaveUp {
-				err, cause = ErrGaveUp, err
-			}
-			return fail(err, cause)
+		var fate fate
+		fate, err := l.stand(ctx, set, want, start, &seen)
+		handed = fate == claimed
+		switch {
+		case fate == given && err == nil:
+			l.noteAcquired(start, true)
+			return l, nil
+		case fate == given:
+			l.late++ // it is ours on the server, and must be freed
+			return fail(err, nil)
+		case err == ErrClosed || err == ErrHeld || err == ErrGaveUp:
+			return fail(err, nil)
+		case err != nil:
+			return fail(ErrGaveUp, err)
 		}
 	}
 
 	var pause time.Duration
+	var w *waiter
+	defer func() { w.leave() }()
 	for {
 		switch {
 		case l.locker.isClosed():
@@ -144,15 +155,22 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 		l.attempts++
 		if t.acquired {
-			if ended := l.hold(t); ended != nil {
+			if l.attempts > 1 && l.queued {
+				l.locker.queues.begin(l)
+			}
+			if ended := l.start(t); ended != nil {
 				l.late++ // it is ours on the server, and must be freed
 				return fail(ended, nil)
 			}
-			l.noteWaited(start)
+			l.noteAcquired(start, false)
 			return l, nil
 		}
 		seen = t
 		l.noteContended(seen, false)
+		l.locker.lastTrip.Store(int64(now() - t.sent))
+		if l.queued {
+			l.locker.queues.meet(l)
+		}
 		if !want.wait {
 			return fail(ErrHeld, nil)
 		}
@@ -161,11 +179,10 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		end := now().after(pause)
-		if set.retry.unlimited() {
-			end = never
+		if w == nil {
+			w = newWaiter(l, set.retry)
 		}
-		switch err := l.locker.await(ctx, t.key, pause, end); err {
+		switch err := w.await(ctx, t.key, pause, never); err {
 		case nil:
 		case ErrClosed:
 			return fail(ErrClosed, nil)
@@ -180,16 +197,15 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
 	l.extends = set.extends(want.do)
 	l.parent, l.bound = ctx, want.do
+	l.shares = l.extends && !set.uniqueToken
+	l.fenced = !set.unfenced
 	l.token, l.ownToken = set.token, set.token != ""
-	if !l.ownToken {
-		l.token = newToken()
-	}
 }
 
 // counters returns the fence counters that the acquisition counts with.
-func (l *Lock) counters(set *settings) []string {
+func (l *Lock) counters() []string {
 	switch {
-	case set.unfenced:
+	case !l.fenced:
 		return nil
 	case len(l.keys) == 1:
 		return fenceCounter(l.keys[0])
@@ -214,13 +230,14 @@ type taken struct {
 	fence    int64
 	key      string        // first key that another token holds
 	left     time.Duration // and its holder's remaining time
-
-	handedOver bool // by the last holder, who is of this process
 }
 
 // take makes one attempt. A lost reply is asked for again, which is safe because
 // the script knows the token.
 func (l *Lock) take(ctx context.Context, counters []string) (taken, error) {
+	if l.token == "" {
+		l.token = newToken()
+	}
 	var t taken
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
 		sent := now()
@@ -265,27 +282,31 @@ func remaining(left time.Duration) time.Duration {
 	return max(left, 0)
 }
 
-// hold starts the lease. It returns why not when the Locker was closed meanwhile,
-// or the reply came after the lease must count as over.
-func (l *Lock) hold(t taken) error {
+// start starts the lease that the server has granted.
+func (l *Lock) start(t taken) error {
+	err := l.hold(leaseEnd(t.sent, l.ttl), uint64(t.fence))
+	if err == expired {
+		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(now()-t.sent), l.ttl)
+	}
+	return err
+}
+
+// hold starts a lease that lasts until deadline. It returns why not when the Locker
+// was closed meanwhile, or the lease must count as over.
+func (l *Lock) hold(deadline instant, fence uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fence = uint64(t.fence)
-	l.deadline.Store(int64(leaseEnd(t.sent, l.ttl)))
+	l.fence = fence
+	l.deadline.Store(int64(deadline))
 	l.expire()
-	if l.end.Load() == nil && (l.extends || l.observed != nil || l.queued && l.locker.queues.lined(l)) {
-		l.watch()
-	}
 	if l.end.Load() == nil {
 		l.held.Store(true)
-		l.noteHeld(EventAcquired, t.handedOver)
+		if l.extends || l.observed != nil || l.queued && l.locker.queues.lined(l) {
+			l.watch()
+		}
 	}
-	switch cause := l.end.Load(); cause {
-	case nil:
-		return nil
-	case expired:
-		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(now()-t.sent), l.ttl)
-	default:
+	if cause := l.end.Load(); cause != nil {
 		return cause
 	}
+	return nil
 }

@@ -102,10 +102,16 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 	}
 	start := now()
 	var pause time.Duration
+	w := &waiter{locker: l, patient: l.defaults.retry.unlimited()}
+	defer w.leave()
+	var s State // as last seen
 	for number := 1; ; number++ {
-		s, err := l.inspect(ctx, full)
-		if err == nil && !s.Held {
+		seen, err := l.inspect(ctx, full)
+		if err == nil && !seen.Held {
 			return nil
+		}
+		if err == nil {
+			s = seen
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{Key: full, Left: s.Left, Attempts: number, Waited: time.Duration(now() - start), Err: err, Cause: cause, held: s.Held}
@@ -122,11 +128,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		end := now().after(pause)
-		if retry.unlimited() {
-			end = never
-		}
-		if err := l.await(ctx, full, pause, end); err == ErrClosed {
+		if err := w.await(ctx, full, pause, never); err == ErrClosed {
 			return fail(ErrClosed, nil)
 		} else if err != nil {
 			return fail(ErrGaveUp, err)

@@ -54,9 +54,25 @@ func repeat(ctx context.Context, most int, f func(ctx context.Context) error) er
 	}
 }
 
+// persist calls f until its outcome is known, within releaseLimit and whether or not
+// ctx has ended.
+func persist(ctx context.Context, f func(ctx context.Context) error) error {
+	if ctx.Err() == nil {
+		if err := f(ctx); answerOf(err) != unknown {
+			return err
+		}
+	}
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
+	defer cancel()
+	return repeat(detached, 2*tries, f)
+}
+
 // sleep waits for d. It returns why ctx ended if that comes first, and ErrClosed
 // if closing does.
 func sleep(ctx context.Context, d time.Duration, closing <-chan struct{}) error {
+	if d <= 0 {
+		return nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

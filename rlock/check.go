@@ -68,10 +68,14 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 
 // Check asks the server whether the lock is still this one's, and ends it with
 // ErrLost if it is not. The State is that of the first key that is not its own,
-// or else of the key with the least time left; compare its token with HeldBy.
+// or else of the key with the least time left; compare its token with HeldBy. A lock
+// that has ended is not asked about: the error is why it has, as ErrReleased.
 func (l *Lock) Check(ctx context.Context) (State, error) {
 	if ctx == nil {
 		return State{}, &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	}
+	if cause := l.end.Load(); cause != nil {
+		return State{}, &LockError{"check", l.keys[0], cause}
 	}
 	states, err := l.locker.inspectAll(ctx, l.keys)
 	if err != nil {

@@ -19,8 +19,7 @@ type cleaner struct {
 
 	mu      sync.Mutex
 	waiting []*leftover
-	timer   *time.Timer   // of the next round; nil: there was none yet
-	busy    bool          // a round is under way
+	timer   *time.Timer   // of the next round; nil: none is due or under way
 	closed  bool          // every round is the last
 	flushed chan struct{} // closed when the last round is over; nil before close
 }
@@ -54,31 +53,25 @@ func (c *cleaner) add(keys []string, token string, ttl time.Duration, lost int) 
 	c.start()
 }
 
-// start sets the timer for what is due first. A round that is under way does so when
-// it is over. The caller holds mu.
+// start runs the next round when it is due, unless one is under way. The caller
+// holds mu.
 func (c *cleaner) start() {
-	if c.busy || len(c.waiting) == 0 {
+	if c.timer != nil && c.timer.Stop() {
+		c.timer = nil // it was set for later than what has come since
+	}
+	if c.timer != nil || len(c.waiting) == 0 {
 		return
 	}
 	next := c.waiting[0].next
 	for _, o := range c.waiting {
 		next = min(next, o.next)
 	}
-	if c.timer == nil {
-		c.timer = time.AfterFunc(next.until(), c.round)
-	} else {
-		c.timer.Reset(next.until())
-	}
+	c.timer = time.AfterFunc(max(next.until(), 0), c.round)
 }
 
 // round frees what is due and keeps what has to be tried again.
 func (c *cleaner) round() {
 	c.mu.Lock()
-	if c.busy { // the timer was set anew while it fired
-		c.mu.Unlock()
-		return
-	}
-	c.busy = true
 	at := now()
 	var due, later []*leftover
 	for _, o := range c.waiting {
@@ -95,12 +88,12 @@ func (c *cleaner) round() {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.busy = false
+	c.timer = nil
 	if !c.closed {
 		c.waiting = append(c.waiting, again...)
 	}
 	c.start()
-	if len(c.waiting) == 0 && c.flushed != nil {
+	if c.timer == nil && c.flushed != nil {
 		close(c.flushed)
 		c.flushed = nil
 	}
@@ -108,9 +101,6 @@ func (c *cleaner) round() {
 
 // free releases keys in one pipeline and returns those to be tried again.
 func (c *cleaner) free(due []*leftover) (again []*leftover) {
-	if len(due) == 0 {
-		return nil
-	}
 	params := make([]gen.ReleaseParams, len(due))
 	for i, o := range due {
 		params[i] = gen.ReleaseParams{Locks: o.keys, Token: o.token}
@@ -142,7 +132,7 @@ func (c *cleaner) close(limit time.Duration) {
 	}
 	c.start()
 	flushed := make(chan struct{})
-	if !c.busy && len(c.waiting) == 0 {
+	if c.timer == nil {
 		close(flushed)
 	} else {
 		c.flushed = flushed

@@ -22,7 +22,7 @@ type Lock struct {
 	bound    bool            // Context ends with parent
 	extends  bool            // the keeper extends it
 	ownToken bool            // the caller chose the token
-	queued   bool            // it is the first for its key; see queue.go
+	shares   bool            // it may have the token of the holder before it; see handover.go
 	held     atomic.Bool     // the acquisition has succeeded
 	late     int             // attempts of the acquisition that got no answer
 	line     *line           // those behind it, guarded by the shard
@@ -37,12 +37,15 @@ type Lock struct {
 	ctx    context.Context // made by Context
 	cancel context.CancelCauseFunc
 	kept   bool // the keeper looks after the lock
+	noted  bool // its events have begun; see observe.go
 
-	contended bool // the acquisition has found it held
+	fenced bool // it has a fence
+	queued bool // it is the first for its key; see queue.go
 
-	freeing sync.Mutex // held by Release, over its calls
-	freed   bool       // a Release has succeeded
-	unsure  bool       // a Release that got no answer may have freed the keys
+	freeing   sync.Mutex // held by Release, over its calls
+	freed     bool       // a Release has succeeded
+	unsure    bool       // a Release that got no answer may have freed the keys
+	contended bool       // the acquisition has found it held
 
 	// Guarded by the keeper.
 	due   instant
@@ -58,6 +61,11 @@ func (l *Lock) Keys() []string { return slices.Clone(l.keys) }
 
 // Token returns the value that the keys have on the server while the lock is
 // held. Whoever knows it can extend and release the lock.
+//
+// Holders of this process that follow one another without a gap may share a token,
+// if their leases are extended automatically; their fences differ all the same. A
+// token that leaves the process, or that guards a script, should be its holder's
+// alone: see WithUniqueToken.
 func (l *Lock) Token() string { return l.token }
 
 // Fence returns a number that is larger than that of every earlier acquisition of
@@ -136,8 +144,8 @@ func (l *Lock) finish(cause *reason) *reason {
 	if l.kept {
 		l.locker.keeper.forget(l)
 	}
-	if l.held.Load() && cause != released { // Release does both when the keys are free
-		if l.queued {
+	if cause != released { // Release does both when the keys are free
+		if l.queued && l.held.Load() {
 			l.locker.queues.leave(l)
 		}
 		l.noteEnd(cause)

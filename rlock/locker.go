@@ -28,7 +28,8 @@ type Locker struct {
 	keeper   keeper
 	cleaner  cleaner
 
-	uncached atomic.Bool // the client has no cache: Check asks the server
+	lastTrip atomic.Int64 // how long the last command of a contended key took
+	uncached atomic.Bool  // the client has no cache: Check asks the server
 	counters counters
 
 	closing    sync.Once

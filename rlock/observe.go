@@ -38,6 +38,21 @@ func (l *Lock) noteWaited(start instant) {
 	}
 }
 
+// noteAcquired follows an acquisition that succeeded. The lock may have ended since:
+// a hand-over starts its lease before the heir wakes up.
+func (l *Lock) noteAcquired(start instant, handedOver bool) {
+	l.noteWaited(start)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if handedOver {
+		l.locker.counters.handedOver.Add(1)
+	}
+	l.noteHeld(EventAcquired, handedOver)
+	if cause := l.end.Load(); cause != nil {
+		l.noteEnd(cause)
+	}
+}
+
 // noteFailed follows an acquisition that failed.
 func (l *Lock) noteFailed(err *AcquireError) {
 	if l.count(EventAcquireFailed) {
@@ -45,12 +60,10 @@ func (l *Lock) noteFailed(err *AcquireError) {
 	}
 }
 
-// noteHeld follows an acquisition that succeeded, or Attach. The caller holds mu, so
-// that no other event of the lock comes first.
+// noteHeld begins the events of a lock that is held. The caller holds mu, so that no
+// other one comes first.
 func (l *Lock) noteHeld(kind EventKind, handedOver bool) {
-	if handedOver {
-		l.locker.counters.handedOver.Add(1)
-	}
+	l.noted = true
 	if l.count(kind) {
 		waited := l.observed.passed()
 		l.observed.since = now()
@@ -65,14 +78,17 @@ func (l *Lock) noteExtension(err error) {
 	if err != nil {
 		kind = EventExtendFailed
 	}
-	if l.end.Load() == nil && l.count(kind) {
+	if l.end.Load() == nil && l.count(kind) && l.noted {
 		l.tellHeld(Event{Kind: kind, Err: err})
 	}
 }
 
-// noteEnd follows the end of a lock that was not given up with Release. The caller
-// holds mu.
+// noteEnd follows the end of a lock that was not given up with Release. One whose
+// events have not begun never was its caller's. The caller holds mu.
 func (l *Lock) noteEnd(cause *reason) {
+	if !l.noted {
+		return
+	}
 	kind := EventLost
 	switch cause {
 	case detached:

@@ -20,22 +20,27 @@ type Option func(*settings) error
 // settings are what options set. A call without options uses its Locker's, so
 // they are not changed once a Locker has them.
 type settings struct {
-	ttl        time.Duration
-	retry      Retry
-	token      string
-	prefix     string
-	autoExtend *bool                          // nil: as the method does by default
-	given      struct{ ttl, autoExtend bool } // in the same list of options
-	unfenced   bool
-	cacheTTL   time.Duration
-	hook       *Hook // of a Locker only
-	observer   Observer
+	ttl         time.Duration
+	retry       Retry
+	token       string
+	prefix      string
+	autoExtend  *bool                          // nil: as the method does by default
+	given       struct{ ttl, autoExtend bool } // in the same list of options
+	unfenced    bool
+	uniqueToken bool
+	turnMost    int           // of a Locker only
+	turnTime    time.Duration // of a Locker only
+	cacheTTL    time.Duration
+	hook        *Hook // of a Locker only
+	observer    Observer
 }
 
 var defaults = settings{
 	ttl:      DefaultTTL,
 	retry:    patient(Exponential(5*time.Millisecond, 250*time.Millisecond)),
 	cacheTTL: time.Minute,
+	turnMost: DefaultTurnCount,
+	turnTime: DefaultTurnTime,
 }
 
 func patient(r Retry) Retry {
@@ -117,6 +122,37 @@ func WithAutoExtend(on bool) Option {
 func WithFence(on bool) Option {
 	return func(s *settings) error {
 		s.unfenced = !on
+		return nil
+	}
+}
+
+// WithUniqueToken gives the lock a token that no other holder has, before or after.
+// Without it, automatically extended locks of one process may hand their token on:
+// see Lock.Token. It costs a command at each hand-over.
+func WithUniqueToken() Option {
+	return func(s *settings) error {
+		s.uniqueToken = true
+		return nil
+	}
+}
+
+// How long a process keeps a lock to itself unless WithTurn says otherwise.
+const (
+	DefaultTurnCount = 100_000
+	DefaultTurnTime  = 20 * time.Millisecond
+)
+
+// WithTurn bounds how often in a row, and for how long, a process hands a lock over
+// from one of its own to the next without freeing it: most times, and until longest
+// has passed since the first of them. Then it frees the lock and lets other processes
+// go first. Long turns are fast, short ones fair; with 0 every release frees the
+// lock. It is for New and Open.
+func WithTurn(most int, longest time.Duration) Option {
+	return func(s *settings) error {
+		s.turnMost, s.turnTime = most, longest
+		if most < 0 || longest < 0 {
+			return &ArgumentError{"WithTurn", "want 0 or more of both"}
+		}
 		return nil
 	}
 }

@@ -1,15 +1,11 @@
 package rlock
 
 import (
-	"context"
 	"hash/maphash"
-	"math/rand/v2"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/rlock-go/toolkit/gen"
 )
 
 // Hook tells waiting acquisitions that a key has changed. Open installs one. A
@@ -31,17 +27,27 @@ type Hook struct {
 	shards [16]watchers
 }
 
-// watchers are those who wait for some keys to change.
+// watchers are those who wait for some keys to change, in the order in which they
+// came.
 type watchers struct {
 	mu    sync.Mutex
-	byKey map[string][]chan struct{}
+	byKey map[string][]*watch
+}
+
+// watch is a place among those who wait for a key. Only the first of them is told
+// of a change: it tries its luck while the others wait on, and when it leaves, the
+// next one is told. So a change costs a process one attempt, however many wait.
+type watch struct {
+	of      *watchers
+	key     string
+	changed chan struct{}
 }
 
 // NewHook returns a Hook for one client.
 func NewHook() *Hook {
 	h := &Hook{seed: maphash.MakeSeed()}
 	for i := range h.shards {
-		h.shards[i].byKey = map[string][]chan struct{}{}
+		h.shards[i].byKey = map[string][]*watch{}
 	}
 	return h
 }
@@ -66,106 +72,58 @@ func (h *Hook) shard(key string) *watchers {
 	return &h.shards[maphash.String(h.seed, key)%uint64(len(h.shards))]
 }
 
-// watch returns a channel that has something to receive after key has changed.
-func (h *Hook) watch(key string) (changed chan struct{}, stop func()) {
-	w := h.shard(key)
-	changed = make(chan struct{}, 1)
-	w.mu.Lock()
-	w.byKey[key] = append(w.byKey[key], changed)
-	w.mu.Unlock()
-	return changed, func() { w.remove(key, changed) }
+// watch takes a place among those who wait for key.
+func (h *Hook) watch(key string) *watch {
+	w := &watch{of: h.shard(key), key: key, changed: make(chan struct{}, 1)}
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	w.of.byKey[key] = append(w.of.byKey[key], w)
+	return w
 }
 
-func (w *watchers) remove(key string, changed chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	list := w.byKey[key]
-	for i, c := range list {
-		if c == changed {
-			list[i] = list[len(list)-1]
-			list = list[:len(list)-1]
-			break
-		}
-	}
+// leave gives the place up.
+func (w *watch) leave() {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	list := w.of.byKey[w.key]
+	at := slices.Index(list, w)
+	list = slices.Delete(list, at, at+1)
 	if len(list) == 0 {
-		delete(w.byKey, key)
-	} else {
-		w.byKey[key] = list
+		delete(w.of.byKey, w.key)
+		return
+	}
+	w.of.byKey[w.key] = list
+	if at == 0 {
+		list[0].signal()
+	}
+}
+
+// isFirst reports whether nobody stands before w.
+func (w *watch) isFirst() bool {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	return w.of.byKey[w.key][0] == w
+}
+
+func (w *watch) signal() {
+	select {
+	case w.changed <- struct{}{}:
+	default: // it has a signal to receive already
 	}
 }
 
 func (w *watchers) wake(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	signal(w.byKey[key])
+	if list := w.byKey[key]; len(list) > 0 {
+		list[0].signal()
+	}
 }
 
 func (w *watchers) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, list := range w.byKey {
-		signal(list)
-	}
-}
-
-func signal(list []chan struct{}) {
-	for _, changed := range list {
-		select {
-		case changed <- struct{}{}:
-		default: // it has a signal to receive already
-		}
-	}
-}
-
-// await waits until the key that stands in the way is free, or worth another try:
-// for a push of the server, the end of the holder's lease, or end, whichever comes
-// first. Reading the key through the client-side cache is what makes the server
-// track it. A push is a hint, as every extension causes one. Where none can be
-// expected, it pauses.
-func (l *Locker) await(ctx context.Context, key string, pause time.Duration, end instant) error {
-	if l.hook == nil || l.uncached.Load() {
-		return sleep(ctx, pause, l.closed)
-	}
-	changed, stop := l.hook.watch(key)
-	defer stop()
-	for pushed := false; ; pushed = true {
-		answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, l.defaults.cacheTTL)
-		switch {
-		case err != nil || answer.Left < 0:
-			return sleep(ctx, pause, l.closed)
-		case !answer.Value.Valid && answer.Hit && !pushed:
-			// The cache has not heard of the holder that was just met. It will soon, or
-			// it hears nothing at all: then this is polling.
-			if over, err := receive(ctx, changed, pause, l.closed); over || err != nil {
-				return err
-			}
-			continue
-		case !answer.Value.Valid:
-			return nil
-		}
-		left := min(answer.Left+time.Millisecond+rand.N(2*time.Millisecond), end.until())
-		if left <= 0 {
-			return nil
-		}
-		over, err := receive(ctx, changed, left, l.closed)
-		if over || err != nil {
-			return err
-		}
-	}
-}
-
-// receive waits for a change, or until d is over.
-func receive(ctx context.Context, changed <-chan struct{}, d time.Duration, closing <-chan struct{}) (over bool, err error) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-changed:
-		return false, nil
-	case <-timer.C:
-		return true, nil
-	case <-ctx.Done():
-		return false, contextError(ctx, nil)
-	case <-closing:
-		return false, ErrClosed
+		list[0].signal()
 	}
 }

@@ -10,7 +10,7 @@ import (
 // send nothing: behind an attempt until it has given up, behind a holder until it
 // has released or lost the lock.
 //
-// A key that nobody holds or wants costs no memory.
+// A key that nobody holds or wants costs no memory, but for the few that past keeps.
 type queues struct {
 	seed   maphash.Seed
 	shards [64]shard
@@ -21,17 +21,7 @@ type shard struct {
 	mu    sync.Mutex
 	first map[string]*Lock
 	limit int // size at which holders are looked for that left without a word
-}
-
-// line are the acquisitions behind the first. It passes from one first to the next.
-type line struct{ head, tail *place }
-
-// place is a place in a line. It is guarded by the shard's mutex.
-type place struct {
-	lock       *Lock
-	next, prev *place
-	called     chan struct{} // closed when the lock is first
-	gone       bool          // called, or given up
+	past  past
 }
 
 func newQueues() *queues {
@@ -60,6 +50,7 @@ func (q *queues) enter(l *Lock) (*place, *Lock) {
 	if first == nil {
 		s.first[l.keys[0]] = l
 		l.queued = true
+		l.line = s.past.recall(l.keys[0])
 		return nil, nil
 	}
 	if first.line == nil {
@@ -119,10 +110,15 @@ func (s *shard) next(l *Lock) {
 	key := l.keys[0]
 	if l.line == nil || l.line.head == nil {
 		delete(s.first, key)
+		if l.line != nil && l.line.turn.met {
+			l.line.turn.end()
+			s.past.remember(key, l.line)
+		}
 		return
 	}
 	p := l.line.head
 	l.line.remove(p)
+	l.line.turn.end()
 	p.lock.line, l.line = l.line, nil
 	p.lock.queued = true
 	s.first[key] = p.lock
@@ -130,17 +126,33 @@ func (s *shard) next(l *Lock) {
 }
 
 // giveUp takes back a place, or the turn if it has just come.
-func (q *queues) giveUp(p *place) {
+func (q *queues) giveUp(p *place) fate {
 	s := q.shard(p.lock.keys[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.gone {
+	switch {
+	case p.given:
+		return given
+	case p.claimed:
+		p.left = true
+		return claimed
+	case p.gone:
 		p.lock.queued = false
 		s.next(p.lock)
-		return
+	default:
+		s.first[p.lock.keys[0]].line.remove(p)
 	}
-	s.first[p.lock.keys[0]].line.remove(p)
+	return free
 }
+
+// fate is what has become of a place that is given up.
+type fate int
+
+const (
+	free    fate = iota // nothing
+	given               // the lock has just been handed over
+	claimed             // a hand-over is under way; whoever does it sees that nobody wants it
+)
 
 // lined reports whether somebody stands behind l.
 func (q *queues) lined(l *Lock) bool {
@@ -148,28 +160,4 @@ func (q *queues) lined(l *Lock) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return l.line != nil && l.line.head != nil
-}
-
-func (l *line) append(p *place) {
-	p.prev = l.tail
-	if l.tail == nil {
-		l.head = p
-	} else {
-		l.tail.next = p
-	}
-	l.tail = p
-}
-
-func (l *line) remove(p *place) {
-	if p.prev == nil {
-		l.head = p.next
-	} else {
-		p.prev.next = p.next
-	}
-	if p.next == nil {
-		l.tail = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
-	p.next, p.prev, p.gone = nil, nil, true
 }

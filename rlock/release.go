@@ -46,6 +46,11 @@ func (l *Lock) Release(ctx context.Context) error {
 
 // giveUp frees the keys of a lock that ended with cause. The caller holds freeing.
 func (l *Lock) giveUp(ctx context.Context, cause *reason) error {
+	if cause == released && l.queued && l.handOver(ctx) {
+		l.freed = true
+		l.clean()
+		return nil
+	}
 	freed, err := l.free(ctx)
 	if l.queued {
 		l.locker.queues.leave(l)
@@ -54,11 +59,7 @@ func (l *Lock) giveUp(ctx context.Context, cause *reason) error {
 		return &LockError{"release", l.keys[0], err}
 	}
 	l.freed = true
-	if l.late > 0 {
-		// An attempt of the acquisition got no answer. It may still arrive, find the
-		// keys free, and take them.
-		l.abandon(NoExpiry, l.late+1)
-	}
+	l.clean()
 	switch {
 	case freed == int64(len(l.keys)):
 		return nil
@@ -80,15 +81,16 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 		}
 		return err
 	}
-	if ctx.Err() == nil {
-		if err := try(ctx); answerOf(err) != unknown {
-			return freed, err
-		}
-	}
-	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
-	defer cancel()
-	err = repeat(detached, 2*tries, try)
+	err = persist(ctx, try)
 	return freed, err
+}
+
+// clean follows the end of a lock whose acquisition had attempts that got no answer.
+// They may still arrive, find the keys free, and take them.
+func (l *Lock) clean() {
+	if l.late > 0 {
+		l.abandon(NoExpiry, l.late+1)
+	}
 }
 
 // abandon has the keys freed in the background, where lost commands of this lock

@@ -6,21 +6,22 @@ import (
 )
 
 // stand waits in the line of this process for the key until it is l's turn to ask
-// the server. Without waiting, it only looks whether a holder is known here.
-func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start instant, seen *taken) error {
+// the server, or l was handed the lock. Without waiting, it only looks whether a
+// holder is known here.
+func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start instant, seen *taken) (fate, error) {
 	queues := l.locker.queues
 	if !want.wait {
 		if first := queues.holder(l.keys[0]); first != nil && first.Valid() {
 			l.attempts++
 			seen.left = instant(first.deadline.Load()).until()
 			l.noteContended(*seen, true)
-			return ErrHeld
+			return free, ErrHeld
 		}
-		return nil
+		return free, nil
 	}
 	place, first := queues.enter(l)
 	if place == nil {
-		return nil
+		return free, nil
 	}
 	first.noticeEnd()
 	pause := NoExpiry
@@ -35,20 +36,32 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 			var more bool
 			pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: seen.left})
 			if !more {
-				queues.giveUp(place)
-				return ErrGaveUp
+				return l.quit(place, ErrGaveUp)
 			}
 		}
 		over, err := receive(ctx, place.called, pause, l.locker.closed)
-		if err != nil {
-			queues.giveUp(place)
-			return err
-		}
-		if !over {
+		switch {
+		case err != nil:
+			return l.quit(place, err)
+		case over:
+		case place.given:
+			return given, place.err
+		default:
 			seen.left = 0
-			return nil
+			courtesy, _ := queues.standing(l)
+			return free, sleep(ctx, courtesy, l.locker.closed)
 		}
 	}
+}
+
+// quit leaves the line with err, unless the lock has been handed over meanwhile: then
+// it is as if what ends the waiting had come a moment later.
+func (l *Lock) quit(place *place, err error) (fate, error) {
+	fate := l.locker.queues.giveUp(place)
+	if fate == given {
+		err = place.err
+	}
+	return fate, err
 }
 
 // noticeEnd makes sure that those in line behind a holder are called when its

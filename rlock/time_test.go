@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 )
 
@@ -231,4 +232,58 @@ func TestExtensionIsRetriedUntilTheDeadline(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, before, redis.scripts.Load())
 	})
+}
+
+// Waiters of one process are served exactly in the order in which they came, and
+// send nothing while they stand in line.
+func TestFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		opts  []rlock.Option
+		calls int64 // of scripts, for 50 hand-overs
+	}{
+		"fixed lease":   {nil, 50},
+		"auto-extended": {[]rlock.Option{rlock.WithAutoExtend(true)}, 2}, // 16 fences, then 64
+		"no hand-over":  {[]rlock.Option{rlock.WithTurn(0, 0)}, 2 * 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, client rueidis.Client, redis *redis) {
+				require.NoError(t, gen.New().Load(t.Context(), client))
+				locker := open(t, client, test.opts...)
+				first, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, err)
+				before := redis.scripts.Load()
+				var (
+					group sync.WaitGroup
+					order []int
+					fence = first.Fence()
+				)
+				for i := range 50 {
+					group.Go(func() {
+						lock, err := locker.Acquire(t.Context(), "job")
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						order = append(order, i)
+						if lock.Fence() <= fence {
+							t.Errorf("the fence fell from %d to %d", fence, lock.Fence())
+						}
+						fence = lock.Fence()
+						if err := lock.Release(t.Context()); err != nil {
+							t.Error(err)
+						}
+					})
+					synctest.Wait() // until it stands in line
+				}
+				require.Equal(t, before, redis.scripts.Load())
+				require.NoError(t, first.Release(t.Context()))
+				group.Wait()
+				require.IsIncreasing(t, order)
+				require.Len(t, order, 50)
+				require.Equal(t, test.calls+1, redis.scripts.Load()-before, "and the last release")
+			})
+		})
+	}
 }

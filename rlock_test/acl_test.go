@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,6 +79,12 @@ func everything(t *testing.T, server *bed.Server, rules []string) error {
 		if err != nil {
 			return err
 		}
+	}
+	// A hand-over that is refused is made up for by a release.
+	server.Do(t, "CONFIG", "RESETSTAT")
+	passes(t, locker, "job", 10)
+	if server.CommandStats(t)["incrby"] == 0 {
+		return errors.New("nothing was handed over")
 	}
 	return nil
 }

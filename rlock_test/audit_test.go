@@ -122,6 +122,25 @@ var journeys = map[string]journey{
 			return errors.Join(err1, err2, err3, err4, err5, expect(free == 1 && own == 0 && forever == 0 && held == 1, "the owner extends"))
 		},
 	},
+	"HandOver": {
+		map[string][]string{"lock": {"{s}lock"}, "counter": {"{s}fence"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s := gen.New()
+			pass := func(token, heir string, ttl time.Duration, counter ...string) (gen.HandOverResult, error) {
+				return s.HandOver(ctx, client, gen.HandOverParams{Lock: "{s}lock", Counter: counter, Token: token, Heir: heir, TTL: ttl, Fences: 3})
+			}
+			free, err1 := pass(mine, theirs, time.Minute)
+			err2 := command(ctx, owner, "SET", "{s}lock", mine)
+			passed, err3 := pass(mine, theirs, time.Minute, "{s}fence")
+			again, err4 := pass(mine, theirs, time.Minute, "{s}fence")
+			err5 := command(ctx, owner, "SET", "{s}fence", "7")
+			forever, err6 := pass(theirs, mine, 0, "{s}fence")
+			confirmed, err7 := pass(theirs, mine, 0)
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7,
+				expect(!free.Passed && passed.Passed && again.Passed && forever.Passed && confirmed.Passed, "the owner passes it on"),
+				expect(passed.Fence > 1e15 && again.Fence > passed.Fence+2 && forever.Fence > 1e15, "fences rise"))
+		},
+	},
 	"Inspect": {
 		map[string][]string{"locks": {"{s}a", "{s}b"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {

@@ -91,6 +91,7 @@ func TestSums(t *testing.T) {
 		"acquire_all.lua": {gen.AcquireAllSHA1, gen.AcquireAllSHA256},
 		"check.lua":       {gen.CheckSHA1, gen.CheckSHA256},
 		"extend.lua":      {gen.ExtendSHA1, gen.ExtendSHA256},
+		"hand_over.lua":   {gen.HandOverSHA1, gen.HandOverSHA256},
 		"inspect.lua":     {gen.InspectSHA1, gen.InspectSHA256},
 		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
 	}

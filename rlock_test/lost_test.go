@@ -47,6 +47,34 @@ func TestLostThenRefusedIsCleanedUp(t *testing.T) {
 	})
 }
 
+// Keys that wait for another try long from now do not keep others waiting.
+func TestCleaningUpStartsAtOnce(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if acquires(words) {
+				return noReply() // never arrives, so that there is nothing to free
+			}
+			return run()
+		})
+		_, err := locker.Acquire(t.Context(), "never", rlock.WithTTL(rlock.NoExpiry))
+		require.Error(t, err)
+		time.Sleep(700 * time.Millisecond) // tries at 25, 125 and 525 ms; the next one after 1.6 s
+
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			reply := run()
+			if acquires(words) {
+				return noReply()
+			}
+			return reply
+		})
+		_, err = locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		require.Error(t, err)
+		require.Eventually(t, func() bool { return get(t, direct, "job") == "" }, time.Second, 5*time.Millisecond)
+	})
+}
+
 // A server that cannot release yet is asked again.
 func TestCleaningUpSurvivesRefusals(t *testing.T) {
 	t.Parallel()
@@ -151,9 +179,9 @@ func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 		held, err := newLocker(t, l.direct).Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		l.proxy.Delay(20 * time.Millisecond)
-		for range 20 {
+		for range 10 {
 			why := context.Canceled
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 150*time.Millisecond, why)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 400*time.Millisecond, why)
 			_, err = l.locker.Acquire(ctx, "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 			cancel()
 			require.ErrorIs(t, err, rlock.ErrGaveUp)

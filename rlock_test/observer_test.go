@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -304,6 +305,8 @@ func TestEventFacts(t *testing.T) {
 		events = d.of("app:c")
 		require.Equal(t, rlock.NoExpiry, events[0].Left)
 		require.True(t, events[1].Local)
+		require.False(t, events[0].HandedOver)
+		require.True(t, slices.ContainsFunc(events, func(e rlock.Event) bool { return e.Kind == rlock.EventAcquired && e.HandedOver }))
 		for _, e := range d.events {
 			text := fmt.Sprintf("%+v", e)
 			require.NotContains(t, text, set.Token())

@@ -3,7 +3,6 @@ package rlock_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,55 +24,6 @@ func opened(t *testing.T, server *bed.Server, opts ...rlock.Option) *rlock.Locke
 	// The server knows the scripts, so that calls can be counted.
 	require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
 	return locker
-}
-
-// Waiters of one process are served in the order in which they came, and send
-// nothing until it is their turn.
-func TestLocalWaitersAreServedInOrder(t *testing.T) {
-	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		server := e.Start(t)
-		locker := opened(t, server)
-		first, err := locker.Acquire(t.Context(), "job")
-		require.NoError(t, err)
-		before := scripts(t, server)
-
-		const waiters = 50
-		var (
-			group sync.WaitGroup
-			mu    sync.Mutex
-			order []int
-			last  = first.Fence()
-		)
-		for i := range waiters {
-			group.Go(func() {
-				lock, err := locker.Acquire(t.Context(), "job")
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				order = append(order, i)
-				if lock.Fence() <= last {
-					t.Error("the fence fell")
-				}
-				last = lock.Fence()
-				mu.Unlock()
-				if err := lock.Release(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-			time.Sleep(3 * time.Millisecond) // they come one after the other
-		}
-		require.Equal(t, before, scripts(t, server), "standing in line costs no call")
-		require.NoError(t, first.Release(t.Context()))
-		group.Wait()
-		require.Len(t, order, waiters)
-		for i, n := range order {
-			require.Equal(t, i, n, "first come, first served")
-		}
-		require.Equal(t, int64(1+2*waiters), scripts(t, server)-before, "one call to acquire, one to release")
-	})
 }
 
 // Whoever leaves the line leaves no trace, wherever it stands, and the next is
@@ -217,7 +167,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 		// An extension wakes the one that may ask, which reads once and waits on.
 		require.NoError(t, held.Extend(t.Context(), time.Hour))
 		time.Sleep(300 * time.Millisecond)
-		require.LessOrEqual(t, scripts(t, server)-before, int64(2))
+		require.LessOrEqual(t, scripts(t, server)-before, int64(3), "the extension, an attempt, a read")
 		require.NoError(t, held.Release(t.Context()))
 		for range cap(done) {
 			require.NoError(t, <-done)

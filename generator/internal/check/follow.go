@@ -132,9 +132,12 @@ func (f *follower) release(v value) {
 	switch v.kind {
 	case made:
 		give(&v.table.elements)
-		for name, known := range v.table.fields {
-			give(&known)
-			v.table.fields[name] = known
+		for name, known := range v.table.fields { // a table may be a field of itself
+			if known.kind != anything {
+				v.table.fields[name] = unknown
+				f.changed = true
+				f.release(known)
+			}
 		}
 	case closure:
 		for _, p := range v.fn.params {

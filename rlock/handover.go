@@ -1,0 +1,160 @@
+package rlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// handOver passes the lock, which has just been given up, on to the next of this
+// process that waits for it, so that the key is never free in between. It reports
+// false if the key must be freed instead: nobody waits, other processes must have
+// their turn, or the server did not agree.
+//
+// A holder whose lease is extended automatically leaves it, if it is healthy, to an
+// heir who wants the same one, together with the token: that costs no command. Any
+// other heir gets a token and a lease of its own from the server, in one command.
+//
+// The heir's Lock is completed here, by whoever releases, while the heir may be
+// giving up: from claim to call, nobody else touches it.
+func (l *Lock) handOver(ctx context.Context) bool {
+	queues := l.locker.queues
+	p, fence, more := queues.claim(l)
+	if p == nil {
+		return false
+	}
+	heir := p.lock
+	deadline, shared := l.inherited(heir)
+	if shared && (fence > 0 || !heir.fenced) {
+		heir.token = l.token
+	} else {
+		var passed bool
+		if fence, deadline, passed = l.passOn(ctx, heir, more); !passed {
+			if queues.unclaim(l, p); p.left && heir.late > 0 {
+				heir.abandon(heir.ttl, heir.late)
+			}
+			return false
+		}
+	}
+	queues.install(l, heir)
+	if !heir.fenced {
+		fence = 0
+	}
+	p.err = heir.hold(deadline, fence)
+	if queues.call(p) {
+		return true
+	}
+	heir.mu.Lock()
+	heir.finish(released)
+	heir.mu.Unlock()
+	heir.abandon(heir.ttl, 1)
+	queues.leave(heir)
+	return true
+}
+
+// inherited returns the deadline of a lease that heir can go on with as it is.
+func (l *Lock) inherited(heir *Lock) (deadline instant, shared bool) {
+	if !l.shares || !heir.shares || l.late > 0 {
+		return 0, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	deadline = instant(l.deadline.Load())
+	healthy := l.lease.pending == 0 && l.lease.doubt == 0 && time.Duration(deadline-now()) > heir.ttl/2
+	return deadline, healthy && l.ttl == heir.ttl
+}
+
+// passOn gives the key to heir on the server. If the outcome is unknown, heir may
+// have it; it then asks the server itself, with the same token, and is confirmed.
+func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64, deadline instant, passed bool) {
+	heir.token = newToken()
+	params := gen.HandOverParams{Lock: l.keys[0], Token: l.token, Heir: heir.token, TTL: lease(heir.ttl), Fences: 1}
+	if heir.fenced {
+		params.Counter = fenceCounter(l.keys[0])
+	}
+	if heir.fenced && heir.shares {
+		params.Fences = int64(fences)
+	}
+	err := persist(ctx, func(ctx context.Context) error {
+		sent := now()
+		r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
+		l.locker.lastTrip.Store(int64(now() - sent))
+		fence, deadline, passed = uint64(r.Fence), leaseEnd(sent, heir.ttl), r.Passed
+		if answerOf(err) == unknown {
+			heir.late++
+			l.unsure = true
+		}
+		return err
+	})
+	if err != nil || !passed {
+		return 0, 0, false
+	}
+	l.locker.queues.reserve(l, fence, int(params.Fences))
+	return fence, deadline, true
+}
+
+// claim takes the next in line out of it, to hand l over to, with a fence if one is
+// reserved, and says how many to take from the server if that is asked. It returns nil if
+// nobody is there or the turn is over.
+func (q *queues) claim(l *Lock) (p *place, fence uint64, more int) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first[l.keys[0]] != l || l.line == nil {
+		return nil, 0, 0
+	}
+	p = l.line.head
+	set := l.locker.defaults
+	if p == nil || l.line.turn.over(set.turnMost, set.turnTime) {
+		return nil, 0, 0
+	}
+	l.line.remove(p)
+	p.claimed = true
+	fence, more = l.line.turn.pass()
+	return p, fence, more
+}
+
+// unclaim puts a claimed place back to the head of the line.
+func (q *queues) unclaim(l *Lock, p *place) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.claimed = false
+	if !p.left {
+		l.line.prepend(p)
+	}
+}
+
+// reserve notes fences that were taken, of which the first is in use.
+func (q *queues) reserve(l *Lock, first uint64, fences int) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.line.turn.reserve(first, fences)
+}
+
+// install makes heir the first in l's place.
+func (q *queues) install(l, heir *Lock) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	heir.line, l.line = l.line, nil
+	heir.queued = true
+	s.first[l.keys[0]] = heir
+}
+
+// call tells a claimed place that the lock is its own. It reports false if nobody
+// is there any more.
+func (q *queues) call(p *place) bool {
+	s := q.shard(p.lock.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.claimed = false
+	if p.left {
+		return false
+	}
+	p.given = true
+	close(p.called)
+	return true
+}

@@ -1,0 +1,126 @@
+package rlock
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// turn is the time in which this process keeps a key to itself, passing it on among
+// its own waiters. When it is over the key is freed, and this process lets others
+// go first. It is guarded by the shard's mutex.
+type turn struct {
+	began  instant // first hand-over; 0: there was none
+	passed int     // hand-overs
+	fence  uint64  // next of those reserved
+	spare  int     // how many are reserved
+	block  int     // how many were taken at once the last time
+
+	met    bool          // another process has stood in the way
+	taken  instant       // when the server gave the key to this process; 0: before anybody waited
+	ended  instant       // end of the turn before; 0: there was none
+	lasted time.Duration // how long that was
+}
+
+// over reports whether the key must be freed.
+func (t *turn) over(most int, longest time.Duration) bool {
+	if t.passed == 0 {
+		t.began = now()
+	}
+	return t.passed >= most || time.Duration(now()-t.began) >= longest
+}
+
+// pass counts a hand-over and returns its fence, if one is reserved, and how many to
+// reserve where it cannot be used: four times as many as the last time, so that few
+// are wasted.
+func (t *turn) pass() (fence uint64, more int) {
+	t.passed++
+	if t.spare > 0 {
+		fence = t.fence
+		t.fence++
+		t.spare--
+	}
+	return fence, min(max(4*t.block, 16), 1024)
+}
+
+// reserve notes fences that were taken, of which the first is in use.
+func (t *turn) reserve(first uint64, fences int) {
+	t.fence, t.spare, t.block = first+1, fences-1, fences
+}
+
+// end follows the end of a turn: the key is free, or somebody else's.
+func (t *turn) end() {
+	began := t.taken
+	if began == 0 {
+		began = t.began
+	}
+	ended := turn{met: t.met, ended: now()}
+	if began != 0 {
+		ended.lasted = time.Duration(ended.ended - began)
+	}
+	*t = ended
+}
+
+// modesty is how far this process must stand back behind others who want the key:
+// from 1, right after its own turn, towards 0, when it has waited for the turns of
+// many others; 0 before its first.
+func (t *turn) modesty() float64 {
+	if t.ended == 0 {
+		return 0
+	}
+	turns := float64(now()-t.ended) / float64(max(t.lasted, shortestTurn))
+	return 1 / ((1 + turns) * (1 + turns))
+}
+
+// shortestTurn is about what a turn costs at least.
+const shortestTurn = time.Millisecond / 4
+
+// courtesy is how long the first of a process lets others go ahead to a key that is
+// free. Without it the process that frees a key, or the one that the server tells
+// first, would get it time and again. The draw keeps those who have waited equally
+// long from marching in step.
+func (t *turn) courtesy(roundTrip time.Duration) time.Duration {
+	longest := 2*roundTrip + time.Millisecond/4
+	if t.met {
+		longest = 2*roundTrip + longestFalter/2 // they may just be faltering; see eagerness.go
+	}
+	return time.Duration(float64(min(longest, longestCourtesy)) * t.modesty() * (0.7 + 0.3*rand.Float64()))
+}
+
+// longestCourtesy bounds what a slow network costs where nobody else wants the key.
+const longestCourtesy = 50 * time.Millisecond
+
+// roundTrip is about how long a command takes.
+func (l *Locker) roundTrip() time.Duration { return time.Duration(l.lastTrip.Load()) }
+
+// standing is what the turns of the past mean for l, which is the first: how long
+// it lets others go ahead to a key that is free, and how modest it is.
+func (q *queues) standing(l *Lock) (courtesy time.Duration, modesty float64) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.line == nil {
+		return 0, 0
+	}
+	return l.line.turn.courtesy(l.locker.roundTrip()), l.line.turn.modesty()
+}
+
+// meet notes that l, which is the first, has found another process holding the key.
+func (q *queues) meet(l *Lock) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.line == nil {
+		l.line = &line{}
+	}
+	l.line.turn.met = true
+}
+
+// begin notes that the server has given the key to l, which is the first.
+func (q *queues) begin(l *Lock) {
+	s := q.shard(l.keys[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.line != nil {
+		l.line.turn.taken = now()
+	}
+}

@@ -1,0 +1,112 @@
+package rlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// waiter waits for a key that stands in the way to become free. Reading
+// the key through the client-side cache is what makes the server track it. Where no
+// push can be expected, it pauses.
+type waiter struct {
+	locker  *Locker
+	patient bool       // no attempts are counted: it may wait for as long as it takes
+	eager   *eagerness // nil: it looks before it tries
+	watch   *watch
+}
+
+func newWaiter(l *Lock, retry Retry) *waiter {
+	w := &waiter{locker: l.locker, patient: retry.unlimited()}
+	if w.patient {
+		w.eager = &eagerness{lock: l}
+	}
+	return w
+}
+
+// await waits until key may be free: for a push of the server, or the end of the
+// holder's lease, whichever comes first, but no longer than until end. A push is a
+// hint, as every extension causes one.
+//
+// The waiter keeps its place among those who wait for the key until it asks for
+// another one, or leaves.
+func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end instant) error {
+	l := w.locker
+	if l.hook == nil || l.uncached.Load() {
+		return sleep(ctx, min(pause, end.until()), l.closed)
+	}
+	if w.watch != nil && w.watch.key != key {
+		w.leave()
+	}
+	if w.watch == nil {
+		w.watch = l.hook.watch(key)
+	}
+	if !w.patient {
+		end = min(end, now().after(pause))
+	}
+	for pushed := false; ; pushed = true {
+		select {
+		case <-w.watch.changed: // before the look
+		default:
+		}
+		answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, l.defaults.cacheTTL)
+		left := answer.Left + time.Millisecond + rand.N(2*time.Millisecond)
+		switch {
+		case err != nil || answer.Left < 0:
+			return sleep(ctx, min(pause, end.until()), l.closed)
+		case answer.Value.Valid:
+		case answer.Hit && !pushed:
+			// The cache has not heard of the holder that was just met. It will soon, or
+			// it hears nothing at all: then this is polling.
+			left = pause
+		default:
+			return nil
+		}
+		if !w.watch.isFirst() {
+			left += time.Second // the first sees to it; this is for when it cannot
+		}
+		left = min(left, end.until())
+		if left <= 0 {
+			return nil
+		}
+		over, err := receive(ctx, w.watch.changed, left, l.closed)
+		if over || err != nil {
+			return err
+		}
+		if w.eager != nil {
+			restraint := w.eager.restraint()
+			if restraint == 0 {
+				return nil
+			}
+			if err := sleep(ctx, restraint, l.closed); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// leave gives up the place among those who wait.
+func (w *waiter) leave() {
+	if w != nil && w.watch != nil {
+		w.watch.leave()
+		w.watch = nil
+	}
+}
+
+// receive waits for a change, or until d is over.
+func receive(ctx context.Context, changed <-chan struct{}, d time.Duration, closing <-chan struct{}) (over bool, err error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return false, nil
+	case <-timer.C:
+		return true, nil
+	case <-ctx.Done():
+		return false, contextError(ctx, nil)
+	case <-closing:
+		return false, ErrClosed
+	}
+}

@@ -1,0 +1,56 @@
+-- Passes a held lock on to another token, with a new lease, so that it is never
+-- free in between. If neither token owns it, nothing changes. Repeating the call
+-- after a lost reply is safe: it confirms the heir.
+--
+-- name: HandOver
+-- mode: write retryable
+-- KEYS[1]   lock    key        the lock
+-- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
+-- ARGV[1]   token   string     the owner's token
+-- ARGV[2]   heir    string     the next owner's token
+-- ARGV[3]   ttl     duration?  lease of the heir; absent: never expires
+-- ARGV[4]   fences  int        how many fences in a row to take: the heir's, and those of
+--                              whom it passes the lock on to without asking
+-- returns: passed bool, fence int
+
+local lock, counter = KEYS[1], KEYS[2]
+local token, heir, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+if not fences or fences < 1 then
+  return redis.error_reply('ERR the number of fences is below 1')
+end
+local owner = redis.call('GET', lock)
+if owner ~= token and owner ~= heir then
+  return {0, 0}
+end
+
+-- The first of the fences is above all numbers before, the counter stands at the
+-- last. Lifted to the clock as in acquire.lua.
+local fence = 0
+if counter then
+  local last = redis.call('INCRBY', counter, fences)
+  local now = redis.call('TIME')
+  local micros = now[1] * 1000000 + now[2]
+  local least = micros - micros % 65536
+  if last == fences then
+    least = micros
+  end
+  fence = last - fences + 1
+  if fence < least then
+    fence = least
+    redis.call('SET', counter, fence + fences - 1)
+  end
+end
+
+if owner == token and ttl == '' then
+  redis.call('SET', lock, heir)
+elseif owner == token then
+  redis.call('SET', lock, heir, 'PX', ttl)
+elseif ttl == '' then
+  redis.call('PERSIST', lock)
+else
+  -- GT: a call that was late on its way must not cut a lease that has been extended
+  -- since.
+  redis.call('PEXPIRE', lock, ttl, 'GT')
+end
+return {1, fence}
