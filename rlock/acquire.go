@@ -91,8 +91,10 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
 	start := now()
 	seen := taken{key: l.keys[0]} // what the last attempt saw
-	handed := false               // somebody is handing the lock over, and sees to it
-	var c *collector              // of a set that waits
+	l.prepare(ctx, set, want)
+	l.observe(set, start)
+	handed := false  // somebody is handing the lock over, and sees to it
+	var c *collector // of a set that waits
 	fail := func(err, cause error) (*Lock, error) {
 		if c != nil && c.keys != nil {
 			l.late++ // what was collected must be freed
@@ -103,10 +105,13 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if !handed && l.queued {
 			l.locker.queues.leave(l)
 		}
-		return nil, &AcquireError{
+		l.noteWaited(start)
+		failed := &AcquireError{
 			Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
 			Err: err, Cause: cause, held: seen.left > 0,
 		}
+		l.noteFailed(failed)
+		return nil, failed
 	}
 	if key, held := l.locker.heldIn(ctx, l.keys); held {
 		seen.key = key
@@ -115,7 +120,6 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	if l.locker.isClosed() {
 		return fail(ErrClosed, nil)
 	}
-	l.prepare(ctx, set, want)
 	counters := l.counters()
 	if len(l.keys) == 1 && !l.ownToken {
 		var fate fate
@@ -123,6 +127,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		handed = fate == claimed
 		switch {
 		case fate == given && err == nil:
+			l.noteAcquired(start, true)
 			return l, nil
 		case fate == given:
 			l.late++ // it is ours on the server, and must be freed
@@ -155,19 +160,21 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 		l.attempts++
 		if t.acquired {
-			if l.queued && l.contended {
+			if l.queued && l.rivals {
 				l.locker.queues.begin(l)
 			}
 			if ended := l.start(t); ended != nil {
 				l.late++ // it is ours on the server, and must be freed
 				return fail(ended, nil)
 			}
+			l.noteAcquired(start, false)
 			return l, nil
 		}
 		seen = t
+		l.noteContended(seen, false)
 		l.locker.lastTrip.Store(int64(now() - t.sent))
 		if l.queued {
-			l.contended = true
+			l.rivals = true
 			l.locker.queues.meet(l)
 		}
 		if !want.wait {
@@ -249,7 +256,7 @@ func (l *Lock) hold(deadline instant, fence uint64) error {
 	l.expire()
 	if l.end.Load() == nil {
 		l.held.Store(true)
-		if l.extends || l.queued && l.locker.queues.lined(l) {
+		if l.extends || l.observed != nil || l.queued && l.locker.queues.lined(l) {
 			l.watch()
 		}
 	}

@@ -27,6 +27,7 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	}
 	lock := &Lock{locker: l, keys: full, token: token, ownToken: true, fence: fence, attempts: 1, parent: ctx, ttl: set.ttl, extends: set.extends(false)}
 	sent := now()
+	lock.observe(&set, sent)
 	states, err := l.inspectAll(ctx, full)
 	if err != nil {
 		return nil, err
@@ -41,14 +42,15 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	lock.deadline.Store(int64(leaseEnd(sent, left)))
-	lock.held.Store(true)
 	lock.expire()
+	if lock.end.Load() == nil && (lock.extends || lock.observed != nil) {
+		lock.watch()
+	}
 	if cause := lock.end.Load(); cause != nil {
 		return nil, &LockError{"attach", full[0], cause}
 	}
-	if lock.extends {
-		lock.watch()
-	}
+	lock.held.Store(true)
+	lock.noteHeld(EventAttached, false)
 	return lock, nil
 }
 

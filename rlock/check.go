@@ -34,9 +34,15 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 		return State{}, err
 	}
 	if l.uncached.Load() {
+		l.counters.misses.Add(1)
 		return l.inspect(ctx, full)
 	}
 	answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: full}, l.defaults.cacheTTL)
+	if err == nil && answer.Hit {
+		l.counters.hits.Add(1)
+	} else {
+		l.counters.misses.Add(1)
+	}
 	if err != nil {
 		return State{}, &LockError{"check", full, err}
 	}

@@ -40,6 +40,12 @@
 // A lock is advisory: it keeps out those who ask for it. Its token is no secret
 // to anybody who may read the key.
 //
+// # Seeing what happens
+//
+// Locker.Stats counts what the locks of a Locker do, at no cost worth measuring. An
+// Observer (see WithObserver) is told of each step of each lock, for metrics, traces
+// and logs; SlogObserver is one that logs. Neither ever has a token.
+//
 // # Errors
 //
 // Errors match sentinels with errors.Is and carry facts for errors.As; see the

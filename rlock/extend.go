@@ -71,6 +71,7 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 	l.expire() // an answer that comes after the deadline revives nothing
 	l.endExtension(e, answerOf(err))
 	if err != nil {
+		l.noteExtension(err)
 		if answerOf(err) == unknown {
 			return err
 		}
@@ -88,6 +89,7 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 		}
 		return &LockError{"extend", l.keys[0], cause}
 	}
+	l.noteExtension(nil)
 	return nil
 }
 

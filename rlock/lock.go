@@ -23,13 +23,11 @@ type Lock struct {
 	extends  bool            // the keeper extends it
 	ownToken bool            // the caller chose the token
 	shares   bool            // it may have the token of the holder before it; see handover.go
-	fenced   bool            // it has a fence
+	held     atomic.Bool     // the acquisition has succeeded
 	late     int             // attempts of the acquisition that got no answer
-
-	held      atomic.Bool // the acquisition has succeeded
-	queued    bool        // it is the first for its key; see queue.go
-	contended bool        // other processes want the key too
-	line      *line       // those behind it, guarded by the shard
+	rivals   bool            // other processes want the key too
+	line     *line           // those behind it, guarded by the shard
+	observed *observed       // nil: nobody is told of events
 
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held
@@ -40,10 +38,15 @@ type Lock struct {
 	ctx    context.Context // made by Context
 	cancel context.CancelCauseFunc
 	kept   bool // the keeper looks after the lock
+	noted  bool // its events have begun; see observe.go
 
-	freeing sync.Mutex // held by Release, over its calls
-	freed   bool       // a Release has succeeded
-	unsure  bool       // a Release that got no answer may have freed the keys
+	fenced bool // it has a fence
+	queued bool // it is the first for its key; see queue.go
+
+	freeing   sync.Mutex // held by Release, over its calls
+	freed     bool       // a Release has succeeded
+	unsure    bool       // a Release that got no answer may have freed the keys
+	contended bool       // the acquisition has found it held
 
 	// Guarded by the keeper.
 	due   instant
@@ -142,8 +145,11 @@ func (l *Lock) finish(cause *reason) *reason {
 	if l.kept {
 		l.locker.keeper.forget(l)
 	}
-	if l.queued && l.held.Load() && cause != released { // Release calls the next when the keys are free
-		l.locker.queues.leave(l)
+	if cause != released { // Release does both when the keys are free
+		if l.queued && l.held.Load() {
+			l.locker.queues.leave(l)
+		}
+		l.noteEnd(cause)
 	}
 	return cause
 }

@@ -30,6 +30,7 @@ type Locker struct {
 
 	lastTrip atomic.Int64 // how long the last command of a contended key took
 	uncached atomic.Bool  // the client has no cache: Check asks the server
+	counters counters
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close

@@ -32,6 +32,7 @@ type settings struct {
 	turnTime    time.Duration // of a Locker only
 	cacheTTL    time.Duration
 	hook        *Hook // of a Locker only
+	observer    Observer
 }
 
 var defaults = settings{

@@ -51,7 +51,7 @@ func (q *queues) enter(l *Lock) (*place, *Lock) {
 		s.first[l.keys[0]] = l
 		l.queued = true
 		l.line = s.past.recall(l.keys[0], l.locker.defaults)
-		l.contended = l.line != nil
+		l.rivals = l.line != nil
 		return nil, nil
 	}
 	if first.line == nil {

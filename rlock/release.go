@@ -31,12 +31,21 @@ func (l *Lock) Release(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	l.expire()
+	held := l.end.Load() == nil
 	cause := l.finish(released)
 	l.mu.Unlock()
 	if cause == detached { // the keys are another handle's now
 		return &LockError{"release", l.keys[0], cause}
 	}
+	err := l.giveUp(ctx, cause)
+	if held {
+		l.noteRelease(err)
+	}
+	return err
+}
 
+// giveUp frees the keys of a lock that ended with cause. The caller holds freeing.
+func (l *Lock) giveUp(ctx context.Context, cause *reason) error {
 	if cause == released && l.queued && l.handOver(ctx) {
 		l.freed = true
 		l.clean()

@@ -14,6 +14,7 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 		if first := queues.holder(l.keys[0]); first != nil && first.Valid() {
 			l.attempts++
 			seen.left = instant(first.deadline.Load()).until()
+			l.noteContended(*seen, true)
 			return free, ErrHeld
 		}
 		return free, nil
@@ -31,6 +32,7 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 		if holder := queues.holder(l.keys[0]); holder != nil {
 			seen.left = max(instant(holder.deadline.Load()).until(), time.Millisecond)
 		}
+		l.noteContended(*seen, true)
 		if !set.retry.unlimited() {
 			var more bool
 			pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: seen.left})

@@ -26,6 +26,7 @@ func (l *Lock) take(ctx context.Context, counters []string, c *collector) (taken
 	var t taken
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
 		sent := now()
+		l.locker.counters.attempts.Add(1)
 		if len(l.keys) == 1 {
 			t, err = l.takeOne(ctx, counters)
 		} else {

@@ -1,0 +1,147 @@
+package rlock
+
+import (
+	"errors"
+	"time"
+)
+
+// observed is what a Lock keeps for its observer.
+type observed struct {
+	observer Observer
+	since    instant // when the call began, then when the lock was held
+}
+
+// observe gives the lock an observer, if the settings have one.
+func (l *Lock) observe(set *settings, start instant) {
+	if set.observer != nil {
+		l.observed = &observed{set.observer, start}
+	}
+}
+
+// noteContended follows a look that found the lock held. The first one counts.
+func (l *Lock) noteContended(seen taken, local bool) {
+	if l.contended {
+		return
+	}
+	l.contended = true
+	l.locker.counters.waiting.Add(1)
+	if l.count(EventContended) {
+		l.tell(Event{Kind: EventContended, Key: seen.key, Waited: l.observed.passed(), Left: seen.left, Local: local})
+	}
+}
+
+// noteWaited follows the end of an acquisition that began at start.
+func (l *Lock) noteWaited(start instant) {
+	if l.contended {
+		l.locker.counters.waiting.Add(-1)
+		l.locker.counters.waited.Add(int64(now() - start))
+	}
+}
+
+// noteAcquired follows an acquisition that succeeded. The lock may have ended since:
+// a hand-over starts its lease before the heir wakes up.
+func (l *Lock) noteAcquired(start instant, handedOver bool) {
+	l.noteWaited(start)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if handedOver {
+		l.locker.counters.handedOver.Add(1)
+	}
+	l.noteHeld(EventAcquired, handedOver)
+	if cause := l.end.Load(); cause != nil {
+		l.noteEnd(cause)
+	}
+}
+
+// noteFailed follows an acquisition that failed.
+func (l *Lock) noteFailed(err *AcquireError) {
+	if l.count(EventAcquireFailed) {
+		l.tell(Event{Kind: EventAcquireFailed, Key: err.Key, Waited: err.Waited, Left: err.Left, Err: err})
+	}
+}
+
+// noteHeld begins the events of a lock that is held. The caller holds mu, so that no
+// other one comes first.
+func (l *Lock) noteHeld(kind EventKind, handedOver bool) {
+	l.noted = true
+	if l.count(kind) {
+		waited := l.observed.passed()
+		l.observed.since = now()
+		l.tellHeld(Event{Kind: kind, Waited: waited, HandedOver: handedOver})
+	}
+}
+
+// noteExtension follows the answer of an extension, unless the lock has ended. The
+// caller holds mu.
+func (l *Lock) noteExtension(err error) {
+	kind := EventExtended
+	if err != nil {
+		kind = EventExtendFailed
+	}
+	if l.end.Load() == nil && l.count(kind) && l.noted {
+		l.tellHeld(Event{Kind: kind, Err: err})
+	}
+}
+
+// noteEnd follows the end of a lock that was not given up with Release. One whose
+// events have not begun never was its caller's. The caller holds mu.
+func (l *Lock) noteEnd(cause *reason) {
+	if !l.noted {
+		return
+	}
+	kind := EventLost
+	switch cause {
+	case detached:
+		kind = EventDetached
+	case closed:
+		kind = EventClosed
+	}
+	told := l.count(kind)
+	if cause == expired {
+		l.locker.counters.expired.Add(1) // second, as Stats takes it off the first
+	}
+	if told {
+		l.tellHeld(Event{Kind: kind, Err: cause})
+	}
+}
+
+// noteRelease follows the Release that ended the lock.
+func (l *Lock) noteRelease(err error) {
+	kind := EventReleased
+	switch {
+	case errors.Is(err, ErrLost):
+		kind, err = EventLost, ErrLost
+	case err != nil:
+		kind = EventReleaseFailed
+	}
+	if l.count(kind) {
+		l.tellHeld(Event{Kind: kind, Err: err})
+	}
+}
+
+// count counts an event and reports whether somebody is to be told.
+func (l *Lock) count(kind EventKind) bool {
+	l.locker.counters.events[kind].Add(1)
+	return l.observed != nil
+}
+
+// passed returns the time since the call began, or the lock was held.
+func (o *observed) passed() time.Duration { return time.Duration(now() - o.since) }
+
+// tell tells the observer.
+func (l *Lock) tell(e Event) {
+	e.Keys, e.Attempts = l.keys, l.attempts
+	if e.Key == "" {
+		e.Key = l.keys[0]
+	}
+	l.observed.observer.Observe(l.parent, e)
+}
+
+// tellHeld tells the observer of a lock that is held, or was.
+func (l *Lock) tellHeld(e Event) {
+	e.Fence, e.Held = l.fence, l.observed.passed()
+	if l.end.Load() == nil {
+		e.Left = max(instant(l.deadline.Load()).until(), 0)
+	}
+	l.tell(e)
+}

@@ -1,0 +1,91 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// longWait is the waiting time from which SlogObserver speaks up.
+const longWait = time.Second
+
+// SlogObserver returns an Observer that logs each event to logger; nil stands for
+// slog.Default. The levels:
+//
+//	Warn   a lock that was lost, and failures other than a lock that is held
+//	Info   acquisitions that waited for a second or longer, or gave up waiting, and
+//	       locks that ended with their Locker
+//	Debug  everything else
+//
+// A key with unprintable bytes is quoted and a long one is cut. The context of the
+// acquisition is the record's.
+func SlogObserver(logger *slog.Logger) Observer {
+	return ObserverFunc(func(ctx context.Context, e Event) {
+		to := logger
+		if to == nil {
+			to = slog.Default()
+		}
+		if level := e.level(); to.Enabled(ctx, level) {
+			to.LogAttrs(ctx, level, "rlock: "+e.Kind.String(), e.attrs()...)
+		}
+	})
+}
+
+func (e Event) level() slog.Level {
+	switch {
+	case e.Kind == EventLost, e.Kind == EventExtendFailed, e.Kind == EventReleaseFailed:
+		return slog.LevelWarn
+	case e.Kind == EventAcquireFailed && errors.Is(e.Err, ErrGaveUp), e.Kind == EventClosed,
+		e.Kind == EventAcquired && e.Waited >= longWait:
+		return slog.LevelInfo
+	case e.Kind == EventAcquireFailed && !errors.Is(e.Err, ErrHeld) && !errors.Is(e.Err, ErrClosed):
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+// attrs has those fields of the event that apply.
+func (e Event) attrs() []slog.Attr {
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs, slog.String("key", plainKey(e.Key)))
+	if len(e.Keys) > 1 {
+		attrs = append(attrs, slog.Int("keys", len(e.Keys)))
+	}
+	if e.Fence > 0 {
+		attrs = append(attrs, slog.Uint64("fence", e.Fence))
+	}
+	if e.Attempts > 0 {
+		attrs = append(attrs, slog.Int("attempts", e.Attempts))
+	}
+	for _, d := range []struct {
+		name string
+		time time.Duration
+	}{{"waited", e.Waited}, {"held", e.Held}, {"left", e.Left}} {
+		switch {
+		case d.time == NoExpiry:
+			attrs = append(attrs, slog.String(d.name, "never expires"))
+		case d.time > 0:
+			attrs = append(attrs, slog.Duration(d.name, d.time))
+		}
+	}
+	if e.Local {
+		attrs = append(attrs, slog.Bool("local", true))
+	}
+	if e.HandedOver {
+		attrs = append(attrs, slog.Bool("handed_over", true))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, slog.String("error", e.Err.Error()))
+	}
+	return attrs
+}
+
+// plainKey is quoteKey without quotes around a key that needs none.
+func plainKey(key string) string {
+	quoted := quoteKey(key)
+	if inside := quoted[1 : len(quoted)-1]; inside == key {
+		return key
+	}
+	return quoted
+}

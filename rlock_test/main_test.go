@@ -1,0 +1,22 @@
+package rlock_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// No goroutine outlives the tests: neither one of the package nor one of a client
+// that it was given.
+func TestMain(m *testing.M) {
+	if address := os.Getenv(competitor); address != "" {
+		if err := compete(address); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

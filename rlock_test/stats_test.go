@@ -1,0 +1,86 @@
+package rlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		client := server.Client(t)
+		require.NoError(t, gen.New().Load(t.Context(), client))
+		locker := newLocker(t, client)
+		require.Zero(t, locker.Stats())
+
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.Equal(t, rlock.Stats{Acquired: 1, Attempts: 1}, locker.Stats())
+		_, err = locker.TryAcquire(t.Context(), "job")
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		got := make(chan *rlock.Lock, 1)
+		go func() {
+			next, err := locker.Acquire(t.Context(), "job")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- next
+		}()
+		soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
+		require.NoError(t, lock.Extend(t.Context(), time.Minute))
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, lock.Release(t.Context()))
+		next := <-got
+		stats := locker.Stats()
+		require.GreaterOrEqual(t, stats.Waited, 20*time.Millisecond)
+		stats.Waited = 0
+		require.Equal(t, rlock.Stats{Acquired: 2, AcquireFailed: 1, Attempts: 1, Contended: 2, HandedOver: 1, Extended: 1, Released: 1}, stats)
+
+		require.NoError(t, next.Detach())
+		again, err := locker.Attach(t.Context(), next.Token(), next.Fence(), "job")
+		require.NoError(t, err)
+		server.Do(t, "DEL", "job")
+		require.ErrorIs(t, again.Release(t.Context()), rlock.ErrLost)
+		short, err := locker.Acquire(t.Context(), "short", rlock.WithTTL(300*time.Millisecond))
+		require.NoError(t, err)
+		<-short.Context().Done()
+		_, err = locker.Acquire(t.Context(), "kept", rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		for range 5 {
+			_, err = locker.Check(t.Context(), "free")
+			require.NoError(t, err)
+		}
+		locker.Close()
+		stats = locker.Stats()
+		stats.Waited = 0
+		require.Equal(t, rlock.Stats{
+			Acquired: 4, AcquireFailed: 1, Attempts: 3, Contended: 2, HandedOver: 1, Attached: 1, Extended: 1,
+			Released: 1, Lost: 1, Expired: 1, Detached: 1, Closed: 1, Checks: 5, CacheHits: 4,
+		}, stats)
+	})
+}
+
+func TestStatsOfFailures(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, _ := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		f.when(refusing(f))
+		require.ErrorContains(t, lock.Extend(t.Context(), time.Minute), "LOADING")
+		require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
+		_, err = locker.Acquire(t.Context(), "other")
+		require.ErrorContains(t, err, "LOADING")
+		require.Equal(t, rlock.Stats{Acquired: 1, AcquireFailed: 1, Attempts: 2, ExtendFailed: 1, ReleaseFailed: 1}, locker.Stats())
+		f.when(nil)
+		require.NoError(t, lock.Release(t.Context()))
+		require.Zero(t, locker.Stats().Released, "the lock had ended before")
+	})
+}
