@@ -18,6 +18,7 @@ type Scripts struct {
 	extendScript     luaScript
 	inspectScript    luaScript
 	releaseScript    luaScript
+	renewScript      luaScript
 }
 
 // New returns the scripts. A call of a read script, or of a write script that is
@@ -43,6 +44,7 @@ func newScripts(retry bool, opts []rueidis.LuaOption) *Scripts {
 		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, retry, nil, opts),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, retry, nil, opts),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, retry, nil, opts),
+		renewScript:      newLuaScript("Renew", RenewSHA1, renewSource, retry, nil, opts),
 	}
 }
 
@@ -58,6 +60,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.extendScript,
 		&s.inspectScript,
 		&s.releaseScript,
+		&s.renewScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}

@@ -266,8 +266,12 @@ func (l *Lock) hold(t taken) error {
 	l.expire()
 	if l.end.Load() == nil {
 		l.held.Store(true)
+		l.locker.roll.add(l)
 		if l.extends || l.queued && l.locker.queues.lined(l) {
 			l.watch()
+		}
+		if l.extends {
+			l.listen()
 		}
 	}
 	switch cause := l.end.Load(); cause {

@@ -46,8 +46,10 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	if cause := lock.end.Load(); cause != nil {
 		return nil, &LockError{"attach", full[0], cause}
 	}
+	lock.locker.roll.add(lock)
 	if lock.extends {
 		lock.watch()
+		lock.listen()
 	}
 	return lock, nil
 }

@@ -31,12 +31,13 @@ type Lock struct {
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held
 
-	mu     sync.Mutex
-	ttl    time.Duration // lease of the next extension
-	lease  overlap
-	ctx    context.Context // made by Context
-	cancel context.CancelCauseFunc
-	kept   bool // the keeper looks after the lock
+	mu      sync.Mutex
+	ttl     time.Duration // lease of the next extension
+	lease   overlap
+	ctx     context.Context // made by Context
+	cancel  context.CancelCauseFunc
+	kept    bool // the keeper looks after the lock
+	listens bool // the lookout looks after it
 
 	freeing sync.Mutex // held by Release, over its calls
 	freed   bool       // a Release has succeeded
@@ -46,6 +47,12 @@ type Lock struct {
 	due   instant
 	renew instant
 	index int // in the keeper's queue, from 1; 0: not queued
+
+	suspect bool // guarded by the lookout: it is to be read
+
+	// Guarded by the roll.
+	next, previous *Lock
+	listed         bool
 }
 
 // Key returns the Redis key, prefix included; of a set, the first one.
@@ -97,7 +104,8 @@ func (l *Lock) Valid() bool {
 
 // Context returns a context that ends when the lock does; context.Cause then
 // says why: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed. It ends at the lease's
-// local deadline whatever the network does.
+// local deadline whatever the network does. A loss ends it at once where the server
+// can tell (see Hook), else when the next extension notices.
 //
 // It has the values of the context that the lock was acquired with and, from
 // AcquireAll and the like, not its end, as that may have bounded the waiting
@@ -118,6 +126,7 @@ func (l *Lock) Context() context.Context {
 		l.cancel(cause)
 	} else {
 		l.watch()
+		l.listen()
 	}
 	return l.ctx
 }
@@ -131,8 +140,12 @@ func (l *Lock) finish(cause *reason) *reason {
 	if l.cancel != nil {
 		l.cancel(cause)
 	}
+	l.locker.roll.remove(l)
 	if l.kept {
 		l.locker.keeper.forget(l)
+	}
+	if l.listens {
+		l.unlisten()
 	}
 	if l.queued && l.held.Load() && cause != released { // Release calls the next when the keys are free
 		l.locker.queues.leave(l)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
-// Hook tells waiting acquisitions that a key has changed. Open installs one. A
+// Hook hears from the server that keys have changed. It lets waiting acquisitions
+// try again at once, and locks notice at once that they were lost: those that are
+// extended, and those whose Context was asked for. Open installs one. A
 // client that is built elsewhere gets one through its options, and its Locker
 // through WithHook:
 //
@@ -25,23 +28,38 @@ import (
 //	locker, err := rlock.New(client, rlock.WithHook(hook))
 //
 // Without a hook, and where the client has no cache, waiting polls at the pace of
-// the retry policy.
+// the retry policy, and a loss is noticed by the next extension, as it always is on
+// a cluster.
 type Hook struct {
 	seed   maphash.Seed
 	shards [16]watchers
 }
 
-// watchers are those who wait for some keys to change.
+// watchers are those who want to know that some keys change.
 type watchers struct {
 	mu    sync.Mutex
-	byKey map[string][]chan struct{}
+	byKey map[string][]watcher
+}
+
+// watcher is told that a key may have changed, on the goroutine that reads from the
+// server: it must not block.
+type watcher interface{ changed() }
+
+// signal is a watcher that has something to receive after the change.
+type signal chan struct{}
+
+func (s signal) changed() {
+	select {
+	case s <- struct{}{}:
+	default: // it has something to receive already
+	}
 }
 
 // NewHook returns a Hook for one client.
 func NewHook() *Hook {
 	h := &Hook{seed: maphash.MakeSeed()}
 	for i := range h.shards {
-		h.shards[i].byKey = map[string][]chan struct{}{}
+		h.shards[i].byKey = map[string][]watcher{}
 	}
 	return h
 }
@@ -67,53 +85,54 @@ func (h *Hook) shard(key string) *watchers {
 }
 
 // watch returns a channel that has something to receive after key has changed.
-func (h *Hook) watch(key string) (changed chan struct{}, stop func()) {
-	w := h.shard(key)
-	changed = make(chan struct{}, 1)
-	w.mu.Lock()
-	w.byKey[key] = append(w.byKey[key], changed)
-	w.mu.Unlock()
-	return changed, func() { w.remove(key, changed) }
+func (h *Hook) watch(key string) (changed <-chan struct{}, stop func()) {
+	s := make(signal, 1)
+	h.add(key, s)
+	return s, func() { h.remove(key, s) }
 }
 
-func (w *watchers) remove(key string, changed chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	list := w.byKey[key]
-	for i, c := range list {
-		if c == changed {
-			list[i] = list[len(list)-1]
-			list = list[:len(list)-1]
-			break
-		}
+// add has w told when key changes, until it is removed.
+func (h *Hook) add(key string, w watcher) {
+	shard := h.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	shard.byKey[key] = append(shard.byKey[key], w)
+}
+
+func (h *Hook) remove(key string, w watcher) {
+	shard := h.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	list := shard.byKey[key]
+	if i := slices.Index(list, w); i >= 0 {
+		last := len(list) - 1
+		list[i], list[last] = list[last], nil
+		list = list[:last]
 	}
 	if len(list) == 0 {
-		delete(w.byKey, key)
+		delete(shard.byKey, key)
 	} else {
-		w.byKey[key] = list
+		shard.byKey[key] = list
 	}
 }
 
 func (w *watchers) wake(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	signal(w.byKey[key])
+	tell(w.byKey[key])
 }
 
 func (w *watchers) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, list := range w.byKey {
-		signal(list)
+		tell(list)
 	}
 }
 
-func signal(list []chan struct{}) {
-	for _, changed := range list {
-		select {
-		case changed <- struct{}{}:
-		default: // it has a signal to receive already
-		}
+func tell(list []watcher) {
+	for _, w := range list {
+		w.changed()
 	}
 }
 
