@@ -129,3 +129,25 @@ func TestHeldForgets(t *testing.T) {
 	take("second")
 	soon(t, func() bool { runtime.GC(); return freed.Load() >= locks*9/10 }, "the first are gone")
 }
+
+// Nothing keeps a lock that has ended, not even one that would never have expired.
+func TestEndedLocksAreFreed(t *testing.T) {
+	t.Parallel()
+	locker := newListener(t, bed.Start(t), rlock.WithTTL(rlock.NoExpiry))
+	var freed atomic.Int64
+	const locks = 300
+	for i := range locks {
+		lock, err := locker.Acquire(t.Context(), fmt.Sprint(i))
+		require.NoError(t, err)
+		runtime.AddCleanup(lock, func(int) { freed.Add(1) }, 0)
+		if i%2 == 0 {
+			lock.Context()
+		}
+		if i%3 == 0 {
+			require.NoError(t, lock.Detach())
+		} else {
+			require.NoError(t, lock.Release(t.Context()))
+		}
+	}
+	soon(t, func() bool { runtime.GC(); return freed.Load() >= locks-3 }, "they are gone")
+}

@@ -160,6 +160,28 @@ func TestLossOfAllIsNoticedAtOnce(t *testing.T) {
 	})
 }
 
+// Every handle of a key is told, also when another has stopped listening.
+func TestLossIsNoticedByEveryHandle(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		locker := newListener(t, server, rlock.WithTTL(time.Minute))
+		var handles []*rlock.Lock
+		for range 4 {
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"))
+			require.NoError(t, err)
+			lock.Context()
+			handles = append(handles, lock)
+		}
+		require.NoError(t, handles[0].Detach())
+		require.NoError(t, handles[2].Detach())
+		server.Do(t, "DEL", "job")
+		ends(t, handles[1], rlock.ErrLost)
+		ends(t, handles[3], rlock.ErrLost)
+		require.ErrorIs(t, context.Cause(handles[0].Context()), rlock.ErrDetached)
+	})
+}
+
 // A broken connection tracks nothing any more. The next one does.
 func TestLossIsNoticedAfterALostConnection(t *testing.T) {
 	t.Parallel()

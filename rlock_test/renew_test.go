@@ -48,7 +48,8 @@ func TestRenewScript(t *testing.T) {
 func TestRenewalsOfManyKinds(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		hold := func(t *testing.T, locker *rlock.Locker, scripts func() int64, most int64) {
+		hold := func(t *testing.T, client rueidis.Client, scripts func() int64, most int64) {
+			locker := newLocker(t, client)
 			var locks []*rlock.Lock
 			for i := range 60 {
 				ttl := time.Duration(3+i%3*3) * time.Second
@@ -62,13 +63,21 @@ func TestRenewalsOfManyKinds(t *testing.T) {
 			t.Logf("%d scripts", calls)
 			require.LessOrEqual(t, calls, most)
 			require.ElementsMatch(t, locks, locker.Held())
+			for i, lock := range locks {
+				here := time.Until(lock.Deadline())
+				there, err := do(t, client, "PTTL", lock.Key()).ToInt64()
+				require.NoError(t, err)
+				// The server may have extended it since, by another interval at most.
+				require.Greater(t, time.Duration(there)*time.Millisecond, here-50*time.Millisecond)
+				require.LessOrEqual(t, there, int64(3+i%3*3)*1000)
+			}
 		}
 		t.Run("one server", func(t *testing.T) {
 			t.Parallel()
 			server := e.Start(t)
 			calls := func() int64 { return server.CommandStats(t)["evalsha"] }
 			// Three leases; the shortest is extended every second at the latest.
-			hold(t, newLocker(t, server.Client(t)), calls, 40)
+			hold(t, server.Client(t), calls, 40)
 		})
 		t.Run("cluster", func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +89,7 @@ func TestRenewalsOfManyKinds(t *testing.T) {
 				return n
 			}
 			// And four slots.
-			hold(t, newLocker(t, cluster.Client(t)), calls, 4*40)
+			hold(t, cluster.Client(t), calls, 4*40)
 		})
 	})
 }
