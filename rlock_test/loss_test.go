@@ -173,6 +173,7 @@ func TestLossIsNoticedByEveryHandle(t *testing.T) {
 			lock.Context()
 			handles = append(handles, lock)
 		}
+		time.Sleep(200 * time.Millisecond) // all have been read once
 		require.NoError(t, handles[0].Detach())
 		require.NoError(t, handles[2].Detach())
 		server.Do(t, "DEL", "job")
