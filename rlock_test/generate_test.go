@@ -93,6 +93,7 @@ func TestSums(t *testing.T) {
 		"extend.lua":      {gen.ExtendSHA1, gen.ExtendSHA256},
 		"inspect.lua":     {gen.InspectSHA1, gen.InspectSHA256},
 		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
+		"renew.lua":       {gen.RenewSHA1, gen.RenewSHA256},
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
 	require.NoError(t, err)
