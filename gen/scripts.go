@@ -19,6 +19,7 @@ type Scripts struct {
 	handOverScript   luaScript
 	inspectScript    luaScript
 	releaseScript    luaScript
+	renewScript      luaScript
 }
 
 // New returns the scripts. A call of a read script, or of a write script that is
@@ -45,6 +46,7 @@ func newScripts(retry bool, opts []rueidis.LuaOption) *Scripts {
 		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, retry, nil, opts),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, retry, nil, opts),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, retry, nil, opts),
+		renewScript:      newLuaScript("Renew", RenewSHA1, renewSource, retry, nil, opts),
 	}
 }
 
@@ -61,6 +63,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.handOverScript,
 		&s.inspectScript,
 		&s.releaseScript,
+		&s.renewScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}

@@ -256,8 +256,12 @@ func (l *Lock) hold(deadline instant, fence uint64) error {
 	l.expire()
 	if l.end.Load() == nil {
 		l.held.Store(true)
+		l.locker.roll.add(l)
 		if l.extends || l.observed != nil || l.queued && l.locker.queues.lined(l) {
 			l.watch()
+		}
+		if l.extends {
+			l.listen()
 		}
 	}
 	if cause := l.end.Load(); cause != nil {

@@ -49,6 +49,10 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	if cause := lock.end.Load(); cause != nil {
 		return nil, &LockError{"attach", full[0], cause}
 	}
+	lock.locker.roll.add(lock)
+	if lock.extends {
+		lock.listen()
+	}
 	lock.held.Store(true)
 	lock.noteHeld(EventAttached, false)
 	return lock, nil
@@ -69,8 +73,9 @@ func (l *Lock) Detach() error {
 
 // ForceRelease frees the lock of key if its holder's token is token, as Check or
 // Inspect showed it: what somebody else has acquired since is left alone. It is for
-// repair. The holder learns of it when it extends, checks or releases; until then
-// it believes that it holds the lock, so let it use the fence.
+// repair. The holder learns of it from the server (see Hook), or when it extends,
+// checks or releases; until then it believes that it holds the lock, so let it use
+// the fence.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	full, err := l.begun(ctx, key)
 	if err != nil {

@@ -164,6 +164,25 @@ func ExampleLock_Context() {
 	// Output: rlock: lease expired before it was extended
 }
 
+func ExampleLocker_Held() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+	for _, key := range []string{"order:17", "order:18"} {
+		if _, err := locker.Acquire(ctx, key); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	for _, lock := range locker.Held() {
+		if err := lock.Release(ctx); err != nil {
+			log.Print(err)
+		}
+	}
+	fmt.Println(len(locker.Held()))
+	// Output: 0
+}
+
 func ExampleWithRetry() {
 	locker, done := embedded(rlock.WithRetry(rlock.Fixed(10 * time.Millisecond).MaxAttempts(3)))
 	defer done()

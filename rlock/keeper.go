@@ -115,13 +115,12 @@ func (k *keeper) run() {
 		}
 		if l.renew <= at {
 			due = append(due, l)
-			// Unless an answer changes it, the next attempt is halfway to the end: it
-			// does not wait for one that hangs.
-			l.renew = at.after(max(time.Duration(end-at)/2, 5*time.Millisecond))
+			l.postpone(at, end)
 		}
 		l.due = min(l.renew, end)
 		heap.Fix(&k.queue, 0)
 	}
+	due = k.fill(due)
 	k.arm()
 	k.mu.Unlock()
 
@@ -136,6 +135,33 @@ func (k *keeper) run() {
 	if len(due) > 0 {
 		k.extend(due)
 	}
+}
+
+// postpone sets the next attempt for a lock that is being extended. Unless an
+// answer changes it, that is halfway to the end: it does not wait for one that
+// hangs.
+func (l *Lock) postpone(at, end instant) {
+	l.renew = at.after(max(time.Duration(end-at)/2, 5*time.Millisecond))
+}
+
+// fill adds locks to those that are due until they fill their last script, as a
+// script costs the same for one lock and for many. It goes up to half an interval
+// ahead. Locks that were extended together are due together from then on, so that
+// few scripts are ever sent that are not full. The caller holds mu.
+func (k *keeper) fill(due []*Lock) []*Lock {
+	for at := now(); len(due)%renewBatch > 0 && len(k.queue) > 0; {
+		l := k.queue[0]
+		end := instant(l.deadline.Load())
+		// From an extension to the end of the lease are two intervals.
+		if l.renew > end || l.renew-at > (end-l.renew)/4 {
+			break
+		}
+		due = append(due, l)
+		l.postpone(at, end)
+		l.due = min(l.renew, end)
+		heap.Fix(&k.queue, 0)
+	}
+	return due
 }
 
 // close ends every lock.

@@ -32,13 +32,14 @@ type Lock struct {
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held
 
-	mu     sync.Mutex
-	ttl    time.Duration // lease of the next extension
-	lease  overlap
-	ctx    context.Context // made by Context
-	cancel context.CancelCauseFunc
-	kept   bool // the keeper looks after the lock
-	noted  bool // its events have begun; see observe.go
+	mu      sync.Mutex
+	ttl     time.Duration // lease of the next extension
+	lease   overlap
+	ctx     context.Context // made by Context
+	cancel  context.CancelCauseFunc
+	kept    bool // the keeper looks after the lock
+	listens bool // the lookout looks after it
+	noted   bool // its events have begun; see observe.go
 
 	fenced bool // it has a fence
 	queued bool // it is the first for its key; see queue.go
@@ -52,6 +53,12 @@ type Lock struct {
 	due   instant
 	renew instant
 	index int // in the keeper's queue, from 1; 0: not queued
+
+	suspect bool // guarded by the lookout: it is to be read
+
+	// Guarded by the roll.
+	next, previous *Lock
+	listed         bool
 }
 
 // Key returns the Redis key, prefix included; of a set, the first one.
@@ -108,7 +115,8 @@ func (l *Lock) Valid() bool {
 
 // Context returns a context that ends when the lock does; context.Cause then
 // says why: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed. It ends at the lease's
-// local deadline whatever the network does.
+// local deadline whatever the network does. A loss ends it at once where the server
+// can tell (see Hook), else when the next extension notices.
 //
 // It has the values of the context that the lock was acquired with and, from
 // AcquireAll and the like, not its end, as that may have bounded the waiting
@@ -129,6 +137,7 @@ func (l *Lock) Context() context.Context {
 		l.cancel(cause)
 	} else {
 		l.watch()
+		l.listen()
 	}
 	return l.ctx
 }
@@ -142,8 +151,12 @@ func (l *Lock) finish(cause *reason) *reason {
 	if l.cancel != nil {
 		l.cancel(cause)
 	}
+	l.locker.roll.remove(l)
 	if l.kept {
 		l.locker.keeper.forget(l)
+	}
+	if l.listens {
+		l.unlisten()
 	}
 	if cause != released { // Release does both when the keys are free
 		if l.queued && l.held.Load() {

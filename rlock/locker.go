@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/fips140"
 	"fmt"
+	"hash/maphash"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,9 @@ type Locker struct {
 	defaults *settings
 	hook     *Hook // nil: no push
 	queues   *queues
+	roll     roll
 	keeper   keeper
+	lookout  lookout
 	cleaner  cleaner
 
 	lastTrip atomic.Int64 // how long the last command of a contended key took
@@ -67,7 +70,9 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 	if reflect.TypeOf(client).Comparable() {
 		l.server = client
 	}
+	l.roll.seed = maphash.MakeSeed()
 	l.keeper.extend = l.extendAll
+	l.lookout = lookout{client: client, calls: l.background, next: never}
 	l.cleaner.release = func(ctx context.Context, params []gen.ReleaseParams) []gen.Reply[int64] {
 		return l.scripts.ReleaseBatch(ctx, client, params)
 	}

@@ -105,9 +105,10 @@ func WithPrefix(prefix string) Option {
 	}
 }
 
-// WithAutoExtend says whether the lease is extended, at every third of it, until
-// the lock is released or lost. Do and DoAll extend by default, the others do
-// not. A lock that never expires needs it not.
+// WithAutoExtend says whether the lease is extended until the lock is released or
+// lost: at every third of it, or up to half of that earlier in one call with others
+// that are due. Do and DoAll extend by default, the others do not. A lock that
+// never expires needs it not.
 func WithAutoExtend(on bool) Option {
 	return func(s *settings) error {
 		s.autoExtend = &on
@@ -170,8 +171,8 @@ func WithCacheTTL(ttl time.Duration) Option {
 	}
 }
 
-// WithHook gives a Locker the Hook of its client, so that waiting needs no polling.
-// It is for New.
+// WithHook gives a Locker the Hook of its client, so that waiting needs no polling
+// and a loss is noticed at once. It is for New.
 func WithHook(h *Hook) Option {
 	return func(s *settings) error {
 		s.hook = h

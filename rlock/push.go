@@ -8,7 +8,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Hook tells waiting acquisitions that a key has changed. Open installs one. A
+// Hook hears from the server that keys have changed. It lets waiting acquisitions
+// try again at once, and locks notice at once that they were lost: those that are
+// extended, and those whose Context was asked for. Open installs one. A
 // client that is built elsewhere gets one through its options, and its Locker
 // through WithHook:
 //
@@ -21,33 +23,26 @@ import (
 //	locker, err := rlock.New(client, rlock.WithHook(hook))
 //
 // Without a hook, and where the client has no cache, waiting polls at the pace of
-// the retry policy.
+// the retry policy, and a loss is noticed by the next extension, as it always is on
+// a cluster.
 type Hook struct {
 	seed   maphash.Seed
 	shards [16]watchers
 }
 
-// watchers are those who wait for some keys to change, in the order in which they
-// came.
+// watchers are those who want to know that some keys change.
 type watchers struct {
-	mu    sync.Mutex
-	byKey map[string][]*watch
-}
-
-// watch is a place among those who wait for a key. Only the first of them is told
-// of a change: it tries its luck while the others wait on, and when it leaves, the
-// next one is told. So a change costs a process one attempt, however many wait.
-type watch struct {
-	of      *watchers
-	key     string
-	changed chan struct{}
+	mu      sync.Mutex
+	waiting map[string][]*watch // in the order in which they came
+	holding map[string][]*Lock
 }
 
 // NewHook returns a Hook for one client.
 func NewHook() *Hook {
 	h := &Hook{seed: maphash.MakeSeed()}
 	for i := range h.shards {
-		h.shards[i].byKey = map[string][]*watch{}
+		h.shards[i].waiting = map[string][]*watch{}
+		h.shards[i].holding = map[string][]*Lock{}
 	}
 	return h
 }
@@ -72,58 +67,47 @@ func (h *Hook) shard(key string) *watchers {
 	return &h.shards[maphash.String(h.seed, key)%uint64(len(h.shards))]
 }
 
-// watch takes a place among those who wait for key.
-func (h *Hook) watch(key string) *watch {
-	w := &watch{of: h.shard(key), key: key, changed: make(chan struct{}, 1)}
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	w.of.byKey[key] = append(w.of.byKey[key], w)
-	return w
+// hold has l told when key changes.
+func (h *Hook) hold(key string, l *Lock) {
+	w := h.shard(key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holding[key] = append(w.holding[key], l)
 }
 
-// leave gives the place up.
-func (w *watch) leave() {
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	list := w.of.byKey[w.key]
-	at := slices.Index(list, w)
-	list = slices.Delete(list, at, at+1)
+// drop takes hold back.
+func (h *Hook) drop(key string, l *Lock) {
+	w := h.shard(key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := slices.DeleteFunc(w.holding[key], func(other *Lock) bool { return other == l })
 	if len(list) == 0 {
-		delete(w.of.byKey, w.key)
+		delete(w.holding, key)
 		return
 	}
-	w.of.byKey[w.key] = list
-	if at == 0 {
-		list[0].signal()
-	}
-}
-
-// isFirst reports whether nobody stands before w.
-func (w *watch) isFirst() bool {
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
-	return w.of.byKey[w.key][0] == w
-}
-
-func (w *watch) signal() {
-	select {
-	case w.changed <- struct{}{}:
-	default: // it has a signal to receive already
-	}
+	w.holding[key] = list
 }
 
 func (w *watchers) wake(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if list := w.byKey[key]; len(list) > 0 {
+	if list := w.waiting[key]; len(list) > 0 {
 		list[0].signal()
+	}
+	for _, l := range w.holding[key] {
+		l.changed()
 	}
 }
 
 func (w *watchers) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, list := range w.byKey {
+	for _, list := range w.waiting {
 		list[0].signal()
+	}
+	for _, list := range w.holding {
+		for _, l := range list {
+			l.changed()
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
@@ -47,12 +48,21 @@ func everything(t *testing.T, server *bed.Server, rules []string) error {
 	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, rules...)...)
 	option := server.Option()
 	option.Username, option.Password = "app", "secret"
-	locker, err := rlock.Open(option, rlock.WithPrefix("app:"))
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	locker, err := rlock.New(client, rlock.WithPrefix("app:"))
 	if err != nil {
 		return err
 	}
 	defer locker.Close()
 	ctx := t.Context()
+	// What a Locker does by itself, so that no call of it would tell the error.
+	if _, err := gen.New().Renew(ctx, client, gen.RenewParams{Locks: []string{"app:job"}, Tokens: []string{"mine"}, TTL: time.Second}); err != nil {
+		return err
+	}
 	if _, err := locker.Check(ctx, "job"); err != nil {
 		return err
 	}

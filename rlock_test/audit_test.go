@@ -163,6 +163,16 @@ var journeys = map[string]journey{
 			return errors.Join(err1, err2, err3, err4, err5, expect(none == 0 && one == 1 && two == 2, "the owner releases"))
 		},
 	},
+	"Renew": {
+		map[string][]string{"locks": {"{s}a", "{s}b"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s, p := gen.New(), gen.RenewParams{Locks: []string{"{s}a", "{s}b"}, Tokens: []string{mine, theirs}, TTL: time.Minute}
+			none, err1 := s.Renew(ctx, client, p)
+			err2 := command(ctx, owner, "MSET", "{s}a", mine, "{s}b", mine)
+			one, err3 := s.Renew(ctx, client, p)
+			return errors.Join(err1, err2, err3, expect(slices.Equal(none, []int64{1, 2}) && slices.Equal(one, []int64{2}), "owners renew"))
+		},
+	},
 }
 
 var errStaleAnswer = errors.New("the cached answer is stale")

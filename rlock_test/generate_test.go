@@ -94,6 +94,7 @@ func TestSums(t *testing.T) {
 		"hand_over.lua":   {gen.HandOverSHA1, gen.HandOverSHA256},
 		"inspect.lua":     {gen.InspectSHA1, gen.InspectSHA256},
 		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
+		"renew.lua":       {gen.RenewSHA1, gen.RenewSHA256},
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
 	require.NoError(t, err)

@@ -48,8 +48,9 @@ func TestAnIdleHolderIsQuiet(t *testing.T) {
 		extended = locker.Stats().Extended - extended
 		require.Positive(t, extended)
 		require.LessOrEqual(t, extended, uint64(time.Since(start)/(ttl/3))+1)
-		// EVALSHA, and GET and PEXPIRE inside it. One may be under way at either end.
-		require.InDelta(t, 3*extended, sent, 3)
+		// EVALSHA, with MGET and PEXPIRE inside it, and a read that has the server track
+		// the key again. One may be under way at either end.
+		require.InDelta(t, 5*extended, sent, 5)
 		require.NoError(t, ctx.Err())
 		require.NoError(t, lock.Release(t.Context()))
 	})

@@ -4,6 +4,7 @@ package audit
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -66,7 +67,7 @@ func Of(s *script.Script, report check.Report) Script {
 	a := Script{
 		Name: s.Name, File: s.Base, Doc: strings.Join(s.Doc, "\n"), Mode: s.Mode.String(),
 		Keys: []Key{}, Args: []Arg{}, Commands: []Command{},
-		Includes: s.Includes, ReadOnly: !s.Mode.Write, Text: s.Source,
+		Includes: fragments(s), ReadOnly: !s.Mode.Write, Text: s.Source,
 	}
 	a.SHA1, a.SHA256 = emit.Sums(s.Source)
 	for _, p := range s.Keys {
@@ -136,4 +137,17 @@ func acl(s *script.Script, report check.Report) []string {
 		words = append(words, "+"+strings.ReplaceAll(name, " ", "|"))
 	}
 	return words
+}
+
+// fragments are the included files as seen from the script, wherever the generator
+// runs.
+func fragments(s *script.Script) []string {
+	var paths []string
+	for _, included := range s.Includes {
+		if relative, err := filepath.Rel(filepath.Dir(s.Path), included); err == nil {
+			included = filepath.ToSlash(relative)
+		}
+		paths = append(paths, included)
+	}
+	return paths
 }

@@ -1,0 +1,123 @@
+package rlock
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// renewBatch is how many locks one script extends. More would keep the server
+// from its other clients for longer, and gain little.
+const renewBatch = 100
+
+// renewal is an automatic extension that is under way.
+type renewal struct {
+	lock *Lock
+	extension
+}
+
+// kin are locks that one script can extend: it gives one lease to all, and a
+// cluster wants its keys in one slot.
+type kin struct {
+	ttl  time.Duration
+	slot uint16
+}
+
+// extendAll extends locks, many with one script. One that gets no answer is tried
+// again soon, until its lease ends: a first error is not a loss.
+func (l *Locker) extendAll(locks []*Lock) {
+	var (
+		families = map[kin][]renewal{}
+		sets     []renewal // of several keys, each of which is a call of its own
+		limit    = 50 * time.Millisecond
+	)
+	for _, lock := range locks {
+		lock.mu.Lock()
+		ttl := lock.ttl
+		lock.mu.Unlock()
+		e, err := lock.startExtension(ttl)
+		if err != nil {
+			continue
+		}
+		limit = max(limit, instant(lock.deadline.Load()).until())
+		r := renewal{lock, e}
+		if len(lock.keys) > 1 {
+			sets = append(sets, r)
+			continue
+		}
+		k := kin{ttl: ttl}
+		if l.cluster {
+			k.slot = gen.Slot(lock.keys[0])
+		}
+		families[k] = append(families[k], r)
+	}
+	if len(families) > 0 {
+		l.detach(limit, func(ctx context.Context) { l.renew(ctx, families) })
+	}
+	if len(sets) > 0 {
+		l.detach(limit, func(ctx context.Context) { l.extendEach(ctx, sets) })
+	}
+}
+
+// renew extends locks of one key, up to renewBatch with a script, in one pipeline.
+func (l *Locker) renew(ctx context.Context, families map[kin][]renewal) {
+	var (
+		batches [][]renewal
+		params  []gen.RenewParams
+	)
+	for k, family := range families {
+		for batch := range slices.Chunk(family, renewBatch) {
+			p := gen.RenewParams{TTL: k.ttl}
+			for _, r := range batch {
+				p.Locks = append(p.Locks, r.lock.keys[0])
+				p.Tokens = append(p.Tokens, r.lock.token)
+			}
+			batches, params = append(batches, batch), append(params, p)
+		}
+	}
+	var apart []renewal
+	for i, reply := range l.scripts.RenewBatch(ctx, l.client, params) {
+		if answerOf(reply.Err) == refused && len(batches[i]) > 1 {
+			// One key may be the reason, such as one that the user may not use any
+			// more, or that a cluster is moving. It must not cost the others their lease.
+			apart = append(apart, batches[i]...)
+			continue
+		}
+		for n, r := range batches[i] {
+			if slices.Contains(reply.Value, int64(n+1)) {
+				r.settle(1, reply.Err)
+			} else {
+				r.settle(0, reply.Err)
+			}
+		}
+	}
+	if len(apart) > 0 {
+		l.extendEach(ctx, apart)
+	}
+}
+
+// extendEach extends locks with a call for each, in one pipeline.
+func (l *Locker) extendEach(ctx context.Context, renewals []renewal) {
+	params := make([]gen.ExtendParams, len(renewals))
+	for i, r := range renewals {
+		params[i] = r.lock.extendParams(r.ttl)
+	}
+	for i, reply := range l.scripts.ExtendBatch(ctx, l.client, params) {
+		renewals[i].settle(reply.Value, reply.Err)
+	}
+}
+
+// settle takes the answer as Lock.settle does, and plans the next extension.
+func (r renewal) settle(position int64, err error) {
+	keeper := &r.lock.locker.keeper
+	if r.lock.settle(r.extension, position, err) != nil {
+		pause := min(max(r.ttl/20, 10*time.Millisecond), time.Second)
+		keeper.hurry(r.lock, now().after(pause))
+		return
+	}
+	r.lock.mu.Lock()
+	defer r.lock.mu.Unlock()
+	keeper.reschedule(r.lock, r.extension)
+}

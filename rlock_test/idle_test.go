@@ -1,0 +1,70 @@
+//go:build !race
+
+package rlock_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// What 10,000 locks cost that are held, extended, told of losses, and otherwise
+// left alone. The race detector needs memory of its own, so this is measured
+// without it.
+func TestIdleBudget(t *testing.T) {
+	const (
+		locks    = 10_000
+		ttl      = 6 * time.Second
+		interval = ttl / 3
+		rounds   = 4
+	)
+	server := bed.Start(t)
+	locker, err := rlock.Open(server.Option(), rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
+	require.NoError(t, err)
+	defer locker.Close()
+	keys := make([]string, locks)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("job:%d", i)
+	}
+	held := make([]*rlock.Lock, locks)
+	first, err := locker.Acquire(t.Context(), "first") // connections, scripts, tables
+	require.NoError(t, err)
+	require.NoError(t, first.Release(t.Context()))
+
+	goroutines, heap := runtime.NumGoroutine(), heapInUse()
+	for i, key := range keys {
+		held[i], err = locker.Acquire(t.Context(), key)
+		require.NoError(t, err)
+	}
+	time.Sleep(5 * interval / 2) // all have been extended, and none is being
+	perLock := (heapInUse() - heap) / locks
+	t.Logf("%d bytes a lock, the Lock itself included", perLock)
+	require.LessOrEqual(t, perLock, int64(512))
+	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+4, "however many locks there are")
+
+	before := server.CommandStats(t)
+	time.Sleep(rounds * interval)
+	after := server.CommandStats(t)
+	grown := func(command string) int64 { return after[command] - before[command] }
+	t.Logf("%d scripts and %d reads in %d intervals", grown("evalsha"), grown("client|caching"), rounds)
+	require.Equal(t, int64(0), grown("eval"))
+	require.GreaterOrEqual(t, grown("evalsha"), int64(locks/100*(rounds-1)))
+	require.LessOrEqual(t, grown("evalsha"), int64(locks/100*(rounds+1)), "a hundred locks a script")
+	require.LessOrEqual(t, grown("client|caching"), 2*grown("evalsha"), "what is extended together is read together")
+	require.Len(t, locker.Held(), locks)
+}
+
+func heapInUse() int64 {
+	var m runtime.MemStats
+	for range 3 { // what finalizers and pools keep goes with a later cycle
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

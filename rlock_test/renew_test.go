@@ -1,0 +1,120 @@
+package rlock_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+func TestRenewScript(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		s := gen.New()
+		require.NoError(t, do(t, client, "SET", "mine", "m", "PX", "5000").Error())
+		require.NoError(t, do(t, client, "SET", "eternal", "e").Error())
+		require.NoError(t, do(t, client, "SET", "theirs", "t", "PX", "5000").Error())
+		require.NoError(t, do(t, client, "RPUSH", "list", "l").Error())
+		params := gen.RenewParams{
+			Locks:  []string{"gone", "mine", "list", "eternal", "theirs"},
+			Tokens: []string{"g", "m", "l", "e", "mine"},
+			TTL:    time.Hour,
+		}
+		for range 2 { // safe to repeat
+			lost, err := s.Renew(t.Context(), client, params)
+			require.NoError(t, err)
+			require.Equal(t, []int64{1, 3, 5}, lost)
+		}
+		for key, want := range map[string]time.Duration{"mine": time.Hour, "eternal": time.Hour, "theirs": 5 * time.Second} {
+			left, err := do(t, client, "PTTL", key).ToInt64()
+			require.NoError(t, err)
+			require.InDelta(t, want, time.Duration(left)*time.Millisecond, float64(5*time.Second), key)
+		}
+		require.Empty(t, get(t, client, "gone"))
+
+		lost, err := s.Renew(t.Context(), client, gen.RenewParams{Locks: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute})
+		require.NoError(t, err)
+		require.Empty(t, lost)
+	})
+}
+
+// Locks of several leases and slots share scripts as far as they can.
+func TestRenewalsOfManyKinds(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		hold := func(t *testing.T, client rueidis.Client, scripts func() int64, most int64) {
+			locker := newLocker(t, client)
+			var locks []*rlock.Lock
+			for i := range 60 {
+				ttl := time.Duration(3+i%3*3) * time.Second
+				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("{%d}:%d", i%4, i), rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
+				require.NoError(t, err)
+				locks = append(locks, lock)
+			}
+			before := scripts()
+			time.Sleep(10 * time.Second)
+			calls := scripts() - before
+			t.Logf("%d scripts", calls)
+			require.LessOrEqual(t, calls, most)
+			require.ElementsMatch(t, locks, locker.Held())
+			for i, lock := range locks {
+				here := time.Until(lock.Deadline())
+				there, err := do(t, client, "PTTL", lock.Key()).ToInt64()
+				require.NoError(t, err)
+				// The server may have extended it since, by another interval at most.
+				require.Greater(t, time.Duration(there)*time.Millisecond, here-50*time.Millisecond)
+				require.LessOrEqual(t, there, int64(3+i%3*3)*1000)
+			}
+		}
+		t.Run("one server", func(t *testing.T) {
+			t.Parallel()
+			server := e.Start(t)
+			calls := func() int64 { return server.CommandStats(t)["evalsha"] }
+			// Three leases; the shortest is extended every second at the latest.
+			hold(t, server.Client(t), calls, 40)
+		})
+		t.Run("cluster", func(t *testing.T) {
+			t.Parallel()
+			cluster := e.StartCluster(t)
+			calls := func() (n int64) {
+				for _, node := range cluster.Nodes {
+					n += node.CommandStats(t)["evalsha"]
+				}
+				return n
+			}
+			// And four slots.
+			hold(t, cluster.Client(t), calls, 4*40)
+		})
+	})
+}
+
+// A server that refuses a script because of one key does not cost the others their
+// lease.
+func TestRenewalsOfForbiddenKeys(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
+		locker := newLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+			o.Username, o.Password = "app", "secret"
+		}), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true), rlock.WithFence(false))
+		var kept []*rlock.Lock
+		for i := range 20 {
+			lock, err := locker.Acquire(t.Context(), fmt.Sprint("kept:", i))
+			require.NoError(t, err)
+			kept = append(kept, lock)
+		}
+		forbidden, err := locker.Acquire(t.Context(), "forbidden")
+		require.NoError(t, err)
+		server.Do(t, "ACL", "SETUSER", "app", "resetkeys", "~kept:*")
+		ends(t, forbidden, rlock.ErrExpired)
+		time.Sleep(2 * time.Second)
+		require.ElementsMatch(t, kept, locker.Held())
+	})
+}
