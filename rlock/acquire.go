@@ -58,12 +58,18 @@ func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wa
 	if err != nil {
 		return nil, err
 	}
-	lock := &Lock{locker: l}
-	if lock.single[0], err = set.redisKey(key); err != nil {
+	full, err := set.redisKey(key)
+	if err != nil {
 		return nil, err
 	}
+	return l.lockOf(full).acquire(ctx, set, want)
+}
+
+// lockOf returns a Lock of one key, not held yet.
+func (l *Locker) lockOf(key string) *Lock {
+	lock := &Lock{locker: l, single: [1]string{key}}
 	lock.keys = lock.single[:]
-	return lock.acquire(ctx, set, want)
+	return lock
 }
 
 func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, want wanted) (*Lock, error) {
@@ -90,18 +96,7 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
 	start := now()
 	seen := taken{key: l.keys[0]} // what the last attempt saw
-	fail := func(err, cause error) (*Lock, error) {
-		if l.late > 0 {
-			l.abandon(set.ttl, l.late)
-		}
-		if l.queued {
-			l.locker.queues.leave(l)
-		}
-		return nil, &AcquireError{
-			Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
-			Err: err, Cause: cause, held: seen.left > 0,
-		}
-	}
+	fail := func(err, cause error) (*Lock, error) { return nil, l.failed(start, seen, err, cause) }
 	if key, held := l.locker.heldIn(ctx, l.keys); held {
 		seen.key = key
 		return fail(ErrAlreadyHeld, nil)
@@ -130,25 +125,14 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 			return fail(ErrGaveUp, contextError(ctx, nil))
 		}
 		t, err := l.take(ctx, counters)
-		switch {
-		case tryAgain(err) && want.wait:
-			t.key = l.keys[0]
-		case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
-			return fail(ErrGaveUp, contextError(ctx, err))
-		case err != nil:
-			return fail(err, nil)
+		if tryAgain(err) && want.wait {
+			t, err = taken{key: l.keys[0]}, nil
 		}
-		l.attempts++
-		if t.acquired {
-			if ended := l.hold(t); ended != nil {
-				l.late++ // it is ours on the server, and must be freed
-				return fail(ended, nil)
-			}
+		switch err, cause := l.settleAttempt(ctx, t, err, &seen); {
+		case err == nil:
 			return l, nil
-		}
-		seen = t
-		if !want.wait {
-			return fail(ErrHeld, nil)
+		case err != ErrHeld || !want.wait:
+			return fail(err, cause)
 		}
 		var more bool
 		pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: t.left})
@@ -166,6 +150,41 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		default:
 			return fail(ErrGaveUp, err)
 		}
+	}
+}
+
+// settleAttempt makes of an attempt's answer a held lock, or the error and the
+// cause with which the acquisition fails unless it waits out ErrHeld.
+func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, seen *taken) (failure, cause error) {
+	switch {
+	case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
+		return ErrGaveUp, contextError(ctx, err)
+	case err != nil:
+		return err, nil
+	}
+	l.attempts++
+	if !t.acquired {
+		*seen = t
+		return ErrHeld, nil
+	}
+	if ended := l.hold(t); ended != nil {
+		l.late++ // it is ours on the server, and must be freed
+		return ended, nil
+	}
+	return nil, nil
+}
+
+// failed leaves nothing behind of an acquisition and reports why it failed.
+func (l *Lock) failed(start instant, seen taken, err, cause error) error {
+	if l.late > 0 {
+		l.abandon(l.ttl, l.late)
+	}
+	if l.queued {
+		l.locker.queues.leave(l)
+	}
+	return &AcquireError{
+		Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
+		Err: err, Cause: cause, held: seen.left > 0,
 	}
 }
 
@@ -231,10 +250,16 @@ func (l *Lock) take(ctx context.Context, counters []string) (taken, error) {
 }
 
 func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
-	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, gen.AcquireParams{
-		Lock: l.keys[0], Counter: counters, Token: l.token, TTL: lease(l.ttl),
-	})
-	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}, err
+	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(counters))
+	return l.takenOne(r), err
+}
+
+func (l *Lock) acquireParams(counters []string) gen.AcquireParams {
+	return gen.AcquireParams{Lock: l.keys[0], Counter: counters, Token: l.token, TTL: lease(l.ttl)}
+}
+
+func (l *Lock) takenOne(r gen.AcquireResult) taken {
+	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}
 }
 
 func (l *Lock) takeAll(ctx context.Context, counters []string) (taken, error) {

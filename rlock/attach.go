@@ -77,8 +77,8 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	if token == "" {
 		return &ArgumentError{"token", "it is empty"}
 	}
-	lock := &Lock{locker: l, single: [1]string{full}, token: token}
-	lock.keys = lock.single[:]
+	lock := l.lockOf(full)
+	lock.token = token
 	freed, err := lock.free(ctx)
 	switch {
 	case err != nil:

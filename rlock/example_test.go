@@ -202,3 +202,43 @@ func ExampleRetryFunc() {
 	fmt.Println(errors.Is(err, rlock.ErrGaveUp))
 	// Output: true
 }
+
+func ExampleLocker_TryAcquireEach() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+	busy, err := locker.Acquire(ctx, "job:2")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer busy.Release(ctx)
+
+	jobs := []string{"job:1", "job:2", "job:3"}
+	results, err := locker.TryAcquireEach(ctx, jobs) // one round trip
+	if err != nil {
+		log.Fatal(err) // refused, nothing was sent
+	}
+	var mine []*rlock.Lock
+	for i, r := range results {
+		switch {
+		case r.Err == nil:
+			mine = append(mine, r.Lock)
+		case errors.Is(r.Err, rlock.ErrHeld):
+			fmt.Println(jobs[i], "is somebody else's")
+		default:
+			log.Print(r.Err)
+		}
+	}
+	for _, lock := range mine {
+		fmt.Println("working on", lock.Key())
+	}
+	for _, err := range locker.ReleaseEach(ctx, mine) {
+		if err != nil {
+			log.Print(err)
+		}
+	}
+	// Output:
+	// job:2 is somebody else's
+	// working on job:1
+	// working on job:3
+}

@@ -17,14 +17,8 @@ import (
 // A lost reply is asked for again, twice, while ctx lasts. Where the network has
 // gone silent, only the client's own time-outs end a call without a deadline.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
-	if ctx == nil {
-		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
-	}
-	if err := checkTTL(ttl); err != nil {
+	if err := l.mayExtend(ctx, ttl); err != nil {
 		return err
-	}
-	if ctx.Err() != nil {
-		return &LockError{"extend", l.keys[0], contextError(ctx, nil)}
 	}
 	var sent extension
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
@@ -34,6 +28,25 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		position, err := l.locker.scripts.Extend(ctx, l.locker.client, l.extendParams(ttl))
 		return l.settle(sent, position, err)
 	})
+	return l.finishExtend(sent, err)
+}
+
+// mayExtend checks the arguments of Extend.
+func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
+	if ctx == nil {
+		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	}
+	if err := checkTTL(ttl); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return &LockError{"extend", l.keys[0], contextError(ctx, nil)}
+	}
+	return nil
+}
+
+// finishExtend follows an extension that the caller asked for, after the last try.
+func (l *Lock) finishExtend(sent extension, err error) error {
 	if answerOf(err) == unknown {
 		return &LockError{"extend", l.keys[0], err}
 	}
@@ -42,7 +55,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ttl = ttl
+	l.ttl = sent.ttl
 	l.locker.keeper.reschedule(l, sent)
 	return nil
 }

@@ -25,6 +25,24 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	if len(keys) == 0 {
 		return nil, &ArgumentError{"keys", "there are none; name at least one"}
 	}
+	full, err := s.distinctKeys(keys)
+	if err != nil {
+		return nil, err
+	}
+	if l.cluster {
+		first := gen.Slot(full[0])
+		for _, key := range full[1:] {
+			if slot := gen.Slot(key); slot != first {
+				return nil, &CrossSlotError{Keys: [2]string{full[0], key}, Slots: [2]uint16{first, slot}}
+			}
+		}
+	}
+	return full, nil
+}
+
+// distinctKeys returns keys as Redis has them, after checking that each stands
+// there once.
+func (s *settings) distinctKeys(keys []string) ([]string, error) {
 	full := make([]string, len(keys))
 	seen := make(map[string]struct{}, len(keys))
 	for i, key := range keys {
@@ -36,14 +54,6 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 			return nil, &DuplicateKeyError{Key: full[i]}
 		}
 		seen[key] = struct{}{}
-	}
-	if l.cluster {
-		first := gen.Slot(full[0])
-		for _, key := range full[1:] {
-			if slot := gen.Slot(key); slot != first {
-				return nil, &CrossSlotError{Keys: [2]string{full[0], key}, Slots: [2]uint16{first, slot}}
-			}
-		}
 	}
 	return full, nil
 }

@@ -26,18 +26,33 @@ func (l *Lock) Release(ctx context.Context) error {
 	}
 	l.freeing.Lock()
 	defer l.freeing.Unlock()
+	cause, err := l.startRelease()
+	if err != nil {
+		return err
+	}
+	freed, err := l.free(ctx)
+	return l.settleRelease(cause, freed, err)
+}
+
+// startRelease ends the lock and returns why it ended, or why it has no keys to
+// free. The caller holds freeing.
+func (l *Lock) startRelease() (*reason, error) {
 	if l.freed {
-		return &LockError{"release", l.keys[0], ErrReleased}
+		return nil, &LockError{"release", l.keys[0], ErrReleased}
 	}
 	l.mu.Lock()
 	l.expire()
 	cause := l.finish(released)
 	l.mu.Unlock()
 	if cause == detached { // the keys are another handle's now
-		return &LockError{"release", l.keys[0], cause}
+		return nil, &LockError{"release", l.keys[0], cause}
 	}
+	return cause, nil
+}
 
-	freed, err := l.free(ctx)
+// settleRelease takes the answer of the release script: how many keys it freed.
+// The caller holds freeing.
+func (l *Lock) settleRelease(cause *reason, freed int64, err error) error {
 	if l.queued {
 		l.locker.queues.leave(l)
 	}
@@ -64,22 +79,31 @@ func (l *Lock) Release(ctx context.Context) error {
 // free runs the release script until its outcome is known. The caller holds
 // freeing.
 func (l *Lock) free(ctx context.Context) (freed int64, err error) {
-	try := func(ctx context.Context) (err error) {
-		freed, err = l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: l.keys, Token: l.token})
+	err = persist(ctx, func(ctx context.Context) (err error) {
+		freed, err = l.locker.scripts.Release(ctx, l.locker.client, l.releaseParams())
 		if answerOf(err) == unknown {
 			l.unsure = true // this try may do the work, and the next one find nothing
 		}
 		return err
-	}
+	})
+	return freed, err
+}
+
+func (l *Lock) releaseParams() gen.ReleaseParams {
+	return gen.ReleaseParams{Locks: l.keys, Token: l.token}
+}
+
+// persist calls try until its outcome is known: with ctx, and when that has ended
+// or a reply was lost, for releaseLimit without it.
+func persist(ctx context.Context, try func(context.Context) error) error {
 	if ctx.Err() == nil {
 		if err := try(ctx); answerOf(err) != unknown {
-			return freed, err
+			return err
 		}
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
-	err = repeat(detached, 2*tries, try)
-	return freed, err
+	return repeat(detached, 2*tries, try)
 }
 
 // abandon has the keys freed in the background, where lost commands of this lock
