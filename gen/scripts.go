@@ -17,6 +17,7 @@ type Scripts struct {
 	checkScript      luaScript
 	extendScript     luaScript
 	inspectScript    luaScript
+	liftScript       luaScript
 	releaseScript    luaScript
 }
 
@@ -42,6 +43,7 @@ func newScripts(retry bool, opts []rueidis.LuaOption) *Scripts {
 		checkScript:      newLuaScript("Check", CheckSHA1, checkSource, retry, nil, opts),
 		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, retry, nil, opts),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, retry, nil, opts),
+		liftScript:       newLuaScript("Lift", LiftSHA1, liftSource, retry, nil, opts),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, retry, nil, opts),
 	}
 }
@@ -57,6 +59,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.checkScript,
 		&s.extendScript,
 		&s.inspectScript,
+		&s.liftScript,
 		&s.releaseScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))

@@ -37,7 +37,8 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // name overlapping sets in any order and cannot deadlock. The set is one Lock
 // with one token, one fence and one lease.
 //
-// A Redis Cluster needs all keys in one slot: name them with one {hash tag}.
+// A Redis Cluster needs all keys in one slot: name them with one {hash tag}. What
+// to do without, and what that gives up, is told at WithSlotGroups.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, wanted{wait: true})
 }
@@ -81,7 +82,14 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	if err != nil {
 		return nil, err
 	}
-	return (&Lock{locker: l, keys: full}).acquire(ctx, set, want)
+	lock := &Lock{locker: l, keys: full}
+	if set.slotGroups {
+		lock.extra = &extra{groups: l.groupsOf(full)}
+	}
+	if lock.groups() != nil && set.token != "" {
+		return nil, &ArgumentError{"WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}"}
+	}
+	return lock.acquire(ctx, set, want)
 }
 
 // begin checks what every call has and returns its settings.
@@ -124,7 +132,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		case ctx.Err() != nil:
 			return fail(ErrGaveUp, contextError(ctx, nil))
 		}
-		t, err := l.take(ctx, counters)
+		t, err := l.attempt(ctx, counters)
 		if tryAgain(err) && want.wait {
 			t, err = taken{key: l.keys[0]}, nil
 		}
@@ -229,16 +237,24 @@ type taken struct {
 	left     time.Duration // and its holder's remaining time
 }
 
-// take makes one attempt. A lost reply is asked for again, which is safe because
-// the script knows the token.
-func (l *Lock) take(ctx context.Context, counters []string) (taken, error) {
+// attempt tries once to take all keys.
+func (l *Lock) attempt(ctx context.Context, counters []string) (taken, error) {
+	if l.groups() != nil {
+		return l.takeGroups(ctx, counters != nil)
+	}
+	return l.take(ctx, l.keys, counters)
+}
+
+// take takes keys of one slot. A lost reply is asked for again, which is safe
+// because the script knows the token.
+func (l *Lock) take(ctx context.Context, keys, counters []string) (taken, error) {
 	var t taken
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
 		sent := now()
 		if len(l.keys) == 1 {
 			t, err = l.takeOne(ctx, counters)
 		} else {
-			t, err = l.takeAll(ctx, counters)
+			t, err = l.takeAll(ctx, keys, counters)
 		}
 		t.sent = sent
 		if answerOf(err) == unknown {
@@ -262,13 +278,13 @@ func (l *Lock) takenOne(r gen.AcquireResult) taken {
 	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}
 }
 
-func (l *Lock) takeAll(ctx context.Context, counters []string) (taken, error) {
+func (l *Lock) takeAll(ctx context.Context, keys, counters []string) (taken, error) {
 	r, err := l.locker.scripts.AcquireAll(ctx, l.locker.client, gen.AcquireAllParams{
-		Keys: slices.Concat(l.keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(l.keys)),
+		Keys: slices.Concat(keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(keys)),
 	})
-	t := taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}
-	if held := r.Held; held > 0 && held <= int64(len(l.keys)) {
-		t.key = l.keys[held-1]
+	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Left)}
+	if held := r.Held; held > 0 && held <= int64(len(keys)) {
+		t.key = keys[held-1]
 	}
 	return t, err
 }

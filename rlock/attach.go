@@ -26,8 +26,11 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		return nil, err
 	}
 	lock := &Lock{locker: l, keys: full, token: token, ownToken: true, fence: fence, attempts: 1, parent: ctx, ttl: set.ttl, extends: set.extends(false)}
+	if set.slotGroups {
+		lock.extra = &extra{groups: l.groupsOf(full)}
+	}
 	sent := now()
-	states, err := l.inspectAll(ctx, full)
+	states, err := lock.inspect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -117,11 +117,14 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 	errs := l.ownLocks(ctx, locks)
 	var asked []*extending
 	for i, lock := range locks {
-		if errs[i] == nil {
-			errs[i] = lock.mayExtend(ctx, ttl)
-		}
-		if errs[i] == nil {
-			asked = append(asked, &extending{lock: lock, err: &errs[i]})
+		switch {
+		case errs[i] != nil:
+		case lock.groups() != nil:
+			errs[i] = lock.Extend(ctx, ttl)
+		default:
+			if errs[i] = lock.mayExtend(ctx, ttl); errs[i] == nil {
+				asked = append(asked, &extending{lock: lock, err: &errs[i]})
+			}
 		}
 	}
 	if len(asked) > 0 {
@@ -172,14 +175,14 @@ func (l *Locker) extendEach(ctx context.Context, asked []*extending, ttl time.Du
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.ownLocks(ctx, locks)
 	var asked []*releasing
-	var busy []int
+	var alone []int // positions in locks
 	for i, lock := range locks {
 		switch {
 		case errs[i] != nil:
-		case !lock.freeing.TryLock():
-			// Somebody is releasing it. Waiting for that now could be for ever, if they
-			// wait for one that is ours by then.
-			busy = append(busy, i)
+		case lock.groups() != nil || !lock.freeing.TryLock():
+			// It has several calls to make; or somebody else is releasing it: waiting for
+			// them now could be for ever, if they wait for one that is ours by then.
+			alone = append(alone, i)
 		default:
 			cause, err := lock.startRelease()
 			if err != nil {
@@ -197,7 +200,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 		*r.err = r.lock.settleRelease(r.cause, r.freed, *r.err)
 		r.lock.freeing.Unlock()
 	}
-	for _, i := range busy {
+	for _, i := range alone {
 		errs[i] = locks[i].Release(ctx)
 	}
 	return errs

@@ -67,7 +67,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	if ctx == nil {
 		return State{}, &ArgumentError{"ctx", "it is nil; use context.Background()"}
 	}
-	states, err := l.locker.inspectAll(ctx, l.keys)
+	states, err := l.inspect(ctx)
 	if err != nil {
 		return State{}, err
 	}
@@ -84,6 +84,14 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 		}
 	}
 	return least, nil
+}
+
+// inspect asks for the states of all keys.
+func (l *Lock) inspect(ctx context.Context) ([]State, error) {
+	if l.groups() != nil {
+		return l.inspectGroups(ctx)
+	}
+	return l.locker.inspectAll(ctx, l.keys)
 }
 
 // begun checks the arguments of a question and returns the Redis key.

@@ -154,7 +154,7 @@ type CrossSlotError struct {
 }
 
 func (e *CrossSlotError) Error() string {
-	return fmt.Sprintf("rlock: keys %s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}",
+	return fmt.Sprintf("rlock: keys %s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}, or see WithSlotGroups",
 		quoteKey(e.Keys[0]), e.Slots[0], quoteKey(e.Keys[1]), e.Slots[1])
 }
 

@@ -25,7 +25,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		if sent, err = l.startExtension(ttl); err != nil {
 			return err
 		}
-		position, err := l.locker.scripts.Extend(ctx, l.locker.client, l.extendParams(ttl))
+		position, err := l.runExtend(ctx, ttl)
 		return l.settle(sent, position, err)
 	})
 	return l.finishExtend(sent, err)
@@ -58,6 +58,15 @@ func (l *Lock) finishExtend(sent extension, err error) error {
 	l.ttl = sent.ttl
 	l.locker.keeper.reschedule(l, sent)
 	return nil
+}
+
+// runExtend runs extend.lua.
+func (l *Lock) runExtend(ctx context.Context, ttl time.Duration) (int64, error) {
+	params := l.extendParams(ttl)
+	if l.groups() != nil {
+		return l.extendGroups(ctx, params)
+	}
+	return l.locker.scripts.Extend(ctx, l.locker.client, params)
 }
 
 func (l *Lock) extendParams(ttl time.Duration) gen.ExtendParams {
@@ -124,6 +133,10 @@ func (l *Locker) extendAll(locks []*Lock) {
 		limit  = 50 * time.Millisecond
 	)
 	for _, lock := range locks {
+		if lock.groups() != nil {
+			l.renewGroups(lock)
+			continue
+		}
 		lock.mu.Lock()
 		ttl := lock.ttl
 		lock.mu.Unlock()
@@ -139,15 +152,19 @@ func (l *Locker) extendAll(locks []*Lock) {
 	}
 	l.detach(limit, func(ctx context.Context) {
 		for i, reply := range l.scripts.ExtendBatch(ctx, l.client, params) {
-			lock := held[i]
-			if lock.settle(sent[i], reply.Value, reply.Err) == nil {
-				lock.mu.Lock()
-				l.keeper.reschedule(lock, sent[i])
-				lock.mu.Unlock()
-			} else {
-				pause := min(max(sent[i].ttl/20, 10*time.Millisecond), time.Second)
-				l.keeper.hurry(lock, now().after(pause))
-			}
+			held[i].renewed(sent[i], held[i].settle(sent[i], reply.Value, reply.Err))
 		}
 	})
+}
+
+// renewed plans the next automatic extension after one that ended with err.
+func (l *Lock) renewed(e extension, err error) {
+	if err != nil {
+		pause := min(max(e.ttl/20, 10*time.Millisecond), time.Second)
+		l.locker.keeper.hurry(l, now().after(pause))
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.locker.keeper.reschedule(l, e)
 }

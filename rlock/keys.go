@@ -29,7 +29,7 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.cluster {
+	if l.cluster && !s.slotGroups {
 		first := gen.Slot(full[0])
 		for _, key := range full[1:] {
 			if slot := gen.Slot(key); slot != first {

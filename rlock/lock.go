@@ -15,6 +15,7 @@ type Lock struct {
 	locker   *Locker
 	keys     []string  // as Redis has them
 	single   [1]string // what keys points to for a single key
+	extra    *extra    // nil: nothing
 	token    string
 	fence    uint64
 	attempts int
@@ -46,6 +47,18 @@ type Lock struct {
 	due   instant
 	renew instant
 	index int // in the keeper's queue, from 1; 0: not queued
+}
+
+// extra is what few locks have, apart so that the others stay small.
+type extra struct {
+	groups []group // the keys by slot, if they are of several; see slotgroups.go
+}
+
+func (l *Lock) groups() []group {
+	if l.extra == nil {
+		return nil
+	}
+	return l.extra.groups
 }
 
 // Key returns the Redis key, prefix included; of a set, the first one.

@@ -27,6 +27,7 @@ type settings struct {
 	autoExtend *bool                          // nil: as the method does by default
 	given      struct{ ttl, autoExtend bool } // in the same list of options
 	unfenced   bool
+	slotGroups bool
 	cacheTTL   time.Duration
 	hook       *Hook // of a Locker only
 }

@@ -79,6 +79,9 @@ func (l *Lock) settleRelease(cause *reason, freed int64, err error) error {
 // free runs the release script until its outcome is known. The caller holds
 // freeing.
 func (l *Lock) free(ctx context.Context) (freed int64, err error) {
+	if l.groups() != nil {
+		return l.freeGroups(ctx)
+	}
 	err = persist(ctx, func(ctx context.Context) (err error) {
 		freed, err = l.locker.scripts.Release(ctx, l.locker.client, l.releaseParams())
 		if answerOf(err) == unknown {
@@ -110,7 +113,13 @@ func persist(ctx context.Context, try func(context.Context) error) error {
 // may have taken them or may still do so. With a token of the caller's it leaves
 // them alone: another acquisition with that token may own them rightfully.
 func (l *Lock) abandon(ttl time.Duration, lost int) {
-	if !l.ownToken {
+	if l.ownToken {
+		return
+	}
+	if l.groups() == nil {
 		l.locker.cleaner.add(l.keys, l.token, ttl, lost)
+	}
+	for _, g := range l.groups() {
+		l.locker.cleaner.add(g.keys, l.token, ttl, lost)
 	}
 }

@@ -132,6 +132,17 @@ var journeys = map[string]journey{
 				slices.Equal(r.Left, again.Left), "holders are told"))
 		},
 	},
+	"Lift": {
+		map[string][]string{"keys": {"{s}a", "{s}fence"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s, p := gen.New(), gen.LiftParams{Keys: []string{"{s}a", "{s}fence"}, Token: mine, Fence: 7, Locks: 1}
+			free, err1 := s.Lift(ctx, client, p)
+			err2 := command(ctx, owner, "SET", "{s}a", mine)
+			low, err3 := s.Lift(ctx, client, p)
+			high, err4 := s.Lift(ctx, client, p)
+			return errors.Join(err1, err2, err3, err4, expect(free == 1 && low == 0 && high == 0, "the owner lifts"))
+		},
+	},
 	"Release": {
 		map[string][]string{"locks": {"{s}a", "{s}b"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
