@@ -18,7 +18,10 @@ type Scripts struct {
 	extendScript     luaScript
 	inspectScript    luaScript
 	liftScript       luaScript
+	noteScript       luaScript
+	notedScript      luaScript
 	releaseScript    luaScript
+	unnoteScript     luaScript
 }
 
 // New returns the scripts. A call of a read script, or of a write script that is
@@ -44,7 +47,10 @@ func newScripts(retry bool, opts []rueidis.LuaOption) *Scripts {
 		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, retry, nil, opts),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, retry, nil, opts),
 		liftScript:       newLuaScript("Lift", LiftSHA1, liftSource, retry, nil, opts),
+		noteScript:       newLuaScript("Note", NoteSHA1, noteSource, retry, nil, opts),
+		notedScript:      newLuaScript("Noted", NotedSHA1, notedSource, retry, nil, opts),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, retry, nil, opts),
+		unnoteScript:     newLuaScript("Unnote", UnnoteSHA1, unnoteSource, retry, nil, opts),
 	}
 }
 
@@ -60,7 +66,10 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.extendScript,
 		&s.inspectScript,
 		&s.liftScript,
+		&s.noteScript,
+		&s.notedScript,
 		&s.releaseScript,
+		&s.unnoteScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}

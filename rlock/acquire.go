@@ -84,7 +84,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	}
 	lock := &Lock{locker: l, keys: full}
 	if set.slotGroups {
-		lock.extra = &extra{groups: l.groupsOf(full)}
+		lock.setGroups(l.groupsOf(full))
 	}
 	if lock.groups() != nil && set.token != "" {
 		return nil, &ArgumentError{"WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}"}
@@ -138,6 +138,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 		switch err, cause := l.settleAttempt(ctx, t, err, &seen); {
 		case err == nil:
+			l.locker.note(ctx, l)
 			return l, nil
 		case err != ErrHeld || !want.wait:
 			return fail(err, cause)
@@ -205,6 +206,7 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	if !l.ownToken {
 		l.token = newToken()
 	}
+	l.say(set.owner)
 }
 
 // counters returns the fence counters that the acquisition counts with.

@@ -27,13 +27,14 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	}
 	lock := &Lock{locker: l, keys: full, token: token, ownToken: true, fence: fence, attempts: 1, parent: ctx, ttl: set.ttl, extends: set.extends(false)}
 	if set.slotGroups {
-		lock.extra = &extra{groups: l.groupsOf(full)}
+		lock.setGroups(l.groupsOf(full))
 	}
 	sent := now()
 	states, err := lock.inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
+	lock.say(set.owner)
 	left := NoExpiry
 	for _, s := range states {
 		if !s.HeldBy(token) {
@@ -41,6 +42,7 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		}
 		left = min(left, s.Left)
 	}
+	l.note(ctx, lock)
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	lock.deadline.Store(int64(leaseEnd(sent, left)))

@@ -47,13 +47,16 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		asked = append(asked, a)
 	}
 	l.takeEach(ctx, asked)
+	var held []*Lock
 	for _, a := range asked {
 		if err, cause := a.lock.settleAttempt(ctx, a.answer, a.err, &a.seen); err != nil {
 			a.result.Err = a.lock.failed(start, a.seen, err, cause)
 			continue
 		}
 		a.result.Lock = a.lock
+		held = append(held, a.lock)
 	}
+	l.note(ctx, held...)
 	return results, nil
 }
 
@@ -130,9 +133,13 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 	if len(asked) > 0 {
 		l.extendEach(ctx, asked, ttl)
 	}
+	var extended []*Lock
 	for _, e := range asked {
-		*e.err = e.lock.finishExtend(e.sent, *e.err)
+		if *e.err = e.lock.finishExtend(e.sent, *e.err); *e.err == nil {
+			extended = append(extended, e.lock)
+		}
 	}
+	l.note(ctx, extended...)
 	return errs
 }
 
@@ -196,10 +203,13 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	if len(asked) > 0 {
 		l.releaseEach(ctx, asked)
 	}
+	var freed []*Lock
 	for _, r := range asked {
 		*r.err = r.lock.settleRelease(r.cause, r.freed, *r.err)
 		r.lock.freeing.Unlock()
+		freed = append(freed, r.lock)
 	}
+	l.unnote(ctx, freed...)
 	for _, i := range alone {
 		errs[i] = locks[i].Release(ctx)
 	}

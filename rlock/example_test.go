@@ -242,3 +242,21 @@ func ExampleLocker_TryAcquireEach() {
 	// working on job:1
 	// working on job:3
 }
+
+func ExampleWithOwner() {
+	locker, done := embedded(rlock.WithOwner("web-3: nightly import")) // or rlock.DefaultOwner()
+	defer done()
+	ctx := context.Background()
+	lock, err := locker.Acquire(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Release(ctx)
+
+	state, err := locker.Inspect(ctx, "import") // by anybody who asks why
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held by", state.Owner)
+	// Output: held by web-3: nightly import
+}

@@ -28,7 +28,11 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		position, err := l.runExtend(ctx, ttl)
 		return l.settle(sent, position, err)
 	})
-	return l.finishExtend(sent, err)
+	err = l.finishExtend(sent, err)
+	if err == nil {
+		l.locker.note(ctx, l)
+	}
+	return err
 }
 
 // mayExtend checks the arguments of Extend.
@@ -154,6 +158,7 @@ func (l *Locker) extendAll(locks []*Lock) {
 		for i, reply := range l.scripts.ExtendBatch(ctx, l.client, params) {
 			held[i].renewed(sent[i], held[i].settle(sent[i], reply.Value, reply.Err))
 		}
+		l.note(ctx, held...)
 	})
 }
 

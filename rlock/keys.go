@@ -7,14 +7,22 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
+// reserved are the starts of names that no lock can have.
+var reserved = [...]struct{ prefix, what string }{
+	{fencePrefix, "fence counters"},
+	{notePrefix, "owners' texts"},
+}
+
 // redisKey returns the key as Redis has it.
 func (s *settings) redisKey(key string) (string, error) {
 	if key == "" {
 		return "", &ArgumentError{"key", "it is empty"}
 	}
 	full := s.prefix + key
-	if strings.HasPrefix(full, fencePrefix) {
-		return "", &ArgumentError{"key", fmt.Sprintf("names that start with %s belong to fence counters; choose another", fencePrefix)}
+	for _, r := range reserved {
+		if strings.HasPrefix(full, r.prefix) {
+			return "", &ArgumentError{"key", fmt.Sprintf("names that start with %s belong to %s; choose another", r.prefix, r.what)}
+		}
 	}
 	return full, nil
 }

@@ -52,6 +52,25 @@ type Lock struct {
 // extra is what few locks have, apart so that the others stay small.
 type extra struct {
 	groups []group // the keys by slot, if they are of several; see slotgroups.go
+	owner  string  // what the holder says about itself; see owner.go
+}
+
+// setGroups gives the lock groups, if there are any.
+func (l *Lock) setGroups(groups []group) {
+	if groups != nil {
+		l.extra = &extra{groups: groups}
+	}
+}
+
+// say gives the lock an owner's text, if there is any.
+func (l *Lock) say(owner string) {
+	if owner == "" {
+		return
+	}
+	if l.extra == nil {
+		l.extra = &extra{}
+	}
+	l.extra.owner = owner
 }
 
 func (l *Lock) groups() []group {

@@ -28,6 +28,7 @@ type settings struct {
 	given      struct{ ttl, autoExtend bool } // in the same list of options
 	unfenced   bool
 	slotGroups bool
+	owner      string
 	cacheTTL   time.Duration
 	hook       *Hook // of a Locker only
 }

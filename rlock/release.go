@@ -31,7 +31,9 @@ func (l *Lock) Release(ctx context.Context) error {
 		return err
 	}
 	freed, err := l.free(ctx)
-	return l.settleRelease(cause, freed, err)
+	err = l.settleRelease(cause, freed, err)
+	l.locker.unnote(ctx, l)
+	return err
 }
 
 // startRelease ends the lock and returns why it ended, or why it has no keys to
@@ -116,10 +118,7 @@ func (l *Lock) abandon(ttl time.Duration, lost int) {
 	if l.ownToken {
 		return
 	}
-	if l.groups() == nil {
-		l.locker.cleaner.add(l.keys, l.token, ttl, lost)
-	}
-	for _, g := range l.groups() {
-		l.locker.cleaner.add(g.keys, l.token, ttl, lost)
+	for _, keys := range l.parts() {
+		l.locker.cleaner.add(keys, l.token, ttl, lost)
 	}
 }

@@ -75,6 +75,19 @@ func (l *Locker) groupsOf(keys []string) []group {
 	return groups
 }
 
+// parts returns the keys of each call that is about all of them.
+func (l *Lock) parts() [][]string {
+	groups := l.groups()
+	if groups == nil {
+		return [][]string{l.keys}
+	}
+	parts := make([][]string, len(groups))
+	for i, g := range groups {
+		parts[i] = g.keys
+	}
+	return parts
+}
+
 // takeGroups makes one attempt on all groups. It holds all of them afterwards, or
 // frees those that it has taken.
 //
@@ -181,6 +194,7 @@ func (l *Locker) renewGroups(lock *Lock) {
 	l.detach(limit, func(ctx context.Context) {
 		position, err := lock.runExtend(ctx, ttl)
 		lock.renewed(e, lock.settle(e, position, err))
+		l.note(ctx, lock)
 	})
 }
 
