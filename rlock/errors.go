@@ -111,7 +111,7 @@ func (e *AcquireError) Unwrap() []error {
 
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
-	Op  string // extend, release, check, attach, detach or force release
+	Op  string // extend, release, check, attach, detach, force release or probe
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrClosed, or the server's or client's error
 }

@@ -260,3 +260,22 @@ func ExampleWithOwner() {
 	fmt.Println("held by", state.Owner)
 	// Output: held by web-3: nightly import
 }
+
+func ExampleLocker_Probe() {
+	locker, done := embedded()
+	defer done()
+
+	report, err := locker.Probe(context.Background()) // when the program starts
+	if err != nil {
+		log.Fatal(err) // no server answers
+	}
+	if err := report.Err(); err != nil {
+		log.Fatal(err) // what is missing, and what to do about it
+	}
+	for _, f := range report {
+		if f.Name == "waiting" {
+			fmt.Println(f)
+		}
+	}
+	// Output: ok    waiting: the server wakes those who wait
+}
