@@ -36,10 +36,10 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		return nil, err
 	}
 	results := make([]Result, len(full))
-	asked := make([]*attempt, 0, len(full)) // of the server
+	asked := make([]*taking, 0, len(full)) // of the server
 	start := now()
 	for i, key := range full {
-		a := &attempt{lock: l.lockOf(key), seen: taken{key: key}, result: &results[i]}
+		a := &taking{lock: l.lockOf(key), seen: taken{key: key}, result: &results[i]}
 		if err, cause := a.begin(ctx, set, start); err != nil {
 			results[i].Err = a.lock.failed(start, a.seen, err, cause)
 			continue
@@ -60,8 +60,8 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	return results, nil
 }
 
-// attempt is one key's part in TryAcquireEach.
-type attempt struct {
+// taking is one key's part in TryAcquireEach.
+type taking struct {
 	lock     *Lock
 	counters []string
 	seen     taken
@@ -70,8 +70,8 @@ type attempt struct {
 	result   *Result
 }
 
-// begin does what needs no server. It returns why the attempt has failed already.
-func (a *attempt) begin(ctx context.Context, set *settings, start instant) (failure, cause error) {
+// begin does what needs no server. It returns why the acquisition has failed already.
+func (a *taking) begin(ctx context.Context, set *settings, start instant) (failure, cause error) {
 	l := a.lock
 	if _, held := l.locker.heldIn(ctx, l.keys); held {
 		return ErrAlreadyHeld, nil
@@ -89,8 +89,8 @@ func (a *attempt) begin(ctx context.Context, set *settings, start instant) (fail
 	return l.stand(ctx, set, wanted{}, start, &a.seen), nil
 }
 
-func (l *Locker) takeEach(ctx context.Context, asked []*attempt) {
-	repeat(ctx, tries, narrowing(asked, func(ctx context.Context, asked []*attempt) []error {
+func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
+	repeat(ctx, tries, narrowing(asked, func(ctx context.Context, asked []*taking) []error {
 		params := make([]gen.AcquireParams, len(asked))
 		for i, a := range asked {
 			params[i] = a.lock.acquireParams(a.counters)

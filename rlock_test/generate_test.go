@@ -92,6 +92,10 @@ func TestSums(t *testing.T) {
 		"check.lua":       {gen.CheckSHA1, gen.CheckSHA256},
 		"extend.lua":      {gen.ExtendSHA1, gen.ExtendSHA256},
 		"inspect.lua":     {gen.InspectSHA1, gen.InspectSHA256},
+		"lift.lua":        {gen.LiftSHA1, gen.LiftSHA256},
+		"note.lua":        {gen.NoteSHA1, gen.NoteSHA256},
+		"noted.lua":       {gen.NotedSHA1, gen.NotedSHA256},
+		"unnote.lua":      {gen.UnnoteSHA1, gen.UnnoteSHA256},
 		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
