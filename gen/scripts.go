@@ -18,8 +18,12 @@ type Scripts struct {
 	extendScript     luaScript
 	handOverScript   luaScript
 	inspectScript    luaScript
+	liftScript       luaScript
+	noteScript       luaScript
+	notedScript      luaScript
 	releaseScript    luaScript
 	renewScript      luaScript
+	unnoteScript     luaScript
 }
 
 // New returns the scripts. A call of a read script, or of a write script that is
@@ -45,8 +49,12 @@ func newScripts(retry bool, opts []rueidis.LuaOption) *Scripts {
 		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, retry, nil, opts),
 		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, retry, nil, opts),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, retry, nil, opts),
+		liftScript:       newLuaScript("Lift", LiftSHA1, liftSource, retry, nil, opts),
+		noteScript:       newLuaScript("Note", NoteSHA1, noteSource, retry, nil, opts),
+		notedScript:      newLuaScript("Noted", NotedSHA1, notedSource, retry, nil, opts),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, retry, nil, opts),
 		renewScript:      newLuaScript("Renew", RenewSHA1, renewSource, retry, nil, opts),
+		unnoteScript:     newLuaScript("Unnote", UnnoteSHA1, unnoteSource, retry, nil, opts),
 	}
 }
 
@@ -62,8 +70,12 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.extendScript,
 		&s.handOverScript,
 		&s.inspectScript,
+		&s.liftScript,
+		&s.noteScript,
+		&s.notedScript,
 		&s.releaseScript,
 		&s.renewScript,
+		&s.unnoteScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}

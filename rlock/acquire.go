@@ -38,7 +38,8 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // it gets, for 2 seconds, and if that is not all, frees it for 2 seconds, and so on.
 // Others then find a key held although its set is not; the caller has all or none.
 //
-// A Redis Cluster needs all keys in one slot: name them with one {hash tag}.
+// A Redis Cluster needs all keys in one slot: name them with one {hash tag}. What
+// to do without, and what that gives up, is told at WithSlotGroups.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, wanted{wait: true})
 }
@@ -59,12 +60,18 @@ func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wa
 	if err != nil {
 		return nil, err
 	}
-	lock := &Lock{locker: l}
-	if lock.single[0], err = set.redisKey(key); err != nil {
+	full, err := set.redisKey(key)
+	if err != nil {
 		return nil, err
 	}
+	return l.lockOf(full).acquire(ctx, set, want)
+}
+
+// lockOf returns a Lock of one key, not held yet.
+func (l *Locker) lockOf(key string) *Lock {
+	lock := &Lock{locker: l, single: [1]string{key}}
 	lock.keys = lock.single[:]
-	return lock.acquire(ctx, set, want)
+	return lock
 }
 
 func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, want wanted) (*Lock, error) {
@@ -76,7 +83,14 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	if err != nil {
 		return nil, err
 	}
-	return (&Lock{locker: l, keys: full}).acquire(ctx, set, want)
+	lock := &Lock{locker: l, keys: full}
+	if set.slotGroups {
+		lock.setGroups(l.groupsOf(full))
+	}
+	if lock.groups() != nil && set.token != "" {
+		return nil, &ArgumentError{"WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}"}
+	}
+	return lock.acquire(ctx, set, want)
 }
 
 // begin checks what every call has and returns its settings.
@@ -93,25 +107,13 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	seen := taken{key: l.keys[0]} // what the last attempt saw
 	l.prepare(ctx, set, want)
 	l.observe(set, start)
-	handed := false  // somebody is handing the lock over, and sees to it
 	var c *collector // of a set that waits
 	fail := func(err, cause error) (*Lock, error) {
 		if c != nil && c.keys != nil {
 			l.late++ // what was collected must be freed
 		}
-		if !handed && l.late > 0 {
-			l.abandon(set.ttl, l.late)
-		}
-		if !handed && l.queued {
-			l.locker.queues.leave(l)
-		}
-		l.noteWaited(start)
-		failed := &AcquireError{
-			Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
-			Err: err, Cause: cause, held: seen.left > 0,
-		}
-		l.noteFailed(failed)
-		return nil, failed
+		l.cleanUp()
+		return nil, l.failed(start, seen, err, cause)
 	}
 	if key, held := l.locker.heldIn(ctx, l.keys); held {
 		seen.key = key
@@ -122,13 +124,14 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	}
 	counters := l.counters()
 	if len(l.keys) == 1 && !l.ownToken {
-		var fate fate
 		fate, err := l.stand(ctx, set, want, start, &seen)
-		handed = fate == claimed
 		switch {
 		case fate == given && err == nil:
 			l.noteAcquired(start, true)
+			l.locker.note(ctx, l)
 			return l, nil
+		case fate == claimed: // whoever hands it over cleans up
+			return nil, l.failed(start, seen, ErrGaveUp, err)
 		case fate == given:
 			l.late++ // it is ours on the server, and must be freed
 			return fail(err, nil)
@@ -149,36 +152,16 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		case ctx.Err() != nil:
 			return fail(ErrGaveUp, contextError(ctx, nil))
 		}
-		t, err := l.take(ctx, counters, c)
-		switch {
-		case tryAgain(err) && want.wait:
-			t.key = l.keys[0]
-		case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
-			return fail(ErrGaveUp, contextError(ctx, err))
-		case err != nil:
-			return fail(err, nil)
+		t, err := l.attempt(ctx, counters, c)
+		if tryAgain(err) && want.wait {
+			t, err = taken{key: l.keys[0]}, nil
 		}
-		l.attempts++
-		if t.acquired {
-			if l.queued && l.rivals {
-				l.locker.queues.begin(l)
-			}
-			if ended := l.start(t); ended != nil {
-				l.late++ // it is ours on the server, and must be freed
-				return fail(ended, nil)
-			}
-			l.noteAcquired(start, false)
+		switch err, cause := l.settleAttempt(ctx, start, t, err, &seen); {
+		case err == nil:
+			l.locker.note(ctx, l)
 			return l, nil
-		}
-		seen = t
-		l.noteContended(seen, false)
-		l.locker.lastTrip.Store(int64(now() - t.sent))
-		if l.queued {
-			l.rivals = true
-			l.locker.queues.meet(l)
-		}
-		if !want.wait {
-			return fail(ErrHeld, nil)
+		case err != ErrHeld || !want.wait:
+			return fail(err, cause)
 		}
 		var more bool
 		pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: t.left})
@@ -188,7 +171,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		if w == nil {
 			w = newWaiter(l, set.retry)
 		}
-		if len(l.keys) > 1 && !l.ownToken {
+		if len(l.keys) > 1 && !l.ownToken && l.groups() == nil {
 			if c == nil {
 				c = &collector{lock: l, turning: start.after(collectAfter)}
 			}
@@ -206,6 +189,60 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	}
 }
 
+// settleAttempt makes of an attempt's answer a held lock, or the error and the
+// cause with which the acquisition fails unless it waits out ErrHeld.
+func (l *Lock) settleAttempt(ctx context.Context, start instant, t taken, err error, seen *taken) (failure, cause error) {
+	switch {
+	case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
+		return ErrGaveUp, contextError(ctx, err)
+	case err != nil:
+		return err, nil
+	}
+	l.attempts++
+	if !t.acquired {
+		*seen = t
+		l.noteContended(t, false)
+		if t.sent != 0 {
+			l.locker.lastTrip.Store(int64(now() - t.sent))
+		}
+		if l.queued {
+			l.rivals = true
+			l.locker.queues.meet(l)
+		}
+		return ErrHeld, nil
+	}
+	if l.queued && l.rivals {
+		l.locker.queues.begin(l)
+	}
+	if ended := l.start(t); ended != nil {
+		l.late++ // it is ours on the server, and must be freed
+		return ended, nil
+	}
+	l.noteAcquired(start, false)
+	return nil, nil
+}
+
+// cleanUp leaves nothing behind of an acquisition that has failed.
+func (l *Lock) cleanUp() {
+	if l.late > 0 {
+		l.abandon(l.ttl, l.late)
+	}
+	if l.queued {
+		l.locker.queues.leave(l)
+	}
+}
+
+// failed reports why an acquisition failed.
+func (l *Lock) failed(start instant, seen taken, err, cause error) error {
+	l.noteWaited(start)
+	failed := &AcquireError{
+		Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
+		Err: err, Cause: cause, held: seen.left > 0,
+	}
+	l.noteFailed(failed)
+	return failed
+}
+
 // prepare fills in what does not depend on the server.
 func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
@@ -214,6 +251,7 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.shares = l.extends && !set.uniqueToken
 	l.fenced = !set.unfenced
 	l.token, l.ownToken = set.token, set.token != ""
+	l.say(set.owner)
 }
 
 // counters returns the fence counters that the acquisition counts with.

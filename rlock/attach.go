@@ -26,12 +26,16 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		return nil, err
 	}
 	lock := &Lock{locker: l, keys: full, token: token, ownToken: true, fence: fence, attempts: 1, parent: ctx, ttl: set.ttl, extends: set.extends(false)}
+	if set.slotGroups {
+		lock.setGroups(l.groupsOf(full))
+	}
 	sent := now()
 	lock.observe(&set, sent)
-	states, err := l.inspectAll(ctx, full)
+	states, err := lock.inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
+	lock.say(set.owner)
 	left := NoExpiry
 	for _, s := range states {
 		if !s.HeldBy(token) {
@@ -39,6 +43,7 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		}
 		left = min(left, s.Left)
 	}
+	l.note(ctx, lock)
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
 	lock.deadline.Store(int64(leaseEnd(sent, left)))
@@ -84,8 +89,8 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	if token == "" {
 		return &ArgumentError{"token", "it is empty"}
 	}
-	lock := &Lock{locker: l, single: [1]string{full}, token: token}
-	lock.keys = lock.single[:]
+	lock := l.lockOf(full)
+	lock.token = token
 	freed, err := lock.free(ctx)
 	switch {
 	case err != nil:

@@ -22,7 +22,11 @@ func answerOf(err error) answer {
 		param  *gen.ParamError
 		slots  *gen.CrossSlotError
 		local  *LockError
+		some   *partialError
 	)
+	if errors.As(err, &some) {
+		return unknown
+	}
 	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &local) {
 		return refused
 	}

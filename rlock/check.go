@@ -15,6 +15,7 @@ type State struct {
 	Token  string        // the holder's
 	Left   time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when free
 	Cached bool          // answered from the client-side cache
+	Owner  string        // what the holder says about itself, see WithOwner; not told by Locker.Check
 }
 
 // HeldBy reports whether the holder's token is token.
@@ -63,7 +64,9 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	return l.inspect(ctx, full)
+	s, err := l.inspect(ctx, full)
+	l.addOwner(ctx, &s)
+	return s, err
 }
 
 // Check asks the server whether the lock is still this one's, and ends it with
@@ -77,7 +80,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	if cause := l.end.Load(); cause != nil {
 		return State{}, &LockError{"check", l.keys[0], cause}
 	}
-	states, err := l.locker.inspectAll(ctx, l.keys)
+	states, err := l.inspect(ctx)
 	if err != nil {
 		return State{}, err
 	}
@@ -87,13 +90,25 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 			l.mu.Lock()
 			l.finish(lost)
 			l.mu.Unlock()
+			l.locker.addOwner(ctx, &s)
 			return s, nil
 		}
 		if s.Left < least.Left {
 			least = s
 		}
 	}
+	if l.extra != nil {
+		least.Owner = l.extra.owner
+	}
 	return least, nil
+}
+
+// inspect asks for the states of all keys.
+func (l *Lock) inspect(ctx context.Context) ([]State, error) {
+	if l.groups() != nil {
+		return l.inspectGroups(ctx)
+	}
+	return l.locker.inspectAll(ctx, l.keys)
 }
 
 // begun checks the arguments of a question and returns the Redis key.

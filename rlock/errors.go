@@ -111,7 +111,7 @@ func (e *AcquireError) Unwrap() []error {
 
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
-	Op  string // extend, release, check, attach, detach or force release
+	Op  string // extend, release, check, attach, detach, force release or probe
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrClosed, or the server's or client's error
 }
@@ -154,7 +154,7 @@ type CrossSlotError struct {
 }
 
 func (e *CrossSlotError) Error() string {
-	return fmt.Sprintf("rlock: keys %s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}",
+	return fmt.Sprintf("rlock: keys %s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}, or see WithSlotGroups",
 		quoteKey(e.Keys[0]), e.Slots[0], quoteKey(e.Keys[1]), e.Slots[1])
 }
 

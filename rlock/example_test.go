@@ -221,3 +221,80 @@ func ExampleRetryFunc() {
 	fmt.Println(errors.Is(err, rlock.ErrGaveUp))
 	// Output: true
 }
+
+func ExampleLocker_TryAcquireEach() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+	busy, err := locker.Acquire(ctx, "job:2")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer busy.Release(ctx)
+
+	jobs := []string{"job:1", "job:2", "job:3"}
+	results, err := locker.TryAcquireEach(ctx, jobs) // one round trip
+	if err != nil {
+		log.Fatal(err) // refused, nothing was sent
+	}
+	var mine []*rlock.Lock
+	for i, r := range results {
+		switch {
+		case r.Err == nil:
+			mine = append(mine, r.Lock)
+		case errors.Is(r.Err, rlock.ErrHeld):
+			fmt.Println(jobs[i], "is somebody else's")
+		default:
+			log.Print(r.Err)
+		}
+	}
+	for _, lock := range mine {
+		fmt.Println("working on", lock.Key())
+	}
+	for _, err := range locker.ReleaseEach(ctx, mine) {
+		if err != nil {
+			log.Print(err)
+		}
+	}
+	// Output:
+	// job:2 is somebody else's
+	// working on job:1
+	// working on job:3
+}
+
+func ExampleWithOwner() {
+	locker, done := embedded(rlock.WithOwner("web-3: nightly import")) // or rlock.DefaultOwner()
+	defer done()
+	ctx := context.Background()
+	lock, err := locker.Acquire(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Release(ctx)
+
+	state, err := locker.Inspect(ctx, "import") // by anybody who asks why
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held by", state.Owner)
+	// Output: held by web-3: nightly import
+}
+
+func ExampleLocker_Probe() {
+	locker, done := embedded()
+	defer done()
+
+	report, err := locker.Probe(context.Background()) // when the program starts
+	if err != nil {
+		log.Fatal(err) // no server answers
+	}
+	if err := report.Err(); err != nil {
+		log.Fatal(err) // what is missing, and what to do about it
+	}
+	for _, f := range report {
+		if f.Name == "waiting" {
+			fmt.Println(f)
+		}
+	}
+	// Output: ok    waiting: the server wakes those who wait
+}

@@ -17,6 +17,26 @@ import (
 // A lost reply is asked for again, twice, while ctx lasts. Where the network has
 // gone silent, only the client's own time-outs end a call without a deadline.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := l.mayExtend(ctx, ttl); err != nil {
+		return err
+	}
+	var sent extension
+	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
+		if sent, err = l.startExtension(ttl); err != nil {
+			return err
+		}
+		position, err := l.runExtend(ctx, ttl)
+		return l.settle(sent, position, err)
+	})
+	err = l.finishExtend(sent, err)
+	if err == nil {
+		l.locker.note(ctx, l)
+	}
+	return err
+}
+
+// mayExtend checks the arguments of Extend.
+func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 	if ctx == nil {
 		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
 	}
@@ -26,14 +46,11 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if ctx.Err() != nil {
 		return &LockError{"extend", l.keys[0], contextError(ctx, nil)}
 	}
-	var sent extension
-	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
-		if sent, err = l.startExtension(ttl); err != nil {
-			return err
-		}
-		position, err := l.locker.scripts.Extend(ctx, l.locker.client, l.extendParams(ttl))
-		return l.settle(sent, position, err)
-	})
+	return nil
+}
+
+// finishExtend follows an extension that the caller asked for, after the last try.
+func (l *Lock) finishExtend(sent extension, err error) error {
 	if answerOf(err) == unknown {
 		return &LockError{"extend", l.keys[0], err}
 	}
@@ -42,9 +59,18 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ttl = ttl
+	l.ttl = sent.ttl
 	l.locker.keeper.reschedule(l, sent)
 	return nil
+}
+
+// runExtend runs extend.lua.
+func (l *Lock) runExtend(ctx context.Context, ttl time.Duration) (int64, error) {
+	params := l.extendParams(ttl)
+	if l.groups() != nil {
+		return l.extendGroups(ctx, params)
+	}
+	return l.locker.scripts.Extend(ctx, l.locker.client, params)
 }
 
 func (l *Lock) extendParams(ttl time.Duration) gen.ExtendParams {

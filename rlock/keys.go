@@ -7,14 +7,22 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
+// reserved are the starts of names that no lock can have.
+var reserved = [...]struct{ prefix, what string }{
+	{fencePrefix, "fence counters"},
+	{notePrefix, "owners' texts"},
+}
+
 // redisKey returns the key as Redis has it.
 func (s *settings) redisKey(key string) (string, error) {
 	if key == "" {
 		return "", &ArgumentError{"key", "it is empty"}
 	}
 	full := s.prefix + key
-	if strings.HasPrefix(full, fencePrefix) {
-		return "", &ArgumentError{"key", fmt.Sprintf("names that start with %s belong to fence counters; choose another", fencePrefix)}
+	for _, r := range reserved {
+		if strings.HasPrefix(full, r.prefix) {
+			return "", &ArgumentError{"key", fmt.Sprintf("names that start with %s belong to %s; choose another", r.prefix, r.what)}
+		}
 	}
 	return full, nil
 }
@@ -25,6 +33,24 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	if len(keys) == 0 {
 		return nil, &ArgumentError{"keys", "there are none; name at least one"}
 	}
+	full, err := s.distinctKeys(keys)
+	if err != nil {
+		return nil, err
+	}
+	if l.cluster && !s.slotGroups {
+		first := gen.Slot(full[0])
+		for _, key := range full[1:] {
+			if slot := gen.Slot(key); slot != first {
+				return nil, &CrossSlotError{Keys: [2]string{full[0], key}, Slots: [2]uint16{first, slot}}
+			}
+		}
+	}
+	return full, nil
+}
+
+// distinctKeys returns keys as Redis has them, after checking that each stands
+// there once.
+func (s *settings) distinctKeys(keys []string) ([]string, error) {
 	full := make([]string, len(keys))
 	seen := make(map[string]struct{}, len(keys))
 	for i, key := range keys {
@@ -36,14 +62,6 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 			return nil, &DuplicateKeyError{Key: full[i]}
 		}
 		seen[key] = struct{}{}
-	}
-	if l.cluster {
-		first := gen.Slot(full[0])
-		for _, key := range full[1:] {
-			if slot := gen.Slot(key); slot != first {
-				return nil, &CrossSlotError{Keys: [2]string{full[0], key}, Slots: [2]uint16{first, slot}}
-			}
-		}
 	}
 	return full, nil
 }

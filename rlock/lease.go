@@ -10,7 +10,7 @@ import "time"
 // to run is that one or another, which then ran after s. So the lease ends no
 // earlier than s + the shortest lease of all that overlapped it or were lost.
 type overlap struct {
-	pending int
+	pending int32
 	shared  bool          // more than one was under way since none was
 	least   time.Duration // shortest lease of those
 	doubt   time.Duration // shortest lease of those that were lost; 0: none was

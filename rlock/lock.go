@@ -15,6 +15,7 @@ type Lock struct {
 	locker   *Locker
 	keys     []string  // as Redis has them
 	single   [1]string // what keys points to for a single key
+	extra    *extra    // nil: nothing
 	token    string
 	fence    uint64
 	attempts int
@@ -59,6 +60,37 @@ type Lock struct {
 	// Guarded by the roll.
 	next, previous *Lock
 	listed         bool
+}
+
+// extra is what few locks have, apart so that the others stay small.
+type extra struct {
+	groups []group // the keys by slot, if they are of several; see slotgroups.go
+	owner  string  // what the holder says about itself; see owner.go
+}
+
+// setGroups gives the lock groups, if there are any.
+func (l *Lock) setGroups(groups []group) {
+	if groups != nil {
+		l.extra = &extra{groups: groups}
+	}
+}
+
+// say gives the lock an owner's text, if there is any.
+func (l *Lock) say(owner string) {
+	if owner == "" {
+		return
+	}
+	if l.extra == nil {
+		l.extra = &extra{}
+	}
+	l.extra.owner = owner
+}
+
+func (l *Lock) groups() []group {
+	if l.extra == nil {
+		return nil
+	}
+	return l.extra.groups
 }
 
 // Key returns the Redis key, prefix included; of a set, the first one.

@@ -28,6 +28,8 @@ type settings struct {
 	given       struct{ ttl, autoExtend bool } // in the same list of options
 	unfenced    bool
 	uniqueToken bool
+	slotGroups  bool
+	owner       string
 	turnMost    int           // of a Locker only
 	turnTime    time.Duration // of a Locker only
 	cacheTTL    time.Duration

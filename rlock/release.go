@@ -26,32 +26,56 @@ func (l *Lock) Release(ctx context.Context) error {
 	}
 	l.freeing.Lock()
 	defer l.freeing.Unlock()
+	r, err := l.startRelease()
+	if err != nil {
+		return err
+	}
+	if r.cause == released && l.queued && l.handOver(ctx) {
+		l.freed = true
+		l.clean()
+		l.noteRelease(nil)
+	} else {
+		freed, failure := l.free(ctx)
+		err = l.settleRelease(r, freed, failure)
+	}
+	l.locker.unnote(ctx, l)
+	return err
+}
+
+// ending is how a Release finds the lock.
+type ending struct {
+	cause *reason // why it ended
+	held  bool    // it ends by this Release
+}
+
+// startRelease ends the lock, unless there are no keys to free: the error says why.
+// The caller holds freeing.
+func (l *Lock) startRelease() (ending, error) {
 	if l.freed {
-		return &LockError{"release", l.keys[0], ErrReleased}
+		return ending{}, &LockError{"release", l.keys[0], ErrReleased}
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.expire()
 	held := l.end.Load() == nil
 	cause := l.finish(released)
-	l.mu.Unlock()
 	if cause == detached { // the keys are another handle's now
-		return &LockError{"release", l.keys[0], cause}
+		return ending{}, &LockError{"release", l.keys[0], cause}
 	}
-	err := l.giveUp(ctx, cause)
-	if held {
+	return ending{cause, held}, nil
+}
+
+// settleRelease takes the answer of the release script: how many keys it freed.
+// The caller holds freeing.
+func (l *Lock) settleRelease(e ending, freed int64, err error) error {
+	err = l.freedBy(e.cause, freed, err)
+	if e.held {
 		l.noteRelease(err)
 	}
 	return err
 }
 
-// giveUp frees the keys of a lock that ended with cause. The caller holds freeing.
-func (l *Lock) giveUp(ctx context.Context, cause *reason) error {
-	if cause == released && l.queued && l.handOver(ctx) {
-		l.freed = true
-		l.clean()
-		return nil
-	}
-	freed, err := l.free(ctx)
+func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	if l.queued {
 		l.locker.queues.leave(l)
 	}
@@ -74,15 +98,21 @@ func (l *Lock) giveUp(ctx context.Context, cause *reason) error {
 // free runs the release script until its outcome is known. The caller holds
 // freeing.
 func (l *Lock) free(ctx context.Context) (freed int64, err error) {
-	try := func(ctx context.Context) (err error) {
-		freed, err = l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: l.keys, Token: l.token})
+	if l.groups() != nil {
+		return l.freeGroups(ctx)
+	}
+	err = persist(ctx, func(ctx context.Context) (err error) {
+		freed, err = l.locker.scripts.Release(ctx, l.locker.client, l.releaseParams())
 		if answerOf(err) == unknown {
 			l.unsure = true // this try may do the work, and the next one find nothing
 		}
 		return err
-	}
-	err = persist(ctx, try)
+	})
 	return freed, err
+}
+
+func (l *Lock) releaseParams() gen.ReleaseParams {
+	return gen.ReleaseParams{Locks: l.keys, Token: l.token}
 }
 
 // clean follows the end of a lock whose acquisition had attempts that got no answer.
@@ -97,7 +127,10 @@ func (l *Lock) clean() {
 // may have taken them or may still do so. With a token of the caller's it leaves
 // them alone: another acquisition with that token may own them rightfully.
 func (l *Lock) abandon(ttl time.Duration, lost int) {
-	if !l.ownToken {
-		l.locker.cleaner.add(l.keys, l.token, ttl, lost)
+	if l.ownToken {
+		return
+	}
+	for _, keys := range l.parts() {
+		l.locker.cleaner.add(keys, l.token, ttl, lost)
 	}
 }

@@ -34,6 +34,10 @@ func (l *Locker) extendAll(locks []*Lock) {
 		limit    = 50 * time.Millisecond
 	)
 	for _, lock := range locks {
+		if lock.groups() != nil {
+			l.renewGroups(lock)
+			continue
+		}
 		lock.mu.Lock()
 		ttl := lock.ttl
 		lock.mu.Unlock()
@@ -54,11 +58,27 @@ func (l *Locker) extendAll(locks []*Lock) {
 		families[k] = append(families[k], r)
 	}
 	if len(families) > 0 {
-		l.detach(limit, func(ctx context.Context) { l.renew(ctx, families) })
+		l.detach(limit, func(ctx context.Context) {
+			l.renew(ctx, families)
+			for _, family := range families {
+				l.note(ctx, locksOf(family)...)
+			}
+		})
 	}
 	if len(sets) > 0 {
-		l.detach(limit, func(ctx context.Context) { l.extendEach(ctx, sets) })
+		l.detach(limit, func(ctx context.Context) {
+			l.extendEach(ctx, sets)
+			l.note(ctx, locksOf(sets)...)
+		})
 	}
+}
+
+func locksOf(renewals []renewal) []*Lock {
+	locks := make([]*Lock, len(renewals))
+	for i, r := range renewals {
+		locks[i] = r.lock
+	}
+	return locks
 }
 
 // renew extends locks of one key, up to renewBatch with a script, in one pipeline.

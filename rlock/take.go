@@ -17,12 +17,26 @@ type taken struct {
 	left     time.Duration // and its holder's remaining time
 }
 
-// take makes one attempt. A lost reply is asked for again, which is safe because
-// the script knows the token.
-func (l *Lock) take(ctx context.Context, counters []string, c *collector) (taken, error) {
+// attempt tries once to take all keys.
+func (l *Lock) attempt(ctx context.Context, counters []string, c *collector) (taken, error) {
+	l.identify()
+	if l.groups() != nil {
+		return l.takeGroups(ctx)
+	}
+	keys, collect := c.order(l)
+	return l.take(ctx, keys, counters, collect)
+}
+
+// identify gives the lock a token, if it has none. One that is handed over needs none.
+func (l *Lock) identify() {
 	if l.token == "" {
 		l.token = newToken()
 	}
+}
+
+// take takes keys of one slot. A lost reply is asked for again, which is safe
+// because the script knows the token.
+func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	var t taken
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
 		sent := now()
@@ -30,7 +44,7 @@ func (l *Lock) take(ctx context.Context, counters []string, c *collector) (taken
 		if len(l.keys) == 1 {
 			t, err = l.takeOne(ctx, counters)
 		} else {
-			t, err = l.takeAll(ctx, counters, c)
+			t, err = l.takeAll(ctx, keys, counters, collect)
 		}
 		t.sent = sent
 		if answerOf(err) == unknown {
@@ -42,14 +56,19 @@ func (l *Lock) take(ctx context.Context, counters []string, c *collector) (taken
 }
 
 func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
-	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, gen.AcquireParams{
-		Lock: l.keys[0], Counter: counters, Token: l.token, TTL: lease(l.ttl),
-	})
-	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}, err
+	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(counters))
+	return l.takenOne(r), err
 }
 
-func (l *Lock) takeAll(ctx context.Context, counters []string, c *collector) (taken, error) {
-	keys, collect := c.order(l)
+func (l *Lock) acquireParams(counters []string) gen.AcquireParams {
+	return gen.AcquireParams{Lock: l.keys[0], Counter: counters, Token: l.token, TTL: lease(l.ttl)}
+}
+
+func (l *Lock) takenOne(r gen.AcquireResult) taken {
+	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}
+}
+
+func (l *Lock) takeAll(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	r, err := l.locker.scripts.AcquireAll(ctx, l.locker.client, gen.AcquireAllParams{
 		Keys: slices.Concat(keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(keys)), Collect: collect,
 	})

@@ -113,6 +113,23 @@ func TestScripts(t *testing.T) {
 			}
 			require.Empty(t, get(t, client, "a"))
 		})
+		t.Run("counters are lifted, by the owner of all locks", func(t *testing.T) {
+			set("a", "mine", "b", "mine", "low", "7", "high", "5000000000000000")
+			params := gen.LiftParams{Keys: []string{"a", "b", "low", "high", "none"}, Token: "mine", Fence: 4_000_000_000_000_001, Locks: 2}
+			for range 2 {
+				position, err := s.Lift(ctx, client, params)
+				require.NoError(t, err)
+				require.Zero(t, position)
+				require.Equal(t, "4000000000000001", get(t, client, "low"))
+				require.Equal(t, "4000000000000001", get(t, client, "none"))
+				require.Equal(t, "5000000000000000", get(t, client, "high"))
+			}
+			set("a", "mine", "b", "other", "low", "7")
+			position, err := s.Lift(ctx, client, params)
+			require.NoError(t, err)
+			require.Equal(t, int64(2), position)
+			require.Equal(t, "7", get(t, client, "low"))
+		})
 		t.Run("batches answer each call", func(t *testing.T) {
 			set("held", "other")
 			require.NoError(t, do(t, client, "SCRIPT", "FLUSH").Error())

@@ -1,0 +1,266 @@
+package rlock
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// WithSlotGroups lets AcquireAll, TryAcquireAll and DoAll take keys of several
+// slots of a Redis Cluster, which no script can take at one instant. It gives up
+// some of what a set has otherwise:
+//
+//   - The keys are taken slot by slot, in the order of slots, which is the same for
+//     everybody: overlapping sets cannot deadlock. When a key is held by another,
+//     what was taken before is freed at once, and the waiting is for that key with
+//     none of the others held. So others may see some of the keys held for a moment
+//     by an acquisition that then fails.
+//   - The leases of the slots begin one after the other. The Deadline is that of the
+//     first.
+//   - Extend, Release and Check go to each slot by itself, at about the same time.
+//     Where one fails, others may have done it: a failed Extend leaves keys with
+//     leases of different lengths, and counts on the shorter; a failed Release can be
+//     called again, and frees what is left. One key that is lost ends the whole lock,
+//     as in any set, but may have been noticed after others were extended.
+//   - A process that dies between two slots leaves those that it has taken until
+//     their leases end.
+//
+// The Fence is larger than that of every earlier acquisition of any of the keys,
+// and smaller than that of every later one, as in any set. If a node loses its
+// data, that rests on the clocks of all nodes of the set rather than on its own.
+//
+// A call that needs it cannot have WithToken as well: freeing what was taken could
+// free what another owner of the token holds. Without a cluster, and for keys of
+// one slot, the option changes nothing.
+func WithSlotGroups() Option {
+	return func(s *settings) error {
+		s.slotGroups = true
+		return nil
+	}
+}
+
+// group is what one slot has of a set.
+type group struct {
+	keys   []string
+	freed  int64 // of the keys, by Release
+	done   bool  // Release has nothing more to do
+	unsure bool  // a try of Release that got no answer may have freed the keys
+}
+
+// groupsOf splits the keys of a set by slot, in the order of slots. It returns nil
+// if they can be taken at once.
+func (l *Locker) groupsOf(keys []string) []group {
+	if !l.cluster {
+		return nil
+	}
+	bySlot := map[uint16]*group{}
+	for _, key := range keys {
+		slot := gen.Slot(key)
+		if bySlot[slot] == nil {
+			bySlot[slot] = &group{}
+		}
+		bySlot[slot].keys = append(bySlot[slot].keys, key)
+	}
+	if len(bySlot) == 1 {
+		return nil
+	}
+	groups := make([]group, 0, len(bySlot))
+	for _, g := range bySlot {
+		groups = append(groups, *g)
+	}
+	slices.SortFunc(groups, func(a, b group) int { return cmp.Compare(gen.Slot(a.keys[0]), gen.Slot(b.keys[0])) })
+	return groups
+}
+
+// parts returns the keys of each call that is about all of them.
+func (l *Lock) parts() [][]string {
+	groups := l.groups()
+	if groups == nil {
+		return [][]string{l.keys}
+	}
+	parts := make([][]string, len(groups))
+	for i, g := range groups {
+		parts[i] = g.keys
+	}
+	return parts
+}
+
+// takeGroups makes one attempt on all groups. It holds all of them afterwards, or
+// frees those that it has taken.
+//
+// Every attempt has a token of its own: a release that is late on its way must not
+// free what a later attempt holds.
+func (l *Lock) takeGroups(ctx context.Context) (taken, error) {
+	l.token = newToken()
+	whole := taken{sent: now(), acquired: true}
+	fences := make([]int64, len(l.groups()))
+	for i, g := range l.groups() {
+		var counters []string
+		if l.fenced {
+			counters = fenceCounter(g.keys[0])
+		}
+		t, err := l.take(ctx, g.keys, counters, false)
+		if err != nil || !t.acquired {
+			l.rollBack(ctx, l.groups()[:i])
+			return t, err
+		}
+		fences[i] = t.fence
+		whole.fence = max(whole.fence, t.fence)
+	}
+	key, err := l.lift(ctx, fences, whole.fence)
+	if err != nil || key != "" {
+		l.rollBack(ctx, l.groups())
+		return taken{key: key}, err
+	}
+	return whole, nil
+}
+
+// lift raises the counters of all groups to the fence of the set, which is the
+// largest of theirs. It returns a key that was lost meanwhile.
+func (l *Lock) lift(ctx context.Context, fences []int64, fence int64) (key string, err error) {
+	var params []gen.LiftParams
+	for i, g := range l.groups() {
+		if fences[i] < fence {
+			keys := slices.Concat(g.keys, fenceCounter(g.keys[0]))
+			params = append(params, gen.LiftParams{Keys: keys, Token: l.token, Fence: fence, Locks: int64(len(g.keys))})
+		}
+	}
+	err = repeat(ctx, tries, func(ctx context.Context) error {
+		replies := l.locker.scripts.LiftBatch(ctx, l.locker.client, params)
+		for i, reply := range replies {
+			if reply.Value > 0 {
+				key = params[i].Keys[min(reply.Value, params[i].Locks)-1]
+			}
+		}
+		return outcome(replies)
+	})
+	return key, err
+}
+
+// rollBack frees groups that a failed attempt has taken. What the server does not
+// confirm, and what lost commands of the attempt may still take, is freed in the
+// background.
+func (l *Lock) rollBack(ctx context.Context, groups []group) {
+	for _, reply := range l.locker.scripts.ReleaseBatch(ctx, l.locker.client, l.groupParams(groups)) {
+		if reply.Err != nil {
+			l.late++
+		}
+	}
+	if l.late > 0 {
+		l.abandon(l.ttl, l.late+1)
+		l.late = 0
+	}
+}
+
+func (l *Lock) groupParams(groups []group) []gen.ReleaseParams {
+	params := make([]gen.ReleaseParams, len(groups))
+	for i, g := range groups {
+		params[i] = gen.ReleaseParams{Locks: g.keys, Token: l.token}
+	}
+	return params
+}
+
+// extendGroups is extend.lua for all groups. The position is that among the lock's
+// keys.
+func (l *Lock) extendGroups(ctx context.Context, p gen.ExtendParams) (int64, error) {
+	params := make([]gen.ExtendParams, len(l.groups()))
+	for i, g := range l.groups() {
+		params[i] = p
+		params[i].Locks = g.keys
+	}
+	replies := l.locker.scripts.ExtendBatch(ctx, l.locker.client, params)
+	for i, reply := range replies {
+		if reply.Value > 0 {
+			keys := params[i].Locks
+			return int64(slices.Index(l.keys, keys[min(reply.Value, int64(len(keys)))-1]) + 1), nil
+		}
+	}
+	return 0, outcome(replies)
+}
+
+// renewGroups extends a lock of several groups automatically.
+func (l *Locker) renewGroups(lock *Lock) {
+	lock.mu.Lock()
+	ttl := lock.ttl
+	lock.mu.Unlock()
+	e, err := lock.startExtension(ttl)
+	if err != nil {
+		return
+	}
+	limit := max(50*time.Millisecond, instant(lock.deadline.Load()).until())
+	l.detach(limit, func(ctx context.Context) {
+		position, err := lock.runExtend(ctx, ttl)
+		renewal{lock, e}.settle(position, err)
+		l.note(ctx, lock)
+	})
+}
+
+// freeGroups is free for all groups. A group that was freed by an earlier call, or
+// certainly by an earlier try, counts as freed.
+func (l *Lock) freeGroups(ctx context.Context) (freed int64, err error) {
+	err = persist(ctx, func(ctx context.Context) error {
+		replies := l.locker.scripts.ReleaseBatch(ctx, l.locker.client, l.groupParams(l.groups()))
+		for i, reply := range replies {
+			g := &l.groups()[i]
+			switch {
+			case answerOf(reply.Err) == unknown:
+				g.unsure = true
+			case reply.Err == nil && !g.done:
+				g.done, g.freed = true, reply.Value
+				if g.freed == 0 && g.unsure && l.end.Load() == released {
+					g.freed = int64(len(g.keys))
+				}
+			}
+		}
+		return outcome(replies)
+	})
+	for _, g := range l.groups() {
+		freed += g.freed
+	}
+	return freed, err
+}
+
+// inspectGroups is inspectAll for all groups.
+func (l *Lock) inspectGroups(ctx context.Context) ([]State, error) {
+	var all []State
+	for _, g := range l.groups() {
+		states, err := l.locker.inspectAll(ctx, g.keys)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, states...)
+	}
+	return all, nil
+}
+
+// outcome makes one error of the answers of all groups. It is of an unknown outcome
+// if one of them is, or if only some groups have done what was asked.
+func outcome[T any](replies []gen.Reply[T]) error {
+	var first error
+	done := false
+	for _, reply := range replies {
+		switch answerOf(reply.Err) {
+		case unknown:
+			return reply.Err
+		case refused:
+			if first == nil {
+				first = reply.Err
+			}
+		case confirmed:
+			done = true
+		}
+	}
+	if first != nil && done {
+		return &partialError{first}
+	}
+	return first
+}
+
+// partialError says that only some groups refused.
+type partialError struct{ err error }
+
+func (e *partialError) Error() string { return "in some of the slots: " + e.err.Error() }
+func (e *partialError) Unwrap() error { return e.err }

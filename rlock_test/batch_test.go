@@ -1,0 +1,409 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// names returns n keys.
+func names(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("job:%d", i)
+	}
+	return keys
+}
+
+// takeEach acquires keys, every one of them.
+func takeEach(t testing.TB, locker *rlock.Locker, keys []string, opts ...rlock.Option) []*rlock.Lock {
+	t.Helper()
+	results, err := locker.TryAcquireEach(t.Context(), keys, opts...)
+	require.NoError(t, err)
+	require.Len(t, results, len(keys))
+	locks := make([]*rlock.Lock, len(keys))
+	for i, r := range results {
+		require.NoError(t, r.Err)
+		require.Equal(t, keys[i], r.Lock.Key())
+		locks[i] = r.Lock
+	}
+	return locks
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		mine, other := newLocker(t, client), newLocker(t, client)
+		held, err := other.Acquire(t.Context(), "job:1", rlock.WithTTL(time.Hour))
+		require.NoError(t, err)
+		require.NoError(t, do(t, client, "LPUSH", "job:3", "x").Error())
+
+		results, err := mine.TryAcquireEach(t.Context(), names(5), rlock.WithTTL(time.Minute))
+		require.NoError(t, err)
+		require.Len(t, results, 5)
+		require.ErrorIs(t, results[1].Err, rlock.ErrHeld)
+		var facts *rlock.AcquireError
+		require.ErrorAs(t, results[1].Err, &facts)
+		require.Equal(t, "job:1", facts.Key)
+		require.InDelta(t, time.Hour, facts.Left, float64(time.Minute))
+		require.Equal(t, 1, facts.Attempts)
+		require.ErrorContains(t, results[3].Err, "WRONGTYPE")
+		require.Nil(t, results[1].Lock)
+		require.Nil(t, results[3].Lock)
+
+		locks := []*rlock.Lock{results[0].Lock, results[2].Lock, results[4].Lock}
+		tokens := map[string]bool{}
+		for _, lock := range locks {
+			require.True(t, lock.Valid())
+			require.NotZero(t, lock.Fence())
+			require.Equal(t, 1, lock.Attempts())
+			require.Equal(t, lock.Token(), get(t, client, lock.Key()))
+			require.LessOrEqual(t, time.Until(lock.Deadline()), time.Minute)
+			tokens[lock.Token()] = true
+		}
+		require.Len(t, tokens, 3)
+
+		require.NoError(t, do(t, client, "SET", "job:2", "thief").Error())
+		for i, err := range mine.ExtendEach(t.Context(), locks, time.Hour) {
+			if i == 1 {
+				require.ErrorIs(t, err, rlock.ErrLost)
+				require.False(t, locks[i].Valid())
+				continue
+			}
+			require.NoError(t, err)
+			require.InDelta(t, time.Hour, time.Until(locks[i].Deadline()), float64(time.Minute))
+		}
+		for i, err := range mine.ReleaseEach(t.Context(), locks) {
+			if i == 1 {
+				require.ErrorIs(t, err, rlock.ErrLost)
+				continue
+			}
+			require.NoError(t, err)
+			require.ErrorIs(t, context.Cause(locks[i].Context()), rlock.ErrReleased)
+			require.Empty(t, get(t, client, locks[i].Key()))
+		}
+		require.Equal(t, "thief", get(t, client, "job:2"))
+		for _, err := range mine.ReleaseEach(t.Context(), locks) {
+			require.ErrorIs(t, err, rlock.ErrReleased)
+		}
+		require.True(t, held.Valid())
+		require.Equal(t, held.Token(), get(t, client, "job:1"))
+	})
+}
+
+// A batch of n locks is n calls of a script that the server knows, and nothing else.
+func TestBatchCommands(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		locker := newLocker(t, server.Client(t))
+		cycle := func() {
+			locks := takeEach(t, locker, names(100))
+			for _, errs := range [][]error{locker.ExtendEach(t.Context(), locks, time.Minute), locker.ReleaseEach(t.Context(), locks)} {
+				for _, err := range errs {
+					require.NoError(t, err)
+				}
+			}
+		}
+		cycle() // the server learns the scripts
+		before := server.CommandStats(t)
+		cycle()
+		after := server.CommandStats(t)
+		require.Equal(t, int64(300), after["evalsha"]-before["evalsha"])
+		require.Zero(t, after["eval"]-before["eval"])
+		require.Zero(t, after["script|load"]-before["script|load"])
+
+		held := takeEach(t, locker, names(50))
+		before = server.CommandStats(t)
+		results, err := locker.TryAcquireEach(t.Context(), names(100))
+		require.NoError(t, err)
+		// TryAcquire does not stand in line, so its holders are not known here.
+		require.Equal(t, int64(100), server.CommandStats(t)["evalsha"]-before["evalsha"])
+		for i, r := range results {
+			require.Equal(t, i < 50, r.Err != nil)
+		}
+		locker.ReleaseEach(t.Context(), held)
+	})
+}
+
+// A key that an Acquire of this process holds is refused without asking.
+func TestBatchKnowsTheHolderHere(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		locker := newLocker(t, server.Client(t))
+		_, err := locker.Acquire(t.Context(), "job:0")
+		require.NoError(t, err)
+		before := scripts(t, server)
+		results, err := locker.TryAcquireEach(t.Context(), names(1))
+		require.NoError(t, err)
+		require.ErrorIs(t, results[0].Err, rlock.ErrHeld)
+		require.Equal(t, before, scripts(t, server))
+	})
+}
+
+func TestBatchRefuses(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t)
+	client := server.Client(t)
+	locker := newLocker(t, client)
+	foreign, err := newLocker(t, client).Acquire(t.Context(), "foreign")
+	require.NoError(t, err)
+	own, err := locker.Acquire(t.Context(), "own")
+	require.NoError(t, err)
+	var none context.Context
+	before := scripts(t, server)
+
+	for name, test := range map[string]struct {
+		ctx  context.Context
+		keys []string
+		opts []rlock.Option
+		is   error
+	}{
+		"an empty key":  {t.Context(), []string{"a", ""}, nil, rlock.ErrInvalid},
+		"a key twice":   {t.Context(), []string{"a", "b", "a"}, nil, rlock.ErrDuplicateKey},
+		"no context":    {none, []string{"a"}, nil, rlock.ErrInvalid},
+		"a bad TTL":     {t.Context(), []string{"a"}, []rlock.Option{rlock.WithTTL(0)}, rlock.ErrInvalid},
+		"counter's key": {t.Context(), []string{"rlock:fence:{1}"}, nil, rlock.ErrInvalid},
+	} {
+		results, err := locker.TryAcquireEach(test.ctx, test.keys, test.opts...)
+		require.ErrorIs(t, err, test.is, name)
+		require.Nil(t, results, name)
+	}
+	results, err := locker.TryAcquireEach(t.Context(), nil)
+	require.NoError(t, err, "nothing to do")
+	require.Empty(t, results)
+
+	locks := []*rlock.Lock{nil, foreign, {}}
+	for name, errs := range map[string][]error{
+		"extend":           locker.ExtendEach(t.Context(), locks, time.Hour),
+		"release":          locker.ReleaseEach(t.Context(), locks),
+		"extend by zero":   locker.ExtendEach(t.Context(), []*rlock.Lock{own}, 0),
+		"extend with nil":  locker.ExtendEach(none, []*rlock.Lock{own}, time.Hour),
+		"release with nil": locker.ReleaseEach(none, []*rlock.Lock{own}),
+	} {
+		for _, err := range errs {
+			require.ErrorIs(t, err, rlock.ErrInvalid, name)
+		}
+	}
+	require.Equal(t, before, scripts(t, server), "nothing is sent")
+
+	twice := []*rlock.Lock{own, nil, own}
+	errs := locker.ExtendEach(t.Context(), twice, time.Hour)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[2], rlock.ErrInvalid)
+	errs = locker.ReleaseEach(t.Context(), twice)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[2], rlock.ErrInvalid)
+}
+
+// Only what got no answer is asked for again.
+func TestBatchRepeatsLostReplies(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		var calls atomic.Int32
+		lose := func(sha string) {
+			calls.Store(0)
+			var lost atomic.Bool
+			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if !is(words, sha) {
+					return run()
+				}
+				calls.Add(1)
+				if words[3] == "job:2" && lost.CompareAndSwap(false, true) {
+					run()
+					return noReply()
+				}
+				return run()
+			})
+		}
+		lose(gen.AcquireSHA1)
+		locks := takeEach(t, locker, names(5))
+		require.Equal(t, int32(6), calls.Load())
+		lose(gen.ExtendSHA1)
+		for _, err := range locker.ExtendEach(t.Context(), locks, time.Minute) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, int32(6), calls.Load())
+		lose(gen.ReleaseSHA1)
+		for _, err := range locker.ReleaseEach(t.Context(), locks) {
+			require.NoError(t, err, "an earlier try did it")
+		}
+		require.GreaterOrEqual(t, calls.Load(), int32(6)) // and the acquisition's lost try is cleaned up after
+		for _, key := range names(5) {
+			require.Empty(t, get(t, direct, key))
+		}
+	})
+}
+
+// A context that ends in flight leaves nothing behind, and does not keep a release.
+func TestBatchWhoseContextEnds(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		l := newLink(t, e)
+		locks := takeEach(t, l.locker, names(3), rlock.WithTTL(rlock.NoExpiry))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, err := range l.locker.ExtendEach(ended, locks, time.Hour) {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		for _, err := range l.locker.ReleaseEach(ended, locks) {
+			require.NoError(t, err)
+		}
+		results, err := l.locker.TryAcquireEach(ended, names(3))
+		require.NoError(t, err)
+		for _, r := range results {
+			require.ErrorIs(t, r.Err, rlock.ErrGaveUp)
+			require.ErrorIs(t, r.Err, context.Canceled)
+		}
+
+		l.proxy.Delay(100 * time.Millisecond)
+		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		results, err = l.locker.TryAcquireEach(short, names(20), rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		for _, r := range results {
+			require.ErrorIs(t, r.Err, rlock.ErrGaveUp)
+			require.ErrorIs(t, r.Err, context.DeadlineExceeded)
+		}
+		l.proxy.Delay(0)
+		l.free(t, names(20)...)
+	})
+}
+
+func TestBatchAfterClose(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		client := e.Start(t).Client(t)
+		locker := newLocker(t, client)
+		locks := takeEach(t, locker, names(2))
+		locker.Close()
+		results, err := locker.TryAcquireEach(t.Context(), []string{"a", "b"})
+		require.NoError(t, err)
+		for _, r := range results {
+			require.ErrorIs(t, r.Err, rlock.ErrClosed)
+		}
+		for _, err := range locker.ExtendEach(t.Context(), locks, time.Hour) {
+			require.ErrorIs(t, err, rlock.ErrClosed)
+		}
+		for _, err := range locker.ReleaseEach(t.Context(), locks) {
+			require.NoError(t, err)
+		}
+	})
+}
+
+// Releases of the same locks in opposite orders do not wait for each other for ever.
+func TestBatchReleasesOverlap(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		locker := newLocker(t, e.Start(t).Client(t))
+		const n = 500 // enough for them to meet
+		for range 20 {
+			locks := takeEach(t, locker, names(n))
+			backwards := make([]*rlock.Lock, len(locks))
+			for i, lock := range locks {
+				backwards[len(locks)-1-i] = lock
+			}
+			var freed atomic.Int32
+			require.NoError(t, together(4, func(n int) error {
+				for _, err := range locker.ReleaseEach(t.Context(), [][]*rlock.Lock{locks, backwards}[n%2]) {
+					if err == nil {
+						freed.Add(1)
+					}
+				}
+				return nil
+			}))
+			require.Equal(t, int32(n), freed.Load(), "each is released once")
+		}
+	})
+}
+
+func TestBatchOnACluster(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		client := e.StartCluster(t).Client(t)
+		locker := newLocker(t, client)
+		locks := takeEach(t, locker, names(100))
+		for _, err := range locker.ExtendEach(t.Context(), locks, time.Minute) {
+			require.NoError(t, err)
+		}
+		for _, err := range locker.ReleaseEach(t.Context(), locks) {
+			require.NoError(t, err)
+		}
+		for _, key := range names(100) {
+			require.Empty(t, get(t, client, key))
+		}
+	})
+}
+
+// A locked context's own keys are refused one by one.
+func TestBatchUnderAHolder(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		require.NoError(t, locker.Do(t.Context(), "job:1", func(ctx context.Context, _ *rlock.Lock) error {
+			results, err := locker.TryAcquireEach(ctx, names(3), rlock.WithToken("mine"))
+			require.NoError(t, err)
+			require.NoError(t, results[0].Err)
+			require.ErrorIs(t, results[1].Err, rlock.ErrAlreadyHeld)
+			require.False(t, strings.Contains(results[1].Err.Error(), "attempts"))
+			require.NoError(t, results[2].Err)
+			return nil
+		}))
+	})
+}
+
+// BenchmarkHundredLocks acquires and releases a hundred locks, in one pipeline and
+// one by one.
+func BenchmarkHundredLocks(b *testing.B) {
+	locker := newLocker(b, bed.Start(b).Client(b))
+	keys := names(100)
+	b.Run("batch", func(b *testing.B) {
+		for b.Loop() {
+			results, err := locker.TryAcquireEach(b.Context(), keys)
+			if err != nil {
+				b.Fatal(err)
+			}
+			locks := make([]*rlock.Lock, len(results))
+			for i, r := range results {
+				if r.Err != nil {
+					b.Fatal(r.Err)
+				}
+				locks[i] = r.Lock
+			}
+			for _, err := range locker.ReleaseEach(b.Context(), locks) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("one by one", func(b *testing.B) {
+		for b.Loop() {
+			locks := make([]*rlock.Lock, len(keys))
+			for i, key := range keys {
+				lock, err := locker.TryAcquire(b.Context(), key)
+				if err != nil {
+					b.Fatal(err)
+				}
+				locks[i] = lock
+			}
+			for _, lock := range locks {
+				if err := lock.Release(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,268 @@
+package rlock_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// worst returns the findings' severities by name, the worst of each.
+func worst(t *testing.T, report rlock.Report) map[string]rlock.Severity {
+	t.Helper()
+	got := map[string]rlock.Severity{}
+	for _, f := range report {
+		require.NotEmpty(t, f.Text)
+		require.Contains(t, report.String(), f.String()+"\n")
+		got[f.Name] = max(f.Severity, got[f.Name])
+	}
+	return got
+}
+
+// without stands for a finding that there is not.
+const without rlock.Severity = -1
+
+// severities are what a healthy server without a replica gets, but for changes.
+func severities(changes map[string]rlock.Severity) map[string]rlock.Severity {
+	all := map[string]rlock.Severity{}
+	for _, name := range []string{"locks", "cache", "waiting", "version", "protocol", "eviction", "replication"} {
+		all[name] = rlock.SeverityOK
+	}
+	for name, s := range changes {
+		if s == without {
+			delete(all, name)
+		} else {
+			all[name] = s
+		}
+	}
+	return all
+}
+
+func openLocker(t *testing.T, option rueidis.ClientOption, opts ...rlock.Option) *rlock.Locker {
+	t.Helper()
+	locker, err := rlock.Open(option, opts...)
+	require.NoError(t, err)
+	t.Cleanup(locker.Close)
+	return locker
+}
+
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	const note, fault = rlock.SeverityNote, rlock.SeverityFault
+	rule := "~app:* ~rlock:fence:* -@all +get +set +del +pexpire +persist +pttl +incr +time +eval +evalsha +eval_ro +multi +exec +ping "
+	as := func(o rueidis.ClientOption) rueidis.ClientOption {
+		o.Username, o.Password = "app", "secret"
+		return o
+	}
+	app := rlock.WithPrefix("app:")
+	for name, test := range map[string]struct {
+		setup func(t *testing.T, server *bed.Server) *rlock.Locker
+		want  map[string]rlock.Severity // where it is not ok
+		says  string                    // the faults
+	}{
+		"healthy": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker { return openLocker(t, server.Option()) },
+			nil, "",
+		},
+		"without fences": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				return openLocker(t, server.Option(), rlock.WithFence(false))
+			},
+			nil, "",
+		},
+		"without a hook": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker { return newLocker(t, server.Client(t)) },
+			map[string]rlock.Severity{"waiting": note}, "",
+		},
+		"a hook of another client": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				return newLocker(t, server.Client(t), rlock.WithHook(rlock.NewHook()))
+			},
+			map[string]rlock.Severity{"waiting": fault}, "no push reached the Hook",
+		},
+		"without a cache": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				option := server.Option()
+				option.DisableCache = true
+				return openLocker(t, option)
+			},
+			map[string]rlock.Severity{"cache": note, "waiting": note}, "",
+		},
+		"RESP2": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				option := server.Option()
+				option.DisableCache, option.AlwaysRESP2 = true, true
+				return openLocker(t, option)
+			},
+			map[string]rlock.Severity{"cache": note, "waiting": note, "protocol": note}, "",
+		},
+		"locks may be evicted": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
+				return openLocker(t, server.Option())
+			},
+			map[string]rlock.Severity{"eviction": fault}, "allkeys-lru",
+		},
+		"locks may be evicted, told by INFO": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-ttl")
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-config")
+				return openLocker(t, as(server.Option()))
+			},
+			map[string]rlock.Severity{"eviction": fault}, "volatile-ttl",
+		},
+		"an evicting policy without a limit": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+				return openLocker(t, server.Option())
+			},
+			map[string]rlock.Severity{"eviction": note}, "",
+		},
+		"the least user": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking +client|caching")...)...)
+				return openLocker(t, as(server.Option()), app)
+			},
+			map[string]rlock.Severity{"eviction": note, "replication": note}, "",
+		},
+		"a user without client caching": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking")...)...)
+				return openLocker(t, as(server.Option()), app)
+			},
+			map[string]rlock.Severity{"cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
+		},
+		"a user without scripts": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-@scripting")
+				return openLocker(t, as(server.Option()))
+			},
+			map[string]rlock.Severity{"locks": fault, "cache": without, "waiting": without}, "may not run the scripts",
+		},
+		"a user without counters": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
+				return openLocker(t, as(server.Option()), app)
+			},
+			map[string]rlock.Severity{"locks": fault, "cache": without, "waiting": without}, "WithFence(false)",
+		},
+		"a user who may not release": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-del")
+				return openLocker(t, as(server.Option()))
+			},
+			map[string]rlock.Severity{"locks": fault, "cache": without, "waiting": without}, "cannot be released",
+		},
+		"a user without eval_ro": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-eval_ro")
+				return openLocker(t, as(server.Option()))
+			},
+			map[string]rlock.Severity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Check",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := bed.Start(t)
+			locker := test.setup(t, server)
+			report, err := locker.Probe(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, severities(test.want), worst(t, report), "%s", report)
+			if test.says == "" {
+				require.NoError(t, report.Err())
+			} else {
+				require.ErrorContains(t, report.Err(), test.says)
+			}
+			if test.want["locks"] != fault {
+				reply := server.Do(t, "KEYS", "*rlock:probe:*")
+				keys, err := reply.AsStrSlice()
+				require.NoError(t, err)
+				require.Empty(t, keys)
+			}
+		})
+	}
+}
+
+// A replica refuses to write, and its primary tells that a failover can lose locks.
+func TestProbeOfAReplica(t *testing.T) {
+	t.Parallel()
+	primary, replica := bed.Start(t), bed.Start(t)
+	host, port, err := net.SplitHostPort(primary.Addr())
+	require.NoError(t, err)
+	replica.Do(t, "REPLICAOF", host, port)
+	soon(t, func() bool {
+		report, err := openLocker(t, primary.Option()).Probe(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, report.Err())
+		return worst(t, report)["replication"] == rlock.SeverityNote
+	}, "the replica is there")
+
+	report, err := openLocker(t, replica.Option()).Probe(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, severities(map[string]rlock.Severity{
+		"locks": rlock.SeverityFault, "cache": without, "waiting": without, "replication": rlock.SeverityNote,
+	}), worst(t, report), "%s", report)
+	require.ErrorContains(t, report.Err(), "connect to the primary")
+	var refusal *rueidis.RedisError
+	require.ErrorAs(t, report.Err(), &refusal)
+	require.ErrorContains(t, refusal, "READONLY")
+}
+
+func TestProbeOfACluster(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		c := e.StartCluster(t)
+		c.Nodes[1].Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
+		report, err := openLocker(t, rueidis.ClientOption{InitAddress: c.Addrs()}).Probe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, severities(map[string]rlock.Severity{"eviction": rlock.SeverityFault}), worst(t, report), "%s", report)
+		for _, f := range report {
+			if f.Name == "eviction" {
+				require.Equal(t, f.Server == c.Nodes[1].Addr(), f.Severity == rlock.SeverityFault)
+			}
+		}
+	})
+}
+
+// The embedded server tells less about itself, and can hold locks.
+func TestProbeOfTheEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	server, err := rlocktest.Open()
+	require.NoError(t, err)
+	t.Cleanup(server.Close)
+	report, err := openLocker(t, server.Option()).Probe(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, report.Err(), "%s", report)
+	got := worst(t, report)
+	require.Equal(t, rlock.SeverityOK, got["locks"])
+	require.Equal(t, rlock.SeverityOK, got["waiting"])
+	require.Equal(t, rlock.SeverityNote, got["eviction"])
+}
+
+// What keeps Probe from finding out is an error.
+func TestProbeWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t)
+	locker := openLocker(t, server.Option())
+	var none context.Context
+	_, err := locker.Probe(none)
+	require.ErrorIs(t, err, rlock.ErrInvalid)
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	report, err := locker.Probe(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, report)
+	server.Cont()
+	locker.Close()
+	_, err = locker.Probe(t.Context())
+	require.ErrorIs(t, err, rlock.ErrClosed)
+}
