@@ -68,9 +68,14 @@ func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wa
 }
 
 // lockOf returns a Lock of one key, not held yet.
-func (l *Locker) lockOf(key string) *Lock {
-	lock := &Lock{locker: l, single: [1]string{key}}
-	lock.keys = lock.single[:]
+func (l *Locker) lockOf(key string) *Lock { return &Lock{locker: l, key: [1]string{key}} }
+
+// setOf returns a Lock of a set of keys, not held yet.
+func (l *Locker) setOf(keys []string) *Lock {
+	lock := l.lockOf(keys[0])
+	if len(keys) > 1 {
+		lock.more().keys = keys
+	}
 	return lock
 }
 
@@ -83,9 +88,9 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	if err != nil {
 		return nil, err
 	}
-	lock := &Lock{locker: l, keys: full}
+	lock := l.setOf(full)
 	if set.slotGroups {
-		lock.setGroups(l.groupsOf(full))
+		lock.split()
 	}
 	if lock.groups() != nil && set.token != "" {
 		return nil, &ArgumentError{"WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}"}
@@ -104,7 +109,7 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 // acquire turns a Lock that has keys into a held one.
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
 	start := now()
-	seen := taken{key: l.keys[0]} // what the last attempt saw
+	seen := taken{key: l.key[0]} // what the last attempt saw
 	l.prepare(ctx, set, want)
 	l.observe(set, start)
 	var c *collector // of a set that waits
@@ -115,7 +120,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		l.cleanUp()
 		return nil, l.failed(start, seen, err, cause)
 	}
-	if key, held := l.locker.heldIn(ctx, l.keys); held {
+	if key, held := l.locker.heldIn(ctx, l.keys()); held {
 		seen.key = key
 		return fail(ErrAlreadyHeld, nil)
 	}
@@ -123,7 +128,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		return fail(ErrClosed, nil)
 	}
 	counters := l.counters()
-	if len(l.keys) == 1 && !l.ownToken {
+	if len(l.keys()) == 1 && !l.ownToken {
 		fate, err := l.stand(ctx, set, want, start, &seen)
 		switch {
 		case fate == given && err == nil:
@@ -154,7 +159,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		}
 		t, err := l.attempt(ctx, counters, c)
 		if tryAgain(err) && want.wait {
-			t, err = taken{key: l.keys[0]}, nil
+			t, err = taken{key: l.key[0]}, nil
 		}
 		switch err, cause := l.settleAttempt(ctx, start, t, err, &seen); {
 		case err == nil:
@@ -164,14 +169,14 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 			return fail(err, cause)
 		}
 		var more bool
-		pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: t.left})
+		pause, more = set.retry.next(Attempt{Number: l.Attempts(), Elapsed: time.Duration(now() - start), Previous: pause, Left: t.left})
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
 		if w == nil {
 			w = newWaiter(l, set.retry)
 		}
-		if len(l.keys) > 1 && !l.ownToken && l.groups() == nil {
+		if len(l.keys()) > 1 && !l.ownToken && l.groups() == nil {
 			if c == nil {
 				c = &collector{lock: l, turning: start.after(collectAfter)}
 			}
@@ -225,7 +230,7 @@ func (l *Lock) settleAttempt(ctx context.Context, start instant, t taken, err er
 // cleanUp leaves nothing behind of an acquisition that has failed.
 func (l *Lock) cleanUp() {
 	if l.late > 0 {
-		l.abandon(l.ttl, l.late)
+		l.abandon(l.ttl, int(l.late))
 	}
 	if l.queued {
 		l.locker.queues.leave(l)
@@ -236,7 +241,7 @@ func (l *Lock) cleanUp() {
 func (l *Lock) failed(start instant, seen taken, err, cause error) error {
 	l.noteWaited(start)
 	failed := &AcquireError{
-		Key: seen.key, Left: seen.left, Attempts: l.attempts, Waited: time.Duration(now() - start),
+		Key: seen.key, Left: seen.left, Attempts: l.Attempts(), Waited: time.Duration(now() - start),
 		Err: err, Cause: cause, held: seen.left > 0,
 	}
 	l.noteFailed(failed)
@@ -251,7 +256,9 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.shares = l.extends && !set.uniqueToken
 	l.fenced = !set.unfenced
 	l.token, l.ownToken = set.token, set.token != ""
-	l.say(set.owner)
+	if set.owner != "" {
+		l.more().owner = set.owner
+	}
 }
 
 // counters returns the fence counters that the acquisition counts with.
@@ -259,10 +266,10 @@ func (l *Lock) counters() []string {
 	switch {
 	case !l.fenced:
 		return nil
-	case len(l.keys) == 1:
-		return fenceCounter(l.keys[0])
+	case len(l.keys()) == 1:
+		return fenceCounter(l.key[0])
 	}
-	return countersOf(l.keys)
+	return countersOf(l.keys())
 }
 
 // newToken returns a version 4 UUID: 122 random bits. It is uuid.NewString but
@@ -295,7 +302,7 @@ func (l *Lock) hold(deadline instant, fence uint64) error {
 	if l.end.Load() == nil {
 		l.held.Store(true)
 		l.locker.roll.add(l)
-		if l.extends || l.observed != nil || l.queued && l.locker.queues.lined(l) {
+		if l.extends || l.observed() != nil || l.queued && l.locker.queues.lined(l) {
 			l.watch()
 		}
 		if l.extends {

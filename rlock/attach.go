@@ -25,9 +25,11 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	if err != nil {
 		return nil, err
 	}
-	lock := &Lock{locker: l, keys: full, token: token, ownToken: true, fence: fence, attempts: 1, parent: ctx, ttl: set.ttl, extends: set.extends(false)}
+	lock := l.setOf(full)
+	lock.token, lock.ownToken, lock.fence, lock.attempts = token, true, fence, 1
+	lock.parent, lock.ttl, lock.extends = ctx, set.ttl, set.extends(false)
 	if set.slotGroups {
-		lock.setGroups(l.groupsOf(full))
+		lock.split()
 	}
 	sent := now()
 	lock.observe(&set, sent)
@@ -35,7 +37,9 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	if err != nil {
 		return nil, err
 	}
-	lock.say(set.owner)
+	if set.owner != "" {
+		lock.more().owner = set.owner
+	}
 	left := NoExpiry
 	for _, s := range states {
 		if !s.HeldBy(token) {
@@ -48,7 +52,7 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	defer lock.mu.Unlock()
 	lock.deadline.Store(int64(leaseEnd(sent, left)))
 	lock.expire()
-	if lock.end.Load() == nil && (lock.extends || lock.observed != nil) {
+	if lock.end.Load() == nil && (lock.extends || lock.observed() != nil) {
 		lock.watch()
 	}
 	if cause := lock.end.Load(); cause != nil {
@@ -71,7 +75,7 @@ func (l *Lock) Detach() error {
 	defer l.mu.Unlock()
 	l.expire()
 	if cause := l.finish(detached); cause != detached {
-		return &LockError{"detach", l.keys[0], cause}
+		return &LockError{"detach", l.key[0], cause}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (a *taking) begin(ctx context.Context, set *settings, start instant) (failu
 	l := a.lock
 	l.prepare(ctx, set, wanted{})
 	l.observe(set, start)
-	if _, held := l.locker.heldIn(ctx, l.keys); held {
+	if _, held := l.locker.heldIn(ctx, l.keys()); held {
 		return ErrAlreadyHeld, nil
 	}
 	a.counters = l.counters()

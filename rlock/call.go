@@ -36,6 +36,9 @@ func answerOf(err error) answer {
 // tryAgain reports an error of a cluster that moves a slot: it has some of the
 // keys here and some there, and will have them together soon.
 func tryAgain(err error) bool {
+	if err == nil {
+		return false // without an allocation
+	}
 	var server *rueidis.RedisError
 	return errors.As(err, &server) && server.IsTryAgain()
 }

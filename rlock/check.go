@@ -78,7 +78,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 		return State{}, &ArgumentError{"ctx", "it is nil; use context.Background()"}
 	}
 	if cause := l.end.Load(); cause != nil {
-		return State{}, &LockError{"check", l.keys[0], cause}
+		return State{}, &LockError{"check", l.key[0], cause}
 	}
 	states, err := l.inspect(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (l *Lock) inspect(ctx context.Context) ([]State, error) {
 	if l.groups() != nil {
 		return l.inspectGroups(ctx)
 	}
-	return l.locker.inspectAll(ctx, l.keys)
+	return l.locker.inspectAll(ctx, l.keys())
 }
 
 // begun checks the arguments of a question and returns the Redis key.

@@ -34,7 +34,7 @@ func (c *collector) next(ctx context.Context) bool {
 	}
 	c.turning = now().after(collectAfter)
 	if c.keys == nil {
-		c.keys = slices.Sorted(slices.Values(c.lock.keys))
+		c.keys = slices.Sorted(slices.Values(c.lock.keys()))
 		return true
 	}
 	l := c.lock
@@ -59,7 +59,7 @@ func (c *collector) end() instant {
 // order returns the keys for the next attempt, and whether it is to keep some.
 func (c *collector) order(l *Lock) (keys []string, collect bool) {
 	if c == nil || c.keys == nil {
-		return l.keys, false
+		return l.keys(), false
 	}
 	return c.keys, true
 }

@@ -44,7 +44,7 @@ func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return &LockError{"extend", l.keys[0], contextError(ctx, nil)}
+		return &LockError{"extend", l.key[0], contextError(ctx, nil)}
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 // finishExtend follows an extension that the caller asked for, after the last try.
 func (l *Lock) finishExtend(sent extension, err error) error {
 	if answerOf(err) == unknown {
-		return &LockError{"extend", l.keys[0], err}
+		return &LockError{"extend", l.key[0], err}
 	}
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (l *Lock) runExtend(ctx context.Context, ttl time.Duration) (int64, error) 
 }
 
 func (l *Lock) extendParams(ttl time.Duration) gen.ExtendParams {
-	return gen.ExtendParams{Locks: l.keys, Token: l.token, TTL: lease(ttl)}
+	return gen.ExtendParams{Locks: l.keys(), Token: l.token, TTL: lease(ttl)}
 }
 
 // startExtension begins an extension of a lock that is still held.
@@ -83,7 +83,7 @@ func (l *Lock) startExtension(ttl time.Duration) (extension, error) {
 	defer l.mu.Unlock()
 	l.expire()
 	if cause := l.end.Load(); cause != nil {
-		return extension{}, &LockError{"extend", l.keys[0], cause}
+		return extension{}, &LockError{"extend", l.key[0], cause}
 	}
 	return l.beginExtension(ttl), nil
 }
@@ -101,10 +101,10 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 		if answerOf(err) == unknown {
 			return err
 		}
-		return &LockError{"extend", l.keys[0], err}
+		return &LockError{"extend", l.key[0], err}
 	}
 	if position > 0 {
-		key := l.keys[min(position, int64(len(l.keys)))-1]
+		key := l.keys()[min(position, int64(len(l.keys())))-1]
 		return &LockError{"extend", key, l.finish(lost)}
 	}
 	l.expire() // nor does a lease that was over before its answer came
@@ -113,7 +113,7 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 			// The keys now have a whole lease that nobody uses.
 			l.abandon(e.ttl, 1)
 		}
-		return &LockError{"extend", l.keys[0], cause}
+		return &LockError{"extend", l.key[0], cause}
 	}
 	l.noteExtension(nil)
 	return nil

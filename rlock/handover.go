@@ -32,7 +32,7 @@ func (l *Lock) handOver(ctx context.Context) bool {
 		var passed bool
 		if fence, deadline, passed = l.passOn(ctx, heir, more); !passed {
 			if queues.unclaim(l, p); p.left && heir.late > 0 {
-				heir.abandon(heir.ttl, heir.late)
+				heir.abandon(heir.ttl, int(heir.late))
 			}
 			return false
 		}
@@ -61,7 +61,7 @@ func (l *Lock) inherited(heir *Lock) (deadline instant, shared bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = instant(l.deadline.Load())
-	healthy := l.lease.pending == 0 && l.lease.doubt == 0 && time.Duration(deadline-now()) > heir.ttl/2
+	healthy := (l.care == nil || l.lease.pending == 0 && l.lease.doubt == 0) && time.Duration(deadline-now()) > heir.ttl/2
 	return deadline, healthy && l.ttl == heir.ttl
 }
 
@@ -69,9 +69,9 @@ func (l *Lock) inherited(heir *Lock) (deadline instant, shared bool) {
 // have it; it then asks the server itself, with the same token, and is confirmed.
 func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64, deadline instant, passed bool) {
 	heir.token = newToken()
-	params := gen.HandOverParams{Lock: l.keys[0], Token: l.token, Heir: heir.token, TTL: lease(heir.ttl), Fences: 1}
+	params := gen.HandOverParams{Lock: l.key[0], Token: l.token, Heir: heir.token, TTL: lease(heir.ttl), Fences: 1}
 	if heir.fenced {
-		params.Counter = fenceCounter(l.keys[0])
+		params.Counter = fenceCounter(l.key[0])
 	}
 	if heir.fenced && heir.shares {
 		params.Fences = int64(fences)
@@ -98,10 +98,10 @@ func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64
 // reserved, and says how many to take from the server if that is asked. It returns nil if
 // nobody is there or the turn is over.
 func (q *queues) claim(l *Lock) (p *place, fence uint64, more int) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.first[l.keys[0]] != l || l.line == nil {
+	if s.first[l.key[0]] != l || l.line == nil {
 		return nil, 0, 0
 	}
 	p = l.line.head
@@ -117,7 +117,7 @@ func (q *queues) claim(l *Lock) (p *place, fence uint64, more int) {
 
 // unclaim puts a claimed place back to the head of the line.
 func (q *queues) unclaim(l *Lock, p *place) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.claimed = false
@@ -128,7 +128,7 @@ func (q *queues) unclaim(l *Lock, p *place) {
 
 // reserve notes fences that were taken, of which the first is in use.
 func (q *queues) reserve(l *Lock, first uint64, fences int) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.line.turn.reserve(first, fences)
@@ -136,18 +136,18 @@ func (q *queues) reserve(l *Lock, first uint64, fences int) {
 
 // install makes heir the first in l's place.
 func (q *queues) install(l, heir *Lock) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	heir.line, l.line = l.line, nil
 	heir.queued = true
-	s.first[l.keys[0]] = heir
+	s.first[l.key[0]] = heir
 }
 
 // call tells a claimed place that the lock is its own. It reports false if nobody
 // is there any more.
 func (q *queues) call(p *place) bool {
-	s := q.shard(p.lock.keys[0])
+	s := q.shard(p.lock.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.claimed = false

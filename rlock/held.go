@@ -34,17 +34,15 @@ type roll struct {
 	shards [16]rollShard
 }
 
-// rollShard is a list that is linked through its locks, so that being on it costs
-// no allocation. Its mutex is taken last.
+// rollShard is a list whose locks know their place in it. Its mutex is taken last.
 type rollShard struct {
 	mu    sync.Mutex
-	first *Lock
-	count int
+	locks []*Lock
 	limit int // size at which locks are looked for whose lease has ended
 }
 
 func (r *roll) shard(l *Lock) *rollShard {
-	return &r.shards[maphash.String(r.seed, l.token)%uint64(len(r.shards))]
+	return &r.shards[maphash.String(r.seed, l.key[0])%uint64(len(r.shards))]
 }
 
 func (r *roll) add(l *Lock) {
@@ -52,58 +50,49 @@ func (r *roll) add(l *Lock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
-	if s.first != nil {
-		s.first.previous = l
-	}
-	l.next, s.first, l.listed = s.first, l, true
-	s.count++
+	s.locks = append(s.locks, l)
+	l.listed = uint32(len(s.locks))
 }
 
 func (r *roll) remove(l *Lock) {
 	s := r.shard(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unlink(l)
+	s.remove(l)
 }
 
-// unlink takes a lock off the list, if it is on it. The caller holds mu.
-func (s *rollShard) unlink(l *Lock) {
-	if !l.listed {
+// remove takes a lock off the list, if it is on it: the last one gets its place. The
+// caller holds mu.
+func (s *rollShard) remove(l *Lock) {
+	if l.listed == 0 {
 		return
 	}
-	if l.previous == nil {
-		s.first = l.next
-	} else {
-		l.previous.next = l.next
-	}
-	if l.next != nil {
-		l.next.previous = l.previous
-	}
-	l.next, l.previous, l.listed = nil, nil, false
-	s.count--
+	end := len(s.locks) - 1
+	last := s.locks[end]
+	s.locks[l.listed-1], last.listed = last, l.listed
+	s.locks[end], s.locks = nil, s.locks[:end]
+	l.listed = 0
 }
 
 // sweep takes off the locks whose lease has ended, for good as no extension revives
 // one. It looks at all when there are twice as many as after the last time. The
 // caller holds mu.
 func (s *rollShard) sweep() {
-	if s.count < s.limit {
+	if len(s.locks) < s.limit {
 		return
 	}
-	for l := s.first; l != nil; {
-		next := l.next
-		if instant(l.deadline.Load()) <= now() {
-			s.unlink(l)
+	for i := len(s.locks) - 1; i >= 0; i-- {
+		if instant(s.locks[i].deadline.Load()) <= now() {
+			s.remove(s.locks[i])
 		}
-		l = next
 	}
-	s.limit = max(2*s.count, 64)
+	s.limit = max(2*len(s.locks), 64)
 }
 
 func (s *rollShard) valid(held []*Lock) []*Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l := s.first; l != nil; l = l.next {
+	for _, l := range s.locks {
 		if l.Valid() {
 			held = append(held, l)
 		}

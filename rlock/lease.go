@@ -35,6 +35,7 @@ type extension struct {
 // once, because the server may have it before the answer is here; a longer one
 // when it is confirmed. The caller holds mu.
 func (l *Lock) beginExtension(ttl time.Duration) extension {
+	l.takeCare()
 	e := extension{sent: now(), ttl: ttl, before: instant(l.deadline.Load())}
 	o := &l.lease
 	if o.pending == 0 {

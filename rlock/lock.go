@@ -13,42 +13,46 @@ import (
 // hold the key again, acquire it again.
 type Lock struct {
 	locker   *Locker
-	keys     []string  // as Redis has them
-	single   [1]string // what keys points to for a single key
-	extra    *extra    // nil: nothing
+	key      [1]string // as Redis has it; of a set, the first one
 	token    string
 	fence    uint64
-	attempts int
 	parent   context.Context // what the lock was acquired with
-	bound    bool            // Context ends with parent
-	extends  bool            // the keeper extends it
-	ownToken bool            // the caller chose the token
-	shares   bool            // it may have the token of the holder before it; see handover.go
-	held     atomic.Bool     // the acquisition has succeeded
-	late     int             // attempts of the acquisition that got no answer
-	rivals   bool            // other processes want the key too
-	line     *line           // those behind it, guarded by the shard
-	observed *observed       // nil: nobody is told of events
+	extra    *extra          // nil: nothing
+	attempts int32
+	late     int32  // attempts of the acquisition that got no answer
+	bound    bool   // Context ends with parent
+	extends  bool   // the keeper extends it
+	ownToken bool   // the caller chose the token
+	shares   bool   // it may have the token of the holder before it; see handover.go
+	fenced   bool   // it has a fence
+	queued   bool   // it is the first for its key; see queue.go
+	rivals   bool   // other processes want the key too
+	line     *line  // those behind it, guarded by the shard
+	listed   uint32 // place on the roll, from 1, which guards it; 0: none
 
+	held     atomic.Bool            // the acquisition has succeeded
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held
 
 	mu      sync.Mutex
 	ttl     time.Duration // lease of the next extension
-	lease   overlap
-	ctx     context.Context // made by Context
-	cancel  context.CancelCauseFunc
-	kept    bool // the keeper looks after the lock
-	listens bool // the lookout looks after it
-	noted   bool // its events have begun; see observe.go
-
-	fenced bool // it has a fence
-	queued bool // it is the first for its key; see queue.go
+	kept    bool          // the keeper looks after the lock
+	listens bool          // the lookout looks after it
+	noted   bool          // its events have begun; see observe.go
+	*care                 // nil until something needs it; never changed then
 
 	freeing   sync.Mutex // held by Release, over its calls
 	freed     bool       // a Release has succeeded
 	unsure    bool       // a Release that got no answer may have freed the keys
 	contended bool       // the acquisition has found it held
+}
+
+// care is what locks have that are extended, watched or asked for a Context, apart
+// so that the others stay small.
+type care struct {
+	lease  overlap         // guarded by mu
+	ctx    context.Context // made by Context, guarded by mu
+	cancel context.CancelCauseFunc
 
 	// Guarded by the keeper.
 	due   instant
@@ -56,34 +60,37 @@ type Lock struct {
 	index int // in the keeper's queue, from 1; 0: not queued
 
 	suspect bool // guarded by the lookout: it is to be read
+}
 
-	// Guarded by the roll.
-	next, previous *Lock
-	listed         bool
+// takeCare makes care. The caller holds mu.
+func (l *Lock) takeCare() {
+	if l.care == nil {
+		l.care = &care{}
+	}
 }
 
 // extra is what few locks have, apart so that the others stay small.
 type extra struct {
-	groups []group // the keys by slot, if they are of several; see slotgroups.go
-	owner  string  // what the holder says about itself; see owner.go
+	keys     []string  // of a set
+	groups   []group   // the keys by slot, if they are of several; see slotgroups.go
+	owner    string    // what the holder says about itself; see owner.go
+	observed *observed // who is told of events; see observe.go
 }
 
-// setGroups gives the lock groups, if there are any.
-func (l *Lock) setGroups(groups []group) {
-	if groups != nil {
-		l.extra = &extra{groups: groups}
-	}
-}
-
-// say gives the lock an owner's text, if there is any.
-func (l *Lock) say(owner string) {
-	if owner == "" {
-		return
-	}
+// more returns the lock's extra, to be filled.
+func (l *Lock) more() *extra {
 	if l.extra == nil {
 		l.extra = &extra{}
 	}
-	l.extra.owner = owner
+	return l.extra
+}
+
+// keys returns all keys as Redis has them.
+func (l *Lock) keys() []string {
+	if l.extra == nil || l.extra.keys == nil {
+		return l.key[:]
+	}
+	return l.extra.keys
 }
 
 func (l *Lock) groups() []group {
@@ -93,11 +100,18 @@ func (l *Lock) groups() []group {
 	return l.extra.groups
 }
 
+func (l *Lock) observed() *observed {
+	if l.extra == nil {
+		return nil
+	}
+	return l.extra.observed
+}
+
 // Key returns the Redis key, prefix included; of a set, the first one.
-func (l *Lock) Key() string { return l.keys[0] }
+func (l *Lock) Key() string { return l.key[0] }
 
 // Keys returns the Redis keys, prefix included, in the order they were asked for.
-func (l *Lock) Keys() []string { return slices.Clone(l.keys) }
+func (l *Lock) Keys() []string { return slices.Clone(l.keys()) }
 
 // Token returns the value that the keys have on the server while the lock is
 // held. Whoever knows it can extend and release the lock.
@@ -120,7 +134,7 @@ func (l *Lock) Fence() uint64 { return l.fence }
 // Attempts returns how often the acquisition looked at the lock: tries that the
 // server answered, and finding another acquisition of this process before it. It
 // is 1 for a lock that was free.
-func (l *Lock) Attempts() int { return l.attempts }
+func (l *Lock) Attempts() int { return int(l.attempts) }
 
 // Deadline returns when the lease ends unless it is extended: counted, with a
 // margin for clock drift, from when the last confirmed command was sent. It is
@@ -156,6 +170,7 @@ func (l *Lock) Valid() bool {
 func (l *Lock) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.takeCare()
 	if l.ctx != nil {
 		return l.ctx
 	}
@@ -180,7 +195,7 @@ func (l *Lock) finish(cause *reason) *reason {
 	if !l.end.CompareAndSwap(nil, cause) {
 		return l.end.Load()
 	}
-	if l.cancel != nil {
+	if l.care != nil && l.cancel != nil {
 		l.cancel(cause)
 	}
 	l.locker.roll.remove(l)
@@ -212,6 +227,7 @@ func (l *Lock) expire() {
 
 // watch has the keeper look after the lock. The caller holds mu.
 func (l *Lock) watch() {
+	l.takeCare()
 	l.kept = true
 	if !l.locker.keeper.watch(l) {
 		l.finish(closed)
@@ -245,7 +261,7 @@ func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 		}
 		if holder.lock.locker.server == l.server && holder.lock.Valid() {
 			for _, key := range keys {
-				if slices.Contains(holder.lock.keys, key) {
+				if slices.Contains(holder.lock.keys(), key) {
 					return key, true
 				}
 			}

@@ -44,6 +44,7 @@ const (
 // The caller holds mu.
 func (l *Lock) listen() {
 	if !l.listens && l.locker.hook != nil && !l.locker.cluster && l.end.Load() == nil {
+		l.takeCare()
 		l.locker.lookout.doubt(l, firstLook)
 	}
 }
@@ -58,7 +59,7 @@ func (l *Lock) register() bool {
 	}
 	if !l.listens {
 		l.listens = true
-		for _, key := range l.keys {
+		for _, key := range l.keys() {
 			l.locker.hook.hold(key, l)
 		}
 	}
@@ -67,7 +68,7 @@ func (l *Lock) register() bool {
 
 // unlisten takes register back. The caller holds mu.
 func (l *Lock) unlisten() {
-	for _, key := range l.keys {
+	for _, key := range l.keys() {
 		l.locker.hook.drop(key, l)
 	}
 }
@@ -147,7 +148,7 @@ func (o *lookout) look(locks []*Lock) (unread []*Lock) {
 			reads, keys = append(reads, nil), 0
 		}
 		reads[len(reads)-1] = append(reads[len(reads)-1], l)
-		keys += len(l.keys)
+		keys += len(l.keys())
 	}
 	ctx, cancel := context.WithTimeout(o.calls, lookTimeout)
 	defer cancel()
@@ -165,7 +166,7 @@ func (o *lookout) read(ctx context.Context, reads [][]*Lock) (unread []*Lock) {
 	for _, locks := range reads {
 		mget := o.client.B().Mget().Key()
 		for _, l := range locks {
-			mget = mget.Key(l.keys...)
+			mget = mget.Key(l.keys()...)
 		}
 		// Redis tracks what the command behind this one reads. It refuses where it
 		// tracks everything anyway.
@@ -179,8 +180,8 @@ func (o *lookout) read(ctx context.Context, reads [][]*Lock) (unread []*Lock) {
 			continue
 		}
 		for _, l := range locks {
-			l.compare(owners[:len(l.keys)])
-			owners = owners[len(l.keys):]
+			l.compare(owners[:len(l.keys())])
+			owners = owners[len(l.keys()):]
 		}
 	}
 	return unread

@@ -14,7 +14,7 @@ type observed struct {
 // observe gives the lock an observer, if the settings have one.
 func (l *Lock) observe(set *settings, start instant) {
 	if set.observer != nil {
-		l.observed = &observed{set.observer, start}
+		l.more().observed = &observed{set.observer, start}
 	}
 }
 
@@ -26,7 +26,7 @@ func (l *Lock) noteContended(seen taken, local bool) {
 	l.contended = true
 	l.locker.counters.waiting.Add(1)
 	if l.count(EventContended) {
-		l.tell(Event{Kind: EventContended, Key: seen.key, Waited: l.observed.passed(), Left: seen.left, Local: local})
+		l.tell(Event{Kind: EventContended, Key: seen.key, Waited: l.observed().passed(), Left: seen.left, Local: local})
 	}
 }
 
@@ -65,8 +65,8 @@ func (l *Lock) noteFailed(err *AcquireError) {
 func (l *Lock) noteHeld(kind EventKind, handedOver bool) {
 	l.noted = true
 	if l.count(kind) {
-		waited := l.observed.passed()
-		l.observed.since = now()
+		waited := l.observed().passed()
+		l.observed().since = now()
 		l.tellHeld(Event{Kind: kind, Waited: waited, HandedOver: handedOver})
 	}
 }
@@ -122,7 +122,7 @@ func (l *Lock) noteRelease(err error) {
 // count counts an event and reports whether somebody is to be told.
 func (l *Lock) count(kind EventKind) bool {
 	l.locker.counters.events[kind].Add(1)
-	return l.observed != nil
+	return l.observed() != nil
 }
 
 // passed returns the time since the call began, or the lock was held.
@@ -130,16 +130,16 @@ func (o *observed) passed() time.Duration { return time.Duration(now() - o.since
 
 // tell tells the observer.
 func (l *Lock) tell(e Event) {
-	e.Keys, e.Attempts = l.keys, l.attempts
+	e.Keys, e.Attempts = l.keys(), l.Attempts()
 	if e.Key == "" {
-		e.Key = l.keys[0]
+		e.Key = l.key[0]
 	}
-	l.observed.observer.Observe(l.parent, e)
+	l.observed().observer.Observe(l.parent, e)
 }
 
 // tellHeld tells the observer of a lock that is held, or was.
 func (l *Lock) tellHeld(e Event) {
-	e.Fence, e.Held = l.fence, l.observed.passed()
+	e.Fence, e.Held = l.fence, l.observed().passed()
 	if l.end.Load() == nil {
 		e.Left = max(instant(l.deadline.Load()).until(), 0)
 	}

@@ -128,7 +128,7 @@ func (p *probe) add(name string, severity Severity, err error, format string, ar
 func (p *probe) run(ctx context.Context) error {
 	t, err := p.lock.attempt(ctx, p.lock.counters(), nil)
 	if p.lock.late > 0 {
-		p.lock.abandon(probeTTL, p.lock.late+1)
+		p.lock.abandon(probeTTL, int(p.lock.late)+1)
 	}
 	if answerOf(err) == unknown {
 		return err
@@ -168,7 +168,7 @@ func denied(err error) bool {
 // push reads the scratch lock through the cache, releases it, and tells whether the
 // server says so. Like run, it returns what keeps it from finding out.
 func (p *probe) push(ctx context.Context) error {
-	l, key := p.locker, p.lock.keys[0]
+	l, key := p.locker, p.lock.key[0]
 	var changed chan struct{}
 	if l.hook != nil {
 		w := l.hook.watch(key)

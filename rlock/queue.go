@@ -38,19 +38,19 @@ func (q *queues) shard(key string) *shard {
 
 // enter makes l the first for its key, or gives it a place behind the one that is.
 func (q *queues) enter(l *Lock) (*place, *Lock) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
-	first := s.first[l.keys[0]]
+	first := s.first[l.key[0]]
 	if first != nil && first.over() {
 		s.next(first)
-		first = s.first[l.keys[0]]
+		first = s.first[l.key[0]]
 	}
 	if first == nil {
-		s.first[l.keys[0]] = l
+		s.first[l.key[0]] = l
 		l.queued = true
-		l.line = s.past.recall(l.keys[0], l.locker.defaults)
+		l.line = s.past.recall(l.key[0], l.locker.defaults)
 		l.rivals = l.line != nil
 		return nil, nil
 	}
@@ -98,17 +98,17 @@ func (q *queues) holder(key string) *Lock {
 
 // leave calls the next in line, if l is the first.
 func (q *queues) leave(l *Lock) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.first[l.keys[0]] == l {
+	if s.first[l.key[0]] == l {
 		s.next(l)
 	}
 }
 
 // next makes the head of l's line the first. The caller holds mu.
 func (s *shard) next(l *Lock) {
-	key := l.keys[0]
+	key := l.key[0]
 	if l.line == nil || l.line.head == nil {
 		delete(s.first, key)
 		if l.line != nil && l.line.turn.met {
@@ -127,7 +127,7 @@ func (s *shard) next(l *Lock) {
 
 // giveUp takes back a place, or the turn if it has just come.
 func (q *queues) giveUp(p *place) fate {
-	s := q.shard(p.lock.keys[0])
+	s := q.shard(p.lock.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -140,7 +140,7 @@ func (q *queues) giveUp(p *place) fate {
 		p.lock.queued = false
 		s.next(p.lock)
 	default:
-		s.first[p.lock.keys[0]].line.remove(p)
+		s.first[p.lock.key[0]].line.remove(p)
 	}
 	return free
 }
@@ -156,7 +156,7 @@ const (
 
 // lined reports whether somebody stands behind l.
 func (q *queues) lined(l *Lock) bool {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return l.line != nil && l.line.head != nil

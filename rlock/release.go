@@ -52,7 +52,7 @@ type ending struct {
 // The caller holds freeing.
 func (l *Lock) startRelease() (ending, error) {
 	if l.freed {
-		return ending{}, &LockError{"release", l.keys[0], ErrReleased}
+		return ending{}, &LockError{"release", l.key[0], ErrReleased}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,7 @@ func (l *Lock) startRelease() (ending, error) {
 	held := l.end.Load() == nil
 	cause := l.finish(released)
 	if cause == detached { // the keys are another handle's now
-		return ending{}, &LockError{"release", l.keys[0], cause}
+		return ending{}, &LockError{"release", l.key[0], cause}
 	}
 	return ending{cause, held}, nil
 }
@@ -80,19 +80,19 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 		l.locker.queues.leave(l)
 	}
 	if err != nil {
-		return &LockError{"release", l.keys[0], err}
+		return &LockError{"release", l.key[0], err}
 	}
 	l.freed = true
 	l.clean()
 	switch {
-	case freed == int64(len(l.keys)):
+	case freed == int64(len(l.keys())):
 		return nil
 	case freed == 0 && l.unsure && cause == released:
 		return nil // an earlier try that got no answer did it
 	case cause == released || cause == closed:
 		cause = lost
 	}
-	return &LockError{"release", l.keys[0], cause}
+	return &LockError{"release", l.key[0], cause}
 }
 
 // free runs the release script until its outcome is known. The caller holds
@@ -112,14 +112,14 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 }
 
 func (l *Lock) releaseParams() gen.ReleaseParams {
-	return gen.ReleaseParams{Locks: l.keys, Token: l.token}
+	return gen.ReleaseParams{Locks: l.keys(), Token: l.token}
 }
 
 // clean follows the end of a lock whose acquisition had attempts that got no answer.
 // They may still arrive, find the keys free, and take them.
 func (l *Lock) clean() {
 	if l.late > 0 {
-		l.abandon(NoExpiry, l.late+1)
+		l.abandon(NoExpiry, int(l.late)+1)
 	}
 }
 

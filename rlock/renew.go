@@ -47,13 +47,13 @@ func (l *Locker) extendAll(locks []*Lock) {
 		}
 		limit = max(limit, instant(lock.deadline.Load()).until())
 		r := renewal{lock, e}
-		if len(lock.keys) > 1 {
+		if len(lock.keys()) > 1 {
 			sets = append(sets, r)
 			continue
 		}
 		k := kin{ttl: ttl}
 		if l.cluster {
-			k.slot = gen.Slot(lock.keys[0])
+			k.slot = gen.Slot(lock.key[0])
 		}
 		families[k] = append(families[k], r)
 	}
@@ -91,7 +91,7 @@ func (l *Locker) renew(ctx context.Context, families map[kin][]renewal) {
 		for batch := range slices.Chunk(family, renewBatch) {
 			p := gen.RenewParams{TTL: k.ttl}
 			for _, r := range batch {
-				p.Locks = append(p.Locks, r.lock.keys[0])
+				p.Locks = append(p.Locks, r.lock.key[0])
 				p.Tokens = append(p.Tokens, r.lock.token)
 			}
 			batches, params = append(batches, batch), append(params, p)

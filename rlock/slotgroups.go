@@ -50,11 +50,12 @@ type group struct {
 	unsure bool  // a try of Release that got no answer may have freed the keys
 }
 
-// groupsOf splits the keys of a set by slot, in the order of slots. It returns nil
-// if they can be taken at once.
-func (l *Locker) groupsOf(keys []string) []group {
-	if !l.cluster {
-		return nil
+// split puts the keys of a set into groups, in the order of slots, unless they can be
+// taken at once.
+func (l *Lock) split() {
+	keys := l.keys()
+	if !l.locker.cluster || len(keys) == 1 {
+		return
 	}
 	bySlot := map[uint16]*group{}
 	for _, key := range keys {
@@ -65,21 +66,21 @@ func (l *Locker) groupsOf(keys []string) []group {
 		bySlot[slot].keys = append(bySlot[slot].keys, key)
 	}
 	if len(bySlot) == 1 {
-		return nil
+		return
 	}
 	groups := make([]group, 0, len(bySlot))
 	for _, g := range bySlot {
 		groups = append(groups, *g)
 	}
 	slices.SortFunc(groups, func(a, b group) int { return cmp.Compare(gen.Slot(a.keys[0]), gen.Slot(b.keys[0])) })
-	return groups
+	l.more().groups = groups
 }
 
 // parts returns the keys of each call that is about all of them.
 func (l *Lock) parts() [][]string {
 	groups := l.groups()
 	if groups == nil {
-		return [][]string{l.keys}
+		return [][]string{l.keys()}
 	}
 	parts := make([][]string, len(groups))
 	for i, g := range groups {
@@ -150,7 +151,7 @@ func (l *Lock) rollBack(ctx context.Context, groups []group) {
 		}
 	}
 	if l.late > 0 {
-		l.abandon(l.ttl, l.late+1)
+		l.abandon(l.ttl, int(l.late)+1)
 		l.late = 0
 	}
 }
@@ -175,7 +176,7 @@ func (l *Lock) extendGroups(ctx context.Context, p gen.ExtendParams) (int64, err
 	for i, reply := range replies {
 		if reply.Value > 0 {
 			keys := params[i].Locks
-			return int64(slices.Index(l.keys, keys[min(reply.Value, int64(len(keys)))-1]) + 1), nil
+			return int64(slices.Index(l.keys(), keys[min(reply.Value, int64(len(keys)))-1]) + 1), nil
 		}
 	}
 	return 0, outcome(replies)

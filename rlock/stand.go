@@ -11,7 +11,7 @@ import (
 func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start instant, seen *taken) (fate, error) {
 	queues := l.locker.queues
 	if !want.wait {
-		if first := queues.holder(l.keys[0]); first != nil && first.Valid() {
+		if first := queues.holder(l.key[0]); first != nil && first.Valid() {
 			l.attempts++
 			seen.left = instant(first.deadline.Load()).until()
 			l.noteContended(*seen, true)
@@ -29,13 +29,13 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 	for {
 		l.attempts++
 		seen.left = NoExpiry
-		if holder := queues.holder(l.keys[0]); holder != nil {
+		if holder := queues.holder(l.key[0]); holder != nil {
 			seen.left = max(instant(holder.deadline.Load()).until(), time.Millisecond)
 		}
 		l.noteContended(*seen, true)
 		if !set.retry.unlimited() {
 			var more bool
-			pause, more = set.retry.next(Attempt{Number: l.attempts, Elapsed: time.Duration(now() - start), Previous: pause, Left: seen.left})
+			pause, more = set.retry.next(Attempt{Number: l.Attempts(), Elapsed: time.Duration(now() - start), Previous: pause, Left: seen.left})
 			if !more {
 				return l.quit(place, ErrGaveUp)
 			}

@@ -41,7 +41,7 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
 		sent := now()
 		l.locker.counters.attempts.Add(1)
-		if len(l.keys) == 1 {
+		if len(l.keys()) == 1 {
 			t, err = l.takeOne(ctx, counters)
 		} else {
 			t, err = l.takeAll(ctx, keys, counters, collect)
@@ -61,11 +61,11 @@ func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
 }
 
 func (l *Lock) acquireParams(counters []string) gen.AcquireParams {
-	return gen.AcquireParams{Lock: l.keys[0], Counter: counters, Token: l.token, TTL: lease(l.ttl)}
+	return gen.AcquireParams{Lock: l.key[0], Counter: counters, Token: l.token, TTL: lease(l.ttl)}
 }
 
 func (l *Lock) takenOne(r gen.AcquireResult) taken {
-	return taken{acquired: r.Acquired, fence: r.Fence, key: l.keys[0], left: remaining(r.Left)}
+	return taken{acquired: r.Acquired, fence: r.Fence, key: l.key[0], left: remaining(r.Left)}
 }
 
 func (l *Lock) takeAll(ctx context.Context, keys, counters []string, collect bool) (taken, error) {

@@ -91,7 +91,7 @@ func (l *Locker) roundTrip() time.Duration { return time.Duration(l.lastTrip.Loa
 // standing is what the turns of the past mean for l, which is the first: how long
 // it lets others go ahead to a key that is free, and how modest it is.
 func (q *queues) standing(l *Lock) (courtesy time.Duration, modesty float64) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.line == nil || l.line.turn.began != 0 {
@@ -102,7 +102,7 @@ func (q *queues) standing(l *Lock) (courtesy time.Duration, modesty float64) {
 
 // meet notes that l, which is the first, has found another process holding the key.
 func (q *queues) meet(l *Lock) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.line == nil {
@@ -117,7 +117,7 @@ func (q *queues) meet(l *Lock) {
 // begin notes that the server has given a key to l, which is the first, that other
 // processes want too.
 func (q *queues) begin(l *Lock) {
-	s := q.shard(l.keys[0])
+	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.line != nil && l.line.turn.began == 0 {

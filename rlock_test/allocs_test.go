@@ -3,6 +3,7 @@
 package rlock_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,11 +35,26 @@ func TestAllocationsBudget(t *testing.T) {
 		most float64
 		run  func()
 	}{
-		"acquire and release":                {5, cycle(locker)},
-		"acquire and release, without fence": {5, cycle(unfenced)},
+		"acquire and release":                {4, cycle(locker)},
+		"acquire and release, without fence": {4, cycle(unfenced)},
 		"valid":                              {0, func() { held.Valid() }},
 	} {
 		test.run() // scripts, pools and tables are warm
 		require.LessOrEqual(t, testing.AllocsPerRun(500, test.run), test.most, name)
 	}
+	for name, locker := range map[string]*rlock.Locker{"fenced": locker, "unfenced": unfenced} {
+		require.LessOrEqual(t, bytesPerRun(5000, cycle(locker)), uint64(400), name)
+	}
+}
+
+// bytesPerRun is like testing.AllocsPerRun, for bytes.
+func bytesPerRun(runs uint64, run func()) uint64 {
+	var before, after runtime.MemStats
+	run()
+	runtime.ReadMemStats(&before)
+	for range runs {
+		run()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) / runs
 }
