@@ -40,6 +40,26 @@
 // A lock is advisory: it keeps out those who ask for it. Its token is no secret
 // to anybody who may read the key.
 //
+// # Waiting
+//
+// Acquisitions of one key by one Locker stand in one line, first come, first served.
+// Only the first of them asks the server; the others send nothing. With a Hook, as
+// Open installs it, the first is told when the key changes and sends nothing until
+// then; otherwise it polls, backing off. It looks again when the holder's lease ends
+// in any case.
+//
+// Release passes the lock on to the next in line, so that the key is never free in
+// between: with one command where leases are fixed, with none where both are extended
+// automatically. After a turn (see WithTurn) the key is freed, and this process lets
+// others go first: processes that want a key have it about equally often.
+//
+// # Deadlocks
+//
+// Waiting for a key that the context's own lock holds would never end: it fails with
+// ErrAlreadyHeld, if the context is that of Do or of Lock.Context. Two callers who
+// take the same two keys one after the other in opposite orders can wait for each
+// other until a lease ends; nobody notices. Take both with AcquireAll, in any order.
+//
 // # Seeing what happens
 //
 // Locker.Stats counts what the locks of a Locker do, at no cost worth measuring. An
