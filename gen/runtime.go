@@ -415,8 +415,13 @@ func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 // nullable turns a decoder of T into one of T?.
 func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
 	return func(m rueidis.RedisMessage) (Null[T], error) {
-		if absent, _ := m.ToBool(); m.IsNil() || m.IsBool() && !absent {
-			return Null[T]{}, nil // nil, or false after redis.setresp(3)
+		if m.IsNil() {
+			return Null[T]{}, nil
+		}
+		if m.IsBool() {
+			if present, _ := m.ToBool(); !present { // false, after redis.setresp(3)
+				return Null[T]{}, nil
+			}
 		}
 		v, err := decode(m)
 		if err != nil {

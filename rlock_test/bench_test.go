@@ -1,7 +1,9 @@
 package rlock_test
 
 import (
+	"os"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -44,4 +46,50 @@ func BenchmarkCycle(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkCheck is a check from the client-side cache, beside the same command sent
+// through rueidis by hand, and beside asking the server.
+func BenchmarkCheck(b *testing.B) {
+	server := bed.Start(b)
+	client := server.Client(b)
+	locker, err := rlock.New(client)
+	require.NoError(b, err)
+	defer locker.Close()
+	ctx := b.Context()
+	lock, err := locker.Acquire(ctx, "bench", rlock.WithTTL(time.Hour))
+	require.NoError(b, err)
+	defer lock.Release(ctx)
+	text, err := os.ReadFile("../scripts/check.lua")
+	require.NoError(b, err)
+	for name, check := range map[string]func() error{
+		"cached": func() error {
+			_, err := locker.Check(ctx, "bench")
+			return err
+		},
+		"cached, by hand": func() error {
+			command := client.B().EvalRo().Script(string(text)).Numkeys(1).Key("bench").Cache()
+			_, err := client.DoCache(ctx, command, time.Minute).ToString()
+			return err
+		},
+		"from the server": func() error {
+			_, err := locker.Inspect(ctx, "bench")
+			return err
+		},
+		"valid": func() error {
+			if !lock.Valid() {
+				return rlock.ErrNotHeld
+			}
+			return nil
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := check(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
