@@ -15,7 +15,7 @@ import (
 //
 // On success the caller holds the lock and should Release it. On an error it
 // holds nothing: an *AcquireError tells what stood in the way and for how long;
-// errors.Is tells ErrGaveUp with the context's error, or the server's error,
+// errors.Is tells ErrAlreadyHeld, if ctx is that of a holder of the key, ErrGaveUp with the context's error, or the server's error,
 // which is never waited out. A lost reply is asked for again, twice; if none
 // comes, or the context ends first, the lock that the server may have granted is
 // released in the background (see WithToken for the exception).
@@ -24,7 +24,8 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock
 }
 
 // TryAcquire is Acquire without waiting: one attempt, and ErrHeld if another
-// token holds the lock.
+// token holds the lock. Where the network has gone silent, that one attempt takes the
+// client's own time-outs, some 20 seconds by default: give ctx a deadline.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{})
 }
@@ -103,7 +104,11 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 	if ctx == nil {
 		return nil, &ArgumentError{"ctx", "it is nil; use context.Background()"}
 	}
-	return l.defaults.with(opts)
+	set, err := l.defaults.with(opts)
+	if err == nil && set != l.defaults && set.given.ofLocker != "" {
+		return nil, &ArgumentError{set.given.ofLocker, "it is for a whole Locker; give it to New or Open"}
+	}
+	return set, err
 }
 
 // acquire turns a Lock that has keys into a held one.
@@ -212,7 +217,7 @@ func (l *Lock) settleAttempt(ctx context.Context, start instant, t taken, err er
 		}
 		if l.queued {
 			l.rivals = true
-			l.locker.queues.meet(l)
+			l.locker.queues.meet(l, t.left)
 		}
 		return ErrHeld, nil
 	}
@@ -242,7 +247,7 @@ func (l *Lock) failed(start instant, seen taken, err, cause error) error {
 	l.noteWaited(start)
 	failed := &AcquireError{
 		Key: seen.key, Left: seen.left, Attempts: l.Attempts(), Waited: time.Duration(now() - start),
-		Err: err, Cause: cause, held: seen.left > 0,
+		Err: err, Cause: cause, held: seen.held,
 	}
 	l.noteFailed(failed)
 	return failed

@@ -81,8 +81,9 @@ func (l *Lock) Detach() error {
 }
 
 // ForceRelease frees the lock of key if its holder's token is token, as Check or
-// Inspect showed it: what somebody else has acquired since is left alone. It is for
-// repair. The holder learns of it from the server (see Hook), or when it extends,
+// Inspect showed it: what somebody else has acquired since is left alone, but for
+// another holder of the same process to whom it was handed over, unless they are
+// WithUniqueToken. It is for repair. The holder learns of it from the server (see Hook), or when it extends,
 // checks or releases; until then it believes that it holds the lock, so let it use
 // the fence.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {

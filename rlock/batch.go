@@ -16,8 +16,8 @@ type Result struct {
 }
 
 // TryAcquireEach is TryAcquire for many keys in one round trip. The locks have
-// nothing to do with each other: each has its own token, fence and lease, and one
-// that is held or refused leaves the others alone. For all keys or none there is
+// nothing to do with each other: each has its own token (or that of WithToken), fence
+// and lease, and one that is held or refused leaves the others alone. For all keys or none there is
 // TryAcquireAll.
 //
 // The results are in the order of keys, as many as there are. The error is of

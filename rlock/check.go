@@ -69,15 +69,20 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	return s, err
 }
 
-// Check asks the server whether the lock is still this one's, and ends it with
-// ErrLost if it is not. The State is that of the first key that is not its own,
-// or else of the key with the least time left; compare its token with HeldBy. A lock
-// that has ended is not asked about: the error is why it has, as ErrReleased.
+// Check asks the server whether the lock is still this one's. If it is, the State is
+// that of the key with the least time left. If not, the lock ends with ErrLost, which
+// the error matches, and the State is that of the first key that is another's or
+// free. A lock that has ended is not asked about: the error is why it has. With any
+// other error nobody knows.
 func (l *Lock) Check(ctx context.Context) (State, error) {
 	if ctx == nil {
 		return State{}, &ArgumentError{"ctx", "it is nil; use context.Background()"}
 	}
-	if cause := l.end.Load(); cause != nil {
+	l.mu.Lock()
+	l.expire()
+	cause := l.end.Load()
+	l.mu.Unlock()
+	if cause != nil {
 		return State{}, &LockError{"check", l.key[0], cause}
 	}
 	states, err := l.inspect(ctx)
@@ -88,10 +93,10 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	for _, s := range states {
 		if !s.HeldBy(l.token) {
 			l.mu.Lock()
-			l.finish(lost)
+			cause := l.finish(lost)
 			l.mu.Unlock()
 			l.locker.addOwner(ctx, &s)
-			return s, nil
+			return s, &LockError{"check", s.Key, cause}
 		}
 		if s.Left < least.Left {
 			least = s

@@ -3,6 +3,7 @@ package rlock
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Do runs fn while it holds the lock of key, which it acquires like Acquire,
@@ -15,7 +16,7 @@ import (
 //
 // Do returns fn's error. If the lock was lost meanwhile or could not be released,
 // it returns that error too: a nil from Do means that fn had the lock from
-// beginning to end.
+// beginning to end, unless somebody released it by hand meanwhile.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
 		return &ArgumentError{"fn", "it is nil"}
@@ -47,7 +48,7 @@ func (l *Lock) do(ctx context.Context, fn func(ctx context.Context, lock *Lock) 
 		case err == nil:
 			err = released
 		default:
-			err = errors.Join(err, released)
+			err = fmt.Errorf("%w; %w", err, released)
 		}
 	}()
 	return fn(l.Context(), l)

@@ -71,6 +71,6 @@
 // Errors match sentinels with errors.Is and carry facts for errors.As; see the
 // variables and types below. Errors of the server (NOPERM, READONLY, OOM,
 // WRONGTYPE, LOADING …) end an operation at once and stay reachable as
-// *rueidis.RedisError. A lost reply is asked for again, up to three times: every
+// *rueidis.RedisError. A lost reply is asked for again, twice: every
 // script is safe to repeat with the same token. No error text has a token in it.
 package rlock

@@ -19,10 +19,11 @@ var (
 	ErrGaveUp = errors.New("rlock: gave up waiting")
 	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that
 	// waiting for it would never end.
-	ErrAlreadyHeld = errors.New("rlock: this context already holds the key")
+	// It matches ErrHeld as well.
+	ErrAlreadyHeld error = &reason{"rlock: this context already holds the key", ErrHeld}
 
-	// ErrNotHeld: the handle holds nothing any more. The next four say why, and
-	// match ErrNotHeld as well.
+	// ErrNotHeld: the handle holds nothing any more. ErrReleased, ErrLost, ErrExpired
+	// and ErrDetached say why, and match it as well.
 	ErrNotHeld = errors.New("rlock: lock is not held")
 	// ErrReleased: the holder released it.
 	ErrReleased error = released
@@ -75,7 +76,7 @@ type AcquireError struct {
 	Err      error         // ErrHeld, ErrGaveUp, ErrExpired, ErrClosed, ErrAlreadyHeld, or the server's or client's error
 	Cause    error         // what ended the waiting, such as the context's error; may be nil
 
-	held bool // a holder was seen, on the server or in this process
+	held bool // a holder, or others before it, were seen
 }
 
 func (e *AcquireError) Error() string {
@@ -87,7 +88,7 @@ func (e *AcquireError) Error() string {
 		case e.Left == NoExpiry:
 			b.WriteString(", holder never expires")
 		case e.Left > 0:
-			fmt.Fprintf(&b, ", holder has %v left", e.Left)
+			fmt.Fprintf(&b, ", holder had %v left", e.Left.Round(time.Millisecond))
 		}
 		b.WriteString(")")
 	}
@@ -111,7 +112,7 @@ func (e *AcquireError) Unwrap() []error {
 
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
-	Op  string // extend, release, check, attach, detach, force release or probe
+	Op  string // extend, release, check (also of Inspect and WaitFree), attach, detach, force release or probe
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrClosed, or the server's or client's error
 }
@@ -140,7 +141,7 @@ func (e *ArgumentError) Unwrap() error { return ErrInvalid }
 type DuplicateKeyError struct{ Key string }
 
 func (e *DuplicateKeyError) Error() string {
-	return "rlock: key " + quoteKey(e.Key) + " stands twice in the set; name every key once"
+	return "rlock: key " + quoteKey(e.Key) + " stands twice in the list; name every key once"
 }
 
 // Unwrap returns ErrDuplicateKey.

@@ -174,8 +174,8 @@ func ExampleLocker_Held() {
 		}
 	}
 
-	for _, lock := range locker.Held() {
-		if err := lock.Release(ctx); err != nil {
+	for _, err := range locker.ReleaseEach(ctx, locker.Held()) {
+		if err != nil {
 			log.Print(err)
 		}
 	}

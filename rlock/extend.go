@@ -10,15 +10,20 @@ import (
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
 // than what is left, or NoExpiry. Later automatic extensions use it too.
 //
-// An error that is ErrNotHeld means that the lock has ended; Extend never takes it
-// again. With any other error it is held until the Deadline, which a failed Extend
+// An error that is ErrNotHeld or ErrClosed means that the lock has ended; Extend never
+// takes it again. With any other error it is held until the Deadline, which a failed Extend
 // may bring nearer if ttl is shorter than what was left, but never moves farther.
 //
-// A lost reply is asked for again, twice, while ctx lasts. Where the network has
-// gone silent, only the client's own time-outs end a call without a deadline.
+// A lost reply is asked for again, twice, while ctx and the lease last. ttl is a whole
+// number of milliseconds: truncate what was computed.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.mayExtend(ctx, ttl); err != nil {
 		return err
+	}
+	if end := instant(l.deadline.Load()); end != never {
+		limited, cancel := context.WithTimeout(ctx, end.until())
+		defer cancel()
+		ctx = limited
 	}
 	var sent extension
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
@@ -52,6 +57,12 @@ func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 // finishExtend follows an extension that the caller asked for, after the last try.
 func (l *Lock) finishExtend(sent extension, err error) error {
 	if answerOf(err) == unknown {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.expire()
+		if cause := l.end.Load(); cause != nil {
+			err = cause
+		}
 		return &LockError{"extend", l.key[0], err}
 	}
 	if err != nil {

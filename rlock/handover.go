@@ -25,8 +25,8 @@ func (l *Lock) handOver(ctx context.Context) bool {
 		return false
 	}
 	heir := p.lock
-	deadline, shared := l.inherited(heir)
-	if shared && (fence > 0 || !heir.fenced) {
+	deadline, shared := l.inherited(heir, fence)
+	if shared {
 		heir.token = l.token
 	} else {
 		var passed bool
@@ -53,16 +53,18 @@ func (l *Lock) handOver(ctx context.Context) bool {
 	return true
 }
 
-// inherited returns the deadline of a lease that heir can go on with as it is.
-func (l *Lock) inherited(heir *Lock) (deadline instant, shared bool) {
-	if !l.shares || !heir.shares || l.late > 0 {
+// inherited returns the deadline of a lease that heir can go on with as it is, with
+// the token.
+func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared bool) {
+	if !l.shares || !heir.shares || l.late > 0 || heir.fenced && fence == 0 {
 		return 0, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = instant(l.deadline.Load())
-	healthy := (l.care == nil || l.lease.pending == 0 && l.lease.doubt == 0) && time.Duration(deadline-now()) > heir.ttl/2
-	return deadline, healthy && l.ttl == heir.ttl
+	healthy := !l.shown && (l.care == nil || l.lease.pending == 0 && l.lease.doubt == 0) && time.Duration(deadline-now()) > heir.ttl/2
+	l.bequeathed = healthy && l.ttl == heir.ttl
+	return deadline, l.bequeathed
 }
 
 // passOn gives the key to heir on the server. If the outcome is unknown, heir may

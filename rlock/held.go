@@ -7,13 +7,10 @@ import (
 
 // Held returns the locks of this Locker that are held as far as this process can
 // know without asking, however they were taken: those for which Lock.Valid is true.
-// They come in no particular order. It is for looking, and for a shutdown that
-// frees what is left:
+// They come in no particular order. It is for looking, and for a shutdown that, once
+// those who work under locks have stopped, frees what is left:
 //
-//	for _, lock := range locker.Held() {
-//		err := lock.Release(ctx)
-//		…
-//	}
+//	errs := locker.ReleaseEach(ctx, locker.Held())
 //	locker.Close()
 //
 // It is a snapshot: a call that is acquiring may get its lock right after. A lock

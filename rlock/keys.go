@@ -56,7 +56,7 @@ func (s *settings) distinctKeys(keys []string) ([]string, error) {
 	for i, key := range keys {
 		var err error
 		if full[i], err = s.redisKey(key); err != nil {
-			return nil, fmt.Errorf("%w (number %d of the set)", err, i+1)
+			return nil, fmt.Errorf("%w (number %d of the list)", err, i+1)
 		}
 		if _, twice := seen[key]; twice {
 			return nil, &DuplicateKeyError{Key: full[i]}

@@ -4,6 +4,7 @@ package rlock
 type line struct {
 	head, tail *place
 	turn       turn
+	rival      instant // when the lease of another process ends that the first waits for
 }
 
 // place is a place in a line. It is guarded by the shard's mutex.

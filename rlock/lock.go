@@ -34,12 +34,14 @@ type Lock struct {
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
 	end      atomic.Pointer[reason] // nil while held
 
-	mu      sync.Mutex
-	ttl     time.Duration // lease of the next extension
-	kept    bool          // the keeper looks after the lock
-	listens bool          // the lookout looks after it
-	noted   bool          // its events have begun; see observe.go
-	*care                 // nil until something needs it; never changed then
+	mu         sync.Mutex
+	ttl        time.Duration // lease of the next extension
+	kept       bool          // the keeper looks after the lock
+	listens    bool          // the lookout looks after it
+	noted      bool          // its events have begun; see observe.go
+	shown      bool          // somebody has asked for the token
+	bequeathed bool          // the next holder has the token
+	*care                    // nil until something needs it; never changed then
 
 	freeing   sync.Mutex // held by Release, over its calls
 	freed     bool       // a Release has succeeded
@@ -116,11 +118,19 @@ func (l *Lock) Keys() []string { return slices.Clone(l.keys()) }
 // Token returns the value that the keys have on the server while the lock is
 // held. Whoever knows it can extend and release the lock.
 //
-// Holders of this process that follow one another without a gap may share a token,
-// if their leases are extended automatically; their fences differ all the same. A
-// token that leaves the process, or that guards a script, should be its holder's
-// alone: see WithUniqueToken.
-func (l *Lock) Token() string { return l.token }
+// A token that was asked for is never another holder's. Until then the next holder of
+// this process may take it over, if both leases are extended automatically: then it is
+// no longer this lock's, and Token is empty. Those who read the key see the same token
+// for both; their fences differ all the same. See WithUniqueToken.
+func (l *Lock) Token() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bequeathed {
+		return ""
+	}
+	l.shown = true
+	return l.token
+}
 
 // Fence returns a number that is larger than that of every earlier acquisition of
 // any of the keys, or 0 if the lock was taken WithFence(false). A resource that

@@ -14,7 +14,8 @@ const NoExpiry time.Duration = math.MaxInt64
 const DefaultTTL = 10 * time.Second
 
 // Option sets one property of a lock. Given to New or Open it is a default for
-// every lock of the Locker; given to a call it holds for that call.
+// every lock of the Locker; given to a call it holds for that call. A few are for a
+// Locker only, and say so: a call refuses them.
 type Option func(*settings) error
 
 // settings are what options set. A call without options uses its Locker's, so
@@ -24,8 +25,8 @@ type settings struct {
 	retry       Retry
 	token       string
 	prefix      string
-	autoExtend  *bool                          // nil: as the method does by default
-	given       struct{ ttl, autoExtend bool } // in the same list of options
+	autoExtend  *bool  // nil: as the method does by default
+	given       chosen // in the same list of options
 	unfenced    bool
 	uniqueToken bool
 	slotGroups  bool
@@ -35,6 +36,12 @@ type settings struct {
 	cacheTTL    time.Duration
 	hook        *Hook // of a Locker only
 	observer    Observer
+}
+
+// chosen says which options a list has.
+type chosen struct {
+	ttl, autoExtend bool
+	ofLocker        string // one that is for New and Open only
 }
 
 var defaults = settings{
@@ -129,9 +136,10 @@ func WithFence(on bool) Option {
 	}
 }
 
-// WithUniqueToken gives the lock a token that no other holder has, before or after.
-// Without it, automatically extended locks of one process may hand their token on:
-// see Lock.Token. It costs a command at each hand-over.
+// WithUniqueToken gives the lock a token that no other holder has, before or after,
+// also to those who read the key, as Inspect and ForceRelease do. Without it,
+// automatically extended locks of one process may hand on a token that nobody has
+// asked for: see Lock.Token. It costs a command at each hand-over.
 func WithUniqueToken() Option {
 	return func(s *settings) error {
 		s.uniqueToken = true
@@ -153,6 +161,7 @@ const (
 func WithTurn(most int, longest time.Duration) Option {
 	return func(s *settings) error {
 		s.turnMost, s.turnTime = most, longest
+		s.given.ofLocker = "WithTurn"
 		if most < 0 || longest < 0 {
 			return &ArgumentError{"WithTurn", "want 0 or more of both"}
 		}
@@ -162,10 +171,11 @@ func WithTurn(most int, longest time.Duration) Option {
 
 // WithCacheTTL bounds how long Check may answer from the client-side cache when
 // the server's message that the key changed does not arrive. The default is one
-// minute.
+// minute. It is for New and Open.
 func WithCacheTTL(ttl time.Duration) Option {
 	return func(s *settings) error {
 		s.cacheTTL = ttl
+		s.given.ofLocker = "WithCacheTTL"
 		if ttl < time.Millisecond {
 			return &ArgumentError{"WithCacheTTL", fmt.Sprintf("%v is below 1ms", ttl)}
 		}
@@ -178,6 +188,7 @@ func WithCacheTTL(ttl time.Duration) Option {
 func WithHook(h *Hook) Option {
 	return func(s *settings) error {
 		s.hook = h
+		s.given.ofLocker = "WithHook"
 		if h == nil {
 			return &ArgumentError{"WithHook", "it is nil; use NewHook"}
 		}
@@ -203,7 +214,7 @@ func (s *settings) with(opts []Option) (*settings, error) {
 		return s, nil
 	}
 	changed := *s
-	changed.given.ttl, changed.given.autoExtend = false, false
+	changed.given = chosen{}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, &ArgumentError{"option", "it is nil"}

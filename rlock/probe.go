@@ -153,7 +153,7 @@ func (p *probe) locks(t taken, err error) {
 		p.add("locks", SeverityFault, err, "the server is a replica that takes no writes; connect to the primary")
 	case refused && denied(server):
 		p.add("locks", SeverityFault, err, "the user may not run the scripts; grant what AUDIT.md of package gen lists for Acquire, "+
-			"on the locks and on %s*, or use WithFence(false)", strings.TrimSuffix(fencePrefix, "{"))
+			"on the locks and on %s*, or use WithFence(false); the key tried was %s", strings.TrimSuffix(fencePrefix, "{"), quoteKey(t.key))
 	default:
 		p.add("locks", SeverityFault, err, "a lock that nobody holds cannot be acquired")
 	}

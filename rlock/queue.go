@@ -3,6 +3,7 @@ package rlock
 import (
 	"hash/maphash"
 	"sync"
+	"time"
 )
 
 // queues lets one acquisition per key talk to the server. The others of this
@@ -94,6 +95,24 @@ func (q *queues) holder(key string) *Lock {
 		return first
 	}
 	return nil
+}
+
+// left returns how much longer the holder of a key has that its line waits for, in
+// this process or another; 0 if that is not known.
+func (q *queues) left(key string) time.Duration {
+	s := q.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch first := s.first[key]; {
+	case first == nil:
+		return 0
+	case first.held.Load():
+		return max(instant(first.deadline.Load()).until(), time.Millisecond)
+	case first.line == nil || first.line.rival == 0:
+		return 0
+	default:
+		return max(first.line.rival.until(), 0)
+	}
 }
 
 // leave calls the next in line, if l is the first.

@@ -2,7 +2,11 @@ package rlock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
 )
@@ -78,6 +82,9 @@ func (l *Lock) settleRelease(e ending, freed int64, err error) error {
 func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	if l.queued {
 		l.locker.queues.leave(l)
+	}
+	if errors.Is(err, rueidis.ErrClosing) {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	if err != nil {
 		return &LockError{"release", l.key[0], err}

@@ -23,7 +23,7 @@ type Attempt struct {
 	Number   int           // attempts made so far, from 1
 	Elapsed  time.Duration // since the call
 	Previous time.Duration // the pause before this attempt; 0 at first
-	Left     time.Duration // holder's remaining time; NoExpiry when it never expires
+	Left     time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown
 }
 
 // Fixed pauses for d between attempts, for ever.
@@ -93,7 +93,7 @@ func (r Retry) next(a Attempt) (time.Duration, bool) {
 	if !more {
 		return 0, false
 	}
-	if a.Left < d {
+	if a.Left > 0 && a.Left < d {
 		// A millisecond more than the holder has: its key is then gone for sure,
 		// as Redis counts in whole ones. The rest spreads waiters out.
 		d = min(d, a.Left+time.Millisecond+rand.N(2*time.Millisecond))

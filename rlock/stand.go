@@ -13,7 +13,7 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 	if !want.wait {
 		if first := queues.holder(l.key[0]); first != nil && first.Valid() {
 			l.attempts++
-			seen.left = instant(first.deadline.Load()).until()
+			seen.left, seen.held = instant(first.deadline.Load()).until(), true
 			l.noteContended(*seen, true)
 			return free, ErrHeld
 		}
@@ -28,10 +28,7 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 	pause := NoExpiry
 	for {
 		l.attempts++
-		seen.left = NoExpiry
-		if holder := queues.holder(l.key[0]); holder != nil {
-			seen.left = max(instant(holder.deadline.Load()).until(), time.Millisecond)
-		}
+		seen.left, seen.held = queues.left(l.key[0]), true
 		l.noteContended(*seen, true)
 		if !set.retry.unlimited() {
 			var more bool
@@ -48,7 +45,7 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 		case place.given:
 			return given, place.err
 		default:
-			seen.left = 0
+			*seen = taken{key: l.key[0]}
 			courtesy, _ := queues.standing(l)
 			return free, sleep(ctx, courtesy, l.locker.closed)
 		}

@@ -14,7 +14,8 @@ type taken struct {
 	acquired bool
 	fence    int64
 	key      string        // first key that another token holds
-	left     time.Duration // and its holder's remaining time
+	left     time.Duration // and its holder's remaining time; 0: not known
+	held     bool          // somebody stands in the way
 }
 
 // attempt tries once to take all keys.
@@ -65,14 +66,14 @@ func (l *Lock) acquireParams(counters []string) gen.AcquireParams {
 }
 
 func (l *Lock) takenOne(r gen.AcquireResult) taken {
-	return taken{acquired: r.Acquired, fence: r.Fence, key: l.key[0], left: remaining(r.Left)}
+	return taken{acquired: r.Acquired, fence: r.Fence, key: l.key[0], left: remaining(r.Left), held: !r.Acquired}
 }
 
 func (l *Lock) takeAll(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	r, err := l.locker.scripts.AcquireAll(ctx, l.locker.client, gen.AcquireAllParams{
 		Keys: slices.Concat(keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(keys)), Collect: collect,
 	})
-	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Left)}
+	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Left), held: !r.Acquired}
 	if held := r.Held; held > 0 && held <= int64(len(keys)) {
 		t.key = keys[held-1]
 	}

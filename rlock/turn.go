@@ -101,7 +101,7 @@ func (q *queues) standing(l *Lock) (courtesy time.Duration, modesty float64) {
 }
 
 // meet notes that l, which is the first, has found another process holding the key.
-func (q *queues) meet(l *Lock) {
+func (q *queues) meet(l *Lock, left time.Duration) {
 	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,6 +112,7 @@ func (q *queues) meet(l *Lock) {
 		l.line.turn.end()
 	}
 	l.line.turn.met = true
+	l.line.rival = now().after(left)
 }
 
 // begin notes that the server has given a key to l, which is the first, that other

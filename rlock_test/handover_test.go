@@ -18,6 +18,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
 
+// inLine waits until n acquisitions of the locker wait.
+func inLine(t *testing.T, locker *rlock.Locker, n int64) {
+	t.Helper()
+	soon(t, func() bool { return locker.Stats().Waiting == n }, "they stand in line")
+}
+
 // passes has n acquisitions of key go from one to the next, with all of them waiting
 // before the first is released, and returns their locks in order.
 func passes(t *testing.T, locker *rlock.Locker, key string, n int, opts ...rlock.Option) []*rlock.Lock {
@@ -44,7 +50,7 @@ func passes(t *testing.T, locker *rlock.Locker, key string, n int, opts ...rlock
 			}
 		})
 	}
-	time.Sleep(100 * time.Millisecond) // most are in line by now; whoever is not acquires later
+	inLine(t, locker, int64(n-1))
 	require.NoError(t, first.Release(t.Context()))
 	group.Wait()
 	require.Len(t, locks, n)
@@ -75,18 +81,23 @@ func TestHandOverBudget(t *testing.T) {
 				before := scripts(t, server)
 				locks := passes(t, locker, name, n, test.opts...)
 				require.LessOrEqual(t, float64(scripts(t, server)-before), n*test.most+3)
-				tokens := map[string]bool{}
+				bequeathed, tokens := 0, map[string]bool{}
 				for i, lock := range locks {
 					require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
-					tokens[lock.Token()] = true
+					if token := lock.Token(); token == "" {
+						bequeathed++
+					} else {
+						require.False(t, tokens[token], "a token that is told is nobody else's")
+						tokens[token] = true
+					}
 					if i > 0 && lock.Fence() != 0 {
 						require.Greater(t, lock.Fence(), locks[i-1].Fence())
 					}
 				}
 				if test.shared {
-					require.Less(t, len(tokens), n/10)
+					require.Greater(t, bequeathed, n*9/10)
 				} else {
-					require.Len(t, tokens, n)
+					require.Zero(t, bequeathed)
 				}
 				state, err := locker.Inspect(t.Context(), name)
 				require.NoError(t, err)
@@ -132,8 +143,8 @@ func TestTurnsEnd(t *testing.T) {
 	})
 }
 
-// A handle that was released cannot touch its successor, though they may have the
-// same token.
+// A handle that was released cannot touch its successor, though that may have taken
+// over its token.
 func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
@@ -149,10 +160,12 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 			heirs <- lock
 		}()
 		ctx := first.Context()
-		time.Sleep(50 * time.Millisecond)
+		inLine(t, locker, 1)
+		token := get(t, client, "job")
 		require.NoError(t, first.Release(t.Context()))
 		heir := <-heirs
-		require.Equal(t, first.Token(), heir.Token())
+		require.Equal(t, token, heir.Token())
+		require.Empty(t, first.Token(), "it is the heir's now")
 
 		require.ErrorIs(t, context.Cause(ctx), rlock.ErrReleased)
 		require.False(t, first.Valid())
@@ -167,6 +180,33 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, state.HeldBy(heir.Token()))
 		require.Greater(t, state.Left, 5*time.Second)
+		require.NoError(t, heir.Release(t.Context()))
+	})
+}
+
+// A token that a holder was asked for guards nothing that its successor does.
+func TestTokenThatWasToldIsNotHandedOn(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour))
+		first, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
+		require.NoError(t, err)
+		told := first.Token()
+		heirs := make(chan *rlock.Lock, 1)
+		go func() {
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
+			if err != nil {
+				t.Error(err)
+			}
+			heirs <- lock
+		}()
+		inLine(t, locker, 1)
+		require.NoError(t, first.Release(t.Context()))
+		heir := <-heirs
+		require.NotEqual(t, told, get(t, client, "job"))
+		require.Equal(t, told, first.Token())
+		require.ErrorIs(t, locker.ForceRelease(t.Context(), "job", told), rlock.ErrLost)
+		require.True(t, heir.Valid())
 		require.NoError(t, heir.Release(t.Context()))
 	})
 }
@@ -187,7 +227,7 @@ func TestLostLockIsNotHandedOver(t *testing.T) {
 			}
 			next <- err
 		}()
-		time.Sleep(50 * time.Millisecond)
+		inLine(t, locker, 1)
 		server.Do(t, "SET", "job", "another", "PX", "300")
 		require.ErrorIs(t, held.Release(t.Context()), rlock.ErrLost)
 		require.NoError(t, <-next, "it waits for the other and takes the lock then")
@@ -285,7 +325,7 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 						}
 						heirs <- lock
 					}()
-					time.Sleep(50 * time.Millisecond)
+					inLine(t, locker, 1)
 					var calls atomic.Int32
 					f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 						if is(words, gen.HandOverSHA1) && int(calls.Add(1)) <= often {
@@ -323,7 +363,7 @@ func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 					_, err := locker.Acquire(ctx, "job")
 					gaveUp <- err
 				}()
-				time.Sleep(50 * time.Millisecond)
+				inLine(t, locker, 1)
 				go func() {
 					lock, err := locker.Acquire(t.Context(), "job")
 					if err == nil {
@@ -331,7 +371,7 @@ func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 					}
 					next <- err
 				}()
-				time.Sleep(50 * time.Millisecond)
+				inLine(t, locker, 2)
 				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if !is(words, gen.HandOverSHA1) {
 						return run()

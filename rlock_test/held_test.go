@@ -63,7 +63,7 @@ func TestHeld(t *testing.T) {
 		require.NoError(t, do(t, client, "DEL", "b").Error())
 		require.ElementsMatch(t, all(), locker.Held(), "nobody has noticed yet")
 		_, err = taken["tried"].Check(t.Context())
-		require.NoError(t, err)
+		require.ErrorIs(t, err, rlock.ErrLost)
 		delete(taken, "tried")
 		require.ElementsMatch(t, all(), locker.Held(), "lost")
 

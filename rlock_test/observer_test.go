@@ -135,7 +135,7 @@ func TestEvents(t *testing.T) {
 			lock := acquire(t, s)
 			require.NoError(t, do(t, s.direct, "DEL", "job").Error())
 			_, err := lock.Check(t.Context())
-			require.NoError(t, err)
+			require.ErrorIs(t, err, rlock.ErrLost)
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
 		"lost, found by the release": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)

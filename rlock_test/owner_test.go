@@ -95,7 +95,7 @@ func TestOwnerOfAnother(t *testing.T) {
 		require.NoError(t, do(t, client, "SET", "job", "thief").Error())
 		require.Empty(t, ownerOf(t, other, "job"))
 		state, err := lock.Check(t.Context())
-		require.NoError(t, err)
+		require.ErrorIs(t, err, rlock.ErrLost)
 		require.Equal(t, "thief", state.Token)
 		require.Empty(t, state.Owner)
 

@@ -100,6 +100,33 @@ func TestLimitsInTheLine(t *testing.T) {
 	})
 }
 
+// Those who stand behind one that waits for another process know as much as it does
+// of the holder's remaining time, or say that they do not know.
+func TestWhatTheLineKnows(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		require.NoError(t, do(t, client, "SET", "job", "foreign", "PX", "60000").Error())
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() {
+			_, err := locker.Acquire(ctx, "job")
+			first <- err
+		}()
+		inLine(t, locker, 1)
+		_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+			return 0, false
+		})))
+		var facts *rlock.AcquireError
+		require.ErrorAs(t, err, &facts)
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		require.Greater(t, facts.Left, 30*time.Second)
+		require.LessOrEqual(t, facts.Left, time.Minute)
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+	})
+}
+
 // A holder that ends without a release makes way: by expiry, and by loss.
 func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 	t.Parallel()
@@ -131,10 +158,10 @@ func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 				}
 				got <- err
 			}()
-			time.Sleep(20 * time.Millisecond)
+			inLine(t, locker, 1)
 			require.NoError(t, do(t, client, "DEL", "lost").Error())
 			_, err = lock.Check(t.Context())
-			require.NoError(t, err)
+			require.ErrorIs(t, err, rlock.ErrLost)
 			require.NoError(t, <-got)
 		})
 	})

@@ -84,7 +84,7 @@ func TestLockCheckNoticesTheLoss(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, do(t, client, "DEL", "y").Error())
 		state, err := lock.Check(t.Context())
-		require.NoError(t, err)
+		require.ErrorIs(t, err, rlock.ErrLost)
 		require.Equal(t, rlock.State{Key: "y"}, state)
 		require.False(t, lock.Valid())
 		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)

@@ -151,7 +151,7 @@ func TestSlotGroups(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, do(t, direct, "DEL", "b").Error())
 			state, err := lock.Check(t.Context())
-			require.NoError(t, err)
+			require.ErrorIs(t, err, rlock.ErrLost)
 			require.Equal(t, rlock.State{Key: "b"}, state)
 			require.False(t, lock.Valid())
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
