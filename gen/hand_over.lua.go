@@ -12,8 +12,8 @@ import (
 // The sums of hand_over.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	HandOverSHA1   = "96fb1cdf88b27a5d0bab25002f34e80df17746cb"
-	HandOverSHA256 = "7c8acc95ae3df8a4bc6abf7ebeab8b0e320bd7de6049ba002d760c2d3d6dbcb4"
+	HandOverSHA1   = "e172027537d4d778dc96b58858ff773e6c36ac0b"
+	HandOverSHA256 = "98c5c1dce7ad28f72f4786a6487a2792c917e4c912227a308d90c8a841bf73c6"
 )
 
 // handOverSource is hand_over.lua, byte for byte.
@@ -28,37 +28,33 @@ const handOverSource = `-- Passes a held lock on to another token, with a new le
 -- ARGV[1]   token   string     the owner's token
 -- ARGV[2]   heir    string     the next owner's token
 -- ARGV[3]   ttl     duration?  lease of the heir; absent: never expires
--- ARGV[4]   fences  int        how many fences in a row to take: the heir's, and those of
---                              whom it passes the lock on to without asking
--- returns: passed bool, fence int
+-- ARGV[4]   fences  int        how many fences in a row to take at most: the heir's, and
+--                              those of whom it passes the lock on to without asking
+-- returns: passed bool, fence int, fences int
 
 local lock, counter = KEYS[1], KEYS[2]
 local token, heir, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-if not fences or fences < 1 then
-  return redis.error_reply('ERR the number of fences is below 1')
-end
 local owner = redis.call('GET', lock)
 if owner ~= token and owner ~= heir then
-  return {0, 0}
+  return {0, 0, 0}
 end
 
--- The first of the fences is above all numbers before, the counter stands at the
--- last. Lifted to the clock as in acquire.lua.
-local fence = 0
+-- The first of the fences is above all numbers before, and lifted to the clock as in
+-- acquire.lua. Those after it must not pass the clock, or a counter that is lost could
+-- start anew below them; the first one always is taken.
+local fence, taken = 0, 0
 if counter then
-  local last = redis.call('INCRBY', counter, fences)
+  local last = tonumber(redis.call('GET', counter) or 0)
   local now = redis.call('TIME')
   local micros = now[1] * 1000000 + now[2]
   local least = micros - micros % 65536
-  if last == fences then
+  if last == 0 then
     least = micros
   end
-  fence = last - fences + 1
-  if fence < least then
-    fence = least
-    redis.call('SET', counter, fence + fences - 1)
-  end
+  fence = math.max(last + 1, least)
+  taken = math.max(1, math.min(fences, micros - fence + 1))
+  redis.call('SET', counter, fence + taken - 1)
 end
 
 if owner == token and ttl == '' then
@@ -72,7 +68,7 @@ else
   -- since.
   redis.call('PEXPIRE', lock, ttl, 'GT')
 end
-return {1, fence}
+return {1, fence, taken}
 `
 
 // HandOverParams are the keys and arguments of [Scripts.HandOver].
@@ -82,13 +78,14 @@ type HandOverParams struct {
 	Token   string        // ARGV[1]: the owner's token
 	Heir    string        // ARGV[2]: the next owner's token
 	TTL     time.Duration // ARGV[3]: lease of the heir; absent: never expires (zero: absent)
-	Fences  int64         // ARGV[4]: how many fences in a row to take: the heir's, and those of whom it passes the lock on to without asking
+	Fences  int64         // ARGV[4]: how many fences in a row to take at most: the heir's, and those of whom it passes the lock on to without asking
 }
 
 // HandOverResult is the answer of [Scripts.HandOver].
 type HandOverResult struct {
 	Passed bool
 	Fence  int64
+	Fences int64
 }
 
 // HandOver passes a held lock on to another token, with a new lease, so that it is never
@@ -130,7 +127,7 @@ func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) 
 }
 
 func decodeHandOverReply(s *luaScript, reply rueidis.RedisResult) (HandOverResult, error) {
-	fields, err := s.fields(reply, 2)
+	fields, err := s.fields(reply, 3)
 	if err != nil {
 		return HandOverResult{}, err
 	}
@@ -140,6 +137,9 @@ func decodeHandOverReply(s *luaScript, reply rueidis.RedisResult) (HandOverResul
 	}
 	if r.Fence, err = decodeInt(fields[1]); err != nil {
 		return HandOverResult{}, s.wrong("fence", err)
+	}
+	if r.Fences, err = decodeInt(fields[2]); err != nil {
+		return HandOverResult{}, s.wrong("fences", err)
 	}
 	return r, nil
 }

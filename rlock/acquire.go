@@ -141,14 +141,13 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 			l.locker.note(ctx, l)
 			return l, nil
 		case fate == claimed: // whoever hands it over cleans up
-			return nil, l.failed(start, seen, ErrGaveUp, err)
+			failure, cause := waitEnded(err)
+			return nil, l.failed(start, seen, failure, cause)
 		case fate == given:
 			l.late++ // it is ours on the server, and must be freed
 			return fail(err, nil)
-		case err == ErrClosed || err == ErrHeld || err == ErrGaveUp:
-			return fail(err, nil)
 		case err != nil:
-			return fail(ErrGaveUp, err)
+			return fail(waitEnded(err))
 		}
 	}
 
@@ -189,14 +188,18 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 				continue
 			}
 		}
-		switch err := w.await(ctx, t.key, pause, c.end()); err {
-		case nil:
-		case ErrClosed:
-			return fail(ErrClosed, nil)
-		default:
-			return fail(ErrGaveUp, err)
+		if err := w.await(ctx, t.key, pause, c.end()); err != nil {
+			return fail(waitEnded(err))
 		}
 	}
+}
+
+// waitEnded makes of what ended the waiting the error and the cause of a failure.
+func waitEnded(err error) (failure, cause error) {
+	if err == ErrClosed || err == ErrHeld || err == ErrGaveUp {
+		return err, nil
+	}
+	return ErrGaveUp, err
 }
 
 // settleAttempt makes of an attempt's answer a held lock, or the error and the
@@ -258,7 +261,7 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
 	l.extends = set.extends(want.do)
 	l.parent, l.bound = ctx, want.do
-	l.shares = l.extends && !set.uniqueToken
+	l.shares = l.extends && !set.uniqueToken && set.owner == "" // an owner's text is bound to the token
 	l.fenced = !set.unfenced
 	l.token, l.ownToken = set.token, set.token != ""
 	if set.owner != "" {
@@ -306,11 +309,10 @@ func (l *Lock) hold(deadline instant, fence uint64) error {
 	l.expire()
 	if l.end.Load() == nil {
 		l.held.Store(true)
-		l.locker.roll.add(l)
 		if l.extends || l.observed() != nil || l.queued && l.locker.queues.lined(l) {
 			l.watch()
 		}
-		if l.extends {
+		if l.kept {
 			l.listen()
 		}
 	}

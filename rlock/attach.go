@@ -103,6 +103,13 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	case freed == 0 && !lock.unsure:
 		return &LockError{"force release", full, ErrLost}
 	}
+	if holder := l.queues.holder(full); holder != nil {
+		holder.mu.Lock()
+		defer holder.mu.Unlock()
+		if holder.token == token {
+			holder.finish(lost)
+		}
+	}
 	return nil
 }
 

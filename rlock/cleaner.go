@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type cleaner struct {
 	mu      sync.Mutex
 	waiting []*leftover
 	timer   *time.Timer   // of the next round; nil: none is due or under way
+	armed   instant       // when that is
 	closed  bool          // every round is the last
 	flushed chan struct{} // closed when the last round is over; nil before close
 }
@@ -39,6 +41,7 @@ const (
 	pauseFactor  = 4
 	longestClean = 30 * time.Second
 	cleanTimeout = 2 * time.Second // of one call
+	cleanBatch   = 1000            // releases in one call
 )
 
 // add has keys freed in the background.
@@ -50,22 +53,28 @@ func (c *cleaner) add(keys []string, token string, ttl time.Duration, lost int) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, o)
-	c.start()
+	c.arm(o.next)
 }
 
-// start runs the next round when it is due, unless one is under way. The caller
-// holds mu.
+// start runs the next round when it is due. The caller holds mu.
 func (c *cleaner) start() {
-	if c.timer != nil && c.timer.Stop() {
-		c.timer = nil // it was set for later than what has come since
-	}
-	if c.timer != nil || len(c.waiting) == 0 {
+	if len(c.waiting) == 0 {
 		return
 	}
 	next := c.waiting[0].next
 	for _, o := range c.waiting {
 		next = min(next, o.next)
 	}
+	c.arm(next)
+}
+
+// arm runs a round at next or earlier, unless one is under way, which arms the next
+// when it ends. The caller holds mu.
+func (c *cleaner) arm(next instant) {
+	if c.timer != nil && (next >= c.armed || !c.timer.Stop()) {
+		return
+	}
+	c.armed = next
 	c.timer = time.AfterFunc(max(next.until(), 0), c.round)
 }
 
@@ -99,8 +108,15 @@ func (c *cleaner) round() {
 	}
 }
 
-// free releases keys in one pipeline and returns those to be tried again.
+// free releases keys in pipelines and returns those to be tried again.
 func (c *cleaner) free(due []*leftover) (again []*leftover) {
+	for some := range slices.Chunk(due, cleanBatch) {
+		again = append(again, c.freeSome(some)...)
+	}
+	return again
+}
+
+func (c *cleaner) freeSome(due []*leftover) (again []*leftover) {
 	params := make([]gen.ReleaseParams, len(due))
 	for i, o := range due {
 		params[i] = gen.ReleaseParams{Locks: o.keys, Token: o.token}

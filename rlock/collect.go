@@ -39,7 +39,10 @@ func (c *collector) next(ctx context.Context) bool {
 	}
 	l := c.lock
 	if _, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: c.keys, Token: l.token}); err != nil {
-		l.abandon(l.ttl, 1)
+		// The release may still run, and the cleaner repeats it: they must not meet what a
+		// later attempt holds.
+		l.abandon(l.ttl, int(l.late)+1)
+		l.token, l.late = newToken(), 0
 	}
 	c.keys = nil
 	return false

@@ -78,22 +78,21 @@ func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64
 	if heir.fenced && heir.shares {
 		params.Fences = int64(fences)
 	}
-	err := persist(ctx, func(ctx context.Context) error {
-		sent := now()
-		r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
-		l.locker.lastTrip.Store(int64(now() - sent))
-		fence, deadline, passed = uint64(r.Fence), leaseEnd(sent, heir.ttl), r.Passed
-		if answerOf(err) == unknown {
-			heir.late++
-			l.unsure = true
-		}
-		return err
-	})
-	if err != nil || !passed {
+	if ctx.Err() != nil {
+		return 0, 0, false // what is left to do is for the release, which has its own time
+	}
+	sent := now()
+	r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
+	l.locker.lastTrip.Store(int64(now() - sent))
+	if answerOf(err) == unknown {
+		heir.late++
+		l.unsure = true
+	}
+	if err != nil || !r.Passed {
 		return 0, 0, false
 	}
-	l.locker.queues.reserve(l, fence, int(params.Fences))
-	return fence, deadline, true
+	l.locker.queues.reserve(l, uint64(r.Fence), int(r.Fences))
+	return uint64(r.Fence), leaseEnd(sent, heir.ttl), true
 }
 
 // claim takes the next in line out of it, to hand l over to, with a fence if one is

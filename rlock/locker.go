@@ -114,7 +114,8 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 // not release them, because whoever works under them may not have stopped yet;
 // their leases run out. It makes a last try to free what lost replies may have
 // left behind, for up to 2 seconds, then closes the client if Open made it.
-// Closing twice is fine.
+// Of an acquisition that is under way meanwhile the key may stay until its lease
+// ends. Closing twice is fine.
 func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.stop()

@@ -43,11 +43,14 @@ const (
 // listen has the lookout look after the lock, once it has been held for a moment.
 // The caller holds mu.
 func (l *Lock) listen() {
-	if !l.listens && l.locker.hook != nil && !l.locker.cluster && l.end.Load() == nil {
+	if !l.listens && l.locker.listens() && l.end.Load() == nil {
 		l.takeCare()
 		l.locker.lookout.doubt(l, firstLook)
 	}
 }
+
+// listens reports whether the server tells of changed keys.
+func (l *Locker) listens() bool { return l.hook != nil && !l.cluster }
 
 // register has the Hook tell the lock of changes, before its keys are read for the
 // first time. It reports false if the lock has ended.

@@ -50,7 +50,9 @@ func (l *Lock) noteAcquired(start instant, handedOver bool) {
 	l.noteHeld(EventAcquired, handedOver)
 	if cause := l.end.Load(); cause != nil {
 		l.noteEnd(cause)
+		return
 	}
+	l.locker.roll.add(l) // not earlier: nobody else may have a lock that has no caller yet
 }
 
 // noteFailed follows an acquisition that failed.

@@ -33,7 +33,7 @@ type Hook struct {
 // watchers are those who want to know that some keys change.
 type watchers struct {
 	mu      sync.Mutex
-	waiting map[string][]*watch // in the order in which they came
+	waiting map[string]*watchList
 	holding map[string][]*Lock
 }
 
@@ -41,7 +41,7 @@ type watchers struct {
 func NewHook() *Hook {
 	h := &Hook{seed: maphash.MakeSeed()}
 	for i := range h.shards {
-		h.shards[i].waiting = map[string][]*watch{}
+		h.shards[i].waiting = map[string]*watchList{}
 		h.shards[i].holding = map[string][]*Lock{}
 	}
 	return h
@@ -91,8 +91,8 @@ func (h *Hook) drop(key string, l *Lock) {
 func (w *watchers) wake(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if list := w.waiting[key]; len(list) > 0 {
-		list[0].signal()
+	if list := w.waiting[key]; list != nil {
+		list.head.signal()
 	}
 	for _, l := range w.holding[key] {
 		l.changed()
@@ -103,7 +103,7 @@ func (w *watchers) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, list := range w.waiting {
-		list[0].signal()
+		list.head.signal()
 	}
 	for _, list := range w.holding {
 		for _, l := range list {

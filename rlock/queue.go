@@ -115,6 +115,19 @@ func (q *queues) left(key string) time.Duration {
 	}
 }
 
+// before returns the holder that a place is next to, nil if there is another place
+// between them, or no holder.
+func (q *queues) before(p *place) *Lock {
+	s := q.shard(p.lock.key[0])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.first[p.lock.key[0]]
+	if p.gone || p.prev != nil || !first.held.Load() {
+		return nil
+	}
+	return first
+}
+
 // leave calls the next in line, if l is the first.
 func (q *queues) leave(l *Lock) {
 	s := q.shard(l.key[0])

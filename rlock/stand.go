@@ -37,10 +37,16 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 				return l.quit(place, ErrGaveUp)
 			}
 		}
-		over, err := receive(ctx, place.called, pause, l.locker.closed)
+		wait := pause
+		if set.retry.unlimited() && !l.locker.listens() {
+			wait = time.Second
+		}
+		over, err := receive(ctx, place.called, wait, l.locker.closed)
 		switch {
 		case err != nil:
 			return l.quit(place, err)
+		case over && wait != pause:
+			l.locker.verify(ctx, place)
 		case over:
 		case place.given:
 			return given, place.err
@@ -62,12 +68,30 @@ func (l *Lock) quit(place *place, err error) (fate, error) {
 	return fate, err
 }
 
+// verify ends the holder that a place is next to, if its key is gone: nobody else would
+// notice where the server does not tell and the lease is not extended.
+func (l *Locker) verify(ctx context.Context, p *place) {
+	holder := l.queues.before(p)
+	if holder == nil || holder.extends {
+		return
+	}
+	states, err := l.inspectAll(ctx, holder.key[:])
+	if err == nil && !states[0].HeldBy(holder.token) {
+		holder.mu.Lock()
+		defer holder.mu.Unlock()
+		holder.finish(lost)
+	}
+}
+
 // noticeEnd makes sure that those in line behind a holder are called when its
-// lease ends.
+// lease ends, or its key is gone.
 func (l *Lock) noticeEnd() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held.Load() && l.end.Load() == nil && !l.kept {
-		l.watch()
+	if l.held.Load() && l.end.Load() == nil {
+		if !l.kept {
+			l.watch()
+		}
+		l.listen()
 	}
 }

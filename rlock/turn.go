@@ -14,6 +14,7 @@ type turn struct {
 	fence  uint64  // next of those reserved
 	spare  int     // how many are reserved
 	block  int     // how many were taken at once the last time
+	single bool    // reserving is of no use here: holders differ too much to share a lease
 
 	met    bool          // another process has stood in the way
 	ended  instant       // end of the turn before; 0: there was none
@@ -39,11 +40,16 @@ func (t *turn) pass() (fence uint64, more int) {
 		t.fence++
 		t.spare--
 	}
+	if t.single {
+		return fence, 1
+	}
 	return fence, min(max(4*t.block, 16), 1024)
 }
 
 // reserve notes fences that were taken, of which the first is in use.
 func (t *turn) reserve(first uint64, fences int) {
+	// Of those before, none was used but the one that pass has just set aside in vain.
+	t.single = t.single || t.block > 1 && t.spare >= t.block-2
 	t.fence, t.spare, t.block = first+1, fences-1, fences
 }
 

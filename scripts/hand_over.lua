@@ -9,37 +9,33 @@
 -- ARGV[1]   token   string     the owner's token
 -- ARGV[2]   heir    string     the next owner's token
 -- ARGV[3]   ttl     duration?  lease of the heir; absent: never expires
--- ARGV[4]   fences  int        how many fences in a row to take: the heir's, and those of
---                              whom it passes the lock on to without asking
--- returns: passed bool, fence int
+-- ARGV[4]   fences  int        how many fences in a row to take at most: the heir's, and
+--                              those of whom it passes the lock on to without asking
+-- returns: passed bool, fence int, fences int
 
 local lock, counter = KEYS[1], KEYS[2]
 local token, heir, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-if not fences or fences < 1 then
-  return redis.error_reply('ERR the number of fences is below 1')
-end
 local owner = redis.call('GET', lock)
 if owner ~= token and owner ~= heir then
-  return {0, 0}
+  return {0, 0, 0}
 end
 
--- The first of the fences is above all numbers before, the counter stands at the
--- last. Lifted to the clock as in acquire.lua.
-local fence = 0
+-- The first of the fences is above all numbers before, and lifted to the clock as in
+-- acquire.lua. Those after it must not pass the clock, or a counter that is lost could
+-- start anew below them; the first one always is taken.
+local fence, taken = 0, 0
 if counter then
-  local last = redis.call('INCRBY', counter, fences)
+  local last = tonumber(redis.call('GET', counter) or 0)
   local now = redis.call('TIME')
   local micros = now[1] * 1000000 + now[2]
   local least = micros - micros % 65536
-  if last == fences then
+  if last == 0 then
     least = micros
   end
-  fence = last - fences + 1
-  if fence < least then
-    fence = least
-    redis.call('SET', counter, fence + fences - 1)
-  end
+  fence = math.max(last + 1, least)
+  taken = math.max(1, math.min(fences, micros - fence + 1))
+  redis.call('SET', counter, fence + taken - 1)
 end
 
 if owner == token and ttl == '' then
@@ -53,4 +49,4 @@ else
   -- since.
   redis.call('PEXPIRE', lock, ttl, 'GT')
 end
-return {1, fence}
+return {1, fence, taken}
