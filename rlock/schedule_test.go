@@ -51,7 +51,7 @@ func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64)
 	draw := &draw{rand.New(rand.NewPCG(seed, 0))}
 	s := &schedule{redis: redis, seed: seed, t: t, held: map[string][]*holding{}, fences: map[string]uint64{}, meddled: map[string]int{}}
 	redis.FlushAll()
-	redis.weather.Store(&weather{slow: pick(draw, 0, time.Microsecond, 3*time.Millisecond), loses: pick(draw, 0, 0, 0, 30)})
+	redis.weather.Store(&weather{slow: pick(draw, 0, 100*time.Microsecond, 3*time.Millisecond), loses: pick(draw, 0, 0, 0, 30)})
 	defer redis.weather.Store(nil)
 	s.calm = redis.weather.Load().loses == 0
 	s.keys = []string{"a", "b", "c"}[:1+draw.IntN(3)]

@@ -4,13 +4,19 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
 )
 
 // weather is what the network is like between a client and the embedded server.
 // Nil is a network without delays.
 type weather struct {
-	slow  time.Duration // most that a script or a chunk of replies is late
+	slow  time.Duration // how late a script or a chunk of replies is: that, or down to half
 	loses int           // one chunk of so many is lost with its connection; 0: none
 }
 
@@ -18,7 +24,7 @@ func (w *weather) lag() time.Duration {
 	if w == nil || w.slow == 0 {
 		return 0
 	}
-	return rand.N(w.slow)
+	return w.slow/2 + rand.N(w.slow/2)
 }
 
 // road is a connection on which replies travel through the weather.
@@ -38,4 +44,18 @@ func (r road) Read(b []byte) (int, error) {
 		return 0, io.ErrUnexpectedEOF
 	}
 	return n, err
+}
+
+// An extension that is confirmed after the lease was over does not move its end.
+func TestDeadlineStaysWhenItHasPassed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, client rueidis.Client, redis *redis) {
+		locker := open(t, client)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
+		require.NoError(t, err)
+		deadline := lock.Deadline()
+		redis.weather.Store(&weather{slow: 4 * time.Second})
+		require.ErrorIs(t, lock.Extend(t.Context(), time.Hour), rlock.ErrExpired)
+		require.Equal(t, deadline, lock.Deadline())
+	})
 }
