@@ -19,6 +19,8 @@ type schedule struct {
 	lockers []*rlock.Locker
 	keys    []string
 	calm    bool // no reply is lost
+	alike   bool // all locks have the same lease, and may have the same token
+	closes  bool // the first locker is closed meanwhile
 
 	mu      sync.Mutex
 	held    map[string][]*holding // by key, in the order in which they were taken
@@ -31,6 +33,7 @@ type holding struct {
 	lock    *rlock.Lock
 	keys    []string
 	meddled []int // what the stranger had done when it was asked for
+	long    bool  // its lease does not run out by itself
 }
 
 // wrong reports what must not be. It may be called from any goroutine.
@@ -126,7 +129,7 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 		s.look()
 		switch draw.IntN(5) {
 		case 0, 1:
-			time.Sleep(draw.ttl() / 3)
+			time.Sleep(time.Duration(draw.IntN(5)) * step)
 		case 2:
 			s.extend(ctx, draw, h)
 		case 3:
@@ -140,11 +143,12 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 		}
 	}
 	s.look()
-	if draw.oneIn(8) {
-		if lock.Detach() == nil {
-			s.ended(h, rlock.ErrDetached)
-			return
+	if !h.long && draw.oneIn(8) && lock.Detach() == nil {
+		s.ended(h, rlock.ErrDetached)
+		if draw.oneIn(2) {
+			s.attach(ctx, draw, h)
 		}
+		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -157,6 +161,19 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 		if again := lock.Release(ctx); s.calm && !errors.Is(again, rlock.ErrReleased) {
 			s.wrong("the second release: %v", again)
 		}
+	}
+}
+
+// attach carries on with a detached lock, on any locker.
+func (s *schedule) attach(ctx context.Context, draw *draw, h *holding) {
+	lock, err := pick(draw, s.lockers...).Attach(ctx, h.lock.Token(), h.lock.Fence(), h.lock.Keys()...)
+	switch {
+	case err == nil:
+		s.hold(ctx, draw, &holding{lock: lock, keys: h.keys, meddled: h.meddled})
+	case errors.Is(err, rlock.ErrNotHeld):
+		s.excused(h, err)
+	case s.calm && !errors.Is(err, rlock.ErrClosed):
+		s.wrong("attach: %v", err)
 	}
 }
 

@@ -64,7 +64,7 @@ func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64)
 		require.NoError(t, err)
 		s.lockers = append(s.lockers, locker)
 	}
-	closes := draw.oneIn(5)
+	s.alike, s.closes = draw.oneIn(2), draw.oneIn(5)
 	var group sync.WaitGroup
 	for range 2 + draw.IntN(6) {
 		seed := draw.Uint64()
@@ -74,7 +74,7 @@ func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64)
 		seed := draw.Uint64()
 		group.Go(func() { s.meddle(newDraw(seed)) })
 	}
-	if closes {
+	if s.closes {
 		after := draw.ttl()
 		group.Go(func() {
 			time.Sleep(after)
@@ -82,7 +82,7 @@ func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64)
 		})
 	}
 	s.await(&group)
-	s.settle(t.Context(), closes)
+	s.settle(t.Context())
 	for _, locker := range s.lockers {
 		locker.Close()
 	}
@@ -95,7 +95,10 @@ func newDraw(seed uint64) *draw { return &draw{rand.New(rand.NewPCG(seed, 1))} }
 
 func (d *draw) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-func (d *draw) ttl() time.Duration { return time.Duration(20+d.IntN(480)) * time.Millisecond }
+// Times are drawn from few, so that things often happen at the same instant.
+func (d *draw) ttl() time.Duration { return time.Duration(2+d.IntN(48)) * step }
+
+const step = 10 * time.Millisecond
 
 func pick[T any](d *draw, of ...T) T { return of[d.IntN(len(of))] }
 
@@ -114,7 +117,7 @@ func (s *schedule) await(group *sync.WaitGroup) {
 }
 
 // settle lets all leases run out and checks that nothing is left.
-func (s *schedule) settle(ctx context.Context, closed bool) {
+func (s *schedule) settle(ctx context.Context) {
 	s.redis.weather.Store(nil)
 	time.Sleep(time.Minute)
 	synctest.Wait()
@@ -126,7 +129,7 @@ func (s *schedule) settle(ctx context.Context, closed bool) {
 			s.wrong("%d locks are still held", len(held))
 		}
 		for _, key := range s.keys {
-			if closed && i == 0 {
+			if s.closes && i == 0 {
 				continue
 			}
 			lock, err := locker.TryAcquire(ctx, key)
@@ -164,12 +167,10 @@ func (s *schedule) meddle(draw *draw) {
 // work takes and holds locks.
 func (s *schedule) work(ctx context.Context, draw *draw) {
 	for range 1 + draw.IntN(5) {
-		if lock := s.acquire(ctx, draw); lock != nil {
-			s.hold(ctx, draw, lock)
+		if h := s.acquire(ctx, draw); h != nil {
+			s.hold(ctx, draw, h)
 		}
-		if draw.oneIn(2) {
-			time.Sleep(draw.ttl() / 10)
-		}
+		time.Sleep(time.Duration(draw.IntN(3)) * step)
 	}
 }
 
@@ -179,20 +180,13 @@ func (s *schedule) acquire(ctx context.Context, draw *draw) *holding {
 	if draw.oneIn(6) {
 		keys = s.keys
 	}
-	limit := time.Duration(draw.IntN(1000)) * time.Millisecond
-	opts := []rlock.Option{rlock.WithAutoExtend(draw.oneIn(2))}
-	if draw.oneIn(3) {
-		opts = append(opts, rlock.WithTTL(draw.ttl()))
-	}
-	if draw.oneIn(4) {
-		opts = append(opts, rlock.WithUniqueToken())
-	}
-	bounded := true
+	opts, long := s.options(draw)
+	limit, bounded := time.Duration(1+draw.IntN(50))*step, true
 	switch draw.IntN(5) {
 	case 0:
-		opts = append(opts, rlock.WithRetry(rlock.Fixed(time.Duration(1+draw.IntN(30))*time.Millisecond).MaxTime(limit+1)))
+		opts = append(opts, rlock.WithRetry(rlock.Fixed(time.Duration(1+draw.IntN(3))*step).MaxTime(limit)))
 	case 1:
-		opts = append(opts, rlock.WithRetry(rlock.Exponential(time.Millisecond, 50*time.Millisecond).MaxAttempts(1+draw.IntN(20))))
+		opts = append(opts, rlock.WithRetry(rlock.Exponential(time.Millisecond, 5*step).MaxAttempts(1+draw.IntN(20))))
 		bounded = false
 	case 2:
 		bounded = false
@@ -202,6 +196,7 @@ func (s *schedule) acquire(ctx context.Context, draw *draw) *holding {
 		defer cancel()
 	}
 	h := s.asking(keys)
+	h.long = long
 	start := time.Now()
 	var err error
 	switch {
@@ -221,6 +216,25 @@ func (s *schedule) acquire(ctx context.Context, draw *draw) *holding {
 	}
 	s.took(h)
 	return h
+}
+
+// options draws those of an acquisition. A lock with a long lease has to be released.
+func (s *schedule) options(draw *draw) (opts []rlock.Option, long bool) {
+	if s.alike {
+		return []rlock.Option{rlock.WithAutoExtend(true)}, false
+	}
+	opts = append(opts, rlock.WithAutoExtend(draw.oneIn(2)))
+	switch {
+	case s.calm && !s.closes && draw.oneIn(4):
+		long = true
+		opts = append(opts, rlock.WithTTL(time.Hour))
+	case draw.oneIn(3):
+		opts = append(opts, rlock.WithTTL(draw.ttl()))
+	}
+	if draw.oneIn(4) {
+		opts = append(opts, rlock.WithUniqueToken())
+	}
+	return opts, long
 }
 
 // failed checks why an acquisition failed.
