@@ -134,7 +134,7 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 			s.extend(ctx, draw, h)
 		case 3:
 			if state, err := lock.Check(ctx); err == nil && !state.HeldBy(lock.Token()) {
-				s.ended(h, rlock.ErrLost)
+				s.ended(h, rlock.ErrNotHeld)
 			}
 		case 4:
 			if draw.oneIn(10) {

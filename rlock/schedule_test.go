@@ -191,6 +191,9 @@ func (s *schedule) acquire(ctx context.Context, draw *draw) *holding {
 	case 2:
 		bounded = false
 	default:
+		if draw.oneIn(2) {
+			limit /= 50 // a call is under way
+		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
