@@ -170,9 +170,9 @@ func (s *schedule) attach(ctx context.Context, draw *draw, h *holding) {
 	switch {
 	case err == nil:
 		s.hold(ctx, draw, &holding{lock: lock, keys: h.keys, meddled: h.meddled})
-	case errors.Is(err, rlock.ErrNotHeld):
+	case errors.Is(err, rlock.ErrLost):
 		s.excused(h, err)
-	case s.calm && !errors.Is(err, rlock.ErrClosed):
+	case s.calm && !errors.Is(err, rlock.ErrExpired) && !errors.Is(err, rlock.ErrClosed):
 		s.wrong("attach: %v", err)
 	}
 }

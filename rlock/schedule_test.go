@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 600, "how many random schedules to run")
+	schedules = flag.Int("schedules", usualSchedules, "how many random schedules to run")
 	firstSeed = flag.Uint64("seed", 0, "of the first random schedule; 0: random")
 )
 
