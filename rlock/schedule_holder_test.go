@@ -26,6 +26,7 @@ type schedule struct {
 	held    map[string][]*holding // by key, in the order in which they were taken
 	fences  map[string]uint64     // the last of each key
 	meddled map[string]int        // how often a stranger has changed each key
+	since   map[string][]int      // holding.meddled of the first holder with a token
 }
 
 // holding is a lock that a worker has, or asks for.
@@ -73,6 +74,11 @@ func (s *schedule) disturbed(h *holding) bool {
 func (s *schedule) took(h *holding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Whoever is handed a token on has what its last holder had, be it lost or not.
+	if meddled, shared := s.since[h.lock.Token()]; shared {
+		h.meddled = meddled
+	}
+	s.since[h.lock.Token()] = h.meddled
 	if h.lock.Valid() && !s.disturbed(h) {
 		for _, key := range h.keys {
 			if last := s.fences[key]; h.lock.Fence() <= last {
@@ -108,7 +114,7 @@ func (s *schedule) check() {
 			switch {
 			case !h.lock.Valid():
 			case value != h.lock.Token():
-				s.wrong("key %q has %q although %q is valid for %v", key, value, h.lock.Token(), time.Until(h.lock.Deadline()))
+				s.wrong("key %q of %q has %q although %q is valid for %v", key, h.keys, value, h.lock.Token(), time.Until(h.lock.Deadline()))
 			case holder != nil && holder.lock.Valid():
 				s.wrong("key %q has two holders, with fences %d and %d", key, holder.lock.Fence(), h.lock.Fence())
 			default:

@@ -49,7 +49,7 @@ func TestSchedules(t *testing.T) {
 
 func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64) {
 	draw := &draw{rand.New(rand.NewPCG(seed, 0))}
-	s := &schedule{redis: redis, seed: seed, t: t, held: map[string][]*holding{}, fences: map[string]uint64{}, meddled: map[string]int{}}
+	s := &schedule{redis: redis, seed: seed, t: t, held: map[string][]*holding{}, fences: map[string]uint64{}, meddled: map[string]int{}, since: map[string][]int{}}
 	redis.FlushAll()
 	redis.weather.Store(&weather{slow: pick(draw, 0, 100*time.Microsecond, 3*time.Millisecond), loses: pick(draw, 0, 0, 0, 30)})
 	defer redis.weather.Store(nil)
