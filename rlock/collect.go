@@ -39,7 +39,9 @@ func (c *collector) next(ctx context.Context) bool {
 	}
 	l := c.lock
 	if _, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: c.keys, Token: l.token}); err != nil {
-		l.abandon(l.ttl, 1)
+		// It may run again after the set has its keys: that must be with another token.
+		l.abandon(l.ttl, int(l.late)+1)
+		l.token, l.late = "", 0
 	}
 	c.keys = nil
 	return false
