@@ -42,7 +42,7 @@ func (c *collector) next(ctx context.Context) bool {
 		// The release may still run, and the cleaner repeats it: they must not meet what a
 		// later attempt holds.
 		l.abandon(l.ttl, int(l.late)+1)
-		l.token, l.late = newToken(), 0
+		l.token, l.late = "", 0 // it gets a new one
 	}
 	c.keys = nil
 	return false

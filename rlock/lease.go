@@ -52,22 +52,25 @@ func (l *Lock) beginExtension(ttl time.Duration) extension {
 }
 
 // endExtension notes the answer of an extension. The caller holds mu, and has
-// ended the lock if its lease was over before the answer came.
+// ended the lock if its lease was over before the answer came: its deadline stays.
 func (l *Lock) endExtension(e extension, answer answer) {
 	o := &l.lease
 	o.pending--
+	end := instant(l.deadline.Load())
 	switch answer {
 	case confirmed:
-		end := leaseEnd(e.sent, o.certain(min(e.ttl, o.least)))
-		l.deadline.Store(max(l.deadline.Load(), int64(end)))
+		end = max(end, leaseEnd(e.sent, o.certain(min(e.ttl, o.least))))
 	case refused:
 		if !o.shared { // the server has not touched the lease
-			l.deadline.Store(max(l.deadline.Load(), int64(e.before)))
+			end = max(end, e.before)
 		}
 	case unknown:
 		if o.doubt == 0 || e.ttl < o.doubt {
 			o.doubt = e.ttl
 		}
+	}
+	if l.end.Load() == nil {
+		l.deadline.Store(int64(end))
 	}
 }
 

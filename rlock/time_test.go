@@ -40,9 +40,10 @@ func inBubble(t *testing.T, test func(t *testing.T, client rueidis.Client, redis
 			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 				if conn := first; conn != nil {
 					first = nil
-					return conn, nil
+					return redis.road(conn), nil
 				}
-				return redis.Dial()
+				conn, err := redis.Dial()
+				return redis.road(conn), err
 			},
 		})
 		require.NoError(t, err)
@@ -56,6 +57,7 @@ type redis struct {
 	*miniredis.Miniredis
 	scripts atomic.Int64 // script calls so far
 	loading atomic.Bool  // scripts are refused, as by a server that loads its data
+	weather atomic.Pointer[weather]
 }
 
 func (r *redis) hook(peer *server.Peer, command string, _ ...string) bool {
@@ -63,6 +65,7 @@ func (r *redis) hook(peer *server.Peer, command string, _ ...string) bool {
 		return false
 	}
 	r.scripts.Add(1)
+	time.Sleep(r.weather.Load().lag())
 	if r.loading.Load() {
 		peer.WriteError("LOADING Redis is loading the dataset in memory")
 		return true

@@ -1,8 +1,10 @@
 package rlock_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
 
 func TestFencesRise(t *testing.T) {
@@ -131,5 +134,48 @@ func TestCountersAreNoLocks(t *testing.T) {
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 		_, err = newLocker(t, client, rlock.WithPrefix("rlock:")).AcquireAll(t.Context(), []string{"a", "fence:{x}"})
 		require.ErrorIs(t, err, rlock.ErrInvalid)
+	})
+}
+
+// serverMicros is the server's clock, in microseconds since 1970.
+func serverMicros(t *testing.T, client rueidis.Client) int64 {
+	t.Helper()
+	parts, err := do(t, client, "TIME").AsIntSlice()
+	require.NoError(t, err)
+	return parts[0]*1e6 + parts[1]
+}
+
+// However fast and uselessly fences are taken in advance, they stay behind the
+// server's clock, so that none falls when the counter is lost.
+func TestFencesStayBehindTheClock(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		locker, client := opened(t, server), server.Client(t)
+		for name, different := range map[string]int{"same lease": 1, "leases that cannot be shared": 2} {
+			t.Run(name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				var last atomic.Uint64
+				require.NoError(t, together(8, func(i int) error {
+					for ctx.Err() == nil {
+						err := locker.Do(ctx, "job", func(_ context.Context, lock *rlock.Lock) error {
+							last.Store(lock.Fence())
+							return nil
+						}, rlock.WithTTL(time.Duration(10+i%different)*time.Second))
+						if err != nil && ctx.Err() == nil {
+							return err
+						}
+					}
+					return nil
+				}))
+				require.LessOrEqual(t, int64(last.Load()), serverMicros(t, client))
+				server.Do(t, "FLUSHALL")
+				lock, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, err)
+				require.Greater(t, lock.Fence(), last.Load())
+				require.NoError(t, lock.Release(t.Context()))
+			})
+		}
 	})
 }

@@ -394,3 +394,31 @@ func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 		}
 	})
 }
+
+// A waiter whose Locker is closed while the lock is being handed to it is told so.
+func TestClosedDuringTheHandOver(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, _ := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		got := make(chan error, 1)
+		go func() {
+			_, err := locker.Acquire(t.Context(), "job")
+			got <- err
+		}()
+		inLine(t, locker, 1)
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.HandOverSHA1) {
+				f.when(nil)
+				go locker.Close()
+				got <- <-got // the waiter is gone
+			}
+			return run()
+		})
+		lock.Release(t.Context())
+		err = <-got
+		require.ErrorIs(t, err, rlock.ErrClosed)
+		require.NotErrorIs(t, err, rlock.ErrGaveUp)
+	})
+}

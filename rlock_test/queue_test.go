@@ -311,3 +311,49 @@ func TestContendedHandOvers(t *testing.T) {
 		}
 	})
 }
+
+// A waiter behind a holder of its own process gets the lock when the key is gone,
+// though the holder does not know and its lease has no end.
+func TestWaiterBehindAHolderWhoseKeyIsGone(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		for way, open := range map[string]func(t *testing.T) *rlock.Locker{
+			"push": func(t *testing.T) *rlock.Locker { return opened(t, server) },
+			"poll": func(t *testing.T) *rlock.Locker { return newLocker(t, server.Client(t)) },
+		} {
+			for what, free := range map[string]func(locker *rlock.Locker, key string, token string) error{
+				"deleted": func(_ *rlock.Locker, key, _ string) error {
+					server.Do(t, "DEL", key)
+					return nil
+				},
+				"released by force": func(locker *rlock.Locker, key, token string) error {
+					return locker.ForceRelease(t.Context(), key, token)
+				},
+			} {
+				t.Run(way+", "+what, func(t *testing.T) {
+					locker, key := open(t), way+what
+					lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(rlock.NoExpiry))
+					require.NoError(t, err)
+					got := make(chan error, 1)
+					go func() {
+						next, err := locker.Acquire(t.Context(), key)
+						if err == nil {
+							err = next.Release(t.Context())
+						}
+						got <- err
+					}()
+					inLine(t, locker, 1)
+					require.NoError(t, free(locker, key, lock.Token()))
+					select {
+					case err := <-got:
+						require.NoError(t, err)
+					case <-time.After(10 * time.Second):
+						require.Fail(t, "stranded")
+					}
+					require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
+				})
+			}
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package rlock_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -82,5 +83,35 @@ func TestStatsOfFailures(t *testing.T) {
 		f.when(nil)
 		require.NoError(t, lock.Release(t.Context()))
 		require.Zero(t, locker.Stats().Released, "the lock had ended before")
+	})
+}
+
+// Locks that others release through Held, at any moment, have their events once.
+func TestReleaseThroughHeld(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		nobody := rlock.ObserverFunc(func(context.Context, rlock.Event) {})
+		locker := opened(t, e.Start(t), rlock.WithObserver(nobody), rlock.WithAutoExtend(true))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.NoError(t, together(8, func(i int) error {
+			for ctx.Err() == nil {
+				if i < 2 {
+					for _, lock := range locker.Held() {
+						lock.Release(t.Context())
+					}
+					continue
+				}
+				if lock, err := locker.Acquire(ctx, "job"); err == nil {
+					lock.Release(t.Context())
+				}
+			}
+			return nil
+		}))
+		s := locker.Stats()
+		require.Positive(t, s.Released)
+		require.Zero(t, s.Lost)
+		require.Equal(t, s.Acquired, s.Released)
+		require.Zero(t, s.Waiting)
 	})
 }

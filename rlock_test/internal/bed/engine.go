@@ -29,6 +29,8 @@ type Engine struct {
 	Path string
 	// Version is the name and the version, for example "redis 7.0.15".
 	Version string
+
+	config string // file that a server starts from; see startSentinel
 }
 
 // Engines returns the servers to test with, at least one. They are the

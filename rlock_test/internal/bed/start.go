@@ -85,6 +85,9 @@ func (e Engine) arguments(port int, dir string) []string {
 	if e.hasDebugOption() {
 		args = append(args, "--enable-debug-command", "yes")
 	}
+	if e.config != "" {
+		args = slices.Insert(args, 0, e.config)
+	}
 	return args
 }
 

@@ -1,0 +1,161 @@
+package bed
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	sentinelCount  = 3
+	sentinelQuorum = 2
+	sentinelSet    = "bed" // name of the primary among the sentinels
+
+	// A sentinel that has stood still for two seconds does nothing for another
+	// thirty.
+	sentinelTimeout = time.Minute
+)
+
+// Sentinel is a primary with a replica, and three sentinels that watch them.
+type Sentinel struct {
+	Primary   *Server // at the start; after Failover it is dead
+	Replica   *Server // at the start; after Failover it is the primary
+	Sentinels []*Server
+}
+
+// StartSentinel starts a primary, a replica and their sentinels. It returns
+// them once the replica is in sync and every sentinel knows all the others. The
+// processes are like those of Engine.Start, and the cleanup of tb kills them.
+// What does not work within a minute ends the test with a failure.
+func (e Engine) StartSentinel(tb testing.TB) *Sentinel {
+	tb.Helper()
+	s := &Sentinel{
+		// By default a primary waits for five seconds for more replicas to come.
+		Primary: e.Start(tb, "--repl-diskless-sync-delay", "0"),
+		Replica: e.Start(tb),
+	}
+	s.replicate(tb)
+	for range sentinelCount {
+		s.Sentinels = append(s.Sentinels, e.startSentinel(tb, s.Primary))
+	}
+	for _, sentinel := range s.Sentinels {
+		sentinel.poll(tb, "the sentinel does not know all others", []string{"SENTINEL", "MASTER", sentinelSet}, knowsAll)
+	}
+	return s
+}
+
+// Option returns the options of a client that asks the sentinels for the
+// primary.
+func (s *Sentinel) Option() rueidis.ClientOption {
+	option := rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: sentinelSet}}
+	for _, sentinel := range s.Sentinels {
+		option.InitAddress = append(option.InitAddress, sentinel.Addr())
+	}
+	return option
+}
+
+// Client returns a new client with Option changed by opts in their order. The
+// cleanup of tb closes the client.
+func (s *Sentinel) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) rueidis.Client {
+	tb.Helper()
+	return newClient(tb, s.Option(), opts)
+}
+
+// Failover kills the primary and returns once the replica has taken its place
+// and all sentinels say so. It can be called once.
+func (s *Sentinel) Failover(tb testing.TB) {
+	tb.Helper()
+	// Until now nobody is in a hurry, lest a busy machine look like a dead primary.
+	for _, sentinel := range s.Sentinels {
+		sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "down-after-milliseconds", "500")
+	}
+	s.Primary.Kill()
+	s.Replica.poll(tb, "the replica is not promoted", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
+		return startsWith(reply, "master")
+	})
+	host, port := split(tb, s.Replica.Addr())
+	for _, sentinel := range s.Sentinels {
+		sentinel.poll(tb, "the sentinel names another primary", []string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinelSet},
+			func(reply rueidis.RedisMessage) bool { return startsWith(reply, host, port) })
+	}
+}
+
+func (s *Sentinel) replicate(tb testing.TB) {
+	tb.Helper()
+	host, port := split(tb, s.Primary.Addr())
+	s.Replica.Do(tb, "REPLICAOF", host, port)
+	s.Replica.poll(tb, "the replica is not in sync", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
+		return startsWith(reply, "slave", host, port, "connected")
+	})
+}
+
+// A sentinel does not start without a file that it can keep its state in.
+func (e Engine) startSentinel(tb testing.TB, primary *Server) *Server {
+	tb.Helper()
+	e.config = filepath.Join(tb.TempDir(), "sentinel.conf")
+	if err := os.WriteFile(e.config, nil, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	sentinel := e.start(tb, freePort, []string{"--sentinel"})
+	host, port := split(tb, primary.Addr())
+	sentinel.Do(tb, "SENTINEL", "MONITOR", sentinelSet, host, port, strconv.Itoa(sentinelQuorum))
+	// A vote without a winner is repeated after twice that.
+	sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "failover-timeout", "2000")
+	return sentinel
+}
+
+func knowsAll(reply rueidis.RedisMessage) bool {
+	fields, err := reply.AsStrMap()
+	return err == nil && fields["flags"] == "master" && fields["num-slaves"] == "1" &&
+		fields["num-other-sentinels"] == strconv.Itoa(sentinelCount-1)
+}
+
+// poll asks until the reply is as wanted. A server that becomes the primary closes
+// its connections, so no reply only means to ask again.
+func (s *Server) poll(tb testing.TB, complaint string, question []string, wanted func(rueidis.RedisMessage) bool) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), sentinelTimeout)
+	defer cancel()
+	for {
+		reply := s.control.Do(ctx, s.control.B().Arbitrary(question...).Build())
+		if message, err := reply.ToMessage(); err == nil && wanted(message) {
+			return
+		}
+		if ctx.Err() != nil {
+			tb.Fatalf("%s: %s after %s: %s", s.addr, complaint, sentinelTimeout, reply.String())
+		}
+		time.Sleep(pollInterval)
+	}
+}
+
+// startsWith compares words and numbers.
+func startsWith(reply rueidis.RedisMessage, words ...string) bool {
+	items, err := reply.ToArray()
+	if err != nil || len(items) < len(words) {
+		return false
+	}
+	for i, word := range words {
+		if text, err := items[i].ToString(); err == nil && text == word {
+			continue
+		}
+		if number, err := items[i].ToInt64(); err != nil || strconv.FormatInt(number, 10) != word {
+			return false
+		}
+	}
+	return true
+}
+
+func split(tb testing.TB, addr string) (host, port string) {
+	tb.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return host, port
+}
