@@ -19,7 +19,7 @@ run:
 
 test: needs
 	$(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
-	$(GO) test -count=1 -run=Budget ./rlock_test/
+	$(GO) test -count=1 -run='Budget|Schedules' ./rlock/ ./rlock_test/
 	@$(MAKE) --no-print-directory fuzz
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says.

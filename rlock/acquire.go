@@ -15,10 +15,13 @@ import (
 //
 // On success the caller holds the lock and should Release it. On an error it
 // holds nothing: an *AcquireError tells what stood in the way and for how long;
-// errors.Is tells ErrAlreadyHeld, if ctx is that of a holder of the key, ErrGaveUp with the context's error, or the server's error,
-// which is never waited out. A lost reply is asked for again, twice; if none
-// comes, or the context ends first, the lock that the server may have granted is
-// released in the background (see WithToken for the exception).
+// errors.Is tells ErrAlreadyHeld, if ctx is that of a holder of the key, ErrGaveUp
+// with the context's error, or the server's error, which is never waited out.
+//
+// A lost reply is asked for again, twice, as after a refused connection: to wait out
+// a failover of seconds, call again. If none comes, or the context ends first, the
+// lock that the server may have granted is released in the background (see WithToken
+// for the exception).
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{wait: true})
 }

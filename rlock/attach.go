@@ -116,13 +116,16 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 // WaitFree returns when nobody holds the lock of key. By the time the caller acts
 // on it, somebody may: to be sure, acquire it. It waits as Acquire does, until ctx
 // ends or the Locker's retry policy gives up; then the error is an *AcquireError
-// with ErrGaveUp.
+// with ErrGaveUp, or ErrAlreadyHeld if ctx is that of the key's holder.
 func (l *Locker) WaitFree(ctx context.Context, key string) error {
 	full, err := l.begun(ctx, key)
 	if err != nil {
 		return err
 	}
 	start := now()
+	if _, held := l.heldIn(ctx, []string{full}); held {
+		return &AcquireError{Key: full, Err: ErrAlreadyHeld}
+	}
 	var pause time.Duration
 	w := &waiter{locker: l, patient: l.defaults.retry.unlimited()}
 	defer w.leave()

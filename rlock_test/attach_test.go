@@ -87,6 +87,11 @@ func TestWaitFree(t *testing.T) {
 		require.NoError(t, locker.WaitFree(t.Context(), "job"))
 		require.False(t, lock.Valid())
 
+		require.NoError(t, locker.Do(t.Context(), "mine", func(ctx context.Context, _ *rlock.Lock) error {
+			require.ErrorIs(t, locker.WaitFree(ctx, "mine"), rlock.ErrAlreadyHeld)
+			return nil
+		}))
+
 		limited := newLocker(t, client, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
 		require.NoError(t, do(t, client, "SET", "job", "foreign").Error())
 		require.ErrorIs(t, limited.WaitFree(t.Context(), "job"), rlock.ErrGaveUp)
