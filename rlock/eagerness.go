@@ -36,6 +36,6 @@ func (e *eagerness) restraint() time.Duration {
 		courtesy, modesty = e.lock.locker.queues.standing(e.lock)
 	}
 	// Whoever has waited long looks more often.
-	falter := float64(e.falter) * (0.2 + 0.8*modesty)
+	falter := float64(e.falter) * (0.2 + 3*modesty)
 	return courtesy + time.Duration(falter*(0.5+rand.Float64()/2))
 }

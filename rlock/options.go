@@ -150,7 +150,7 @@ func WithUniqueToken() Option {
 // How long a process keeps a lock to itself unless WithTurn says otherwise.
 const (
 	DefaultTurnCount = 100_000
-	DefaultTurnTime  = 20 * time.Millisecond
+	DefaultTurnTime  = 10 * time.Millisecond
 )
 
 // WithTurn bounds how often in a row, and for how long, a process hands a lock over

@@ -83,7 +83,7 @@ const shortestTurn = time.Millisecond / 4
 func (t *turn) courtesy(roundTrip time.Duration) time.Duration {
 	longest := 2*roundTrip + time.Millisecond/4
 	if t.met {
-		longest = 2*roundTrip + longestFalter/2 // they may just be faltering; see eagerness.go
+		longest = 2*roundTrip + longestFalter*5/4 // they may just be faltering; see eagerness.go
 	}
 	return time.Duration(float64(min(longest, longestCourtesy)) * t.modesty() * (0.7 + 0.3*rand.Float64()))
 }

@@ -64,10 +64,28 @@ func compete(address string) error {
 }
 
 // Processes that compete for one key all get their share: the unluckiest has the lock
-// at least half as often as the luckiest.
+// at least half as often as the luckiest. Chance has a part in that, so it is two
+// rounds out of three that must show it.
 func TestProcessesShareALock(t *testing.T) {
-	const processes = 8
 	server := bed.Start(t)
+	fair, unfair := 0, 0
+	for fair < 2 && unfair < 2 {
+		had := competition(t, server)
+		t.Logf("acquisitions of each process in %v: %v", competeFor, had)
+		if 2*had[0] >= had[len(had)-1] {
+			fair++
+		} else {
+			unfair++
+		}
+	}
+	require.Equal(t, 2, fair)
+}
+
+// competition has processes compete for a lock, and returns how often each had it, in
+// rising order.
+func competition(t *testing.T, server *bed.Server) []int {
+	t.Helper()
+	const processes = 8
 	type process struct {
 		*exec.Cmd
 		out *bufio.Reader
@@ -106,6 +124,5 @@ func TestProcessesShareALock(t *testing.T) {
 		require.NoError(t, p.Wait())
 	}
 	slices.Sort(had)
-	t.Logf("acquisitions of each process in %v: %v", competeFor, had)
-	require.GreaterOrEqual(t, 2*had[0], had[processes-1])
+	return had
 }
