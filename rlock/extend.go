@@ -14,16 +14,12 @@ import (
 // takes it again. With any other error it is held until the Deadline, which a failed Extend
 // may bring nearer if ttl is shorter than what was left, but never moves farther.
 //
-// A lost reply is asked for again, twice, while ctx and the lease last. ttl is a whole
+// A lost reply is asked for again, twice, while ctx lasts. Where the network has gone
+// silent, only the client's own time-outs end a call without a deadline. ttl is a whole
 // number of milliseconds: truncate what was computed.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.mayExtend(ctx, ttl); err != nil {
 		return err
-	}
-	if end := instant(l.deadline.Load()); end != never {
-		limited, cancel := context.WithTimeout(ctx, end.until())
-		defer cancel()
-		ctx = limited
 	}
 	var sent extension
 	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
