@@ -315,9 +315,6 @@ func (l *Lock) hold(deadline instant, fence uint64) error {
 		if l.extends || l.observed() != nil || l.queued && l.locker.queues.lined(l) {
 			l.watch()
 		}
-		if l.kept {
-			l.listen()
-		}
 	}
 	if cause := l.end.Load(); cause != nil {
 		return cause

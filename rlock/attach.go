@@ -59,9 +59,6 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		return nil, &LockError{"attach", full[0], cause}
 	}
 	lock.locker.roll.add(lock)
-	if lock.extends {
-		lock.listen()
-	}
 	lock.held.Store(true)
 	lock.noteHeld(EventAttached, false)
 	return lock, nil
@@ -83,9 +80,12 @@ func (l *Lock) Detach() error {
 // ForceRelease frees the lock of key if its holder's token is token, as Check or
 // Inspect showed it: what somebody else has acquired since is left alone, but for
 // another holder of the same process to whom it was handed over, unless they are
-// WithUniqueToken. It is for repair. The holder learns of it from the server (see Hook), or when it extends,
-// checks or releases; until then it believes that it holds the lock, so let it use
-// the fence.
+// WithUniqueToken. The error matches ErrLost if the token is not the holder's; with
+// any other error, the lock may or may not be free.
+//
+// It is for repair. The holder learns of it from the server (see Hook), or when it
+// extends, checks or releases; until then it believes that it holds the lock, so let
+// it use the fence.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	full, err := l.begun(ctx, key)
 	if err != nil {

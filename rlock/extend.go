@@ -11,8 +11,9 @@ import (
 // than what is left, or NoExpiry. Later automatic extensions use it too.
 //
 // An error that is ErrNotHeld or ErrClosed means that the lock has ended; Extend never
-// takes it again. With any other error it is held until the Deadline, which a failed Extend
-// may bring nearer if ttl is shorter than what was left, but never moves farther.
+// takes it again. With any other error it is held until the Deadline, which a failed
+// Extend may bring nearer if ttl is shorter than what was left, but never moves
+// farther.
 //
 // A lost reply is asked for again, twice, while ctx lasts. Where the network has gone
 // silent, only the client's own time-outs end a call without a deadline. ttl is a whole

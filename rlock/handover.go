@@ -96,8 +96,8 @@ func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64
 }
 
 // claim takes the next in line out of it, to hand l over to, with a fence if one is
-// reserved, and says how many to take from the server if that is asked. It returns nil if
-// nobody is there or the turn is over.
+// reserved, and says how many to take from the server if that is asked. It returns
+// nil if nobody is there or the turn is over.
 func (q *queues) claim(l *Lock) (p *place, fence uint64, more int) {
 	s := q.shard(l.key[0])
 	s.mu.Lock()

@@ -170,9 +170,9 @@ func (l *Lock) Valid() bool {
 }
 
 // Context returns a context that ends when the lock does; context.Cause then
-// says why: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed. It ends at the lease's
-// local deadline whatever the network does. A loss ends it at once where the server
-// can tell (see Hook), else when the next extension notices.
+// says why: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed. It ends at the
+// lease's local deadline whatever the network does. A loss ends it at once where the
+// server can tell (see Hook), else when the next extension notices.
 //
 // It has the values of the context that the lock was acquired with and, from
 // AcquireAll and the like, not its end, as that may have bounded the waiting
@@ -194,7 +194,6 @@ func (l *Lock) Context() context.Context {
 		l.cancel(cause)
 	} else {
 		l.watch()
-		l.listen()
 	}
 	return l.ctx
 }
@@ -235,13 +234,15 @@ func (l *Lock) expire() {
 	}
 }
 
-// watch has the keeper look after the lock. The caller holds mu.
+// watch has the keeper and, where the server tells of changed keys, the lookout look
+// after the lock. The caller holds mu.
 func (l *Lock) watch() {
 	l.takeCare()
 	l.kept = true
 	if !l.locker.keeper.watch(l) {
 		l.finish(closed)
 	}
+	l.listen()
 }
 
 // holderContext marks a context as a holder's, so that asking for a key that it

@@ -22,8 +22,12 @@ const releaseLimit = 2 * time.Second
 //
 // It returns nil when the keys are free of this lock by its doing. ErrReleased
 // means that it was released before, ErrDetached that it was let go of; ErrLost or
-// ErrExpired that keys were no longer this lock's, which are left as they are. With any other error the keys
-// may stay until the lease ends; calling Release again is fine.
+// ErrExpired that keys were no longer this lock's, which are left as they are. With
+// any other error the keys may stay until the lease ends; calling Release again is
+// fine.
+//
+// Where others of this process wait for the key, it passes to the next of them: see
+// WithTurn.
 func (l *Lock) Release(ctx context.Context) error {
 	if ctx == nil {
 		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
@@ -79,6 +83,7 @@ func (l *Lock) settleRelease(e ending, freed int64, err error) error {
 	return err
 }
 
+// freedBy makes the error of Release, and lets the next in line try its luck.
 func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	if l.queued {
 		l.locker.queues.leave(l)

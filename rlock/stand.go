@@ -37,15 +37,17 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 				return l.quit(place, ErrGaveUp)
 			}
 		}
-		wait := pause
-		if set.retry.unlimited() && !l.locker.listens() {
-			wait = time.Second
+		// Where nobody tells that a holder's key is gone, a waiter that needs no other
+		// pause looks now and then.
+		looks := set.retry.unlimited() && !l.locker.listens()
+		if looks {
+			pause = time.Second
 		}
-		over, err := receive(ctx, place.called, wait, l.locker.closed)
+		over, err := receive(ctx, place.called, pause, l.locker.closed)
 		switch {
 		case err != nil:
 			return l.quit(place, err)
-		case over && wait != pause:
+		case over && looks:
 			l.locker.verify(ctx, place)
 		case over:
 		case place.given:
@@ -88,10 +90,7 @@ func (l *Locker) verify(ctx context.Context, p *place) {
 func (l *Lock) noticeEnd() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held.Load() && l.end.Load() == nil {
-		if !l.kept {
-			l.watch()
-		}
-		l.listen()
+	if l.held.Load() && l.end.Load() == nil && !l.kept {
+		l.watch()
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
-// waiter waits for a key that stands in the way to become free. Reading
-// the key through the client-side cache is what makes the server track it. Where no
-// push can be expected, it pauses.
+// waiter waits for a key that stands in the way to become free. Reading the key
+// through the client-side cache is what makes the server track it. Where no push can
+// be expected, it pauses.
 type waiter struct {
 	locker  *Locker
 	patient bool       // no attempts are counted: it may wait for as long as it takes

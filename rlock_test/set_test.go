@@ -116,48 +116,57 @@ func TestTenThousandKeys(t *testing.T) {
 func TestOverlappingSets(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		const keys, workers, rounds = 5, 8, 25
-		var (
-			holders [keys]atomic.Int32
-			fences  [keys]uint64
-		)
-		retry := rlock.WithRetry(rlock.Exponential(time.Millisecond, 20*time.Millisecond))
-		require.NoError(t, together(workers, func(int) error {
-			locker, err := rlock.New(client, retry)
-			if err != nil {
-				return err
-			}
-			defer locker.Close()
-			for range rounds {
-				picks := rand.Perm(keys)[:1+rand.IntN(3)]
-				names := make([]string, len(picks))
-				for i, n := range picks {
-					names[i] = fmt.Sprintf("account:%d", n)
-				}
-				err := locker.DoAll(t.Context(), names, func(_ context.Context, lock *rlock.Lock) error {
-					for _, n := range picks {
-						if holders[n].Add(1) != 1 {
-							return fmt.Errorf("two holders of %d", n)
-						}
-						if lock.Fence() <= fences[n] {
-							return fmt.Errorf("fence of %d fell from %d to %d", n, fences[n], lock.Fence())
-						}
-						fences[n] = lock.Fence()
-					}
-					time.Sleep(rand.N(time.Millisecond))
-					for _, n := range picks {
-						holders[n].Add(-1)
-					}
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-		for n := range keys {
+		overlap(t, client, 8, 25)
+		for n := range accounts {
 			require.Empty(t, get(t, client, fmt.Sprintf("account:%d", n)))
 		}
 	})
+}
+
+// accounts are what overlap takes sets of.
+const accounts = 5
+
+// overlap has workers take random sets of accounts, each with a Locker of its own, and
+// checks that no account has two holders and that its fences rise.
+func overlap(t *testing.T, client rueidis.Client, workers, rounds int, opts ...rlock.Option) {
+	t.Helper()
+	var (
+		holders [accounts]atomic.Int32
+		fences  [accounts]uint64
+	)
+	opts = append(opts, rlock.WithRetry(rlock.Exponential(time.Millisecond, 20*time.Millisecond)))
+	require.NoError(t, together(workers, func(int) error {
+		locker, err := rlock.New(client, opts...)
+		if err != nil {
+			return err
+		}
+		defer locker.Close()
+		for range rounds {
+			picks := rand.Perm(accounts)[:1+rand.IntN(3)]
+			names := make([]string, len(picks))
+			for i, n := range picks {
+				names[i] = fmt.Sprintf("account:%d", n)
+			}
+			err := locker.DoAll(t.Context(), names, func(_ context.Context, lock *rlock.Lock) error {
+				for _, n := range picks {
+					if holders[n].Add(1) != 1 {
+						return fmt.Errorf("two holders of %d", n)
+					}
+					if lock.Fence() <= fences[n] {
+						return fmt.Errorf("fence of %d fell from %d to %d", n, fences[n], lock.Fence())
+					}
+					fences[n] = lock.Fence()
+				}
+				time.Sleep(rand.N(time.Millisecond))
+				for _, n := range picks {
+					holders[n].Add(-1)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }

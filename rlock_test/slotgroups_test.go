@@ -2,10 +2,7 @@ package rlock_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -343,45 +340,7 @@ func TestOverlappingSlotGroups(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		client := e.StartCluster(t).Client(t)
-		const keys, workers, rounds = 5, 6, 15
-		var (
-			holders [keys]atomic.Int32
-			fences  [keys]uint64
-		)
-		require.NoError(t, together(workers, func(int) error {
-			locker, err := rlock.New(client, rlock.WithSlotGroups(), rlock.WithRetry(rlock.Exponential(time.Millisecond, 20*time.Millisecond)))
-			if err != nil {
-				return err
-			}
-			defer locker.Close()
-			for range rounds {
-				picks := rand.Perm(keys)[:1+rand.IntN(3)]
-				names := make([]string, len(picks))
-				for i, n := range picks {
-					names[i] = fmt.Sprintf("account:%d", n)
-				}
-				err := locker.DoAll(t.Context(), names, func(_ context.Context, lock *rlock.Lock) error {
-					for _, n := range picks {
-						if holders[n].Add(1) != 1 {
-							return fmt.Errorf("two holders of %d", n)
-						}
-						if lock.Fence() <= fences[n] {
-							return fmt.Errorf("fence of %d fell from %d to %d", n, fences[n], lock.Fence())
-						}
-						fences[n] = lock.Fence()
-					}
-					time.Sleep(rand.N(time.Millisecond))
-					for _, n := range picks {
-						holders[n].Add(-1)
-					}
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
+		overlap(t, client, 6, 15, rlock.WithSlotGroups())
 	})
 }
 
