@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
@@ -261,4 +262,86 @@ func TestNamesInGo(t *testing.T) {
 			require.NoError(t, err, stderr)
 		})
 	}
+}
+
+// The generated code that the golden files hold runs on real servers: each type goes
+// there and comes back.
+func TestGoldensRun(t *testing.T) {
+	t.Parallel()
+	archive, err := txtar.ParseFile(filepath.Join(root, "generator", "testdata", "golden.txtar"))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	copyFiles(t, root, dir, "go.sum")
+	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
+	require.NoError(t, err, stderr)
+	files := map[string]string{
+		"go.mod": "module example.test/golden\n\ngo 1.26.0\n\nrequire (\n" + versions + ")\n",
+		"main.go": `package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"example.test/golden/kv"
+)
+
+func main() {
+	ctx, scripts := context.Background(), kv.New()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{os.Args[1]}})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	at := time.UnixMilli(1234)
+	r, err := scripts.EveryType(ctx, client, kv.EveryTypeParams{
+		A: "{k}a", Others: []string{"{k}b"}, S: "text", B: []byte("bytes"), N: 7, OK: true, F: 2.5,
+		TTL: time.Second, At: at, Doc: []int{1}, More: []int64{3},
+	})
+	fmt.Println(r.S, string(r.B), r.N, r.OK, r.F, r.TTL, r.At.UnixMilli(), string(r.Doc), r.Maybe.Valid, r.List, err)
+	for _, hole := range r.Holes {
+		fmt.Print(hole.V, ";", hole.Valid, " ")
+	}
+	fmt.Println()
+	move := kv.MoveParams{From: "{k}a", To: "{k}b"}
+	fmt.Println(errors.Is(scripts.Move(ctx, client, move), kv.ErrNoStock))
+	client.Do(ctx, client.B().Mset().KeyValue().KeyValue("{k}a", "1").KeyValue("{k}b", "2").Build())
+	fmt.Println(errors.Is(scripts.Move(ctx, client, move), kv.ErrFrozen))
+	client.Do(ctx, client.B().Del().Key("{k}b").Build())
+	fmt.Println(scripts.Move(ctx, client, move))
+}
+`,
+	}
+	for _, file := range archive.Files {
+		if strings.HasPrefix(file.Name, "scripts/") {
+			files[file.Name] = string(file.Data)
+		}
+	}
+	writeFiles(t, dir, files)
+	_, stderr, err = run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "scripts"), "-out", filepath.Join(dir, "kv"))
+	require.NoError(t, err, stderr)
+	for golden, generated := range map[string]string{"want_every_type": "every_type.lua.go", "want_move": "move.lua.go", "want_scripts": "scripts.go"} {
+		text, err := os.ReadFile(filepath.Join(dir, "kv", generated))
+		require.NoError(t, err)
+		for _, file := range archive.Files {
+			if file.Name == golden {
+				require.Equal(t, string(file.Data), string(text), "what runs here is the golden code")
+			}
+		}
+	}
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		stdout, stderr, err := run(t, dir, offline, "run", ".", e.Start(t).Addr())
+		require.NoError(t, err, stderr)
+		require.Equal(t, []string{
+			"text bytes 7 true 2.5 6ms 8 [1] false [1 11] <nil>",
+			"2;true ;false {k}a;true {k}b;true 1;true 1000;true ;true 1234;true ;true 3;true ",
+			"true",
+			"true",
+			"<nil>",
+		}, lines(stdout))
+	})
 }
