@@ -73,3 +73,26 @@ func heapInUse() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// A key that nobody holds or wants any more costs no memory, however many there were.
+func TestForgottenKeysBudget(t *testing.T) {
+	const keys = 20_000
+	server := bed.Start(t)
+	locker, err := rlock.Open(server.Option())
+	require.NoError(t, err)
+	defer locker.Close()
+	cycle := func(from, to int) {
+		for i := from; i < to; i++ {
+			lock, err := locker.Acquire(t.Context(), fmt.Sprintf("job:%d", i))
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+		}
+	}
+	cycle(0, 1000) // connections, scripts, tables
+	before := heapInUse()
+	cycle(1000, 1000+keys)
+	perKey := float64(heapInUse()-before) / keys
+	t.Logf("%.2f bytes a key that was used once", perKey)
+	require.Less(t, perKey, 4.0)
+	require.Empty(t, locker.Held())
+}
