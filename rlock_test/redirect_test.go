@@ -1,6 +1,7 @@
 package rlock_test
 
 import (
+	"context"
 	"net"
 	"strconv"
 	"strings"
@@ -124,6 +125,45 @@ func TestSlotMoves(t *testing.T) {
 			next, err := rival.TryAcquireAll(t.Context(), lock.Keys())
 			require.NoError(t, err)
 			require.Greater(t, next.Fence(), lock.Fence(), "the counter came along")
+		}
+	})
+}
+
+// A lock that nobody holds, and whose fence is counted with a key of the same slot,
+// cannot be taken until the slot has moved: of its two keys only one is anywhere. One
+// without a fence is taken where the slot goes to.
+func TestFreeLockOfASlotThatMoves(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		cluster := e.StartCluster(t)
+		m := &move{cluster: cluster, from: cluster.Nodes[2], to: cluster.Nodes[0], slot: strconv.Itoa(int(gen.Slot("a")))}
+		locker := newLocker(t, cluster.Client(t))
+		first, err := locker.TryAcquire(t.Context(), "{a}first")
+		require.NoError(t, err)
+		m.begin(t)
+		surfaces(t, "TRYAGAIN", func(ctx context.Context) error {
+			_, err := locker.TryAcquire(ctx, "{a}job")
+			return err
+		})
+		unfenced, err := locker.TryAcquire(t.Context(), "{a}unfenced", rlock.WithFence(false))
+		require.NoError(t, err)
+		got := make(chan *rlock.Lock, 1)
+		go func() {
+			lock, err := locker.Acquire(t.Context(), "{a}job")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lock
+		}()
+		tries := locker.Stats().Attempts
+		soon(t, func() bool { return locker.Stats().Attempts > tries+2 }, "it waits")
+		m.carry(t)
+		m.end(t)
+		lock := <-got
+		require.Greater(t, lock.Fence(), first.Fence())
+		for _, lock := range []*rlock.Lock{first, unfenced, lock} {
+			require.NoError(t, lock.Release(t.Context()))
 		}
 	})
 }
