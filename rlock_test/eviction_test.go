@@ -42,7 +42,7 @@ func TestEviction(t *testing.T) {
 			t.Parallel()
 			server := e.Start(t, "--maxmemory-policy", "noeviction")
 			locker := opened(t, server)
-			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 			soon(t, func() bool { return locker.Stats().Extended > 0 }, "it is extended without memory")

@@ -20,7 +20,7 @@ import (
 // going to be stopped, of locks at the server of that address.
 const sleeper = "RLOCK_SLEEP_AT"
 
-const sleeperTTL = 1500 * time.Millisecond
+const sleeperTTL = 2 * time.Second
 
 // oversleep holds two locks and prints of each whether it is valid and its fence; once
 // more after a line on standard input; and then whether its Context says that it is

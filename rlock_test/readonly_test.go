@@ -40,7 +40,7 @@ func TestDemotedPrimary(t *testing.T) {
 		t.Parallel()
 		pair := e.StartPair(t)
 		stays, follows := opened(t, pair.Primary), newLocker(t, pair.Replica.Client(t))
-		extended, err := stays.Acquire(t.Context(), "extended", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+		extended, err := stays.Acquire(t.Context(), "extended", rlock.WithTTL(4*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		released, err := stays.Acquire(t.Context(), "released", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
@@ -83,12 +83,12 @@ func TestDemotedPrimary(t *testing.T) {
 		}, "the cache follows")
 
 		// An extension is tried until the lease ends, and the new primary keeps it that long.
-		next, err := follows.Acquire(t.Context(), "extended", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
+		next, err := follows.Acquire(t.Context(), "extended", rlock.WithRetry(rlock.Fixed(10*time.Millisecond)))
 		require.NoError(t, err)
 		require.False(t, extended.Valid(), "two holders")
 		require.Greater(t, next.Fence(), extended.Fence())
 		ends(t, extended, rlock.ErrNotHeld)
-		require.Greater(t, stays.Stats().ExtendFailed, uint64(2))
+		require.Greater(t, stays.Stats().ExtendFailed, uint64(1), "it was tried again")
 	})
 }
 
@@ -104,32 +104,32 @@ func TestAutoExtendOutlastsRefusals(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				f, locker, direct := newFaulty(t, e, rlock.WithTTL(2*time.Second), rlock.WithAutoExtend(true))
-				refuse := func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				f, locker, direct := newFaulty(t, e, rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
+				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if is(words, gen.RenewSHA1) || is(words, gen.ExtendSHA1) {
 						return f.refuse(refusal)
 					}
 					return run()
-				}
-				f.when(refuse)
+				})
+				brief, err := locker.Acquire(t.Context(), "brief", rlock.WithTTL(time.Second))
+				require.NoError(t, err)
+				deadline := brief.Deadline()
 				one, err := locker.Acquire(t.Context(), "one")
 				require.NoError(t, err)
 				set, err := locker.AcquireAll(t.Context(), []string{"x", "y"})
 				require.NoError(t, err)
-				soon(t, func() bool { return locker.Stats().ExtendFailed >= 4 }, "it is tried again")
-				require.True(t, one.Valid())
-				require.True(t, set.Valid())
+				ends(t, brief, rlock.ErrExpired)
+				require.False(t, time.Now().Before(deadline))
+				failed := locker.Stats().ExtendFailed
+				require.Positive(t, failed)
+
+				soon(t, func() bool { return locker.Stats().ExtendFailed >= failed+4 }, "both are tried again")
 				f.when(nil)
 				soon(t, func() bool { return locker.Stats().Extended >= 2 }, "both are extended")
 				for _, lock := range []*rlock.Lock{one, set} {
 					require.True(t, lock.Valid())
-					require.Greater(t, left(t, direct, lock.Key()), time.Duration(0))
+					require.Positive(t, left(t, direct, lock.Key()))
 				}
-
-				f.when(refuse)
-				deadline := one.Deadline()
-				ends(t, one, rlock.ErrExpired)
-				require.False(t, time.Now().Before(deadline))
 			})
 		}
 	})

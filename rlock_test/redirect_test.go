@@ -85,7 +85,7 @@ func TestSlotMoves(t *testing.T) {
 		cluster := e.StartCluster(t)
 		m := &move{cluster: cluster, from: cluster.Nodes[2], to: cluster.Nodes[0], slot: strconv.Itoa(int(gen.Slot("a")))}
 		locker, rival := newLocker(t, cluster.Client(t)), newLocker(t, cluster.Client(t))
-		extended, err := locker.Acquire(t.Context(), "{a}extended", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+		extended, err := locker.Acquire(t.Context(), "{a}extended", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		var locks []*rlock.Lock
 		for _, keys := range [][]string{{"{a}1"}, {"{a}2"}, {"{a}3", "{a}4"}} {
