@@ -71,7 +71,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 			for range 10 {
 				l.proxy.DropReply(bed.Contains(gen.AcquireSHA1))
 			}
-			_, err := l.locker.Acquire(t.Context(), "job")
+			_, err := l.locker.TryAcquire(t.Context(), "job")
 			require.Error(t, err)
 			require.NotErrorIs(t, err, rlock.ErrHeld)
 			l.free(t, "job")
@@ -271,7 +271,7 @@ func TestScriptFlushIsInvisible(t *testing.T) {
 	})
 }
 
-func TestServerRestart(t *testing.T) {
+func TestServerGone(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		l := newLink(t, e)
@@ -283,8 +283,9 @@ func TestServerRestart(t *testing.T) {
 		require.Error(t, lock.Release(t.Context()))
 		require.Less(t, time.Since(start), 20*time.Second)
 		require.False(t, lock.Valid())
-		_, err = l.locker.Acquire(t.Context(), "job")
+		_, err = l.locker.TryAcquire(t.Context(), "job")
 		require.Error(t, err)
 		require.NotErrorIs(t, err, rlock.ErrGaveUp)
+		require.NotErrorIs(t, err, rlock.ErrHeld)
 	})
 }

@@ -88,7 +88,7 @@ func TestLateAcquire(t *testing.T) {
 				}
 				return run()
 			})
-			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+			_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 			require.Error(t, err)
 			time.Sleep(700 * time.Millisecond) // several releases have found nothing
 			l.deliver(t)
