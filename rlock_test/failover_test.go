@@ -84,7 +84,15 @@ func TestClusterFailover(t *testing.T) {
 			n, err := reply.ToInt64()
 			return err == nil && n == 2
 		}, "the replica has the lock and its counter")
-		waiting := persists(t, rival, key)
+		waiting := make(chan *rlock.Lock, 1)
+		go func() {
+			lock, err := rival.Acquire(t.Context(), key)
+			if err != nil {
+				t.Error(err)
+			}
+			waiting <- lock
+		}()
+		soon(t, func() bool { return rival.Stats().Waiting == 1 }, "it waits")
 		cluster.Failover(t, node)
 
 		require.NoError(t, elsewhere.Extend(t.Context(), 12*time.Second), "other nodes are not concerned")

@@ -134,7 +134,7 @@ func TestLateAcquireOfTheDead(t *testing.T) {
 			}
 			return run()
 		})
-		_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
+		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(time.Second))
 		require.Error(t, err)
 		locker.Close()
 		l.deliver(t)

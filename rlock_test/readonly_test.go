@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,12 @@ func swap(t *testing.T, pair *bed.Pair) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(pair.Replica.Addr())
 	require.NoError(t, err)
+	// A replica that is in sync has still to tell its primary so.
+	soon(t, func() bool {
+		reply := pair.Primary.Do(t, "INFO", "replication")
+		text, err := reply.ToString()
+		return err == nil && strings.Contains(text, "state=online")
+	}, "the replica is online")
 	pair.Primary.Do(t, "FAILOVER", "TO", host, port)
 	soon(t, func() bool {
 		reply := pair.Primary.Do(t, "ROLE")
