@@ -16,11 +16,12 @@ import (
 // On success the caller holds the lock and should Release it. On an error it
 // holds nothing: an *AcquireError tells what stood in the way and for how long;
 // errors.Is tells ErrAlreadyHeld, if ctx is that of a holder of the key, ErrGaveUp
-// with the context's error, or the server's error, which is never waited out.
+// with the context's error, or the server's error.
 //
-// A server that does not answer is waited for like a holder: an acquisition outlives
-// a restart or a failover, and ends with its context or its retry policy, with the
-// network's error in reach. The lock that a server may have granted without an answer
+// A server that does not answer, or says that it cannot yet (LOADING, CLUSTERDOWN,
+// MASTERDOWN, TRYAGAIN), is waited for like a holder: an acquisition outlives a restart
+// or a failover, and ends with its context or its retry policy, with the last error in
+// reach. The lock that a server may have granted without an answer
 // is then released in the background (see WithToken for the exception).
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{wait: true})

@@ -3,6 +3,7 @@ package rlock
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -22,7 +23,7 @@ type outage struct {
 const mostClosings = 4
 
 // passes takes the outcome of an attempt, and reports whether it was one that is worth
-// another attempt later: the server did not answer, or has not got all the keys yet.
+// another attempt later: the server did not answer, or cannot yet.
 func (o *outage) passes(err error) bool {
 	o.err = nil
 	if errors.Is(err, rueidis.ErrClosing) {
@@ -42,8 +43,12 @@ func mayPass(err error) bool {
 	if errors.As(err, &some) {
 		err = some.err
 	}
+	var server *rueidis.RedisError
+	if errors.As(err, &server) {
+		return server.IsTryAgain() || server.IsLoading() || server.IsClusterDown() || strings.HasPrefix(server.Error(), "MASTERDOWN")
+	}
 	var garbled *gen.ReplyError
-	return tryAgain(err) || answerOf(err) == unknown && !errors.As(err, &garbled)
+	return answerOf(err) == unknown && !errors.As(err, &garbled)
 }
 
 // explain adds the outage, if there is one, to what ended the waiting.

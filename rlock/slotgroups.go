@@ -129,7 +129,7 @@ func (l *Lock) lift(ctx context.Context, fences []int64, fence int64) (key strin
 			params = append(params, gen.LiftParams{Keys: keys, Token: l.token, Fence: fence, Locks: int64(len(g.keys))})
 		}
 	}
-	err = repeat(ctx, tries, func(ctx context.Context) error {
+	err = repeat(ctx, func(ctx context.Context) error {
 		replies := l.locker.scripts.LiftBatch(ctx, l.locker.client, params)
 		for i, reply := range replies {
 			if reply.Value > 0 {

@@ -39,7 +39,7 @@ func (l *Lock) identify() {
 // because the script knows the token.
 func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	var t taken
-	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
+	err := repeat(ctx, func(ctx context.Context) (err error) {
 		sent := now()
 		l.locker.counters.attempts.Add(1)
 		if len(l.keys()) == 1 {

@@ -118,7 +118,7 @@ func TestAutoExtendOutlastsRefusals(t *testing.T) {
 					}
 					return run()
 				})
-				brief, err := locker.Acquire(t.Context(), "brief", rlock.WithTTL(time.Second))
+				brief, err := locker.Acquire(t.Context(), "brief", rlock.WithTTL(2*time.Second))
 				require.NoError(t, err)
 				deadline := brief.Deadline()
 				one, err := locker.Acquire(t.Context(), "one")

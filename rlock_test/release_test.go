@@ -58,3 +58,30 @@ func TestReleaseWithAClosedClient(t *testing.T) {
 		require.Equal(t, lock.Token(), get(t, direct, "job"))
 	})
 }
+
+// What Release could not do is done in the background when the server is back.
+func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		locker := newLocker(t, server.Client(t))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		server.Kill()
+		require.Error(t, lock.Release(t.Context()))
+		for _, err := range locker.ReleaseEach(t.Context(), []*rlock.Lock{set}) {
+			require.Error(t, err)
+		}
+		server.Restart(t)
+		direct := server.Client(t)
+		soon(t, func() bool {
+			return get(t, direct, "job") == "" && get(t, direct, "a") == "" && get(t, direct, "b") == ""
+		}, "nothing is left")
+		require.NoError(t, lock.Release(t.Context()), "it was done, though not by this call")
+		require.NoError(t, set.Release(t.Context()))
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
+	})
+}

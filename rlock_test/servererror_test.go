@@ -154,9 +154,11 @@ func TestLoading(t *testing.T) {
 			return err != nil
 		}, "the server loads")
 		surfaces(t, "LOADING", func(ctx context.Context) error {
-			_, err := locker.Acquire(ctx, "job")
+			_, err := locker.TryAcquire(ctx, "job")
 			return err
 		})
+		_, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err, "whoever waits anyway also waits for that")
 		require.NoError(t, <-reloaded)
 	})
 }
