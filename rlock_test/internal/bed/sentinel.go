@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -27,6 +28,8 @@ type Sentinel struct {
 	Primary   *Server // at the start; after Failover it is dead
 	Replica   *Server // at the start; after Failover it is the primary
 	Sentinels []*Server
+
+	engine Engine
 }
 
 // StartSentinel starts a primary, a replica and their sentinels. It returns
@@ -35,11 +38,7 @@ type Sentinel struct {
 // What does not work within a minute ends the test with a failure.
 func (e Engine) StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
-	s := &Sentinel{
-		// By default a primary waits for five seconds for more replicas to come.
-		Primary: e.Start(tb, "--repl-diskless-sync-delay", "0"),
-		Replica: e.Start(tb),
-	}
+	s := &Sentinel{Primary: e.startReplicable(tb), Replica: e.startReplicable(tb), engine: e}
 	s.replicate(tb)
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, e.startSentinel(tb, s.Primary))
@@ -68,7 +67,7 @@ func (s *Sentinel) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) ru
 }
 
 // Failover kills the primary and returns once the replica has taken its place
-// and all sentinels say so. It can be called once.
+// and all sentinels say so. To call it again, Replace the dead one first.
 func (s *Sentinel) Failover(tb testing.TB) {
 	tb.Helper()
 	// Until now nobody is in a hurry, lest a busy machine look like a dead primary.
@@ -84,6 +83,35 @@ func (s *Sentinel) Failover(tb testing.TB) {
 		sentinel.poll(tb, "the sentinel names another primary", []string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinelSet},
 			func(reply rueidis.RedisMessage) bool { return startsWith(reply, host, port) })
 	}
+}
+
+// Replace follows Failover: what was the replica is Primary from now on, and has a
+// new Replica, which is in sync and known to all sentinels when it returns.
+func (s *Sentinel) Replace(tb testing.TB) {
+	tb.Helper()
+	s.Primary, s.Replica = s.Replica, s.engine.startReplicable(tb)
+	s.replicate(tb)
+	for _, sentinel := range s.Sentinels {
+		// They ask a primary for its replicas every ten seconds.
+		sentinel.Do(tb, "SENTINEL", "DEBUG", "INFO-PERIOD", "500")
+		sentinel.poll(tb, "the sentinel does not know the new replica", []string{"SENTINEL", "REPLICAS", sentinelSet},
+			func(reply rueidis.RedisMessage) bool { return lists(reply, s.Replica.Addr()) })
+	}
+}
+
+// lists reports whether a healthy replica is among a sentinel's.
+func lists(reply rueidis.RedisMessage, addr string) bool {
+	replicas, err := reply.ToArray()
+	return err == nil && slices.ContainsFunc(replicas, func(replica rueidis.RedisMessage) bool {
+		fields, err := replica.AsStrMap()
+		return err == nil && fields["name"] == addr && fields["flags"] == "slave" && fields["master-link-status"] == "ok"
+	})
+}
+
+// By default a primary waits for five seconds for more replicas to come.
+func (e Engine) startReplicable(tb testing.TB) *Server {
+	tb.Helper()
+	return e.Start(tb, "--repl-diskless-sync-delay", "0")
 }
 
 func (s *Sentinel) replicate(tb testing.TB) {
