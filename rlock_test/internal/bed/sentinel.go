@@ -70,10 +70,9 @@ func (s *Sentinel) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) ru
 // and all sentinels say so. To call it again, Replace the dead one first.
 func (s *Sentinel) Failover(tb testing.TB) {
 	tb.Helper()
-	// Until now nobody is in a hurry, lest a busy machine look like a dead primary.
-	for _, sentinel := range s.Sentinels {
-		sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "down-after-milliseconds", "500")
-	}
+	// Before and after nobody is in a hurry, lest a busy machine look like a dead primary.
+	s.hurry(tb, 500*time.Millisecond)
+	defer s.hurry(tb, sentinelTimeout)
 	s.Primary.Kill()
 	s.Replica.poll(tb, "the replica is not promoted", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
 		return startsWith(reply, "master")
@@ -82,6 +81,14 @@ func (s *Sentinel) Failover(tb testing.TB) {
 	for _, sentinel := range s.Sentinels {
 		sentinel.poll(tb, "the sentinel names another primary", []string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinelSet},
 			func(reply rueidis.RedisMessage) bool { return startsWith(reply, host, port) })
+	}
+}
+
+// hurry sets after how long without a reply a server counts as dead.
+func (s *Sentinel) hurry(tb testing.TB, after time.Duration) {
+	tb.Helper()
+	for _, sentinel := range s.Sentinels {
+		sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "down-after-milliseconds", strconv.FormatInt(after.Milliseconds(), 10))
 	}
 }
 
