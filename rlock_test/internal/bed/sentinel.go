@@ -1,8 +1,6 @@
 package bed
 
 import (
-	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,10 +15,6 @@ const (
 	sentinelCount  = 3
 	sentinelQuorum = 2
 	sentinelSet    = "bed" // name of the primary among the sentinels
-
-	// A sentinel that has stood still for two seconds does nothing for another
-	// thirty.
-	sentinelTimeout = time.Minute
 )
 
 // Sentinel is a primary with a replica, and three sentinels that watch them.
@@ -38,8 +32,8 @@ type Sentinel struct {
 // What does not work within a minute ends the test with a failure.
 func (e Engine) StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
-	s := &Sentinel{Primary: e.startReplicable(tb), Replica: e.startReplicable(tb), engine: e}
-	s.replicate(tb)
+	pair := e.StartPair(tb)
+	s := &Sentinel{Primary: pair.Primary, Replica: pair.Replica, engine: e}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, e.startSentinel(tb, s.Primary))
 	}
@@ -72,7 +66,7 @@ func (s *Sentinel) Failover(tb testing.TB) {
 	tb.Helper()
 	// Before and after nobody is in a hurry, lest a busy machine look like a dead primary.
 	s.hurry(tb, 500*time.Millisecond)
-	defer s.hurry(tb, sentinelTimeout)
+	defer s.hurry(tb, pollTimeout)
 	s.Primary.Kill()
 	s.Replica.poll(tb, "the replica is not promoted", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
 		return startsWith(reply, "master")
@@ -96,8 +90,8 @@ func (s *Sentinel) hurry(tb testing.TB, after time.Duration) {
 // new Replica, which is in sync and known to all sentinels when it returns.
 func (s *Sentinel) Replace(tb testing.TB) {
 	tb.Helper()
-	s.Primary, s.Replica = s.Replica, s.engine.startReplicable(tb)
-	s.replicate(tb)
+	s.Primary, s.Replica = s.Replica, s.engine.Start(tb, "--repl-diskless-sync-delay", "0")
+	s.Replica.Follow(tb, s.Primary)
 	for _, sentinel := range s.Sentinels {
 		// They ask a primary for its replicas every ten seconds.
 		sentinel.Do(tb, "SENTINEL", "DEBUG", "INFO-PERIOD", "500")
@@ -112,21 +106,6 @@ func lists(reply rueidis.RedisMessage, addr string) bool {
 	return err == nil && slices.ContainsFunc(replicas, func(replica rueidis.RedisMessage) bool {
 		fields, err := replica.AsStrMap()
 		return err == nil && fields["name"] == addr && fields["flags"] == "slave" && fields["master-link-status"] == "ok"
-	})
-}
-
-// By default a primary waits for five seconds for more replicas to come.
-func (e Engine) startReplicable(tb testing.TB) *Server {
-	tb.Helper()
-	return e.Start(tb, "--repl-diskless-sync-delay", "0")
-}
-
-func (s *Sentinel) replicate(tb testing.TB) {
-	tb.Helper()
-	host, port := split(tb, s.Primary.Addr())
-	s.Replica.Do(tb, "REPLICAOF", host, port)
-	s.Replica.poll(tb, "the replica is not in sync", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
-		return startsWith(reply, "slave", host, port, "connected")
 	})
 }
 
@@ -149,48 +128,4 @@ func knowsAll(reply rueidis.RedisMessage) bool {
 	fields, err := reply.AsStrMap()
 	return err == nil && fields["flags"] == "master" && fields["num-slaves"] == "1" &&
 		fields["num-other-sentinels"] == strconv.Itoa(sentinelCount-1)
-}
-
-// poll asks until the reply is as wanted. A server that becomes the primary closes
-// its connections, so no reply only means to ask again.
-func (s *Server) poll(tb testing.TB, complaint string, question []string, wanted func(rueidis.RedisMessage) bool) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), sentinelTimeout)
-	defer cancel()
-	for {
-		reply := s.control.Do(ctx, s.control.B().Arbitrary(question...).Build())
-		if message, err := reply.ToMessage(); err == nil && wanted(message) {
-			return
-		}
-		if ctx.Err() != nil {
-			tb.Fatalf("%s: %s after %s: %s", s.addr, complaint, sentinelTimeout, reply.String())
-		}
-		time.Sleep(pollInterval)
-	}
-}
-
-// startsWith compares words and numbers.
-func startsWith(reply rueidis.RedisMessage, words ...string) bool {
-	items, err := reply.ToArray()
-	if err != nil || len(items) < len(words) {
-		return false
-	}
-	for i, word := range words {
-		if text, err := items[i].ToString(); err == nil && text == word {
-			continue
-		}
-		if number, err := items[i].ToInt64(); err != nil || strconv.FormatInt(number, 10) != word {
-			return false
-		}
-	}
-	return true
-}
-
-func split(tb testing.TB, addr string) (host, port string) {
-	tb.Helper()
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return host, port
 }
