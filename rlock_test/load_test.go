@@ -27,7 +27,7 @@ const (
 	loadCallers  = 2_000 / loadScale
 	loadLockers  = 4
 	loadTTL      = 3 * time.Second
-	loadPatience = 2 * time.Second // of a call that acquires
+	loadPatience = 2 * time.Second   // of a call that acquires
 	loadKept     = 2_000 / loadScale // locks that are held all the time
 	loadKeptTTL  = 15 * time.Second
 	loadKills    = 2
