@@ -199,28 +199,27 @@ func (r *replied) attach(ctx context.Context) {
 	}
 }
 
-// freed returns how many keys release.lua says it has freed, 0 or more, and whether
-// a try before may have freed them.
-func (r *replied) freed() (n int64, ok, unsure bool) {
-	answers := r.answers(gen.ReleaseSHA1)
-	for _, answer := range answers {
+// freed reports whether release.lua says that the key was freed, or that it is not
+// there after a try that may have done it.
+func (r *replied) freed() bool {
+	var n int64
+	var ok, unsure bool
+	for _, answer := range r.answers(gen.ReleaseSHA1) {
 		n, ok = answer.int()
 		unsure = unsure || !ok && !answer.isError()
 	}
-	return n, ok && n >= 0, unsure
+	return ok && (n == 1 || n == 0 && unsure)
 }
 
 func (r *replied) forceRelease(ctx context.Context) {
 	err := r.locker.ForceRelease(ctx, "job", "token")
-	n, ok, unsure := r.freed()
-	r.means(ok && (n > 0 || unsure), err)
+	r.means(r.freed(), err)
 }
 
 func (r *replied) release(ctx context.Context) {
 	err := r.lock.Release(ctx)
 	require.False(r.t, r.lock.Valid())
-	n, ok, unsure := r.freed()
-	r.means(ok && (n == 1 || n == 0 && unsure), err)
+	r.means(r.freed(), err)
 }
 
 func (r *replied) extend(ctx context.Context) {

@@ -34,6 +34,7 @@ func onPuppet(t *testing.T, answer func() value, test func(t *testing.T, client 
 		p := &puppet{answer: answer, said: map[string][]value{}}
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{"puppet:0"}, ForceSingleClient: true, DisableCache: true, PipelineMultiplex: -1,
+			RingScaleEachConn: 2, ReadBufferEachConn: 1 << 12, WriteBufferEachConn: 1 << 12, // many clients are made
 			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 				near, far := net.Pipe()
 				go p.serve(far)
