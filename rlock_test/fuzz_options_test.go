@@ -18,11 +18,21 @@ import (
 // FuzzOptions: whatever a call is given, it refuses what cannot be right before
 // anything is sent, and nothing else.
 func FuzzOptions(f *testing.F) {
-	for option := range optionKinds {
-		for call := range callKinds {
-			f.Add([]byte{0, 0, 0, 1, byte(option), 6, 7, 0, byte(call), 1, 3, 1, 2})
-			f.Add([]byte{1, 1, 1, byte(option), 12, 0, 0, 0, 0, 0, 45, 31, 0, 0, byte(call), 2, 3, 1})
+	// Bytes: answer, its number, cluster, default options, no context, call, options, keys.
+	for call := range byte(callKinds) {
+		for option := range byte(optionKinds) {
+			for detail := range byte(12) {
+				f.Add([]byte{detail % 3, 9, detail % 2, 0, 0, call, 1, option, detail, 9, detail, 0, 1, 1, 1})
+				f.Add([]byte{detail % 3, 9, 0, 1, option, detail, 9, detail, 0, 0, call, 0, 1, 1, 1})
+			}
 		}
+		for key := range byte(8) {
+			f.Add([]byte{0, 9, key % 2, 0, 0, call, 0, 2, key, 1, 2})
+		}
+		f.Add([]byte{0, 9, 0, 0, 7, call, 0, 1, 1, 2})
+		f.Add([]byte{0, 9, 1, 0, 0, call, 1, 7, 2, 1, 2})       // slot groups
+		f.Add([]byte{0, 9, 1, 0, 0, call, 2, 2, 2, 7, 2, 1, 2}) // and a token
+		f.Add([]byte{0, 9, 0, 0, 0, call, 2, 0, 0, 4, 1, 1, 1}) // no end, and extended
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{data}
