@@ -25,7 +25,7 @@ run:
 
 test: needs
 	$(SERVERS) $(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
-	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules|Load' ./rlock/ ./rlock_test/
+	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules|TestLoad$$' ./rlock/ ./rlock_test/
 	@for module in $(MODULES); do (cd $$module && $(GO) test -count=1 ./...) || exit 1; done
 	@$(MAKE) --no-print-directory fuzz
 

@@ -26,6 +26,7 @@ func FuzzOperations(f *testing.F) {
 			f.Add([]byte{0, 0, 4, 2, 0, 0, 0, 1, 1, 3, 3, 1, first, 0, 1, 1, second, 0, 1, 0, 0, first, 1, 1, 0})
 		}
 	}
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 6, 0, 0, 0}) // what is attached has less than a millisecond left
 	server := bed.Start(f)
 	client := server.Client(f, func(option *rueidis.ClientOption) { option.DisableCache = true })
 	f.Fuzz(func(t *testing.T, data []byte) {

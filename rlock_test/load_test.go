@@ -268,7 +268,7 @@ func kindOf(err error) string {
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF):
 		return what + "connection lost"
 	case errors.As(err, &network):
-		return what + "network"
+		return what + "network: " + network.Err.Error()
 	}
 	return ""
 }

@@ -100,6 +100,7 @@ var replies = []value{
 	list(integer(1), integer(0), integer(5), integer(0)),           // a set is acquired
 	list(list(text("token")), list(integer(1000))),                 // inspected
 	list(list(value{kind: 'N', wire: "_\r\n"}), list(integer(-2))), // and free
+	list(list(), list()),                                           // a set of none
 	integer(0), integer(1), list(), list(integer(1)), text("token"),
 }
 
