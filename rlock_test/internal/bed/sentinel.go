@@ -119,6 +119,8 @@ func (e Engine) startSentinel(tb testing.TB, primary *Server) *Server {
 	sentinel := e.start(tb, freePort, []string{"--sentinel"})
 	host, port := split(tb, primary.Addr())
 	sentinel.Do(tb, "SENTINEL", "MONITOR", sentinelSet, host, port, strconv.Itoa(sentinelQuorum))
+	// After it has stood still for two seconds it does nothing for another thirty.
+	sentinel.Do(tb, "SENTINEL", "DEBUG", "TILT-PERIOD", "1000")
 	// A vote without a winner is repeated after twice that.
 	sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "failover-timeout", "2000")
 	return sentinel
