@@ -41,8 +41,8 @@ func kindOf(err error) string {
 		return what + "expired"
 	case errors.Is(err, rlock.ErrGaveUp) && errors.Is(err, rlock.ErrHeld):
 		return what + "gave up, held"
-	case errors.Is(err, rlock.ErrGaveUp) && errors.Is(err, context.DeadlineExceeded):
-		return what + "gave up, no answer"
+	case errors.Is(err, context.DeadlineExceeded):
+		return what + "no answer"
 	case errors.Is(err, rlock.ErrHeld):
 		return what + "held"
 	case errors.Is(err, syscall.ECONNREFUSED):
