@@ -22,6 +22,8 @@ func FuzzReply(f *testing.F) {
 			f.Add([]byte{byte(i), byte(reply), 1, 0, 2, 3, 1, 7, 0, 2, 1, 1})
 		}
 	}
+	f.Add([]byte{0, 4, 3, 2, 8, 2, 6, 2, 6})                                                                  // 2 is neither yes nor no
+	f.Add([]byte{8, 14, 15})                                                                                  // what is held is not handed over
 	f.Add([]byte{13, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22}) // extended for more than a minute
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b := &source{data}
