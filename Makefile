@@ -2,7 +2,7 @@
 # make test   runs every test, against real servers that the tests start themselves
 # make lint   formatting, vet, staticcheck, tidiness
 # make check  generated code is what the scripts say
-# make fuzz   looks for scripts and replies that break the generator, FUZZTIME=10m long
+# make fuzz   looks for input that breaks the generator or a lock, FUZZTIME=10m long each
 
 GO ?= go
 FUZZTIME ?= 10s
@@ -25,7 +25,7 @@ run:
 
 test: needs
 	$(SERVERS) $(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
-	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules' ./rlock/ ./rlock_test/
+	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules|TestLoad$$' ./rlock/ ./rlock_test/
 	@for module in $(MODULES); do (cd $$module && $(GO) test -count=1 ./...) || exit 1; done
 	@$(MAKE) --no-print-directory fuzz
 
@@ -34,6 +34,10 @@ fuzz:
 	$(GO) test -run='^$$' -fuzz=FuzzParse -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/script
 	$(GO) test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/emit/runtime
 	$(GO) test -run='^$$' -fuzz=FuzzGenerator -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator
+	$(GO) test -run='^$$' -fuzz=FuzzSlot -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(GO) test -run='^$$' -fuzz=FuzzReply -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(GO) test -run='^$$' -fuzz=FuzzOptions -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(GO) test -run='^$$' -fuzz=FuzzOperations -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

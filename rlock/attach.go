@@ -101,7 +101,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	switch {
 	case err != nil:
 		return &LockError{"force release", full, err}
-	case freed == 0 && !lock.unsure:
+	case freed != 1 && !(freed == 0 && lock.unsure):
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.queues.holder(full); holder != nil {

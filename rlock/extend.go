@@ -111,9 +111,8 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 		}
 		return &LockError{"extend", l.key[0], err}
 	}
-	if position > 0 {
-		key := l.keys()[min(position, int64(len(l.keys())))-1]
-		return &LockError{"extend", key, l.finish(lost)}
+	if position != 0 {
+		return &LockError{"extend", keyAt(l.keys(), position), l.finish(lost)}
 	}
 	l.expire() // nor does a lease that was over before its answer came
 	if cause := l.end.Load(); cause != nil {

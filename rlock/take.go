@@ -74,8 +74,8 @@ func (l *Lock) takeAll(ctx context.Context, keys, counters []string, collect boo
 		Keys: slices.Concat(keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(keys)), Collect: collect,
 	})
 	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Left), held: !r.Acquired}
-	if held := r.Held; held > 0 && held <= int64(len(keys)) {
-		t.key = keys[held-1]
+	if r.Held != 0 {
+		t.key = keyAt(keys, r.Held)
 	}
 	return t, err
 }

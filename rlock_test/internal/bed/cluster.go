@@ -106,14 +106,21 @@ func (e Engine) startNodes(tb testing.TB) []*Server {
 	tb.Helper()
 	var nodes []*Server
 	for range clusterSize {
-		nodes = append(nodes, e.start(tb, freeClusterPort, []string{
-			"--cluster-enabled", "yes",
-			"--cluster-config-file", "nodes.conf",
-			"--cluster-announce-ip", host,
-			"--repl-diskless-sync-delay", "0",
-		}))
+		nodes = append(nodes, e.StartNode(tb))
 	}
 	return nodes
+}
+
+// StartNode starts a server like those of Engine.Start that is a cluster of its own,
+// without slots.
+func (e Engine) StartNode(tb testing.TB) *Server {
+	tb.Helper()
+	return e.start(tb, freeClusterPort, []string{
+		"--cluster-enabled", "yes",
+		"--cluster-config-file", "nodes.conf",
+		"--cluster-announce-ip", host,
+		"--repl-diskless-sync-delay", "0",
+	})
 }
 
 func (c *Cluster) replicate(tb testing.TB, replica, primary *Server) {
