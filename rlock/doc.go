@@ -12,30 +12,12 @@
 // the server are the scripts of this module, byte for byte; package gen has the
 // calls.
 //
-// # What is promised
-//
-// While one Redis primary keeps its data and its clock does not jump, no two
-// holders of a key are valid at the same time: Lock.Valid is false, and
-// Lock.Context has ended, before the server lets another token in, whatever the
-// network and the server do. The lease is counted on the local monotonic clock
-// from before the command was sent; no clock of a client is ever sent.
-//
-// A holder that dies blocks others for no longer than its lease. An acquisition
-// that fails, for whatever reason, leaves no lock behind, or one that is being
-// released in the background where a reply was lost.
-//
-// # What is not promised
-//
-// Redis replicates asynchronously: a failover, a flush, an eviction or a restart
-// without persistence can lose a lock that was granted, and its key can then be
-// taken by another. A process can be paused between checking Valid and acting.
-// Nothing that a lock service does can prevent either; the resource itself can,
-// if it remembers the largest Lock.Fence it has seen and refuses smaller ones:
-//
-//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
-//
-// Fences of a key are strictly increasing while the server keeps its data or,
-// failing that, its clock.
+// While one Redis primary keeps its data and its clock does not jump, no two holders of
+// a key are valid at the same time, whatever the network and the server do. A failover
+// can lose a lock, and a process can be paused between checking Valid and acting: a
+// resource that must not suffer from it refuses Lock.Fence numbers that are smaller than
+// the largest it has seen. "Guarantees" below has the whole of it, with the tests that
+// show it.
 //
 // A lock is advisory: it keeps out those who ask for it. Its token is no secret
 // to anybody who may read the key.

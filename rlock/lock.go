@@ -138,7 +138,8 @@ func (l *Lock) Token() string {
 // holder that has lost the lock and does not know it yet.
 //
 // Fences are strictly increasing while the server keeps its data or, failing
-// that, its clock.
+// that, its clock. Two primaries that both serve the same key, each not knowing of the
+// other, may issue the same fence within 65 ms.
 func (l *Lock) Fence() uint64 { return l.fence }
 
 // Attempts returns how often the acquisition looked at the lock: tries that the

@@ -128,7 +128,9 @@ func WithAutoExtend(on bool) Option {
 
 // WithFence says whether the lock has a fence, which is the default. Without one
 // Lock.Fence is 0, no counter key (rlock:fence:{…}, whatever the prefix) is used,
-// and an acquisition costs the server less.
+// and an acquisition costs the server less. While a slot of a cluster moves to another
+// node, a free lock with a fence cannot be taken, as its key and the counter are not in
+// the same place: TryAcquire then says TRYAGAIN, and Acquire waits for it.
 func WithFence(on bool) Option {
 	return func(s *settings) error {
 		s.unfenced = !on

@@ -1,0 +1,90 @@
+// # Guarantees
+//
+// Each statement is followed by the tests that show it. They are in rlock_test and run
+// against Redis 7.0, Redis 8 and Valkey 8; FAILURES.md beside this file has what is seen
+// when something fails, and rlock_test/chaos looks for counter-examples at random.
+//
+// While one primary keeps its data, its wall clock does not jump, and keys are left to
+// those whose token they have:
+//
+//   - No two holders of a key are valid at the same time, whatever clients, processes and
+//     the network do. (TestHistories, TestSchedules, TestOverlappingSets)
+//   - Lock.Valid is false and Lock.Context has ended before the server lets another token
+//     in. The lease is counted on the local monotonic clock, from before the command was
+//     sent, and ends locally with no server to ask. (TestContextEndsWithTheLease,
+//     TestBlackHole, TestReplyAfterTheLease, TestAutoExtendSurvivesAnOutage, TestHolderIsPaused)
+//   - Fences of a key rise strictly from holder to holder, those of a set with those of
+//     its keys. (TestFencesRise, TestSlotGroupsFences, TestHistories)
+//   - A holder that dies keeps others out until its lease ends, and no longer: whoever
+//     waits does not depend on the server's telling. (TestAcquireTakesOverWhenTheLeaseEnds,
+//     TestHolderDies, TestExpiryAmongThousandsOfKeys)
+//   - A set is taken whole or not at all, at one instant, in any order of its keys; sets
+//     cannot deadlock. (TestAcquireAll, TestOverlappingSets, TestWrongType)
+//
+// Always:
+//
+//   - An acquisition that fails leaves nothing behind, or what is being released in the
+//     background: when its context ends midway, when replies are lost, when it loses a race
+//     with Close. (TestContextEndsMidAcquire, TestContextEndsAnywhere, TestLostReplyOnAcquire,
+//     TestLostThenRefusedIsCleanedUp, TestLateAcquire, TestCloseDuringAnAcquisition)
+//   - Every command is safe to repeat: a lost reply costs time and nothing else.
+//     (TestScripts, TestLostReplyOnAcquire, TestLostReplyOnExtend, TestLostReplyOnRelease)
+//   - Release, and whatever else is given a token, touches nothing that another token
+//     holds. (TestTokensAreComparedWhole, TestReleaseOfALostLock, TestLateCommandsLeaveTheNextHolderAlone)
+//   - Release does its work on a context that has ended. (TestReleaseWithAnEndedContext)
+//   - A wait ends with its context, its policy, the Locker, or an error of the server that
+//     does not pass; nobody is left waiting for a free lock. (TestNobodyIsStranded,
+//     TestAcquireGivesUpWithTheContext, TestWaitersOutliveARestart, TestOutageEndsWithThePolicy)
+//   - Those who wait in one Locker are served in the order in which they came.
+//     (TestFirstComeFirstServed, TestLeavingTheLine)
+//   - Processes that want one key have it about equally often, and sets do not starve among
+//     locks of their single keys. (TestProcessesShareALock, TestSetsDoNotStarve)
+//   - A holder of an extended lock learns that its key was deleted or replaced within about
+//     a round trip, where the server can tell, and otherwise when it is extended, checked or
+//     released. (TestLossIsNoticedAtOnce, TestLossIsNoticedByTheExtension, TestLossIsNoticedAfterALostConnection)
+//   - Keys may have any bytes and be of any length; wrong arguments are refused before
+//     anything is sent; nothing panics. (TestAnyBytesAreAKey, TestBadInput, FuzzOptions)
+//   - Tokens have 122 random bits, and are in no error, event or log line.
+//     (TestTokensAreUnpredictable, TestTokensAreToldToNobody)
+//   - No clock of a client is ever sent. (TestNoClockIsSent)
+//
+// # What is not guaranteed
+//
+//   - A failover, a flush, an eviction or a restart without persistence can lose a lock, as
+//     Redis replicates asynchronously; two holders are then valid until the first is told.
+//     Use the fence, WithAutoExtend, and a server with noeviction. (TestFailover,
+//     TestClusterFailover, TestSplitBrain, TestLossOfAllIsNoticedAtOnce, TestEviction)
+//   - Fences rise while the server keeps its data or, failing that, its clock. A primary
+//     that lost its data and went back in time reissues them; two primaries that grant the
+//     same key within 65 ms of each other may issue the same one. (TestFencesSurviveALostCounter,
+//     TestFencesRiseAtOnceAfterAFlush, TestServerClockJumps)
+//   - A server's clock that jumps ahead ends leases early. (TestServerClockJumps)
+//   - A process can be paused between looking at Valid and acting; only the resource can
+//     refuse what comes too late. (TestHolderIsPaused)
+//   - A cached Check may be out of date: by the time that a message of the server takes; by
+//     up to some 20 seconds, the client's time-outs, where a connection died unnoticed; by up to
+//     WithCacheTTL where the user may not CLIENT CACHING. Probe finds the last.
+//     (TestCheckAnswersFromTheCache, TestCheckAfterALostConnection,
+//     TestCheckOverADeadConnection, TestProbe)
+//   - A command that was under way when its process died can take a free lock afterwards; it
+//     is then held for a lease by nobody. (TestLateAcquireOfTheDead)
+//   - Two callers who take two locks one after the other in opposite orders wait for each
+//     other until a lease ends or a context does. (TestCollectingDoesNotDeadlock)
+//
+// # Fencing
+//
+// The resource remembers the largest fence it was written with, and refuses smaller ones.
+// In SQL, one row affected means that the write was accepted, none that it came too late:
+//
+//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
+//
+// In Redis, a script that the generator has bound with "guard: … fenced by …" takes the
+// lock itself as an argument, and is proved to write nothing before it has compared:
+//
+//	err := scripts.FencedPut(ctx, client, bindings.FencedPutParams{Entry: key, Text: text, Fence: lock})
+//	if errors.Is(err, bindings.ErrStaleFence) {
+//		// a later holder has written
+//	}
+//
+// Both run as examples in rlock_test/fencing.
+package rlock
