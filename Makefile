@@ -7,6 +7,9 @@
 GO ?= go
 FUZZTIME ?= 10s
 
+# The servers to test with: Redis 7.0, Redis 8 and Valkey 8, or what the machine has.
+SERVERS = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
+
 .PHONY: run test fuzz lint check generate bench vuln needs
 
 run:
@@ -18,8 +21,8 @@ run:
 	@$(GO) run ./rlock_test/demo
 
 test: needs
-	$(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
-	$(GO) test -count=1 -run='Budget|Schedules' ./rlock/ ./rlock_test/
+	$(SERVERS) $(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
+	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules' ./rlock/ ./rlock_test/
 	@$(MAKE) --no-print-directory fuzz
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says.
@@ -50,4 +53,4 @@ vuln:
 
 # A server to test against, and the C compiler that the race detector needs.
 needs:
-	@sh rlock_test/needs.sh
+	@$(SERVERS) sh rlock_test/needs.sh

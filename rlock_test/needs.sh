@@ -1,8 +1,20 @@
 #!/bin/sh
 # Installs what the tests need and the machine lacks: a Redis or Valkey server,
-# which the tests start themselves, and a C compiler for the race detector. It
-# says what it does, and stops with one line where it cannot.
+# which the tests start themselves, unless RLOCK_SERVERS names some, and a C
+# compiler for the race detector. It says what it does and with which servers
+# the tests will run, and stops with one line where it cannot.
 set -eu
+
+servers() {
+  for server in $(echo "${RLOCK_SERVERS:-redis-server:valkey-server}" | tr ':' ' '); do
+    if command -v "$server" >/dev/null; then
+      echo "needs: testing with $("$server" --version)"
+    elif [ -n "${RLOCK_SERVERS:-}" ]; then
+      echo "needs: RLOCK_SERVERS names $server, and there is none" >&2
+      exit 1
+    fi
+  done
+}
 
 missing=""
 if [ -z "${RLOCK_SERVERS:-}" ] && ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then
@@ -11,7 +23,10 @@ fi
 if ! command -v "${CC:-cc}" >/dev/null && ! command -v gcc >/dev/null; then
   missing="$missing compiler"
 fi
-[ -n "$missing" ] || exit 0
+if [ -z "$missing" ]; then
+  servers
+  exit 0
+fi
 
 as_root=""
 if [ "$(id -u)" != 0 ]; then
@@ -57,3 +72,4 @@ case "$manager" in
   pacman) $as_root pacman -Sy --noconfirm $packages ;;
   brew) brew install $packages ;;
 esac
+servers

@@ -2,7 +2,9 @@ package bed
 
 import (
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,11 +17,13 @@ const (
 	clusterTimeout = 20 * time.Second
 )
 
-// Cluster is a Redis Cluster of three primaries without replicas.
+// Cluster is a Redis Cluster of three primaries, with or without replicas.
 type Cluster struct {
 	// Nodes are the primaries in the order of the slots they own, a third
 	// each: 0 to 5460, 5461 to 10921 and 10922 to 16383.
 	Nodes []*Server
+	// Replicas has the replica of each of Nodes, or nothing.
+	Replicas []*Server
 }
 
 // StartCluster starts a cluster and returns it once every node reports it as
@@ -28,24 +32,51 @@ type Cluster struct {
 // the test with a failure.
 func (e Engine) StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
-	c := &Cluster{}
-	for range clusterSize {
-		c.Nodes = append(c.Nodes, e.start(tb, freeClusterPort, []string{
-			"--cluster-enabled", "yes",
-			"--cluster-config-file", "nodes.conf",
-			"--cluster-announce-ip", host,
-		}))
-	}
+	c := &Cluster{Nodes: e.startNodes(tb)}
 	c.assignSlots(tb)
 	c.introduce(tb)
 	c.await(tb)
 	return c
 }
 
-// Addrs returns the addresses of the nodes in the order of Nodes.
+// StartReplicatedCluster is StartCluster with a replica for each primary.
+func (e Engine) StartReplicatedCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	c := &Cluster{Nodes: e.startNodes(tb), Replicas: e.startNodes(tb)}
+	c.assignSlots(tb)
+	c.introduce(tb)
+	c.await(tb)
+	for i, replica := range c.Replicas {
+		c.follow(tb, replica, c.Nodes[i])
+	}
+	return c
+}
+
+// Failover kills the primary i and returns once its replica has taken its
+// place and every other node says so. It can be called once for each.
+func (c *Cluster) Failover(tb testing.TB, i int) {
+	tb.Helper()
+	// Until now nobody is in a hurry, lest a busy machine look like a dead primary.
+	for _, node := range c.servers() {
+		node.Do(tb, "CONFIG", "SET", "cluster-node-timeout", "1000")
+	}
+	c.Nodes[i].Kill()
+	_, port := split(tb, c.Replicas[i].Addr())
+	for _, node := range c.servers() {
+		if !node.running() {
+			continue
+		}
+		node.poll(tb, "the replica is not promoted", []string{"CLUSTER", "SLOTS"}, func(reply rueidis.RedisMessage) bool {
+			return ownsFrom(reply, firstSlot(i), port)
+		})
+	}
+}
+
+// Addrs returns the addresses of the nodes in the order of Nodes, and of
+// Replicas.
 func (c *Cluster) Addrs() []string {
 	addrs := make([]string, 0, len(c.Nodes))
-	for _, node := range c.Nodes {
+	for _, node := range c.servers() {
 		addrs = append(addrs, node.Addr())
 	}
 	return addrs
@@ -56,6 +87,78 @@ func (c *Cluster) Addrs() []string {
 func (c *Cluster) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	return newClient(tb, rueidis.ClientOption{InitAddress: c.Addrs()}, opts)
+}
+
+func (c *Cluster) servers() []*Server { return slices.Concat(c.Nodes, c.Replicas) }
+
+func (e Engine) startNodes(tb testing.TB) []*Server {
+	tb.Helper()
+	var nodes []*Server
+	for range clusterSize {
+		nodes = append(nodes, e.start(tb, freeClusterPort, []string{
+			"--cluster-enabled", "yes",
+			"--cluster-config-file", "nodes.conf",
+			"--cluster-announce-ip", host,
+			"--repl-diskless-sync-delay", "0",
+		}))
+	}
+	return nodes
+}
+
+// A replica is ready once its primary's data is there and every node has heard of it.
+func (c *Cluster) follow(tb testing.TB, replica, primary *Server) {
+	tb.Helper()
+	id := primary.Do(tb, "CLUSTER", "MYID")
+	text, err := id.ToString()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	replica.Do(tb, "CLUSTER", "REPLICATE", text)
+	host, port := split(tb, primary.Addr())
+	replica.poll(tb, "the replica is not in sync", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
+		return startsWith(reply, "slave", host, port, "connected")
+	})
+	_, own := split(tb, replica.Addr())
+	for _, node := range c.servers() {
+		node.poll(tb, "the node does not know the replica", []string{"CLUSTER", "NODES"}, func(reply rueidis.RedisMessage) bool {
+			text, err := reply.ToString()
+			return err == nil && isReplica(text, own)
+		})
+	}
+}
+
+// isReplica reads a line of CLUSTER NODES: id, address, flags …
+func isReplica(nodes, port string) bool {
+	for line := range strings.Lines(nodes) {
+		if fields := strings.Fields(line); len(fields) > 2 && strings.Contains(fields[1], ":"+port+"@") {
+			return strings.Contains(fields[2], "slave")
+		}
+	}
+	return false
+}
+
+// ownsFrom reads a reply of CLUSTER SLOTS: first slot, last slot, primary (address, port …) …
+func ownsFrom(slots rueidis.RedisMessage, first int, port string) bool {
+	ranges, err := slots.ToArray()
+	if err != nil {
+		return false
+	}
+	for _, r := range ranges {
+		fields, err := r.ToArray()
+		if err != nil || len(fields) < 3 {
+			return false
+		}
+		if start, err := fields[0].ToInt64(); err != nil || start != int64(first) {
+			continue
+		}
+		primary, err := fields[2].ToArray()
+		if err != nil || len(primary) < 2 {
+			return false
+		}
+		n, err := primary[1].ToInt64()
+		return err == nil && strconv.FormatInt(n, 10) == port
+	}
+	return false
 }
 
 // Nodes with the same epoch would have to settle a conflict first, and
@@ -77,7 +180,7 @@ func firstSlot(node int) int { return node * clusterSlots / clusterSize }
 // Each pair meets directly, because waiting for gossip takes longer.
 func (c *Cluster) introduce(tb testing.TB) {
 	tb.Helper()
-	for i, node := range c.Nodes {
+	for i, node := range c.servers() {
 		for _, addr := range c.Addrs()[i+1:] {
 			ip, port, err := net.SplitHostPort(addr)
 			if err != nil {
@@ -91,8 +194,8 @@ func (c *Cluster) introduce(tb testing.TB) {
 func (c *Cluster) await(tb testing.TB) {
 	tb.Helper()
 	deadline := time.Now().Add(clusterTimeout)
-	for _, node := range c.Nodes {
-		for !node.seesCluster(tb) {
+	for _, node := range c.servers() {
+		for !node.seesCluster(tb, len(c.servers())) {
 			if time.Now().After(deadline) {
 				reply := node.Do(tb, "CLUSTER", "NODES")
 				tb.Fatalf("%s: the cluster does not work within %s: %s", node.Addr(), clusterTimeout, reply.String())
@@ -104,13 +207,14 @@ func (c *Cluster) await(tb testing.TB) {
 
 // A node that knows only itself and its own slots is not enough: a client
 // that asks it would miss the others.
-func (s *Server) seesCluster(tb testing.TB) bool {
+func (s *Server) seesCluster(tb testing.TB, known int) bool {
 	tb.Helper()
 	reply := s.Do(tb, "CLUSTER", "INFO")
 	text, err := reply.ToString()
 	if err != nil {
 		tb.Fatalf("%s: CLUSTER INFO: %v", s.addr, err)
 	}
-	fields, size := infoFields(text), strconv.Itoa(clusterSize)
-	return fields["cluster_state"] == "ok" && fields["cluster_known_nodes"] == size && fields["cluster_size"] == size
+	fields := infoFields(text)
+	return fields["cluster_state"] == "ok" && fields["cluster_known_nodes"] == strconv.Itoa(known) &&
+		fields["cluster_size"] == strconv.Itoa(clusterSize)
 }

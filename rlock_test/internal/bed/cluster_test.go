@@ -26,6 +26,21 @@ func TestClusterSpreadsKeysOverItsNodes(t *testing.T) {
 	})
 }
 
+func TestClusterPromotesReplicas(t *testing.T) {
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		c := e.StartReplicatedCluster(t)
+		client := c.Client(t)
+		set := func(value string) error {
+			return client.Do(t.Context(), client.B().Set().Key("key").Value(value).Build()).Error()
+		}
+		require.NoError(t, set("before"))
+		owner := int(number(t, c.Nodes[0].Do(t, "CLUSTER", "KEYSLOT", "key"))) / 5462
+		c.Failover(t, owner)
+		require.Eventually(t, func() bool { return set("after") == nil }, soon, tick, "the client follows")
+		require.Equal(t, "after", text(t, c.Replicas[owner].Do(t, "GET", "key")))
+	})
+}
+
 // keyBelow returns a key of the third of the slots that ends before end.
 func keyBelow(t *testing.T, node *bed.Server, end int64) string {
 	t.Helper()

@@ -30,7 +30,8 @@ type Engine struct {
 	// Version is the name and the version, for example "redis 7.0.15".
 	Version string
 
-	config string // file that a server starts from; see startSentinel
+	config string   // file that a server starts from; see startSentinel
+	env    []string // further variables of a server's environment; see StartWithClock
 }
 
 // Engines returns the servers to test with, at least one. They are the

@@ -2,6 +2,7 @@ package bed
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net"
 	"strconv"
 )
@@ -9,40 +10,44 @@ import (
 const (
 	host      = "127.0.0.1"
 	busOffset = 10000
-	maxPort   = 65535
-	busTries  = 200
+	portTries = 200
+
+	// Ports below those that the system lends to outgoing connections: a server that is
+	// started again finds its port free, and a client that dials a dead one does not
+	// reach itself.
+	firstPort   = 10000
+	lastPort    = 32000
+	lastBusPort = lastPort - busOffset
 )
 
-var errNoBusPort = errors.New("no free port with a free cluster bus port")
+var errNoPort = errors.New("no free port on the loopback interface")
 
 // freePort returns a port that was free a moment ago. Another process may
 // take it first, so the caller has to be ready to try again.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp4", address(0))
-	if err != nil {
-		return 0, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
-}
+func freePort() (int, error) { return drawPort(lastPort, 0) }
 
 // freeClusterPort is freePort for a cluster node, whose bus listens at a
 // fixed offset from its port unless the server is new enough to be told
 // otherwise.
-func freeClusterPort() (int, error) {
-	for range busTries {
-		port, err := freePort()
-		if err != nil {
-			return 0, err
+func freeClusterPort() (int, error) { return drawPort(lastBusPort, 0, busOffset) }
+
+func drawPort(last int, offsets ...int) (int, error) {
+	for range portTries {
+		port := firstPort + rand.IntN(last-firstPort)
+		free := true
+		for _, offset := range offsets {
+			free = free && isFree(port+offset)
 		}
-		if port+busOffset > maxPort {
-			continue
-		}
-		if l, err := net.Listen("tcp4", address(port+busOffset)); err == nil {
-			return port, l.Close()
+		if free {
+			return port, nil
 		}
 	}
-	return 0, errNoBusPort
+	return 0, errNoPort
+}
+
+func isFree(port int) bool {
+	l, err := net.Listen("tcp4", address(port))
+	return err == nil && l.Close() == nil
 }
 
 func address(port int) string {

@@ -12,17 +12,23 @@ type process struct {
 	exited chan struct{}
 }
 
-func launch(path string, args []string, logPath string) (*process, error) {
-	log, err := os.Create(logPath)
+// launch starts a server.
+func launch(path string, args, env []string, logPath string) (*process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = log, log
 	// Newer servers refuse to start with a locale that is not installed.
-	p.cmd.Env = append(os.Environ(), "LC_ALL=C")
-	p.cmd.SysProcAttr = dieWithParent()
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C"), env...)
+	return spawn(cmd)
+}
+
+func spawn(cmd *exec.Cmd) (*process, error) {
+	cmd.SysProcAttr = dieWithParent()
+	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)
 	go p.run(started)
 	return p, <-started
@@ -38,7 +44,7 @@ func (p *process) run(started chan<- error) {
 	if err != nil {
 		return
 	}
-	// A killed server always exits with an error, which tells nothing.
+	// A killed process always exits with an error, which tells nothing.
 	_ = p.cmd.Wait()
 	close(p.exited)
 }

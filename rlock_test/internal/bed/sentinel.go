@@ -1,13 +1,10 @@
 package bed
 
 import (
-	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -16,10 +13,6 @@ const (
 	sentinelCount  = 3
 	sentinelQuorum = 2
 	sentinelSet    = "bed" // name of the primary among the sentinels
-
-	// A sentinel that has stood still for two seconds does nothing for another
-	// thirty.
-	sentinelTimeout = time.Minute
 )
 
 // Sentinel is a primary with a replica, and three sentinels that watch them.
@@ -35,12 +28,8 @@ type Sentinel struct {
 // What does not work within a minute ends the test with a failure.
 func (e Engine) StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
-	s := &Sentinel{
-		// By default a primary waits for five seconds for more replicas to come.
-		Primary: e.Start(tb, "--repl-diskless-sync-delay", "0"),
-		Replica: e.Start(tb),
-	}
-	s.replicate(tb)
+	pair := e.StartPair(tb)
+	s := &Sentinel{Primary: pair.Primary, Replica: pair.Replica}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, e.startSentinel(tb, s.Primary))
 	}
@@ -86,15 +75,6 @@ func (s *Sentinel) Failover(tb testing.TB) {
 	}
 }
 
-func (s *Sentinel) replicate(tb testing.TB) {
-	tb.Helper()
-	host, port := split(tb, s.Primary.Addr())
-	s.Replica.Do(tb, "REPLICAOF", host, port)
-	s.Replica.poll(tb, "the replica is not in sync", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
-		return startsWith(reply, "slave", host, port, "connected")
-	})
-}
-
 // A sentinel does not start without a file that it can keep its state in.
 func (e Engine) startSentinel(tb testing.TB, primary *Server) *Server {
 	tb.Helper()
@@ -114,48 +94,4 @@ func knowsAll(reply rueidis.RedisMessage) bool {
 	fields, err := reply.AsStrMap()
 	return err == nil && fields["flags"] == "master" && fields["num-slaves"] == "1" &&
 		fields["num-other-sentinels"] == strconv.Itoa(sentinelCount-1)
-}
-
-// poll asks until the reply is as wanted. A server that becomes the primary closes
-// its connections, so no reply only means to ask again.
-func (s *Server) poll(tb testing.TB, complaint string, question []string, wanted func(rueidis.RedisMessage) bool) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), sentinelTimeout)
-	defer cancel()
-	for {
-		reply := s.control.Do(ctx, s.control.B().Arbitrary(question...).Build())
-		if message, err := reply.ToMessage(); err == nil && wanted(message) {
-			return
-		}
-		if ctx.Err() != nil {
-			tb.Fatalf("%s: %s after %s: %s", s.addr, complaint, sentinelTimeout, reply.String())
-		}
-		time.Sleep(pollInterval)
-	}
-}
-
-// startsWith compares words and numbers.
-func startsWith(reply rueidis.RedisMessage, words ...string) bool {
-	items, err := reply.ToArray()
-	if err != nil || len(items) < len(words) {
-		return false
-	}
-	for i, word := range words {
-		if text, err := items[i].ToString(); err == nil && text == word {
-			continue
-		}
-		if number, err := items[i].ToInt64(); err != nil || strconv.FormatInt(number, 10) != word {
-			return false
-		}
-	}
-	return true
-}
-
-func split(tb testing.TB, addr string) (host, port string) {
-	tb.Helper()
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return host, port
 }

@@ -3,6 +3,7 @@ package bed
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +18,12 @@ const commandTimeout = 10 * time.Second
 type Server struct {
 	tb      testing.TB
 	addr    string
-	proc    *process
+	logPath string
+	launch  func() (*process, error)
 	control rueidis.Client
+
+	mu   sync.Mutex
+	proc *process
 }
 
 // Addr returns the address of the server, "127.0.0.1:port".
@@ -67,11 +72,48 @@ func (s *Server) Cont() { s.signal(continueSignal) }
 
 // Kill ends the server with SIGKILL and returns once the process is gone. It
 // may be called again.
-func (s *Server) Kill() { s.proc.kill() }
+func (s *Server) Kill() { s.process().kill() }
+
+// Restart starts a server that Kill has ended once more, at the same address
+// and with the same arguments and directory, and returns once it answers. It
+// has its data again if it was started with "--appendonly", "yes". A server
+// that does not answer within ten seconds ends the test with a failure.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	proc, err := s.launch()
+	if err != nil {
+		tb.Fatalf("restart %s: %v", s.addr, err)
+	}
+	s.mu.Lock()
+	s.proc = proc
+	s.mu.Unlock()
+	client, err := s.await()
+	if err != nil {
+		tb.Fatalf("restart %s: %v", s.addr, explain(err, s.logPath))
+	}
+	client.Close()
+	// The bed's own client may have noticed only now that its connection is gone.
+	s.poll(tb, "it does not answer after its restart", []string{"PING"}, func(rueidis.RedisMessage) bool { return true })
+}
+
+func (s *Server) process() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc
+}
+
+func (s *Server) running() bool {
+	select {
+	case <-s.process().exited:
+		return false
+	default:
+		return true
+	}
+}
 
 func (s *Server) signal(sig os.Signal) {
 	s.tb.Helper()
-	if err := s.proc.signal(sig); err != nil {
+	if err := s.process().signal(sig); err != nil {
 		s.tb.Errorf("%s: send %v: %v", s.addr, sig, err)
 	}
 }

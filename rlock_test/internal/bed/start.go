@@ -63,15 +63,16 @@ func (e Engine) tryStart(tb testing.TB, pick func() (int, error), args []string)
 		return nil, err
 	}
 	dir := tb.TempDir()
-	logPath := filepath.Join(dir, "server.log")
-	proc, err := launch(e.Path, slices.Concat(e.arguments(port, dir), args), logPath)
-	if err != nil {
+	s := &Server{tb: tb, addr: address(port), logPath: filepath.Join(dir, "server.log")}
+	s.launch = func() (*process, error) {
+		return launch(e.Path, slices.Concat(e.arguments(port, dir), args), e.env, s.logPath)
+	}
+	if s.proc, err = s.launch(); err != nil {
 		return nil, err
 	}
-	s := &Server{tb: tb, addr: address(port), proc: proc}
-	if err := s.await(); err != nil {
-		proc.kill()
-		return nil, explain(err, logPath)
+	if s.control, err = s.await(); err != nil {
+		s.proc.kill()
+		return nil, explain(err, s.logPath)
 	}
 	tb.Cleanup(s.close)
 	return s, nil
@@ -91,19 +92,20 @@ func (e Engine) arguments(port int, dir string) []string {
 	return args
 }
 
-func (s *Server) await() error {
+// await returns a client of the server once it answers.
+func (s *Server) await() (rueidis.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	for {
-		err := s.connect(ctx)
+		client, err := s.connect(ctx)
 		if err == nil {
-			return nil
+			return client, nil
 		}
 		select {
 		case <-s.proc.exited:
-			return errExited
+			return nil, errExited
 		case <-ctx.Done():
-			return fmt.Errorf("not ready within %s: %w", startTimeout, err)
+			return nil, fmt.Errorf("not ready within %s: %w", startTimeout, err)
 		case <-time.After(pollInterval):
 		}
 	}
@@ -112,14 +114,14 @@ func (s *Server) await() error {
 // connect compares process ids because a server of another test may have
 // taken the port, and answers in place of the one that is about to fail. The
 // client speaks RESP2, in which INFO is plain text without a format prefix.
-func (s *Server) connect(ctx context.Context) error {
+func (s *Server) connect(ctx context.Context) (rueidis.Client, error) {
 	option := s.Option()
 	option.ForceSingleClient = true
 	option.DisableCache = true
 	option.AlwaysRESP2 = true
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := client.Do(ctx, client.B().Info().Section("server").Build()).ToString()
 	if pid := infoFields(text)["process_id"]; err == nil && pid != strconv.Itoa(s.proc.pid()) {
@@ -128,10 +130,9 @@ func (s *Server) connect(ctx context.Context) error {
 	}
 	if err != nil {
 		client.Close()
-		return err
+		return nil, err
 	}
-	s.control = client
-	return nil
+	return client, nil
 }
 
 func explain(err error, logPath string) error {
