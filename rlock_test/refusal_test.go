@@ -71,8 +71,7 @@ func TestRefusals(t *testing.T) {
 				t.Parallel()
 				server := e.Start(t)
 				option := server.Option()
-				// A client that pings a busy server believes that its connection is dead.
-				option.Dialer.KeepAlive = time.Hour
+				option.PipelineMultiplex = -1 // one connection, open already: who is busy takes no others
 				locker := openLocker(t, option)
 				held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Minute))
 				require.NoError(t, err)
