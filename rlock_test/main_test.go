@@ -18,6 +18,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if name := os.Getenv(programName); name != "" {
+		if err := runProgram(name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	goleak.VerifyTestMain(m,
 		// rueidis sleeps for up to a second before it asks a cluster for its nodes, and for
 		// five before it closes the connections of a node that has left. Neither can be
