@@ -90,6 +90,7 @@ func TestRefusals(t *testing.T) {
 				require.Less(t, time.Until(held.Deadline()), 2*time.Minute)
 				end()
 
+				require.Equal(t, uint64(3), locker.Stats().Attempts, "a refusal is an answer, and nobody asks again")
 				after := server.CommandStats(t)
 				for _, name := range []string{"set", "incr", "pexpire", "del"} {
 					require.Equal(t, before[name], after[name], "%s: nothing was done, and nothing had to be undone", name)
