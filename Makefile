@@ -7,6 +7,9 @@
 GO ?= go
 FUZZTIME ?= 10s
 
+# Modules of their own, whose requirements are not those of rlock.
+MODULES = rlock_test/fencing
+
 # The servers to test with: Redis 7.0, Redis 8 and Valkey 8, or what the machine has.
 SERVERS = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
@@ -23,6 +26,7 @@ run:
 test: needs
 	$(SERVERS) $(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
 	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules' ./rlock/ ./rlock_test/
+	@for module in $(MODULES); do (cd $$module && $(GO) test -count=1 ./...) || exit 1; done
 	@$(MAKE) --no-print-directory fuzz
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says.
@@ -34,9 +38,13 @@ fuzz:
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
-	$(GO) run honnef.co/go/tools/cmd/staticcheck ./...
+	$(GO) build -o .bin/ honnef.co/go/tools/cmd/staticcheck
+	.bin/staticcheck ./...
 	$(GO) mod tidy -diff
 	$(GO) mod verify
+	@for module in $(MODULES); do \
+		(cd $$module && $(GO) vet ./... && $(CURDIR)/.bin/staticcheck ./... && $(GO) mod tidy -diff) || exit 1; \
+	done
 
 check:
 	$(GO) run ./generator -check

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -54,6 +55,9 @@ func repeat(ctx context.Context, most int, f func(ctx context.Context) error) er
 		if answerOf(err) != unknown || try == most || ctx.Err() != nil {
 			return err
 		}
+		if try >= tries && errors.Is(err, rueidis.ErrClosing) {
+			return err // the client is closed, not just a connection that it replaces
+		}
 		pause := min(10*time.Millisecond<<try, 500*time.Millisecond)
 		if sleep(ctx, pause/2+rand.N(pause), nil) != nil {
 			return err
@@ -62,7 +66,8 @@ func repeat(ctx context.Context, most int, f func(ctx context.Context) error) er
 }
 
 // persist calls f until its outcome is known, within releaseLimit and whether or not
-// ctx has ended.
+// ctx has ended. How often does not matter: after a failover, the client may need a
+// second to learn of the new primary.
 func persist(ctx context.Context, f func(ctx context.Context) error) error {
 	if ctx.Err() == nil {
 		if err := f(ctx); answerOf(err) != unknown {
@@ -71,7 +76,7 @@ func persist(ctx context.Context, f func(ctx context.Context) error) error {
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
-	return repeat(detached, 2*tries, f)
+	return repeat(detached, math.MaxInt, f)
 }
 
 // sleep waits for d. It returns why ctx ended if that comes first, and ErrClosed

@@ -32,7 +32,7 @@
 // Nothing that a lock service does can prevent either; the resource itself can,
 // if it remembers the largest Lock.Fence it has seen and refuses smaller ones:
 //
-//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence < $2
+//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
 // Fences of a key are strictly increasing while the server keeps its data or,
 // failing that, its clock.

@@ -48,13 +48,13 @@ func TestReadmeRuleOnACluster(t *testing.T) {
 
 		held, err := locker.Acquire(t.Context(), "app:{a}", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
-		m := migrate(t, cluster, "{a}")
-		m.move(t, "app:{a}")
+		m := split(t, cluster, "app:{a}")
 		// Without the right to ask at the new place, the client goes from one to the other.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		require.NoError(t, held.Extend(ctx, time.Hour))
-		m.finish(t)
+		m.carry(t)
+		m.end(t)
 		require.NoError(t, held.Release(t.Context()))
 	})
 }

@@ -1,21 +1,36 @@
 package rlock_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
 
-// crashTTL is the lease of a holder that dies.
-const crashTTL = 1500 * time.Millisecond
+// victim is the environment variable that makes the test binary a holder to be killed,
+// at the server of that address.
+const victim = "RLOCK_VICTIM_AT"
 
-// start runs the test binary as one of programs.
-func start(t *testing.T, server *bed.Server, program string) *bed.Program {
-	t.Helper()
-	return bed.Reexec(t, programName+"="+program, programServer+"="+server.Addr())
+const victimTTL = 1500 * time.Millisecond
+
+// holdForEver takes a lock, says so, and has it extended until the process is killed.
+func holdForEver(address string) error {
+	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}})
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	return locker.Do(context.Background(), "job", func(ctx context.Context, _ *rlock.Lock) error {
+		fmt.Println("held")
+		<-ctx.Done()
+		return ctx.Err()
+	}, rlock.WithTTL(victimTTL))
 }
 
 // A holder that dies without a word blocks others for no longer than its lease, however
@@ -28,7 +43,7 @@ func TestHolderDies(t *testing.T) {
 		t.Parallel()
 		server := e.Start(t)
 		server.Do(t, "EVAL", "for i = 1, 20000 do redis.call('SET', 'other:' .. i, 'x', 'PX', 3600000) end", "0")
-		holder := start(t, server, "hold")
+		holder := bed.Reexec(t, victim+"="+server.Addr())
 		require.Equal(t, "held", holder.Line())
 		waiting := opened(t, server)
 		got := make(chan error, 1)
@@ -47,6 +62,6 @@ func TestHolderDies(t *testing.T) {
 		died := time.Now()
 		holder.Kill()
 		require.NoError(t, <-got)
-		require.Less(t, next.Sub(died), crashTTL+500*time.Millisecond)
+		require.Less(t, next.Sub(died), victimTTL+500*time.Millisecond)
 	})
 }

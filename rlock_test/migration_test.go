@@ -14,52 +14,16 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
 
-// migration is a slot on its way from one node of a cluster to another. Its keys are on
-// both until all have been moved.
-type migration struct {
-	*bed.Cluster
-	slot     string
-	from, to *bed.Server
-}
-
-// migrate starts to move the slot of key, which the last node has, to the first one.
-func migrate(t *testing.T, c *bed.Cluster, key string) *migration {
+// split starts to move the slot of keys, which the last node has, to the first one, and
+// has one key there already.
+func split(t *testing.T, c *bed.Cluster, key string) *move {
 	t.Helper()
-	m := &migration{c, fmt.Sprint(gen.Slot(key)), c.Nodes[2], c.Nodes[0]}
-	m.to.Do(t, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", nodeID(t, m.from))
-	m.from.Do(t, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", nodeID(t, m.to))
-	return m
-}
-
-func nodeID(t *testing.T, node *bed.Server) string {
-	t.Helper()
-	reply := node.Do(t, "CLUSTER", "MYID")
-	id, err := reply.ToString()
-	require.NoError(t, err)
-	return id
-}
-
-// move moves one key.
-func (m *migration) move(t *testing.T, key string) {
-	t.Helper()
+	m := &move{cluster: c, from: c.Nodes[2], to: c.Nodes[0], slot: fmt.Sprint(gen.Slot(key))}
+	m.begin(t)
 	host, port, err := net.SplitHostPort(m.to.Addr())
 	require.NoError(t, err)
 	m.from.Do(t, "MIGRATE", host, port, key, "0", "5000")
-}
-
-// finish moves the rest and has all nodes know it.
-func (m *migration) finish(t *testing.T) {
-	t.Helper()
-	reply := m.from.Do(t, "CLUSTER", "GETKEYSINSLOT", m.slot, "1000")
-	keys, err := reply.AsStrSlice()
-	require.NoError(t, err)
-	for _, key := range keys {
-		m.move(t, key)
-	}
-	id := nodeID(t, m.to)
-	for _, node := range []*bed.Server{m.to, m.from, m.Nodes[1]} {
-		node.Do(t, "CLUSTER", "SETSLOT", m.slot, "NODE", id)
-	}
+	return m
 }
 
 // While a slot moves, a script whose keys are on two nodes runs on neither: TRYAGAIN.
@@ -83,8 +47,7 @@ func acquireWhileASlotMoves(t *testing.T, cluster *bed.Cluster) {
 	held, err := locker.AcquireAll(t.Context(), keys, rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 	require.NoError(t, err)
 
-	m := migrate(t, cluster, "{a}")
-	m.move(t, "{a}1")
+	m := split(t, cluster, "{a}1")
 	for _, call := range []func(ctx context.Context) error{
 		func(ctx context.Context) error { return held.Extend(ctx, time.Minute) },
 		func(ctx context.Context) error {
@@ -111,7 +74,8 @@ func acquireWhileASlotMoves(t *testing.T, cluster *bed.Cluster) {
 	require.Empty(t, one)
 	require.Empty(t, all)
 
-	m.finish(t)
+	m.carry(t)
+	m.end(t)
 	extended := locker.Stats().Extended
 	single := <-one
 	require.Greater(t, single.Fence(), held.Fence(), "the counter has moved too")
@@ -132,10 +96,10 @@ func releaseWhileASlotMoves(t *testing.T, cluster *bed.Cluster) {
 	client := cluster.Client(t)
 	set, err := newLocker(t, client).AcquireAll(t.Context(), []string{"{foo}1", "{foo}2"}, rlock.WithTTL(rlock.NoExpiry))
 	require.NoError(t, err)
-	m := migrate(t, cluster, "{foo}")
-	m.move(t, "{foo}2")
+	m := split(t, cluster, "{foo}2")
 	surfaces(t, "TRYAGAIN", func(ctx context.Context) error { return set.Release(ctx) })
-	m.finish(t)
+	m.carry(t)
+	m.end(t)
 	require.NoError(t, set.Release(t.Context()))
 	require.Empty(t, get(t, client, "{foo}1"))
 	require.Empty(t, get(t, client, "{foo}2"))

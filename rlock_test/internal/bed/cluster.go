@@ -43,23 +43,34 @@ func (e Engine) StartCluster(tb testing.TB) *Cluster {
 func (e Engine) StartReplicatedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := &Cluster{Nodes: e.startNodes(tb), Replicas: e.startNodes(tb)}
+	// Nodes talk as often as their timeout demands, and each must hear from each.
+	c.setTimeout(tb, "4000")
 	c.assignSlots(tb)
 	c.introduce(tb)
 	c.await(tb)
 	for i, replica := range c.Replicas {
-		c.follow(tb, replica, c.Nodes[i])
+		c.replicate(tb, replica, c.Nodes[i])
 	}
+	for i, replica := range c.Replicas {
+		c.awaitReplica(tb, replica, c.Nodes[i])
+	}
+	// From here on nobody is in a hurry, lest a busy machine look like a dead primary.
+	c.setTimeout(tb, "15000")
 	return c
+}
+
+func (c *Cluster) setTimeout(tb testing.TB, milliseconds string) {
+	tb.Helper()
+	for _, node := range c.servers() {
+		node.Do(tb, "CONFIG", "SET", "cluster-node-timeout", milliseconds)
+	}
 }
 
 // Failover kills the primary i and returns once its replica has taken its
 // place and every other node says so. It can be called once for each.
 func (c *Cluster) Failover(tb testing.TB, i int) {
 	tb.Helper()
-	// Until now nobody is in a hurry, lest a busy machine look like a dead primary.
-	for _, node := range c.servers() {
-		node.Do(tb, "CONFIG", "SET", "cluster-node-timeout", "1000")
-	}
+	c.setTimeout(tb, "1000")
 	c.Nodes[i].Kill()
 	_, port := split(tb, c.Replicas[i].Addr())
 	for _, node := range c.servers() {
@@ -105,8 +116,7 @@ func (e Engine) startNodes(tb testing.TB) []*Server {
 	return nodes
 }
 
-// A replica is ready once its primary's data is there and every node has heard of it.
-func (c *Cluster) follow(tb testing.TB, replica, primary *Server) {
+func (c *Cluster) replicate(tb testing.TB, replica, primary *Server) {
 	tb.Helper()
 	id := primary.Do(tb, "CLUSTER", "MYID")
 	text, err := id.ToString()
@@ -114,6 +124,11 @@ func (c *Cluster) follow(tb testing.TB, replica, primary *Server) {
 		tb.Fatal(err)
 	}
 	replica.Do(tb, "CLUSTER", "REPLICATE", text)
+}
+
+// A replica is ready once its primary's data is there and every node has heard of it.
+func (c *Cluster) awaitReplica(tb testing.TB, replica, primary *Server) {
+	tb.Helper()
 	host, port := split(tb, primary.Addr())
 	replica.poll(tb, "the replica is not in sync", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
 		return startsWith(reply, "slave", host, port, "connected")

@@ -1,0 +1,60 @@
+package rlock_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// A release goes on for two seconds, as long as a client needs to find the server that
+// has taken another's place.
+func TestReleaseOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		f, locker, direct := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ReleaseSHA1) {
+				return noReply()
+			}
+			return run()
+		})
+		start := time.Now()
+		require.Error(t, lock.Release(t.Context()))
+		require.Greater(t, time.Since(start), 1900*time.Millisecond)
+		require.Equal(t, lock.Token(), get(t, direct, "job"))
+		f.when(nil)
+		require.NoError(t, lock.Release(t.Context()), "it may be called again")
+		require.Empty(t, get(t, direct, "job"))
+	})
+}
+
+// A client that is closed stays so.
+func TestReleaseWithAClosedClient(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		var tries atomic.Int32
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ReleaseSHA1) {
+				tries.Add(1)
+				return rueidis.NewErrorResult(rueidis.ErrClosing)
+			}
+			return run()
+		})
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrClosed)
+		require.Equal(t, int32(4), tries.Load())
+		require.Equal(t, lock.Token(), get(t, direct, "job"))
+	})
+}
