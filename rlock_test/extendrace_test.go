@@ -19,39 +19,46 @@ import (
 func TestExtensionsRaceTheLease(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
 		const keys = 100
 		client := e.Start(t).Client(t)
 		// Each key is extended at another moment, before, at and after the lease's end.
 		race := func(t *testing.T, ttl time.Duration, try func(key string, wait time.Duration) (extended bool, err error)) {
 			var in, late atomic.Int32
-			require.NoError(t, together(keys, func(i int) error {
-				key := fmt.Sprint(t.Name(), i)
-				extended, err := try(key, 2*ttl*time.Duration(i)/keys)
-				if err != nil {
-					return err
-				}
-				left, err := do(t, client, "PTTL", key).ToInt64()
-				switch {
-				case err != nil:
-					return err
-				case extended && left < 30_000:
-					return fmt.Errorf("%s was extended, and has %d ms left", key, left)
-				case !extended && left != -2:
-					return fmt.Errorf("%s was not extended, and has %d ms left", key, left)
-				case extended:
-					in.Add(1)
-				default:
-					late.Add(1)
-				}
-				return nil
-			}))
+			all := func(round int) error {
+				return together(keys, func(i int) error {
+					key := fmt.Sprint(t.Name(), round, ":", i)
+					extended, err := try(key, 2*ttl*time.Duration(i)/keys)
+					if err != nil {
+						return err
+					}
+					left, err := do(t, client, "PTTL", key).ToInt64()
+					switch {
+					case err != nil:
+						return err
+					case extended && left < 30_000:
+						return fmt.Errorf("%s was extended, and has %d ms left", key, left)
+					case !extended && left != -2:
+						return fmt.Errorf("%s was not extended, and has %d ms left", key, left)
+					case extended:
+						in.Add(1)
+					default:
+						late.Add(1)
+					}
+					return nil
+				})
+			}
+			// On a busy machine, a whole round may come too late.
+			for round := 0; round < 10 && (in.Load() == 0 || late.Load() == 0); round++ {
+				require.NoError(t, all(round))
+			}
 			require.Positive(t, in.Load())
 			require.Positive(t, late.Load())
 		}
 		t.Run("script", func(t *testing.T) {
 			s := gen.New()
-			race(t, 100*time.Millisecond, func(key string, wait time.Duration) (bool, error) {
-				if err := do(t, client, "SET", key, "token", "PX", "100").Error(); err != nil {
+			race(t, 300*time.Millisecond, func(key string, wait time.Duration) (bool, error) {
+				if err := do(t, client, "SET", key, "token", "PX", "300").Error(); err != nil {
 					return false, err
 				}
 				time.Sleep(wait)
