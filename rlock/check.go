@@ -12,7 +12,7 @@ import (
 type State struct {
 	Key    string        // Redis key
 	Held   bool          // somebody holds it
-	Token  string        // the holder's
+	Token  string        `json:"-"` // the holder's; not in JSON, nor in what fmt and slog make of a State
 	Left   time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when free
 	Cached bool          // answered from the client-side cache
 	Owner  string        // what the holder says about itself, see WithOwner; not told by Locker.Check

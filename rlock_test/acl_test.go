@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,26 +19,48 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
 
-// The rule that the README gives is enough, and every command in it is needed.
-func TestReadmeRuleIsEnoughAndMinimal(t *testing.T) {
-	t.Parallel()
+// readmeRule returns the words of the rule that the README gives.
+func readmeRule(t *testing.T) []string {
+	t.Helper()
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	rule := regexp.MustCompile("(?s)ACL SETUSER app (.*?)```").FindSubmatch(readme)
 	require.NotNil(t, rule)
-	words := strings.Fields(string(rule[1]))
+	return strings.Fields(string(rule[1]))
+}
 
+// The rule that the README gives is enough, and every word of it is needed. Without one,
+// an error says that it is a right that is missing, or Probe does: of what goes wrong
+// between MULTI and EXEC the client does not tell, and of a stale answer nobody.
+func TestReadmeRuleIsEnoughAndMinimal(t *testing.T) {
+	t.Parallel()
+	words := readmeRule(t)
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
 		server := e.Start(t)
 		require.NoError(t, everything(t, server, words))
 		for i, word := range words {
-			if !strings.HasPrefix(word, "+") || word == "+ping" || word == "+client|caching" {
-				continue // without ping a dead connection, without caching a stale answer is noticed late
+			if !strings.HasPrefix(word, "+") || word == "+ping" {
+				continue // without ping a dead connection is noticed late
 			}
-			fewer := append(append([]string{}, words[:i]...), words[i+1:]...)
-			require.Error(t, everything(t, server, fewer), "%s is not needed", word)
+			err := everything(t, server, slices.Delete(slices.Clone(words), i, i+1))
+			if word != "+client|caching" {
+				require.Error(t, err, "%s is not needed", word)
+			}
+			if err == nil || !denied.MatchString(err.Error()) {
+				report, err := openLocker(t, asApp(server), rlock.WithPrefix("app:")).Probe(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, rlock.SeverityFault, worst(t, report)["cache"], "%s: %s", word, report)
+			}
 		}
 	})
+}
+
+// asApp returns the options of a client that is the user app.
+func asApp(server *bed.Server) rueidis.ClientOption {
+	option := server.Option()
+	option.Username, option.Password = "app", "secret"
+	return option
 }
 
 // everything does whatever a Locker can do, as a user with these rules.
@@ -46,9 +69,7 @@ func everything(t *testing.T, server *bed.Server, rules []string) error {
 	server.Do(t, "FLUSHALL")
 	server.Do(t, "SCRIPT", "FLUSH")
 	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, rules...)...)
-	option := server.Option()
-	option.Username, option.Password = "app", "secret"
-	client, err := rueidis.NewClient(option)
+	client, err := rueidis.NewClient(asApp(server))
 	if err != nil {
 		return err
 	}
@@ -114,3 +135,140 @@ func TestNoCountersWithoutFence(t *testing.T) {
 		require.NoError(t, lock.Release(t.Context()))
 	})
 }
+
+// With the rule of the README, and what that adds for owners' texts, the server refuses
+// nothing that locks do by themselves or when they are asked to.
+func TestReadmeRuleRefusesNothing(t *testing.T) {
+	t.Parallel()
+	words := append(readmeRule(t), "~rlock:owner:*", "+hset", "+hget", "+hdel")
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
+		ctx := t.Context()
+		prefix := rlock.WithPrefix("app:")
+		locker, rival := openLocker(t, asApp(server), prefix), openLocker(t, asApp(server), prefix)
+
+		for name, opts := range map[string][]rlock.Option{
+			"fixed":    nil,
+			"extended": {rlock.WithAutoExtend(true)},
+			"for ever": {rlock.WithTTL(rlock.NoExpiry)},
+			"unfenced": {rlock.WithFence(false)},
+		} {
+			passes(t, locker, name, 10, opts...)
+			held, err := rival.Acquire(ctx, name, append(opts, rlock.WithOwner("web-3"))...)
+			require.NoError(t, err)
+			got := make(chan error, 1)
+			go func() {
+				lock, err := locker.Acquire(ctx, name, opts...)
+				if err == nil {
+					err = lock.Release(ctx)
+				}
+				got <- err
+			}()
+			inLine(t, locker, 1)
+			state, err := locker.Inspect(ctx, name)
+			require.NoError(t, err)
+			require.Equal(t, "web-3", state.Owner)
+			require.NoError(t, held.Release(ctx))
+			require.NoError(t, <-got)
+		}
+		require.Positive(t, locker.Stats().HandedOver)
+
+		keys := []string{"a", "b", "c"}
+		set, err := locker.AcquireAll(ctx, keys, rlock.WithTTL(time.Second), rlock.WithAutoExtend(true), rlock.WithOwner("web-3"))
+		require.NoError(t, err)
+		one, err := locker.Acquire(ctx, "one", rlock.WithTTL(time.Second), rlock.WithAutoExtend(true), rlock.WithOwner("web-3"))
+		require.NoError(t, err)
+		before := locker.Stats().Extended
+		soon(t, func() bool { return locker.Stats().Extended >= before+4 }, "they are extended")
+		_, err = set.Check(ctx)
+		require.NoError(t, err)
+		tracked(t, server, 4)
+		server.Do(t, "DEL", "app:one")
+		ends(t, one, rlock.ErrLost)
+		require.NoError(t, set.Detach())
+		set, err = rival.Attach(ctx, set.Token(), set.Fence(), set.Keys()...)
+		require.NoError(t, err)
+		require.NoError(t, rival.ForceRelease(ctx, "b", set.Token()))
+		require.ErrorIs(t, set.Release(ctx), rlock.ErrLost)
+
+		results, err := locker.TryAcquireEach(ctx, keys)
+		require.NoError(t, err)
+		var locks []*rlock.Lock
+		for _, r := range results {
+			require.NoError(t, r.Err)
+			locks = append(locks, r.Lock)
+		}
+		require.NoError(t, errors.Join(locker.ExtendEach(ctx, locks, time.Minute)...))
+		warm(t, locker, "a")
+		require.NoError(t, errors.Join(locker.ReleaseEach(ctx, locks)...))
+		require.NoError(t, locker.WaitFree(ctx, "a"))
+
+		require.Zero(t, locker.Stats().ExtendFailed)
+		reply := server.Do(t, "ACL", "LOG")
+		refusals, err := reply.ToArray()
+		require.NoError(t, err)
+		for _, refusal := range refusals {
+			facts, err := refusal.AsStrMap()
+			require.NoError(t, err)
+			// What a client tries when it connects: to give its name, and whether this is a cluster.
+			require.Contains(t, []string{"client|setinfo", "cluster|slots", "cluster|shards"}, facts["object"])
+		}
+		report, err := locker.Probe(ctx)
+		require.NoError(t, err)
+		require.NoError(t, report.Err())
+	})
+}
+
+// A key that the user has no rights on is refused at once, whatever is asked of it, in
+// words that say so. Others are not touched by that, in a set either.
+func TestForeignKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	words := readmeRule(t)
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
+		locker := openLocker(t, asApp(server))
+		server.Do(t, "SET", "secret", "theirs")
+		for name, call := range map[string]func(ctx context.Context) error{
+			"acquire":       func(ctx context.Context) error { return errorOf(locker.Acquire(ctx, "secret")) },
+			"try":           func(ctx context.Context) error { return errorOf(locker.TryAcquire(ctx, "secret")) },
+			"set":           func(ctx context.Context) error { return errorOf(locker.AcquireAll(ctx, []string{"app:a", "secret"})) },
+			"check":         func(ctx context.Context) error { return errorOf(locker.Check(ctx, "secret")) },
+			"inspect":       func(ctx context.Context) error { return errorOf(locker.Inspect(ctx, "secret")) },
+			"wait":          func(ctx context.Context) error { return locker.WaitFree(ctx, "secret") },
+			"attach":        func(ctx context.Context) error { return errorOf(locker.Attach(ctx, "theirs", 1, "secret")) },
+			"force release": func(ctx context.Context) error { return locker.ForceRelease(ctx, "secret", "theirs") },
+		} {
+			surfaces(t, "NOPERM", call)
+			reply := server.Do(t, "KEYS", "*")
+			keys, err := reply.AsStrSlice()
+			require.NoError(t, err)
+			require.Equal(t, []string{"secret"}, keys, name)
+		}
+		results, err := locker.TryAcquireEach(t.Context(), []string{"app:a", "secret", "app:b"})
+		require.NoError(t, err)
+		require.NoError(t, results[0].Err)
+		require.ErrorContains(t, results[1].Err, "NOPERM")
+		require.NoError(t, results[2].Err)
+
+		// A right that is missing inside a script is told in other words, which differ.
+		server.Do(t, "ACL", "SETUSER", "app", "-get")
+		for _, call := range []func(ctx context.Context) error{
+			func(ctx context.Context) error { return errorOf(locker.Acquire(ctx, "app:c")) },
+			func(ctx context.Context) error { return results[0].Lock.Extend(ctx, time.Minute) },
+			func(ctx context.Context) error { return results[0].Lock.Release(ctx) },
+		} {
+			surfaces(t, "", func(ctx context.Context) error {
+				err := call(ctx)
+				require.Regexp(t, denied, err.Error())
+				return err
+			})
+		}
+	})
+}
+
+// errorOf returns the error of a call.
+func errorOf(_ any, err error) error { return err }

@@ -78,6 +78,9 @@ func TestCluster(t *testing.T) {
 			var facts *gen.CrossSlotError
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
+			_, err = gen.New().Release(t.Context(), client, gen.ReleaseParams{Locks: []string{"a", anyKeys["64 KB"]}, Token: "t"})
+			require.ErrorAs(t, err, &facts)
+			shows(t, err.Error())
 		})
 		t.Run("extended in one pipeline", func(t *testing.T) {
 			var locks []*rlock.Lock

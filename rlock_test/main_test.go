@@ -13,6 +13,8 @@ import (
 var programs = map[string]func(address string) error{
 	competitor: compete,
 	sleeper:    oversleep,
+	victim:     holdForEver,
+	crowder:    crowd,
 }
 
 // No goroutine outlives the tests: neither one of the package nor one of a client

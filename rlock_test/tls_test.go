@@ -56,8 +56,8 @@ func certificate(t *testing.T, dir, name string, issuer *tls.Certificate) *tls.C
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Locks work over TLS, with push, and not with a server whose certificate nobody
-// vouches for.
+// Locks work over TLS, with push, and not with a server that another authority vouches
+// for, or nobody, or that has the certificate of another name.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
@@ -93,8 +93,17 @@ func TestTLS(t *testing.T) {
 		require.Greater(t, next.Fence(), lock.Fence())
 		require.NoError(t, next.Release(t.Context()))
 
-		_, err = rlock.Open(rueidis.ClientOption{InitAddress: []string{address}, TLSConfig: &tls.Config{RootCAs: x509.NewCertPool()}})
-		var unknown x509.UnknownAuthorityError
-		require.ErrorAs(t, err, &unknown)
+		refused := func(config *tls.Config, as any) {
+			t.Helper()
+			_, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}, TLSConfig: config})
+			require.ErrorAs(t, err, as)
+		}
+		others := x509.NewCertPool()
+		others.AddCert(certificate(t, t.TempDir(), "ca", nil).Leaf)
+		refused(&tls.Config{RootCAs: others}, new(x509.UnknownAuthorityError))
+		refused(&tls.Config{RootCAs: pool, ServerName: "elsewhere.example"}, new(x509.HostnameError))
+		refused(&tls.Config{}, new(x509.UnknownAuthorityError))
+		_, err = rlock.Open(rueidis.ClientOption{InitAddress: []string{address}})
+		require.Error(t, err, "nothing is said in plain text")
 	})
 }
