@@ -1,0 +1,2 @@
+// Package chaos tests.
+package chaos

@@ -1,0 +1,155 @@
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	operationLimit = 1500 * time.Millisecond // of what does not wait, where the network is silent
+	longestWait    = 3 * time.Second         // for a lock that is held
+)
+
+// worker is one goroutine that takes, uses and gives up locks, as its generator
+// says.
+type worker struct {
+	*process
+	service lockService
+	number  int // distinct in the whole run, from 1
+	random  *rand.Rand
+}
+
+func (p *process) newWorker(locker, n int) *worker {
+	number := p.Process*100 + locker*10 + n + 1
+	return &worker{
+		process: p,
+		service: p.services[locker],
+		number:  number,
+		random:  rand.New(rand.NewPCG(p.Seed, uint64(number))),
+	}
+}
+
+// load works until ctx ends. What is under way then is finished.
+func (w *worker) load(ctx context.Context) {
+	for ctx.Err() == nil {
+		switch draw := w.random.IntN(100); {
+		case draw < 30:
+			w.take(operationLimit, "TryAcquire", w.keys(1), wish{})
+		case draw < 55:
+			w.take(w.between(20*time.Millisecond, 1500*time.Millisecond), "Acquire", w.keys(1), wish{wait: true, extend: w.chance(30)})
+		case draw < 62:
+			w.take(w.between(20*time.Millisecond, longestWait), "AcquireAll", w.keys(2+w.random.IntN(2)), wish{wait: true, extend: w.chance(30)})
+		case draw < 66:
+			w.take(operationLimit, "TryAcquireAll", w.keys(2), wish{})
+		case draw < 80:
+			w.do()
+		case draw < 85:
+			w.takeEach()
+		default:
+			w.look()
+		}
+		w.rest(15 * time.Millisecond)
+	}
+}
+
+// take acquires keys as one lock, and uses it.
+func (w *worker) take(limit time.Duration, method string, keys []string, how wish) {
+	how.ttl, how.worker = w.ttl(), w.number
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	call := now()
+	l, err := w.service.acquire(ctx, keys, how)
+	if h := w.settle(method, keys, how, call, l, err); h != nil {
+		h.use()
+		h.give()
+	}
+}
+
+func (w *worker) takeEach() {
+	keys, how := w.keys(2), wish{ttl: w.ttl(), worker: w.number}
+	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
+	defer cancel()
+	call := now()
+	var held []*holding
+	for i, a := range w.service.acquireEach(ctx, keys, how) {
+		if h := w.settle("TryAcquireEach", keys[i:i+1], how, call, a.lock, a.err); h != nil {
+			held = append(held, h)
+		}
+	}
+	for _, h := range held {
+		h.use()
+		h.give()
+	}
+}
+
+// do holds a lock in a callback, at times for longer than its lease.
+func (w *worker) do() {
+	keys, how := w.keys(1), wish{ttl: w.ttl(), wait: true, extend: true, worker: w.number}
+	ctx, cancel := context.WithTimeout(context.Background(), w.between(20*time.Millisecond, 1500*time.Millisecond))
+	defer cancel()
+	call := now()
+	var h *holding
+	var ended instant
+	err := w.service.do(ctx, keys[0], how, func(l lock) {
+		h = w.settle("Do", keys, how, call, l, nil)
+		if h.use(); w.chance(10) {
+			h.linger(min(2*how.ttl, time.Second))
+		}
+		ended = h.end(done)
+	})
+	if h == nil {
+		w.settle("Do", keys, how, call, nil, err)
+		return
+	}
+	h.settleRelease(ended, err)
+}
+
+// settle notes how an acquisition ended, and returns what is held.
+func (w *worker) settle(method string, keys []string, how wish, call instant, l lock, err error) *holding {
+	e := event{Kind: acquired, Method: method, Lock: w.newLock(), Keys: keys, Call: call, Return: now(), TTL: how.ttl}
+	if e.Outcome, e.Error = outcomeOf(err); err != nil {
+		w.record(e)
+		return nil
+	}
+	e.Fence, e.Deadline = l.Fence(), instantOf(l.Deadline())
+	w.record(e)
+	if w.chance(20) {
+		l.Token() // whoever asks keeps it from the next holder
+	}
+	return &holding{worker: w, lock: l, number: e.Lock, keys: keys, ttl: how.ttl, extend: how.extend, until: e.Return}
+}
+
+func (w *worker) look() {
+	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
+	defer cancel()
+	key, cached := w.keys(1), w.chance(50)
+	e := event{Kind: looked, Method: "Inspect", Keys: key, Call: now()}
+	if cached {
+		e.Method = "Locker.Check"
+	}
+	err := w.service.look(ctx, key[0], cached)
+	e.Return = now()
+	e.Outcome, e.Error = outcomeOf(err)
+	w.record(e)
+}
+
+// keys draws n keys of one group, in any order.
+func (w *worker) keys(n int) []string {
+	group := w.Keys[w.random.IntN(len(w.Keys))]
+	keys := make([]string, 0, n)
+	for _, i := range w.random.Perm(len(group))[:min(n, len(group))] {
+		keys = append(keys, group[i])
+	}
+	return keys
+}
+
+func (w *worker) ttl() time.Duration { return w.TTLs[w.random.IntN(len(w.TTLs))] }
+
+func (w *worker) chance(percent int) bool { return w.random.IntN(100) < percent }
+
+func (w *worker) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(w.random.Int64N(int64(most-least)))
+}
+
+func (w *worker) rest(most time.Duration) { time.Sleep(w.between(0, most)) }
