@@ -46,10 +46,21 @@ func (e Engine) StartReplicatedCluster(tb testing.TB) *Cluster {
 	c.assignSlots(tb)
 	c.introduce(tb)
 	c.await(tb)
+	// Nodes talk to each other as often as their time-out asks for. Nobody is promoted
+	// meanwhile, lest a busy machine look like a dead primary.
+	c.configure(tb, "cluster-replica-no-failover", "yes", "cluster-node-timeout", "1000")
 	for i, replica := range c.Replicas {
 		c.follow(tb, replica, c.Nodes[i])
 	}
+	c.configure(tb, "cluster-node-timeout", "15000", "cluster-replica-no-failover", "no")
 	return c
+}
+
+func (c *Cluster) configure(tb testing.TB, settings ...string) {
+	tb.Helper()
+	for _, node := range c.servers() {
+		node.Do(tb, append([]string{"CONFIG", "SET"}, settings...)...)
+	}
 }
 
 // Failover kills the primary i and returns once its replica has taken its
@@ -57,9 +68,7 @@ func (e Engine) StartReplicatedCluster(tb testing.TB) *Cluster {
 func (c *Cluster) Failover(tb testing.TB, i int) {
 	tb.Helper()
 	// Until now nobody is in a hurry, lest a busy machine look like a dead primary.
-	for _, node := range c.servers() {
-		node.Do(tb, "CONFIG", "SET", "cluster-node-timeout", "1000")
-	}
+	c.configure(tb, "cluster-node-timeout", "1000")
 	c.Nodes[i].Kill()
 	_, port := split(tb, c.Replicas[i].Addr())
 	for _, node := range c.servers() {
