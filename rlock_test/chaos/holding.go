@@ -33,8 +33,10 @@ func (h *holding) use() {
 		switch draw := h.random.IntN(100); {
 		case draw < 40:
 			h.write()
-		case draw < 70:
+		case draw < 68:
 			h.linger(h.between(0, 25*time.Millisecond))
+		case draw < 70:
+			h.linger(h.between(0, 3*time.Second))
 		case draw < 90:
 			h.prolong()
 		default:
@@ -105,11 +107,12 @@ func (h *holding) outlast() {
 
 // give gives the lock up in one of several ways.
 func (h *holding) give() {
+	const most = 300 * time.Millisecond // nobody gets anything done while longer leases end
 	switch draw := h.random.IntN(100); {
-	case draw < 8 && !h.extend:
+	case draw < 10 && !h.extend && h.ttl <= most:
 		h.outlast()
 		h.end(abandoned)
-	case draw < 20 && !h.extend:
+	case draw < 25 && !h.extend && h.ttl <= most:
 		h.outlast()
 		h.linger(h.between(0, 50*time.Millisecond))
 		h.release()

@@ -11,18 +11,22 @@ import (
 const (
 	processes = 3 // at a time
 	lockers   = 3 // of a process
-	workers   = 2 // of a locker
+	workers   = 3 // of a locker
 
 	// recovery is how long a server, a client and a busy machine may take until
 	// everything is as before, once a fault has ended.
 	recovery = 5 * time.Second
 )
 
-// keys are those of all locks: what can be one set stands together.
+// keys are those of all locks: what can be one set stands together. The first are
+// wanted most.
 var keys = [][]string{
 	{"{a}1", "{a}2", "{a}3"},
 	{"{b}1", "{b}2", "{b}3"},
 	{"{c}1", "{c}2", "{c}3"},
+	{"{d}1", "{d}2", "{d}3"},
+	{"{e}1", "{e}2", "{e}3"},
+	{"{f}1", "{f}2", "{f}3"},
 }
 
 // plan is what a round is made of. All else that is random in it comes from the seed.
@@ -131,11 +135,20 @@ func (r *round) disturb() {
 		case r.once != nil && now() > middle: // it comes alone
 		case now() > next && len(on) < 2 && len(r.faults) > 0:
 			on = r.beginFault(on, r.faults[r.random.IntN(len(r.faults))]())
-			next = now().add(r.between(20*time.Millisecond, 500*time.Millisecond))
+			next = now().add(r.pause())
 		}
 	}
 	r.endFaults(on, never)
 	r.calm = now()
+}
+
+// pause draws the time until the next fault. Some are long: what happens while all
+// is well can be checked best.
+func (r *round) pause() time.Duration {
+	if r.random.IntN(4) == 0 {
+		return r.between(1500*time.Millisecond, 2500*time.Millisecond)
+	}
+	return r.between(20*time.Millisecond, 500*time.Millisecond)
 }
 
 // ongoing is a fault that is on.

@@ -36,6 +36,8 @@ func (h *history) strangers() strangers {
 			case e.Outcome == done || e.Outcome == held && h.calmDuring(during):
 			case h.lateDuring(during):
 				s.add(key, e.Call, h.quietFrom(during).add(e.TTL+h.recovery))
+			case h.calmDuring(during):
+				s.add(key, e.Call, e.Return.add(cleanup/2))
 			default:
 				s.add(key, e.Call, e.Return.add(cleanup))
 			}

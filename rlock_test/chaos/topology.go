@@ -46,10 +46,19 @@ func startSentinel(r *round) {
 	r.everybody(option.InitAddress)
 	r.once = func() fault {
 		return fault{kind: "failover", target: "server", late: true, begin: func() {
+			r.sever(s.Primary)
 			s.Failover(r.t)
 			primary = s.Replica
 		}}
 	}
+}
+
+// sever keeps a primary from its replica for a moment, so that the replica misses
+// what the processes do meanwhile.
+func (r *round) sever(primary *bed.Server) {
+	primary.Do(r.t, "ACL", "SETUSER", "default", "-psync", "-sync")
+	primary.Do(r.t, "CLIENT", "KILL", "TYPE", "replica")
+	time.Sleep(r.between(10*time.Millisecond, 300*time.Millisecond))
 }
 
 // startCluster has three primaries, each of which can die and leave a replica.
@@ -61,6 +70,7 @@ func startCluster(r *round) {
 	r.once = func() fault {
 		i := r.random.IntN(len(c.Nodes))
 		return fault{kind: "failover", target: "server", late: true, begin: func() {
+			r.sever(c.Nodes[i])
 			c.Failover(r.t, i)
 			primaries[i] = c.Replicas[i]
 		}}

@@ -37,9 +37,9 @@ func (w *worker) load(ctx context.Context) {
 		case draw < 30:
 			w.take(operationLimit, "TryAcquire", w.keys(1), wish{})
 		case draw < 55:
-			w.take(w.between(20*time.Millisecond, 1500*time.Millisecond), "Acquire", w.keys(1), wish{wait: true, extend: w.chance(30)})
+			w.take(w.wait(), "Acquire", w.keys(1), wish{wait: true, extend: w.chance(30)})
 		case draw < 62:
-			w.take(w.between(20*time.Millisecond, longestWait), "AcquireAll", w.keys(2+w.random.IntN(2)), wish{wait: true, extend: w.chance(30)})
+			w.take(w.wait(), "AcquireAll", w.keys(2+w.random.IntN(2)), wish{wait: true, extend: w.chance(30)})
 		case draw < 66:
 			w.take(operationLimit, "TryAcquireAll", w.keys(2), wish{})
 		case draw < 80:
@@ -86,7 +86,7 @@ func (w *worker) takeEach() {
 // do holds a lock in a callback, at times for longer than its lease.
 func (w *worker) do() {
 	keys, how := w.keys(1), wish{ttl: w.ttl(), wait: true, extend: true, worker: w.number}
-	ctx, cancel := context.WithTimeout(context.Background(), w.between(20*time.Millisecond, 1500*time.Millisecond))
+	ctx, cancel := context.WithTimeout(context.Background(), w.wait())
 	defer cancel()
 	call := now()
 	var h *holding
@@ -136,7 +136,8 @@ func (w *worker) look() {
 
 // keys draws n keys of one group, in any order.
 func (w *worker) keys(n int) []string {
-	group := w.Keys[w.random.IntN(len(w.Keys))]
+	groups := len(w.Keys)
+	group := w.Keys[min(w.random.IntN(groups), w.random.IntN(groups))]
 	keys := make([]string, 0, n)
 	for _, i := range w.random.Perm(len(group))[:min(n, len(group))] {
 		keys = append(keys, group[i])
@@ -145,6 +146,14 @@ func (w *worker) keys(n int) []string {
 }
 
 func (w *worker) ttl() time.Duration { return w.TTLs[w.random.IntN(len(w.TTLs))] }
+
+// wait draws how long to wait for a held lock.
+func (w *worker) wait() time.Duration {
+	if w.chance(10) {
+		return w.between(0, longestWait)
+	}
+	return w.between(5*time.Millisecond, 500*time.Millisecond)
+}
 
 func (w *worker) chance(percent int) bool { return w.random.IntN(100) < percent }
 
