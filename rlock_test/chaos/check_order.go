@@ -102,7 +102,8 @@ func (h *history) steps(grants map[string][]*grant) map[string][]porcupine.Opera
 		for _, g := range list {
 			add(key, take, g.owner, g.call, g.from)
 			if !g.freed {
-				add(key, mayExpire, g.owner, g.over, max(g.over, g.gone))
+				over := max(g.over, g.from+1) // not before it is taken
+				add(key, mayExpire, g.owner, over, max(over, g.gone))
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 type kind string
 
 const (
+	asking   kind = "asking"   // an acquisition begins
 	acquired kind = "acquired" // an acquisition has ended, well or not
 	extended kind = "extended" // an extension has ended
 	checked  kind = "checked"  // Lock.Check has ended

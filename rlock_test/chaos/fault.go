@@ -9,19 +9,25 @@ import (
 
 // fault is something that goes wrong for a while, or at one instant.
 type fault struct {
-	kind   string
-	target string // two faults of one target are never on together
-	late   bool   // commands can arrive after their callers have given up, or keep them from cleaning up
-	lasts  time.Duration
-	begin  func()
-	end    func() // nil: it has no end of its own
+	kind    string
+	target  string // two faults of one target are never on together
+	process int    // whom it concerns; 0: all
+	late    bool   // commands can arrive after their callers have given up, or keep them from cleaning up
+	lasts   time.Duration
+	begin   func()
+	end     func() // nil: it has no end of its own
 }
 
 // disturbance is a fault that was on.
 type disturbance struct {
 	span
-	kind string
-	late bool
+	kind    string
+	process int // whom it concerned; 0: all
+	late    bool
+}
+
+func (d disturbance) concerns(process int, s span) bool {
+	return (d.process == 0 || d.process == process) && d.meets(s)
 }
 
 // between draws the time that a fault lasts.
@@ -60,9 +66,10 @@ func (r *round) serverFaults(name string, s *bed.Server) []func() fault {
 var commands = []string{gen.AcquireSHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1, gen.RenewSHA1, gen.HandOverSHA1, "SET", "EVALSHA"}
 
 // networkFaults are those of the network between one process and the server.
-func (r *round) networkFaults(name string, p *bed.Proxy) []func() fault {
+func (r *round) networkFaults(place int, p *bed.Proxy) []func() fault {
+	name := "network of " + r.processName(place)
 	some := func() func([]byte) bool { return bed.Contains(commands[r.random.IntN(len(commands))]) }
-	return []func() fault{
+	return r.concerning(place, []func() fault{
 		func() fault { return fault{kind: "connections cut", target: name, begin: p.Cut} },
 		func() fault {
 			d := r.between(time.Millisecond, 200*time.Millisecond)
@@ -80,7 +87,7 @@ func (r *round) networkFaults(name string, p *bed.Proxy) []func() fault {
 			return fault{kind: "requests held", target: name, late: true, lasts: r.between(50*time.Millisecond, time.Second),
 				begin: func() { release = p.Hold(match) }, end: func() { release() }}
 		},
-	}
+	})
 }
 
 // dropReplies has commands run whose callers do not learn it.
@@ -98,7 +105,7 @@ func (r *round) dropReplies(name string, p *bed.Proxy) func() fault {
 // processFaults are those of the process in a place.
 func (r *round) processFaults(place int) []func() fault {
 	name := r.processName(place)
-	return []func() fault{
+	return r.concerning(place, []func() fault{
 		func() fault {
 			return fault{kind: "process stops", target: name, late: true, lasts: r.between(50*time.Millisecond, 2*time.Second),
 				begin: func() { r.members[place].Stop() }, end: func() { r.members[place].Cont() }}
@@ -106,5 +113,17 @@ func (r *round) processFaults(place int) []func() fault {
 		func() fault {
 			return fault{kind: "process killed", target: name, late: true, begin: func() { r.replace(place) }}
 		},
+	})
+}
+
+// concerning makes faults those of the process that is in a place when they begin.
+func (r *round) concerning(place int, faults []func() fault) []func() fault {
+	for i, draw := range faults {
+		faults[i] = func() fault {
+			f := draw()
+			f.process = r.members[place].number
+			return f
+		}
 	}
+	return faults
 }

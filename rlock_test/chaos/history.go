@@ -13,9 +13,7 @@ type history struct {
 	events       []event
 	disturbances []disturbance
 	kills        map[int]span
-	calm         instant       // end of the last fault
-	longest      time.Duration // longest lease
-	recovery     time.Duration // longest time that things may take to be as before
+	calm         instant // end of the last fault
 }
 
 // violation is something that must not be.
@@ -93,7 +91,7 @@ func (h *history) follow(g *grant, e event) {
 // freedAtOnce reports whether a release certainly did its work between its call and
 // its return. After a lost reply it is content if nothing is there any more.
 func (h *history) freedAtOnce(e event) bool {
-	return e.Kind == released && e.Outcome == done && h.calmDuring(span{e.Call, e.Return})
+	return e.Kind == released && e.Outcome == done && h.calmDuring(e.Process, span{e.Call, e.Return})
 }
 
 // finish fills in what was never told.
@@ -106,42 +104,34 @@ func (h *history) finish(g *grant) {
 		g.gone = max(g.gone, killed.to)
 	}
 	g.over = min(g.over, g.deadline)
-	g.gone = h.quietFrom(span{g.call, g.gone}).add(g.ttl + h.recovery)
+	g.gone = h.quietFrom(g.process, span{g.call, g.gone}).add(g.ttl)
 }
 
-// quietFrom returns when nothing can be under way any more of what happened in s: a
-// fault may have kept it from the server until the fault ended.
-func (h *history) quietFrom(s span) instant {
+// aftermath is how long the delayed commands of a fault may take to arrive, and its
+// broken connections to be noticed, once it is over.
+const aftermath = time.Second
+
+// quietFrom returns when nothing can be under way any more of what a process did in
+// s: a fault may have kept it from the server until the fault ended.
+func (h *history) quietFrom(process int, s span) instant {
 	end := s.to
 	for _, d := range h.disturbances {
-		if d.late && d.meets(s) {
+		if d.late && d.concerns(process, s) {
 			end = max(end, d.to)
 		}
 	}
-	return end
+	return end.add(aftermath)
 }
 
 // lateDuring reports whether a fault was on that can have delayed commands.
-func (h *history) lateDuring(s span) bool {
-	for _, d := range h.disturbances {
-		if d.late && d.meets(s) {
-			return true
-		}
-	}
-	return false
+func (h *history) lateDuring(process int, s span) bool {
+	return slices.ContainsFunc(h.disturbances, func(d disturbance) bool { return d.late && d.concerns(process, s) })
 }
 
 // calmDuring reports whether no fault can have had a part in an operation: none was
 // on, or had just ended.
-func (h *history) calmDuring(s span) bool {
-	const aftermath = instant(time.Second)
-	if s.to.sub(s.from) > time.Second {
-		return false // something was wrong, if only a busy machine
-	}
-	for _, d := range h.disturbances {
-		if s.meets(span{d.from, d.to + aftermath}) {
-			return false
-		}
-	}
-	return true
+func (h *history) calmDuring(process int, s span) bool {
+	return !slices.ContainsFunc(h.disturbances, func(d disturbance) bool {
+		return d.concerns(process, span{s.from.add(-aftermath), s.to})
+	})
 }

@@ -17,5 +17,5 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m, ignored)
+	goleak.VerifyTestMain(m)
 }

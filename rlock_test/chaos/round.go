@@ -81,7 +81,6 @@ func (r *round) run() *history {
 	r.settle()
 	h := &history{
 		keeps: r.topology.keeps, disturbances: r.disturbances, kills: r.kills, calm: r.calm,
-		longest: r.longest(), recovery: recovery,
 	}
 	for _, m := range r.all {
 		h.events = append(h.events, m.history()...)
@@ -179,7 +178,7 @@ func (r *round) endFaults(on []ongoing, at instant) (rest []ongoing) {
 		if o.end != nil {
 			o.end()
 		}
-		r.disturbances = append(r.disturbances, disturbance{span{o.since, now()}, o.kind, o.late})
+		r.disturbances = append(r.disturbances, disturbance{span{o.since, now()}, o.kind, o.process, o.late})
 	}
 	return rest
 }

@@ -3,11 +3,8 @@ package chaos
 import "time"
 
 // strangers are the times in which a key may have had an owner whom nobody knows:
-// an acquisition that failed, or whose process was killed, can have taken it for a
-// while.
+// an acquisition that failed can have taken it for a while.
 type strangers map[string][]span
-
-func (s strangers) add(key string, from, to instant) { s[key] = append(s[key], span{from, to}) }
 
 func (s strangers) meet(key string, during span) bool {
 	for _, stay := range s[key] {
@@ -18,35 +15,57 @@ func (s strangers) meet(key string, during span) bool {
 	return false
 }
 
-// cleanup is how long it takes to free what a failed acquisition has taken, while
-// nothing keeps it from doing so.
-const cleanup = 2 * time.Second
+const (
+	// cleanup is how long it takes to free what a failed acquisition has taken, while
+	// nothing keeps it from doing so: the first tries may come before what they free.
+	cleanup = 2 * time.Second
+
+	// inFlight is how long a command may be under way at the most, there and back, while
+	// all is well.
+	inFlight = 500 * time.Millisecond
+
+	// collecting is the wait after which a set takes its keys one by one.
+	collecting = 1900 * time.Millisecond
+)
 
 func (h *history) strangers() strangers {
 	s := strangers{}
-	all := map[string]bool{}
+	asked := map[owner]event{} // those of which nothing more was told, as their process was killed
 	for _, e := range h.events {
-		for _, key := range e.Keys {
-			all[key] = true
-			during := span{e.Call, e.Return}
-			switch {
-			case e.Kind != acquired:
-			case e.Outcome == done && len(e.Keys) > 1: // it can have collected its keys before
-				s.add(key, e.Call, e.Return)
-			case e.Outcome == done || e.Outcome == held && h.calmDuring(during):
-			case h.lateDuring(during):
-				s.add(key, e.Call, h.quietFrom(during).add(e.TTL+h.recovery))
-			case h.calmDuring(during):
-				s.add(key, e.Call, e.Return.add(cleanup/2))
-			default:
-				s.add(key, e.Call, e.Return.add(cleanup))
-			}
+		switch who := (owner{e.Process, e.Lock}); e.Kind {
+		case asking:
+			e.Return, e.Outcome = h.kills[e.Process].to, failed
+			asked[who] = e
+		case acquired:
+			delete(asked, who)
+			h.addStranger(s, e)
 		}
 	}
-	for _, killed := range h.kills {
-		for key := range all {
-			s.add(key, killed.from.add(-longestWait), h.quietFrom(killed).add(h.longest+h.recovery))
-		}
+	for _, e := range asked {
+		h.addStranger(s, e)
 	}
 	return s
+}
+
+// addStranger adds the time in which an acquisition may have had its keys before it
+// had them all, or although it failed.
+func (h *history) addStranger(s strangers, e event) {
+	during := span{e.Call, e.Return}
+	calm, collects := h.calmDuring(e.Process, during), len(e.Keys) > 1 && e.Return.sub(e.Call) > collecting
+	var stay span
+	switch {
+	case e.Outcome == done && collects:
+		stay = during
+	case e.Outcome == done || e.Outcome == held && calm:
+		return
+	case h.lateDuring(e.Process, during):
+		stay = span{e.Call, h.quietFrom(e.Process, during).add(e.TTL)}
+	case calm && !collects: // it can have been at its last attempt
+		stay = span{e.Return.add(-inFlight), e.Return.add(inFlight)}
+	default:
+		stay = span{e.Call, e.Return.add(cleanup)}
+	}
+	for _, key := range e.Keys {
+		s[key] = append(s[key], stay)
+	}
 }

@@ -31,7 +31,7 @@ func startServer(r *round) {
 	for place := range processes {
 		proxy := bed.NewProxy(r.t, s.Addr())
 		r.addresses[place] = []string{proxy.Addr()}
-		r.faults = append(r.faults, r.networkFaults("network of "+r.processName(place), proxy)...)
+		r.faults = append(r.faults, r.networkFaults(place, proxy)...)
 		r.faults = append(r.faults, r.processFaults(place)...)
 	}
 }

@@ -58,9 +58,9 @@ func (w *worker) take(limit time.Duration, method string, keys []string, how wis
 	how.ttl, how.worker = w.ttl(), w.number
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	call := now()
+	asked := w.ask(method, keys, how)
 	l, err := w.service.acquire(ctx, keys, how)
-	if h := w.settle(method, keys, how, call, l, err); h != nil {
+	if h := w.settle(asked, how, l, err); h != nil {
 		h.use()
 		h.give()
 	}
@@ -70,10 +70,13 @@ func (w *worker) takeEach() {
 	keys, how := w.keys(2), wish{ttl: w.ttl(), worker: w.number}
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
-	call := now()
+	asked := make([]event, len(keys))
+	for i := range keys {
+		asked[i] = w.ask("TryAcquireEach", keys[i:i+1], how)
+	}
 	var held []*holding
 	for i, a := range w.service.acquireEach(ctx, keys, how) {
-		if h := w.settle("TryAcquireEach", keys[i:i+1], how, call, a.lock, a.err); h != nil {
+		if h := w.settle(asked[i], how, a.lock, a.err); h != nil {
 			held = append(held, h)
 		}
 	}
@@ -88,26 +91,34 @@ func (w *worker) do() {
 	keys, how := w.keys(1), wish{ttl: w.ttl(), wait: true, extend: true, worker: w.number}
 	ctx, cancel := context.WithTimeout(context.Background(), w.wait())
 	defer cancel()
-	call := now()
+	asked := w.ask("Do", keys, how)
 	var h *holding
 	var ended instant
 	err := w.service.do(ctx, keys[0], how, func(l lock) {
-		h = w.settle("Do", keys, how, call, l, nil)
+		h = w.settle(asked, how, l, nil)
 		if h.use(); w.chance(10) {
 			h.linger(min(2*how.ttl, time.Second))
 		}
 		ended = h.end(done)
 	})
 	if h == nil {
-		w.settle("Do", keys, how, call, nil, err)
+		w.settle(asked, how, nil, err)
 		return
 	}
 	h.settleRelease(ended, err)
 }
 
-// settle notes how an acquisition ended, and returns what is held.
-func (w *worker) settle(method string, keys []string, how wish, call instant, l lock, err error) *holding {
-	e := event{Kind: acquired, Method: method, Lock: w.newLock(), Keys: keys, Call: call, Return: now(), TTL: how.ttl}
+// ask notes that an acquisition begins.
+func (w *worker) ask(method string, keys []string, how wish) event {
+	e := event{Kind: asking, Lock: w.newLock(), Keys: keys, TTL: how.ttl, Call: now()}
+	w.record(e)
+	e.Kind, e.Method = acquired, method
+	return e
+}
+
+// settle notes how it ended, and returns what is held.
+func (w *worker) settle(e event, how wish, l lock, err error) *holding {
+	e.Return = now()
 	if e.Outcome, e.Error = outcomeOf(err); err != nil {
 		w.record(e)
 		return nil
@@ -117,7 +128,7 @@ func (w *worker) settle(method string, keys []string, how wish, call instant, l 
 	if w.chance(20) {
 		l.Token() // whoever asks keeps it from the next holder
 	}
-	return &holding{worker: w, lock: l, number: e.Lock, keys: keys, ttl: how.ttl, extend: how.extend, until: e.Return}
+	return &holding{worker: w, lock: l, number: e.Lock, keys: e.Keys, ttl: how.ttl, extend: how.extend, until: e.Return}
 }
 
 func (w *worker) look() {
