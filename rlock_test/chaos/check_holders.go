@@ -59,16 +59,28 @@ func (h *history) checkLosses() (losses int, found []violation) {
 	return losses, found
 }
 
-// checkProgress finds keys that a locker could not have once the faults were over,
-// and returns the longest wait since then.
-func (h *history) checkProgress() (longest time.Duration, found []violation) {
+// checkProgress finds keys that a locker could not have, or only late, although the
+// faults were over and nobody can have had them. It returns the longest wait.
+func (h *history) checkProgress(grants map[string][]*grant) (longest time.Duration, found []violation) {
+	free := map[string]instant{} // from when on a key must be
+	for key, list := range grants {
+		for _, g := range list {
+			free[key] = max(free[key], g.gone)
+		}
+	}
+	for key, stays := range h.strangers() {
+		for _, stay := range stays {
+			free[key] = max(free[key], stay.to)
+		}
+	}
 	for _, e := range h.events {
 		if e.Kind != reached {
 			continue
 		}
 		if e.Outcome != done {
 			found = append(found, violation{"no progress", e.Keys[0], fmt.Sprintf("process %d: %s %s", e.Process, e.Outcome, e.Error)})
-			continue
+		} else if late := e.Return.sub(max(e.Call, free[e.Keys[0]])); late > recovery {
+			found = append(found, violation{"no progress", e.Keys[0], fmt.Sprintf("process %d had it %v after it must have been free", e.Process, late)})
 		}
 		longest = max(longest, e.Return.sub(e.Call))
 	}

@@ -141,7 +141,11 @@ func TestExamine(t *testing.T) {
 			[]string{"fence not larger"}},
 
 		"a key that is not to be had": {start().tell(event{Kind: reached, Outcome: gaveUp}, 1), []string{"no progress"}},
-		"a key that is to be had":     {start().tell(event{Kind: reached, Outcome: done}, 1), nil},
+		"a key that is to be had late": {start().
+			tell(event{Kind: reached, Outcome: done, Call: 1000, Return: 7000}, 1), []string{"no progress"}},
+		"a key that another may have": {start().
+			acquires(1, 0, 10, 1).tell(event{Kind: reached, Outcome: done, Call: 1000, Return: 7000}, 1), nil},
+		"a key that is to be had": {start().tell(event{Kind: reached, Outcome: done}, 1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := c.story.examine()

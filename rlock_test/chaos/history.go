@@ -38,7 +38,8 @@ type grant struct {
 	gone     instant // from here on the server has nothing of it any more
 	fence    uint64
 	ttl      time.Duration
-	freed    bool // a release certainly freed it
+	released bool // a release said that it is free
+	freed    bool // and certainly did that
 }
 
 // grants returns the grants of every key, in the order of their returns.
@@ -84,7 +85,7 @@ func (h *history) follow(g *grant, e event) {
 			g.over = e.Call
 		}
 	case released:
-		g.deadline, g.freed = e.Deadline, h.freedAtOnce(e)
+		g.deadline, g.released, g.freed = e.Deadline, e.Outcome == done, h.freedAtOnce(e)
 	}
 }
 
@@ -104,6 +105,9 @@ func (h *history) finish(g *grant) {
 		g.gone = max(g.gone, killed.to)
 	}
 	g.over = min(g.over, g.deadline)
+	if g.freed || g.released && !h.lateDuring(g.process, span{g.call, g.gone}) {
+		return
+	}
 	g.gone = h.quietFrom(g.process, span{g.call, g.gone}).add(g.ttl)
 }
 

@@ -45,7 +45,7 @@ func (h *history) examine() *report {
 	note(found)
 	r.losses, found = h.checkLosses()
 	note(found)
-	r.longest, found = h.checkProgress()
+	r.longest, found = h.checkProgress(grants)
 	note(found)
 	r.order, found = h.checkOrder(grants)
 	note(found)

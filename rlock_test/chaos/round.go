@@ -38,6 +38,7 @@ type plan struct {
 	service  string
 	ttls     []time.Duration
 	load     time.Duration
+	patience time.Duration // longest wait for a key after the faults; 0: the longest lease, and recovery
 }
 
 // round is one arrangement of servers and processes, its faults and its history.
@@ -69,6 +70,9 @@ func newRound(t testing.TB, p plan) *round {
 	r := &round{plan: p, t: t, random: rand.New(rand.NewPCG(p.seed, uint64(p.number))), kills: map[int]span{}}
 	r.topology.start(r)
 	r.resource = r.engine.Start(t)
+	if r.patience == 0 {
+		r.patience = r.longest() + recovery
+	}
 	for place := range processes {
 		r.members[place] = r.startMember(place)
 	}
@@ -101,7 +105,7 @@ func (r *round) startMember(place int) *member {
 	number := len(r.all) + 1
 	m := startMember(r.t, orders{
 		Process: number, Seed: r.random.Uint64(), Service: r.service, Lockers: lockers, Workers: workers,
-		Keys: keys, TTLs: r.ttls, Patience: r.longest() + recovery,
+		Keys: keys, TTLs: r.ttls, Patience: r.patience,
 		Addresses: r.addresses[place], MasterSet: r.masterSet, Resource: r.resource.Addr(),
 	})
 	r.all = append(r.all, m)

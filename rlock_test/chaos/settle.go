@@ -13,7 +13,7 @@ import (
 func (r *round) settle() {
 	limit := r.longest() + recovery + patience
 	r.order("stop", stopped, limit)
-	r.order("reach", settled, time.Duration(len(keys)*3)*(r.longest()+recovery)+patience)
+	r.order("reach", settled, limit)
 	r.inspectLeases()
 	for _, e := range r.order("close", closed, limit) {
 		if e.Outcome != done {

@@ -3,7 +3,8 @@ package chaos
 import "time"
 
 // strangers are the times in which a key may have had an owner whom nobody knows:
-// an acquisition that failed can have taken it for a while.
+// an acquisition that failed can have taken it for a while, and the first try of one
+// that had to repeat it can come late.
 type strangers map[string][]span
 
 func (s strangers) meet(key string, during span) bool {
@@ -47,19 +48,19 @@ func (h *history) strangers() strangers {
 	return s
 }
 
-// addStranger adds the time in which an acquisition may have had its keys before it
-// had them all, or although it failed.
+// addStranger adds the time in which an acquisition may have had its keys other than
+// as it says.
 func (h *history) addStranger(s strangers, e event) {
 	during := span{e.Call, e.Return}
 	calm, collects := h.calmDuring(e.Process, during), len(e.Keys) > 1 && e.Return.sub(e.Call) > collecting
 	var stay span
 	switch {
+	case h.lateDuring(e.Process, during): // a first try can come after the release of a second
+		stay = span{e.Call, h.quietFrom(e.Process, during).add(e.TTL)}
 	case e.Outcome == done && collects:
 		stay = during
 	case e.Outcome == done || e.Outcome == held && calm:
 		return
-	case h.lateDuring(e.Process, during):
-		stay = span{e.Call, h.quietFrom(e.Process, during).add(e.TTL)}
 	case calm && !collects: // it can have been at its last attempt
 		stay = span{e.Return.add(-inFlight), e.Return.add(inFlight)}
 	default:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -159,14 +160,10 @@ func (p *process) newLock() int {
 // reachAll has every locker take every key once, after the faults.
 func (p *process) reachAll() {
 	var running sync.WaitGroup
-	for i := range p.services {
-		running.Go(func() {
-			for _, group := range p.Keys {
-				for _, key := range group {
-					p.reach(p.services[i], i, key)
-				}
-			}
-		})
+	for i, s := range p.services {
+		for _, key := range slices.Concat(p.Keys...) {
+			running.Go(func() { p.reach(s, i, key) })
+		}
 	}
 	running.Wait()
 }
