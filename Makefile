@@ -2,15 +2,19 @@
 # make test   runs every test, against real servers that the tests start themselves
 # make lint   formatting, vet, staticcheck, tidiness
 # make check  generated code is what the scripts say
+# make chaos  histories of locks under faults, DURATION=30m long, drawn from SEED=1 (see rlock_test/chaos/doc.go)
 # make fuzz   looks for scripts and replies that break the generator, FUZZTIME=10m long
 
 GO ?= go
 FUZZTIME ?= 10s
+DURATION ?= 60s
+SEED ?= 0
+ROUND ?= 0
 
 # The servers to test with: Redis 7.0, Redis 8 and Valkey 8, or what the machine has.
 SERVERS = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: run test fuzz lint check generate bench vuln needs
+.PHONY: run test chaos fuzz lint check generate bench vuln needs
 
 run:
 	@echo "== bindings from scripts/*.lua"
@@ -25,6 +29,10 @@ test: needs
 	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules' ./rlock/ ./rlock_test/
 	@$(MAKE) --no-print-directory fuzz
 
+# A seed of 0 is drawn from the clock, and printed. With a round, only that is run.
+chaos: needs
+	$(SERVERS) $(GO) test -C rlock_test/chaos -race -count=1 -timeout=0 -args -duration=$(DURATION) -seed=$(SEED) -round=$(ROUND)
+
 # Each fuzzer looks for new cases for as long as FUZZTIME says.
 fuzz:
 	$(GO) test -run='^$$' -fuzz=FuzzParse -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/script
@@ -35,7 +43,10 @@ lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck ./...
+	$(GO) vet -C rlock_test/chaos ./...
+	cd rlock_test/chaos && $(GO) run -modfile=../../go.mod honnef.co/go/tools/cmd/staticcheck ./...
 	$(GO) mod tidy -diff
+	$(GO) mod tidy -C rlock_test/chaos -diff
 	$(GO) mod verify
 
 check:

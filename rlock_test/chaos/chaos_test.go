@@ -1,10 +1,16 @@
 package chaos
 
 import (
+	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
@@ -78,7 +84,23 @@ func runRound(t *testing.T, p plan) *report {
 	report.violations = append(report.violations, r.findings...)
 	fmt.Printf("  started in %v, ran for %v, checked in %v\n%s", started.Round(time.Millisecond), (worked - started).Round(time.Millisecond), (time.Since(start) - worked).Round(time.Millisecond), report)
 	if len(report.violations) > 0 {
-		t.Errorf("%d violations", len(report.violations))
+		t.Errorf("%d violations; the history is in %s", len(report.violations), saved(t, h))
 	}
 	return report
+}
+
+// saved writes a history to a file that outlives the test.
+func saved(t *testing.T, h *history) string {
+	f, err := os.CreateTemp("", "chaos-*.jsonl")
+	require.NoError(t, err)
+	defer f.Close()
+	out := json.NewEncoder(f)
+	for _, d := range h.disturbances {
+		require.NoError(t, out.Encode(map[string]any{"fault": d.kind, "process": d.process, "from": d.from, "to": d.to}))
+	}
+	slices.SortStableFunc(h.events, func(a, b event) int { return cmp.Compare(a.Call, b.Call) })
+	for _, e := range h.events {
+		require.NoError(t, out.Encode(e))
+	}
+	return f.Name()
 }
