@@ -29,7 +29,7 @@ const roundLoad = 7 * time.Second
 func TestHistories(t *testing.T) {
 	from := *seed
 	if from == 0 {
-		from = uint64(time.Now().UnixNano())
+		from = uint64(time.Now().UnixNano()) % 1_000_000
 	}
 	engines := bed.Engines(t)
 	fmt.Printf("chaos: seed %d; again: make chaos SEED=%d DURATION=%s\n", from, from, *duration)

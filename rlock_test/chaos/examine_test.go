@@ -60,7 +60,7 @@ func (s *story) writes(process int, accepted, valid bool) *story {
 }
 
 func (s *story) fault(from, to instant, late bool) *story {
-	s.disturbances = append(s.disturbances, disturbance{span{from * ms, to * ms}, "fault", 0, late})
+	s.disturbances = append(s.disturbances, disturbance{span{from * ms, to * ms}, "fault", 0, late, false})
 	return s
 }
 

@@ -9,21 +9,23 @@ import (
 
 // fault is something that goes wrong for a while, or at one instant.
 type fault struct {
-	kind    string
-	target  string // two faults of one target are never on together
-	process int    // whom it concerns; 0: all
-	late    bool   // commands can arrive after their callers have given up, or keep them from cleaning up
-	lasts   time.Duration
-	begin   func()
-	end     func() // nil: it has no end of its own
+	kind     string
+	target   string // two faults of one target are never on together
+	process  int    // whom it concerns; 0: all
+	harmless bool   // no reply is lost
+	late     bool   // commands can arrive after their callers have given up, or keep them from cleaning up
+	lasts    time.Duration
+	begin    func()
+	end      func() // nil: it has no end of its own
 }
 
 // disturbance is a fault that was on.
 type disturbance struct {
 	span
-	kind    string
-	process int // whom it concerned; 0: all
-	late    bool
+	kind     string
+	process  int // whom it concerned; 0: all
+	late     bool
+	harmless bool
 }
 
 func (d disturbance) concerns(process int, s span) bool {
@@ -37,9 +39,9 @@ func (r *round) between(least, most time.Duration) time.Duration {
 
 // serverFaults are those that keep the data of a server, which must persist it.
 func (r *round) serverFaults(name string, s *bed.Server) []func() fault {
-	command := func(kind string, late bool, args ...string) func() fault {
+	command := func(kind string, harmless bool, args ...string) func() fault {
 		return func() fault {
-			return fault{kind: kind, target: name, late: late, begin: func() { s.Do(r.t, args...) }}
+			return fault{kind: kind, target: name, harmless: harmless, begin: func() { s.Do(r.t, args...) }}
 		}
 	}
 	return []func() fault{
@@ -51,7 +53,7 @@ func (r *round) serverFaults(name string, s *bed.Server) []func() fault {
 			return fault{kind: "server stops", target: name, late: true, lasts: r.between(50*time.Millisecond, 1500*time.Millisecond),
 				begin: s.Stop, end: s.Cont}
 		},
-		command("SCRIPT FLUSH", false, "SCRIPT", "FLUSH"),
+		command("SCRIPT FLUSH", true, "SCRIPT", "FLUSH"),
 		command("CLIENT KILL", false, "CLIENT", "KILL", "TYPE", "normal"),
 		func() fault {
 			pause := r.between(50*time.Millisecond, time.Second)

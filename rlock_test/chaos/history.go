@@ -136,6 +136,6 @@ func (h *history) lateDuring(process int, s span) bool {
 // on, or had just ended.
 func (h *history) calmDuring(process int, s span) bool {
 	return !slices.ContainsFunc(h.disturbances, func(d disturbance) bool {
-		return d.concerns(process, span{s.from.add(-aftermath), s.to})
+		return !d.harmless && d.concerns(process, span{s.from.add(-aftermath), s.to})
 	})
 }

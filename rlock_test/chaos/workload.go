@@ -34,17 +34,17 @@ func (p *process) newWorker(locker, n int) *worker {
 func (w *worker) load(ctx context.Context) {
 	for ctx.Err() == nil {
 		switch draw := w.random.IntN(100); {
-		case draw < 30:
-			w.take(operationLimit, "TryAcquire", w.keys(1), wish{})
-		case draw < 55:
-			w.take(w.wait(), "Acquire", w.keys(1), wish{wait: true, extend: w.chance(30)})
-		case draw < 62:
-			w.take(w.wait(), "AcquireAll", w.keys(2+w.random.IntN(2)), wish{wait: true, extend: w.chance(30)})
+		case draw < 40:
+			w.take(operationLimit, "TryAcquire", w.keys(1, false), wish{})
+		case draw < 60:
+			w.take(w.wait(), "Acquire", w.keys(1, true), wish{wait: true, extend: w.chance(30)})
 		case draw < 66:
-			w.take(operationLimit, "TryAcquireAll", w.keys(2), wish{})
+			w.take(w.wait(), "AcquireAll", w.keys(2+w.random.IntN(2), true), wish{wait: true, extend: w.chance(30)})
+		case draw < 69:
+			w.take(operationLimit, "TryAcquireAll", w.keys(2, false), wish{})
 		case draw < 80:
 			w.do()
-		case draw < 85:
+		case draw < 86:
 			w.takeEach()
 		default:
 			w.look()
@@ -67,7 +67,7 @@ func (w *worker) take(limit time.Duration, method string, keys []string, how wis
 }
 
 func (w *worker) takeEach() {
-	keys, how := w.keys(2), wish{ttl: w.ttl(), worker: w.number}
+	keys, how := w.keys(2, false), wish{ttl: w.ttl(), worker: w.number}
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	asked := make([]event, len(keys))
@@ -88,7 +88,7 @@ func (w *worker) takeEach() {
 
 // do holds a lock in a callback, at times for longer than its lease.
 func (w *worker) do() {
-	keys, how := w.keys(1), wish{ttl: w.ttl(), wait: true, extend: true, worker: w.number}
+	keys, how := w.keys(1, true), wish{ttl: w.ttl(), wait: true, extend: true, worker: w.number}
 	ctx, cancel := context.WithTimeout(context.Background(), w.wait())
 	defer cancel()
 	asked := w.ask("Do", keys, how)
@@ -134,7 +134,7 @@ func (w *worker) settle(e event, how wish, l lock, err error) *holding {
 func (w *worker) look() {
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
-	key, cached := w.keys(1), w.chance(50)
+	key, cached := w.keys(1, false), w.chance(50)
 	e := event{Kind: looked, Method: "Inspect", Keys: key, Call: now()}
 	if cached {
 		e.Method = "Locker.Check"
@@ -145,10 +145,13 @@ func (w *worker) look() {
 	w.record(e)
 }
 
-// keys draws n keys of one group, in any order.
-func (w *worker) keys(n int) []string {
-	groups := len(w.Keys)
-	group := w.Keys[min(w.random.IntN(groups), w.random.IntN(groups))]
+// keys draws n keys of one group, in any order, to wait for or not.
+func (w *worker) keys(n int, wait bool) []string {
+	groups := w.Keys[:len(w.Keys)-unwaited]
+	if !wait && w.chance(60) {
+		groups = w.Keys[len(groups):]
+	}
+	group := groups[min(w.random.IntN(len(groups)), w.random.IntN(len(groups)))]
 	keys := make([]string, 0, n)
 	for _, i := range w.random.Perm(len(group))[:min(n, len(group))] {
 		keys = append(keys, group[i])
