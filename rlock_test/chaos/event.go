@@ -20,6 +20,7 @@ const (
 	wrote    kind = "wrote"    // a holder has written to the fenced resource
 	looked   kind = "looked"   // Locker.Check or Inspect has ended
 	reached  kind = "reached"  // after the faults: a locker has had a key, or could not
+	opened   kind = "opened"   // a process begins to work
 	stopped  kind = "stopped"  // a process works no more
 	settled  kind = "settled"  // after the faults: a process has had all keys
 	closed   kind = "closed"   // a process has closed its lockers

@@ -80,6 +80,9 @@ func newRound(t testing.TB, p plan) *round {
 	for place := range processes {
 		r.members[place] = r.startMember(place)
 	}
+	for _, m := range r.members {
+		m.await(t, opened, patience)
+	}
 	return r
 }
 

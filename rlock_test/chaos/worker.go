@@ -58,6 +58,7 @@ func Work(text string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	p.record(event{Kind: opened, Return: now()})
 	commands := bufio.NewScanner(in)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -129,13 +130,13 @@ func newProcess(o orders, r *recorder) (*process, error) {
 	return p, nil
 }
 
-// open waits out a fault that is just on.
+// open waits out a fault that is on.
 func (p *process) open(n int) (s lockService, err error) {
 	option := p.client(p.Addresses...)
 	if p.MasterSet != "" {
 		option.Sentinel = rueidis.SentinelOption{MasterSet: p.MasterSet, ClientName: clientName, Dialer: option.Dialer}
 	}
-	for start := time.Now(); time.Since(start) < p.Patience; time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) {
 		if s, err = services[p.Service](option, n+p.Process); err == nil {
 			return s, nil
 		}
