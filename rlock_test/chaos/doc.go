@@ -12,8 +12,8 @@
 // interleaves them anew each time, so a mistake may take some repetitions to show again.
 //
 // A round starts servers of one engine in one topology, and three processes, which are
-// this test binary once more. In each, three lockers (one is told of changes by the
-// server, one polls, one never hands on a token) have three workers each. A worker draws
+// this test binary once more. In each, two lockers (they are told of changes by the
+// server, or poll, or never hand on a token) have five workers each. A worker draws
 // its operations: all ways to acquire one key or a set, leases of 50 ms to 3 s, extended
 // automatically, by hand or not at all, writes to a resource that checks fences, checks,
 // and releases: at once, late, or never. What a worker does, it writes down as a line

@@ -10,8 +10,8 @@ import (
 
 const (
 	processes = 3 // at a time
-	lockers   = 3 // of a process
-	workers   = 3 // of a locker
+	lockers   = 2 // of a process
+	workers   = 5 // of a locker
 
 	// recovery is how long a server, a client and a busy machine may take until
 	// everything is as before, once a fault has ended.

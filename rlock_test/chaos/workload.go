@@ -37,7 +37,7 @@ func (w *worker) load(ctx context.Context) {
 		case draw < 40:
 			w.take(operationLimit, "TryAcquire", w.keys(1, false), wish{})
 		case draw < 60:
-			w.take(w.wait(), "Acquire", w.keys(1, true), wish{wait: true, extend: w.chance(30)})
+			w.take(w.wait(), "Acquire", w.keys(1, true), wish{wait: true, extend: w.chance(60)})
 		case draw < 66:
 			w.take(w.wait(), "AcquireAll", w.keys(2+w.random.IntN(2), true), wish{wait: true, extend: w.chance(30)})
 		case draw < 69:
@@ -55,7 +55,9 @@ func (w *worker) load(ctx context.Context) {
 
 // take acquires keys as one lock, and uses it.
 func (w *worker) take(limit time.Duration, method string, keys []string, how wish) {
-	how.ttl, how.worker = w.ttl(), w.number
+	if how.worker, how.ttl = w.number, w.ttl(); how.extend {
+		how.ttl = w.extendedTTL()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	asked := w.ask(method, keys, how)
@@ -88,7 +90,7 @@ func (w *worker) takeEach() {
 
 // do holds a lock in a callback, at times for longer than its lease.
 func (w *worker) do() {
-	keys, how := w.keys(1, true), wish{ttl: w.ttl(), wait: true, extend: true, worker: w.number}
+	keys, how := w.keys(1, true), wish{ttl: w.extendedTTL(), wait: true, extend: true, worker: w.number}
 	ctx, cancel := context.WithTimeout(context.Background(), w.wait())
 	defer cancel()
 	asked := w.ask("Do", keys, how)
@@ -151,12 +153,24 @@ func (w *worker) keys(n int, wait bool) []string {
 	if !wait && w.chance(60) {
 		groups = w.Keys[len(groups):]
 	}
+	if wait && n == 1 && w.chance(30) {
+		return groups[0][:1] // so that locks are handed over within a process
+	}
 	group := groups[min(w.random.IntN(len(groups)), w.random.IntN(len(groups)))]
 	keys := make([]string, 0, n)
 	for _, i := range w.random.Perm(len(group))[:min(n, len(group))] {
 		keys = append(keys, group[i])
 	}
 	return keys
+}
+
+// extendedTTL is that of nearly all locks that are extended automatically: a lease is
+// inherited only by who wants the same.
+func (w *worker) extendedTTL() time.Duration {
+	if w.chance(10) {
+		return w.ttl()
+	}
+	return w.TTLs[len(w.TTLs)/2]
 }
 
 func (w *worker) ttl() time.Duration { return w.TTLs[w.random.IntN(len(w.TTLs))] }
