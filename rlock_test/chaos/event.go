@@ -59,6 +59,8 @@ type event struct {
 
 	Accepted bool `json:"accepted,omitempty"` // of wrote: the resource took it
 	Valid    bool `json:"valid,omitempty"`    // of wrote: the lock was valid before and after
+
+	HandedOver uint64 `json:"handedOver,omitempty"` // of closed: locks that went straight to the next holder
 }
 
 // recorder writes events of all goroutines of a process. A line is with the

@@ -14,9 +14,10 @@ type report struct {
 	operations map[string]int // by method and outcome
 	faults     map[string]int // by kind
 	grants     int
-	losses     int // that were noticed
-	overlaps   int // of valid holders
-	refused    int // writes that the resource refused
+	handedOver uint64 // of those, by processes that were not killed
+	losses     int    // that were noticed
+	overlaps   int    // of valid holders
+	refused    int    // writes that the resource refused
 	order      order
 	longest    time.Duration // longest wait for a key after the last fault
 	violations []violation
@@ -32,6 +33,7 @@ func (h *history) examine() *report {
 		if e.Kind == acquired && e.Outcome == done {
 			r.grants++
 		}
+		r.handedOver += e.HandedOver
 	}
 	for _, d := range h.disturbances {
 		r.faults[d.kind]++
@@ -62,6 +64,7 @@ func (r *report) add(other *report) {
 		r.faults[name] += n
 	}
 	r.grants += other.grants
+	r.handedOver += other.handedOver
 	r.losses += other.losses
 	r.overlaps += other.overlaps
 	r.refused += other.refused
@@ -76,7 +79,7 @@ func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  operations: %s\n", counts(r.operations))
 	fmt.Fprintf(&b, "  faults: %s\n", counts(r.faults))
-	fmt.Fprintf(&b, "  %d grants, %d losses noticed, %d overlaps, %d writes refused by the resource\n", r.grants, r.losses, r.overlaps, r.refused)
+	fmt.Fprintf(&b, "  %d grants (%d handed over), %d losses noticed, %d overlaps, %d writes refused by the resource\n", r.grants, r.handedOver, r.losses, r.overlaps, r.refused)
 	fmt.Fprintf(&b, "  order: %d operations (%d refusals), %d keys undecided\n", r.order.operations, r.order.refusals, r.order.undecided)
 	fmt.Fprintf(&b, "  longest wait for a key after the faults: %v\n", r.longest.Round(time.Millisecond))
 	fmt.Fprintf(&b, "  %d violations\n", len(r.violations))

@@ -22,6 +22,8 @@ type lockService interface {
 	do(ctx context.Context, key string, w wish, fn func(lock)) error
 	// look asks who holds key.
 	look(ctx context.Context, key string, cached bool) error
+	// handedOver is how many locks went from one holder here straight to the next.
+	handedOver() uint64
 	close()
 }
 
@@ -122,6 +124,8 @@ func (s rlockService) look(ctx context.Context, key string, cached bool) (err er
 	}
 	return err
 }
+
+func (s rlockService) handedOver() uint64 { return s.locker.Stats().HandedOver }
 
 func (s rlockService) close() {
 	s.locker.Close()

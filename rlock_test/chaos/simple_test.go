@@ -240,4 +240,6 @@ func (s *simple) look(ctx context.Context, key string, _ bool) error {
 	return err
 }
 
+func (s *simple) handedOver() uint64 { return 0 }
+
 func (s *simple) close() { s.client.Close() }

@@ -83,9 +83,10 @@ func Work(text string, in io.Reader, out io.Writer) error {
 	if !commands.Scan() {
 		return io.ErrUnexpectedEOF
 	}
-	p.close()
-	outcome, text := outcomeOf(awaitGoroutines())
-	p.record(event{Kind: closed, Return: now(), Outcome: outcome, Error: text})
+	e := event{Kind: closed, HandedOver: p.close()}
+	e.Outcome, e.Error = outcomeOf(awaitGoroutines())
+	e.Return = now()
+	p.record(e)
 	commands.Scan()
 	return commands.Err()
 }
@@ -144,11 +145,13 @@ func (p *process) open(n int) (s lockService, err error) {
 	return nil, err
 }
 
-func (p *process) close() {
+func (p *process) close() (handedOver uint64) {
 	for _, s := range p.services {
+		handedOver += s.handedOver()
 		s.close()
 	}
 	p.resource.client.Close()
+	return handedOver
 }
 
 func (p *process) newLock() int {

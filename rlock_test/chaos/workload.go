@@ -33,6 +33,10 @@ func (p *process) newWorker(locker, n int) *worker {
 // load works until ctx ends. What is under way then is finished.
 func (w *worker) load(ctx context.Context) {
 	for ctx.Err() == nil {
+		if rushHour() {
+			w.rush()
+			continue
+		}
 		switch draw := w.random.IntN(100); {
 		case draw < 40:
 			w.take(operationLimit, "TryAcquire", w.keys(1, false), wish{})
@@ -90,7 +94,21 @@ func (w *worker) takeEach() {
 
 // do holds a lock in a callback, at times for longer than its lease.
 func (w *worker) do() {
-	keys, how := w.keys(1, true), wish{ttl: w.extendedTTL(), wait: true, extend: true, worker: w.number}
+	w.doWith(w.keys(1, true), func(h *holding) {
+		if h.use(); w.chance(10) {
+			h.linger(min(2*h.ttl, time.Second))
+		}
+	})
+}
+
+// rushHour is a time, the same in all processes, at which everybody wants one key
+// for a moment only. So it is handed over within a process, many times in a row.
+func rushHour() bool { return time.Duration(now())%(3*time.Second) < 300*time.Millisecond }
+
+func (w *worker) rush() { w.doWith(w.Keys[0][:1], (*holding).write) }
+
+func (w *worker) doWith(keys []string, fn func(*holding)) {
+	how := wish{ttl: w.extendedTTL(), wait: true, extend: true, worker: w.number}
 	ctx, cancel := context.WithTimeout(context.Background(), w.wait())
 	defer cancel()
 	asked := w.ask("Do", keys, how)
@@ -98,9 +116,7 @@ func (w *worker) do() {
 	var ended instant
 	err := w.service.do(ctx, keys[0], how, func(l lock) {
 		h = w.settle(asked, how, l, nil)
-		if h.use(); w.chance(10) {
-			h.linger(min(2*how.ttl, time.Second))
-		}
+		fn(h)
 		ended = h.end(done)
 	})
 	if h == nil {
@@ -152,9 +168,6 @@ func (w *worker) keys(n int, wait bool) []string {
 	groups := w.Keys[:len(w.Keys)-unwaited]
 	if !wait && w.chance(60) {
 		groups = w.Keys[len(groups):]
-	}
-	if wait && n == 1 && w.chance(30) {
-		return groups[0][:1] // so that locks are handed over within a process
 	}
 	group := groups[min(w.random.IntN(len(groups)), w.random.IntN(len(groups)))]
 	keys := make([]string, 0, n)
