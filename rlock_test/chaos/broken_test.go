@@ -32,7 +32,9 @@ func TestBrokenLocks(t *testing.T) {
 		for place, p := range proxies {
 			r.faults = append(r.faults, func() fault {
 				return fault{kind: "replies dropped", target: r.processName(place), process: r.members[place].number, begin: func() {
-					p.DropReply(bed.Contains("redis.call('SET'"))
+					for range 3 {
+						p.DropReply(bed.Contains("redis.call('SET'"))
+					}
 				}}
 			})
 		}
