@@ -10,8 +10,8 @@ import (
 
 // The test binary is also the processes of a run.
 func TestMain(m *testing.M) {
-	if text := os.Getenv(WorkerVariable); text != "" {
-		if err := Work(text, os.Stdin, os.Stdout); err != nil {
+	if text := os.Getenv(workerVariable); text != "" {
+		if err := work(text, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

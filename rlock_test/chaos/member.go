@@ -34,7 +34,7 @@ func startMember(t testing.TB, o orders) *member {
 		t.Fatal(err)
 	}
 	m := &member{
-		Program: bed.Reexec(t, WorkerVariable+"="+string(text)),
+		Program: bed.Reexec(t, workerVariable+"="+string(text)),
 		number:  o.Process,
 		answers: make(chan event, 4),
 		ended:   make(chan struct{}),

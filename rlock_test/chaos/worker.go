@@ -15,9 +15,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// WorkerVariable is the environment variable that makes the test binary one of the
+// workerVariable is the environment variable that makes the test binary one of the
 // processes of a run. It has the orders.
-const WorkerVariable = "RLOCK_CHAOS_WORKER"
+const workerVariable = "RLOCK_CHAOS_WORKER"
 
 const clientName = "chaos" // by which a server knows the connections of the processes
 
@@ -46,10 +46,10 @@ func (o orders) client(addresses ...string) rueidis.ClientOption {
 	}
 }
 
-// Work is the life of a process: load until it is told to stop; then, one line of
+// work is the life of a process: load until it is told to stop; then, one line of
 // input each, every locker has every key once, all is closed, and the process ends.
 // A closed input ends it anywhere.
-func Work(text string, in io.Reader, out io.Writer) error {
+func work(text string, in io.Reader, out io.Writer) error {
 	var o orders
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
