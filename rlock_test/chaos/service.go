@@ -148,6 +148,6 @@ func outcomeOf(err error) (outcome, string) {
 	case errors.Is(err, rlock.ErrNotHeld):
 		return notHeld, err.Error()
 	default:
-		return failed, fmt.Sprintf("%.200s", err)
+		return failed, fmt.Sprintf("%.1000s", err)
 	}
 }
