@@ -115,8 +115,11 @@ func (r *round) flush(s *bed.Server) func() fault {
 func (r *round) everybody(addresses []string) {
 	for place := range processes {
 		r.addresses[place] = addresses
-		r.faults = append(r.faults, r.processFaults(place)...)
 	}
+	r.faults = append(r.faults, func() fault {
+		faults := r.processFaults(r.random.IntN(processes))
+		return faults[r.random.IntN(len(faults))]()
+	})
 }
 
 func (r *round) processName(place int) string { return "process " + strconv.Itoa(place) }
