@@ -3,13 +3,16 @@
 # make lint   formatting, vet, staticcheck, tidiness
 # make check  generated code is what the scripts say
 # make chaos  histories of locks under faults, DURATION=30m long, drawn from SEED=1 (see rlock_test/chaos/doc.go)
-# make fuzz   looks for scripts and replies that break the generator, FUZZTIME=10m long
+# make fuzz   looks for input that breaks the generator or a lock, FUZZTIME=10m long each
 
 GO ?= go
 FUZZTIME ?= 10s
 DURATION ?= 60s
 SEED ?= 0
 ROUND ?= 0
+
+# Modules of their own, whose requirements are not those of rlock.
+MODULES = rlock_test/fencing
 
 # The servers to test with: Redis 7.0, Redis 8 and Valkey 8, or what the machine has.
 SERVERS = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
@@ -26,7 +29,8 @@ run:
 
 test: needs
 	$(SERVERS) $(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
-	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules' ./rlock/ ./rlock_test/
+	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules|TestLoad$$' ./rlock/ ./rlock_test/
+	@for module in $(MODULES); do (cd $$module && $(GO) test -count=1 ./...) || exit 1; done
 	@$(MAKE) --no-print-directory fuzz
 
 # A seed of 0 is drawn from the clock, and printed. With a round, only that is run.
@@ -38,16 +42,21 @@ fuzz:
 	$(GO) test -run='^$$' -fuzz=FuzzParse -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/script
 	$(GO) test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/emit/runtime
 	$(GO) test -run='^$$' -fuzz=FuzzGenerator -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator
+	$(GO) test -run='^$$' -fuzz=FuzzSlot -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(GO) test -run='^$$' -fuzz=FuzzReply -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(GO) test -run='^$$' -fuzz=FuzzOptions -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(GO) test -run='^$$' -fuzz=FuzzOperations -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
-	$(GO) run honnef.co/go/tools/cmd/staticcheck ./...
-	$(GO) vet -C rlock_test/chaos ./...
-	cd rlock_test/chaos && $(GO) run -modfile=../../go.mod honnef.co/go/tools/cmd/staticcheck ./...
+	$(GO) build -o .bin/ honnef.co/go/tools/cmd/staticcheck
+	.bin/staticcheck ./...
 	$(GO) mod tidy -diff
-	$(GO) mod tidy -C rlock_test/chaos -diff
 	$(GO) mod verify
+	@for module in $(MODULES) rlock_test/chaos; do \
+		(cd $$module && $(GO) vet ./... && $(CURDIR)/.bin/staticcheck ./... && $(GO) mod tidy -diff) || exit 1; \
+	done
 
 check:
 	$(GO) run ./generator -check

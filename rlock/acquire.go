@@ -16,19 +16,21 @@ import (
 // On success the caller holds the lock and should Release it. On an error it
 // holds nothing: an *AcquireError tells what stood in the way and for how long;
 // errors.Is tells ErrAlreadyHeld, if ctx is that of a holder of the key, ErrGaveUp
-// with the context's error, or the server's error, which is never waited out.
+// with the context's error, or the server's error.
 //
-// A lost reply is asked for again, twice, as after a refused connection: to wait out
-// a failover of seconds, call again. If none comes, or the context ends first, the
-// lock that the server may have granted is released in the background (see WithToken
-// for the exception).
+// A server that does not answer, or says that it cannot yet (LOADING, CLUSTERDOWN,
+// MASTERDOWN, TRYAGAIN), is waited for like a holder: an acquisition outlives a restart
+// or a failover, and ends with its context or its retry policy, with the last error in
+// reach. The lock that a server may have granted without an answer
+// is then released in the background (see WithToken for the exception).
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{wait: true})
 }
 
 // TryAcquire is Acquire without waiting: one attempt, and ErrHeld if another
-// token holds the lock. Where the network has gone silent, that one attempt takes the
-// client's own time-outs, some 20 seconds by default: give ctx a deadline.
+// token holds the lock. A lost reply is asked for again, twice, as after a refused
+// connection. Where the network has gone silent, that takes the client's own time-outs,
+// some 20 seconds by default: give ctx a deadline.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{})
 }
@@ -121,12 +123,13 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	l.prepare(ctx, set, want)
 	l.observe(set, start)
 	var c *collector // of a set that waits
+	var down outage
 	fail := func(err, cause error) (*Lock, error) {
 		if c != nil && c.keys != nil {
 			l.late++ // what was collected must be freed
 		}
 		l.cleanUp()
-		return nil, l.failed(start, seen, err, cause)
+		return nil, l.failed(start, seen, err, down.explain(cause))
 	}
 	if key, held := l.locker.heldIn(ctx, l.keys()); held {
 		seen.key = key
@@ -165,8 +168,17 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 			return fail(ErrGaveUp, contextError(ctx, nil))
 		}
 		t, err := l.attempt(ctx, counters, c)
-		if tryAgain(err) && want.wait {
-			t, err = taken{key: l.key[0]}, nil
+		if want.wait && ctx.Err() == nil && down.passes(err) {
+			l.attempts++
+			var more bool
+			pause, more = set.retry.next(Attempt{Number: l.Attempts(), Elapsed: time.Duration(now() - start), Previous: pause})
+			if !more {
+				return fail(ErrGaveUp, nil)
+			}
+			if err := sleep(ctx, pause, l.locker.closed); err != nil {
+				return fail(waitEnded(err))
+			}
+			continue
 		}
 		switch err, cause := l.settleAttempt(ctx, start, t, err, &seen); {
 		case err == nil:

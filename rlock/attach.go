@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -100,7 +101,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	switch {
 	case err != nil:
 		return &LockError{"force release", full, err}
-	case freed == 0 && !lock.unsure:
+	case freed != 1 && !(freed == 0 && lock.unsure):
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.queues.holder(full); holder != nil {
@@ -114,9 +115,9 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 }
 
 // WaitFree returns when nobody holds the lock of key. By the time the caller acts
-// on it, somebody may: to be sure, acquire it. It waits as Acquire does, until ctx
-// ends or the Locker's retry policy gives up; then the error is an *AcquireError
-// with ErrGaveUp, or ErrAlreadyHeld if ctx is that of the key's holder.
+// on it, somebody may: to be sure, acquire it. It waits as Acquire does, for a server that
+// does not answer too, until ctx ends or the Locker's retry policy gives up; then the error
+// is an *AcquireError with ErrGaveUp, or ErrAlreadyHeld if ctx is that of the key's holder.
 func (l *Locker) WaitFree(ctx context.Context, key string) error {
 	full, err := l.begun(ctx, key)
 	if err != nil {
@@ -130,6 +131,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 	w := &waiter{locker: l, patient: l.defaults.retry.unlimited()}
 	defer w.leave()
 	var s State // as last seen
+	var down outage
 	for number := 1; ; number++ {
 		seen, err := l.inspect(ctx, full)
 		if err == nil && !seen.Held {
@@ -139,12 +141,15 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 			s = seen
 		}
 		fail := func(err, cause error) error {
-			return &AcquireError{Key: full, Left: s.Left, Attempts: number, Waited: time.Duration(now() - start), Err: err, Cause: cause, held: s.Held}
+			return &AcquireError{
+				Key: full, Left: s.Left, Attempts: number, Waited: time.Duration(now() - start),
+				Err: err, Cause: down.explain(cause), held: s.Held,
+			}
 		}
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return fail(ErrGaveUp, contextError(ctx, err))
-		case err != nil:
+		}
+		if passes := down.passes(errors.Unwrap(err)); err != nil && !passes {
 			return err
 		}
 		retry := l.defaults.retry
@@ -153,10 +158,8 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if err := w.await(ctx, full, pause, never); err == ErrClosed {
-			return fail(ErrClosed, nil)
-		} else if err != nil {
-			return fail(ErrGaveUp, err)
+		if err := w.await(ctx, full, pause, never); err != nil {
+			return fail(waitEnded(err))
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (a *taking) begin(ctx context.Context, set *settings, start instant) (failu
 }
 
 func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
-	repeat(ctx, tries, narrowing(asked, func(ctx context.Context, asked []*taking) []error {
+	repeat(ctx, narrowing(asked, func(ctx context.Context, asked []*taking) []error {
 		params := make([]gen.AcquireParams, len(asked))
 		for i, a := range asked {
 			a.lock.identify()
@@ -157,7 +157,7 @@ type extending struct {
 }
 
 func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.Duration) {
-	repeat(ctx, tries, narrowing(asked, func(ctx context.Context, asked []*extending) []error {
+	repeat(ctx, narrowing(asked, func(ctx context.Context, asked []*extending) []error {
 		errs := make([]error, len(asked))
 		var params []gen.ExtendParams
 		var sent []int // positions in asked

@@ -33,45 +33,51 @@ func answerOf(err error) answer {
 	return unknown
 }
 
-// tryAgain reports an error of a cluster that moves a slot: it has some of the
-// keys here and some there, and will have them together soon.
-func tryAgain(err error) bool {
-	if err == nil {
-		return false // without an allocation
-	}
-	var server *rueidis.RedisError
-	return errors.As(err, &server) && server.IsTryAgain()
-}
-
 // tries is how often a call is sent when replies are lost. Every script is safe
 // to repeat with the same token.
 const tries = 3
 
+// insistence is how long a call goes on that a lock depends on. After a failover, the
+// client may need a second to learn of the new primary.
+const insistence = 2 * time.Second
+
 // repeat calls f until its outcome is known, ctx ends, or it was tried enough.
-func repeat(ctx context.Context, most int, f func(ctx context.Context) error) error {
-	for try := 1; ; try++ {
-		err := f(ctx)
-		if answerOf(err) != unknown || try == most || ctx.Err() != nil {
-			return err
-		}
-		pause := min(10*time.Millisecond<<try, 500*time.Millisecond)
-		if sleep(ctx, pause/2+rand.N(pause), nil) != nil {
-			return err
-		}
-	}
+func repeat(ctx context.Context, f func(ctx context.Context) error) error {
+	return again(ctx, f, func(try int) bool { return try < tries })
 }
 
-// persist calls f until its outcome is known, within releaseLimit and whether or not
-// ctx has ended.
+// insist calls f until its outcome is known, ctx ends, or it has no more time.
+func insist(ctx context.Context, f func(ctx context.Context) error) error {
+	end := now().after(insistence)
+	return again(ctx, f, func(int) bool { return now() < end })
+}
+
+// persist insists whether or not ctx has ended.
 func persist(ctx context.Context, f func(ctx context.Context) error) error {
 	if ctx.Err() == nil {
 		if err := f(ctx); answerOf(err) != unknown {
 			return err
 		}
 	}
-	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), insistence)
 	defer cancel()
-	return repeat(detached, 2*tries, f)
+	return insist(detached, f)
+}
+
+func again(ctx context.Context, f func(ctx context.Context) error, more func(try int) bool) error {
+	for try := 1; ; try++ {
+		err := f(ctx)
+		if answerOf(err) != unknown || ctx.Err() != nil || !more(try) {
+			return err
+		}
+		if try >= tries && errors.Is(err, rueidis.ErrClosing) {
+			return err // the client is closed, not just a connection that it replaces
+		}
+		pause := min(10*time.Millisecond<<min(try, 6), 500*time.Millisecond)
+		if sleep(ctx, pause/2+rand.N(pause), nil) != nil {
+			return err
+		}
+	}
 }
 
 // sleep waits for d. It returns why ctx ended if that comes first, and ErrClosed

@@ -138,7 +138,7 @@ func (l *Locker) inspect(ctx context.Context, key string) (State, error) {
 
 func (l *Locker) inspectAll(ctx context.Context, keys []string) ([]State, error) {
 	var r gen.InspectResult
-	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
+	err := repeat(ctx, func(ctx context.Context) (err error) {
 		r, err = l.scripts.Inspect(ctx, l.client, gen.InspectParams{Locks: keys})
 		return err
 	})

@@ -32,7 +32,7 @@
 // Nothing that a lock service does can prevent either; the resource itself can,
 // if it remembers the largest Lock.Fence it has seen and refuses smaller ones:
 //
-//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence < $2
+//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
 // Fences of a key are strictly increasing while the server keeps its data or,
 // failing that, its clock.
@@ -70,7 +70,9 @@
 //
 // Errors match sentinels with errors.Is and carry facts for errors.As; see the
 // variables and types below. Errors of the server (NOPERM, READONLY, OOM,
-// WRONGTYPE, LOADING …) end an operation at once and stay reachable as
-// *rueidis.RedisError. A lost reply is asked for again, twice: every
-// script is safe to repeat with the same token. No error text has a token in it.
+// WRONGTYPE …) end an operation at once and stay reachable as
+// *rueidis.RedisError. Where no answer comes, the question is asked again: twice, or
+// for 2 seconds if a lock depends on it (Extend and Release), or for as long as the
+// caller waits for the lock anyway; every script is safe to repeat with the same token.
+// No error text has a token in it.
 package rlock

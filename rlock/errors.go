@@ -71,7 +71,7 @@ func (r *reason) Unwrap() error { return r.kind }
 type AcquireError struct {
 	Key      string        // the Redis key that stood in the way; of a set, the first one
 	Left     time.Duration // holder's remaining time when last seen; NoExpiry when it never expires; 0 when unknown
-	Attempts int           // looks at the lock: tries that the server answered, and finding another of this process first
+	Attempts int           // looks at the lock: tries, and finding another of this process first
 	Waited   time.Duration // from the call to this error
 	Err      error         // ErrHeld, ErrGaveUp, ErrExpired, ErrClosed, ErrAlreadyHeld, or the server's or client's error
 	Cause    error         // what ended the waiting, such as the context's error; may be nil

@@ -34,9 +34,9 @@ const (
 	EventExtendFailed
 	// EventReleased: the keys are free by the holder's doing.
 	EventReleased
-	// EventReleaseFailed: the lock was given up, and the server could not be told.
-	// The keys stay until their lease ends, or until a later Release, which has no
-	// event of its own.
+	// EventReleaseFailed: the lock was given up, and the server could not be told. The
+	// keys are freed in the background or by a later Release, which have no event of
+	// their own, or stay until their lease ends.
 	EventReleaseFailed
 	// EventLost: the lock ended on its own; Err is ErrLost or ErrExpired.
 	EventLost

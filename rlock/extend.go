@@ -15,15 +15,15 @@ import (
 // Extend may bring nearer if ttl is shorter than what was left, but never moves
 // farther.
 //
-// A lost reply is asked for again, twice, while ctx lasts. Where the network has gone
-// silent, only the client's own time-outs end a call without a deadline. ttl is a whole
-// number of milliseconds: truncate what was computed.
+// A server that does not answer is asked again for 2 seconds, while ctx and the lease
+// last. Where the network has gone silent, only the client's own time-outs end a call
+// without a deadline. ttl is a whole number of milliseconds: truncate what was computed.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.mayExtend(ctx, ttl); err != nil {
 		return err
 	}
 	var sent extension
-	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
+	err := insist(ctx, func(ctx context.Context) (err error) {
 		if sent, err = l.startExtension(ttl); err != nil {
 			return err
 		}
@@ -111,9 +111,8 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 		}
 		return &LockError{"extend", l.key[0], err}
 	}
-	if position > 0 {
-		key := l.keys()[min(position, int64(len(l.keys())))-1]
-		return &LockError{"extend", key, l.finish(lost)}
+	if position != 0 {
+		return &LockError{"extend", keyAt(l.keys(), position), l.finish(lost)}
 	}
 	l.expire() // nor does a lease that was over before its answer came
 	if cause := l.end.Load(); cause != nil {

@@ -65,3 +65,8 @@ func (s *settings) distinctKeys(keys []string) ([]string, error) {
 	}
 	return full, nil
 }
+
+// keyAt returns the key that a script's answer names by its position, from 1.
+func keyAt(keys []string, position int64) string {
+	return keys[min(max(position, 1), int64(len(keys)))-1]
+}

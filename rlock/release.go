@@ -11,10 +11,6 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
-// releaseLimit bounds how long Release goes on after its context has ended or a
-// reply was lost.
-const releaseLimit = 2 * time.Second
-
 // Release gives the lock up. The Context ends before the keys are freed. It does
 // its work even if ctx has ended, within 2 seconds then, so that a deferred
 // Release of a cancelled caller leaves nothing behind. Where the network has gone
@@ -23,8 +19,9 @@ const releaseLimit = 2 * time.Second
 // It returns nil when the keys are free of this lock by its doing. ErrReleased
 // means that it was released before, ErrDetached that it was let go of; ErrLost or
 // ErrExpired that keys were no longer this lock's, which are left as they are. With
-// any other error the keys may stay until the lease ends; calling Release again is
-// fine.
+// any other error the lock is given up all the same: it is freed in the background, if
+// the server takes that within half a minute, and stays until its lease ends if not (so
+// it does with a token of the caller's, see WithToken). Calling Release again is fine.
 //
 // Where others of this process wait for the key, it passes to the next of them: see
 // WithTurn.
@@ -92,6 +89,8 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	if err != nil {
+		l.unsure = true // the background may do the work
+		l.abandon(l.ttl, int(l.late)+1)
 		return &LockError{"release", l.key[0], err}
 	}
 	l.freed = true

@@ -9,7 +9,8 @@ import (
 // is a value without state: any number of calls may share one.
 //
 // Whatever it answers, a waiter looks again when the holder's lease ends, and when
-// the server tells that the key has changed (see Hook).
+// the server tells that the key has changed (see Hook). An attempt that the server does
+// not answer counts like any other.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
 	attempts int           // 0: no limit

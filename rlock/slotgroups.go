@@ -129,11 +129,11 @@ func (l *Lock) lift(ctx context.Context, fences []int64, fence int64) (key strin
 			params = append(params, gen.LiftParams{Keys: keys, Token: l.token, Fence: fence, Locks: int64(len(g.keys))})
 		}
 	}
-	err = repeat(ctx, tries, func(ctx context.Context) error {
+	err = repeat(ctx, func(ctx context.Context) error {
 		replies := l.locker.scripts.LiftBatch(ctx, l.locker.client, params)
 		for i, reply := range replies {
-			if reply.Value > 0 {
-				key = params[i].Keys[min(reply.Value, params[i].Locks)-1]
+			if reply.Value != 0 {
+				key = keyAt(params[i].Keys[:params[i].Locks], reply.Value)
 			}
 		}
 		return outcome(replies)
@@ -174,9 +174,8 @@ func (l *Lock) extendGroups(ctx context.Context, p gen.ExtendParams) (int64, err
 	}
 	replies := l.locker.scripts.ExtendBatch(ctx, l.locker.client, params)
 	for i, reply := range replies {
-		if reply.Value > 0 {
-			keys := params[i].Locks
-			return int64(slices.Index(l.keys(), keys[min(reply.Value, int64(len(keys)))-1]) + 1), nil
+		if reply.Value != 0 {
+			return int64(slices.Index(l.keys(), keyAt(params[i].Locks, reply.Value)) + 1), nil
 		}
 	}
 	return 0, outcome(replies)

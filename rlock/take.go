@@ -39,7 +39,7 @@ func (l *Lock) identify() {
 // because the script knows the token.
 func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	var t taken
-	err := repeat(ctx, tries, func(ctx context.Context) (err error) {
+	err := repeat(ctx, func(ctx context.Context) (err error) {
 		sent := now()
 		l.locker.counters.attempts.Add(1)
 		if len(l.keys()) == 1 {
@@ -74,8 +74,8 @@ func (l *Lock) takeAll(ctx context.Context, keys, counters []string, collect boo
 		Keys: slices.Concat(keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(keys)), Collect: collect,
 	})
 	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Left), held: !r.Acquired}
-	if held := r.Held; held > 0 && held <= int64(len(keys)) {
-		t.key = keys[held-1]
+	if r.Held != 0 {
+		t.key = keyAt(keys, r.Held)
 	}
 	return t, err
 }

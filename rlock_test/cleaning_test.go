@@ -30,7 +30,7 @@ func TestCleaningUpIsPrompt(t *testing.T) {
 				}
 				return noReply()
 			})
-			_, err := locker.Acquire(t.Context(), key, rlock.WithTTL(rlock.NoExpiry))
+			_, err := locker.TryAcquire(t.Context(), key, rlock.WithTTL(rlock.NoExpiry))
 			require.Error(t, err)
 			if !arrives { // after the fifth, 6.4 s pass before the next
 				soon(t, func() bool { return releases.Load() == 5 }, "five tries")

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -18,7 +20,8 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		t.Parallel()
-		client := e.StartCluster(t).Client(t)
+		cluster := e.StartCluster(t)
+		client := cluster.Client(t)
 		locker := newLocker(t, client)
 
 		t.Run("keys of many slots, one by one", func(t *testing.T) {
@@ -58,6 +61,14 @@ func TestCluster(t *testing.T) {
 			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
 			require.Equal(t, [2]uint16{15495, 3300}, facts.Slots)
 			require.Empty(t, get(t, client, "a"))
+		})
+		t.Run("a client that does not know of the cluster", func(t *testing.T) {
+			single := cluster.Nodes[2].Client(t, func(o *rueidis.ClientOption) { o.ForceSingleClient = true })
+			locker := newLocker(t, single)
+			surfaces(t, "CROSSSLOT", func(ctx context.Context) error {
+				_, err := locker.AcquireAll(ctx, []string{"a", "b"})
+				return err
+			})
 		})
 		t.Run("bindings refuse two slots", func(t *testing.T) {
 			var err error
@@ -102,10 +113,18 @@ func TestSlots(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		client := e.StartCluster(t).Client(t)
-		for _, key := range []string{
+		keys := []string{
 			"a", "foo", "123456789", "{a}b", "a{b}c", "{}a", "{", "}", "}{a}", "{a", "a}", "{a}{b}", "{{a}}", "\x00\xff", "ключ",
 			"rlock:fence:{0}", "rlock:fence:{16383}",
-		} {
+		}
+		for range 1000 {
+			key := make([]byte, 1+rand.IntN(8))
+			for i := range key {
+				key[i] = "{}{}ab\x00\xff"[rand.IntN(8)]
+			}
+			keys = append(keys, string(key))
+		}
+		for _, key := range keys {
 			slot, err := do(t, client, "CLUSTER", "KEYSLOT", key).ToInt64()
 			require.NoError(t, err)
 			require.Equal(t, uint16(slot), gen.Slot(key), "%q", key)

@@ -88,12 +88,61 @@ func TestLateAcquire(t *testing.T) {
 				}
 				return run()
 			})
-			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+			_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 			require.Error(t, err)
 			time.Sleep(700 * time.Millisecond) // several releases have found nothing
 			l.deliver(t)
 			soon(t, func() bool { return get(t, direct, "job") == "" }, "what arrives late is freed")
 		})
+	})
+}
+
+// Nothing that arrives late touches the lock of the next holder.
+func TestLateCommandsLeaveTheNextHolderAlone(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		for name, sha := range map[string]string{"acquire": gen.AcquireSHA1, "extend": gen.ExtendSHA1, "release": gen.ReleaseSHA1} {
+			t.Run(name, func(t *testing.T) {
+				f, locker, direct := newFaulty(t, e)
+				l := &late{client: direct}
+				f.when(l.lose(func(words []string) bool { return is(words, sha) }))
+				lock, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, err)
+				require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
+				require.NoError(t, lock.Release(t.Context()))
+				next, err := newLocker(t, direct).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+				require.NoError(t, err)
+				l.deliver(t)
+				require.Equal(t, next.Token(), get(t, direct, "job"))
+				require.Greater(t, left(t, direct, "job"), 50*time.Minute)
+			})
+		}
+	})
+}
+
+// An acquisition that arrives when nobody is left to clean up behind it costs others no
+// more than its lease.
+func TestLateAcquireOfTheDead(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		l := &late{client: direct}
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if acquires(words) {
+				l.words.CompareAndSwap(nil, &words)
+				return noReply()
+			}
+			return run()
+		})
+		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(time.Second))
+		require.Error(t, err)
+		locker.Close()
+		l.deliver(t)
+		require.Positive(t, left(t, direct, "job"), "it is there, for a time")
+		require.LessOrEqual(t, left(t, direct, "job"), time.Second)
+		next, err := newLocker(t, direct).Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.Equal(t, next.Token(), get(t, direct, "job"))
 	})
 }
 

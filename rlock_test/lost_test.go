@@ -58,7 +58,7 @@ func TestCleaningUpStartsAtOnce(t *testing.T) {
 			}
 			return run()
 		})
-		_, err := locker.Acquire(t.Context(), "never", rlock.WithTTL(rlock.NoExpiry))
+		_, err := locker.TryAcquire(t.Context(), "never", rlock.WithTTL(rlock.NoExpiry))
 		require.Error(t, err)
 		time.Sleep(700 * time.Millisecond) // tries at 25, 125 and 525 ms; the next one after 1.6 s
 
@@ -69,7 +69,7 @@ func TestCleaningUpStartsAtOnce(t *testing.T) {
 			}
 			return reply
 		})
-		_, err = locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		_, err = locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.Error(t, err)
 		require.Eventually(t, func() bool { return get(t, direct, "job") == "" }, time.Second, 5*time.Millisecond)
 	})
@@ -91,7 +91,7 @@ func TestCleaningUpSurvivesRefusals(t *testing.T) {
 			}
 			return run()
 		})
-		_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.Error(t, err)
 		soon(t, func() bool { return get(t, direct, "job") == "" }, "nothing is left")
 	})
@@ -109,7 +109,7 @@ func TestCleaningUpIsSparing(t *testing.T) {
 			}
 			return noReply()
 		})
-		_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second))
+		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(3*time.Second))
 		require.Error(t, err)
 		time.Sleep(4 * time.Second)
 		done := releases.Load()
@@ -176,12 +176,12 @@ func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		l := newLink(t, e)
-		held, err := newLocker(t, l.direct).Acquire(t.Context(), "job")
+		held, err := newLocker(t, l.direct).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		l.proxy.Delay(20 * time.Millisecond)
-		for range 10 {
+		for range 5 {
 			why := context.Canceled
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 400*time.Millisecond, why)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 			_, err = l.locker.Acquire(ctx, "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 			cancel()
 			require.ErrorIs(t, err, rlock.ErrGaveUp)

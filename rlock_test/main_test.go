@@ -8,15 +8,24 @@ import (
 	"go.uber.org/goleak"
 )
 
+// programs are what the test binary is instead, given the address of a server in one
+// of these environment variables.
+var programs = map[string]func(address string) error{
+	competitor: compete,
+	sleeper:    oversleep,
+}
+
 // No goroutine outlives the tests: neither one of the package nor one of a client
 // that it was given.
 func TestMain(m *testing.M) {
-	if address := os.Getenv(competitor); address != "" {
-		if err := compete(address); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for variable, program := range programs {
+		if address := os.Getenv(variable); address != "" {
+			if err := program(address); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	goleak.VerifyTestMain(m,
 		// rueidis sleeps for up to a second before it asks a cluster for its nodes, and for

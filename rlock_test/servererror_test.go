@@ -109,6 +109,7 @@ func TestOutOfMemory(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		tries := locker.Stats().Attempts
 		surfaces(t, "OOM", func(ctx context.Context) error {
 			_, err := locker.Acquire(ctx, "other")
 			return err
@@ -117,6 +118,7 @@ func TestOutOfMemory(t *testing.T) {
 			_, err := locker.AcquireAll(ctx, []string{"a", "b"})
 			return err
 		})
+		require.Equal(t, tries+2, locker.Stats().Attempts, "an error is no reason to try again")
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		state, err := lock.Check(t.Context())
 		require.NoError(t, err)
@@ -152,9 +154,11 @@ func TestLoading(t *testing.T) {
 			return err != nil
 		}, "the server loads")
 		surfaces(t, "LOADING", func(ctx context.Context) error {
-			_, err := locker.Acquire(ctx, "job")
+			_, err := locker.TryAcquire(ctx, "job")
 			return err
 		})
+		_, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err, "whoever waits anyway also waits for that")
 		require.NoError(t, <-reloaded)
 	})
 }

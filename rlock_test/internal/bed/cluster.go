@@ -43,23 +43,26 @@ func (e Engine) StartCluster(tb testing.TB) *Cluster {
 func (e Engine) StartReplicatedCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := &Cluster{Nodes: e.startNodes(tb), Replicas: e.startNodes(tb)}
+	// Nodes talk as often as their timeout demands, and each must hear from each.
+	c.setTimeout(tb, "4000")
 	c.assignSlots(tb)
 	c.introduce(tb)
 	c.await(tb)
-	// Nodes talk to each other as often as their time-out asks for. Nobody is promoted
-	// meanwhile, lest a busy machine look like a dead primary.
-	c.configure(tb, "cluster-replica-no-failover", "yes", "cluster-node-timeout", "1000")
 	for i, replica := range c.Replicas {
-		c.follow(tb, replica, c.Nodes[i])
+		c.replicate(tb, replica, c.Nodes[i])
 	}
-	c.configure(tb, "cluster-node-timeout", "15000", "cluster-replica-no-failover", "no")
+	for i, replica := range c.Replicas {
+		c.awaitReplica(tb, replica, c.Nodes[i])
+	}
+	// From here on nobody is in a hurry, lest a busy machine look like a dead primary.
+	c.setTimeout(tb, "15000")
 	return c
 }
 
-func (c *Cluster) configure(tb testing.TB, settings ...string) {
+func (c *Cluster) setTimeout(tb testing.TB, milliseconds string) {
 	tb.Helper()
 	for _, node := range c.servers() {
-		node.Do(tb, append([]string{"CONFIG", "SET"}, settings...)...)
+		node.Do(tb, "CONFIG", "SET", "cluster-node-timeout", milliseconds)
 	}
 }
 
@@ -67,8 +70,7 @@ func (c *Cluster) configure(tb testing.TB, settings ...string) {
 // place and every other node says so. It can be called once for each.
 func (c *Cluster) Failover(tb testing.TB, i int) {
 	tb.Helper()
-	// Until now nobody is in a hurry, lest a busy machine look like a dead primary.
-	c.configure(tb, "cluster-node-timeout", "1000")
+	c.setTimeout(tb, "1000")
 	c.Nodes[i].Kill()
 	_, port := split(tb, c.Replicas[i].Addr())
 	for _, node := range c.servers() {
@@ -104,18 +106,24 @@ func (e Engine) startNodes(tb testing.TB) []*Server {
 	tb.Helper()
 	var nodes []*Server
 	for range clusterSize {
-		nodes = append(nodes, e.start(tb, freeClusterPort, []string{
-			"--cluster-enabled", "yes",
-			"--cluster-config-file", "nodes.conf",
-			"--cluster-announce-ip", host,
-			"--repl-diskless-sync-delay", "0",
-		}))
+		nodes = append(nodes, e.StartNode(tb))
 	}
 	return nodes
 }
 
-// A replica is ready once its primary's data is there and every node has heard of it.
-func (c *Cluster) follow(tb testing.TB, replica, primary *Server) {
+// StartNode starts a server like those of Engine.Start that is a cluster of its own,
+// without slots.
+func (e Engine) StartNode(tb testing.TB) *Server {
+	tb.Helper()
+	return e.start(tb, freeClusterPort, []string{
+		"--cluster-enabled", "yes",
+		"--cluster-config-file", "nodes.conf",
+		"--cluster-announce-ip", host,
+		"--repl-diskless-sync-delay", "0",
+	})
+}
+
+func (c *Cluster) replicate(tb testing.TB, replica, primary *Server) {
 	tb.Helper()
 	id := primary.Do(tb, "CLUSTER", "MYID")
 	text, err := id.ToString()
@@ -123,6 +131,11 @@ func (c *Cluster) follow(tb testing.TB, replica, primary *Server) {
 		tb.Fatal(err)
 	}
 	replica.Do(tb, "CLUSTER", "REPLICATE", text)
+}
+
+// A replica is ready once its primary's data is there and every node has heard of it.
+func (c *Cluster) awaitReplica(tb testing.TB, replica, primary *Server) {
+	tb.Helper()
 	host, port := split(tb, primary.Addr())
 	replica.poll(tb, "the replica is not in sync", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
 		return startsWith(reply, "slave", host, port, "connected")

@@ -3,8 +3,10 @@ package bed
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -20,6 +22,8 @@ type Sentinel struct {
 	Primary   *Server // at the start; after Failover it is dead
 	Replica   *Server // at the start; after Failover it is the primary
 	Sentinels []*Server
+
+	engine Engine
 }
 
 // StartSentinel starts a primary, a replica and their sentinels. It returns
@@ -29,7 +33,7 @@ type Sentinel struct {
 func (e Engine) StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
 	pair := e.StartPair(tb)
-	s := &Sentinel{Primary: pair.Primary, Replica: pair.Replica}
+	s := &Sentinel{Primary: pair.Primary, Replica: pair.Replica, engine: e}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, e.startSentinel(tb, s.Primary))
 	}
@@ -57,13 +61,12 @@ func (s *Sentinel) Client(tb testing.TB, opts ...func(*rueidis.ClientOption)) ru
 }
 
 // Failover kills the primary and returns once the replica has taken its place
-// and all sentinels say so. It can be called once.
+// and all sentinels say so. To call it again, Replace the dead one first.
 func (s *Sentinel) Failover(tb testing.TB) {
 	tb.Helper()
-	// Until now nobody is in a hurry, lest a busy machine look like a dead primary.
-	for _, sentinel := range s.Sentinels {
-		sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "down-after-milliseconds", "500")
-	}
+	// Before and after nobody is in a hurry, lest a busy machine look like a dead primary.
+	s.hurry(tb, 500*time.Millisecond)
+	defer s.hurry(tb, pollTimeout)
 	s.Primary.Kill()
 	s.Replica.poll(tb, "the replica is not promoted", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
 		return startsWith(reply, "master")
@@ -73,6 +76,37 @@ func (s *Sentinel) Failover(tb testing.TB) {
 		sentinel.poll(tb, "the sentinel names another primary", []string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", sentinelSet},
 			func(reply rueidis.RedisMessage) bool { return startsWith(reply, host, port) })
 	}
+}
+
+// hurry sets after how long without a reply a server counts as dead.
+func (s *Sentinel) hurry(tb testing.TB, after time.Duration) {
+	tb.Helper()
+	for _, sentinel := range s.Sentinels {
+		sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "down-after-milliseconds", strconv.FormatInt(after.Milliseconds(), 10))
+	}
+}
+
+// Replace follows Failover: what was the replica is Primary from now on, and has a
+// new Replica, which is in sync and known to all sentinels when it returns.
+func (s *Sentinel) Replace(tb testing.TB) {
+	tb.Helper()
+	s.Primary, s.Replica = s.Replica, s.engine.Start(tb, "--repl-diskless-sync-delay", "0")
+	s.Replica.Follow(tb, s.Primary)
+	for _, sentinel := range s.Sentinels {
+		// They ask a primary for its replicas every ten seconds.
+		sentinel.Do(tb, "SENTINEL", "DEBUG", "INFO-PERIOD", "500")
+		sentinel.poll(tb, "the sentinel does not know the new replica", []string{"SENTINEL", "REPLICAS", sentinelSet},
+			func(reply rueidis.RedisMessage) bool { return lists(reply, s.Replica.Addr()) })
+	}
+}
+
+// lists reports whether a healthy replica is among a sentinel's.
+func lists(reply rueidis.RedisMessage, addr string) bool {
+	replicas, err := reply.ToArray()
+	return err == nil && slices.ContainsFunc(replicas, func(replica rueidis.RedisMessage) bool {
+		fields, err := replica.AsStrMap()
+		return err == nil && fields["name"] == addr && fields["flags"] == "slave" && fields["master-link-status"] == "ok"
+	})
 }
 
 // A sentinel does not start without a file that it can keep its state in.
@@ -85,6 +119,8 @@ func (e Engine) startSentinel(tb testing.TB, primary *Server) *Server {
 	sentinel := e.start(tb, freePort, []string{"--sentinel"})
 	host, port := split(tb, primary.Addr())
 	sentinel.Do(tb, "SENTINEL", "MONITOR", sentinelSet, host, port, strconv.Itoa(sentinelQuorum))
+	// After it has stood still for two seconds it does nothing for another thirty.
+	sentinel.Do(tb, "SENTINEL", "DEBUG", "TILT-PERIOD", "1000")
 	// A vote without a winner is repeated after twice that.
 	sentinel.Do(tb, "SENTINEL", "SET", sentinelSet, "failover-timeout", "2000")
 	return sentinel

@@ -10,6 +10,7 @@ import (
 
 func TestSentinelsPromoteTheReplica(t *testing.T) {
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
 		s := e.StartSentinel(t)
 		require.Len(t, s.Sentinels, 3)
 		client := s.Client(t)
@@ -27,6 +28,12 @@ func TestSentinelsPromoteTheReplica(t *testing.T) {
 		require.Equal(t, "before", text(t, s.Replica.Do(t, "GET", "k")))
 		require.Eventually(t, func() bool { return set("after") == nil }, soon, tick, "the client follows")
 		require.Equal(t, "after", text(t, s.Replica.Do(t, "GET", "k")))
+
+		s.Replace(t)
+		require.Equal(t, "after", text(t, s.Replica.Do(t, "GET", "k")))
+		s.Failover(t)
+		require.Eventually(t, func() bool { return set("again") == nil }, soon, tick, "the client follows")
+		require.Equal(t, "again", text(t, s.Replica.Do(t, "GET", "k")))
 	})
 }
 

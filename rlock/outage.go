@@ -1,0 +1,63 @@
+package rlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// outage tells what may pass from what does not, so that a caller who waits for a
+// lock anyway also waits for its server: through a restart, a failover, a slot that
+// moves.
+type outage struct {
+	err      error // of the last attempt, if it may pass
+	closings int   // in a row
+}
+
+// mostClosings is how often the client may say that it is closed before it is
+// believed. It also says so for a moment when it drops a primary that was replaced.
+const mostClosings = 4
+
+// passes takes the outcome of an attempt, and reports whether it was one that is worth
+// another attempt later: the server did not answer, or cannot yet.
+func (o *outage) passes(err error) bool {
+	o.err = nil
+	if errors.Is(err, rueidis.ErrClosing) {
+		o.closings++
+	} else {
+		o.closings = 0
+	}
+	if err == nil || o.closings == mostClosings || !mayPass(err) {
+		return false
+	}
+	o.err = err
+	return true
+}
+
+func mayPass(err error) bool {
+	var some *partialError
+	if errors.As(err, &some) {
+		err = some.err
+	}
+	var server *rueidis.RedisError
+	if errors.As(err, &server) {
+		return server.IsTryAgain() || server.IsLoading() || server.IsClusterDown() || strings.HasPrefix(server.Error(), "MASTERDOWN")
+	}
+	var garbled *gen.ReplyError
+	return answerOf(err) == unknown && !errors.As(err, &garbled)
+}
+
+// explain adds the outage, if there is one, to what ended the waiting.
+func (o *outage) explain(cause error) error {
+	switch {
+	case o.err == nil || errors.Is(cause, o.err):
+		return cause
+	case cause == nil:
+		return o.err
+	}
+	return fmt.Errorf("%w: %w", cause, o.err)
+}

@@ -1,0 +1,122 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// Whoever waits for a lock outlives a restart of the server: those who come
+// meanwhile, and those who wait already, for a holder here or elsewhere.
+func TestWaitersOutliveARestart(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		locker, rival := openLocker(t, server.Option()), newLocker(t, server.Client(t))
+		held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(5*time.Second))
+		require.NoError(t, err)
+
+		ended := make(chan error)
+		waiters := 0
+		start := func(wait func() error) {
+			waiters++
+			go func() { ended <- wait() }()
+		}
+		acquire := func(l *rlock.Locker, key string) {
+			start(func() error {
+				return l.Do(t.Context(), key, func(context.Context, *rlock.Lock) error { return nil })
+			})
+		}
+		for range 5 {
+			acquire(locker, "held")
+			acquire(rival, "held")
+		}
+		soon(t, func() bool { return locker.Stats().Waiting == 5 && rival.Stats().Waiting == 5 }, "all wait")
+		server.Kill()
+		for i := range 5 {
+			acquire(locker, fmt.Sprintf("free:%d", i))
+		}
+		start(func() error {
+			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
+			if err != nil {
+				return err
+			}
+			return set.Release(t.Context())
+		})
+		start(func() error { return rival.WaitFree(t.Context(), "free") })
+		time.Sleep(500 * time.Millisecond) // several attempts fail
+		select {
+		case err := <-ended:
+			require.Fail(t, "it does not wait", "%v", err)
+		default:
+		}
+		server.Restart(t)
+		require.NoError(t, held.Release(t.Context()))
+		for range waiters {
+			require.NoError(t, <-ended)
+		}
+		soon(t, func() bool { return get(t, server.Client(t), "held") == "" }, "nothing is left behind")
+	})
+}
+
+// Waiting for a server ends as waiting for a holder does, and says why.
+func TestOutageEndsWithThePolicy(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t)
+	client := server.Client(t)
+	locker := newLocker(t, client)
+	thrice := newLocker(t, client, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+	server.Kill()
+
+	for name, wait := range map[string]func(context.Context, *rlock.Locker) error{
+		"acquire": func(ctx context.Context, l *rlock.Locker) error { _, err := l.Acquire(ctx, "job"); return err },
+		"set": func(ctx context.Context, l *rlock.Locker) error {
+			_, err := l.AcquireAll(ctx, []string{"a", "b"})
+			return err
+		},
+		"wait": func(ctx context.Context, l *rlock.Locker) error { return l.WaitFree(ctx, "job") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			requireUnanswered(t, wait(ctx, locker), context.DeadlineExceeded)
+			facts := requireUnanswered(t, wait(t.Context(), thrice), syscall.ECONNREFUSED)
+			require.Equal(t, 3, facts.Attempts)
+		})
+	}
+}
+
+func requireUnanswered(t *testing.T, err, cause error) (facts *rlock.AcquireError) {
+	t.Helper()
+	require.ErrorIs(t, err, rlock.ErrGaveUp)
+	require.NotErrorIs(t, err, rlock.ErrHeld)
+	require.ErrorIs(t, err, cause)
+	var network *net.OpError
+	require.ErrorAs(t, err, &network, "what stood in the way stays in reach")
+	require.ErrorAs(t, err, &facts)
+	return facts
+}
+
+// A client that its owner has closed comes back never.
+func TestClosedClientIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t)
+	client, err := rueidis.NewClient(server.Option())
+	require.NoError(t, err)
+	locker := newLocker(t, client)
+	client.Close()
+	_, err = locker.Acquire(t.Context(), "job")
+	require.ErrorIs(t, err, rueidis.ErrClosing)
+	require.NotErrorIs(t, err, rlock.ErrGaveUp)
+	require.ErrorIs(t, locker.WaitFree(t.Context(), "job"), rueidis.ErrClosing)
+}

@@ -1,0 +1,87 @@
+package rlock_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// A release goes on for two seconds, as long as a client needs to find the server that
+// has taken another's place.
+func TestReleaseOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		f, locker, direct := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ReleaseSHA1) {
+				return noReply()
+			}
+			return run()
+		})
+		start := time.Now()
+		require.Error(t, lock.Release(t.Context()))
+		require.Greater(t, time.Since(start), 1900*time.Millisecond)
+		require.Equal(t, lock.Token(), get(t, direct, "job"))
+		f.when(nil)
+		require.NoError(t, lock.Release(t.Context()), "it may be called again")
+		require.Empty(t, get(t, direct, "job"))
+	})
+}
+
+// A client that is closed stays so.
+func TestReleaseWithAClosedClient(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		var tries atomic.Int32
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ReleaseSHA1) {
+				tries.Add(1)
+				return rueidis.NewErrorResult(rueidis.ErrClosing)
+			}
+			return run()
+		})
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrClosed)
+		require.Equal(t, int32(4), tries.Load())
+		require.Equal(t, lock.Token(), get(t, direct, "job"))
+	})
+}
+
+// What Release could not do is done in the background when the server is back.
+func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		locker := newLocker(t, server.Client(t))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		server.Kill()
+		require.Error(t, lock.Release(t.Context()))
+		for _, err := range locker.ReleaseEach(t.Context(), []*rlock.Lock{set}) {
+			require.Error(t, err)
+		}
+		server.Restart(t)
+		direct := server.Client(t)
+		soon(t, func() bool {
+			return get(t, direct, "job") == "" && get(t, direct, "a") == "" && get(t, direct, "b") == ""
+		}, "nothing is left")
+		require.NoError(t, lock.Release(t.Context()), "it was done, though not by this call")
+		require.NoError(t, set.Release(t.Context()))
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
+	})
+}
