@@ -66,7 +66,7 @@ func (r *round) mayLeaveKeys() bool {
 
 // inspectLeases finds locks that never expire, or later than any lease allows.
 func (r *round) inspectLeases() {
-	longest := r.longest() + r.clockStep
+	longest := r.longest()
 	for _, s := range r.servers() {
 		for _, key := range r.names(s) {
 			reply := s.Do(r.t, "PTTL", key)
