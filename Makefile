@@ -39,13 +39,13 @@ chaos: needs
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says.
 fuzz:
-	$(GO) test -run='^$$' -fuzz=FuzzParse -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/script
-	$(GO) test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/emit/runtime
-	$(GO) test -run='^$$' -fuzz=FuzzGenerator -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator
-	$(GO) test -run='^$$' -fuzz=FuzzSlot -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
-	$(GO) test -run='^$$' -fuzz=FuzzReply -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
-	$(GO) test -run='^$$' -fuzz=FuzzOptions -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
-	$(GO) test -run='^$$' -fuzz=FuzzOperations -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(SERVERS) $(GO) test -run='^$$' -fuzz=FuzzParse -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/script
+	$(SERVERS) $(GO) test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator/internal/emit/runtime
+	$(SERVERS) $(GO) test -run='^$$' -fuzz=FuzzGenerator -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./generator
+	$(SERVERS) $(GO) test -run='^$$' -fuzz=FuzzSlot -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(SERVERS) $(GO) test -run='^$$' -fuzz=FuzzReply -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(SERVERS) $(GO) test -run='^$$' -fuzz=FuzzOptions -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
+	$(SERVERS) $(GO) test -run='^$$' -fuzz=FuzzOperations -fuzztime=$(FUZZTIME) -fuzzminimizetime=10x ./rlock_test
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

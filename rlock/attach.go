@@ -67,7 +67,8 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 
 // Detach lets go of the lock without releasing it, so that another process can
 // carry on with it: see Attach. The handle ends with ErrDetached, and automatic
-// extensions with it; the lease runs on. It fails if the lock had ended before.
+// extensions with it; the lease runs on. It fails if the lock had
+// ended before, unless by Detach.
 func (l *Lock) Detach() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
