@@ -2,10 +2,14 @@
 # make test   runs every test, against real servers that the tests start themselves
 # make lint   formatting, vet, staticcheck, tidiness
 # make check  generated code is what the scripts say
+# make chaos  histories of locks under faults, DURATION=30m long, drawn from SEED=1 (see rlock_test/chaos/doc.go)
 # make fuzz   looks for input that breaks the generator or a lock, FUZZTIME=10m long each
 
 GO ?= go
 FUZZTIME ?= 10s
+DURATION ?= 60s
+SEED ?= 0
+ROUND ?= 0
 
 # Modules of their own, whose requirements are not those of rlock.
 MODULES = rlock_test/fencing
@@ -13,7 +17,7 @@ MODULES = rlock_test/fencing
 # The servers to test with: Redis 7.0, Redis 8 and Valkey 8, or what the machine has.
 SERVERS = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: run test fuzz lint check generate bench vuln needs
+.PHONY: run test chaos fuzz lint check generate bench vuln needs
 
 run:
 	@echo "== bindings from scripts/*.lua"
@@ -28,6 +32,10 @@ test: needs
 	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules|TestLoad$$' ./rlock/ ./rlock_test/
 	@for module in $(MODULES); do (cd $$module && $(GO) test -count=1 ./...) || exit 1; done
 	@$(MAKE) --no-print-directory fuzz
+
+# A seed of 0 is drawn from the clock, and printed. With a round, only that is run.
+chaos: needs
+	$(SERVERS) $(GO) test -C rlock_test/chaos -race -count=1 -timeout=0 -args -duration=$(DURATION) -seed=$(SEED) -round=$(ROUND)
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says.
 fuzz:
@@ -46,7 +54,7 @@ lint:
 	.bin/staticcheck ./...
 	$(GO) mod tidy -diff
 	$(GO) mod verify
-	@for module in $(MODULES); do \
+	@for module in $(MODULES) rlock_test/chaos; do \
 		(cd $$module && $(GO) vet ./... && $(CURDIR)/.bin/staticcheck ./... && $(GO) mod tidy -diff) || exit 1; \
 	done
 

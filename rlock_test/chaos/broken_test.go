@@ -1,0 +1,83 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// Each flaw is found within seconds, and a lock without any is not blamed.
+func TestBrokenLocks(t *testing.T) {
+	if *only != 0 {
+		t.Skip("one round of TestHistories is wanted")
+	}
+	short := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}
+	keeping := func(faults func(r *round, s *bed.Server, proxies [processes]*bed.Proxy)) topology {
+		return topology{name: "server", keeps: true, start: func(r *round) {
+			s := r.engine.Start(r.t)
+			r.servers = func() []*bed.Server { return []*bed.Server{s} }
+			var proxies [processes]*bed.Proxy
+			for place := range processes {
+				proxies[place] = bed.NewProxy(r.t, s.Addr())
+				r.addresses[place] = []string{proxies[place].Addr()}
+			}
+			faults(r, s, proxies)
+		}}
+	}
+	none := func(*round, *bed.Server, [processes]*bed.Proxy) {}
+	drops := func(r *round, _ *bed.Server, proxies [processes]*bed.Proxy) {
+		for place, p := range proxies {
+			r.faults = append(r.faults, func() fault {
+				return fault{kind: "replies dropped", target: r.processName(place), process: r.members[place].number, begin: func() {
+					for range 3 {
+						p.DropReply(bed.Contains("redis.call('SET'"))
+					}
+				}}
+			})
+		}
+	}
+	flushes := topology{name: "forgetful", start: func(r *round) {
+		s := r.engine.Start(r.t)
+		r.servers = func() []*bed.Server { return []*bed.Server{s} }
+		r.everybody([]string{s.Addr()})
+		r.faults = []func() fault{r.flush(s)}
+	}}
+	for _, c := range []struct {
+		flaw
+		topology topology
+		ttls     []time.Duration
+		patience time.Duration
+		found    []string
+	}{
+		{flawless, topologies[0], leasesOfRound, 0, nil},
+		{flawless, flushes, short, 0, nil},
+		{endlessLease, keeping(none), short, 0, []string{"two holders", "valid write refused"}},
+		{prefixCompare, keeping(none), short, 0, []string{"two holders", "no order"}},
+		{blindRetry, keeping(drops), []time.Duration{time.Minute}, recovery + time.Second, []string{"no progress"}},
+		{forgottenFence, flushes, short, 0, []string{"fence not larger"}},
+	} {
+		t.Run(string(c.flaw)+" on a "+c.topology.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRound(t, plan{
+				seed: 1, number: 1, engine: bed.Engines(t)[0], topology: c.topology,
+				service: string(c.flaw), ttls: c.ttls, load: 4 * time.Second, patience: c.patience,
+			})
+			report := r.run().examine()
+			report.violations = append(report.violations, r.findings...)
+			found := map[string]bool{}
+			for _, v := range report.violations {
+				found[v.check] = true
+			}
+			t.Logf("\n%s", report)
+			for _, check := range c.found {
+				require.True(t, found[check], "no violation of: %s", check)
+			}
+			if c.found == nil {
+				require.Empty(t, report.violations)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package chaos
+
+import (
+	"fmt"
+	"time"
+)
+
+// checkHolders finds holders of one key that were valid at the same time, and
+// returns how many there were. Only where the data was kept is that a violation.
+func (h *history) checkHolders(grants map[string][]*grant) (overlaps int, found []violation) {
+	for key, list := range grants {
+		var last *grant // the one that is valid for longest, of those before
+		for _, g := range list {
+			if last != nil && g.from < last.until && g.from < g.until {
+				overlaps++
+				found = append(found, violation{"two holders", key, fmt.Sprintf("%v had it until %d, %v from %d: %v at once",
+					last.owner, last.until, g.owner, g.from, min(last.until, g.until).sub(g.from))})
+			}
+			if last == nil || g.until > last.until {
+				last = g
+			}
+		}
+	}
+	if !h.keeps {
+		found = nil
+	}
+	return overlaps, found
+}
+
+// checkWrites finds writes to the fenced resource that were refused although their
+// writer was valid before and after.
+func (h *history) checkWrites() (refused int, found []violation) {
+	for _, e := range h.events {
+		if e.Kind != wrote || e.Outcome != "" || e.Accepted {
+			continue
+		}
+		refused++
+		if e.Valid && h.keeps {
+			found = append(found, violation{"valid write refused", e.Keys[0],
+				fmt.Sprintf("%v with fence %d, called at %d", owner{e.Process, e.Lock}, e.Fence, e.Call)})
+		}
+	}
+	return refused, found
+}
+
+// checkLosses finds locks that were called lost before their lease was over, and
+// returns how many losses were noticed.
+func (h *history) checkLosses() (losses int, found []violation) {
+	for _, e := range h.events {
+		if e.Outcome != lost {
+			continue
+		}
+		losses++
+		if h.keeps && e.Return < e.Deadline {
+			found = append(found, violation{"lost too early", e.Keys[0],
+				fmt.Sprintf("%v was told so by %s %v before its lease was over", owner{e.Process, e.Lock}, e.Method, e.Deadline.sub(e.Return))})
+		}
+	}
+	return losses, found
+}
+
+// checkProgress finds keys that a locker could not have, or only late, although the
+// faults were over and nobody can have had them. It returns the longest wait.
+func (h *history) checkProgress(grants map[string][]*grant) (longest time.Duration, found []violation) {
+	free := map[string]instant{} // from when on a key must be
+	for key, list := range grants {
+		for _, g := range list {
+			free[key] = max(free[key], g.gone)
+		}
+	}
+	for key, stays := range h.strangers() {
+		for _, stay := range stays {
+			free[key] = max(free[key], stay.to)
+		}
+	}
+	for _, e := range h.events {
+		if e.Kind != reached {
+			continue
+		}
+		if e.Outcome != done {
+			found = append(found, violation{"no progress", e.Keys[0], fmt.Sprintf("process %d: %s %s", e.Process, e.Outcome, e.Error)})
+		} else if late := e.Return.sub(max(e.Call, free[e.Keys[0]])); late > recovery {
+			found = append(found, violation{"no progress", e.Keys[0], fmt.Sprintf("process %d had it %v after it must have been free", e.Process, late)})
+		}
+		longest = max(longest, e.Return.sub(e.Call))
+	}
+	return longest, found
+}

@@ -1,0 +1,81 @@
+package chaos
+
+import (
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+)
+
+// kind is what an event tells of.
+type kind string
+
+const (
+	asking   kind = "asking"   // an acquisition begins
+	acquired kind = "acquired" // an acquisition has ended, well or not
+	extended kind = "extended" // an extension has ended
+	checked  kind = "checked"  // Lock.Check has ended
+	ending   kind = "ending"   // a holder stops using its lock; if it releases, it does so after this
+	released kind = "released" // a release has ended
+	wrote    kind = "wrote"    // a holder has written to the fenced resource
+	looked   kind = "looked"   // Locker.Check or Inspect has ended
+	reached  kind = "reached"  // after the faults: a locker has had a key, or could not
+	opened   kind = "opened"   // a process begins to work
+	stopped  kind = "stopped"  // a process works no more
+	settled  kind = "settled"  // after the faults: a process has had all keys
+	closed   kind = "closed"   // a process has closed its lockers
+)
+
+// outcome is how an operation ended.
+type outcome string
+
+const (
+	done      outcome = "done"
+	held      outcome = "held"      // rlock.ErrHeld, at once
+	gaveUp    outcome = "gave up"   // the context ended
+	lost      outcome = "lost"      // rlock.ErrLost
+	notHeld   outcome = "not held"  // rlock.ErrNotHeld of another kind
+	failed    outcome = "failed"    // any other error: nobody knows
+	abandoned outcome = "abandoned" // of ending: the holder does not release
+)
+
+// event is one line that a process writes. Instants are of the machine's clock.
+type event struct {
+	Process int    `json:"process,omitempty"` // filled in by the reader
+	Kind    kind   `json:"kind"`
+	Method  string `json:"method,omitempty"` // as counted in the figures
+	Lock    int    `json:"lock,omitempty"`   // number of the acquisition within its process
+
+	Keys    []string `json:"keys,omitempty"`
+	Call    instant  `json:"call,omitempty"`
+	Return  instant  `json:"return,omitempty"`
+	Outcome outcome  `json:"outcome,omitempty"`
+	Error   string   `json:"error,omitempty"`
+
+	Fence    uint64        `json:"fence,omitempty"`
+	TTL      time.Duration `json:"ttl,omitempty"`      // longest lease that was asked for until now
+	Deadline instant       `json:"deadline,omitempty"` // of the lease, as known at Return
+	Until    instant       `json:"until,omitempty"`    // of ending: last instant at which the lock was seen valid
+
+	Accepted bool `json:"accepted,omitempty"` // of wrote: the resource took it
+	Valid    bool `json:"valid,omitempty"`    // of wrote: the lock was valid before and after
+
+	HandedOver uint64 `json:"handedOver,omitempty"` // of closed: locks that went straight to the next holder
+}
+
+// recorder writes events of all goroutines of a process. A line is with the
+// reader when record returns, so that a killed process has told all it knew.
+type recorder struct {
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func newRecorder(w io.Writer) *recorder { return &recorder{out: json.NewEncoder(w)} }
+
+func (r *recorder) record(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.out.Encode(e); err != nil {
+		panic(err) // the reader is gone, and nobody else wants to know
+	}
+}

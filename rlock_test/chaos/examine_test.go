@@ -1,0 +1,170 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Times in these histories are in milliseconds, and every lease is a second long.
+const (
+	ms    = instant(time.Millisecond)
+	lease = 1000
+)
+
+// story is a history that a test tells.
+type story struct{ history }
+
+// The first number of each is the process; an acquisition is the only one of its
+// process unless lock says otherwise.
+
+func (s *story) tell(e event, process int) *story {
+	e.Process = process
+	if e.Lock == 0 {
+		e.Lock = 1
+	}
+	if e.Keys == nil {
+		e.Keys = []string{"job"}
+	}
+	e.Call, e.Return, e.Until, e.Deadline = e.Call*ms, e.Return*ms, e.Until*ms, e.Deadline*ms
+	s.events = append(s.events, e)
+	return s
+}
+
+func (s *story) acquires(process int, call, from instant, fence uint64) *story {
+	return s.tell(event{
+		Kind: acquired, Method: "TryAcquire", Outcome: done, Call: call, Return: from, Deadline: call + lease,
+		Fence: fence, TTL: time.Duration(lease * ms),
+	}, process)
+}
+
+func (s *story) isRefused(process int, call, end instant, how outcome) *story {
+	return s.tell(event{Kind: acquired, Method: "TryAcquire", Outcome: how, Call: call, Return: end, TTL: time.Duration(lease * ms)}, process)
+}
+
+func (s *story) extends(process int, call, end instant, how outcome) *story {
+	return s.tell(event{Kind: extended, Outcome: how, Call: call, Return: end, Deadline: call + lease, TTL: time.Duration(lease * ms)}, process)
+}
+
+func (s *story) stops(process int, at, until instant, how outcome) *story {
+	return s.tell(event{Kind: ending, Outcome: how, Call: at, Return: at, Until: until}, process)
+}
+
+func (s *story) releases(process int, call, end instant, how outcome) *story {
+	return s.stops(process, call, call, done).tell(event{Kind: released, Outcome: how, Call: call, Return: end, Deadline: call + lease}, process)
+}
+
+func (s *story) writes(process int, accepted, valid bool) *story {
+	return s.tell(event{Kind: wrote, Fence: uint64(process), Accepted: accepted, Valid: valid}, process)
+}
+
+func (s *story) fault(from, to instant, late bool) *story {
+	s.disturbances = append(s.disturbances, disturbance{span{from * ms, to * ms}, "fault", 0, late, false})
+	return s
+}
+
+func (s *story) loses() *story { s.keeps = false; return s }
+
+func (s *story) kills(process int, at instant) *story {
+	s.history.kills = map[int]span{process: {at * ms, at * ms}}
+	return s
+}
+
+func TestExamine(t *testing.T) {
+	start := func() *story {
+		return &story{history{keeps: true}}
+	}
+	for name, c := range map[string]struct {
+		story *story
+		want  []string // checks that find something
+	}{
+		"nothing": {start(), nil},
+		"one after the other": {start().
+			acquires(1, 0, 10, 1).extends(1, 20, 30, done).writes(1, true, true).releases(1, 40, 50, done).
+			acquires(2, 45, 55, 2).releases(2, 60, 70, done), nil},
+		"passed on while another waits": {start().
+			acquires(1, 0, 10, 1).isRefused(3, 5, 20, held).releases(1, 20, 40, done).
+			acquires(2, 1, 30, 2).isRefused(4, 41, 42, held).releases(2, 50, 60, done), nil},
+		"after the lease": {start().
+			acquires(1, 0, 10, 1).stops(1, 1000, 999, abandoned).acquires(2, 1000, 1001, 2).releases(2, 1010, 1020, done), nil},
+		"a late release": {start().
+			acquires(1, 0, 10, 1).acquires(2, 900, 1001, 2).releases(2, 1010, 1020, done).
+			stops(1, 1100, 999, done).tell(event{Kind: released, Outcome: notHeld, Call: 1100, Return: 1110, Deadline: 1000}, 1), nil},
+		"a lost reply of a release": {start().fault(20, 30, false).
+			acquires(1, 0, 10, 1).releases(1, 20, 500, failed).acquires(2, 25, 40, 2).releases(2, 50, 60, done), nil},
+		"refused by a stranger": {start().fault(0, 100, true).
+			isRefused(1, 10, 20, failed).isRefused(2, 1500, 1510, held), nil},
+		"a killed holder": {start().kills(1, 30).
+			acquires(1, 0, 10, 1).isRefused(2, 500, 510, held).acquires(2, 900, 1000, 2).releases(2, 1010, 1020, done), nil},
+
+		"two holders": {start().
+			acquires(1, 0, 10, 1).acquires(2, 20, 30, 2).releases(2, 40, 50, done).releases(1, 60, 70, done),
+			[]string{"two holders", "no order"}},
+		"two holders, where that can be": {start().loses().
+			acquires(1, 0, 10, 1).acquires(2, 20, 30, 2).releases(2, 40, 50, done).releases(1, 60, 70, done), nil},
+		"given before the lease was over": {start().
+			acquires(1, 0, 10, 1).acquires(2, 900, 990, 2).releases(2, 1010, 1020, done).stops(1, 1010, 999, abandoned),
+			[]string{"two holders", "no order"}},
+		"given again before the release": {start().
+			acquires(1, 0, 10, 1).acquires(2, 20, 30, 2).releases(2, 31, 32, done).stops(1, 40, 15, abandoned),
+			[]string{"no order"}},
+		"refused by nobody": {start().
+			acquires(1, 0, 10, 1).releases(1, 20, 30, done).isRefused(2, 40, 50, held),
+			[]string{"no order"}},
+		"refused after a failure that leaves nothing": {start().
+			isRefused(1, 10, 20, gaveUp).isRefused(2, 1500, 1510, held),
+			[]string{"no order"}},
+		"refused long after a killed holder": {start().kills(1, 30).
+			acquires(1, 0, 10, 1).isRefused(2, 8000, 8010, held),
+			[]string{"no order"}},
+		"extended after a release": {start().
+			acquires(1, 0, 10, 1).releases(1, 20, 30, done).extends(1, 40, 50, done),
+			[]string{"no order"}},
+		"released twice": {start().
+			acquires(1, 0, 10, 1).releases(1, 20, 30, done).releases(1, 40, 50, done),
+			[]string{"no order"}},
+		"lost while the lease lasts": {start().
+			acquires(1, 0, 10, 1).extends(1, 20, 30, lost),
+			[]string{"lost too early", "no order"}},
+
+		"valid writer refused":              {start().acquires(1, 0, 10, 1).writes(1, false, true).releases(1, 20, 30, done), []string{"valid write refused"}},
+		"stale writer refused":              {start().acquires(1, 0, 10, 1).writes(1, false, false).releases(1, 20, 30, done), nil},
+		"valid writer refused after a loss": {start().loses().acquires(1, 0, 10, 1).writes(1, false, true).releases(1, 20, 30, done), nil},
+
+		"a smaller fence":              {start().acquires(1, 0, 10, 2).releases(1, 20, 30, done).acquires(2, 40, 50, 1).releases(2, 60, 70, done), []string{"fence not larger"}},
+		"a smaller fence after a loss": {start().loses().acquires(1, 0, 10, 2).releases(1, 20, 30, done).acquires(2, 40, 50, 1).releases(2, 60, 70, done), []string{"fence not larger"}},
+		"the same fence":               {start().loses().acquires(1, 0, 20, 2).releases(1, 30, 40, done).acquires(2, 10, 30, 2).releases(2, 60, 70, done), []string{"same fence"}},
+		"a smaller fence, at once":     {start().loses().acquires(1, 0, 20, 2).releases(1, 30, 40, done).acquires(2, 10, 30, 1).releases(2, 60, 70, done), nil},
+		"a fence below one long ago": {start().
+			acquires(1, 0, 10, 9).releases(1, 20, 30, done).acquires(2, 40, 50, 10).releases(2, 60, 70, done).acquires(3, 80, 90, 9).releases(3, 100, 110, done),
+			[]string{"fence not larger"}},
+
+		"a key that is not to be had": {start().tell(event{Kind: reached, Outcome: gaveUp}, 1), []string{"no progress"}},
+		"a key that is to be had late": {start().
+			tell(event{Kind: reached, Outcome: done, Call: 1000, Return: 7000}, 1), []string{"no progress"}},
+		"a key that another may have": {start().
+			acquires(1, 0, 10, 1).tell(event{Kind: reached, Outcome: done, Call: 1000, Return: 7000}, 1), nil},
+		"a key that is to be had": {start().tell(event{Kind: reached, Outcome: done}, 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := c.story.examine()
+			var found []string
+			for _, v := range report.violations {
+				found = append(found, v.check)
+			}
+			require.ElementsMatch(t, c.want, found, "%v", report.violations)
+			require.Zero(t, report.order.undecided)
+		})
+	}
+}
+
+// A lock is its holder's, not its token's: an acquisition that inherits a token is
+// another one, and so is the next of the same process.
+func TestExamineTellsHoldersOfOneProcessApart(t *testing.T) {
+	s := &story{history{keeps: true}}
+	s.acquires(1, 0, 10, 1)
+	s.tell(event{Kind: acquired, Lock: 2, Outcome: done, Call: 20, Return: 30, Deadline: 1000, Fence: 2}, 1)
+	s.releases(1, 40, 50, done)
+	require.Len(t, s.examine().violations, 2)
+}

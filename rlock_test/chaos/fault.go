@@ -1,0 +1,131 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// fault is something that goes wrong for a while, or at one instant.
+type fault struct {
+	kind     string
+	target   string // two faults of one target are never on together
+	process  int    // whom it concerns; 0: all
+	harmless bool   // no reply is lost
+	late     bool   // commands can arrive after their callers have given up, or keep them from cleaning up
+	lasts    time.Duration
+	begin    func()
+	end      func() // nil: it has no end of its own
+}
+
+// disturbance is a fault that was on.
+type disturbance struct {
+	span
+	kind     string
+	process  int // whom it concerned; 0: all
+	late     bool
+	harmless bool
+}
+
+func (d disturbance) concerns(process int, s span) bool {
+	return (d.process == 0 || d.process == process) && d.meets(s)
+}
+
+// between draws the time that a fault lasts.
+func (r *round) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(r.random.Int64N(int64(most-least)))
+}
+
+// serverFaults are those that keep the data of a server, which must persist it.
+func (r *round) serverFaults(name string, s *bed.Server) []func() fault {
+	command := func(kind string, harmless bool, args ...string) func() fault {
+		return func() fault {
+			return fault{kind: kind, target: name, harmless: harmless, begin: func() { s.Do(r.t, args...) }}
+		}
+	}
+	return []func() fault{
+		func() fault {
+			return fault{kind: "server restarts", target: name, late: true, lasts: r.between(10*time.Millisecond, time.Second),
+				begin: s.Kill, end: func() { s.Restart(r.t) }}
+		},
+		func() fault {
+			return fault{kind: "server stops", target: name, late: true, lasts: r.between(50*time.Millisecond, 1500*time.Millisecond),
+				begin: s.Stop, end: s.Cont}
+		},
+		command("SCRIPT FLUSH", true, "SCRIPT", "FLUSH"),
+		command("CLIENT KILL", false, "CLIENT", "KILL", "TYPE", "normal"),
+		func() fault {
+			pause := r.between(50*time.Millisecond, time.Second)
+			return fault{kind: "CLIENT PAUSE WRITE", target: name, late: true, lasts: pause,
+				begin: func() { s.Do(r.t, "CLIENT", "PAUSE", "10000", "WRITE") },
+				end:   func() { s.Do(r.t, "CLIENT", "UNPAUSE") }}
+		},
+	}
+}
+
+// commands that a faulty network picks out.
+var commands = []string{gen.AcquireSHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1, gen.RenewSHA1, gen.HandOverSHA1, "SET", "EVALSHA"}
+
+// networkFaults are those of the network between one process and the server.
+func (r *round) networkFaults(place int, p *bed.Proxy) []func() fault {
+	name := "network of " + r.processName(place)
+	some := func() func([]byte) bool { return bed.Contains(commands[r.random.IntN(len(commands))]) }
+	return r.concerning(place, []func() fault{
+		func() fault { return fault{kind: "connections cut", target: name, begin: p.Cut} },
+		func() fault {
+			d := r.between(time.Millisecond, 200*time.Millisecond)
+			return fault{kind: "network slow", target: name, late: true, lasts: r.between(100*time.Millisecond, time.Second),
+				begin: func() { p.Delay(d) }, end: func() { p.Delay(0) }}
+		},
+		func() fault {
+			return fault{kind: "network silent", target: name, late: true, lasts: r.between(50*time.Millisecond, 1500*time.Millisecond),
+				begin: func() { p.BlackHole(true) }, end: func() { p.BlackHole(false) }}
+		},
+		r.dropReplies(name, p),
+		func() fault {
+			var release func()
+			match := some()
+			return fault{kind: "requests held", target: name, late: true, lasts: r.between(50*time.Millisecond, time.Second),
+				begin: func() { release = p.Hold(match) }, end: func() { release() }}
+		},
+	})
+}
+
+// dropReplies has commands run whose callers do not learn it.
+func (r *round) dropReplies(name string, p *bed.Proxy) func() fault {
+	return func() fault {
+		match, count := bed.Contains(commands[r.random.IntN(len(commands))]), 1+r.random.IntN(5)
+		return fault{kind: "replies dropped", target: name, begin: func() {
+			for range count {
+				p.DropReply(match)
+			}
+		}}
+	}
+}
+
+// processFaults are those of the process in a place.
+func (r *round) processFaults(place int) []func() fault {
+	name := r.processName(place)
+	return r.concerning(place, []func() fault{
+		func() fault {
+			return fault{kind: "process stops", target: name, late: true, lasts: r.between(50*time.Millisecond, 2*time.Second),
+				begin: func() { r.members[place].Stop() }, end: func() { r.members[place].Cont() }}
+		},
+		func() fault {
+			return fault{kind: "process killed", target: name, late: true, begin: func() { r.replace(place) }}
+		},
+	})
+}
+
+// concerning makes faults those of the process that is in a place when they begin.
+func (r *round) concerning(place int, faults []func() fault) []func() fault {
+	for i, draw := range faults {
+		faults[i] = func() fault {
+			f := draw()
+			f.process = r.members[place].number
+			return f
+		}
+	}
+	return faults
+}

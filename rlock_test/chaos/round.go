@@ -1,0 +1,195 @@
+package chaos
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+const (
+	processes = 3 // at a time
+	lockers   = 2 // of a process
+	workers   = 5 // of a locker
+
+	// recovery is how long a server, a client and a busy machine may take until
+	// everything is as before, once a fault has ended.
+	recovery = 5 * time.Second
+)
+
+// keys are those of all locks: what can be one set stands together. The first are
+// wanted most. Nobody waits for those of the last groups, so that it is known of most
+// refusals who had the key: who waits in vain may have had it at last.
+var keys = [][]string{
+	{"{a}1", "{a}2", "{a}3"},
+	{"{b}1", "{b}2", "{b}3"},
+	{"{c}1", "{c}2", "{c}3"},
+	{"{d}1", "{d}2", "{d}3"},
+	{"{e}1", "{e}2", "{e}3"},
+	{"{f}1", "{f}2", "{f}3"},
+	{"{g}1", "{g}2", "{g}3"},
+}
+
+const unwaited = 2 // of the groups of keys
+
+// plan is what a round is made of. All else that is random in it comes from the seed.
+type plan struct {
+	seed     uint64
+	number   int // of the round in its run, from 1
+	engine   bed.Engine
+	topology topology
+	service  string
+	ttls     []time.Duration
+	load     time.Duration
+	patience time.Duration // longest wait for a key after the faults; 0: the longest lease, and recovery
+}
+
+// round is one arrangement of servers and processes, its faults and its history.
+type round struct {
+	plan
+	t      testing.TB
+	random *rand.Rand
+
+	// Filled in by the topology.
+	addresses [processes][]string
+	masterSet string
+	servers   func() []*bed.Server // those that have data, now
+	faults    []func() fault
+	once      func() fault  // nil: none; a fault that comes once, in the middle
+	clockStep time.Duration // largest step of the server's clock
+
+	resource *bed.Server
+	members  [processes]*member
+	all      []*member // the killed ones too
+
+	disturbances []disturbance
+	kills        map[int]span // by the process' number
+	calm         instant      // end of the last fault
+	findings     []violation  // of the round's end
+}
+
+// newRound starts what the plan says.
+func newRound(t testing.TB, p plan) *round {
+	r := &round{plan: p, t: t, random: rand.New(rand.NewPCG(p.seed, uint64(p.number))), kills: map[int]span{}}
+	r.topology.start(r)
+	r.resource = r.engine.Start(t)
+	if r.patience == 0 {
+		r.patience = r.longest() + recovery
+	}
+	for place := range processes {
+		r.members[place] = r.startMember(place)
+	}
+	for _, m := range r.members {
+		m.await(t, opened, patience)
+	}
+	return r
+}
+
+// run has the processes work under faults and come to rest. It returns the history.
+func (r *round) run() *history {
+	r.disturb()
+	r.settle()
+	h := &history{
+		keeps: r.topology.keeps, disturbances: r.disturbances, kills: r.kills, calm: r.calm,
+	}
+	for _, m := range r.all {
+		h.events = append(h.events, m.history()...)
+	}
+	return h
+}
+
+// longest is the longest time that a lock can last which nobody extends.
+func (r *round) longest() time.Duration {
+	longest := time.Second // of those that are taken at the end
+	for _, ttl := range r.ttls {
+		longest = max(longest, ttl)
+	}
+	return longest + r.clockStep
+}
+
+func (r *round) startMember(place int) *member {
+	number := len(r.all) + 1
+	m := startMember(r.t, orders{
+		Process: number, Seed: r.random.Uint64(), Service: r.service, Lockers: lockers, Workers: workers,
+		Keys: keys, TTLs: r.ttls, Patience: r.patience,
+		Addresses: r.addresses[place], MasterSet: r.masterSet, Resource: r.resource.Addr(),
+	})
+	r.all = append(r.all, m)
+	return m
+}
+
+// replace kills the process in a place, and starts another there.
+func (r *round) replace(place int) {
+	m := r.members[place]
+	from := now()
+	m.Kill()
+	<-m.ended
+	r.kills[m.number] = span{from, now()}
+	r.members[place] = r.startMember(place)
+}
+
+// disturb begins and ends faults, at most two at a time, for as long as the plan says.
+func (r *round) disturb() {
+	start := now()
+	end, middle := start.add(r.load), start.add(r.load*2/5)
+	next := start.add(r.between(100*time.Millisecond, 500*time.Millisecond))
+	var on []ongoing
+	for now() < end {
+		time.Sleep(5 * time.Millisecond)
+		on = r.endFaults(on, now())
+		switch {
+		case r.once != nil && now() > middle && len(on) == 0:
+			on = r.beginFault(on, r.once())
+			r.once = nil
+		case r.once != nil && now() > middle: // it comes alone
+		case now() > next && len(on) < 2 && len(r.faults) > 0:
+			on = r.beginFault(on, r.faults[r.random.IntN(len(r.faults))]())
+			next = now().add(r.pause())
+		}
+	}
+	r.endFaults(on, never)
+	r.calm = now()
+}
+
+// pause draws the time until the next fault. Some are long: what happens while all
+// is well can be checked best.
+func (r *round) pause() time.Duration {
+	if r.random.IntN(4) == 0 {
+		return r.between(1500*time.Millisecond, 2500*time.Millisecond)
+	}
+	return r.between(20*time.Millisecond, 500*time.Millisecond)
+}
+
+// ongoing is a fault that is on.
+type ongoing struct {
+	fault
+	since, until instant
+}
+
+func (r *round) beginFault(on []ongoing, f fault) []ongoing {
+	for _, other := range on {
+		if other.target == f.target {
+			return on
+		}
+	}
+	o := ongoing{fault: f, since: now()}
+	f.begin()
+	o.until = now().add(f.lasts)
+	return append(on, o)
+}
+
+// endFaults ends those whose time is over at an instant, and returns the others.
+func (r *round) endFaults(on []ongoing, at instant) (rest []ongoing) {
+	for _, o := range on {
+		if o.until > at {
+			rest = append(rest, o)
+			continue
+		}
+		if o.end != nil {
+			o.end()
+		}
+		r.disturbances = append(r.disturbances, disturbance{span{o.since, now()}, o.kind, o.process, o.late, o.harmless})
+	}
+	return rest
+}

@@ -1,0 +1,153 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// lockService is what is tested. rlock is one; the others are broken on purpose,
+// to test the checks.
+type lockService interface {
+	// acquire takes one key, or a set of keys of one slot.
+	acquire(ctx context.Context, keys []string, w wish) (lock, error)
+	// acquireEach takes each key by itself, without waiting.
+	acquireEach(ctx context.Context, keys []string, w wish) []attempt
+	// do runs fn while it holds key.
+	do(ctx context.Context, key string, w wish, fn func(lock)) error
+	// look asks who holds key.
+	look(ctx context.Context, key string, cached bool) error
+	// handedOver is how many locks went from one holder here straight to the next.
+	handedOver() uint64
+	close()
+}
+
+// lock is what *rlock.Lock has.
+type lock interface {
+	Fence() uint64
+	Token() string
+	Valid() bool
+	Deadline() time.Time
+	Extend(ctx context.Context, ttl time.Duration) error
+	Check(ctx context.Context) (rlock.State, error)
+	Release(ctx context.Context) error
+}
+
+// wish is how a lock is wanted.
+type wish struct {
+	ttl    time.Duration
+	wait   bool // until the context ends
+	extend bool // automatically
+	worker int  // who asks, from 1, distinct in the whole run
+}
+
+// attempt is a lock, or why there is none.
+type attempt struct {
+	lock lock
+	err  error
+}
+
+// services are the lock services by name. open makes number n of a process.
+var services = map[string]func(option rueidis.ClientOption, n int) (lockService, error){"rlock": openRlock}
+
+// rlockService is rlock with one of the ways to set it up.
+type rlockService struct {
+	locker *rlock.Locker
+	client rueidis.Client // nil: the Locker owns it
+}
+
+func openRlock(option rueidis.ClientOption, n int) (lockService, error) {
+	switch n % 3 {
+	case 0: // the server tells of changes
+		locker, err := rlock.Open(option)
+		return rlockService{locker: locker}, err
+	case 1: // it polls
+		client, err := rueidis.NewClient(option)
+		if err != nil {
+			return nil, err
+		}
+		locker, err := rlock.New(client)
+		return rlockService{locker, client}, err
+	default: // no token is handed on
+		locker, err := rlock.Open(option, rlock.WithUniqueToken())
+		return rlockService{locker: locker}, err
+	}
+}
+
+func (w wish) options() []rlock.Option {
+	return []rlock.Option{rlock.WithTTL(w.ttl), rlock.WithAutoExtend(w.extend)}
+}
+
+func (s rlockService) acquire(ctx context.Context, keys []string, w wish) (lock, error) {
+	switch {
+	case len(keys) > 1 && w.wait:
+		return s.locker.AcquireAll(ctx, keys, w.options()...)
+	case len(keys) > 1:
+		return s.locker.TryAcquireAll(ctx, keys, w.options()...)
+	case w.wait:
+		return s.locker.Acquire(ctx, keys[0], w.options()...)
+	default:
+		return s.locker.TryAcquire(ctx, keys[0], w.options()...)
+	}
+}
+
+func (s rlockService) acquireEach(ctx context.Context, keys []string, w wish) []attempt {
+	attempts := make([]attempt, len(keys))
+	results, err := s.locker.TryAcquireEach(ctx, keys, w.options()...)
+	for i := range attempts {
+		if err != nil {
+			attempts[i].err = err
+			continue
+		}
+		attempts[i] = attempt{results[i].Lock, results[i].Err}
+	}
+	return attempts
+}
+
+func (s rlockService) do(ctx context.Context, key string, w wish, fn func(lock)) error {
+	return s.locker.Do(ctx, key, func(_ context.Context, l *rlock.Lock) error {
+		fn(l)
+		return nil
+	}, rlock.WithTTL(w.ttl))
+}
+
+func (s rlockService) look(ctx context.Context, key string, cached bool) (err error) {
+	if cached {
+		_, err = s.locker.Check(ctx, key)
+	} else {
+		_, err = s.locker.Inspect(ctx, key)
+	}
+	return err
+}
+
+func (s rlockService) handedOver() uint64 { return s.locker.Stats().HandedOver }
+
+func (s rlockService) close() {
+	s.locker.Close()
+	if s.client != nil {
+		s.client.Close()
+	}
+}
+
+// outcomeOf names how an operation ended.
+func outcomeOf(err error) (outcome, string) {
+	switch {
+	case err == nil:
+		return done, ""
+	case errors.Is(err, rlock.ErrGaveUp):
+		return gaveUp, ""
+	case errors.Is(err, rlock.ErrHeld):
+		return held, ""
+	case errors.Is(err, rlock.ErrLost):
+		return lost, ""
+	case errors.Is(err, rlock.ErrNotHeld):
+		return notHeld, err.Error()
+	default:
+		return failed, fmt.Sprintf("%.1000s", err)
+	}
+}

@@ -1,0 +1,125 @@
+package chaos
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// topology is an arrangement of servers, with what can go wrong there.
+type topology struct {
+	name  string
+	keeps bool // the data survives all faults: nothing that rlock promises may break
+
+	start func(r *round)
+}
+
+var topologies = []topology{
+	{name: "server", keeps: true, start: startServer},
+	{name: "sentinel", start: startSentinel},
+	{name: "cluster", start: startCluster},
+	{name: "forgetful server", start: startForgetful},
+}
+
+// startServer has one server that persists everything before it answers.
+func startServer(r *round) {
+	s := r.engine.Start(r.t, "--appendonly", "yes", "--appendfsync", "always")
+	r.servers = func() []*bed.Server { return []*bed.Server{s} }
+	r.faults = r.serverFaults("server", s)
+	for place := range processes {
+		proxy := bed.NewProxy(r.t, s.Addr())
+		r.addresses[place] = []string{proxy.Addr()}
+		r.faults = append(r.faults, r.networkFaults(place, proxy)...)
+		r.faults = append(r.faults, r.processFaults(place)...)
+	}
+}
+
+// startSentinel has a primary that dies, and a replica that takes its place.
+func startSentinel(r *round) {
+	s := r.engine.StartSentinel(r.t)
+	primary := s.Primary
+	r.servers = func() []*bed.Server { return []*bed.Server{primary} }
+	option := s.Option()
+	r.masterSet = option.Sentinel.MasterSet
+	r.everybody(option.InitAddress)
+	r.once = func() fault {
+		return fault{kind: "failover", target: "server", late: true, begin: func() {
+			r.sever(s.Primary)
+			s.Failover(r.t)
+			primary = s.Replica
+		}}
+	}
+}
+
+// sever keeps a primary from its replica for a moment, so that the replica misses
+// what the processes do meanwhile.
+func (r *round) sever(primary *bed.Server) {
+	primary.Do(r.t, "ACL", "SETUSER", "default", "-psync", "-sync")
+	primary.Do(r.t, "CLIENT", "KILL", "TYPE", "replica")
+	time.Sleep(r.between(10*time.Millisecond, 300*time.Millisecond))
+}
+
+// startCluster has three primaries, each of which can die and leave a replica.
+func startCluster(r *round) {
+	c := r.engine.StartReplicatedCluster(r.t)
+	primaries := slices.Clone(c.Nodes)
+	r.servers = func() []*bed.Server { return primaries }
+	r.everybody(c.Addrs())
+	r.once = func() fault {
+		i := r.random.IntN(len(c.Nodes))
+		return fault{kind: "failover", target: "server", late: true, begin: func() {
+			r.sever(c.Nodes[i])
+			c.Failover(r.t, i)
+			primaries[i] = c.Replicas[i]
+		}}
+	}
+}
+
+// startForgetful has one server that persists nothing and is flushed and restarted,
+// or one whose clock is stepped.
+func startForgetful(r *round) {
+	const farthest = 2 * time.Second
+	var s *bed.Server
+	if r.random.IntN(2) == 0 {
+		var clock *bed.Clock
+		s, clock = r.engine.StartWithClock(r.t)
+		r.clockStep = farthest
+		step := func(kind string, direction time.Duration) func() fault {
+			return func() fault {
+				by := direction * r.between(10*time.Millisecond, farthest)
+				return fault{kind: kind, target: "server", lasts: r.between(50*time.Millisecond, time.Second),
+					begin: func() { clock.Shift(by) }, end: func() { clock.Shift(0) }}
+			}
+		}
+		r.faults = append(r.faults, step("clock ahead", 1), step("clock behind", -1))
+	} else {
+		s = r.engine.Start(r.t)
+		r.faults = append(r.faults, r.flush(s), func() fault {
+			return fault{kind: "server forgets", target: "server", late: true, lasts: r.between(10*time.Millisecond, 500*time.Millisecond),
+				begin: s.Kill, end: func() { s.Restart(r.t) }}
+		})
+	}
+	r.servers = func() []*bed.Server { return []*bed.Server{s} }
+	r.everybody([]string{s.Addr()})
+}
+
+func (r *round) flush(s *bed.Server) func() fault {
+	return func() fault {
+		return fault{kind: "FLUSHALL", target: "server", begin: func() { s.Do(r.t, "FLUSHALL") }}
+	}
+}
+
+// everybody has all processes use the same addresses, and be disturbed.
+func (r *round) everybody(addresses []string) {
+	for place := range processes {
+		r.addresses[place] = addresses
+	}
+	r.faults = append(r.faults, func() fault {
+		faults := r.processFaults(r.random.IntN(processes))
+		return faults[r.random.IntN(len(faults))]()
+	})
+}
+
+func (r *round) processName(place int) string { return "process " + strconv.Itoa(place) }
