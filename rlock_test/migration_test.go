@@ -114,17 +114,19 @@ func acquireInALostSlot(t *testing.T, cluster *bed.Cluster) {
 	held, err := locker.Acquire(t.Context(), "{b}held", rlock.WithTTL(time.Minute))
 	require.NoError(t, err)
 	node.Do(t, "CLUSTER", "DELSLOTS", slot)
-	surfaces(t, "CLUSTERDOWN", func(ctx context.Context) error {
-		_, err := locker.Acquire(ctx, "{b}job")
-		return err
-	})
+	surfaces(t, "CLUSTERDOWN", func(ctx context.Context) error { return errorOf(locker.TryAcquire(ctx, "{b}job")) })
 	surfaces(t, "CLUSTERDOWN", func(ctx context.Context) error { return held.Extend(ctx, time.Hour) })
 	require.True(t, held.Valid(), "an error is not a loss")
 	other, err := locker.Acquire(t.Context(), "c")
 	require.NoError(t, err, "other slots are served")
 	require.NoError(t, other.Release(t.Context()))
+	before := locker.Stats().Attempts
+	waiting := make(chan *rlock.Lock, 1)
+	go func() { waiting <- mustLock(t)(locker.Acquire(t.Context(), "{b}waited for")) }()
+	soon(t, func() bool { return locker.Stats().Attempts >= before+3 }, "who waits, asks again and again")
 
 	node.Do(t, "CLUSTER", "ADDSLOTS", slot)
+	require.NoError(t, (<-waiting).Release(t.Context()))
 	require.NoError(t, held.Extend(t.Context(), time.Hour))
 	lock, err := locker.TryAcquire(t.Context(), "{b}job")
 	require.NoError(t, err, "nothing was left behind")

@@ -46,8 +46,17 @@ func unwritable(t *testing.T, server *bed.Server) (end func()) {
 	return func() { server.Do(t, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no") }
 }
 
+// orphaned has the server follow another that is not there.
+func orphaned(t *testing.T, server *bed.Server) (end func()) {
+	t.Helper()
+	server.Do(t, "CONFIG", "SET", "replica-serve-stale-data", "no")
+	server.Do(t, "REPLICAOF", "127.0.0.1", "1")
+	return func() { server.Do(t, "REPLICAOF", "NO", "ONE") }
+}
+
 // A server that is up and will not work says so, and so do the locks, at once. It has
 // done nothing, so there is nothing to free, and a lock that was held before still is.
+// Only what passes by itself is waited out, by those who wait anyway.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	config := func(name, bad, good string) func(*testing.T, *bed.Server) func() {
@@ -57,15 +66,14 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		for code, start := range map[string]func(t *testing.T, server *bed.Server) (end func()){
-			"NOREPLICAS": config("min-replicas-to-write", "1", "0"),
-			"MISCONF":    unwritable,
-			"BUSY":       looping,
-			"MASTERDOWN": func(t *testing.T, server *bed.Server) func() {
-				server.Do(t, "CONFIG", "SET", "replica-serve-stale-data", "no")
-				server.Do(t, "REPLICAOF", "127.0.0.1", "1")
-				return func() { server.Do(t, "REPLICAOF", "NO", "ONE") }
-			},
+		for code, test := range map[string]struct {
+			start  func(t *testing.T, server *bed.Server) (end func())
+			passes bool
+		}{
+			"NOREPLICAS": {config("min-replicas-to-write", "1", "0"), false},
+			"MISCONF":    {unwritable, false},
+			"BUSY":       {looping, false},
+			"MASTERDOWN": {orphaned, true},
 		} {
 			t.Run(code, func(t *testing.T) {
 				t.Parallel()
@@ -76,24 +84,34 @@ func TestRefusals(t *testing.T) {
 				held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Minute))
 				require.NoError(t, err)
 				before := server.CommandStats(t)
-				end := start(t, server)
-				surfaces(t, code, func(ctx context.Context) error {
-					_, err := locker.Acquire(ctx, "job")
-					return err
-				})
-				surfaces(t, code, func(ctx context.Context) error {
-					_, err := locker.AcquireAll(ctx, []string{"a", "b"})
-					return err
-				})
-				surfaces(t, code, func(ctx context.Context) error { return held.Extend(ctx, time.Hour) })
+				end := test.start(t, server)
+				for _, call := range []func(ctx context.Context) error{
+					func(ctx context.Context) error { return errorOf(locker.TryAcquire(ctx, "job")) },
+					func(ctx context.Context) error { return errorOf(locker.TryAcquireAll(ctx, []string{"a", "b"})) },
+					func(ctx context.Context) error { return held.Extend(ctx, time.Hour) },
+				} {
+					surfaces(t, code, call)
+				}
+				require.Equal(t, uint64(3), locker.Stats().Attempts, "a refusal is an answer, and nobody asks again")
 				require.True(t, held.Valid(), "an error is not a loss")
 				require.Less(t, time.Until(held.Deadline()), 2*time.Minute)
+				if !test.passes {
+					surfaces(t, code, func(ctx context.Context) error { return errorOf(locker.Acquire(ctx, "job")) })
+				}
+				waiting := make(chan *rlock.Lock, 1)
+				if test.passes {
+					go func() { waiting <- mustLock(t)(locker.Acquire(t.Context(), "waited for")) }()
+					soon(t, func() bool { return locker.Stats().Attempts >= 6 }, "it asks again and again")
+				}
 				end()
 
-				require.Equal(t, uint64(3), locker.Stats().Attempts, "a refusal is an answer, and nobody asks again")
-				after := server.CommandStats(t)
-				for _, name := range []string{"set", "incr", "pexpire", "del"} {
-					require.Equal(t, before[name], after[name], "%s: nothing was done, and nothing had to be undone", name)
+				if test.passes {
+					require.NoError(t, (<-waiting).Release(t.Context()))
+				} else {
+					after := server.CommandStats(t)
+					for _, name := range []string{"set", "incr", "pexpire", "del"} {
+						require.Equal(t, before[name], after[name], "%s: nothing was done, and nothing had to be undone", name)
+					}
 				}
 				require.NoError(t, held.Extend(t.Context(), time.Hour))
 				lock, err := locker.TryAcquire(t.Context(), "job")
