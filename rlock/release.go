@@ -89,8 +89,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	if err != nil {
-		l.unsure = true // the background may do the work
-		l.abandon(l.ttl, int(l.late)+1)
+		l.leaveRelease()
 		return &LockError{"release", l.key[0], err}
 	}
 	l.freed = true
@@ -120,6 +119,16 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 		return err
 	})
 	return freed, err
+}
+
+// leaveRelease has what Release could not do done in the background. The caller holds
+// freeing.
+func (l *Lock) leaveRelease() {
+	l.unsure = true
+	for i := range l.groups() {
+		l.groups()[i].unsure = true
+	}
+	l.abandon(l.ttl, int(l.late)+1)
 }
 
 func (l *Lock) releaseParams() gen.ReleaseParams {
