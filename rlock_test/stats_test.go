@@ -77,7 +77,7 @@ func TestStatsOfFailures(t *testing.T) {
 		f.when(refusing(f))
 		require.ErrorContains(t, lock.Extend(t.Context(), time.Minute), "LOADING")
 		require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
-		_, err = locker.Acquire(t.Context(), "other")
+		_, err = locker.TryAcquire(t.Context(), "other")
 		require.ErrorContains(t, err, "LOADING")
 		require.Equal(t, rlock.Stats{Acquired: 1, AcquireFailed: 1, Attempts: 2, ExtendFailed: 1, ReleaseFailed: 1}, locker.Stats())
 		f.when(nil)
