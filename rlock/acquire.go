@@ -123,7 +123,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	l.prepare(ctx, set, want)
 	l.observe(set, start)
 	var c *collector // of a set that waits
-	var down outage
+	down := outage{locker: l.locker}
 	fail := func(err, cause error) (*Lock, error) {
 		if c != nil && c.keys != nil {
 			l.late++ // what was collected must be freed
@@ -168,7 +168,10 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 			return fail(ErrGaveUp, contextError(ctx, nil))
 		}
 		t, err := l.attempt(ctx, counters, c)
-		if want.wait && ctx.Err() == nil && down.passes(err) {
+		if want.wait && down.passes(err) {
+			if ctx.Err() != nil {
+				return fail(ErrGaveUp, contextError(ctx, nil))
+			}
 			l.attempts++
 			var more bool
 			pause, more = set.retry.next(Attempt{Number: l.Attempts(), Elapsed: time.Duration(now() - start), Previous: pause})

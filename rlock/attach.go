@@ -132,7 +132,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 	w := &waiter{locker: l, patient: l.defaults.retry.unlimited()}
 	defer w.leave()
 	var s State // as last seen
-	var down outage
+	down := outage{locker: l}
 	for number := 1; ; number++ {
 		seen, err := l.inspect(ctx, full)
 		if err == nil && !seen.Held {

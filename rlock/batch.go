@@ -157,7 +157,7 @@ type extending struct {
 }
 
 func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.Duration) {
-	repeat(ctx, narrowing(asked, func(ctx context.Context, asked []*extending) []error {
+	insist(ctx, narrowing(asked, func(ctx context.Context, asked []*extending) []error {
 		errs := make([]error, len(asked))
 		var params []gen.ExtendParams
 		var sent []int // positions in asked

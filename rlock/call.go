@@ -70,14 +70,21 @@ func again(ctx context.Context, f func(ctx context.Context) error, more func(try
 		if answerOf(err) != unknown || ctx.Err() != nil || !more(try) {
 			return err
 		}
-		if try >= tries && errors.Is(err, rueidis.ErrClosing) {
-			return err // the client is closed, not just a connection that it replaces
+		if try >= tries && final(err) {
+			return err
 		}
 		pause := min(10*time.Millisecond<<min(try, 6), 500*time.Millisecond)
 		if sleep(ctx, pause/2+rand.N(pause), nil) != nil {
 			return err
 		}
 	}
+}
+
+// final reports an error that more tries do not change: the client is closed, not just
+// a connection that it replaces, or some slots refuse what the others have done.
+func final(err error) bool {
+	var some *partialError
+	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &some)
 }
 
 // sleep waits for d. It returns why ctx ended if that comes first, and ErrClosed

@@ -12,7 +12,7 @@ import (
 type State struct {
 	Key    string        // Redis key
 	Held   bool          // somebody holds it
-	Token  string        `json:"-"` // the holder's; not in JSON, nor in what fmt and slog make of a State
+	Token  string        `json:"-"` // the holder's; not in JSON, nor in what fmt and slog make of a State or *State
 	Left   time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when free
 	Cached bool          // answered from the client-side cache
 	Owner  string        // what the holder says about itself, see WithOwner; not told by Locker.Check
@@ -28,7 +28,8 @@ func (s State) HeldBy(token string) bool { return s.Held && s.Token == token }
 // older, up to WithCacheTTL. It is a hint: to be sure, Inspect; to be safe, hold
 // the lock. Left is never more than WithCacheTTL, so a longer lease shows as that.
 //
-// Where the client has no cache, Check is Inspect.
+// A server that does not answer is asked until ctx ends. Where the client has no cache,
+// Check is Inspect.
 func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	full, err := l.begun(ctx, key)
 	if err != nil {
@@ -143,7 +144,7 @@ func (l *Locker) inspectAll(ctx context.Context, keys []string) ([]State, error)
 		return err
 	})
 	if err == nil && (len(r.Owners) != len(keys) || len(r.Left) != len(keys)) {
-		err = errors.New("the server answered for another number of keys")
+		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys")}
 	}
 	if err != nil {
 		return nil, &LockError{"check", keys[0], err}

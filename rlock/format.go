@@ -14,6 +14,9 @@ import (
 // String tells the keys, the fence and what has become of the lock. The token is not
 // in it.
 func (l *Lock) String() string {
+	if l == nil {
+		return "no lock"
+	}
 	var b strings.Builder
 	b.WriteString("lock " + quoteKey(l.key[0]))
 	if more := len(l.keys()) - 1; more > 0 {
@@ -43,6 +46,9 @@ func (l *Lock) Format(f fmt.State, _ rune) { io.WriteString(f, l.String()) }
 
 // LogValue is what String tells, for slog.
 func (l *Lock) LogValue() slog.Value {
+	if l == nil {
+		return slog.StringValue(l.String())
+	}
 	attrs := []slog.Attr{slog.String("key", plainKey(l.key[0]))}
 	if n := len(l.keys()); n > 1 {
 		attrs = append(attrs, slog.Int("keys", n))

@@ -142,9 +142,8 @@ func (l *Lock) Token() string {
 // other, may issue the same fence within 65 ms.
 func (l *Lock) Fence() uint64 { return l.fence }
 
-// Attempts returns how often the acquisition looked at the lock: tries that the
-// server answered, and finding another acquisition of this process before it. It
-// is 1 for a lock that was free.
+// Attempts returns how often the acquisition looked at the lock: tries, and finding
+// another acquisition of this process before it. It is 1 for a lock that was free.
 func (l *Lock) Attempts() int { return int(l.attempts) }
 
 // Deadline returns when the lease ends unless it is extended: counted, with a

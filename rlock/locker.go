@@ -31,9 +31,10 @@ type Locker struct {
 	lookout  lookout
 	cleaner  cleaner
 
-	lastTrip atomic.Int64 // how long the last command of a contended key took
-	uncached atomic.Bool  // the client has no cache: Check asks the server
-	counters counters
+	lastTrip     atomic.Int64 // how long the last command of a contended key took
+	uncached     atomic.Bool  // the client has no cache: Check asks the server
+	clientClosed atomic.Bool  // as far as can be told
+	counters     counters
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close

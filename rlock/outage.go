@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,28 +15,47 @@ import (
 // lock anyway also waits for its server: through a restart, a failover, a slot that
 // moves.
 type outage struct {
+	locker   *Locker
 	err      error // of the last attempt, if it may pass
 	closings int   // in a row
 }
 
 // mostClosings is how often the client may say that it is closed before it is
-// believed. It also says so for a moment when it drops a primary that was replaced.
+// believed, by all who wait. It also says so for a moment when it drops a primary that
+// was replaced.
 const mostClosings = 4
 
 // passes takes the outcome of an attempt, and reports whether it was one that is worth
 // another attempt later: the server did not answer, or cannot yet.
 func (o *outage) passes(err error) bool {
-	o.err = nil
-	if errors.Is(err, rueidis.ErrClosing) {
-		o.closings++
-	} else {
-		o.closings = 0
-	}
-	if err == nil || o.closings == mostClosings || !mayPass(err) {
+	if closed := o.closed(err); err == nil || closed || !mayPass(err) {
+		o.err = nil
 		return false
 	}
-	o.err = err
+	if o.err == nil || !isContextError(err) {
+		o.err = err
+	}
 	return true
+}
+
+// closed reports whether the client is closed for good.
+func (o *outage) closed(err error) bool {
+	believed := &o.locker.clientClosed
+	if !errors.Is(err, rueidis.ErrClosing) {
+		o.closings = 0
+		if believed.Load() {
+			believed.Store(false)
+		}
+		return false
+	}
+	if o.closings++; o.closings == mostClosings {
+		believed.Store(true)
+	}
+	return believed.Load()
+}
+
+func isContextError(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 func mayPass(err error) bool {

@@ -124,11 +124,14 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 // leaveRelease has what Release could not do done in the background. The caller holds
 // freeing.
 func (l *Lock) leaveRelease() {
+	if l.ownToken {
+		return // as abandon does
+	}
 	l.unsure = true
 	for i := range l.groups() {
 		l.groups()[i].unsure = true
 	}
-	l.abandon(l.ttl, int(l.late)+1)
+	l.abandon(NoExpiry, int(l.late)+1) // a lost extension may have made the lease longer
 }
 
 func (l *Lock) releaseParams() gen.ReleaseParams {

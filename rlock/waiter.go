@@ -51,7 +51,7 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 		case <-w.watch.changed: // before the look
 		default:
 		}
-		answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, l.defaults.cacheTTL)
+		answer, err := l.look(ctx, key)
 		left := answer.Left + time.Millisecond + rand.N(2*time.Millisecond)
 		switch {
 		case err != nil || answer.Left < 0:
@@ -85,6 +85,15 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 			}
 		}
 	}
+}
+
+// look reads a key through the cache. There rueidis asks a server that is gone for as
+// long as it may.
+func (l *Locker) look(ctx context.Context, key string) (gen.Cached[gen.Null[string]], error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	defer context.AfterFunc(l.background, cancel)()
+	return l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, l.defaults.cacheTTL)
 }
 
 // leave gives up the place among those who wait.

@@ -86,7 +86,8 @@ type load struct {
 	keys     []loadKey
 	next     atomic.Int64
 	acquired atomic.Int64
-	kills    atomic.Int64
+	kills    atomic.Int64 // begun
+	replaced atomic.Int64 // and over
 	doubled  atomic.Int64 // holders whose lock a failover has given to another
 	longest  atomic.Int64
 	slowest  atomic.Int64 // release
@@ -115,12 +116,13 @@ func (l *load) kill(s *bed.Sentinel) {
 		time.Sleep(time.Millisecond)
 	}
 	l.gaps = append(l.gaps, promoted, time.Since(start))
+	l.replaced.Add(1)
 }
 
 // call takes and releases locks until there were enough and the primary was killed
 // often enough.
 func (l *load) call(ctx context.Context, locker *rlock.Locker) {
-	for l.acquired.Load() < l.enough || l.kills.Load() < loadKills {
+	for l.acquired.Load() < l.enough || l.replaced.Load() < loadKills {
 		n := int(l.next.Add(1))
 		for !l.once(ctx, locker, n) {
 			if ctx.Err() != nil {

@@ -120,3 +120,78 @@ func TestClosedClientIsNotWaitedFor(t *testing.T) {
 	require.NotErrorIs(t, err, rlock.ErrGaveUp)
 	require.ErrorIs(t, locker.WaitFree(t.Context(), "job"), rueidis.ErrClosing)
 }
+
+// A waiter that the server told of the holder also ends when the server is gone.
+func TestOutageAfterALook(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]func(context.Context, *rlock.Locker) error{
+		"acquire": func(ctx context.Context, l *rlock.Locker) error { _, err := l.Acquire(ctx, "job"); return err },
+		"wait":    func(ctx context.Context, l *rlock.Locker) error { return l.WaitFree(ctx, "job") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := bed.Start(t)
+			_, err := newLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+			require.NoError(t, err)
+			brief := openLocker(t, server.Option(), rlock.WithRetry(rlock.Fixed(10*time.Millisecond).MaxTime(time.Second)))
+			patient := openLocker(t, server.Option())
+			limited, closed := make(chan error, 1), make(chan error, 1)
+			go func() { limited <- wait(t.Context(), brief) }()
+			go func() { closed <- wait(t.Context(), patient) }()
+			tracked(t, server, 1)
+			soon(t, func() bool { return brief.Stats().Attempts+patient.Stats().Attempts > 1 || name == "wait" }, "both have met the holder")
+			server.Kill()
+			require.ErrorIs(t, <-limited, rlock.ErrGaveUp)
+			time.Sleep(100 * time.Millisecond) // it looks for the server
+			patient.Close()
+			require.ErrorIs(t, <-closed, rlock.ErrClosed)
+		})
+	}
+}
+
+// However late the server says that it cannot yet, the context's end is told.
+func TestContextEndsBeforeARefusal(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, _ := newFaulty(t, e)
+		f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+			time.Sleep(60 * time.Millisecond)
+			return f.refuse("TRYAGAIN later")
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := locker.Acquire(ctx, "job")
+		require.ErrorIs(t, err, rlock.ErrGaveUp)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "TRYAGAIN")
+	})
+}
+
+// Once one waiter has found the client closed, the others need not.
+func TestClosedClientEndsTheLine(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t)
+	client, err := rueidis.NewClient(server.Option())
+	require.NoError(t, err)
+	locker := newLocker(t, client)
+	_, err = newLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+	require.NoError(t, err)
+	const waiters = 100
+	ended := make(chan error, waiters)
+	for range waiters {
+		go func() {
+			_, err := locker.Acquire(t.Context(), "job")
+			ended <- err
+		}()
+	}
+	inLine(t, locker, waiters)
+	client.Close()
+	for range waiters {
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, rueidis.ErrClosing)
+		case <-time.After(10 * time.Second):
+			require.FailNow(t, "the line is not served")
+		}
+	}
+}

@@ -85,3 +85,71 @@ func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
 	})
 }
+
+// However long the server's lease is: an extension whose reply was lost may have made
+// it longer than anybody here knows.
+func TestFailedReleaseAfterALostExtension(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		f, locker, direct := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
+		require.NoError(t, err)
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ExtendSHA1) {
+				run()
+			}
+			return noReply()
+		})
+		require.Error(t, lock.Extend(t.Context(), time.Hour))
+		require.Error(t, lock.Release(t.Context()))
+		time.Sleep(time.Second)
+		require.NotEmpty(t, get(t, direct, "job"))
+		f.when(nil)
+		soon(t, func() bool { return get(t, direct, "job") == "" }, "it is freed")
+	})
+}
+
+// With a token of one's own nothing is done in the background, so a lock that is gone
+// when Release is called again was lost.
+func TestFailedReleaseWithOnesOwnToken(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"))
+		require.NoError(t, err)
+		f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.refuse("READONLY for now") })
+		require.ErrorContains(t, lock.Release(t.Context()), "READONLY")
+		f.when(nil)
+		require.NoError(t, do(t, direct, "SET", "job", "thief").Error())
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
+	})
+}
+
+// Extending and releasing at once is safe, also when the server refuses.
+func TestExtendWhileReleaseIsRefused(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, _ := newFaulty(t, e)
+		for range 20 {
+			f.when(nil)
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if is(words, gen.ReleaseSHA1) {
+					return f.refuse("READONLY for now")
+				}
+				return run()
+			})
+			extended := make(chan struct{})
+			go func() {
+				defer close(extended)
+				_ = lock.Extend(t.Context(), time.Minute) // it may come too late
+			}()
+			require.Error(t, lock.Release(t.Context()))
+			<-extended
+			f.when(nil)
+			require.NoError(t, lock.Release(t.Context()))
+		}
+	})
+}
