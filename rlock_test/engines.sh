@@ -2,35 +2,47 @@
 # Prints the servers that the tests run against, as a list for RLOCK_SERVERS:
 # Redis 7.0, Redis 8 and Valkey 8. They come from Debian's packages, unpacked
 # into a directory of their own, so that nothing of the system changes and any
-# Debian or Ubuntu user can do it. Where that is not possible, the list has
-# whatever is installed; with RLOCK_ENGINES_REQUIRED=1 it is then an error.
+# user of Debian can do it. Where that is not possible, the list is empty, which
+# stands for whatever is installed; with RLOCK_ENGINES_REQUIRED=1 it is an error.
 #
 # RLOCK_ENGINES is the directory, by default one in the user's cache.
 set -eu
 
 dir=${RLOCK_ENGINES:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rlock-engines}
+required=${RLOCK_ENGINES_REQUIRED:-}
 say() { echo "engines: $*" >&2; }
 
 # A Debian release has one server of each kind: which release, and which server.
 engines="bookworm:redis trixie:redis trixie:valkey"
 
-# source RELEASE: where the machine gets its Debian packages from, for RELEASE.
-source() {
+# origin RELEASE: where the machine gets its Debian packages from, for RELEASE.
+origin() {
   key=/usr/share/keyrings/debian-archive-keyring.gpg
   mirror=$(sed -n -e 's/^URIs: *\([^ ]*\).*/\1/p' -e 's/^deb  *\(\[[^]]*\] *\)\{0,1\}\([^ ]*\) .*/\2/p' \
     /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null | grep '/debian/*$' | head -n 1)
   [ -n "$mirror" ] && [ -r "$key" ] && echo "deb [signed-by=$key] $mirror $1 main"
 }
 
-# unpack RELEASE: the servers of a Debian release and the libraries they need.
+# unpack RELEASE: the servers of a Debian release and the libraries they need. It works
+# in a directory of its own, as another run may do the same now.
 unpack() {
-  root=$1
-  release=$2
-  work=$root.work
-  rm -rf "$root" "$work"
-  mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$root"
+  work=$(mktemp -d "$dir/work.XXXXXX")
+  mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/root"
   : >"$work/status"
-  source "$release" >"$work/sources.list" || return 1
+  if origin "$1" >"$work/sources.list" && download "$1"; then
+    for package in "$work"/cache/archives/*.deb; do
+      dpkg-deb --extract "$package" "$work/root"
+    done
+    [ -e "$dir/$1" ] || mv "$work/root" "$dir/$1"
+  else
+    : >"$dir/$1.failed"
+  fi
+  rm -rf "$work"
+  [ -e "$dir/$1" ]
+}
+
+# download RELEASE: the packages, into the working directory.
+download() {
   cat >"$work/apt.conf" <<CONF
 Dir::Etc::sourcelist "$work/sources.list";
 Dir::Etc::sourceparts "/dev/null";
@@ -40,19 +52,16 @@ Dir::Cache "$work/cache/";
 APT::Install-Recommends "false";
 APT::Sandbox::User "";
 Acquire::Languages "none";
+Acquire::Retries "1";
+Acquire::http::Timeout "20";
 CONF
   packages=$(for engine in $engines; do
-    [ "${engine%%:*}" != "$release" ] || echo "${engine##*:}-server"
+    [ "${engine%%:*}" != "$1" ] || echo "${engine##*:}-server"
   done)
   APT_CONFIG=$work/apt.conf apt-get -qq update >"$work/log" 2>&1 &&
-    APT_CONFIG=$work/apt.conf apt-get -qq --yes --download-only install $packages >>"$work/log" 2>&1 || {
-    tail -n 3 "$work/log" >&2
-    return 1
-  }
-  for package in "$work"/cache/archives/*.deb; do
-    dpkg-deb --extract "$package" "$root"
-  done
-  rm -rf "$work"
+    APT_CONFIG=$work/apt.conf apt-get -qq --yes --download-only install $packages >>"$work/log" 2>&1 && return 0
+  tail -n 3 "$work/log" >&2
+  return 1
 }
 
 # wrap RELEASE SERVER: a program that runs the server with its own libraries.
@@ -61,16 +70,26 @@ wrap() {
   binary=$root/usr/bin/$2-server
   loader=$(find "$root/lib" "$root/lib64" "$root/usr/lib" -name 'ld-linux*.so.*' 2>/dev/null | head -n 1)
   libraries=$(find "$root/lib" "$root/usr/lib" -maxdepth 1 -name '*-linux-gnu*' 2>/dev/null | tr '\n' ':')
-  printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' "$loader" "$libraries" "$binary" >"$dir/$1-$2.new"
-  chmod +x "$dir/$1-$2.new"
-  "$dir/$1-$2.new" --version >/dev/null && mv "$dir/$1-$2.new" "$dir/$1-$2"
+  new=$(mktemp "$dir/new.XXXXXX")
+  printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' "$loader" "$libraries" "$binary" >"$new"
+  chmod +x "$new"
+  if "$new" --version >/dev/null; then
+    mv "$new" "$dir/$1-$2"
+  else
+    rm -f "$new"
+    return 1
+  fi
 }
 
 # have RELEASE SERVER: makes the server ready, unless it is.
 have() {
   [ -x "$dir/$1-$2" ] && "$dir/$1-$2" --version >/dev/null 2>&1 && return 0
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
-  [ -e "$dir/$1/usr/bin/$2-server" ] || unpack "$dir/$1" "$1" || return 1
+  if ! [ -e "$dir/$1/usr/bin/$2-server" ]; then
+    # What could not be had is not asked for again within the hour, unless it must be.
+    [ "$required" = 1 ] || [ -z "$(find "$dir" -maxdepth 1 -name "$1.failed" -mmin -60)" ] || return 1
+    unpack "$1" || return 1
+  fi
   wrap "$1" "$2"
 }
 
@@ -79,19 +98,21 @@ if [ -n "${RLOCK_SERVERS:-}" ]; then
   exit 0
 fi
 
-mkdir -p "$dir"
+if ! mkdir -p "$dir"; then
+  say "no place for them; name one in RLOCK_ENGINES"
+  [ "$required" != 1 ]
+  exit
+fi
 list=""
 for engine in $engines; do
   release=${engine%%:*}
   server=${engine##*:}
   if have "$release" "$server"; then
     list=$list${list:+:}$dir/$release-$server
-  elif [ "${RLOCK_ENGINES_REQUIRED:-}" = 1 ]; then
+  elif [ "$required" = 1 ]; then
     say "$server of Debian $release is needed and not to be had here"
     exit 1
   fi
 done
-if [ -z "$list" ]; then
-  say "no packages of Debian here; testing with the servers on PATH"
-fi
+[ -n "$list" ] || say "no packages of Debian here; testing with the servers on PATH"
 echo "$list"

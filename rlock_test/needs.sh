@@ -5,8 +5,9 @@
 # the tests will run, and stops with one line where it cannot.
 set -eu
 
-servers() {
-  for server in $(echo "${RLOCK_SERVERS:-redis-server:valkey-server}" | tr ':' ' '); do
+servers() (
+  IFS=:
+  for server in ${RLOCK_SERVERS:-redis-server:valkey-server}; do
     if command -v "$server" >/dev/null; then
       echo "needs: testing with $("$server" --version)"
     elif [ -n "${RLOCK_SERVERS:-}" ]; then
@@ -14,7 +15,7 @@ servers() {
       exit 1
     fi
   done
-}
+)
 
 missing=""
 if [ -z "${RLOCK_SERVERS:-}" ] && ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then
