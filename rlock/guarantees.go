@@ -1,32 +1,37 @@
 // # Guarantees
 //
-// Each statement is followed by the tests that show it. They are in rlock_test and run
-// against Redis 7.0, Redis 8 and Valkey 8; FAILURES.md beside this file has what is seen
-// when something fails, and rlock_test/chaos looks for counter-examples at random.
+// Each statement is followed by the tests that show it. Those of what servers do are in
+// rlock_test and run against Redis 7.0, Redis 8 and Valkey 8. FAILURES.md beside this file
+// has what is seen when something fails, and rlock_test/chaos, of which TestHistories is,
+// looks for counter-examples at random.
 //
 // While one primary keeps its data, its wall clock does not jump, and keys are left to
 // those whose token they have:
 //
 //   - No two holders of a key are valid at the same time, whatever clients, processes and
 //     the network do. (TestHistories, TestSchedules, TestOverlappingSets)
-//   - Lock.Valid is false and Lock.Context has ended before the server lets another token
-//     in. The lease is counted on the local monotonic clock, from before the command was
-//     sent, and ends locally with no server to ask. (TestContextEndsWithTheLease,
-//     TestBlackHole, TestReplyAfterTheLease, TestAutoExtendSurvivesAnOutage, TestHolderIsPaused)
+//   - Lock.Valid is false before the server lets another token in, and Lock.Context ends
+//     then, as fast as timers are. The lease is counted on the local monotonic clock, from
+//     before the command was sent, and ends with no server to ask; clocks may differ in
+//     speed by 0.1 %. (TestContextEndsWithTheLease, TestBlackHole, TestReplyAfterTheLease,
+//     TestHolderIsPaused)
 //   - Fences of a key rise strictly from holder to holder, those of a set with those of
 //     its keys. (TestFencesRise, TestSlotGroupsFences, TestHistories)
 //   - A holder that dies keeps others out until its lease ends, and no longer: whoever
 //     waits does not depend on the server's telling. (TestAcquireTakesOverWhenTheLeaseEnds,
 //     TestHolderDies, TestExpiryAmongThousandsOfKeys)
-//   - A set is taken whole or not at all, at one instant, in any order of its keys; sets
-//     cannot deadlock. (TestAcquireAll, TestOverlappingSets, TestWrongType)
+//   - A set is taken whole or not at all, at one instant, in any order of its keys, if it is
+//     of one slot (see WithSlotGroups); sets cannot deadlock. (TestAcquireAll,
+//     TestOverlappingSets, TestWrongType)
 //
 // Always:
 //
 //   - An acquisition that fails leaves nothing behind, or what is being released in the
-//     background: when its context ends midway, when replies are lost, when it loses a race
-//     with Close. (TestContextEndsMidAcquire, TestContextEndsAnywhere, TestLostReplyOnAcquire,
-//     TestLostThenRefusedIsCleanedUp, TestLateAcquire, TestCloseDuringAnAcquisition)
+//     background, for half a minute or its lease: when its context ends midway, when replies
+//     are lost, when it loses a race with Close. With a token of the caller's, the rest is
+//     left to the lease (see WithToken). (TestContextEndsMidAcquire, TestContextEndsAnywhere, TestLostReplyOnAcquire,
+//     TestLostThenRefusedIsCleanedUp, TestLateAcquire, TestCloseDuringAnAcquisition,
+//     TestNoCleaningUpWithOnesOwnToken)
 //   - Every command is safe to repeat: a lost reply costs time and nothing else.
 //     (TestScripts, TestLostReplyOnAcquire, TestLostReplyOnExtend, TestLostReplyOnRelease)
 //   - Release, and whatever else is given a token, touches nothing that another token
@@ -34,17 +39,19 @@
 //   - Release does its work on a context that has ended. (TestReleaseWithAnEndedContext)
 //   - A wait ends with its context, its policy, the Locker, or an error of the server that
 //     does not pass; nobody is left waiting for a free lock. (TestNobodyIsStranded,
-//     TestAcquireGivesUpWithTheContext, TestWaitersOutliveARestart, TestOutageEndsWithThePolicy)
-//   - Those who wait in one Locker are served in the order in which they came.
+//     TestAcquireGivesUpWithTheContext, TestClose, TestWaitersOutliveARestart,
+//     TestOutageEndsWithThePolicy, TestOutageAfterALook)
+//   - Those who wait for one key in one Locker are served in the order in which they came.
 //     (TestFirstComeFirstServed, TestLeavingTheLine)
 //   - Processes that want one key have it about equally often, and sets do not starve among
 //     locks of their single keys. (TestProcessesShareALock, TestSetsDoNotStarve)
-//   - A holder of an extended lock learns that its key was deleted or replaced within about
-//     a round trip, where the server can tell, and otherwise when it is extended, checked or
-//     released. (TestLossIsNoticedAtOnce, TestLossIsNoticedByTheExtension, TestLossIsNoticedAfterALostConnection)
+//   - A holder of an extended lock learns that its key was deleted or replaced when the
+//     server tells, long before it is extended next, and where the server cannot tell when it
+//     is extended, checked or released. (TestLossIsNoticedAtOnce, TestLossIsNoticedByTheExtension, TestLossIsNoticedAfterALostConnection)
 //   - Keys may have any bytes and be of any length; wrong arguments are refused before
 //     anything is sent; nothing panics. (TestAnyBytesAreAKey, TestBadInput, FuzzOptions)
-//   - Tokens have 122 random bits, and are in no error, event or log line.
+//   - Tokens have 122 random bits. No error, event or log line has one, nor what fmt and slog
+//     make of a Lock or a State.
 //     (TestTokensAreUnpredictable, TestTokensAreToldToNobody)
 //   - No clock of a client is ever sent. (TestNoClockIsSent)
 //
@@ -53,23 +60,24 @@
 //   - A failover, a flush, an eviction or a restart without persistence can lose a lock, as
 //     Redis replicates asynchronously; two holders are then valid until the first is told.
 //     Use the fence, WithAutoExtend, and a server with noeviction. (TestFailover,
-//     TestClusterFailover, TestSplitBrain, TestLossOfAllIsNoticedAtOnce, TestEviction)
+//     TestClusterFailover, TestSplitBrain, TestLossOfAllIsNoticedAtOnce, TestEviction,
+//     TestHistories)
 //   - Fences rise while the server keeps its data or, failing that, its clock. A primary
 //     that lost its data and went back in time reissues them; two primaries that grant the
 //     same key within 65 ms of each other may issue the same one. (TestFencesSurviveALostCounter,
-//     TestFencesRiseAtOnceAfterAFlush, TestServerClockJumps)
+//     TestFencesRiseAtOnceAfterAFlush, TestServerClockJumps, TestSplitBrainAtOneInstant)
 //   - A server's clock that jumps ahead ends leases early. (TestServerClockJumps)
 //   - A process can be paused between looking at Valid and acting; only the resource can
 //     refuse what comes too late. (TestHolderIsPaused)
 //   - A cached Check may be out of date: by the time that a message of the server takes; by
-//     up to some 20 seconds, the client's time-outs, where a connection died unnoticed; by up to
-//     WithCacheTTL where the user may not CLIENT CACHING. Probe finds the last.
+//     the client's time-outs or WithCacheTTL, whichever is shorter, where a connection died
+//     unnoticed; by up to WithCacheTTL where the user may not CLIENT CACHING. Probe finds the last.
 //     (TestCheckAnswersFromTheCache, TestCheckAfterALostConnection,
 //     TestCheckOverADeadConnection, TestProbe)
 //   - A command that was under way when its process died can take a free lock afterwards; it
 //     is then held for a lease by nobody. (TestLateAcquireOfTheDead)
 //   - Two callers who take two locks one after the other in opposite orders wait for each
-//     other until a lease ends or a context does. (TestCollectingDoesNotDeadlock)
+//     other until a lease ends or a context does. (TestCrossedLocks)
 //
 // # Fencing
 //

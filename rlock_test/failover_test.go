@@ -44,6 +44,23 @@ func TestSplitBrain(t *testing.T) {
 	})
 }
 
+// What fences cannot tell apart: grants of two primaries at about the same time.
+func TestSplitBrainAtOneInstant(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		pair := e.StartPair(t)
+		one, other := newLocker(t, pair.Primary.Client(t)), newLocker(t, pair.Replica.Client(t))
+		pair.Promote(t)
+		fence := func(l *rlock.Locker) uint64 {
+			lock, err := l.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+			return lock.Fence()
+		}
+		soon(t, func() bool { return fence(one) == fence(other) }, "the same fence")
+	})
+}
+
 // A lock that has reached the replica lasts there for what was left of its lease.
 func TestReplicatedLockOutlivesItsPrimary(t *testing.T) {
 	t.Parallel()

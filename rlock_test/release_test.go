@@ -86,6 +86,25 @@ func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
 	})
 }
 
+// So is what a server refused that could not.
+func TestRefusedReleaseIsFinishedInTheBackground(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		var refused atomic.Int32
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ReleaseSHA1) && refused.Add(1) <= 3 {
+				return f.refuse("READONLY for now")
+			}
+			return run()
+		})
+		require.ErrorContains(t, lock.Release(t.Context()), "READONLY")
+		soon(t, func() bool { return get(t, direct, "job") == "" }, "it is freed")
+	})
+}
+
 // However long the server's lease is: an extension whose reply was lost may have made
 // it longer than anybody here knows.
 func TestFailedReleaseAfterALostExtension(t *testing.T) {

@@ -141,6 +141,8 @@ func TestLoading(t *testing.T) {
 		client := server.Client(t)
 		locker := newLocker(t, client)
 		require.NoError(t, do(t, client, "SET", "ballast", "1").Error())
+		held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Minute))
+		require.NoError(t, err)
 		server.Do(t, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
 		server.Do(t, "DEBUG", "POPULATE", "3000", "filler", "100")
 		server.Do(t, "CONFIG", "SET", "key-load-delay", "500") // µs a key: 1.5 s
@@ -157,7 +159,8 @@ func TestLoading(t *testing.T) {
 			_, err := locker.TryAcquire(ctx, "job")
 			return err
 		})
-		_, err := locker.Acquire(t.Context(), "job")
+		surfaces(t, "LOADING", func(ctx context.Context) error { return held.Extend(ctx, time.Minute) })
+		_, err = locker.Acquire(t.Context(), "job")
 		require.NoError(t, err, "whoever waits anyway also waits for that")
 		require.NoError(t, <-reloaded)
 	})

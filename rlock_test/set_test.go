@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -113,6 +114,28 @@ func TestTenThousandKeys(t *testing.T) {
 
 // Workers take overlapping sets in any order. Exclusion, progress and rising
 // fences are checked per key; opposite orders would deadlock one-by-one locking.
+// Two who take one lock after the other, in opposite orders, wait until a lease ends.
+func TestCrossedLocks(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client, rlock.WithTTL(500*time.Millisecond))
+		first := make(map[string]*rlock.Lock)
+		for _, key := range []string{"a", "b"} {
+			lock, err := locker.Acquire(t.Context(), key)
+			require.NoError(t, err)
+			first[key] = lock
+		}
+		require.NoError(t, together(2, func(i int) error {
+			key := []string{"b", "a"}[i]
+			_, err := locker.Acquire(t.Context(), key)
+			if err == nil && first[key].Valid() {
+				return errors.New("two holders of " + key)
+			}
+			return err
+		}))
+	})
+}
+
 func TestOverlappingSets(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
