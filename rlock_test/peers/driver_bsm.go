@@ -1,0 +1,41 @@
+package peers
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+)
+
+// bsm polls; its documentation's strategy for waiting is a linear backoff.
+type bsm struct{ client *redislock.Client }
+
+func openBsm(tb testing.TB, address string) locker {
+	return &bsm{redislock.New(goRedisClient(tb, address))}
+}
+
+func (b *bsm) acquire(ctx context.Context, key string) (release, error) {
+	lock, err := b.client.Obtain(ctx, key, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
+}
+
+func (b *bsm) acquireAll(ctx context.Context, keys []string) (release, error) {
+	lock, err := b.client.ObtainMulti(ctx, keys, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
+}
+
+// goRedisClient has a connection for each of the callers that a two-core machine runs at once, and
+// more, as go-redis does by default.
+func goRedisClient(tb testing.TB, address string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: address})
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}

@@ -1,0 +1,65 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+)
+
+// floor is what a lock cannot do without: a token, SET NX PX, and a script that frees
+// what has the token. It does not wait for a push and has no fence.
+type floor struct{ client rueidis.Client }
+
+var compareAndDelete = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+
+func openFloor(tb testing.TB, address string) locker {
+	return &floor{rueidisClient(tb, address)}
+}
+
+func (f *floor) acquire(ctx context.Context, key string) (release, error) {
+	token := uuid.NewString()
+	for {
+		err := f.client.Do(ctx, f.client.B().Set().Key(key).Value(token).Nx().PxMilliseconds(ttl.Milliseconds()).Build()).Error()
+		switch {
+		case err == nil:
+			return func(ctx context.Context) error { return f.free(ctx, key, token) }, nil
+		case !rueidis.IsRedisNil(err):
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (f *floor) free(ctx context.Context, key, token string) error {
+	n, err := compareAndDelete.Exec(ctx, f.client, []string{key}, []string{token}).AsInt64()
+	if err == nil && n == 0 {
+		err = errors.New("the lock was lost")
+	}
+	return err
+}
+
+func (f *floor) check(ctx context.Context, key string) (bool, error) {
+	err := f.client.DoCache(ctx, f.client.B().Get().Key(key).Cache(), time.Minute).Error()
+	if rueidis.IsRedisNil(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// rueidisClient is what the floor and the libraries on rueidis share.
+func rueidisClient(tb testing.TB, address string) rueidis.Client {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.Close)
+	return client
+}

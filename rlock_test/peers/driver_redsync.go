@@ -1,0 +1,34 @@
+package peers
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	redsyncrueidis "github.com/go-redsync/redsync/v4/redis/rueidis"
+	"github.com/redis/rueidis/rueidiscompat"
+)
+
+// redSync polls every 50 to 250 ms, and by default gives up after 32 tries.
+type redSync struct{ sync *redsync.Redsync }
+
+func openRedsyncGoRedis(tb testing.TB, address string) locker {
+	return &redSync{redsync.New(goredis.NewPool(goRedisClient(tb, address)))}
+}
+
+func openRedsyncRueidis(tb testing.TB, address string) locker {
+	return &redSync{redsync.New(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(rueidisClient(tb, address))))}
+}
+
+func (r *redSync) acquire(ctx context.Context, key string) (release, error) {
+	mutex := r.sync.NewMutex(key, redsync.WithExpiry(ttl), redsync.WithTries(math.MaxInt32))
+	if err := mutex.LockContext(ctx); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		_, err := mutex.UnlockContext(ctx)
+		return err
+	}, nil
+}

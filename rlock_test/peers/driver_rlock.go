@@ -1,0 +1,70 @@
+package peers
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+var (
+	unfenced = rlock.WithFence(false)
+	extended = rlock.WithAutoExtend(true)
+)
+
+// ours is rlock.
+type ours struct{ locker *rlock.Locker }
+
+func openRlock(opts ...rlock.Option) func(tb testing.TB, address string) locker {
+	return func(tb testing.TB, address string) locker {
+		l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}}, append(opts, rlock.WithTTL(ttl))...)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(l.Close)
+		return &ours{l}
+	}
+}
+
+func (o *ours) acquire(ctx context.Context, key string) (release, error) {
+	lock, err := o.locker.Acquire(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
+}
+
+func (o *ours) acquireAll(ctx context.Context, keys []string) (release, error) {
+	lock, err := o.locker.AcquireAll(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
+}
+
+func (o *ours) cycleEach(ctx context.Context, keys []string) error {
+	results, err := o.locker.TryAcquireEach(ctx, keys)
+	if err != nil {
+		return err
+	}
+	locks := make([]*rlock.Lock, len(results))
+	for i, r := range results {
+		if r.Err != nil {
+			return r.Err
+		}
+		locks[i] = r.Lock
+	}
+	for _, err := range o.locker.ReleaseEach(ctx, locks) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *ours) check(ctx context.Context, key string) (bool, error) {
+	state, err := o.locker.Check(ctx, key)
+	return state.Held, err
+}

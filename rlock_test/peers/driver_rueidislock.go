@@ -1,0 +1,36 @@
+package peers
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+)
+
+// rueidisLock extends every lock by itself, and builds its own client.
+type rueidisLock struct{ locker rueidislock.Locker }
+
+func openRueidislock(noLoop bool) func(tb testing.TB, address string) locker {
+	return func(tb testing.TB, address string) locker {
+		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption:   rueidis.ClientOption{InitAddress: []string{address}},
+			KeyMajority:    1,
+			KeyValidity:    ttl,
+			NoLoopTracking: noLoop,
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(l.Close)
+		return &rueidisLock{l}
+	}
+}
+
+func (r *rueidisLock) acquire(ctx context.Context, key string) (release, error) {
+	_, cancel, err := r.locker.WithContext(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return func(context.Context) error { cancel(); return nil }, nil
+}

@@ -1,0 +1,151 @@
+package peers
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// sample is what one round of a workload cost.
+type sample struct {
+	ops       int64
+	elapsed   time.Duration
+	latency   latencies // of acquiring
+	commands  int64     // that the server ran for clients, those inside scripts not counted
+	scripts   int64
+	serverCPU time.Duration
+	clientCPU time.Duration
+	allocs    uint64
+	bytes     uint64
+	least     int64 // operations of the unluckiest worker
+	most      int64 // and of the luckiest
+	failed    int64
+	hung      bool // the watchdog ended it
+}
+
+func (s *sample) rate() float64 { return float64(s.ops) / s.elapsed.Seconds() }
+
+// meter reads what a round costs, on both sides.
+type meter struct {
+	tb     testing.TB
+	server *bed.Server
+}
+
+type reading struct {
+	at        time.Time
+	stats     map[string]int64
+	serverCPU time.Duration
+	clientCPU time.Duration
+	memory    runtime.MemStats
+}
+
+func (m meter) read() reading {
+	r := reading{stats: m.server.CommandStats(m.tb), serverCPU: m.serverCPU()}
+	runtime.ReadMemStats(&r.memory)
+	r.clientCPU = clientCPU(m.tb)
+	r.at = time.Now()
+	return r
+}
+
+// charge writes what has happened between two readings into s.
+func (s *sample) charge(from, to reading) {
+	s.elapsed = to.at.Sub(from.at)
+	s.serverCPU = to.serverCPU - from.serverCPU
+	s.clientCPU = to.clientCPU - from.clientCPU
+	s.allocs = to.memory.Mallocs - from.memory.Mallocs
+	s.bytes = to.memory.TotalAlloc - from.memory.TotalAlloc
+	for name, n := range to.stats {
+		n -= from.stats[name]
+		if strings.HasPrefix(name, "eval") {
+			s.scripts += n
+		}
+	}
+}
+
+func (m meter) serverCPU() time.Duration {
+	reply := m.server.Do(m.tb, "INFO", "cpu")
+	text, err := reply.ToString()
+	if err != nil {
+		m.tb.Fatal(err)
+	}
+	var sum float64
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				m.tb.Fatal(err)
+			}
+			sum += seconds
+		}
+	}
+	return time.Duration(sum * float64(time.Second))
+}
+
+func clientCPU(tb testing.TB) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// work is what a worker does over and over until ctx ends: one operation, whose acquiring
+// it times.
+type work func(ctx context.Context, worker int, latency *latencies) error
+
+// run has workers work for a while.
+func (m meter) run(d time.Duration, workers int, do work) *sample {
+	s := new(sample)
+	each := make([]struct {
+		ops, failed int64
+		latency     latencies
+	}, workers)
+	ctx, cancel := context.WithTimeout(m.tb.Context(), d)
+	defer cancel()
+	ended := make(chan struct{}, workers)
+	from := m.read()
+	for i := range workers {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			for ctx.Err() == nil {
+				switch err := do(ctx, i, &each[i].latency); {
+				case err == nil:
+					each[i].ops++
+				case ctx.Err() == nil:
+					each[i].failed++
+				}
+			}
+		}()
+	}
+	watchdog := time.After(d + hungAfter)
+	for range workers {
+		select {
+		case <-ended:
+		case <-watchdog:
+			s.hung = true
+		}
+	}
+	s.charge(from, m.read())
+	if s.hung {
+		return s
+	}
+	s.least = each[0].ops
+	for i := range each {
+		w := &each[i]
+		s.ops += w.ops
+		s.failed += w.failed
+		s.latency.merge(&w.latency)
+		s.least, s.most = min(s.least, w.ops), max(s.most, w.ops)
+	}
+	return s
+}
+
+// hungAfter is how long after its end a round may still be busy with its last locks.
+const hungAfter = 10 * time.Second
