@@ -2,8 +2,8 @@
 // one run, on the same server, in rounds that alternate, so that a busy machine is busy
 // for all of them alike.
 //
-//	make bench         every table and curve, written to docs of their own
-//	make bench-quick   the same shape in under two minutes, for development
+//	make bench         every table
+//	make bench-quick   the same in under two minutes, for development
 //
 // Each driver does what that library's own documentation recommends for the job, with
 // the settings that suit it best; where two settings make sense, both are there. The

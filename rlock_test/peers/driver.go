@@ -37,20 +37,21 @@ type checker interface {
 type driver struct {
 	name     string
 	settings string // what differs from the library's defaults, and why
+	peer     bool   // another library
 	open     func(tb testing.TB, address string) locker
 }
 
 // drivers are all that are compared, the floor first.
 func drivers() []driver {
 	return []driver{
-		{"floor", "bare rueidis: SET NX PX, then a compare-and-delete script", openFloor},
-		{"rlock", "as it comes", openRlock()},
-		{"rlock, no fence", "WithFence(false)", openRlock(unfenced)},
-		{"rlock, auto-extended", "WithAutoExtend(true)", openRlock(extended)},
-		{"rueidislock", "KeyMajority 1, as one server is asked; NoLoopTracking, as Redis is 7.0.5 or later", openRueidislock(true)},
-		{"rueidislock, loop", "KeyMajority 1, without NoLoopTracking", openRueidislock(false)},
-		{"bsm/redislock", "LinearBackoff(10ms), on go-redis", openBsm},
-		{"redsync, go-redis", "as it comes, but for as many tries as it takes", openRedsyncGoRedis},
-		{"redsync, rueidis", "as it comes, but for as many tries as it takes", openRedsyncRueidis},
+		{"floor", "bare rueidis: SET NX PX, then a compare-and-delete script", false, openFloor},
+		{"rlock", "as it comes", false, openRlock()},
+		{"rlock, no fence", "WithFence(false)", false, openRlock(unfenced)},
+		{"rlock, auto-extended", "WithAutoExtend(true)", false, openRlock(extended)},
+		{"rueidislock", "KeyMajority 1, as one server is asked; NoLoopTracking, as Redis is 7.0.5 or later", true, openRueidislock(true)},
+		{"rueidislock, loop", "KeyMajority 1, without NoLoopTracking", true, openRueidislock(false)},
+		{"bsm/redislock", "LinearBackoff(10ms), on go-redis", true, openBsm},
+		{"redsync, go-redis", "as it comes, but for as many tries as it takes", true, openRedsyncGoRedis},
+		{"redsync, rueidis", "as it comes, but for as many tries as it takes", true, openRedsyncRueidis},
 	}
 }

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strconv"
 	"strings"
@@ -146,6 +147,8 @@ func (m meter) run(d time.Duration, workers int, do work) *sample {
 	}
 	return s
 }
+
+var errWrong = errors.New("the answer is wrong")
 
 // hungAfter is how long after its end a round may still be busy with its last locks.
 const hungAfter = 10 * time.Second

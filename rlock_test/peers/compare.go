@@ -1,0 +1,117 @@
+package peers
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// plan is how much a run measures.
+type plan struct {
+	rounds int           // of each driver at each level
+	round  time.Duration // how long one takes
+	most   int           // highest level
+}
+
+var (
+	fullPlan  = plan{rounds: 5, round: 2 * time.Second, most: 1 << 20}
+	quickPlan = plan{rounds: 3, round: 150 * time.Millisecond, most: 64}
+)
+
+// outcome is what the rounds of a driver at a level have given.
+type outcome struct {
+	driver
+	samples []*sample
+}
+
+// comparison is a workload at one level, by all drivers that can do it. The floor is
+// first.
+type comparison struct {
+	workload workload
+	level    int
+	outcomes []*outcome
+}
+
+// compare has all drivers do a workload at a level, in rounds that alternate: each round
+// begins with another driver, so that none always follows the same one.
+func compare(t *testing.T, e bed.Engine, w workload, level int, p plan) comparison {
+	c := comparison{workload: w, level: level}
+	server := e.Start(t)
+	m := meter{tb: t, server: server}
+	var lockers []locker
+	for _, d := range drivers() {
+		l := d.open(t, server.Addr())
+		if !w.fits(l) {
+			continue
+		}
+		lockers = append(lockers, l)
+		c.outcomes = append(c.outcomes, &outcome{driver: d})
+	}
+	for _, l := range lockers { // connections, scripts and pools are there from the start
+		w.run(m, l, min(level, 16), p.round/4)
+	}
+	for round := range p.rounds {
+		for i := range lockers {
+			n := (i + round) % len(lockers)
+			o := c.outcomes[n]
+			if o.hung() {
+				continue
+			}
+			server.Do(t, "FLUSHALL")
+			o.samples = append(o.samples, w.run(m, lockers[n], level, p.round))
+		}
+	}
+	return c
+}
+
+func (o *outcome) hung() bool {
+	return slices.ContainsFunc(o.samples, func(s *sample) bool { return s.hung })
+}
+
+// median returns the median of a figure over the rounds.
+func (o *outcome) median(figure func(*sample) float64) float64 {
+	values := make([]float64, 0, len(o.samples))
+	for _, s := range o.samples {
+		values = append(values, figure(s))
+	}
+	return median(values)
+}
+
+// ratio returns the median of a figure's ratio to the same figure of another outcome,
+// round by round.
+func (o *outcome) ratio(other *outcome, figure func(*sample) float64) float64 {
+	values := make([]float64, 0, len(o.samples))
+	for i := range min(len(o.samples), len(other.samples)) {
+		if base := figure(other.samples[i]); base > 0 {
+			values = append(values, figure(o.samples[i])/base)
+		}
+	}
+	return median(values)
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// best returns the peer with the highest rate, or nil.
+func (c comparison) best() *outcome {
+	var best *outcome
+	for _, o := range c.outcomes {
+		if o.peer && !o.hung() && (best == nil || o.median((*sample).rate) > best.median((*sample).rate)) {
+			best = o
+		}
+	}
+	return best
+}
+
+func (c comparison) title() string {
+	return fmt.Sprintf("%s, %d %s", c.workload.name, c.level, c.workload.level)
+}
