@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
@@ -13,8 +14,8 @@ var (
 	full  = flag.Bool("full", false, "measure everything")
 )
 
-// TestCompare measures every workload and prints a table for each of its levels.
-func TestCompare(t *testing.T) {
+// wanted returns the server and the plan to measure with.
+func wanted(t *testing.T) (bed.Engine, plan) {
 	p := fullPlan
 	switch {
 	case *quick:
@@ -22,10 +23,14 @@ func TestCompare(t *testing.T) {
 	case !*full:
 		t.Skip("measuring takes the whole machine: make bench, or make bench-quick")
 	}
-	e := bed.Engines(t)[0]
+	return bed.Engines(t)[0], p
+}
+
+// TestWorkloads prints a table for each level of every workload.
+func TestWorkloads(t *testing.T) {
+	e, p := wanted(t)
 	fmt.Println("server:", e.Version)
 	for _, w := range workloads() {
-		fmt.Printf("\n## %s\n\n%s.\n", w.name, w.why)
 		for _, level := range w.levels {
 			if level > p.most {
 				continue
@@ -35,4 +40,29 @@ func TestCompare(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestProcesses(t *testing.T) {
+	e, p := wanted(t)
+	for _, processes := range []int{2, 8, 32} {
+		if processes*callersOfProcess <= p.most {
+			t.Run(fmt.Sprint(processes), func(t *testing.T) {
+				fmt.Printf("\n%s", compareProcesses(t, e, processes, p).markdown())
+			})
+		}
+	}
+}
+
+func TestWakeUps(t *testing.T) {
+	e, p := wanted(t)
+	fmt.Printf("\n%s", compareWakeUps(t, e, p).markdown())
+}
+
+func TestIdle(t *testing.T) {
+	e, _ := wanted(t)
+	locks, d := 10_000, 30*time.Second
+	if *quick {
+		locks, d = 1000, 5*time.Second
+	}
+	fmt.Printf("\n%s", idleTable(locks, compareIdle(t, e, locks, d)))
 }

@@ -43,7 +43,7 @@ func compare(t *testing.T, e bed.Engine, w workload, level int, p plan) comparis
 	m := meter{tb: t, server: server}
 	var lockers []locker
 	for _, d := range drivers() {
-		l := d.open(t, server.Addr())
+		l := d.open(t, server.Addr(), lease)
 		if !w.fits(l) {
 			continue
 		}

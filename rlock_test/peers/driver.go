@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// ttl is the lease of every lock that is measured: longer than any round.
-const ttl = 30 * time.Second
+// lease is that of the locks that are measured: longer than any round, so that nothing
+// is extended unless that is measured.
+const lease = 30 * time.Second
 
 // release frees a lock.
 type release func(context.Context) error
@@ -38,7 +39,7 @@ type driver struct {
 	name     string
 	settings string // what differs from the library's defaults, and why
 	peer     bool   // another library
-	open     func(tb testing.TB, address string) locker
+	open     func(tb testing.TB, address string, lease time.Duration) locker
 }
 
 // drivers are all that are compared, the floor first.

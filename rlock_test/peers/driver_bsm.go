@@ -10,14 +10,17 @@ import (
 )
 
 // bsm polls; its documentation's strategy for waiting is a linear backoff.
-type bsm struct{ client *redislock.Client }
+type bsm struct {
+	client *redislock.Client
+	lease  time.Duration
+}
 
-func openBsm(tb testing.TB, address string) locker {
-	return &bsm{redislock.New(goRedisClient(tb, address))}
+func openBsm(tb testing.TB, address string, lease time.Duration) locker {
+	return &bsm{redislock.New(goRedisClient(tb, address)), lease}
 }
 
 func (b *bsm) acquire(ctx context.Context, key string) (release, error) {
-	lock, err := b.client.Obtain(ctx, key, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
+	lock, err := b.client.Obtain(ctx, key, b.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +28,7 @@ func (b *bsm) acquire(ctx context.Context, key string) (release, error) {
 }
 
 func (b *bsm) acquireAll(ctx context.Context, keys []string) (release, error) {
-	lock, err := b.client.ObtainMulti(ctx, keys, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
+	lock, err := b.client.ObtainMulti(ctx, keys, b.lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
 	if err != nil {
 		return nil, err
 	}

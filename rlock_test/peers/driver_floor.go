@@ -12,18 +12,21 @@ import (
 
 // floor is what a lock cannot do without: a token, SET NX PX, and a script that frees
 // what has the token. It does not wait for a push and has no fence.
-type floor struct{ client rueidis.Client }
+type floor struct {
+	client rueidis.Client
+	lease  time.Duration
+}
 
 var compareAndDelete = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
-func openFloor(tb testing.TB, address string) locker {
-	return &floor{rueidisClient(tb, address)}
+func openFloor(tb testing.TB, address string, lease time.Duration) locker {
+	return &floor{rueidisClient(tb, address), lease}
 }
 
 func (f *floor) acquire(ctx context.Context, key string) (release, error) {
 	token := uuid.NewString()
 	for {
-		err := f.client.Do(ctx, f.client.B().Set().Key(key).Value(token).Nx().PxMilliseconds(ttl.Milliseconds()).Build()).Error()
+		err := f.client.Do(ctx, f.client.B().Set().Key(key).Value(token).Nx().PxMilliseconds(f.lease.Milliseconds()).Build()).Error()
 		switch {
 		case err == nil:
 			return func(ctx context.Context) error { return f.free(ctx, key, token) }, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
@@ -12,18 +13,21 @@ import (
 )
 
 // redSync polls every 50 to 250 ms, and by default gives up after 32 tries.
-type redSync struct{ sync *redsync.Redsync }
-
-func openRedsyncGoRedis(tb testing.TB, address string) locker {
-	return &redSync{redsync.New(goredis.NewPool(goRedisClient(tb, address)))}
+type redSync struct {
+	sync  *redsync.Redsync
+	lease time.Duration
 }
 
-func openRedsyncRueidis(tb testing.TB, address string) locker {
-	return &redSync{redsync.New(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(rueidisClient(tb, address))))}
+func openRedsyncGoRedis(tb testing.TB, address string, lease time.Duration) locker {
+	return &redSync{redsync.New(goredis.NewPool(goRedisClient(tb, address))), lease}
+}
+
+func openRedsyncRueidis(tb testing.TB, address string, lease time.Duration) locker {
+	return &redSync{redsync.New(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(rueidisClient(tb, address)))), lease}
 }
 
 func (r *redSync) acquire(ctx context.Context, key string) (release, error) {
-	mutex := r.sync.NewMutex(key, redsync.WithExpiry(ttl), redsync.WithTries(math.MaxInt32))
+	mutex := r.sync.NewMutex(key, redsync.WithExpiry(r.lease), redsync.WithTries(math.MaxInt32))
 	if err := mutex.LockContext(ctx); err != nil {
 		return nil, err
 	}

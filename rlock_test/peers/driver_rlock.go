@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -17,9 +18,9 @@ var (
 // ours is rlock.
 type ours struct{ locker *rlock.Locker }
 
-func openRlock(opts ...rlock.Option) func(tb testing.TB, address string) locker {
-	return func(tb testing.TB, address string) locker {
-		l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}}, append(opts, rlock.WithTTL(ttl))...)
+func openRlock(opts ...rlock.Option) func(tb testing.TB, address string, lease time.Duration) locker {
+	return func(tb testing.TB, address string, lease time.Duration) locker {
+		l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}}, append(opts, rlock.WithTTL(lease))...)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
@@ -11,12 +12,12 @@ import (
 // rueidisLock extends every lock by itself, and builds its own client.
 type rueidisLock struct{ locker rueidislock.Locker }
 
-func openRueidislock(noLoop bool) func(tb testing.TB, address string) locker {
-	return func(tb testing.TB, address string) locker {
+func openRueidislock(noLoop bool) func(tb testing.TB, address string, lease time.Duration) locker {
+	return func(tb testing.TB, address string, lease time.Duration) locker {
 		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 			ClientOption:   rueidis.ClientOption{InitAddress: []string{address}},
 			KeyMajority:    1,
-			KeyValidity:    ttl,
+			KeyValidity:    lease,
 			NoLoopTracking: noLoop,
 		})
 		if err != nil {

@@ -1,0 +1,87 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// idleLease is that of the locks that are held and extended: both libraries that extend
+// by themselves are given the same.
+const idleLease = 10 * time.Second
+
+// idleCost is what holding locks costs, all of them together.
+type idleCost struct {
+	name       string
+	clientCPU  float64 // share of one core
+	serverCPU  float64
+	scripts    float64 // a second
+	goroutines int
+	bytes      float64 // of each lock
+}
+
+// compareIdle has each library that extends by itself hold locks for a while.
+func compareIdle(t *testing.T, e bed.Engine, locks int, d time.Duration) []idleCost {
+	var costs []idleCost
+	for _, dr := range drivers() {
+		if dr.name != "rlock, auto-extended" && !strings.HasPrefix(dr.name, "rueidislock") {
+			continue
+		}
+		t.Run(dr.name, func(t *testing.T) { costs = append(costs, hold(t, e, dr, locks, d)) })
+	}
+	return costs
+}
+
+func hold(t *testing.T, e bed.Engine, dr driver, locks int, d time.Duration) idleCost {
+	server := e.Start(t)
+	l := dr.open(t, server.Addr(), idleLease)
+	m := meter{tb: t, server: server}
+	before, goroutines := heap(), runtime.NumGoroutine()
+	held := make([]release, locks)
+	for i := range held {
+		free, err := l.acquire(t.Context(), fmt.Sprintf("job:%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held[i] = free
+	}
+	c := idleCost{
+		name:       dr.name,
+		goroutines: runtime.NumGoroutine() - goroutines,
+		bytes:      float64(heap()-before) / float64(locks),
+	}
+	var s sample
+	from := m.read()
+	time.Sleep(d)
+	s.charge(from, m.read())
+	c.clientCPU = s.clientCPU.Seconds() / s.elapsed.Seconds()
+	c.serverCPU = s.serverCPU.Seconds() / s.elapsed.Seconds()
+	c.scripts = float64(s.scripts) / s.elapsed.Seconds()
+	for _, free := range held {
+		_ = free(context.Background())
+	}
+	return c
+}
+
+// heap returns what is in use once the garbage is gone.
+func heap() int64 {
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	return int64(memory.HeapAlloc)
+}
+
+func idleTable(locks int, costs []idleCost) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### idle, %d locks held and extended\n\n", locks)
+	b.WriteString("| library | client, of a core | server, of a core | scripts a second | goroutines | bytes a lock |\n|---|---|---|---|---|---|\n")
+	for _, c := range costs {
+		fmt.Fprintf(&b, "| %s | %.2f %% | %.2f %% | %s | %d | %s |\n", c.name, 100*c.clientCPU, 100*c.serverCPU, short(c.scripts), c.goroutines, short(c.bytes))
+	}
+	return b.String()
+}
