@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -89,7 +90,9 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	if err != nil {
-		l.leaveRelease()
+		if !isWrongType(err) {
+			l.leaveRelease()
+		}
 		return &LockError{"release", l.key[0], err}
 	}
 	l.freed = true
@@ -119,6 +122,12 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 		return err
 	})
 	return freed, err
+}
+
+// isWrongType reports that a key is something else than a lock now, and will stay so.
+func isWrongType(err error) bool {
+	var server *rueidis.RedisError
+	return errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
 }
 
 // leaveRelease has what Release could not do done in the background. The caller holds

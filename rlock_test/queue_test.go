@@ -50,7 +50,7 @@ func TestLeavingTheLine(t *testing.T) {
 				lock, err := locker.Acquire(ctx, "job")
 				results <- result{i, lock, err}
 			}()
-			time.Sleep(3 * time.Millisecond)
+			inLine(t, locker, int64(i+1))
 		}
 		for _, i := range []int{0, 4, 8, 3} { // the head, the middle, the tail, and a neighbour
 			cancels[i]()

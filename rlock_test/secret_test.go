@@ -213,8 +213,11 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		require.NoError(t, err)
 		book.put(report)
 
-		kept := look(locker.Acquire(ctx, "kept"))
-		for _, refusal := range []func(){
+		var kept [5]*rlock.Lock
+		for i := range kept {
+			kept[i] = look(locker.Acquire(ctx, fmt.Sprint("kept:", i)))
+		}
+		for i, refusal := range [len(kept)]func(){
 			func() { server.Do(t, "ACL", "SETUSER", "app", "-get") },
 			func() { server.Do(t, "ACL", "SETUSER", "app", "+get", "-evalsha") },
 			func() { server.Do(t, "ACL", "SETUSER", "app", "+evalsha", "resetkeys") },
@@ -230,14 +233,14 @@ func TestTokensAreToldToNobody(t *testing.T) {
 			refusal()
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			write(locker.Acquire(short, "other"))
-			write(nil, kept.Extend(short, time.Minute))
-			write(nil, kept.Release(short))
+			write(nil, kept[i].Extend(short, time.Minute))
+			write(nil, kept[i].Release(short))
 			cancel()
-			book.put(kept)
+			book.put(kept[i])
 		}
 		locker.Close()
 		write(locker.Acquire(ctx, "other"))
-		write(nil, kept.Release(ctx))
+		write(nil, kept[0].Release(ctx))
 		book.put(kept, locker.Stats())
 
 		written := book.text.String()
@@ -246,7 +249,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		for _, event := range []string{"contended", "acquired", "acquire failed", "extended", "extend failed", "released", "release failed", "lost"} {
 			require.Contains(t, written, `msg="rlock: `+event+`"`)
 		}
-		require.Len(t, tokens, 7)
+		require.Len(t, tokens, 6+len(kept))
 		for _, token := range tokens {
 			for _, part := range []string{token, token[:8], token[len(token)-12:]} {
 				at := strings.Index(written, part)

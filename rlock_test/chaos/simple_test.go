@@ -127,14 +127,14 @@ func (l *simpleLock) try(ctx context.Context, ttl time.Duration) (fence int64, e
 	case forgottenFence:
 		clock = ""
 	}
-	for range 3 {
+	for range 10 { // until the client has connected again
 		sent := time.Now()
 		fence, err = takeSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, strconv.FormatInt(ttl.Milliseconds(), 10), blind, clock}).AsInt64()
 		if err == nil {
 			l.fence, l.deadline = uint64(fence), sent.Add(ttl-2*time.Millisecond)
 			return fence, nil
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 	return 0, fmt.Errorf("%w; undone: %w", err, l.free(context.WithoutCancel(ctx)))
 }
