@@ -61,6 +61,7 @@ func seeds(t testing.TB) [][]byte {
 		"-- KEYS[1] a key\n--    that goes on\n--    and on\n-- ARGV[1..] b int\n" + head + "return redis.call('GET', KEYS[1]) + #ARGV",
 		"-- KEYS[18446744073709551617] a key\n" + head, "-- guard: KEYS[9] held by ARGV[18446744073709551617]\n" + head,
 		"-- returns: a map[string][][]json(time.Time)?, b []json(X)\n-- mode: read\nreturn {{}, {}}",
+		"--[[ no end\n-- mode: read\n-- include: parse.go",
 		head + "return f(\n'a\\\nb',\n[[\n]])", head + "return " + strings.Repeat("(", 50) + "1" + strings.Repeat(")", 50),
 		head + "local function f(a, ...) return a end for i, v in ipairs(KEYS) do if not -#f then f'x' f{} f:g() end end",
 	} {

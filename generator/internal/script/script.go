@@ -145,7 +145,11 @@ type Pos struct{ Line, Column int }
 // Findf returns a finding about the place pos, in the file that a person edits.
 func (s *Script) Findf(pos Pos, format string, args ...any) finding.Finding {
 	f := finding.Finding{Path: s.Path, Line: pos.Line, Column: pos.Column, Message: fmt.Sprintf(format, args...)}
-	if n := pos.Line - 1; n >= 0 && n < len(s.origins) {
+	n := pos.Line - 1
+	if len(s.Includes) > 0 { // the end of the text may be the end of a fragment
+		n = min(n, len(s.origins)-1)
+	}
+	if n >= 0 && n < len(s.origins) {
 		f.Path, f.Line = s.origins[n].path, s.origins[n].line
 	}
 	return f
