@@ -3,6 +3,7 @@
 # make lint   formatting, vet, staticcheck, tidiness
 # make check  generated code is what the scripts say
 # make chaos  histories of locks under faults, DURATION=30m long, drawn from SEED=1 (see rlock_test/chaos/doc.go)
+# make bench  beside other lock libraries, or bench-quick: less, in two minutes
 # make vuln   known vulnerabilities in what is required
 # make fuzz   looks for input that breaks the generator or a lock, FUZZTIME=10m long each
 
@@ -13,12 +14,12 @@ SEED ?= 0
 ROUND ?= 0
 
 # Modules of their own, whose requirements are not those of rlock.
-MODULES = rlock_test/fencing rlock_test/chaos
+MODULES = rlock_test/fencing rlock_test/chaos rlock_test/peers
 
 # The servers to test with: Redis 7.0, Redis 8 and Valkey 8, or what the machine has.
 SERVERS = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: run test chaos fuzz lint check generate bench vuln needs
+.PHONY: run test chaos fuzz lint check generate bench bench-quick vuln needs
 
 run:
 	@echo "== bindings from scripts/*.lua"
@@ -66,8 +67,12 @@ check:
 generate:
 	$(GO) generate ./...
 
+# Beside what Go programs use for locks on Redis today, on the same server.
 bench: needs
-	$(GO) test -run='^$$' -bench=. ./rlock_test/
+	$(SERVERS) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -full
+
+bench-quick: needs
+	$(SERVERS) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -quick
 
 # VULNDB=file:///… is a copy of the database, where its site cannot be reached.
 vuln:

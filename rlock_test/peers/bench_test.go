@@ -66,3 +66,22 @@ func TestIdle(t *testing.T) {
 	}
 	fmt.Printf("\n%s", idleTable(locks, compareIdle(t, e, locks, d)))
 }
+
+func TestGrowth(t *testing.T) {
+	e, _ := wanted(t)
+	most := 1_000_000
+	if *quick {
+		most = 10_000
+	}
+	sizes := func(first, last int) (list []int) {
+		for size := first; size <= min(last, most); size *= 10 {
+			list = append(list, size)
+		}
+		return list
+	}
+	for _, c := range []curve{
+		heldKeys(t, e, sizes(100, 1_000_000)), setSize(t, e, sizes(1, 10_000)), waiters(t, e, sizes(1, 10_000)),
+	} {
+		fmt.Printf("\n%s", c.markdown())
+	}
+}

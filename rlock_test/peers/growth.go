@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,12 +26,11 @@ type point struct {
 	took      time.Duration // of one operation
 	serverCPU time.Duration
 	scripts   float64
-	bytes     float64 // of the client's heap, each; 0: not measured
 }
 
-// grow measures a curve, one size after the other. do makes a number of operations at
-// a size, and says how many.
-func grow(t *testing.T, e bed.Engine, name, says string, sizes []int, do func(tb testing.TB, l *rlock.Locker, size int) int) curve {
+// grow measures a curve, one size after the other. do makes ready for a size, calls begin,
+// makes a number of operations, and says how many.
+func grow(t *testing.T, e bed.Engine, name, says string, sizes []int, do func(tb testing.TB, l *rlock.Locker, size int, begin func()) int) curve {
 	c := curve{name: name, says: says}
 	for _, size := range sizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -42,8 +42,8 @@ func grow(t *testing.T, e bed.Engine, name, says string, sizes []int, do func(tb
 			t.Cleanup(l.Close)
 			m := meter{tb: t, server: server}
 			var s sample
-			from := m.read()
-			n := do(t, l, size)
+			var from reading
+			n := do(t, l, size, func() { from = m.read() })
 			s.charge(from, m.read())
 			c.points = append(c.points, point{
 				size: size, took: s.elapsed / time.Duration(n), serverCPU: s.serverCPU / time.Duration(n),
@@ -54,13 +54,24 @@ func grow(t *testing.T, e bed.Engine, name, says string, sizes []int, do func(tb
 	return c
 }
 
+// markdown is the table of a curve.
+func (c curve) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### growth with %s: %s\n\n| %s | each takes | server | scripts |\n|---|---|---|---|\n", c.name, c.says, c.name)
+	for _, p := range c.points {
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", p.size, span(p.took), span(p.serverCPU), short(p.scripts))
+	}
+	return b.String()
+}
+
 // heldKeys is the cost of a lock among many that are held.
 func heldKeys(t *testing.T, e bed.Engine, sizes []int) curve {
-	return grow(t, e, "locks held", "constant: a key, and an entry of a map", sizes, func(tb testing.TB, l *rlock.Locker, size int) int {
+	return grow(t, e, "locks held", "constant: a key, and an entry of a map", sizes, func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		keys := make([]string, size)
 		for i := range keys {
 			keys[i] = fmt.Sprintf("job:%d", i)
 		}
+		begin()
 		results, err := l.TryAcquireEach(tb.Context(), keys)
 		if err != nil {
 			tb.Fatal(err)
@@ -76,12 +87,13 @@ func heldKeys(t *testing.T, e bed.Engine, sizes []int) curve {
 
 // setSize is the cost of a key of a set.
 func setSize(t *testing.T, e bed.Engine, sizes []int) curve {
-	return grow(t, e, "keys of a set", "linear: every key is read and written, in one script", sizes, func(tb testing.TB, l *rlock.Locker, size int) int {
+	return grow(t, e, "keys of a set", "linear: every key is read and written, in one script", sizes, func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		keys := make([]string, size)
 		for i := range keys {
 			keys[i] = fmt.Sprintf("{set}:%d", i)
 		}
 		rounds := max(1, 10_000/size)
+		begin()
 		for range rounds {
 			lock, err := l.AcquireAll(tb.Context(), keys)
 			if err != nil {
@@ -97,7 +109,7 @@ func setSize(t *testing.T, e bed.Engine, sizes []int) curve {
 
 // waiters is the cost of a hand-over while others wait.
 func waiters(t *testing.T, e bed.Engine, sizes []int) curve {
-	return grow(t, e, "waiters of one lock", "constant: only the next in line does anything", sizes, func(tb testing.TB, l *rlock.Locker, size int) int {
+	return grow(t, e, "waiters of one lock", "constant: only the next in line does anything", sizes, func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		first, err := l.Acquire(tb.Context(), "job")
 		if err != nil {
 			tb.Fatal(err)
@@ -115,6 +127,7 @@ func waiters(t *testing.T, e bed.Engine, sizes []int) curve {
 		for l.Stats().Waiting < int64(size) {
 			time.Sleep(time.Millisecond)
 		}
+		begin()
 		if err := first.Release(tb.Context()); err != nil {
 			tb.Fatal(err)
 		}

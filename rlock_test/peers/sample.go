@@ -18,8 +18,7 @@ type sample struct {
 	ops       int64
 	elapsed   time.Duration
 	latency   latencies // of acquiring
-	commands  int64     // that the server ran for clients, those inside scripts not counted
-	scripts   int64
+	scripts   int64     // that the server ran
 	serverCPU time.Duration
 	clientCPU time.Duration
 	allocs    uint64
