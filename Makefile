@@ -33,11 +33,14 @@ test: needs
 	$(SERVERS) $(GO) test -race -count=1 -parallel=8 -timeout=15m ./...
 	$(SERVERS) $(GO) test -count=1 -run='Budget|Schedules|TestLoad$$' ./rlock/ ./rlock_test/
 	$(GO) test -C rlock_test/fencing -count=1 ./...
-	@$(MAKE) --no-print-directory chaos fuzz
+	$(SERVERS) $(GO) test -C rlock_test/peers -count=1
+	@$(MAKE) --no-print-directory chaos DURATION=60s ROUND=0
+	@$(MAKE) --no-print-directory fuzz
 
 # A seed of 0 is drawn from the clock, and printed. With a round, only that is run.
 chaos: needs
-	$(SERVERS) $(GO) test -C rlock_test/chaos -race -count=1 -timeout=0 -args -duration=$(DURATION) -seed=$(SEED) -round=$(ROUND)
+	$(SERVERS) $(GO) test -C rlock_test/chaos -race -count=1 -timeout=0 $(if $(filter-out 0,$(ROUND)),-run=TestHistories) \
+		-args -duration=$(DURATION) -seed=$(SEED) -round=$(ROUND)
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says.
 fuzz:

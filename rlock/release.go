@@ -90,7 +90,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	if err != nil {
-		if !isWrongType(err) {
+		if !isHopeless(err) {
 			l.leaveRelease()
 		}
 		return &LockError{"release", l.key[0], err}
@@ -124,10 +124,11 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 	return freed, err
 }
 
-// isWrongType reports that a key is something else than a lock now, and will stay so.
-func isWrongType(err error) bool {
+// isHopeless reports an error of a release that stays: the client is closed, or a key is
+// something else than a lock now.
+func isHopeless(err error) bool {
 	var server *rueidis.RedisError
-	return errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
+	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
 }
 
 // leaveRelease has what Release could not do done in the background. The caller holds

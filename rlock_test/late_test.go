@@ -31,6 +31,15 @@ func (l *late) lose(match func(words []string) bool) func([]string, func() rueid
 	}
 }
 
+// keepAcquires answers no acquisition, and keeps the first.
+func (l *late) keepAcquires(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+	if acquires(words) {
+		l.words.CompareAndSwap(nil, &words)
+		return noReply()
+	}
+	return run()
+}
+
 func (l *late) deliver(t *testing.T) {
 	t.Helper()
 	require.NotNil(t, l.words.Load(), "nothing was lost")
@@ -81,13 +90,7 @@ func TestLateAcquire(t *testing.T) {
 		t.Run("after giving up is cleaned up", func(t *testing.T) {
 			f, locker, direct := newFaulty(t, e)
 			l := &late{client: direct}
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if acquires(words) {
-					l.words.CompareAndSwap(nil, &words)
-					return noReply()
-				}
-				return run()
-			})
+			f.when(l.keepAcquires)
 			_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 			require.Error(t, err)
 			time.Sleep(700 * time.Millisecond) // several releases have found nothing
@@ -127,13 +130,7 @@ func TestLateAcquireOfTheDead(t *testing.T) {
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		f, locker, direct := newFaulty(t, e)
 		l := &late{client: direct}
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if acquires(words) {
-				l.words.CompareAndSwap(nil, &words)
-				return noReply()
-			}
-			return run()
-		})
+		f.when(l.keepAcquires)
 		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(time.Second))
 		require.Error(t, err)
 		locker.Close()

@@ -54,7 +54,7 @@ func TestReleaseWithAClosedClient(t *testing.T) {
 			return run()
 		})
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrClosed)
-		require.Equal(t, int32(4), tries.Load())
+		require.Equal(t, int32(4), tries.Load(), "and nothing goes on in the background")
 		require.Equal(t, lock.Token(), get(t, direct, "job"))
 	})
 }

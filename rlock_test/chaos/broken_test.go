@@ -11,9 +11,6 @@ import (
 
 // Each flaw is found within seconds, and a lock without any is not blamed.
 func TestBrokenLocks(t *testing.T) {
-	if *only != 0 {
-		t.Skip("one round of TestHistories is wanted")
-	}
 	short := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}
 	keeping := func(faults func(r *round, s *bed.Server, proxies [processes]*bed.Proxy)) topology {
 		return topology{name: "server", keeps: true, start: func(r *round) {

@@ -16,6 +16,9 @@ type plan struct {
 	most   int           // highest level
 }
 
+// smokePlan only shows that everything works.
+var smokePlan = plan{rounds: 1, round: 20 * time.Millisecond, most: 16}
+
 var (
 	fullPlan  = plan{rounds: 5, round: 2 * time.Second, most: 1 << 20}
 	quickPlan = plan{rounds: 3, round: 150 * time.Millisecond, most: 64}
