@@ -279,7 +279,7 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
 	l.extends = set.extends(want.do)
 	l.parent, l.bound = ctx, want.do
-	l.shares = l.extends && !set.uniqueToken && set.owner == "" // an owner's text is bound to the token
+	l.shares = !set.uniqueToken && set.owner == "" // an owner's text is bound to the token
 	l.fenced = !set.unfenced
 	l.token, l.ownToken = set.token, set.token != ""
 	if set.owner != "" {

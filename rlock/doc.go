@@ -31,9 +31,9 @@
 // in any case.
 //
 // Release passes the lock on to the next in line, so that the key is never free in
-// between: with one command where leases are fixed, with none where both are extended
-// automatically. After a turn (see WithTurn) the key is freed, and this process lets
-// others go first: processes that want a key have it about equally often.
+// between: with no command where the lease will do for the next holder too (see
+// WithTTL), with one where not. After a turn (see WithTurn) the key is freed, and this
+// process lets others go first: processes that want a key have it about equally often.
 //
 // # Deadlocks
 //

@@ -12,9 +12,9 @@ import (
 // false if the key must be freed instead: nobody waits, other processes must have
 // their turn, or the server did not agree.
 //
-// A holder whose lease is extended automatically leaves it, if it is healthy, to an
-// heir who wants the same one, together with the token: that costs no command. Any
-// other heir gets a token and a lease of its own from the server, in one command.
+// A holder leaves its lease to an heir who wants the same one, together with the token,
+// if there is enough left of it: that costs no command. Any other heir gets a token and
+// a lease of its own from the server, in one command.
 //
 // The heir's Lock is completed here, by whoever releases, while the heir may be
 // giving up: from claim to call, nobody else touches it.
@@ -62,10 +62,26 @@ func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared boo
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = instant(l.deadline.Load())
-	healthy := !l.shown && (l.care == nil || l.lease.pending == 0 && l.lease.doubt == 0) && time.Duration(deadline-now()) > heir.ttl/2
-	l.bequeathed = healthy && l.ttl == heir.ttl
+	certain := l.care == nil || l.lease.pending == 0 && l.lease.doubt == 0
+	l.bequeathed = !l.shown && certain && l.ttl == heir.ttl && heir.contentWith(deadline)
 	return deadline, l.bequeathed
 }
+
+// contentWith reports whether a lease that ends at deadline does for l: nearly all of
+// what it asked for, or half of it if it is extended anyway.
+func (l *Lock) contentWith(deadline instant) bool {
+	switch {
+	case l.ttl == NoExpiry:
+		return deadline == never
+	case l.extends:
+		return time.Duration(deadline-now()) > l.ttl/2
+	}
+	return deadline.after(l.ttl/nearly) >= leaseEnd(now(), l.ttl)
+}
+
+// nearly is the part of a fixed lease that may be missing from one that is handed on:
+// one in a hundred.
+const nearly = 100
 
 // passOn gives the key to heir on the server. If the outcome is unknown, heir may
 // have it; it then asks the server itself, with the same token, and is confirmed.

@@ -119,8 +119,8 @@ func (l *Lock) Keys() []string { return slices.Clone(l.keys()) }
 // held. Whoever knows it can extend and release the lock.
 //
 // A token that was asked for is never another holder's. Until then the next holder of
-// this process may take it over, if both leases are extended automatically: then it is
-// no longer this lock's, and Token is empty. Those who read the key see the same token
+// this process may take it over with the lease: then it is no longer this lock's, and
+// Token is empty. Those who read the key see the same token
 // for both; their fences differ all the same. See WithUniqueToken.
 func (l *Lock) Token() string {
 	l.mu.Lock()

@@ -60,7 +60,8 @@ func patient(r Retry) Retry {
 // WithTTL sets the lease: how long a lock lasts unless it is extended. It is a
 // whole number of milliseconds, or NoExpiry. The default is DefaultTTL. A lease
 // shorter than a few round trips to the server can hardly be held: the acquisition
-// then fails with ErrExpired.
+// then fails with ErrExpired. One that another holder of this process has handed on
+// may be a hundredth shorter: see Lock.Deadline.
 func WithTTL(ttl time.Duration) Option {
 	return func(s *settings) error {
 		s.ttl = ttl
@@ -139,9 +140,9 @@ func WithFence(on bool) Option {
 }
 
 // WithUniqueToken gives the lock a token that no other holder has, before or after,
-// also to those who read the key, as Inspect and ForceRelease do. Without it,
-// automatically extended locks of one process may hand on a token that nobody has
-// asked for: see Lock.Token. It costs a command at each hand-over.
+// also to those who read the key, as Inspect and ForceRelease do. Without it, locks of
+// one process may hand on a token that nobody has asked for: see Lock.Token. It costs a
+// command at each hand-over.
 func WithUniqueToken() Option {
 	return func(s *settings) error {
 		s.uniqueToken = true

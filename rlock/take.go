@@ -39,7 +39,11 @@ func (l *Lock) identify() {
 // because the script knows the token.
 func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	var t taken
-	err := repeat(ctx, func(ctx context.Context) (err error) {
+	most := tries
+	if l.locker.clientClosed.Load() {
+		most = 1 // those who found it closed have asked often enough
+	}
+	err := again(ctx, func(ctx context.Context) (err error) {
 		sent := now()
 		l.locker.counters.attempts.Add(1)
 		if len(l.keys()) == 1 {
@@ -52,7 +56,7 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 			l.late++
 		}
 		return err
-	})
+	}, func(try int) bool { return try < most })
 	return t, err
 }
 
