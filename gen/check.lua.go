@@ -60,16 +60,10 @@ func (s *Scripts) CheckBatch(ctx context.Context, c rueidis.Client, params []Che
 // CheckCached is [Scripts.Check] through the client-side cache. The server tells the
 // client when the key changes, so an answer is as old as that message takes; where
 // the connection is dead or the user lacks +client|caching, it may be as old as ttl.
+//
+// It sends GET itself, which is all that the script does.
 func (s *Scripts) CheckCached(ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration) (Cached[Null[string]], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Cached[Null[string]]{}, err
-	}
-	reply := s.checkScript.cached(ctx, c, keys, args, ttl)
+	reply := s.checkScript.cachedGet(ctx, c, p.Lock, ttl)
 	value, err := decodeCheckReply(&s.checkScript, reply)
 	if err != nil {
 		return Cached[Null[string]]{}, err

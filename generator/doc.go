@@ -47,7 +47,8 @@
 //	write retryable  it changes data and is safe to repeat; a lost call is sent again
 //	read             it only reads, which is proved; calls go to the primary
 //	read cached      it reads its one key and nothing else, which is proved; there
-//	                 is a call through the client-side cache
+//	                 is a call through the client-side cache, which sends a bare GET
+//	                 where return redis.call('GET', KEYS[1]) is the whole script
 //
 // returns: is none; ok, for the status OK; one type; or names with types, for which
 // the script returns a table of as many values in that order:

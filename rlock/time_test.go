@@ -266,7 +266,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		opts  []rlock.Option
 		calls int64 // of scripts, for 50 hand-overs
 	}{
-		"fixed lease":   {nil, 2}, // 16 fences, then 64
+		"fixed lease":   {nil, 2},                                        // 16 fences, then 64
 		"auto-extended": {[]rlock.Option{rlock.WithAutoExtend(true)}, 2}, // 16 fences, then 64
 		"own tokens":    {[]rlock.Option{rlock.WithUniqueToken()}, 50},
 		"no hand-over":  {[]rlock.Option{rlock.WithTurn(0, 0)}, 2 * 50},

@@ -85,8 +85,16 @@ func (t *turn) courtesy(roundTrip time.Duration) time.Duration {
 	if t.met {
 		longest = 2*roundTrip + longestFalter*5/4 // they may just be faltering; see eagerness.go
 	}
-	return time.Duration(float64(min(longest, longestCourtesy)) * t.modesty() * (0.7 + 0.3*rand.Float64()))
+	courtesy := time.Duration(float64(min(longest, longestCourtesy)) * t.modesty() * (0.7 + 0.3*rand.Float64()))
+	if courtesy < shortestCourtesy {
+		return 0
+	}
+	return courtesy
 }
+
+// shortestCourtesy is what timers can be trusted with: asked for less, they may take a
+// millisecond.
+const shortestCourtesy = 100 * time.Microsecond
 
 // longestCourtesy bounds what a slow network costs where nobody else wants the key.
 const longestCourtesy = 50 * time.Millisecond

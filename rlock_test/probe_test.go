@@ -57,7 +57,7 @@ func openLocker(t *testing.T, option rueidis.ClientOption, opts ...rlock.Option)
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	const note, fault = rlock.SeverityNote, rlock.SeverityFault
-	rule := "~app:* ~rlock:fence:* -@all +get +set +del +pexpire +persist +pttl +incr +time +eval +evalsha +eval_ro +multi +exec +ping "
+	rule := "~app:* ~rlock:fence:* -@all +get +mget +set +del +pexpire +persist +pttl +incr +time +eval +evalsha +multi +exec +ping "
 	as := func(o rueidis.ClientOption) rueidis.ClientOption {
 		o.Username, o.Password = "app", "secret"
 		return o
@@ -161,9 +161,9 @@ func TestProbe(t *testing.T) {
 			},
 			map[string]rlock.Severity{"locks": fault, "cache": without, "waiting": without}, "cannot be released",
 		},
-		"a user without eval_ro": {
+		"a user without multi": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
-				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-eval_ro")
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-multi")
 				return openLocker(t, as(server.Option()))
 			},
 			map[string]rlock.Severity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Check",

@@ -3,6 +3,8 @@ package peers
 import (
 	"flag"
 	"fmt"
+	"os"
+	"regexp"
 	"testing"
 	"time"
 
@@ -12,11 +14,14 @@ import (
 var (
 	quick = flag.Bool("quick", false, "measure little, in under two minutes")
 	full  = flag.Bool("full", false, "measure everything")
+	only  = flag.String("only", "", "measure what has a title that this regular expression finds")
+	who   = flag.String("driver", "", "measure those whose name this regular expression finds, such as for a profile")
+	write = flag.Bool("write", false, "write the results into the documentation")
 )
 
-// wanted returns the server and the plan to measure with: without a flag, one that only
-// shows that everything works.
-func wanted(t *testing.T) (bed.Engine, plan) {
+// TestSideBySide measures everything that is wanted, prints it as it comes, and writes it
+// down: without a flag, as much as shows that everything works.
+func TestSideBySide(t *testing.T) {
 	p := smokePlan
 	switch {
 	case *full:
@@ -24,71 +29,55 @@ func wanted(t *testing.T) (bed.Engine, plan) {
 	case *quick:
 		p = quickPlan
 	}
-	return bed.Engines(t)[0], p
-}
+	wanted := regexp.MustCompile(*only)
+	wantedDrivers = regexp.MustCompile(*who)
+	engine := bed.Engines(t)[0]
+	r := &results{began: time.Now(), server: engine.Version}
+	fmt.Println(r.circumstances())
+	measure := func(title string, f func(t *testing.T) section) {
+		if wanted.MatchString(title) {
+			t.Run(title, func(t *testing.T) { r.add(f(t)) })
+		}
+	}
 
-// TestWorkloads prints a table for each level of every workload.
-func TestWorkloads(t *testing.T) {
-	e, p := wanted(t)
-	fmt.Println("server:", e.Version)
 	for _, w := range workloads() {
 		for _, level := range w.levels {
-			if level > p.most {
-				continue
+			if level <= p.most && w.far <= p.farthest {
+				measure(fmt.Sprintf("%s, %d", w.name, level), func(t *testing.T) section { return compare(t, engine, w, level, p) })
 			}
-			t.Run(fmt.Sprintf("%s, %d", w.name, level), func(t *testing.T) {
-				fmt.Printf("\n%s", compare(t, e, w, level, p).markdown())
-			})
+		}
+	}
+	for _, n := range []int{2, 8, 32} {
+		if n*callersOfProcess <= p.most {
+			measure(fmt.Sprintf("%s, %d", workProcesses, n), func(t *testing.T) section { return compareProcesses(t, engine, n, p) })
+		}
+	}
+	for _, far := range append([]time.Duration{0}, distances...) {
+		if far <= p.farthest {
+			measure(fmt.Sprintf("%s, %v", workWakeUp, far), func(t *testing.T) section { return compareWakeUps(t, engine, far, p) })
+		}
+	}
+	measure(workDeath, func(t *testing.T) section { return compareDeaths(t, engine, p) })
+	measure("idle", func(t *testing.T) section { return compareIdle(t, engine, p.idle, p.idleFor) })
+	for _, grow := range []func(*testing.T, bed.Engine, int) curve{heldKeys, setSize, waiters, lockers} {
+		measure("growth", func(t *testing.T) section { return grow(t, engine, p.largest) })
+	}
+
+	fmt.Print("\n", r.goals())
+	if *write && !t.Failed() {
+		if err := r.write(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
 
-func TestProcesses(t *testing.T) {
-	e, p := wanted(t)
-	for _, processes := range []int{2, 8, 32} {
-		if processes*callersOfProcess <= p.most {
-			t.Run(fmt.Sprint(processes), func(t *testing.T) {
-				fmt.Printf("\n%s", compareProcesses(t, e, processes, p).markdown())
-			})
+func TestMain(m *testing.M) {
+	if orders := os.Getenv(competitor); orders != "" {
+		if err := compete(orders); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
 		}
+		return
 	}
-}
-
-func TestWakeUps(t *testing.T) {
-	e, p := wanted(t)
-	fmt.Printf("\n%s", compareWakeUps(t, e, p).markdown())
-}
-
-func TestIdle(t *testing.T) {
-	e, _ := wanted(t)
-	locks, d := 100, 100*time.Millisecond
-	switch {
-	case *full:
-		locks, d = 10_000, 30*time.Second
-	case *quick:
-		locks, d = 1000, 5*time.Second
-	}
-	fmt.Printf("\n%s", idleTable(locks, compareIdle(t, e, locks, d)))
-}
-
-func TestGrowth(t *testing.T) {
-	e, _ := wanted(t)
-	most := 100
-	switch {
-	case *full:
-		most = 1_000_000
-	case *quick:
-		most = 10_000
-	}
-	sizes := func(first, last int) (list []int) {
-		for size := first; size <= min(last, most); size *= 10 {
-			list = append(list, size)
-		}
-		return list
-	}
-	for _, c := range []curve{
-		heldKeys(t, e, sizes(100, 1_000_000)), setSize(t, e, sizes(1, 10_000)), waiters(t, e, sizes(1, 10_000)),
-	} {
-		fmt.Printf("\n%s", c.markdown())
-	}
+	os.Exit(m.Run())
 }

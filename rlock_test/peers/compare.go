@@ -9,21 +9,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
 
-// plan is how much a run measures.
-type plan struct {
-	rounds int           // of each driver at each level
-	round  time.Duration // how long one takes
-	most   int           // highest level
-}
-
-// smokePlan only shows that everything works.
-var smokePlan = plan{rounds: 1, round: 20 * time.Millisecond, most: 16}
-
-var (
-	fullPlan  = plan{rounds: 5, round: 2 * time.Second, most: 1 << 20}
-	quickPlan = plan{rounds: 3, round: 150 * time.Millisecond, most: 64}
-)
-
 // outcome is what the rounds of a driver at a level have given.
 type outcome struct {
 	driver
@@ -44,9 +29,10 @@ func compare(t *testing.T, e bed.Engine, w workload, level int, p plan) comparis
 	c := comparison{workload: w, level: level}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
+	address := away(t, server, w.far)
 	var lockers []locker
-	for _, d := range drivers() {
-		l := d.open(t, server.Addr(), lease)
+	for _, d := range slices.Concat(drivers(), w.more) {
+		l := d.open(t, address, lease)
 		if !w.fits(l) {
 			continue
 		}
@@ -68,6 +54,16 @@ func compare(t *testing.T, e bed.Engine, w workload, level int, p plan) comparis
 		}
 	}
 	return c
+}
+
+// away returns the address at which a server can be reached from a distance.
+func away(tb testing.TB, server *bed.Server, far time.Duration) string {
+	if far == 0 {
+		return server.Addr()
+	}
+	proxy := bed.NewProxy(tb, server.Addr())
+	proxy.Delay(far / 2) // each way
+	return proxy.Addr()
 }
 
 func (o *outcome) hung() bool {

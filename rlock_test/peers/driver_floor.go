@@ -23,13 +23,19 @@ func openFloor(tb testing.TB, address string, lease time.Duration) locker {
 	return &floor{rueidisClient(tb, address), lease}
 }
 
-func (f *floor) acquire(ctx context.Context, key string) (release, error) {
+// floorLock is what a release needs.
+type floorLock struct {
+	floor      *floor
+	key, token string
+}
+
+func (f *floor) acquire(ctx context.Context, key string) (holding, error) {
 	token := uuid.NewString()
 	for {
 		err := f.client.Do(ctx, f.client.B().Set().Key(key).Value(token).Nx().PxMilliseconds(f.lease.Milliseconds()).Build()).Error()
 		switch {
 		case err == nil:
-			return func(ctx context.Context) error { return f.free(ctx, key, token) }, nil
+			return &floorLock{f, key, token}, nil
 		case !rueidis.IsRedisNil(err):
 			return nil, err
 		}
@@ -41,8 +47,8 @@ func (f *floor) acquire(ctx context.Context, key string) (release, error) {
 	}
 }
 
-func (f *floor) free(ctx context.Context, key, token string) error {
-	n, err := compareAndDelete.Exec(ctx, f.client, []string{key}, []string{token}).AsInt64()
+func (l *floorLock) Release(ctx context.Context) error {
+	n, err := compareAndDelete.Exec(ctx, l.floor.client, []string{l.key}, []string{l.token}).AsInt64()
 	if err == nil && n == 0 {
 		err = errors.New("the lock was lost")
 	}
@@ -50,7 +56,15 @@ func (f *floor) free(ctx context.Context, key, token string) error {
 }
 
 func (f *floor) check(ctx context.Context, key string) (bool, error) {
-	err := f.client.DoCache(ctx, f.client.B().Get().Key(key).Cache(), time.Minute).Error()
+	return isHeld(f.client.DoCache(ctx, f.client.B().Get().Key(key).Cache(), time.Minute))
+}
+
+func (f *floor) ask(ctx context.Context, key string, _ holding) (bool, error) {
+	return isHeld(f.client.Do(ctx, f.client.B().Get().Key(key).Build()))
+}
+
+func isHeld(reply rueidis.RedisResult) (bool, error) {
+	err := reply.Error()
 	if rueidis.IsRedisNil(err) {
 		return false, nil
 	}

@@ -26,13 +26,22 @@ func openRedsyncRueidis(tb testing.TB, address string, lease time.Duration) lock
 	return &redSync{redsync.New(redsyncrueidis.NewPool(rueidiscompat.NewAdapter(rueidisClient(tb, address)))), lease}
 }
 
-func (r *redSync) acquire(ctx context.Context, key string) (release, error) {
+// redsyncLock frees a mutex.
+type redsyncLock struct{ *redsync.Mutex }
+
+func (l redsyncLock) Release(ctx context.Context) error {
+	_, err := l.UnlockContext(ctx)
+	return err
+}
+
+func (r *redSync) ask(ctx context.Context, _ string, own holding) (bool, error) {
+	return own.(redsyncLock).ValidContext(ctx)
+}
+
+func (r *redSync) acquire(ctx context.Context, key string) (holding, error) {
 	mutex := r.sync.NewMutex(key, redsync.WithExpiry(r.lease), redsync.WithTries(math.MaxInt32))
 	if err := mutex.LockContext(ctx); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
-		_, err := mutex.UnlockContext(ctx)
-		return err
-	}, nil
+	return redsyncLock{mutex}, nil
 }

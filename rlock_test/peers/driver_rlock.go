@@ -29,20 +29,20 @@ func openRlock(opts ...rlock.Option) func(tb testing.TB, address string, lease t
 	}
 }
 
-func (o *ours) acquire(ctx context.Context, key string) (release, error) {
+func (o *ours) acquire(ctx context.Context, key string) (holding, error) {
 	lock, err := o.locker.Acquire(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return lock.Release, nil
+	return lock, nil
 }
 
-func (o *ours) acquireAll(ctx context.Context, keys []string) (release, error) {
+func (o *ours) acquireAll(ctx context.Context, keys []string) (holding, error) {
 	lock, err := o.locker.AcquireAll(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
-	return lock.Release, nil
+	return lock, nil
 }
 
 func (o *ours) cycleEach(ctx context.Context, keys []string) error {
@@ -63,6 +63,18 @@ func (o *ours) cycleEach(ctx context.Context, keys []string) error {
 		}
 	}
 	return nil
+}
+
+// oneByOne is rlock without its batches.
+const oneByOne = "rlock, one by one"
+
+func openOneByOne(tb testing.TB, address string, lease time.Duration) locker {
+	return struct{ locker }{openRlock()(tb, address, lease)}
+}
+
+func (o *ours) ask(ctx context.Context, key string, _ holding) (bool, error) {
+	state, err := o.locker.Inspect(ctx, key)
+	return state.Held, err
 }
 
 func (o *ours) check(ctx context.Context, key string) (bool, error) {

@@ -28,10 +28,18 @@ func openRueidislock(noLoop bool) func(tb testing.TB, address string, lease time
 	}
 }
 
-func (r *rueidisLock) acquire(ctx context.Context, key string) (release, error) {
+func (r *rueidisLock) acquire(ctx context.Context, key string) (holding, error) {
 	_, cancel, err := r.locker.WithContext(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	return func(context.Context) error { cancel(); return nil }, nil
+	return rueidisHolding(cancel), nil
+}
+
+// rueidisHolding is a lock that ends with its context.
+type rueidisHolding context.CancelFunc
+
+func (h rueidisHolding) Release(context.Context) error {
+	h()
+	return nil
 }

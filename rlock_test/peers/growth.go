@@ -25,14 +25,16 @@ type point struct {
 	size      int
 	took      time.Duration // of one operation
 	serverCPU time.Duration
+	clientCPU time.Duration
 	scripts   float64
+	allocs    float64
 }
 
 // grow measures a curve, one size after the other. do makes ready for a size, calls begin,
 // makes a number of operations, and says how many.
-func grow(t *testing.T, e bed.Engine, name, says string, sizes []int, do func(tb testing.TB, l *rlock.Locker, size int, begin func()) int) curve {
+func grow(t *testing.T, e bed.Engine, name, says string, first, last int, do func(tb testing.TB, l *rlock.Locker, size int, begin func()) int) curve {
 	c := curve{name: name, says: says}
-	for _, size := range sizes {
+	for size := first; size <= last; size *= 10 {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			server := e.Start(t)
 			l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{server.Addr()}}, rlock.WithTTL(10*time.Minute))
@@ -41,32 +43,37 @@ func grow(t *testing.T, e bed.Engine, name, says string, sizes []int, do func(tb
 			}
 			t.Cleanup(l.Close)
 			m := meter{tb: t, server: server}
-			var s sample
 			var from reading
 			n := do(t, l, size, func() { from = m.read() })
+			var s sample
 			s.charge(from, m.read())
+			each := func(d time.Duration) time.Duration { return d / time.Duration(n) }
 			c.points = append(c.points, point{
-				size: size, took: s.elapsed / time.Duration(n), serverCPU: s.serverCPU / time.Duration(n),
-				scripts: float64(s.scripts) / float64(n),
+				size: size, took: each(s.elapsed), serverCPU: each(s.serverCPU), clientCPU: each(s.clientCPU),
+				scripts: float64(s.scripts) / float64(n), allocs: float64(s.allocs) / float64(n),
 			})
 		})
 	}
 	return c
 }
 
+func (c curve) title() string { return "growth with " + c.name }
+
 // markdown is the table of a curve.
 func (c curve) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### growth with %s: %s\n\n| %s | each takes | server | scripts |\n|---|---|---|---|\n", c.name, c.says, c.name)
+	fmt.Fprintf(&b, "### %s\n\n%s\n\n| %s | each takes | server | client | scripts | allocations |\n|---|---|---|---|---|---|\n", c.title(), c.says, c.name)
 	for _, p := range c.points {
-		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", p.size, span(p.took), span(p.serverCPU), short(p.scripts))
+		fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s |\n", p.size, span(p.took), span(p.serverCPU), span(p.clientCPU), short(p.scripts), short(p.allocs))
 	}
 	return b.String()
 }
 
 // heldKeys is the cost of a lock among many that are held.
-func heldKeys(t *testing.T, e bed.Engine, sizes []int) curve {
-	return grow(t, e, "locks held", "constant: a key, and an entry of a map", sizes, func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+func heldKeys(t *testing.T, e bed.Engine, largest int) curve {
+	const says = "Constant for each lock, O(n) for all: a key on the server, an entry of a map on the client, " +
+		"and nothing that looks at the others. What shows with the last size is memory: caches of the processor, collections of garbage."
+	return grow(t, e, "locks held", says, 100, min(largest, 1_000_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		keys := make([]string, size)
 		for i := range keys {
 			keys[i] = fmt.Sprintf("job:%d", i)
@@ -86,8 +93,10 @@ func heldKeys(t *testing.T, e bed.Engine, sizes []int) curve {
 }
 
 // setSize is the cost of a key of a set.
-func setSize(t *testing.T, e bed.Engine, sizes []int) curve {
-	return grow(t, e, "keys of a set", "linear: every key is read and written, in one script", sizes, func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+func setSize(t *testing.T, e bed.Engine, largest int) curve {
+	const says = "Constant for each key, O(n) for a set, and two scripts whatever its size: each key is read and written once. " +
+		"Small sets pay for the round trip."
+	return grow(t, e, "keys of a set", says, 1, min(largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		keys := make([]string, size)
 		for i := range keys {
 			keys[i] = fmt.Sprintf("{set}:%d", i)
@@ -108,8 +117,10 @@ func setSize(t *testing.T, e bed.Engine, sizes []int) curve {
 }
 
 // waiters is the cost of a hand-over while others wait.
-func waiters(t *testing.T, e bed.Engine, sizes []int) curve {
-	return grow(t, e, "waiters of one lock", "constant: only the next in line does anything", sizes, func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+func waiters(t *testing.T, e bed.Engine, largest int) curve {
+	const says = "O(1) for each acquisition: only the next in line is told, and those behind it do nothing and send nothing. " +
+		"The first waiters pay for scripts that the later ones share."
+	return grow(t, e, "waiters of one lock", says, 1, min(largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		first, err := l.Acquire(tb.Context(), "job")
 		if err != nil {
 			tb.Fatal(err)
@@ -138,4 +149,31 @@ func waiters(t *testing.T, e bed.Engine, sizes []int) curve {
 		}
 		return size
 	})
+}
+
+// lockers is the cost of an acquisition among Lockers that share a lock: each has a
+// client of its own, as a process would have. All of them run in one process here, so
+// that their number is not bounded by the machine.
+func lockers(t *testing.T, e bed.Engine, largest int) curve {
+	const says = "Each freed lock is told to all n who wait for it, which is the server's way of pushing: O(n) messages. " +
+		"It costs each of them less than one script, as those who come too late look again less and less often."
+	c := curve{name: "processes", says: says}
+	for n := 1; n <= min(largest, 64); n *= 2 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			server := e.Start(t)
+			crowd := make([]locker, n)
+			for i := range crowd {
+				crowd[i] = openRlock()(t, server.Addr(), lease)
+			}
+			s := meter{tb: t, server: server}.run(2*time.Second, n, func(ctx context.Context, worker int, latency *latencies) error {
+				return cycle(ctx, crowd[worker], "job", 0, latency)
+			})
+			each := func(d time.Duration) time.Duration { return d / time.Duration(max(s.ops, 1)) }
+			c.points = append(c.points, point{
+				size: n, took: each(s.elapsed), serverCPU: each(s.serverCPU), clientCPU: each(s.clientCPU),
+				scripts: float64(s.scripts) / float64(s.ops), allocs: float64(s.allocs) / float64(s.ops),
+			})
+		})
+	}
+	return c
 }

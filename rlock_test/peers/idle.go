@@ -25,16 +25,22 @@ type idleCost struct {
 	bytes      float64 // of each lock
 }
 
+// idleness is what each library that extends by itself pays for holding locks.
+type idleness struct {
+	locks int
+	costs []idleCost
+}
+
 // compareIdle has each library that extends by itself hold locks for a while.
-func compareIdle(t *testing.T, e bed.Engine, locks int, d time.Duration) []idleCost {
-	var costs []idleCost
+func compareIdle(t *testing.T, e bed.Engine, locks int, d time.Duration) idleness {
+	all := idleness{locks: locks}
 	for _, dr := range drivers() {
-		if dr.name != "rlock, auto-extended" && !strings.HasPrefix(dr.name, "rueidislock") {
+		if dr.name != rlockExtended && !strings.HasPrefix(dr.name, rueidisLockName) {
 			continue
 		}
-		t.Run(dr.name, func(t *testing.T) { costs = append(costs, hold(t, e, dr, locks, d)) })
+		t.Run(dr.name, func(t *testing.T) { all.costs = append(all.costs, hold(t, e, dr, locks, d)) })
 	}
-	return costs
+	return all
 }
 
 func hold(t *testing.T, e bed.Engine, dr driver, locks int, d time.Duration) idleCost {
@@ -42,13 +48,13 @@ func hold(t *testing.T, e bed.Engine, dr driver, locks int, d time.Duration) idl
 	l := dr.open(t, server.Addr(), idleLease)
 	m := meter{tb: t, server: server}
 	before, goroutines := heap(), runtime.NumGoroutine()
-	held := make([]release, locks)
+	held := make([]holding, locks)
 	for i := range held {
-		free, err := l.acquire(t.Context(), fmt.Sprintf("job:%d", i))
+		lock, err := l.acquire(t.Context(), fmt.Sprintf("job:%d", i))
 		if err != nil {
 			t.Fatal(err)
 		}
-		held[i] = free
+		held[i] = lock
 	}
 	c := idleCost{
 		name:       dr.name,
@@ -62,8 +68,8 @@ func hold(t *testing.T, e bed.Engine, dr driver, locks int, d time.Duration) idl
 	c.clientCPU = s.clientCPU.Seconds() / s.elapsed.Seconds()
 	c.serverCPU = s.serverCPU.Seconds() / s.elapsed.Seconds()
 	c.scripts = float64(s.scripts) / s.elapsed.Seconds()
-	for _, free := range held {
-		_ = free(context.Background())
+	for _, lock := range held {
+		_ = lock.Release(context.Background())
 	}
 	return c
 }
@@ -76,11 +82,14 @@ func heap() int64 {
 	return int64(memory.HeapAlloc)
 }
 
-func idleTable(locks int, costs []idleCost) string {
+func (i idleness) title() string { return fmt.Sprintf("idle, %d locks held and extended", i.locks) }
+
+// markdown is the table of what holding costs.
+func (i idleness) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### idle, %d locks held and extended\n\n", locks)
+	fmt.Fprintf(&b, "### %s\n\n", i.title())
 	b.WriteString("| library | client, of a core | server, of a core | scripts a second | goroutines | bytes a lock |\n|---|---|---|---|---|---|\n")
-	for _, c := range costs {
+	for _, c := range i.costs {
 		fmt.Fprintf(&b, "| %s | %.2f %% | %.2f %% | %s | %d | %s |\n", c.name, 100*c.clientCPU, 100*c.serverCPU, short(c.scripts), c.goroutines, short(c.bytes))
 	}
 	return b.String()

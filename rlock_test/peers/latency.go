@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"encoding/json"
 	"math"
 	"math/bits"
 	"time"
@@ -40,6 +41,36 @@ func (l *latencies) quantile(q float64) time.Duration {
 		}
 	}
 	return l.most
+}
+
+// MarshalJSON writes the buckets that are not empty, and the longest duration.
+func (l latencies) MarshalJSON() ([]byte, error) {
+	counts := map[int]int64{}
+	for i, n := range l.count {
+		if n != 0 {
+			counts[i] = n
+		}
+	}
+	return json.Marshal(sparse{counts, l.most})
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (l *latencies) UnmarshalJSON(text []byte) error {
+	var s sparse
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	*l = latencies{most: s.Most}
+	for i, n := range s.Counts {
+		l.count[i] = n
+	}
+	return nil
+}
+
+// sparse is how latencies are written.
+type sparse struct {
+	Counts map[int]int64
+	Most   time.Duration
 }
 
 func bucket(d time.Duration) int {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 )
@@ -22,6 +23,14 @@ func TestLatencies(t *testing.T) {
 		if got := odd.quantile(q); got < want || got > want+want/20 {
 			t.Errorf("quantile %v: %v, want about %v", q, got, want)
 		}
+	}
+	text, err := json.Marshal(odd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read latencies
+	if err := json.Unmarshal(text, &read); err != nil || read != odd {
+		t.Errorf("%s: %v", text, err)
 	}
 	if odd.most != time.Millisecond {
 		t.Errorf("most: %v", odd.most)

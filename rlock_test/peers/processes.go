@@ -3,13 +3,11 @@ package peers
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,8 +21,12 @@ const competitor = "RLOCK_PEERS_COMPETE"
 // callers of each process.
 const callersOfProcess = 4
 
-// compete is the life of such a process: a line on standard input says for how long
-// it is to acquire and release the lock, and it prints how often it had it.
+// keep is the line that has a process take the lock and keep it until it dies; any other
+// says for how long it is to acquire and release the lock.
+const keep = "keep"
+
+// compete is the life of such a process: it does what each line of standard input says,
+// and answers what that cost, or "held".
 func compete(orders string) error {
 	name, address, _ := strings.Cut(orders, "@")
 	i := slices.IndexFunc(drivers(), func(d driver) bool { return d.name == name })
@@ -33,36 +35,48 @@ func compete(orders string) error {
 	}
 	tb := &program{}
 	defer tb.cleanup()
-	l := drivers()[i].open(tb, address, lease)
 	fmt.Println("ready")
 	in := bufio.NewScanner(os.Stdin)
+	var l locker
 	for in.Scan() {
+		if in.Text() == keep {
+			if _, err := drivers()[i].open(tb, address, shortLease).acquire(context.Background(), "job"); err != nil {
+				return err
+			}
+			fmt.Println("held")
+			continue
+		}
 		d, err := time.ParseDuration(in.Text())
 		if err != nil {
 			return err
 		}
-		fmt.Println(competeFor(l, d))
+		if l == nil {
+			l = drivers()[i].open(tb, address, lease)
+		}
+		answer, err := json.Marshal(competeFor(l, d))
+		if err != nil {
+			return err
+		}
+		fmt.Println(string(answer))
 	}
 	return in.Err()
 }
 
-func competeFor(l locker, d time.Duration) int64 {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	var had atomic.Int64
-	var callers sync.WaitGroup
-	for range callersOfProcess {
-		callers.Go(func() {
-			var unused latencies
-			for ctx.Err() == nil {
-				if cycle(ctx, l, "job", 0, &unused) == nil {
-					had.Add(1)
-				}
-			}
-		})
-	}
-	callers.Wait()
-	return had.Load()
+// share is what a process had of a round, and what it cost there.
+type share struct {
+	Ops, Failed   int64
+	Latency       latencies
+	ClientCPU     time.Duration
+	Allocs, Bytes uint64
+	More          int
+}
+
+func competeFor(l locker, d time.Duration) share {
+	m := meter{tb: &program{}}
+	s := m.run(d, callersOfProcess, func(ctx context.Context, _ int, latency *latencies) error {
+		return cycle(ctx, l, "job", 0, latency)
+	})
+	return share{s.ops, s.failed, s.latency, s.clientCPU, s.allocs, s.bytes, s.more}
 }
 
 // program stands in for a testing.TB where there is no test.
@@ -71,8 +85,9 @@ type program struct {
 	done []func()
 }
 
-func (p *program) Helper()          {}
-func (p *program) Cleanup(f func()) { p.done = append(p.done, f) }
+func (p *program) Helper()                  {}
+func (p *program) Context() context.Context { return context.Background() }
+func (p *program) Cleanup(f func())         { p.done = append(p.done, f) }
 func (p *program) Fatal(args ...any) {
 	fmt.Fprintln(os.Stderr, args...)
 	os.Exit(1)
@@ -84,25 +99,31 @@ func (p *program) cleanup() {
 	}
 }
 
+// recruit starts a process for a driver.
+func recruit(t *testing.T, d driver, address string) *bed.Program {
+	program := bed.Reexec(t, competitor+"="+d.name+"@"+address)
+	if line := program.Line(); line != "ready" {
+		t.Fatalf("%s: %s", d.name, line)
+	}
+	return program
+}
+
 // compareProcesses has processes compete for one lock, driver by driver, in rounds that
 // alternate.
 func compareProcesses(t *testing.T, e bed.Engine, processes int, p plan) comparison {
-	c := comparison{workload: workload{name: "processes", level: "processes"}, level: processes}
+	c := comparison{workload: workload{
+		name: workProcesses, why: fmt.Sprintf("processes of %d callers each want the same lock, and release it at once", callersOfProcess),
+		level: "processes",
+	}, level: processes}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
-	crowds := make([][]*bed.Program, 0, len(drivers()))
-	for _, d := range drivers() {
+	crowds := make([][]*bed.Program, len(drivers()))
+	for i, d := range drivers() {
 		c.outcomes = append(c.outcomes, &outcome{driver: d})
-		var crowd []*bed.Program
 		for range processes {
-			crowd = append(crowd, bed.Reexec(t, competitor+"="+d.name+"@"+server.Addr()))
+			crowds[i] = append(crowds[i], recruit(t, d, server.Addr()))
 		}
-		for _, program := range crowd {
-			if line := program.Line(); line != "ready" {
-				t.Fatalf("%s: %s", d.name, line)
-			}
-		}
-		crowds = append(crowds, crowd)
+		m.crowd(crowds[i], p.round/8) // connections and scripts are there from the start
 	}
 	for round := range p.rounds {
 		for i := range crowds {
@@ -117,6 +138,8 @@ func compareProcesses(t *testing.T, e bed.Engine, processes int, p plan) compari
 	return c
 }
 
+const workProcesses = "processes"
+
 func (m meter) crowd(crowd []*bed.Program, d time.Duration) *sample {
 	s := new(sample)
 	from := m.read()
@@ -127,20 +150,31 @@ func (m meter) crowd(crowd []*bed.Program, d time.Duration) *sample {
 	for i, program := range crowd {
 		select {
 		case line := <-program.Lines():
-			n, err := strconv.ParseInt(line, 10, 64)
-			if err != nil {
+			var had share
+			if err := json.Unmarshal([]byte(line), &had); err != nil {
 				m.tb.Fatal(err)
 			}
-			s.ops += n
-			if s.most = max(s.most, n); i == 0 || n < s.least {
-				s.least = n
+			s.join(had)
+			if s.most = max(s.most, had.Ops); i == 0 || had.Ops < s.least {
+				s.least = had.Ops
 			}
 		case <-watchdog:
 			s.hung = true
 			return s
 		}
 	}
+	of := *s // the clients' cost is the processes', not that of this one
 	s.charge(from, m.read())
-	s.clientCPU, s.allocs, s.bytes = 0, 0, 0 // those of this process, which does nothing
+	s.clientCPU, s.allocs, s.bytes = of.clientCPU, of.allocs, of.bytes
 	return s
+}
+
+func (s *sample) join(had share) {
+	s.ops += had.Ops
+	s.failed += had.Failed
+	s.latency.merge(&had.Latency)
+	s.clientCPU += had.ClientCPU
+	s.allocs += had.Allocs
+	s.bytes += had.Bytes
+	s.more += had.More
 }

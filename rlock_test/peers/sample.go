@@ -23,6 +23,7 @@ type sample struct {
 	clientCPU time.Duration
 	allocs    uint64
 	bytes     uint64
+	more      int   // goroutines in the middle of it, beyond those before it
 	least     int64 // operations of the unluckiest worker
 	most      int64 // and of the luckiest
 	failed    int64
@@ -46,7 +47,10 @@ type reading struct {
 }
 
 func (m meter) read() reading {
-	r := reading{stats: m.server.CommandStats(m.tb), serverCPU: m.serverCPU()}
+	var r reading
+	if m.server != nil { // else somebody else asks it
+		r.stats, r.serverCPU = m.server.CommandStats(m.tb), m.serverCPU()
+	}
 	runtime.ReadMemStats(&r.memory)
 	r.clientCPU = clientCPU(m.tb)
 	r.at = time.Now()
@@ -107,10 +111,15 @@ func (m meter) run(d time.Duration, workers int, do work) *sample {
 		ops, failed int64
 		latency     latencies
 	}, workers)
-	ctx, cancel := context.WithTimeout(m.tb.Context(), d)
+	// As the context of a request, it can be cancelled and has no deadline.
+	ctx, cancel := context.WithCancel(m.tb.Context())
 	defer cancel()
 	ended := make(chan struct{}, workers)
+	before := runtime.NumGoroutine()
+	busy := make(chan int, 1)
+	time.AfterFunc(d/2, func() { busy <- runtime.NumGoroutine() - before })
 	from := m.read()
+	defer time.AfterFunc(d, cancel).Stop()
 	for i := range workers {
 		go func() {
 			defer func() { ended <- struct{}{} }()
@@ -133,6 +142,7 @@ func (m meter) run(d time.Duration, workers int, do work) *sample {
 		}
 	}
 	s.charge(from, m.read())
+	s.more = <-busy
 	if s.hung {
 		return s
 	}

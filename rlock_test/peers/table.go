@@ -29,6 +29,9 @@ var columns = []column{
 	{"client µs", perOp(func(s *sample) float64 { return float64(s.clientCPU.Nanoseconds()) / 1000 })},
 	{"allocations", perOp(func(s *sample) float64 { return float64(s.allocs) })},
 	{"bytes", perOp(func(s *sample) float64 { return float64(s.bytes) })},
+	{"goroutines", func(_ comparison, o *outcome) string {
+		return short(o.median(func(s *sample) float64 { return float64(s.more) }))
+	}},
 	{"least/most", func(_ comparison, o *outcome) string {
 		return ratio(o.median(func(s *sample) float64 { return float64(s.least) / float64(max(s.most, 1)) }))
 	}},
@@ -46,17 +49,22 @@ func perOp(total func(*sample) float64) func(comparison, *outcome) string {
 	}
 }
 
+// quantile is a latency, and its ratio to the floor's.
 func quantile(q float64) func(comparison, *outcome) string {
-	return func(_ comparison, o *outcome) string {
-		d := time.Duration(o.median(func(s *sample) float64 { return float64(s.latency.quantile(q)) }))
-		return span(d)
+	latency := func(s *sample) float64 { return float64(s.latency.quantile(q)) }
+	return func(c comparison, o *outcome) string {
+		text := span(time.Duration(o.median(latency)))
+		if o != c.outcomes[0] {
+			text += " (" + ratio(o.ratio(c.outcomes[0], latency)) + ")"
+		}
+		return text
 	}
 }
 
 // markdown is the table of a comparison.
 func (c comparison) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n|", c.title())
+	fmt.Fprintf(&b, "### %s\n\n%s.\n\n|", c.title(), strings.ToUpper(c.workload.why[:1])+c.workload.why[1:])
 	for _, col := range append([]column{{title: "library"}}, columns...) {
 		fmt.Fprintf(&b, " %s |", col.title)
 	}

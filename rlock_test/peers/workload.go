@@ -14,36 +14,78 @@ type workload struct {
 	level  string // what a level counts
 	fits   func(locker) bool
 	run    func(m meter, l locker, level int, d time.Duration) *sample
+	more   []driver      // who takes part beside all the others
+	far    time.Duration // what a proxy adds to each round trip; 0: there is none
 }
 
 func anyLocker(locker) bool { return true }
 
-// workloads are all that are measured on one server and in one process.
+// workloads are all that are measured on one server and in one process: side by side
+// with the server, then some of them from farther away.
 func workloads() []workload {
+	list := near()
+	for _, far := range distances {
+		for _, w := range near() {
+			if levels := levelsFar[w.name]; levels != nil {
+				w.name, w.far, w.levels = fmt.Sprintf("%s, %v away", w.name, far), far, levels
+				list = append(list, w)
+			}
+		}
+	}
+	return list
+}
+
+// distances are round trips through a proxy.
+var distances = []time.Duration{time.Millisecond, 30 * time.Millisecond}
+
+// levelsFar are the levels that are measured from a distance, by workload.
+var levelsFar = map[string][]int{
+	workUncontended: {64},
+	workContended:   {16},
+	workSets:        {16},
+	workBatches:     {100},
+}
+
+const (
+	workUncontended = "uncontended"
+	workContended   = "contended, no hold"
+	workHeld        = "contended, 1 ms hold"
+	workSets        = "sets"
+	workBatches     = "batches"
+	workCached      = "checks, from the cache"
+	workAsked       = "checks, from the server"
+)
+
+func near() []workload {
 	return []workload{
 		{
-			name: "uncontended", why: "acquire and release, each caller on keys of its own",
+			name: workUncontended, why: "acquire and release, each caller on keys of its own",
 			levels: []int{1, 16, 64, 256, 1024}, level: "callers", fits: anyLocker, run: uncontended,
 		},
 		{
-			name: "contended, no hold", why: "all callers want the same lock, and release it at once",
+			name: workContended, why: "all callers want the same lock, and release it at once",
 			levels: []int{2, 16, 64, 256}, level: "callers", fits: anyLocker, run: contended(0),
 		},
 		{
-			name: "contended, 1 ms hold", why: "all callers want the same lock, and hold it for a millisecond",
+			name: workHeld, why: "all callers want the same lock, and hold it for a millisecond",
 			levels: []int{2, 16, 64, 256}, level: "callers", fits: anyLocker, run: contended(time.Millisecond),
 		},
 		{
-			name: "sets", why: "several keys of one slot, all or none",
-			levels: []int{2, 16, 128, 1000}, level: "keys", fits: fits[setLocker], run: sets,
+			name: workSets, why: "several keys of one slot, all or none",
+			levels: []int{2, 16, 128, 1000, 10_000}, level: "keys", fits: fits[setLocker], run: sets,
 		},
 		{
-			name: "batches", why: "independent locks, taken and released together",
+			name: workBatches, why: "independent locks, taken and released together where that can be done",
 			levels: []int{100}, level: "locks", fits: anyLocker, run: batches,
+			more: []driver{{oneByOne, "no batch", false, openOneByOne}},
 		},
 		{
-			name: "checks", why: "is it held? asked again and again",
-			levels: []int{1, 64}, level: "callers", fits: fits[checker], run: checks,
+			name: workCached, why: "is it held? asked again and again, and answered by the client",
+			levels: []int{1, 64}, level: "callers", fits: fits[checker], run: checks(fromCache),
+		},
+		{
+			name: workAsked, why: "is it held? asked of the server each time",
+			levels: []int{1, 64}, level: "callers", fits: fits[asker], run: checks(fromServer),
 		},
 	}
 }
@@ -56,7 +98,7 @@ func fits[T any](l locker) bool {
 // cycle acquires and releases one lock, holding it for a while.
 func cycle(ctx context.Context, l locker, key string, hold time.Duration, latency *latencies) error {
 	start := time.Now()
-	free, err := l.acquire(ctx, key)
+	held, err := l.acquire(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -64,7 +106,7 @@ func cycle(ctx context.Context, l locker, key string, hold time.Duration, latenc
 	if hold > 0 {
 		time.Sleep(hold)
 	}
-	return free(context.Background())
+	return held.Release(context.Background())
 }
 
 func uncontended(m meter, l locker, callers int, d time.Duration) *sample {
@@ -92,12 +134,12 @@ func sets(m meter, l locker, size int, d time.Duration) *sample {
 	}
 	return m.run(d, 1, func(ctx context.Context, _ int, latency *latencies) error {
 		start := time.Now()
-		free, err := l.(setLocker).acquireAll(ctx, keys)
+		held, err := l.(setLocker).acquireAll(ctx, keys)
 		if err != nil {
 			return err
 		}
 		latency.add(time.Since(start))
-		return free(context.Background())
+		return held.Release(context.Background())
 	})
 }
 
@@ -124,19 +166,29 @@ func batches(m meter, l locker, size int, d time.Duration) *sample {
 	})
 }
 
-func checks(m meter, l locker, callers int, d time.Duration) *sample {
-	free, err := l.acquire(m.tb.Context(), "job")
-	if err != nil {
-		m.tb.Fatal(err)
-	}
-	defer free(context.WithoutCancel(m.tb.Context()))
-	return m.run(d, callers, func(ctx context.Context, _ int, latency *latencies) error {
-		start := time.Now()
-		held, err := l.(checker).check(ctx, "job")
-		latency.add(time.Since(start))
-		if err == nil && !held {
-			err = errWrong
+func checks(ask func(ctx context.Context, l locker, key string, own holding) (bool, error)) func(meter, locker, int, time.Duration) *sample {
+	return func(m meter, l locker, callers int, d time.Duration) *sample {
+		own, err := l.acquire(m.tb.Context(), "job")
+		if err != nil {
+			m.tb.Fatal(err)
 		}
-		return err
-	})
+		defer own.Release(context.WithoutCancel(m.tb.Context()))
+		return m.run(d, callers, func(ctx context.Context, _ int, latency *latencies) error {
+			start := time.Now()
+			held, err := ask(ctx, l, "job", own)
+			latency.add(time.Since(start))
+			if err == nil && !held {
+				err = errWrong
+			}
+			return err
+		})
+	}
+}
+
+func fromCache(ctx context.Context, l locker, key string, _ holding) (bool, error) {
+	return l.(checker).check(ctx, key)
+}
+
+func fromServer(ctx context.Context, l locker, key string, own holding) (bool, error) {
+	return l.(asker).ask(ctx, key, own)
 }

@@ -269,15 +269,24 @@ func cached(f *jen.File, s *script.Script) {
 	f.Commentf("%sCached is [Scripts.%s] through the client-side cache. The server tells the", s.Name, s.Name)
 	f.Comment("client when the key changes, so an answer is as old as that message takes; where")
 	f.Comment("the connection is dead or the user lacks +client|caching, it may be as old as ttl.")
+	if s.IsGet() {
+		f.Comment("")
+		f.Comment("It sends GET itself, which is all that the script does.")
+	}
 	recv, ctx, client := receiverAndClient()
 	f.Func().Params(recv).Id(s.Name+"Cached").
 		Params(ctx, client, jen.Id("p").Id(s.Name+"Params"), jen.Id("ttl").Qual("time", "Duration")).
 		Params(jen.Id("Cached").Types(answer(s)), jen.Error()).
 		BlockFunc(func(g *jen.Group) {
 			none := jen.Id("Cached").Types(answer(s)).Values()
-			encoded(g, s, none, jen.Err())
-			g.Id("reply").Op(":=").Id("s").Dot(luaName(s)).Dot("cached").
-				Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"), jen.Id("ttl"))
+			if s.IsGet() {
+				g.Id("reply").Op(":=").Id("s").Dot(luaName(s)).Dot("cachedGet").
+					Call(jen.Id("ctx"), jen.Id("c"), jen.Id("p").Dot(script.Camel(s.Keys[0].Name)), jen.Id("ttl"))
+			} else {
+				encoded(g, s, none, jen.Err())
+				g.Id("reply").Op(":=").Id("s").Dot(luaName(s)).Dot("cached").
+					Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"), jen.Id("ttl"))
+			}
 			g.List(jen.Id("value"), jen.Err()).Op(":=").
 				Id(decodeName(s)).Call(jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("reply"))
 			g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(none, jen.Err()))

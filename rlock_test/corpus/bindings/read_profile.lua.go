@@ -56,16 +56,10 @@ func (s *Scripts) ReadProfileBatch(ctx context.Context, c rueidis.Client, params
 // ReadProfileCached is [Scripts.ReadProfile] through the client-side cache. The server tells the
 // client when the key changes, so an answer is as old as that message takes; where
 // the connection is dead or the user lacks +client|caching, it may be as old as ttl.
+//
+// It sends GET itself, which is all that the script does.
 func (s *Scripts) ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (Cached[Null[Profile]], error) {
-	var (
-		keyArray [1]string
-		argArray [1]string
-	)
-	keys, args, err := p.encode(keyArray[:0], argArray[:0])
-	if err != nil {
-		return Cached[Null[Profile]]{}, err
-	}
-	reply := s.readProfileScript.cached(ctx, c, keys, args, ttl)
+	reply := s.readProfileScript.cachedGet(ctx, c, p.Profile, ttl)
 	value, err := decodeReadProfileReply(&s.readProfileScript, reply)
 	if err != nil {
 		return Cached[Null[Profile]]{}, err

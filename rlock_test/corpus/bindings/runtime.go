@@ -145,10 +145,27 @@ func (s *luaScript) exec(ctx context.Context, c rueidis.Client, keys, args []str
 // cached asks the client-side cache, and the server on a miss. It sends the text,
 // not the SHA1: rueidis would cache a NOSCRIPT error like an answer.
 func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []string, ttl time.Duration) rueidis.RedisResult {
-	if ttl < time.Millisecond {
-		return rueidis.NewErrorResult(&ParamError{s.name, "ttl", fmt.Sprintf("%v is below 1ms; it bounds how long an answer may be cached", ttl)})
+	if err := s.cacheable(ttl); err != nil {
+		return rueidis.NewErrorResult(err)
 	}
 	return c.DoCache(ctx, c.B().EvalRo().Script(s.source).Numkeys(1).Key(keys...).Arg(args...).Cache(), ttl)
+}
+
+// cachedGet is cached for a script that does nothing but GET its key: the command has
+// the same answer, and a client finds it in its cache without comparing a script's text.
+func (s *luaScript) cachedGet(ctx context.Context, c rueidis.Client, key string, ttl time.Duration) rueidis.RedisResult {
+	if err := s.cacheable(ttl); err != nil {
+		return rueidis.NewErrorResult(err)
+	}
+	return c.DoCache(ctx, c.B().Get().Key(key).Cache(), ttl)
+}
+
+// cacheable refuses a time that an answer cannot be cached for.
+func (s *luaScript) cacheable(ttl time.Duration) error {
+	if ttl < time.Millisecond {
+		return &ParamError{s.name, "ttl", fmt.Sprintf("%v is below 1ms; it bounds how long an answer may be cached", ttl)}
+	}
+	return nil
 }
 
 // batch runs the script once for each of params in one pipeline. A call that the

@@ -1,0 +1,111 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+const workDeath = "wake-up after a holder's death"
+
+// shortLease is that of a holder that dies.
+const shortLease = 500 * time.Millisecond
+
+// compareDeaths measures how long a lock stays idle whose holder was killed: from the end
+// of its lease on the server until a waiter in another process has it.
+func compareDeaths(t *testing.T, e bed.Engine, p plan) comparison {
+	c := comparison{workload: workload{name: workDeath, why: "from the end of the dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
+	server := e.Start(t)
+	m := meter{tb: t, server: server}
+	var waiters []locker
+	for _, d := range drivers() {
+		c.outcomes = append(c.outcomes, &outcome{driver: d})
+		waiters = append(waiters, d.open(t, server.Addr(), shortLease))
+	}
+	for round := range p.rounds {
+		for i := range waiters {
+			n := (i + round) % len(waiters)
+			if c.outcomes[n].hung() {
+				continue
+			}
+			server.Do(t, "FLUSHALL")
+			holder := recruit(t, c.outcomes[n].driver, server.Addr())
+			holder.Send(keep)
+			if line := holder.Line(); line != "held" {
+				t.Fatal(line)
+			}
+			c.outcomes[n].samples = append(c.outcomes[n].samples, m.outlive(holder, waiters[n]))
+		}
+	}
+	return c
+}
+
+// outlive kills a holder while another waits, and times that.
+func (m meter) outlive(holder *bed.Program, waiter locker) *sample {
+	s := &sample{least: 1, most: 1}
+	ctx, cancel := context.WithTimeout(m.tb.Context(), 20*shortLease)
+	defer cancel()
+	from := m.read()
+	switch err := m.inherit(ctx, holder, waiter, &s.latency); {
+	case err == nil:
+		s.ops = 1
+	case ctx.Err() != nil:
+		s.hung = true
+	default:
+		s.failed = 1
+	}
+	s.charge(from, m.read())
+	return s
+}
+
+func (m meter) inherit(ctx context.Context, holder *bed.Program, waiter locker, latency *latencies) error {
+	type result struct {
+		at   time.Time
+		held holding
+		err  error
+	}
+	got := make(chan result, 1)
+	go func() {
+		held, err := waiter.acquire(ctx, "job")
+		got <- result{time.Now(), held, err}
+	}()
+	time.Sleep(shortLease / 5)
+	holder.Kill()
+	free, err := m.freeAt()
+	if err != nil {
+		return err
+	}
+	r := <-got
+	if r.err != nil {
+		return r.err
+	}
+	latency.add(r.at.Sub(free))
+	return r.held.Release(context.Background())
+}
+
+var errNoLock = errors.New("there is no lock on the server")
+
+// freeAt returns when the lease of the only lock on the server ends.
+func (m meter) freeAt() (time.Time, error) {
+	reply := m.server.Do(m.tb, "KEYS", "*")
+	keys, err := reply.AsStrSlice()
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, key := range keys {
+		if strings.HasPrefix(key, "rlock:fence:") {
+			continue
+		}
+		left := m.server.Do(m.tb, "PTTL", key)
+		ms, err := left.AsInt64()
+		if err != nil {
+			return time.Time{}, err
+		}
+		return time.Now().Add(time.Duration(ms) * time.Millisecond), nil
+	}
+	return time.Time{}, errNoLock
+}

@@ -1,0 +1,165 @@
+package peers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// goal is what rlock is to reach beside the others, and what it has reached.
+type goal struct {
+	work     string
+	wanted   string
+	measured string
+	reached  bool
+}
+
+// measure is a goal for a ratio at each of several levels, of which the worst counts.
+type measure struct {
+	r      *results
+	wanted float64
+	below  bool // the ratio is to be no larger than wanted, else no smaller
+}
+
+// of makes a goal of the ratios that f finds at the levels of a workload. There f
+// returns NaN or 0 where it finds none.
+func (m measure) of(work, wanted, workload string, f func(c *comparison) float64) *goal {
+	g := &goal{work: work, wanted: wanted, reached: true}
+	var parts []string
+	for _, c := range m.r.all(workload) {
+		ratio := f(c)
+		if !(ratio > 0) {
+			continue
+		}
+		if m.below && ratio > m.wanted || !m.below && ratio < m.wanted {
+			g.reached = false
+		}
+		parts = append(parts, fmt.Sprintf("%.3g (%d)", ratio, c.level))
+	}
+	if parts == nil {
+		return nil
+	}
+	g.measured = strings.Join(parts, ", ")
+	return g
+}
+
+func (r *results) atLeast(ratio float64) measure { return measure{r: r, wanted: ratio} }
+func (r *results) atMost(ratio float64) measure  { return measure{r: r, wanted: ratio, below: true} }
+
+// rate returns the ratio of the rates of one driver to another, the best of those whose
+// names begin so.
+func rate(name, other string) func(*comparison) float64 {
+	return func(c *comparison) float64 { return c.ratio(name, other, (*sample).rate) }
+}
+
+// only restricts a ratio to some levels.
+func onlyAt(f func(*comparison) float64, levels ...int) func(*comparison) float64 {
+	return func(c *comparison) float64 {
+		if !slices.Contains(levels, c.level) {
+			return 0
+		}
+		return f(c)
+	}
+}
+
+// ratio returns the median of the ratios of a figure of one driver to another's: of
+// those whose names begin so, the one with the highest rate.
+func (c *comparison) ratio(name, other string, figure func(*sample) float64) float64 {
+	mine, theirs := c.bestOf(name), c.bestOf(other)
+	if mine == nil || theirs == nil {
+		return 0
+	}
+	return mine.ratio(theirs, figure)
+}
+
+// bestOf returns the outcome of the driver with that name or, if there is none, of the
+// fastest whose name begins so.
+func (c *comparison) bestOf(name string) *outcome {
+	var best *outcome
+	for _, o := range c.outcomes {
+		if o.name == name && name != rueidisLockName {
+			return o
+		}
+		if strings.HasPrefix(o.name, name) && !o.hung() && (best == nil || o.median((*sample).rate) > best.median((*sample).rate)) {
+			best = o
+		}
+	}
+	return best
+}
+
+func (r *results) goalList() []*goal {
+	figure := func(name string, f func(*sample) float64) func(*comparison) float64 {
+		return func(c *comparison) float64 {
+			if o := c.bestOf(name); o != nil {
+				return o.median(f)
+			}
+			return 0
+		}
+	}
+	p50 := func(s *sample) float64 { return float64(s.latency.quantile(0.5)) }
+	scripts := func(s *sample) float64 { return float64(s.scripts) / float64(max(s.ops, 1)) }
+	list := []*goal{
+		r.atLeast(0.95).of("uncontended cycle, fence off", "≥ 0.95 of the floor's throughput", workUncontended, rate(rlockUnfenced, floorName)),
+		r.atLeast(1.5).of("uncontended cycle, fence off", "≥ 1.5 × rueidislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, rueidisLockName), 1024)),
+		r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, bsmName), 1024)),
+		r.atLeast(0.8).of("uncontended cycle, fence on", "≥ 0.8 of the floor's throughput", workUncontended, rate(rlockPlain, floorName)),
+		r.atMost(5).of("allocations per cycle", "≤ 5", workUncontended, figure(rlockPlain, func(s *sample) float64 { return float64(s.allocs) / float64(max(s.ops, 1)) })),
+		r.atLeast(20).of("local contention, auto-extended", "≥ 20 × rueidislock's hand-overs", workContended, rate(rlockExtended, rueidisLockName)),
+		r.atMost(2).of("local contention, auto-extended", "p99 of waiting ≤ 2 × the fair share", workContended, func(c *comparison) float64 {
+			return figure(rlockExtended, func(s *sample) float64 {
+				return s.latency.quantile(0.99).Seconds() * s.rate() / float64(c.level)
+			})(c)
+		}),
+		r.atLeast(2.5).of("local contention, fixed lease", "≥ 2.5 × rueidislock's hand-overs", workContended, rate(rlockPlain, rueidisLockName)),
+		r.atLeast(2).of("8 processes", "≥ 2 × rueidislock, the only other that is pushed", workProcesses, onlyAt(rate(rlockPlain, rueidisLockName), 8)),
+		r.atLeast(0.5).of("8 processes", "the least lucky ≥ half of the luckiest", workProcesses, onlyAt(figure(rlockPlain, func(s *sample) float64 { return float64(s.least) / float64(max(s.most, 1)) }), 8)),
+		r.atMost(1.0/3).of("8 processes", "scripts per acquisition ≤ a third of rueidislock's", workProcesses, onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, rueidisLockName, scripts) }, 8)),
+		r.atMost(1.3).of("wake-up after a remote release", "p50 ≤ 1.3 × two bare round trips", workWakeUp, func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, p50) }),
+		r.atMost(1.3).of("check from the cache", "p50 ≤ 1.3 × a bare DoCache hit", workCached, func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, p50) }),
+		r.atLeast(100).of("check from the cache", "≥ 100 × faster than asking the server, by one caller", workCached, func(c *comparison) float64 {
+			asked := r.find(workAsked, c.level)
+			if asked == nil || c.level != 1 {
+				return 0
+			}
+			return asked.bestOf(rlockPlain).median(p50) / c.bestOf(rlockPlain).median(p50)
+		}),
+		r.atLeast(1).of("sets, fence off", "≥ bsm/redislock at every size it survives", workSets, rate(rlockUnfenced, bsmName)),
+		r.atLeast(1).of("sets, fence on", "≥ bsm/redislock at every size it survives", workSets, rate(rlockPlain, bsmName)),
+		r.atLeast(1).of("sets of 10,000", "work: so many a second", workSets, onlyAt(figure(rlockPlain, (*sample).rate), 10_000)),
+		r.atLeast(10).of("batch of 100", "≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
+	}
+	list = append(list, r.idleGoals()...)
+	return slices.DeleteFunc(list, func(g *goal) bool { return g == nil })
+}
+
+func (r *results) idleGoals() (list []*goal) {
+	for _, s := range r.sections {
+		idle, ok := s.(idleness)
+		if !ok || len(idle.costs) < 2 {
+			continue
+		}
+		ours, theirs := idle.costs[0], idle.costs[1]
+		work := fmt.Sprintf("%d locks held idle", idle.locks)
+		list = append(list,
+			&goal{work, "≤ 1 % of a client's core", fmt.Sprintf("%.2f %% (%s: %.2f %%)", 100*ours.clientCPU, theirs.name, 100*theirs.clientCPU), ours.clientCPU <= 0.01},
+			&goal{work, "≤ 1 % of the server's core", fmt.Sprintf("%.2f %% (%s: %.2f %%)", 100*ours.serverCPU, theirs.name, 100*theirs.serverCPU), ours.serverCPU <= 0.01},
+		)
+	}
+	return list
+}
+
+// goals is the table of them.
+func (r *results) goals() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### Goals\n\n| work | goal | measured (at level) | |\n|---|---|---|---|\n")
+	for _, g := range r.goalList() {
+		mark := "reached"
+		if !g.reached {
+			mark = "**not reached**"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.work, g.wanted, g.measured, mark)
+	}
+	fmt.Fprintf(&b, "\nMeasured in %v.\n", time.Since(r.began).Round(time.Second))
+	return b.String()
+}
