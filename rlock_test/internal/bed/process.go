@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"time"
 )
 
 // process is a running child and, once exited is closed, a reaped one.
@@ -52,6 +53,21 @@ func (p *process) run(started chan<- error) {
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
 func (p *process) signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// stop suspends the process, and returns once none of its threads runs any more: the
+// signal takes a while to reach one that is running.
+func (p *process) stop() error {
+	if err := p.signal(stopSignal); err != nil {
+		return err
+	}
+	for end := time.Now().Add(stopTimeout); !stands(p.pid()) && time.Now().Before(end); {
+		time.Sleep(pollInterval)
+	}
+	return nil
+}
+
+// stopTimeout bounds the wait for a process that has died meanwhile.
+const stopTimeout = time.Second
 
 // kill may be called more than once. The only failure of the signal is a
 // process that has exited already.

@@ -88,10 +88,20 @@ func (p *Program) Send(line string) {
 }
 
 // Stop suspends the program with SIGSTOP until Cont.
-func (p *Program) Stop() { p.signal(stopSignal) }
+func (p *Program) Stop() {
+	p.tb.Helper()
+	if err := p.proc.stop(); err != nil {
+		p.tb.Errorf("stop the program: %v", err)
+	}
+}
 
 // Cont resumes a program that Stop has suspended.
-func (p *Program) Cont() { p.signal(continueSignal) }
+func (p *Program) Cont() {
+	p.tb.Helper()
+	if err := p.proc.signal(continueSignal); err != nil {
+		p.tb.Errorf("continue the program: %v", err)
+	}
+}
 
 // Kill ends the program with SIGKILL and returns once it is gone. It may be
 // called again.
@@ -108,13 +118,6 @@ func (p *Program) Wait() {
 	}
 	if state := p.proc.cmd.ProcessState; !state.Success() {
 		p.tb.Fatalf("the program failed: %v", state)
-	}
-}
-
-func (p *Program) signal(sig os.Signal) {
-	p.tb.Helper()
-	if err := p.proc.signal(sig); err != nil {
-		p.tb.Errorf("send %v to the program: %v", sig, err)
 	}
 }
 

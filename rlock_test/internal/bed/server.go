@@ -2,7 +2,6 @@ package bed
 
 import (
 	"context"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -64,11 +63,21 @@ func (s *Server) Do(tb testing.TB, args ...string) rueidis.RedisMessage {
 
 // Stop suspends the server with SIGSTOP: it keeps its connections and accepts
 // new ones, but answers nothing until Cont.
-func (s *Server) Stop() { s.signal(stopSignal) }
+func (s *Server) Stop() {
+	s.tb.Helper()
+	if err := s.process().stop(); err != nil {
+		s.tb.Errorf("%s: stop: %v", s.addr, err)
+	}
+}
 
 // Cont resumes a server that Stop has suspended. The server then runs the
 // requests that have arrived in the meantime.
-func (s *Server) Cont() { s.signal(continueSignal) }
+func (s *Server) Cont() {
+	s.tb.Helper()
+	if err := s.process().signal(continueSignal); err != nil {
+		s.tb.Errorf("%s: continue: %v", s.addr, err)
+	}
+}
 
 // Kill ends the server with SIGKILL and returns once the process is gone. It
 // may be called again.
@@ -108,13 +117,6 @@ func (s *Server) running() bool {
 		return false
 	default:
 		return true
-	}
-}
-
-func (s *Server) signal(sig os.Signal) {
-	s.tb.Helper()
-	if err := s.process().signal(sig); err != nil {
-		s.tb.Errorf("%s: send %v: %v", s.addr, sig, err)
 	}
 }
 
