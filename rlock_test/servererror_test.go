@@ -48,6 +48,16 @@ func TestWrongType(t *testing.T) {
 			return err
 		})
 
+		other := counterOf(t, client, locker, "a")
+		require.NoError(t, do(t, client, "DEL", other).Error())
+		require.NoError(t, do(t, client, "LPUSH", other, "1").Error())
+		surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
+			_, err := locker.Acquire(ctx, "a")
+			return err
+		})
+		require.Empty(t, get(t, client, "a"), "what has no fence is not taken")
+		require.NoError(t, do(t, client, "DEL", other).Error())
+
 		set, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
 		require.NoError(t, err)
 		require.NoError(t, do(t, client, "DEL", "b").Error())
@@ -164,4 +174,16 @@ func TestLoading(t *testing.T) {
 		require.NoError(t, err, "whoever waits anyway also waits for that")
 		require.NoError(t, <-reloaded)
 	})
+}
+
+// counterOf returns the name of a lock's fence counter, the only one there is.
+func counterOf(t *testing.T, client rueidis.Client, locker *rlock.Locker, key string) string {
+	t.Helper()
+	lock, err := locker.Acquire(t.Context(), key)
+	require.NoError(t, err)
+	require.NoError(t, lock.Release(t.Context()))
+	counters, err := do(t, client, "KEYS", "rlock:fence:*").AsStrSlice()
+	require.NoError(t, err)
+	require.Len(t, counters, 1)
+	return counters[0]
 }

@@ -13,12 +13,29 @@
 local lock, counter = KEYS[1], KEYS[2]
 local token, ttl = ARGV[1], ARGV[2]
 
--- Reading first turns a key of another type into a WRONGTYPE error. SET NX
--- would call it a held lock, and its waiters would wait for ever.
-local owner = redis.call('GET', lock)
-if owner and owner ~= token then
-  -- left is the holder's remaining time; -1 ms: the holder never expires.
-  return {0, redis.call('PTTL', lock), 0}
+-- Most locks are free: one command tells that and takes them. NX leaves a key alone that
+-- exists, of whatever type.
+local taken
+if ttl == '' then
+  taken = redis.call('SET', lock, token, 'NX')
+else
+  taken = redis.call('SET', lock, token, 'NX', 'PX', ttl)
+end
+
+if not taken then
+  -- GET turns a key of another type into a WRONGTYPE error: its waiters would wait for
+  -- ever otherwise.
+  if redis.call('GET', lock) ~= token then
+    -- left is the holder's remaining time; -1 ms: the holder never expires.
+    return {0, redis.call('PTTL', lock), 0}
+  end
+  -- Ours already. GT: a call that was late on its way must not cut a lease that
+  -- has been extended since.
+  if ttl == '' then
+    redis.call('PERSIST', lock)
+  else
+    redis.call('PEXPIRE', lock, ttl, 'GT')
+  end
 end
 
 -- A fence is the next number of the slot, lifted to the server's clock
@@ -29,8 +46,16 @@ end
 -- each of them took more than a microsecond.
 local fence = 0
 if counter then
-  fence = redis.call('INCR', counter)
-  local now = redis.call('TIME')
+  fence = redis.pcall('INCR', counter)
+  local now = redis.pcall('TIME')
+  if type(fence) ~= 'number' or now.err then
+    -- A right is missing, or something else has the counter's name. Redis does not roll
+    -- back: what was free must be free again.
+    if taken then
+      redis.call('DEL', lock)
+    end
+    return type(fence) ~= 'number' and fence or now
+  end
   local micros = now[1] * 1000000 + now[2]
   local least = micros - micros % 65536
   if fence == 1 then
@@ -40,19 +65,5 @@ if counter then
     fence = least
     redis.call('SET', counter, fence)
   end
-end
-
-if owner then
-  -- Ours already. GT: a call that was late on its way must not cut a lease that
-  -- has been extended since.
-  if ttl == '' then
-    redis.call('PERSIST', lock)
-  else
-    redis.call('PEXPIRE', lock, ttl, 'GT')
-  end
-elseif ttl == '' then
-  redis.call('SET', lock, token)
-else
-  redis.call('SET', lock, token, 'PX', ttl)
 end
 return {1, 0, fence}

@@ -11,6 +11,14 @@
 
 local token = ARGV[1]
 
+-- Most often it is one lock, which needs no lists.
+if #KEYS == 1 then
+  if redis.call('GET', KEYS[1]) ~= token then
+    return 0
+  end
+  return redis.call('DEL', KEYS[1])
+end
+
 -- All reads stand before the first write, so that a key of another type stops the
 -- script while nothing has changed. A thousand keys a command: unpack() gives out at
 -- about eight thousand.

@@ -53,6 +53,7 @@ type driver struct {
 
 const (
 	floorName       = "floor"
+	floorInScripts  = "floor, in scripts"
 	rlockPlain      = "rlock"
 	rlockUnfenced   = "rlock, no fence"
 	rlockExtended   = "rlock, auto-extended"
@@ -65,6 +66,7 @@ const (
 func drivers() []driver {
 	return slices.DeleteFunc([]driver{
 		{floorName, "bare rueidis: SET NX PX, then a compare-and-delete script", false, openFloor},
+		{floorInScripts, "bare rueidis: SET NX PX in a script, then a compare-and-delete script", false, openFloorInScripts},
 		{rlockPlain, "as it comes", false, openRlock()},
 		{rlockUnfenced, "WithFence(false)", false, openRlock(unfenced)},
 		{rlockExtended, "WithAutoExtend(true)", false, openRlock(extended)},

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,12 +16,20 @@ import (
 type floor struct {
 	client rueidis.Client
 	lease  time.Duration
+	script *rueidis.Lua // nil: SET by itself
 }
 
 var compareAndDelete = rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
+var setIfFree = rueidis.NewLuaScript(`return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`)
+
 func openFloor(tb testing.TB, address string, lease time.Duration) locker {
-	return &floor{rueidisClient(tb, address), lease}
+	return &floor{rueidisClient(tb, address), lease, nil}
+}
+
+// openFloorInScripts is the floor of what does in a script whatever it does.
+func openFloorInScripts(tb testing.TB, address string, lease time.Duration) locker {
+	return &floor{rueidisClient(tb, address), lease, setIfFree}
 }
 
 // floorLock is what a release needs.
@@ -32,7 +41,7 @@ type floorLock struct {
 func (f *floor) acquire(ctx context.Context, key string) (holding, error) {
 	token := uuid.NewString()
 	for {
-		err := f.client.Do(ctx, f.client.B().Set().Key(key).Value(token).Nx().PxMilliseconds(f.lease.Milliseconds()).Build()).Error()
+		err := f.take(ctx, key, token)
 		switch {
 		case err == nil:
 			return &floorLock{f, key, token}, nil
@@ -45,6 +54,14 @@ func (f *floor) acquire(ctx context.Context, key string) (holding, error) {
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+func (f *floor) take(ctx context.Context, key, token string) error {
+	ms := f.lease.Milliseconds()
+	if f.script != nil {
+		return f.script.Exec(ctx, f.client, []string{key}, []string{token, strconv.FormatInt(ms, 10)}).Error()
+	}
+	return f.client.Do(ctx, f.client.B().Set().Key(key).Value(token).Nx().PxMilliseconds(ms).Build()).Error()
 }
 
 func (l *floorLock) Release(ctx context.Context) error {

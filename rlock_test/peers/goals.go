@@ -101,9 +101,11 @@ func (r *results) goalList() []*goal {
 	scripts := func(s *sample) float64 { return float64(s.scripts) / float64(max(s.ops, 1)) }
 	list := []*goal{
 		r.atLeast(0.95).of("uncontended cycle, fence off", "≥ 0.95 of the floor's throughput", workUncontended, rate(rlockUnfenced, floorName)),
+		r.atLeast(0.95).of("uncontended cycle, fence off", "≥ 0.95 of the floor in scripts", workUncontended, rate(rlockUnfenced, floorInScripts)),
 		r.atLeast(1.5).of("uncontended cycle, fence off", "≥ 1.5 × rueidislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, rueidisLockName), 1024)),
 		r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, bsmName), 1024)),
 		r.atLeast(0.8).of("uncontended cycle, fence on", "≥ 0.8 of the floor's throughput", workUncontended, rate(rlockPlain, floorName)),
+		r.atLeast(0.8).of("uncontended cycle, fence on", "≥ 0.8 of the floor in scripts", workUncontended, rate(rlockPlain, floorInScripts)),
 		r.atMost(5).of("allocations per cycle", "≤ 5", workUncontended, figure(rlockPlain, func(s *sample) float64 { return float64(s.allocs) / float64(max(s.ops, 1)) })),
 		r.atLeast(20).of("local contention, auto-extended", "≥ 20 × rueidislock's hand-overs", workContended, rate(rlockExtended, rueidisLockName)),
 		r.atMost(2).of("local contention, auto-extended", "p99 of waiting ≤ 2 × the fair share", workContended, func(c *comparison) float64 {
