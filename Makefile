@@ -70,9 +70,10 @@ check:
 generate:
 	$(GO) generate ./...
 
-# Beside what Go programs use for locks on Redis today, on the same server.
+# Beside what Go programs use for locks on Redis today, on the same server. The results go
+# into rlock_test/peers/RESULTS.md and the README.
 bench: needs
-	$(SERVERS) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -full
+	$(SERVERS) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -full -write
 
 bench-quick: needs
 	$(SERVERS) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -quick

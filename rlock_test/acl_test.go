@@ -255,7 +255,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 		require.NoError(t, results[2].Err)
 
 		// A right that is missing inside a script is told in other words, which differ.
-		server.Do(t, "ACL", "SETUSER", "app", "-get", "-mget")
+		server.Do(t, "ACL", "SETUSER", "app", "-get", "-mget", "-set")
 		for _, call := range []func(ctx context.Context) error{
 			func(ctx context.Context) error { return errorOf(locker.Acquire(ctx, "app:c")) },
 			func(ctx context.Context) error { return results[0].Lock.Extend(ctx, time.Minute) },

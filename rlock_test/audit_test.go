@@ -56,7 +56,13 @@ var journeys = map[string]journey{
 			err12 := command(ctx, owner, "DEL", "{s}lock")      //
 			both, err13 := acquire(theirs, minute, "{s}fence")  // free, with a fence
 			batch := s.AcquireBatch(ctx, client, []gen.AcquireParams{{Lock: "{s}lock", Token: theirs}})
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, batch[0].Err,
+			err14 := command(ctx, owner, "DEL", "{s}lock", "{s}fence")
+			err15 := command(ctx, owner, "LPUSH", "{s}fence", "no counter")
+			_, err16 := acquire(mine, minute, "{s}fence") // free again
+			if err16 != nil && strings.HasPrefix(err16.Error(), "gen: Acquire: WRONGTYPE") {
+				err16 = nil
+			}
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, batch[0].Err, err14, err15, err16,
 				expect(free.Acquired && own.Acquired && kept.Acquired && forever.Acquired && batch[0].Value.Acquired, "it is acquired"),
 				expect(!held.Acquired && held.Left > 0 && !held2.Acquired && held2.Left == -time.Millisecond, "it is held"),
 				expect(fenced.Fence > 1e15 && after.Fence > fenced.Fence && lifted.Fence > 1e15 && both.Fence > lifted.Fence, "fences rise"))

@@ -218,7 +218,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 			kept[i] = look(locker.Acquire(ctx, fmt.Sprint("kept:", i)))
 		}
 		for i, refusal := range [len(kept)]func(){
-			func() { server.Do(t, "ACL", "SETUSER", "app", "-get", "-mget") },
+			func() { server.Do(t, "ACL", "SETUSER", "app", "-get", "-mget", "-set") },
 			func() { server.Do(t, "ACL", "SETUSER", "app", "+get", "-evalsha") },
 			func() { server.Do(t, "ACL", "SETUSER", "app", "+evalsha", "resetkeys") },
 			func() {

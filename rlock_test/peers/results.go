@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -50,16 +49,27 @@ func (r *results) all(workload string) (list []*comparison) {
 
 // circumstances say when, on what and with which versions the results were measured.
 func (r *results) circumstances() string {
-	var versions []string
-	build, _ := debug.ReadBuildInfo()
-	for _, dep := range build.Deps {
-		switch dep.Path {
+	return fmt.Sprintf("%s, %d processors (%s), which client and server share; %s; %s; %s.",
+		r.began.Format("2 January 2006"), runtime.NumCPU(), processor(), r.server, runtime.Version(), strings.Join(versions(), ", "))
+}
+
+// versions are those of the libraries, from go.mod; rueidislock is a part of rueidis.
+func versions() (list []string) {
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		switch words[0] {
 		case "github.com/redis/rueidis", "github.com/bsm/redislock", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9":
-			versions = append(versions, strings.TrimPrefix(dep.Path, "github.com/")+" "+dep.Version)
+			list = append(list, strings.TrimPrefix(words[0], "github.com/")+" "+words[1])
 		}
 	}
-	return fmt.Sprintf("%s, %d processors (%s), which client and server share; %s; %s; %s.",
-		r.began.Format("2 January 2006"), runtime.NumCPU(), processor(), r.server, runtime.Version(), strings.Join(versions, ", "))
+	return list
 }
 
 // processor names what the machine computes with, where that can be told.
