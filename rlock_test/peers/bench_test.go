@@ -59,8 +59,8 @@ func TestSideBySide(t *testing.T) {
 	}
 	measure(workDeath, func(t *testing.T) section { return compareDeaths(t, engine, p) })
 	measure("idle", func(t *testing.T) section { return compareIdle(t, engine, p.idle, p.idleFor) })
-	for _, grow := range []func(*testing.T, bed.Engine, int) curve{heldKeys, setSize, waiters, lockers} {
-		measure("growth", func(t *testing.T) section { return grow(t, engine, p.largest) })
+	for _, grow := range []func(*testing.T, bed.Engine, plan) curve{heldKeys, setSize, waiters, lockers} {
+		measure("growth", func(t *testing.T) section { return grow(t, engine, p) })
 	}
 
 	fmt.Print("\n", r.goals())

@@ -70,10 +70,10 @@ func (c curve) markdown() string {
 }
 
 // heldKeys is the cost of a lock among many that are held.
-func heldKeys(t *testing.T, e bed.Engine, largest int) curve {
+func heldKeys(t *testing.T, e bed.Engine, p plan) curve {
 	const says = "Constant for each lock, O(n) for all: a key on the server, an entry of a map on the client, " +
 		"and nothing that looks at the others. What shows with the last size is memory: caches of the processor, collections of garbage."
-	return grow(t, e, "locks held", says, 100, min(largest, 1_000_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+	return grow(t, e, "locks held", says, 100, min(p.largest, 1_000_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		keys := make([]string, size)
 		for i := range keys {
 			keys[i] = fmt.Sprintf("job:%d", i)
@@ -93,10 +93,10 @@ func heldKeys(t *testing.T, e bed.Engine, largest int) curve {
 }
 
 // setSize is the cost of a key of a set.
-func setSize(t *testing.T, e bed.Engine, largest int) curve {
+func setSize(t *testing.T, e bed.Engine, p plan) curve {
 	const says = "Constant for each key, O(n) for a set, and two scripts whatever its size: each key is read and written once. " +
 		"Small sets pay for the round trip."
-	return grow(t, e, "keys of a set", says, 1, min(largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+	return grow(t, e, "keys of a set", says, 1, min(p.largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		keys := make([]string, size)
 		for i := range keys {
 			keys[i] = fmt.Sprintf("{set}:%d", i)
@@ -117,10 +117,10 @@ func setSize(t *testing.T, e bed.Engine, largest int) curve {
 }
 
 // waiters is the cost of a hand-over while others wait.
-func waiters(t *testing.T, e bed.Engine, largest int) curve {
+func waiters(t *testing.T, e bed.Engine, p plan) curve {
 	const says = "O(1) for each acquisition: only the next in line is told, and those behind it do nothing and send nothing. " +
 		"The first waiters pay for scripts that the later ones share."
-	return grow(t, e, "waiters of one lock", says, 1, min(largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
+	return grow(t, e, "waiters of one lock", says, 1, min(p.largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
 		first, err := l.Acquire(tb.Context(), "job")
 		if err != nil {
 			tb.Fatal(err)
@@ -154,18 +154,18 @@ func waiters(t *testing.T, e bed.Engine, largest int) curve {
 // lockers is the cost of an acquisition among Lockers that share a lock: each has a
 // client of its own, as a process would have. All of them run in one process here, so
 // that their number is not bounded by the machine.
-func lockers(t *testing.T, e bed.Engine, largest int) curve {
+func lockers(t *testing.T, e bed.Engine, p plan) curve {
 	const says = "Each freed lock is told to all n who wait for it, which is the server's way of pushing: O(n) messages. " +
 		"It costs each of them less than one script, as those who come too late look again less and less often."
 	c := curve{name: "processes", says: says}
-	for n := 1; n <= min(largest, 64); n *= 2 {
+	for n := 1; n <= min(p.largest, 64); n *= 2 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			server := e.Start(t)
 			crowd := make([]locker, n)
 			for i := range crowd {
 				crowd[i] = openRlock()(t, server.Addr(), lease)
 			}
-			s := meter{tb: t, server: server}.run(2*time.Second, n, func(ctx context.Context, worker int, latency *latencies) error {
+			s := meter{tb: t, server: server}.run(2*p.round, n, func(ctx context.Context, worker int, latency *latencies) error {
 				return cycle(ctx, crowd[worker], "job", 0, latency)
 			})
 			each := func(d time.Duration) time.Duration { return d / time.Duration(max(s.ops, 1)) }
