@@ -34,10 +34,6 @@ func (l redsyncLock) Release(ctx context.Context) error {
 	return err
 }
 
-func (r *redSync) ask(ctx context.Context, _ string, own holding) (bool, error) {
-	return own.(redsyncLock).ValidContext(ctx)
-}
-
 func (r *redSync) acquire(ctx context.Context, key string) (holding, error) {
 	mutex := r.sync.NewMutex(key, redsync.WithExpiry(r.lease), redsync.WithTries(math.MaxInt32))
 	if err := mutex.LockContext(ctx); err != nil {
