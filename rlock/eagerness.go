@@ -21,9 +21,10 @@ const (
 	longestFalter = 4 * time.Millisecond
 )
 
-// restraint is how long to wait after a push before the key is looked at. With 0 it
-// is worth a try at once.
-func (e *eagerness) restraint() time.Duration {
+// restraint is how long to wait after a push before going for the key, and whether to
+// look at it first: where it changes all the time, somebody else has it by then. A try
+// that finds it free saves a round trip.
+func (e *eagerness) restraint() (pause time.Duration, look bool) {
 	at := now()
 	if e.woken == 0 || time.Duration(at-e.woken) > busy {
 		e.falter = 0
@@ -37,5 +38,5 @@ func (e *eagerness) restraint() time.Duration {
 	}
 	// Whoever has waited long looks more often.
 	falter := float64(e.falter) * (0.2 + 3*modesty)
-	return courtesy + time.Duration(falter*(0.5+rand.Float64()/2))
+	return courtesy + time.Duration(falter*(0.5+rand.Float64()/2)), e.falter > 0
 }

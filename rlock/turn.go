@@ -86,8 +86,8 @@ func (t *turn) courtesy(roundTrip time.Duration) time.Duration {
 		longest = 2*roundTrip + longestFalter*5/4 // they may just be faltering; see eagerness.go
 	}
 	courtesy := time.Duration(float64(min(longest, longestCourtesy)) * t.modesty() * (0.7 + 0.3*rand.Float64()))
-	if courtesy < shortestCourtesy {
-		return 0
+	if courtesy < max(shortestCourtesy, roundTrip/4) {
+		return 0 // others would hardly notice
 	}
 	return courtesy
 }

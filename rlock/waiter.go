@@ -76,11 +76,8 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 			return err
 		}
 		if w.eager != nil {
-			restraint := w.eager.restraint()
-			if restraint == 0 {
-				return nil
-			}
-			if err := sleep(ctx, restraint, l.closed); err != nil {
+			restraint, look := w.eager.restraint()
+			if err := sleep(ctx, restraint, l.closed); err != nil || !look {
 				return err
 			}
 		}

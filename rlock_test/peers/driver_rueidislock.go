@@ -23,7 +23,7 @@ func openRueidislock(noLoop bool) func(tb testing.TB, address string, lease time
 		if err != nil {
 			tb.Fatal(err)
 		}
-		tb.Cleanup(l.Close)
+		tb.Cleanup(func() { closeSoon(l.Close) })
 		return &rueidisLock{l}
 	}
 }
@@ -42,4 +42,17 @@ type rueidisHolding context.CancelFunc
 func (h rueidisHolding) Release(context.Context) error {
 	h()
 	return nil
+}
+
+// closeSoon gives up on a Close that hangs.
+func closeSoon(f func()) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		f()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(hungAfter):
+	}
 }

@@ -133,8 +133,8 @@ func (r *results) goalList() []*goal {
 			}
 			return asked.bestOf(rlockPlain).median(p50) / c.bestOf(rlockPlain).median(p50)
 		}),
-		r.atLeast(1).of("sets, fence off", "≥ bsm/redislock at every size it survives", workSets, rate(rlockUnfenced, bsmName)),
-		r.atLeast(1).of("sets, fence on", "≥ bsm/redislock at every size it survives", workSets, rate(rlockPlain, bsmName)),
+		r.atLeast(1).of("sets, one caller", "≥ bsm/redislock at every size it survives", workSets, rate(rlockPlain, bsmName)),
+		r.atLeast(1).of("sets, 16 callers", "≥ bsm/redislock at every size it survives", workManySets, rate(rlockPlain, bsmName)),
 		r.atLeast(1).of("sets of 10,000", "work: so many a second", workSets, onlyAt(figure(rlockPlain, (*sample).rate), 10_000)),
 		r.atLeast(10).of("batch of 100", "≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
 	}

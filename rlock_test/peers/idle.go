@@ -23,6 +23,7 @@ type idleCost struct {
 	scripts    float64 // a second
 	goroutines int
 	bytes      float64 // of each lock
+	stuck      bool    // they could not be released
 }
 
 // idleness is what each library that extends by itself pays for holding locks.
@@ -68,8 +69,17 @@ func hold(t *testing.T, e bed.Engine, dr driver, locks int, d time.Duration) idl
 	c.clientCPU = s.clientCPU.Seconds() / s.elapsed.Seconds()
 	c.serverCPU = s.serverCPU.Seconds() / s.elapsed.Seconds()
 	c.scripts = float64(s.scripts) / s.elapsed.Seconds()
-	for _, lock := range held {
-		_ = lock.Release(context.Background())
+	released := make(chan struct{})
+	go func() {
+		defer close(released)
+		for _, lock := range held {
+			_ = lock.Release(context.Background())
+		}
+	}()
+	select {
+	case <-released:
+	case <-time.After(hungAfter): // rueidislock without NOLOOP wakes all of its locks time and again
+		c.stuck = true
 	}
 	return c
 }
@@ -88,9 +98,13 @@ func (i idleness) title() string { return fmt.Sprintf("idle, %d locks held and e
 func (i idleness) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n", i.title())
-	b.WriteString("| library | client, of a core | server, of a core | scripts a second | goroutines | bytes a lock |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| library | client, of a core | server, of a core | scripts a second | goroutines | bytes a lock | |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range i.costs {
-		fmt.Fprintf(&b, "| %s | %.2f %% | %.2f %% | %s | %d | %s |\n", c.name, 100*c.clientCPU, 100*c.serverCPU, short(c.scripts), c.goroutines, short(c.bytes))
+		note := ""
+		if c.stuck {
+			note = "**hung** when they were released"
+		}
+		fmt.Fprintf(&b, "| %s | %.2f %% | %.2f %% | %s | %d | %s | %s |\n", c.name, 100*c.clientCPU, 100*c.serverCPU, short(c.scripts), c.goroutines, short(c.bytes), note)
 	}
 	return b.String()
 }

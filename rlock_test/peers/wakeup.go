@@ -40,7 +40,7 @@ func compareWakeUps(t *testing.T, e bed.Engine, far time.Duration, p plan) compa
 			}
 			server.Do(t, "FLUSHALL")
 			c.outcomes[n].samples = append(c.outcomes[n].samples, m.run(p.round, 1, func(ctx context.Context, _ int, l *latencies) error {
-				if n == 0 {
+				if _, ok := pairs[n].waiter.(*floor); ok {
 					return pairs[n].takeTurns(ctx, settled, l)
 				}
 				return pairs[n].wakeUp(ctx, settled, l)

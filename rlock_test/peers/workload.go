@@ -50,7 +50,8 @@ const (
 	workUncontended = "uncontended"
 	workContended   = "contended, no hold"
 	workHeld        = "contended, 1 ms hold"
-	workSets        = "sets"
+	workSets        = "sets, one caller"
+	workManySets    = "sets, many callers"
 	workBatches     = "batches"
 	workCached      = "checks, from the cache"
 	workAsked       = "checks, from the server"
@@ -71,8 +72,12 @@ func near() []workload {
 			levels: []int{2, 16, 64, 256}, level: "callers", fits: anyLocker, run: contended(time.Millisecond),
 		},
 		{
-			name: workSets, why: "several keys of one slot, all or none",
-			levels: []int{2, 16, 128, 1000, 10_000}, level: "keys", fits: fits[setLocker], run: sets,
+			name: workSets, why: "several keys of one slot, all or none, by one caller",
+			levels: []int{2, 16, 128, 1000, 10_000}, level: "keys", fits: fits[setLocker], run: sets(1),
+		},
+		{
+			name: workManySets, why: fmt.Sprintf("several keys of one slot, all or none, by %d callers with sets of their own", manySets),
+			levels: []int{2, 16, 128, 1000}, level: "keys", fits: fits[setLocker], run: sets(manySets),
 		},
 		{
 			name: workBatches, why: "independent locks, taken and released together where that can be done",
@@ -127,20 +132,27 @@ func contended(hold time.Duration) func(meter, locker, int, time.Duration) *samp
 	}
 }
 
-func sets(m meter, l locker, size int, d time.Duration) *sample {
-	keys := make([]string, size)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("{set}:%d", i)
-	}
-	return m.run(d, 1, func(ctx context.Context, _ int, latency *latencies) error {
-		start := time.Now()
-		held, err := l.(setLocker).acquireAll(ctx, keys)
-		if err != nil {
-			return err
+// manySets is how many callers take sets at the same time.
+const manySets = 16
+
+func sets(callers int) func(meter, locker, int, time.Duration) *sample {
+	return func(m meter, l locker, size int, d time.Duration) *sample {
+		keys := make([][]string, callers)
+		for i := range keys {
+			for n := range size {
+				keys[i] = append(keys[i], fmt.Sprintf("{set%d}:%d", i, n))
+			}
 		}
-		latency.add(time.Since(start))
-		return held.Release(context.Background())
-	})
+		return m.run(d, callers, func(ctx context.Context, worker int, latency *latencies) error {
+			start := time.Now()
+			held, err := l.(setLocker).acquireAll(ctx, keys[worker])
+			if err != nil {
+				return err
+			}
+			latency.add(time.Since(start))
+			return held.Release(context.Background())
+		})
+	}
 }
 
 // batches takes locks one by one where a library cannot do it together.

@@ -80,11 +80,20 @@ func TestCached(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	s := newScript(`return redis.call('GET', KEYS[1])`)
-	_, err := decodeValue(&s, s.cached(t.Context(), client, []string{"k"}, nil, time.Microsecond), decodeString)
-	require.EqualError(t, err, "runtime: Script: ttl: 1µs is below 1ms; it bounds how long an answer may be cached")
-	got, err := decodeValue(&s, s.cached(t.Context(), client, []string{"k"}, nil, time.Second), nullable(decodeString))
-	require.NoError(t, err)
-	require.Equal(t, Null[string]{}, got)
+	for name, ask := range map[string]func(ttl time.Duration) rueidis.RedisResult{
+		"by the text": func(ttl time.Duration) rueidis.RedisResult {
+			return s.cached(t.Context(), client, []string{"k"}, nil, ttl)
+		},
+		"by GET": func(ttl time.Duration) rueidis.RedisResult { return s.cachedGet(t.Context(), client, "k", ttl) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := decodeValue(&s, ask(time.Microsecond), decodeString)
+			require.EqualError(t, err, "runtime: Script: ttl: 1µs is below 1ms; it bounds how long an answer may be cached")
+			got, err := decodeValue(&s, ask(time.Second), nullable(decodeString))
+			require.NoError(t, err)
+			require.Equal(t, Null[string]{}, got)
+		})
+	}
 }
 
 func TestLoad(t *testing.T) {
