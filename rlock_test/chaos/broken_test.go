@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,7 +10,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
 
-// Each flaw is found within seconds, and a lock without any is not blamed.
+// Each flaw is found within seconds, in three rounds at most where it needs luck, and a
+// lock without any is not blamed.
 func TestBrokenLocks(t *testing.T) {
 	short := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}
 	keeping := func(faults func(r *round, s *bed.Server, proxies [processes]*bed.Proxy)) topology {
@@ -56,23 +58,23 @@ func TestBrokenLocks(t *testing.T) {
 	} {
 		t.Run(string(c.flaw)+" on a "+c.topology.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRound(t, plan{
-				seed: 1, number: 1, engine: bed.Engines(t)[0], topology: c.topology,
-				service: string(c.flaw), ttls: c.ttls, load: 4 * time.Second, patience: c.patience,
-			})
-			report := r.run().examine()
-			report.violations = append(report.violations, r.findings...)
-			found := map[string]bool{}
-			for _, v := range report.violations {
-				found[v.check] = true
+			missing := c.found
+			for number := 1; number == 1 || len(missing) > 0 && number <= 3; number++ {
+				r := newRound(t, plan{
+					seed: 1, number: number, engine: bed.Engines(t)[0], topology: c.topology,
+					service: string(c.flaw), ttls: c.ttls, load: 4 * time.Second, patience: c.patience,
+				})
+				report := r.run().examine()
+				report.violations = append(report.violations, r.findings...)
+				t.Logf("\n%s", report)
+				if c.found == nil {
+					require.Empty(t, report.violations)
+				}
+				missing = slices.DeleteFunc(slices.Clone(missing), func(check string) bool {
+					return slices.ContainsFunc(report.violations, func(v violation) bool { return v.check == check })
+				})
 			}
-			t.Logf("\n%s", report)
-			for _, check := range c.found {
-				require.True(t, found[check], "no violation of: %s", check)
-			}
-			if c.found == nil {
-				require.Empty(t, report.violations)
-			}
+			require.Empty(t, missing, "not found")
 		})
 	}
 }
