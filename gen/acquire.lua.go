@@ -12,8 +12,8 @@ import (
 // The sums of acquire.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireSHA1   = "f094527b5a83a1108632e8ef6335edeec60fea3a"
-	AcquireSHA256 = "d8d90f78e95b9c5a5f46ba62927dac31b52be5fdb44bfa32e2ba1ed89124cef2"
+	AcquireSHA1   = "13ff6a8fd143dfeca93266dc24f56813ce479254"
+	AcquireSHA256 = "b5a54013e575fd4bf28877ee64b7a42758eaf21f4159c79397edf9d8ae83a802"
 )
 
 // acquireSource is acquire.lua, byte for byte.
@@ -36,25 +36,32 @@ local token, ttl = ARGV[1], ARGV[2]
 -- exists, of whatever type.
 local taken
 if ttl == '' then
-  taken = redis.call('SET', lock, token, 'NX')
+  taken = redis.pcall('SET', lock, token, 'NX')
 else
-  taken = redis.call('SET', lock, token, 'NX', 'PX', ttl)
+  taken = redis.pcall('SET', lock, token, 'NX', 'PX', ttl)
 end
 
-if not taken then
+if not taken or taken.err then
   -- GET turns a key of another type into a WRONGTYPE error: its waiters would wait for
   -- ever otherwise.
-  if redis.call('GET', lock) ~= token then
+  local owner = redis.call('GET', lock)
+  if owner and owner ~= token then
     -- left is the holder's remaining time; -1 ms: the holder never expires.
     return {0, redis.call('PTTL', lock), 0}
   end
-  -- Ours already. GT: a call that was late on its way must not cut a lease that
-  -- has been extended since.
-  if ttl == '' then
-    redis.call('PERSIST', lock)
-  else
-    redis.call('PEXPIRE', lock, ttl, 'GT')
+  if not owner then
+    return taken -- free, but the server does not take writes: OOM, READONLY …
   end
+  taken = false -- ours already
+end
+
+-- What was free must be free again when there is no fence for it, as a right is missing
+-- or something else has the counter's name: Redis does not roll back.
+local function fail(failure)
+  if taken then
+    redis.call('DEL', lock)
+  end
+  return failure
 end
 
 -- A fence is the next number of the slot, lifted to the server's clock
@@ -66,14 +73,12 @@ end
 local fence = 0
 if counter then
   fence = redis.pcall('INCR', counter)
+  if type(fence) ~= 'number' then
+    return fail(fence)
+  end
   local now = redis.pcall('TIME')
-  if type(fence) ~= 'number' or now.err then
-    -- A right is missing, or something else has the counter's name. Redis does not roll
-    -- back: what was free must be free again.
-    if taken then
-      redis.call('DEL', lock)
-    end
-    return type(fence) ~= 'number' and fence or now
+  if now.err then
+    return fail(now)
   end
   local micros = now[1] * 1000000 + now[2]
   local least = micros - micros % 65536
@@ -82,7 +87,20 @@ if counter then
   end
   if fence < least then
     fence = least
-    redis.call('SET', counter, fence)
+    local lifted = redis.pcall('SET', counter, fence)
+    if lifted.err then
+      return fail(lifted)
+    end
+  end
+end
+
+if not taken then
+  -- GT: a call that was late on its way must not cut a lease that has been extended
+  -- since.
+  if ttl == '' then
+    redis.call('PERSIST', lock)
+  else
+    redis.call('PEXPIRE', lock, ttl, 'GT')
   end
 end
 return {1, 0, fence}

@@ -26,7 +26,8 @@ func (s State) HeldBy(token string) bool { return s.Held && s.Token == token }
 // changes, so the answer is as old as that message takes; when the connection is
 // dead and nobody has noticed yet, or the user may not CLIENT CACHING, it may be
 // older, up to WithCacheTTL. It is a hint: to be sure, Inspect; to be safe, hold
-// the lock. Left is never more than WithCacheTTL, so a longer lease shows as that.
+// the lock. Left is never more than WithCacheTTL, so a longer lease shows as that. A
+// client that has cached the key by a GET of the caller's own answers with that.
 //
 // A server that does not answer is asked until ctx ends. Where the client has no cache,
 // Check is Inspect.

@@ -27,7 +27,9 @@ func TestLeasesAreHandedOn(t *testing.T) {
 		"fixed, nearly all is left":  {nil, 95 * time.Millisecond, 0, ttl - ttl/50},
 		"fixed, too much is missing": {nil, 105 * time.Millisecond, 1, ttl - ttl/100},
 		"extended, half is left":     {[]rlock.Option{rlock.WithAutoExtend(true)}, time.Second, 0, ttl / 2},
-		"never expires":              {[]rlock.Option{rlock.WithTTL(rlock.NoExpiry)}, time.Hour + time.Second/2, 0, 0},
+		"fixed, long, a moment ago":  {[]rlock.Option{rlock.WithTTL(time.Hour)}, 99 * time.Millisecond, 0, time.Hour - time.Minute},
+		"fixed, long, a while ago":   {[]rlock.Option{rlock.WithTTL(time.Hour)}, 105 * time.Millisecond, 1, time.Hour - time.Minute},
+		"never expires":              {[]rlock.Option{rlock.WithTTL(rlock.NoExpiry)}, 0, 1, 0},
 		"own tokens":                 {[]rlock.Option{rlock.WithUniqueToken()}, 0, 1, ttl - ttl/100},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,20 +68,24 @@ func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared boo
 }
 
 // contentWith reports whether a lease that ends at deadline does for l: nearly all of
-// what it asked for, or half of it if it is extended anyway.
+// what it asked for, or half of it if it is extended anyway. It must not be longer
+// either, as one is whose extension nobody here has been told of yet. Without an end it
+// does not tell when the server has confirmed it last, and is not handed on unasked.
 func (l *Lock) contentWith(deadline instant) bool {
-	switch {
-	case l.ttl == NoExpiry:
-		return deadline == never
-	case l.extends:
-		return time.Duration(deadline-now()) > l.ttl/2
+	if l.ttl == NoExpiry {
+		return false
 	}
-	return deadline.after(l.ttl/nearly) >= leaseEnd(now(), l.ttl)
+	missing := l.ttl / 2
+	if !l.extends {
+		missing = min(l.ttl/100, longestUnasked)
+	}
+	whole := leaseEnd(now(), l.ttl)
+	return deadline <= whole && deadline.after(missing) >= whole
 }
 
-// nearly is the part of a fixed lease that may be missing from one that is handed on:
-// one in a hundred.
-const nearly = 100
+// longestUnasked bounds how old the server's word may be that a fixed lease is handed on
+// by: what was lost since then is handed on too.
+const longestUnasked = 100 * time.Millisecond
 
 // passOn gives the key to heir on the server. If the outcome is unknown, heir may
 // have it; it then asks the server itself, with the same token, and is confirmed.

@@ -60,8 +60,9 @@ func patient(r Retry) Retry {
 // WithTTL sets the lease: how long a lock lasts unless it is extended. It is a
 // whole number of milliseconds, or NoExpiry. The default is DefaultTTL. A lease
 // shorter than a few round trips to the server can hardly be held: the acquisition
-// then fails with ErrExpired. One that another holder of this process has handed on
-// may be a hundredth shorter: see Lock.Deadline.
+// then fails with ErrExpired. Where another holder of this process hands the lock on,
+// up to a hundredth of its lease may be over, at most 100 ms, or half of one that is
+// extended anyway: Lock.Deadline tells.
 func WithTTL(ttl time.Duration) Option {
 	return func(s *settings) error {
 		s.ttl = ttl

@@ -25,7 +25,8 @@ import (
 // it does with a token of the caller's, see WithToken). Calling Release again is fine.
 //
 // Where others of this process wait for the key, it passes to the next of them: see
-// WithTurn.
+// WithTurn. Then nobody may have asked the server since it confirmed the lease, up to
+// 100 ms ago or half a lease that is extended: a loss in between is theirs to notice.
 func (l *Lock) Release(ctx context.Context) error {
 	if ctx == nil {
 		return &ArgumentError{"ctx", "it is nil; use context.Background()"}

@@ -2,8 +2,11 @@ package rlock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
 )
@@ -39,10 +42,8 @@ func (l *Lock) identify() {
 // because the script knows the token.
 func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	var t taken
-	most := tries
-	if l.locker.clientClosed.Load() {
-		most = 1 // those who found it closed have asked often enough
-	}
+	believed := &l.locker.clientClosed
+	closing := false
 	err := again(ctx, func(ctx context.Context) (err error) {
 		sent := now()
 		l.locker.counters.attempts.Add(1)
@@ -55,8 +56,14 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 		if answerOf(err) == unknown {
 			l.late++
 		}
+		if closing = errors.Is(err, rueidis.ErrClosing); !closing && believed.Load() {
+			believed.Store(false)
+		}
 		return err
-	}, func(try int) bool { return try < most })
+	}, func(try int) bool {
+		// Those who found the client closed have asked often enough for all.
+		return try < tries && !(closing && believed.Load())
+	})
 	return t, err
 }
 

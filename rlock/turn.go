@@ -86,7 +86,7 @@ func (t *turn) courtesy(roundTrip time.Duration) time.Duration {
 		longest = 2*roundTrip + longestFalter*5/4 // they may just be faltering; see eagerness.go
 	}
 	courtesy := time.Duration(float64(min(longest, longestCourtesy)) * t.modesty() * (0.7 + 0.3*rand.Float64()))
-	if courtesy < max(shortestCourtesy, roundTrip/4) {
+	if courtesy < max(shortestCourtesy, min(roundTrip, longestCourtesy)/4) {
 		return 0 // others would hardly notice
 	}
 	return courtesy

@@ -17,25 +17,32 @@ local token, ttl = ARGV[1], ARGV[2]
 -- exists, of whatever type.
 local taken
 if ttl == '' then
-  taken = redis.call('SET', lock, token, 'NX')
+  taken = redis.pcall('SET', lock, token, 'NX')
 else
-  taken = redis.call('SET', lock, token, 'NX', 'PX', ttl)
+  taken = redis.pcall('SET', lock, token, 'NX', 'PX', ttl)
 end
 
-if not taken then
+if not taken or taken.err then
   -- GET turns a key of another type into a WRONGTYPE error: its waiters would wait for
   -- ever otherwise.
-  if redis.call('GET', lock) ~= token then
+  local owner = redis.call('GET', lock)
+  if owner and owner ~= token then
     -- left is the holder's remaining time; -1 ms: the holder never expires.
     return {0, redis.call('PTTL', lock), 0}
   end
-  -- Ours already. GT: a call that was late on its way must not cut a lease that
-  -- has been extended since.
-  if ttl == '' then
-    redis.call('PERSIST', lock)
-  else
-    redis.call('PEXPIRE', lock, ttl, 'GT')
+  if not owner then
+    return taken -- free, but the server does not take writes: OOM, READONLY …
   end
+  taken = false -- ours already
+end
+
+-- What was free must be free again when there is no fence for it, as a right is missing
+-- or something else has the counter's name: Redis does not roll back.
+local function fail(failure)
+  if taken then
+    redis.call('DEL', lock)
+  end
+  return failure
 end
 
 -- A fence is the next number of the slot, lifted to the server's clock
@@ -47,14 +54,12 @@ end
 local fence = 0
 if counter then
   fence = redis.pcall('INCR', counter)
+  if type(fence) ~= 'number' then
+    return fail(fence)
+  end
   local now = redis.pcall('TIME')
-  if type(fence) ~= 'number' or now.err then
-    -- A right is missing, or something else has the counter's name. Redis does not roll
-    -- back: what was free must be free again.
-    if taken then
-      redis.call('DEL', lock)
-    end
-    return type(fence) ~= 'number' and fence or now
+  if now.err then
+    return fail(now)
   end
   local micros = now[1] * 1000000 + now[2]
   local least = micros - micros % 65536
@@ -63,7 +68,20 @@ if counter then
   end
   if fence < least then
     fence = least
-    redis.call('SET', counter, fence)
+    local lifted = redis.pcall('SET', counter, fence)
+    if lifted.err then
+      return fail(lifted)
+    end
+  end
+end
+
+if not taken then
+  -- GT: a call that was late on its way must not cut a lease that has been extended
+  -- since.
+  if ttl == '' then
+    redis.call('PERSIST', lock)
+  else
+    redis.call('PEXPIRE', lock, ttl, 'GT')
   end
 end
 return {1, 0, fence}

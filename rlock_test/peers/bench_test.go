@@ -14,6 +14,8 @@ import (
 var (
 	quick = flag.Bool("quick", false, "measure little, in under two minutes")
 	full  = flag.Bool("full", false, "measure everything")
+	times = flag.Int("rounds", 0, "of each library at each level, in place of the plan's")
+	long  = flag.Duration("round", 0, "how long one takes, in place of the plan's")
 	only  = flag.String("only", "", "measure what has a title that this regular expression finds")
 	who   = flag.String("driver", "", "measure those whose name this regular expression finds, such as for a profile")
 	write = flag.Bool("write", false, "write the results into the documentation")
@@ -29,10 +31,16 @@ func TestSideBySide(t *testing.T) {
 	case *quick:
 		p = quickPlan
 	}
+	if *times > 0 {
+		p.rounds = *times
+	}
+	if *long > 0 {
+		p.round = *long
+	}
 	wanted := regexp.MustCompile(*only)
 	wantedDrivers = regexp.MustCompile(*who)
 	engine := bed.Engines(t)[0]
-	r := &results{began: time.Now(), server: engine.Version}
+	r := &results{began: time.Now(), server: engine.Version, plan: p}
 	fmt.Println(r.circumstances())
 	measure := func(title string, f func(t *testing.T) section) {
 		if wanted.MatchString(title) {

@@ -19,6 +19,7 @@ type section interface {
 type results struct {
 	began    time.Time
 	server   string
+	plan     plan
 	sections []section
 }
 
@@ -49,8 +50,9 @@ func (r *results) all(workload string) (list []*comparison) {
 
 // circumstances say when, on what and with which versions the results were measured.
 func (r *results) circumstances() string {
-	return fmt.Sprintf("%s, %d processors (%s), which client and server share; %s; %s; %s.",
-		r.began.Format("2 January 2006"), runtime.NumCPU(), processor(), r.server, runtime.Version(), strings.Join(versions(), ", "))
+	return fmt.Sprintf("%s, %d processors (%s), which client and server share; %s; %s; %s; medians of %d rounds of %v.",
+		r.began.Format("2 January 2006"), runtime.NumCPU(), processor(), r.server, runtime.Version(), strings.Join(versions(), ", "),
+		r.plan.rounds, r.plan.round)
 }
 
 // versions are those of the libraries, from go.mod; rueidislock is a part of rueidis.

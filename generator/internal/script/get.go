@@ -9,6 +9,9 @@ import (
 // IsGet reports whether all that the script does is return redis.call('GET', KEYS[1]).
 // The command by itself has the same answer.
 func (s *Script) IsGet() bool {
+	if strings.HasPrefix(s.Source, "#!") { // its flags may forbid what GET may do
+		return false
+	}
 	if len(s.Body) != 1 || len(s.Keys) != 1 || s.Keys[0].Variadic || len(s.Args) > 0 {
 		return false
 	}

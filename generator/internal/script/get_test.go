@@ -32,10 +32,14 @@ func TestIsGet(t *testing.T) {
 		"-- KEYS[1..] a key\nreturn redis.call('GET', KEYS[1])":      false,
 		key + "-- KEYS[2] b key\nreturn redis.call('GET', KEYS[1])":  false,
 	} {
-		s, _ := script.Parse("x.lua", []byte("-- name: X\n-- mode: read cached\n"+text[:len(text)-len(body(text))]+"-- returns: string?\n"+body(text)+"\n"))
-		require.NotNil(t, s, text)
-		require.Equal(t, want, s.IsGet(), text)
+		require.False(t, parse("#!lua flags=no-writes\n", text).IsGet(), text)
+		require.Equal(t, want, parse("", text).IsGet(), text)
 	}
+}
+
+func parse(shebang, text string) *script.Script {
+	s, _ := script.Parse("x.lua", []byte(shebang+"-- name: X\n-- mode: read cached\n"+text[:len(text)-len(body(text))]+"-- returns: string?\n"+body(text)+"\n"))
+	return s
 }
 
 // body is what follows the header.

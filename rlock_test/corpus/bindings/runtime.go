@@ -151,8 +151,9 @@ func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []s
 	return c.DoCache(ctx, c.B().EvalRo().Script(s.source).Numkeys(1).Key(keys...).Arg(args...).Cache(), ttl)
 }
 
-// cachedGet is cached for a script that does nothing but GET its key: the command has
-// the same answer, and a client finds it in its cache without comparing a script's text.
+// cachedGet asks the client-side cache for a script that does nothing but GET its key,
+// and the server on a miss. The command has the same answer, and is found in the cache
+// without comparing a script's text.
 func (s *luaScript) cachedGet(ctx context.Context, c rueidis.Client, key string, ttl time.Duration) rueidis.RedisResult {
 	if err := s.cacheable(ttl); err != nil {
 		return rueidis.NewErrorResult(err)
