@@ -44,7 +44,7 @@ func (r *results) write() error {
 // document has all results.
 func (r *results) document() string {
 	var b strings.Builder
-	b.WriteString("# Results\n\nWritten by `make bench`. What is measured, and how to read it, is in [README.md](README.md).\n\n")
+	b.WriteString("# Results\n\nWritten by the benchmark itself. What is measured, and how to read it, is in [README.md](README.md).\n\n")
 	fmt.Fprintf(&b, "%s\n\n![Throughput beside the floor](%s)\n\n", r.circumstances(), pictureFile)
 	b.WriteString(r.goals())
 	for _, s := range r.sections {
@@ -104,7 +104,7 @@ func (r *results) idleFigure() string {
 		cell := func(c idleCost) string {
 			return fmt.Sprintf("%.1f %% and %.1f %%", 100*c.clientCPU, 100*c.serverCPU)
 		}
-		return fmt.Sprintf("| %d locks held and extended: of a core of the client and of the server | %s | %s | not done | not done |\n",
+		return fmt.Sprintf("| %d locks held and extended, of 10 s each: of a core of the client and of the server | %s | %s | not done | not done |\n",
 			idle.locks, cell(idle.costs[0]), cell(idle.costs[1]))
 	}
 	return ""
