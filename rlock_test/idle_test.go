@@ -33,9 +33,11 @@ func TestIdleBudget(t *testing.T) {
 		keys[i] = fmt.Sprintf("job:%d", i)
 	}
 	held := make([]*rlock.Lock, locks)
-	first, err := locker.Acquire(t.Context(), "first") // connections, scripts, tables
-	require.NoError(t, err)
-	require.NoError(t, first.Release(t.Context()))
+	for i := range 100 { // connections, each with its buffers, scripts, tables
+		first, err := locker.Acquire(t.Context(), fmt.Sprintf("first:%d", i))
+		require.NoError(t, err)
+		require.NoError(t, first.Release(t.Context()))
+	}
 
 	goroutines, heap := runtime.NumGoroutine(), heapInUse()
 	for i, key := range keys {
