@@ -102,6 +102,8 @@ func TestReadOnly(t *testing.T) {
 			_, err := locker.Acquire(ctx, "other")
 			return err
 		})
+		_, err = newLocker(t, server.Client(t)).TryAcquire(t.Context(), "job")
+		require.ErrorIs(t, err, rlock.ErrHeld, "what is held is held, whatever the server takes")
 		surfaces(t, "READONLY", func(ctx context.Context) error { return lock.Extend(ctx, time.Minute) })
 		require.True(t, lock.Valid(), "an error is not a loss")
 		server.Do(t, "REPLICAOF", "NO", "ONE")
@@ -129,6 +131,8 @@ func TestOutOfMemory(t *testing.T) {
 			return err
 		})
 		require.Equal(t, tries+2, locker.Stats().Attempts, "an error is no reason to try again")
+		_, err = newLocker(t, server.Client(t)).TryAcquire(t.Context(), "job")
+		require.ErrorIs(t, err, rlock.ErrHeld, "what is held is held, whatever the server takes")
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		state, err := lock.Check(t.Context())
 		require.NoError(t, err)

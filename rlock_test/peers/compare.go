@@ -23,8 +23,7 @@ type comparison struct {
 	outcomes []*outcome
 }
 
-// compare has all drivers do a workload at a level, in rounds that alternate: each round
-// begins with another driver, so that none always follows the same one.
+// compare has all drivers do a workload at a level, in rounds that alternate.
 func compare(t *testing.T, e bed.Engine, w workload, level int, p plan) comparison {
 	c := comparison{workload: w, level: level}
 	server := e.Start(t)
@@ -42,18 +41,23 @@ func compare(t *testing.T, e bed.Engine, w workload, level int, p plan) comparis
 	for _, l := range lockers { // connections, scripts and pools are there from the start
 		w.run(m, l, min(level, 16), p.round/4)
 	}
-	for round := range p.rounds {
-		for i := range lockers {
-			n := (i + round) % len(lockers)
-			o := c.outcomes[n]
-			if o.hung() {
-				continue
+	c.alternate(m, p.rounds, func(n int) *sample { return w.run(m, lockers[n], level, p.round) })
+	return c
+}
+
+// alternate has each driver do its rounds, on a server without a key. Each round begins
+// with another driver, so that none always follows the same one. One that hung is left
+// out from then on.
+func (c comparison) alternate(m meter, rounds int, do func(n int) *sample) {
+	for round := range rounds {
+		for i := range c.outcomes {
+			n := (i + round) % len(c.outcomes)
+			if o := c.outcomes[n]; !o.hung() {
+				m.server.Do(m.tb, "FLUSHALL")
+				o.samples = append(o.samples, do(n))
 			}
-			server.Do(t, "FLUSHALL")
-			o.samples = append(o.samples, w.run(m, lockers[n], level, p.round))
 		}
 	}
-	return c
 }
 
 // away returns the address at which a server can be reached from a distance.

@@ -26,21 +26,14 @@ func compareDeaths(t *testing.T, e bed.Engine, p plan) comparison {
 		c.outcomes = append(c.outcomes, &outcome{driver: d})
 		waiters = append(waiters, d.open(t, server.Addr(), shortLease))
 	}
-	for round := range p.rounds {
-		for i := range waiters {
-			n := (i + round) % len(waiters)
-			if c.outcomes[n].hung() {
-				continue
-			}
-			server.Do(t, "FLUSHALL")
-			holder := recruit(t, c.outcomes[n].driver, server.Addr())
-			holder.Send(keep)
-			if line := holder.Line(); line != "held" {
-				t.Fatal(line)
-			}
-			c.outcomes[n].samples = append(c.outcomes[n].samples, m.outlive(holder, waiters[n]))
+	c.alternate(m, p.rounds, func(n int) *sample {
+		holder := recruit(t, c.outcomes[n].driver, server.Addr())
+		holder.Send(keep)
+		if line := holder.Line(); line != "held" {
+			t.Fatal(line)
 		}
-	}
+		return m.outlive(holder, waiters[n])
+	})
 	return c
 }
 
@@ -63,28 +56,14 @@ func (m meter) outlive(holder *bed.Program, waiter locker) *sample {
 }
 
 func (m meter) inherit(ctx context.Context, holder *bed.Program, waiter locker, latency *latencies) error {
-	type result struct {
-		at   time.Time
-		held holding
-		err  error
-	}
-	got := make(chan result, 1)
-	go func() {
-		held, err := waiter.acquire(ctx, "job")
-		got <- result{time.Now(), held, err}
-	}()
+	ended := await(ctx, waiter)
 	time.Sleep(shortLease / 5)
 	holder.Kill()
 	free, err := m.freeAt()
 	if err != nil {
 		return err
 	}
-	r := <-got
-	if r.err != nil {
-		return r.err
-	}
-	latency.add(r.at.Sub(free))
-	return r.held.Release(context.Background())
+	return (<-ended).settle(free, latency)
 }
 
 var errNoLock = errors.New("there is no lock on the server")

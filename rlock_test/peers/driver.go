@@ -70,7 +70,7 @@ func drivers() []driver {
 		{rlockPlain, "as it comes", false, openRlock()},
 		{rlockUnfenced, "WithFence(false)", false, openRlock(unfenced)},
 		{rlockExtended, "WithAutoExtend(true)", false, openRlock(extended)},
-		{rueidisLockName, "KeyMajority 1, as one server is asked; NoLoopTracking, as Redis is 7.0.5 or later", true, openRueidislock(true)},
+		{rueidisLockName + ", noloop", "KeyMajority 1, as one server is asked; NoLoopTracking, as Redis is 7.0.5 or later", true, openRueidislock(true)},
 		{rueidisLockName + ", loop", "KeyMajority 1, without NoLoopTracking", true, openRueidislock(false)},
 		{bsmName, "LinearBackoff(10ms), on go-redis", true, openBsm},
 		{redsyncName + ", go-redis", "as it comes, but for as many tries as it takes", true, openRedsyncGoRedis},

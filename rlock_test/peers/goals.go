@@ -23,13 +23,13 @@ type measure struct {
 }
 
 // of makes a goal of the ratios that f finds at the levels of a workload. There f
-// returns NaN or 0 where it finds none.
+// returns 0 where it finds none.
 func (m measure) of(work, wanted, workload string, f func(c *comparison) float64) *goal {
 	g := &goal{work: work, wanted: wanted, reached: true}
 	var parts []string
 	for _, c := range m.r.all(workload) {
 		ratio := f(c)
-		if !(ratio > 0) {
+		if ratio == 0 {
 			continue
 		}
 		if m.below && ratio > m.wanted || !m.below && ratio < m.wanted {
@@ -47,13 +47,12 @@ func (m measure) of(work, wanted, workload string, f func(c *comparison) float64
 func (r *results) atLeast(ratio float64) measure { return measure{r: r, wanted: ratio} }
 func (r *results) atMost(ratio float64) measure  { return measure{r: r, wanted: ratio, below: true} }
 
-// rate returns the ratio of the rates of one driver to another, the best of those whose
-// names begin so.
+// rate returns the ratio of the rates of one driver to another; see bestOf.
 func rate(name, other string) func(*comparison) float64 {
 	return func(c *comparison) float64 { return c.ratio(name, other, (*sample).rate) }
 }
 
-// only restricts a ratio to some levels.
+// onlyAt restricts a ratio to some levels.
 func onlyAt(f func(*comparison) float64, levels ...int) func(*comparison) float64 {
 	return func(c *comparison) float64 {
 		if !slices.Contains(levels, c.level) {
@@ -63,8 +62,8 @@ func onlyAt(f func(*comparison) float64, levels ...int) func(*comparison) float6
 	}
 }
 
-// ratio returns the median of the ratios of a figure of one driver to another's: of
-// those whose names begin so, the one with the highest rate.
+// ratio returns the median of the ratios of a figure of one driver to another's, 0 where
+// one of them does not take part; see bestOf.
 func (c *comparison) ratio(name, other string, figure func(*sample) float64) float64 {
 	mine, theirs := c.bestOf(name), c.bestOf(other)
 	if mine == nil || theirs == nil {
@@ -78,7 +77,7 @@ func (c *comparison) ratio(name, other string, figure func(*sample) float64) flo
 func (c *comparison) bestOf(name string) *outcome {
 	var best *outcome
 	for _, o := range c.outcomes {
-		if o.name == name && name != rueidisLockName {
+		if o.name == name {
 			return o
 		}
 		if strings.HasPrefix(o.name, name) && !o.hung() && (best == nil || o.median((*sample).rate) > best.median((*sample).rate)) {
@@ -92,21 +91,23 @@ func (c *comparison) bestOf(name string) *outcome {
 // callers had the lock in turn.
 func fairShare(name string) func(*comparison) float64 {
 	return func(c *comparison) float64 {
-		return c.bestOf(name).median(func(s *sample) float64 {
+		return medianOf(name, func(s *sample) float64 {
 			return s.latency.quantile(0.99).Seconds() * s.rate() / float64(c.level)
-		})
+		})(c)
+	}
+}
+
+// medianOf returns a figure of a driver, 0 where it does not take part; see bestOf.
+func medianOf(name string, figure func(*sample) float64) func(*comparison) float64 {
+	return func(c *comparison) float64 {
+		if o := c.bestOf(name); o != nil {
+			return o.median(figure)
+		}
+		return 0
 	}
 }
 
 func (r *results) goalList() []*goal {
-	figure := func(name string, f func(*sample) float64) func(*comparison) float64 {
-		return func(c *comparison) float64 {
-			if o := c.bestOf(name); o != nil {
-				return o.median(f)
-			}
-			return 0
-		}
-	}
 	p50 := func(s *sample) float64 { return float64(s.latency.quantile(0.5)) }
 	scripts := func(s *sample) float64 { return float64(s.scripts) / float64(max(s.ops, 1)) }
 	list := []*goal{
@@ -116,26 +117,26 @@ func (r *results) goalList() []*goal {
 		r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, bsmName), 1024)),
 		r.atLeast(0.8).of("uncontended cycle, fence on", "≥ 0.8 of the floor's throughput", workUncontended, rate(rlockPlain, floorName)),
 		r.atLeast(0.8).of("uncontended cycle, fence on", "≥ 0.8 of the floor in scripts", workUncontended, rate(rlockPlain, floorInScripts)),
-		r.atMost(5).of("allocations per cycle", "≤ 5", workUncontended, figure(rlockPlain, func(s *sample) float64 { return float64(s.allocs) / float64(max(s.ops, 1)) })),
+		r.atMost(5).of("allocations per cycle", "≤ 5", workUncontended, medianOf(rlockPlain, func(s *sample) float64 { return float64(s.allocs) / float64(max(s.ops, 1)) })),
 		r.atLeast(20).of("local contention, auto-extended", "≥ 20 × rueidislock's hand-overs", workContended, rate(rlockExtended, rueidisLockName)),
 		r.atMost(2).of("local contention, auto-extended, 1 ms hold", "p99 of waiting ≤ 2 × the fair share", workHeld, fairShare(rlockExtended)),
 		r.atMost(2).of("local contention, auto-extended, no hold", "p99 of waiting ≤ 2 × the fair share", workContended, fairShare(rlockExtended)),
 		r.atLeast(2.5).of("local contention, fixed lease", "≥ 2.5 × rueidislock's hand-overs", workContended, rate(rlockPlain, rueidisLockName)),
 		r.atLeast(2).of("8 processes", "≥ 2 × rueidislock, the only other that is pushed", workProcesses, onlyAt(rate(rlockPlain, rueidisLockName), 8)),
-		r.atLeast(0.5).of("8 processes", "the least lucky ≥ half of the luckiest", workProcesses, onlyAt(figure(rlockPlain, func(s *sample) float64 { return float64(s.least) / float64(max(s.most, 1)) }), 8)),
+		r.atLeast(0.5).of("8 processes", "the least lucky ≥ half of the luckiest", workProcesses, onlyAt(medianOf(rlockPlain, func(s *sample) float64 { return float64(s.least) / float64(max(s.most, 1)) }), 8)),
 		r.atMost(1.0/3).of("8 processes", "scripts per acquisition ≤ a third of rueidislock's", workProcesses, onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, rueidisLockName, scripts) }, 8)),
 		r.atMost(1.3).of("wake-up after a remote release", "p50 ≤ 1.3 × two bare round trips", workWakeUp, func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, p50) }),
 		r.atMost(1.3).of("check from the cache", "p50 ≤ 1.3 × a bare DoCache hit", workCached, func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, p50) }),
 		r.atLeast(100).of("check from the cache", "≥ 100 × faster than asking the server, by one caller", workCached, func(c *comparison) float64 {
-			asked := r.find(workAsked, c.level)
-			if asked == nil || c.level != 1 {
+			asked, cached := r.find(workAsked, c.level), medianOf(rlockPlain, p50)(c)
+			if asked == nil || cached == 0 || c.level != 1 {
 				return 0
 			}
-			return asked.bestOf(rlockPlain).median(p50) / c.bestOf(rlockPlain).median(p50)
+			return medianOf(rlockPlain, p50)(asked) / cached
 		}),
 		r.atLeast(1).of("sets, one caller", "≥ bsm/redislock at every size it survives", workSets, rate(rlockPlain, bsmName)),
 		r.atLeast(1).of("sets, 16 callers", "≥ bsm/redislock at every size it survives", workManySets, rate(rlockPlain, bsmName)),
-		r.atLeast(1).of("sets of 10,000", "work: so many a second", workSets, onlyAt(figure(rlockPlain, (*sample).rate), 10_000)),
+		r.atLeast(1).of("sets of 10,000", "work: so many a second", workSets, onlyAt(medianOf(rlockPlain, (*sample).rate), 10_000)),
 		r.atLeast(10).of("batch of 100", "≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
 	}
 	list = append(list, r.idleGoals()...)

@@ -126,17 +126,7 @@ func compareProcesses(t *testing.T, e bed.Engine, processes int, p plan) compari
 		m.crowd(crowds[i], p.round/8) // connections and scripts are there from the start
 	}
 	// A process has its turn a few dozen times in a round.
-	rounds, length := min(p.rounds, 3), 4*p.round
-	for round := range rounds {
-		for i := range crowds {
-			n := (i + round) % len(crowds)
-			if c.outcomes[n].hung() {
-				continue
-			}
-			server.Do(t, "FLUSHALL")
-			c.outcomes[n].samples = append(c.outcomes[n].samples, m.crowd(crowds[n], length))
-		}
-	}
+	c.alternate(m, min(p.rounds, 3), func(n int) *sample { return m.crowd(crowds[n], 4*p.round) })
 	return c
 }
 

@@ -74,6 +74,16 @@ func versions() (list []string) {
 	return list
 }
 
+// settings tells how each library was used.
+func settings() string {
+	var b strings.Builder
+	b.WriteString("| library | settings |\n|---|---|\n")
+	for _, d := range drivers() {
+		fmt.Fprintf(&b, "| %s | %s |\n", d.name, d.settings)
+	}
+	return b.String()
+}
+
 // processor names what the machine computes with, where that can be told.
 func processor() string {
 	file, err := os.Open("/proc/cpuinfo")

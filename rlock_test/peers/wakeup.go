@@ -32,22 +32,40 @@ func compareWakeUps(t *testing.T, e bed.Engine, far time.Duration, p plan) compa
 	}
 	settled := 5*time.Millisecond + 3*far
 	m := meter{tb: t, server: server}
-	for round := range p.rounds {
-		for i := range pairs {
-			n := (i + round) % len(pairs)
-			if c.outcomes[n].hung() {
-				continue
-			}
-			server.Do(t, "FLUSHALL")
-			c.outcomes[n].samples = append(c.outcomes[n].samples, m.run(p.round, 1, func(ctx context.Context, _ int, l *latencies) error {
-				if _, ok := pairs[n].waiter.(*floor); ok {
-					return pairs[n].takeTurns(ctx, settled, l)
-				}
-				return pairs[n].wakeUp(ctx, settled, l)
-			}))
+	c.alternate(m, p.rounds, func(n int) *sample {
+		once := pairs[n].wakeUp
+		if _, ok := pairs[n].waiter.(*floor); ok {
+			once = pairs[n].takeTurns
 		}
-	}
+		return m.run(p.round, 1, func(ctx context.Context, _ int, l *latencies) error { return once(ctx, settled, l) })
+	})
 	return c
+}
+
+// waited is how a wait for a lock has ended, and when.
+type waited struct {
+	at   time.Time
+	held holding
+	err  error
+}
+
+// await waits for the lock in the background.
+func await(ctx context.Context, waiter locker) <-chan waited {
+	ended := make(chan waited, 1)
+	go func() {
+		held, err := waiter.acquire(ctx, "job")
+		ended <- waited{time.Now(), held, err}
+	}()
+	return ended
+}
+
+// settle notes how long after since the wait ended, and frees the lock.
+func (w waited) settle(since time.Time, latency *latencies) error {
+	if w.err != nil {
+		return w.err
+	}
+	latency.add(w.at.Sub(since))
+	return w.held.Release(context.Background())
 }
 
 // wakeUp leaves the waiter alone until it has settled, so that it waits as its library
@@ -57,27 +75,13 @@ func (p pair) wakeUp(ctx context.Context, settled time.Duration, latency *latenc
 	if err != nil {
 		return err
 	}
-	type result struct {
-		at   time.Time
-		held holding
-		err  error
-	}
-	got := make(chan result, 1)
-	go func() {
-		held, err := p.waiter.acquire(ctx, "job")
-		got <- result{time.Now(), held, err}
-	}()
+	ended := await(ctx, p.waiter)
 	time.Sleep(settled)
 	start := time.Now()
 	if err := held.Release(context.Background()); err != nil {
 		return err
 	}
-	r := <-got
-	if r.err != nil {
-		return r.err
-	}
-	latency.add(r.at.Sub(start))
-	return r.held.Release(context.Background())
+	return (<-ended).settle(start, latency)
 }
 
 // takeTurns is wakeUp where the waiter asks only when it knows that the lock is free.

@@ -46,7 +46,7 @@ func (r *results) document() string {
 	var b strings.Builder
 	b.WriteString("# Results\n\nWritten by the benchmark itself. What is measured, and how to read it, is in [README.md](README.md).\n\n")
 	fmt.Fprintf(&b, "%s\n\n![Throughput beside the floor](%s)\n\n", r.circumstances(), pictureFile)
-	b.WriteString(r.goals())
+	b.WriteString(settings() + "\n" + r.goals())
 	for _, s := range r.sections {
 		b.WriteString("\n" + s.markdown())
 	}
