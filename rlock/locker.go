@@ -123,20 +123,9 @@ func (l *Locker) Close() {
 		l.keeper.close()
 		l.cleaner.close(2 * time.Second)
 		if l.owned {
-			l.closeClient()
+			l.client.Close()
 		}
 	})
-}
-
-// closeClient closes the client. One of a cluster that is just learning of new nodes
-// opens connections to them even then (as of rueidis 1.0.79), and they would stay: they
-// are closed when that is over, which its time-outs bound.
-func (l *Locker) closeClient() {
-	l.client.Close()
-	if l.cluster {
-		time.AfterFunc(time.Second, l.client.Close)
-		time.AfterFunc(15*time.Second, l.client.Close)
-	}
 }
 
 func (l *Locker) isClosed() bool {
