@@ -178,7 +178,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 			if !more {
 				return fail(ErrGaveUp, nil)
 			}
-			if err := sleep(ctx, pause, l.locker.closed); err != nil {
+			if err := sleep(ctx, down.pace(pause), l.locker.closed); err != nil {
 				return fail(waitEnded(err))
 			}
 			continue

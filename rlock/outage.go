@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -53,6 +54,17 @@ func (o *outage) closed(err error) bool {
 	}
 	return believed.Load()
 }
+
+// pace is the pause before the next attempt. Whether the client is closed for good is
+// found out soon, however long the policy pauses by now.
+func (o *outage) pace(pause time.Duration) time.Duration {
+	if o.closings > 0 {
+		return min(pause, closingPause)
+	}
+	return pause
+}
+
+const closingPause = time.Second / 2
 
 func isContextError(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
