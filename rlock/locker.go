@@ -19,8 +19,8 @@ import (
 // Open and share it: it is safe for concurrent use.
 type Locker struct {
 	client   rueidis.Client
-	server   any  // equal for Lockers that certainly use the same server
-	owned    bool // Close closes the client
+	server   any          // equal for Lockers that certainly use the same server
+	dialled  *connections // of a client that is the Locker's own
 	cluster  bool
 	scripts  *gen.Scripts
 	defaults *settings
@@ -97,16 +97,19 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 		}
 		opts = append([]Option{WithHook(hook)}, opts...)
 	}
-	client, err := rueidis.NewClient(option)
+	dialled := newConnections()
+	client, err := rueidis.NewClient(dialled.through(option))
 	if err != nil {
+		dialled.end(0)
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
 	l, err := New(client, opts...)
 	if err != nil {
 		client.Close()
+		dialled.end(0)
 		return nil, err
 	}
-	l.owned = true
+	l.dialled = dialled
 	return l, nil
 }
 
@@ -114,16 +117,18 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 // any more, and the Context of every lock still held ends with ErrClosed. It does
 // not release them, because whoever works under them may not have stopped yet;
 // their leases run out. It makes a last try to free what lost replies may have
-// left behind, for up to 2 seconds, then closes the client if Open made it.
-// Of an acquisition that is under way meanwhile the key may stay until its lease
-// ends. Closing twice is fine.
+// left behind, for up to 2 seconds. If Open made the client, it is closed then, and
+// no connection is left when Close returns; a server that is silent then, or just
+// being dialled, can take it 2 seconds more. Of an acquisition that is under way
+// meanwhile the key may stay until its lease ends. Closing twice is fine.
 func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.stop()
 		l.keeper.close()
 		l.cleaner.close(2 * time.Second)
-		if l.owned {
+		if l.dialled != nil {
 			l.client.Close()
+			l.dialled.end(2 * time.Second)
 		}
 	})
 }
