@@ -141,7 +141,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 	}
 	var extended []*Lock
 	for _, e := range asked {
-		if *e.err = e.lock.finishExtend(e.sent, *e.err); *e.err == nil {
+		if *e.err = e.lock.finishExtend(*e.err); *e.err == nil {
 			extended = append(extended, e.lock)
 		}
 	}
@@ -169,7 +169,7 @@ func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.D
 		}
 		for n, reply := range l.scripts.ExtendBatch(ctx, l.client, params) {
 			i := sent[n]
-			errs[i] = asked[i].lock.settle(asked[i].sent, reply.Value, reply.Err)
+			errs[i] = asked[i].lock.settleAsked(asked[i].sent, reply.Value, reply.Err)
 		}
 		for i, e := range asked {
 			*e.err = errs[i]

@@ -22,15 +22,14 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.mayExtend(ctx, ttl); err != nil {
 		return err
 	}
-	var sent extension
-	err := insist(ctx, func(ctx context.Context) (err error) {
-		if sent, err = l.startExtension(ttl); err != nil {
+	err := l.finishExtend(insist(ctx, func(ctx context.Context) error {
+		sent, err := l.startExtension(ttl)
+		if err != nil {
 			return err
 		}
 		position, err := l.runExtend(ctx, ttl)
-		return l.settle(sent, position, err)
-	})
-	err = l.finishExtend(sent, err)
+		return l.settleAsked(sent, position, err)
+	}))
 	if err == nil {
 		l.locker.note(ctx, l)
 	}
@@ -52,24 +51,17 @@ func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 }
 
 // finishExtend follows an extension that the caller asked for, after the last try.
-func (l *Lock) finishExtend(sent extension, err error) error {
-	if answerOf(err) == unknown {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.expire()
-		if cause := l.end.Load(); cause != nil {
-			err = cause
-		}
-		return &LockError{"extend", l.key[0], err}
-	}
-	if err != nil {
+func (l *Lock) finishExtend(err error) error {
+	if answerOf(err) != unknown {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ttl = sent.ttl
-	l.locker.keeper.reschedule(l, sent)
-	return nil
+	l.expire()
+	if cause := l.end.Load(); cause != nil {
+		err = cause
+	}
+	return &LockError{"extend", l.key[0], err}
 }
 
 // runExtend runs extend.lua.
@@ -96,12 +88,23 @@ func (l *Lock) startExtension(ttl time.Duration) (extension, error) {
 	return l.beginExtension(ttl), nil
 }
 
-// settle takes the answer of an extension: the position of the first key that is
-// not ours, or 0. It returns nil if the lock is held with the new lease; an error
-// with an unknown outcome comes back as it is.
-func (l *Lock) settle(e extension, position int64, err error) error {
+// settleAsked is settle for an extension that the caller asked for. Its lease is that of
+// the lock from now on, and for later extensions.
+func (l *Lock) settleAsked(e extension, position int64, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.settle(e, position, err); err != nil {
+		return err
+	}
+	l.ttl = e.ttl
+	l.locker.keeper.reschedule(l, e)
+	return nil
+}
+
+// settle takes the answer of an extension: the position of the first key that is
+// not ours, or 0. It returns nil if the lock is held with the new lease; an error
+// with an unknown outcome comes back as it is. The caller holds mu.
+func (l *Lock) settle(e extension, position int64, err error) error {
 	l.expire() // an answer that comes after the deadline revives nothing
 	l.endExtension(e, answerOf(err))
 	if err != nil {

@@ -68,9 +68,8 @@ func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared boo
 }
 
 // contentWith reports whether a lease that ends at deadline does for l: nearly all of
-// what it asked for, or half of it if it is extended anyway. It must not be longer
-// either, as one is whose extension nobody here has been told of yet. Without an end it
-// does not tell when the server has confirmed it last, and is not handed on unasked.
+// what it asked for, or half of it if it is extended anyway. One without an end does not
+// tell when the server has confirmed it last, and is not handed on unasked.
 func (l *Lock) contentWith(deadline instant) bool {
 	if l.ttl == NoExpiry {
 		return false
@@ -79,8 +78,7 @@ func (l *Lock) contentWith(deadline instant) bool {
 	if !l.extends {
 		missing = min(l.ttl/100, longestUnasked)
 	}
-	whole := leaseEnd(now(), l.ttl)
-	return deadline <= whole && deadline.after(missing) >= whole
+	return deadline.after(missing) >= leaseEnd(now(), l.ttl)
 }
 
 // longestUnasked bounds how old the server's word may be that a fixed lease is handed on

@@ -132,12 +132,12 @@ func (l *Locker) extendEach(ctx context.Context, renewals []renewal) {
 // settle takes the answer as Lock.settle does, and plans the next extension.
 func (r renewal) settle(position int64, err error) {
 	keeper := &r.lock.locker.keeper
+	r.lock.mu.Lock()
+	defer r.lock.mu.Unlock()
 	if r.lock.settle(r.extension, position, err) != nil {
 		pause := min(max(r.ttl/20, 10*time.Millisecond), time.Second)
 		keeper.hurry(r.lock, now().after(pause))
 		return
 	}
-	r.lock.mu.Lock()
-	defer r.lock.mu.Unlock()
 	keeper.reschedule(r.lock, r.extension)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -194,4 +195,38 @@ func TestClosedClientEndsTheLine(t *testing.T) {
 			require.FailNow(t, "the line is not served")
 		}
 	}
+}
+
+// A client that works after all is asked as often as before.
+func TestClientIsBelievedToWorkAgain(t *testing.T) {
+	t.Parallel()
+	f, locker, _ := newFaulty(t, bed.Engines(t)[0])
+	var closings atomic.Int32 // still to come
+	f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if closings.Add(-1) >= 0 {
+			return rueidis.NewErrorResult(rueidis.ErrClosing)
+		}
+		return run()
+	})
+	take := func() (attempts uint64, err error) {
+		before := locker.Stats().Attempts
+		lock, err := locker.TryAcquire(t.Context(), "job")
+		if err == nil {
+			require.NoError(t, lock.Release(t.Context()))
+		}
+		return locker.Stats().Attempts - before, err
+	}
+	closings.Store(1_000)
+	_, err := locker.Acquire(t.Context(), "job")
+	require.ErrorIs(t, err, rueidis.ErrClosing)
+	attempts, err := take()
+	require.ErrorIs(t, err, rueidis.ErrClosing)
+	require.EqualValues(t, 1, attempts, "it is closed")
+	closings.Store(0)
+	_, err = take()
+	require.NoError(t, err)
+	closings.Store(1)
+	attempts, err = take()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, attempts, "it was closed for a moment")
 }

@@ -1,0 +1,81 @@
+package rlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// The next in line gets the lease that it asked for, not the longer one that its
+// predecessor asked for just before, whatever became of that.
+func TestAskedLeaseIsNotHandedOn(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Second
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		for name, test := range map[string]struct {
+			waits bool // for the answer, while the lock is handed over
+			lost  bool // the answer
+		}{
+			"answered":  {},
+			"under way": {waits: true},
+			"lost":      {lost: true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				f, locker, direct := newFaulty(t, e, rlock.WithTTL(ttl), rlock.WithFence(false))
+				first, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, err)
+				next := make(chan *rlock.Lock, 1)
+				go func() {
+					lock, err := locker.Acquire(t.Context(), "job")
+					if err != nil {
+						t.Error(err)
+					}
+					next <- lock
+				}()
+				inLine(t, locker, 1)
+
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ran, answer := make(chan struct{}, 1), make(chan struct{})
+				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					reply := run()
+					if !is(words, gen.ExtendSHA1) {
+						return reply
+					}
+					ran <- struct{}{}
+					<-answer
+					if test.lost {
+						cancel() // nobody asks again
+						return noReply()
+					}
+					return reply
+				})
+				extended := make(chan error, 1)
+				go func() { extended <- first.Extend(ctx, time.Hour) }()
+				<-ran
+				if !test.waits {
+					close(answer)
+					require.Equal(t, test.lost, <-extended != nil)
+				}
+				require.NoError(t, first.Release(t.Context()))
+				second := <-next
+				left, err := do(t, direct, "PTTL", "job").ToInt64()
+				require.NoError(t, err)
+				require.LessOrEqual(t, left, ttl.Milliseconds())
+				if test.waits {
+					close(answer)
+					require.ErrorIs(t, <-extended, rlock.ErrNotHeld)
+				}
+				require.NoError(t, second.Release(t.Context()))
+			})
+		}
+	})
+}
