@@ -159,7 +159,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if err := w.await(ctx, full, pause, never); err != nil {
+		if err := w.await(ctx, full, down.pace(pause), never); err != nil {
 			return fail(waitEnded(err))
 		}
 	}

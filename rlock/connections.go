@@ -14,13 +14,13 @@ import (
 
 // connections are those that a client of Open has dialled and not closed yet.
 //
-// A rueidis client forgets a connection that it is dialling while it is closed: in
-// clusterClient.init, when the client starts without that address or gives up
-// starting, and in mux._pipe, which stores what it dialled over the mark of the end.
-// Such a connection would stay open, pinged every second, until the process ends.
+// A rueidis client forgets connections that it is dialling while it is closed: in
+// clusterClient.init, when it gives up starting with the first address, for instance,
+// and in mux._pipe, which stores what it dialled over the mark of the end. They would
+// stay open, pinged every second, until the process ends.
 type connections struct {
 	dialling context.Context // ends when the client is closed
-	close    context.CancelFunc
+	stop     context.CancelFunc
 
 	mu    sync.Mutex
 	open  map[*connection]struct{}
@@ -35,7 +35,7 @@ type connection struct {
 
 func newConnections() *connections {
 	c := &connections{open: make(map[*connection]struct{}), none: make(chan struct{})}
-	c.dialling, c.close = context.WithCancel(context.Background())
+	c.dialling, c.stop = context.WithCancel(context.Background())
 	return c
 }
 
@@ -45,6 +45,9 @@ func (c *connections) through(option rueidis.ClientOption) rueidis.ClientOption 
 	quiet := option.DisableTCPNoDelay
 	option.DialFn, option.DisableTCPNoDelay = nil, false
 	option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+		if c.dialling.Err() != nil {
+			return nil, rueidis.ErrClosing
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(c.dialling, cancel)()
@@ -124,28 +127,44 @@ func (c *connections) remove(one *connection) {
 	}
 }
 
-// end is called once, when the client was told to close. It gives the client time
-// for that, since a cluster's closes its connections in the background, then closes
-// what is left.
-func (c *connections) end(patience time.Duration) {
+// close closes the client and all connections. It gives the client some time for its
+// own way, since there may be replies to wait for, and a cluster's client closes its
+// connections in the background. Then it closes what is left.
+func (c *connections) close(client rueidis.Client, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		client.Close() // for a silent server it may take long, until its connections are cut
+	}()
+	c.refuse()
+	for _, step := range []<-chan struct{}{told, c.none} {
+		select {
+		case <-step:
+		case <-ctx.Done():
+		}
+	}
+	c.cut()
+}
+
+// refuse has no connection come any more. It is called once.
+func (c *connections) refuse() {
 	c.mu.Lock()
 	c.ended = true
 	if len(c.open) == 0 {
 		close(c.none)
 	}
 	c.mu.Unlock()
-	c.close()
-	select {
-	case <-c.none:
-	case <-time.After(patience):
-	}
-	for _, one := range c.left() {
-		_ = one.Close() // nobody uses it
-	}
+	c.stop()
 }
 
-func (c *connections) left() []*connection {
+// cut closes what is open.
+func (c *connections) cut() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.open))
+	left := slices.Collect(maps.Keys(c.open))
+	c.mu.Unlock()
+	for _, one := range left {
+		_ = one.Close() // nobody uses it
+	}
 }

@@ -10,7 +10,8 @@
 // A lock is a plain string key whose value is the owner's token, so a key is
 // mutually exclusive with every other library that uses SET NX PX. What runs on
 // the server are the scripts of this module, byte for byte; package gen has the
-// calls.
+// calls. Only what a script does with one command is sent as that: GET for a check from
+// the cache, and SET NX for a free lock without a fence.
 //
 // While one Redis primary keeps its data and its clock does not jump, no two holders of
 // a key are valid at the same time, whatever the network and the server do. A failover

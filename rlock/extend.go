@@ -81,6 +81,17 @@ func (l *Lock) extendParams(ttl time.Duration) gen.ExtendParams {
 func (l *Lock) startExtension(ttl time.Duration) (extension, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.beginIfHeld(ttl)
+}
+
+// startRenewal begins an automatic extension, by the lease that the lock has.
+func (l *Lock) startRenewal() (extension, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.beginIfHeld(l.ttl)
+}
+
+func (l *Lock) beginIfHeld(ttl time.Duration) (extension, error) {
 	l.expire()
 	if cause := l.end.Load(); cause != nil {
 		return extension{}, &LockError{"extend", l.key[0], cause}

@@ -62,7 +62,7 @@ func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared boo
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = instant(l.deadline.Load())
-	certain := l.care == nil || l.lease.pending == 0 && l.lease.doubt == 0
+	certain := l.care == nil || l.lease.known()
 	l.bequeathed = !l.shown && certain && l.ttl == heir.ttl && heir.contentWith(deadline)
 	return deadline, l.bequeathed
 }

@@ -16,6 +16,9 @@ type overlap struct {
 	doubt   time.Duration // shortest lease of those that were lost; 0: none was
 }
 
+// known reports whether the server's lease is the one that counts here, and no longer.
+func (o *overlap) known() bool { return o.pending == 0 && !o.shared && o.doubt == 0 }
+
 // certain returns how much of a lease counts.
 func (o *overlap) certain(ttl time.Duration) time.Duration {
 	if o.doubt > 0 {

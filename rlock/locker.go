@@ -31,6 +31,8 @@ type Locker struct {
 	lookout  lookout
 	cleaner  cleaner
 
+	expectations expectations
+
 	lastTrip     atomic.Int64 // how long the last command of a contended key took
 	uncached     atomic.Bool  // the client has no cache: Check asks the server
 	clientClosed atomic.Bool  // as far as can be told
@@ -72,6 +74,7 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 		l.server = client
 	}
 	l.roll.seed = maphash.MakeSeed()
+	l.expectations.seed = maphash.MakeSeed()
 	l.keeper.extend = l.extendAll
 	l.lookout = lookout{client: client, calls: l.background, next: never}
 	l.cleaner.release = func(ctx context.Context, params []gen.ReleaseParams) []gen.Reply[int64] {
@@ -100,13 +103,13 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 	dialled := newConnections()
 	client, err := rueidis.NewClient(dialled.through(option))
 	if err != nil {
-		dialled.end(0)
+		dialled.refuse()
+		dialled.cut()
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
 	l, err := New(client, opts...)
 	if err != nil {
-		client.Close()
-		dialled.end(0)
+		dialled.close(client, closingTime)
 		return nil, err
 	}
 	l.dialled = dialled
@@ -118,20 +121,22 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 // not release them, because whoever works under them may not have stopped yet;
 // their leases run out. It makes a last try to free what lost replies may have
 // left behind, for up to 2 seconds. If Open made the client, it is closed then, and
-// no connection is left when Close returns; a server that is silent then, or just
-// being dialled, can take it 2 seconds more. Of an acquisition that is under way
+// no connection is left when Close returns; if a server is silent then, is just being
+// dialled or was just replaced, that can take 2 seconds more. Of an acquisition that is under way
 // meanwhile the key may stay until its lease ends. Closing twice is fine.
 func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.stop()
 		l.keeper.close()
-		l.cleaner.close(2 * time.Second)
+		l.cleaner.close(closingTime)
 		if l.dialled != nil {
-			l.client.Close()
-			l.dialled.end(2 * time.Second)
+			l.dialled.close(l.client, closingTime)
 		}
 	})
 }
+
+// closingTime is for each of the two things that Close may have to wait for.
+const closingTime = 2 * time.Second
 
 func (l *Locker) isClosed() bool {
 	select {

@@ -38,10 +38,7 @@ func (l *Locker) extendAll(locks []*Lock) {
 			l.renewGroups(lock)
 			continue
 		}
-		lock.mu.Lock()
-		ttl := lock.ttl
-		lock.mu.Unlock()
-		e, err := lock.startExtension(ttl)
+		e, err := lock.startRenewal()
 		if err != nil {
 			continue
 		}
@@ -51,7 +48,7 @@ func (l *Locker) extendAll(locks []*Lock) {
 			sets = append(sets, r)
 			continue
 		}
-		k := kin{ttl: ttl}
+		k := kin{ttl: e.ttl}
 		if l.cluster {
 			k.slot = gen.Slot(lock.key[0])
 		}

@@ -10,7 +10,8 @@ import (
 //
 // Whatever it answers, a waiter looks again when the holder's lease ends, and when
 // the server tells that the key has changed (see Hook). An attempt that the server does
-// not answer counts like any other.
+// not answer counts like any other. A client that says it is closed is asked again within
+// half a second, a few times, before that is believed.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
 	attempts int           // 0: no limit

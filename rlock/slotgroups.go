@@ -183,16 +183,13 @@ func (l *Lock) extendGroups(ctx context.Context, p gen.ExtendParams) (int64, err
 
 // renewGroups extends a lock of several groups automatically.
 func (l *Locker) renewGroups(lock *Lock) {
-	lock.mu.Lock()
-	ttl := lock.ttl
-	lock.mu.Unlock()
-	e, err := lock.startExtension(ttl)
+	e, err := lock.startRenewal()
 	if err != nil {
 		return
 	}
 	limit := max(50*time.Millisecond, instant(lock.deadline.Load()).until())
 	l.detach(limit, func(ctx context.Context) {
-		position, err := lock.runExtend(ctx, ttl)
+		position, err := lock.runExtend(ctx, e.ttl)
 		renewal{lock, e}.settle(position, err)
 		l.note(ctx, lock)
 	})

@@ -68,7 +68,20 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 }
 
 func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
-	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(counters))
+	if len(counters) > 0 {
+		r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(counters))
+		return l.takenOne(r), err
+	}
+	expected := l.locker.expectations.about(l.key[0])
+	if setWillDo && expected.free() && l.late == 0 {
+		if free, err := l.takeFree(ctx); free || err != nil {
+			return taken{acquired: free}, err
+		}
+	}
+	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(nil))
+	if err == nil {
+		expected.found(r.Acquired)
+	}
 	return l.takenOne(r), err
 }
 

@@ -3,9 +3,10 @@ package rlock_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +16,29 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
+
+// counting counts the connections that are open.
+type counting struct{ open atomic.Int32 }
+
+type counted struct {
+	net.Conn
+	closed sync.Once
+	by     *counting
+}
+
+func (c *counting) dial(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c.open.Add(1)
+	return &counted{Conn: conn, by: c}, nil
+}
+
+func (c *counted) Close() error {
+	c.closed.Do(func() { c.by.open.Add(-1) })
+	return c.Conn.Close()
+}
 
 // slowDialer hands over a connection only when it is told to, whatever the caller
 // of the dial thinks by then.
@@ -98,49 +122,40 @@ func TestCloseDuringADialLeavesNoConnection(t *testing.T) {
 	})
 }
 
-// When Close returns, a cluster has no connection of the Locker either, though
-// rueidis closes those in the background.
+// When Close returns, no connection is left, though rueidis closes those of a cluster in
+// the background, and waits a second for each that a silent server has.
 func TestCloseLeavesNoConnection(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		cluster := e.StartCluster(t)
-		locker, err := rlock.Open(rueidis.ClientOption{InitAddress: cluster.Addrs(), ClientName: "leaver"})
-		require.NoError(t, err)
-		for _, key := range []string{"a", "b", "c", "d"} {
-			_, err := locker.TryAcquire(t.Context(), key)
-			require.NoError(t, err)
-		}
-		locker.Close()
-		for _, server := range cluster.Nodes {
-			stayAway(t, server, "leaver")
+		server, cluster := e.Start(t), e.StartCluster(t)
+		proxy := bed.NewProxy(t, server.Addr())
+		for name, test := range map[string]struct {
+			addresses []string
+			before    func()
+		}{
+			"server":  {[]string{server.Addr()}, func() {}},
+			"cluster": {cluster.Addrs(), func() {}},
+			"silent":  {[]string{proxy.Addr()}, func() { proxy.BlackHole(true) }},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var c counting
+				locker, err := rlock.Open(rueidis.ClientOption{
+					InitAddress:       test.addresses,
+					DialCtxFn:         c.dial,
+					PipelineMultiplex: 3, // eight connections
+				})
+				require.NoError(t, err)
+				for i := range 100 {
+					_, err := locker.TryAcquire(t.Context(), fmt.Sprint(name, i))
+					require.NoError(t, err)
+				}
+				require.Greater(t, c.open.Load(), int32(3))
+				test.before()
+				start := time.Now()
+				locker.Close()
+				require.Zero(t, c.open.Load())
+				require.Less(t, time.Since(start), 5*time.Second)
+			})
 		}
 	})
-}
-
-// What an option says about dialling holds for a Locker's own client too.
-func TestOpenDialsAsTold(t *testing.T) {
-	t.Parallel()
-	for _, delay := range []bool{false, true} {
-		server := bed.Engines(t)[0].Start(t)
-		option := server.Option()
-		var dialled atomic.Pointer[net.TCPConn]
-		option.DialFn = func(address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			conn, err := dialer.Dial("tcp", address)
-			if err == nil {
-				dialled.Store(conn.(*net.TCPConn))
-			}
-			return conn, err
-		}
-		option.DisableTCPNoDelay = delay
-		locker := openLocker(t, option)
-		_, err := locker.TryAcquire(t.Context(), "job")
-		require.NoError(t, err)
-		raw, err := dialled.Load().SyscallConn()
-		require.NoError(t, err)
-		require.NoError(t, raw.Control(func(fd uintptr) {
-			noDelay, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
-			require.NoError(t, err)
-			require.Equal(t, delay, noDelay == 0)
-		}))
-	}
 }

@@ -79,3 +79,54 @@ func TestAskedLeaseIsNotHandedOn(t *testing.T) {
 		}
 	})
 }
+
+// Of two extensions that overlap, the server may have run the other one last. Then the
+// lease is longer than anybody here counts on, and is not handed on either.
+func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Second
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e, rlock.WithTTL(ttl), rlock.WithFence(false))
+		first, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		released := make(chan error, 1)
+		go func() {
+			second, err := locker.Acquire(t.Context(), "job")
+			if err == nil {
+				err = second.Release(t.Context())
+			}
+			released <- err
+		}()
+		inLine(t, locker, 1)
+		sent, run1, ran2, answer2 := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+		handedOver := make(chan int64, 1)
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			switch {
+			case is(words, gen.ExtendSHA1) && words[len(words)-1] == "3600000":
+				close(sent)
+				<-run1
+			case is(words, gen.ExtendSHA1):
+				reply := run()
+				close(ran2)
+				<-answer2
+				return reply
+			case is(words, gen.ReleaseSHA1): // of the second holder
+				left, _ := do(t, direct, "PTTL", "job").ToInt64()
+				handedOver <- left
+			}
+			return run()
+		})
+		extended1, extended2 := make(chan error, 1), make(chan error, 1)
+		go func() { extended1 <- first.Extend(t.Context(), time.Hour) }()
+		<-sent
+		go func() { extended2 <- first.Extend(t.Context(), ttl) }()
+		<-ran2
+		close(run1)
+		require.NoError(t, <-extended1)
+		close(answer2)
+		require.NoError(t, <-extended2)
+		require.NoError(t, first.Release(t.Context()))
+		require.LessOrEqual(t, <-handedOver, ttl.Milliseconds())
+		require.NoError(t, <-released)
+	})
+}

@@ -202,8 +202,8 @@ func TestClientIsBelievedToWorkAgain(t *testing.T) {
 	t.Parallel()
 	f, locker, _ := newFaulty(t, bed.Engines(t)[0])
 	var closings atomic.Int32 // still to come
-	f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if closings.Add(-1) >= 0 {
+	f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if acquires(words) && closings.Add(-1) >= 0 {
 			return rueidis.NewErrorResult(rueidis.ErrClosing)
 		}
 		return run()

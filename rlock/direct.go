@@ -1,0 +1,65 @@
+package rlock
+
+import (
+	"context"
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// setWillDo tells whether acquire.lua is the one of which takeFree knows the beginning.
+// When the script is changed, it is the script that runs, until somebody has made sure
+// that this still holds.
+const setWillDo = gen.AcquireSHA1 == "13ff6a8fd143dfeca93266dc24f56813ce479254"
+
+// takeFree takes a lock that is expected to be free, and reports whether it was.
+//
+// SET NX is what acquire.lua begins with, and all that it does for a free lock without
+// a fence; sent by itself it is half the work for the server. Any answer but OK is for
+// the script to explain: who holds the lock and for how long, or what stands in the way.
+func (l *Lock) takeFree(ctx context.Context) (bool, error) {
+	client := l.locker.client
+	set := client.B().Set().Key(l.key[0]).Value(l.token).Nx()
+	var command rueidis.Completed
+	if l.ttl == NoExpiry {
+		command = set.Build()
+	} else {
+		command = set.PxMilliseconds(l.ttl.Milliseconds()).Build()
+	}
+	reply := client.Do(ctx, command)
+	if err := reply.NonRedisError(); err != nil {
+		return false, err
+	}
+	text, err := reply.ToString()
+	return err == nil && text == "OK", nil
+}
+
+// expectations tell which locks are likely free, so that those who find one held again
+// and again ask for it once each time. Where locks share an entry, they may be wrong.
+type expectations struct {
+	seed maphash.Seed
+	of   [1 << 10]expectation
+}
+
+// wariness is what a lock that was held leaves.
+const wariness = 4
+
+func (e *expectations) about(key string) *expectation {
+	return &e.of[maphash.String(e.seed, key)%uint64(len(e.of))]
+}
+
+// expectation is how often the lock must be found free before it is expected to be.
+type expectation struct{ wary atomic.Int32 }
+
+func (e *expectation) free() bool { return e.wary.Load() <= 0 }
+
+func (e *expectation) found(free bool) {
+	if !free {
+		e.wary.Store(wariness)
+	} else if !e.free() {
+		e.wary.Add(-1)
+	}
+}
