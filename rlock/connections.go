@@ -136,7 +136,7 @@ func (c *connections) close(client rueidis.Client, patience time.Duration) {
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		client.Close() // for a silent server it may take long, until its connections are cut
+		client.Close()
 	}()
 	c.refuse()
 	for _, step := range []<-chan struct{}{told, c.none} {
@@ -146,6 +146,10 @@ func (c *connections) close(client rueidis.Client, patience time.Duration) {
 		}
 	}
 	c.cut()
+	select {
+	case <-told:
+	case <-time.After(patience): // its owner's way of dialling does not end
+	}
 }
 
 // refuse has no connection come any more. It is called once.

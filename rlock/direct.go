@@ -39,9 +39,19 @@ func (l *Lock) takeFree(ctx context.Context) (bool, error) {
 
 // expectations tell which locks are likely free, so that those who find one held again
 // and again ask for it once each time. Where locks share an entry, they may be wrong.
+//
+// No lock is expected to be free before the server has run a script for this Locker: what
+// is taken must be released by one, for which the user may lack the right.
 type expectations struct {
-	seed maphash.Seed
-	of   [1 << 10]expectation
+	seed     maphash.Seed
+	of       [1 << 10]expectation
+	scripted atomic.Bool
+}
+
+func (e *expectations) scripts(run bool) {
+	if e.scripted.Load() != run {
+		e.scripted.Store(run)
+	}
 }
 
 // wariness is what a lock that was held leaves.

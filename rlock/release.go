@@ -117,6 +117,9 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 	}
 	err = persist(ctx, func(ctx context.Context) (err error) {
 		freed, err = l.locker.scripts.Release(ctx, l.locker.client, l.releaseParams())
+		if err != nil && answerOf(err) == refused {
+			l.locker.expectations.scripts(false)
+		}
 		if answerOf(err) == unknown {
 			l.unsure = true // this try may do the work, and the next one find nothing
 		}

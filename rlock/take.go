@@ -13,7 +13,7 @@ import (
 
 // taken is the server's answer to an attempt.
 type taken struct {
-	sent     instant
+	sent     instant // the command that was answered
 	acquired bool
 	fence    int64
 	key      string        // first key that another token holds
@@ -52,7 +52,9 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 		} else {
 			t, err = l.takeAll(ctx, keys, counters, collect)
 		}
-		t.sent = sent
+		if t.sent == 0 {
+			t.sent = sent
+		}
 		if answerOf(err) == unknown {
 			l.late++
 		}
@@ -72,17 +74,25 @@ func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
 		r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(counters))
 		return l.takenOne(r), err
 	}
-	expected := l.locker.expectations.about(l.key[0])
-	if setWillDo && expected.free() && l.late == 0 {
-		if free, err := l.takeFree(ctx); free || err != nil {
+	expectations := &l.locker.expectations
+	expected := expectations.about(l.key[0])
+	var sent instant
+	if setWillDo && expectations.scripted.Load() && expected.free() && l.late == 0 {
+		free, err := l.takeFree(ctx)
+		if free || err != nil {
 			return taken{acquired: free}, err
 		}
+		expected.found(false)
+		sent = now()
 	}
 	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(nil))
 	if err == nil {
+		expectations.scripts(true)
 		expected.found(r.Acquired)
 	}
-	return l.takenOne(r), err
+	t := l.takenOne(r)
+	t.sent = sent
+	return t, err
 }
 
 func (l *Lock) acquireParams(counters []string) gen.AcquireParams {

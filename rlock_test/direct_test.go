@@ -15,12 +15,24 @@ import (
 
 func isSet(words []string) bool { return words[0] == "SET" }
 
-// Package rlock sends a SET in place of acquire.lua as long as it is this file. If it was
-// changed, see to it that a SET is still all that it does for a free lock without a fence,
-// then put the new sum here and in rlock/direct.go.
+// acquireSHA1 is of the acquire.lua in place of which package rlock sends a SET.
+const acquireSHA1 = "13ff6a8fd143dfeca93266dc24f56813ce479254"
+
+// ready has the locker find out that the server runs scripts, without which it sends no
+// SET.
+func ready(t *testing.T, locker *rlock.Locker) {
+	t.Helper()
+	require.Equal(t, acquireSHA1, gen.AcquireSHA1, "see TestSetKnowsTheScript")
+	lock, err := locker.TryAcquire(t.Context(), "ready")
+	require.NoError(t, err)
+	require.NoError(t, lock.Release(t.Context()))
+}
+
+// If acquire.lua was changed, see to it that a SET is still all that it does for a free
+// lock without a fence, then put its new sum above and into rlock/direct.go.
 func TestSetKnowsTheScript(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "13ff6a8fd143dfeca93266dc24f56813ce479254", gen.AcquireSHA1)
+	require.Equal(t, acquireSHA1, gen.AcquireSHA1)
 }
 
 // A lock without a fence that is taken by a SET is the lock that the script takes.
@@ -31,6 +43,7 @@ func TestSetTakesWhatTheScriptTakes(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				client := e.Start(t).Client(t)
 				locker := newLocker(t, client, rlock.WithFence(false), rlock.WithTTL(ttl))
+				ready(t, locker)
 				lock, err := locker.TryAcquire(t.Context(), "job")
 				require.NoError(t, err)
 
@@ -70,6 +83,7 @@ func TestLostSet(t *testing.T) {
 		for name, runs := range map[string]bool{"ran": true, "did not run": false} {
 			t.Run(name, func(t *testing.T) {
 				f, locker, direct := newFaulty(t, e, rlock.WithFence(false), rlock.WithTTL(time.Minute))
+				ready(t, locker)
 				var sets int
 				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if !isSet(words) {
@@ -97,6 +111,7 @@ func TestLateSet(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		f, locker, direct := newFaulty(t, e, rlock.WithFence(false), rlock.WithTTL(time.Minute))
+		ready(t, locker)
 		l := &late{client: direct}
 		ctx, cancel := context.WithCancel(t.Context())
 		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
@@ -122,6 +137,7 @@ func TestSetThatDoesNotDo(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		f, locker, direct := newFaulty(t, e, rlock.WithFence(false))
+		ready(t, locker)
 		do(t, direct, "SET", "held", "somebody", "PX", "60000")
 		do(t, direct, "RPUSH", "list", "x")
 
@@ -162,6 +178,7 @@ func TestHeldLocksAreAskedForOnce(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		f, locker, direct := newFaulty(t, e, rlock.WithFence(false))
+		ready(t, locker)
 		var sent []string
 		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			sent = append(sent, words[0])
@@ -189,5 +206,26 @@ func TestHeldLocksAreAskedForOnce(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{want}, commands)
 		}
+	})
+}
+
+// Once the server has refused a script, locks are taken by nothing else.
+func TestNoSetWithoutScripts(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e, rlock.WithFence(false))
+		ready(t, locker)
+		lock, err := locker.TryAcquire(t.Context(), "job")
+		require.NoError(t, err)
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if words[0] == "EVALSHA" {
+				return f.refuse("NOPERM not any more")
+			}
+			return run()
+		})
+		require.ErrorContains(t, lock.Release(t.Context()), "NOPERM")
+		_, err = locker.TryAcquire(t.Context(), "other")
+		require.ErrorContains(t, err, "NOPERM")
+		require.Empty(t, get(t, direct, "other"))
 	})
 }

@@ -79,10 +79,13 @@ func TestNoPermission(t *testing.T) {
 		locker := newLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
 			o.Username, o.Password = "limited", "secret"
 		}))
-		surfaces(t, "NOPERM", func(ctx context.Context) error {
-			_, err := locker.Acquire(ctx, "job")
-			return err
-		})
+		for _, fenced := range []bool{true, false} {
+			surfaces(t, "NOPERM", func(ctx context.Context) error {
+				_, err := locker.Acquire(ctx, "job", rlock.WithFence(fenced))
+				return err
+			})
+			require.Empty(t, get(t, server.Client(t), "job"), "nothing is taken that could not be released")
+		}
 		surfaces(t, "NOPERM", func(ctx context.Context) error {
 			_, err := locker.Inspect(ctx, "job")
 			return err
