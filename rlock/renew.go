@@ -12,6 +12,9 @@ import (
 // from its other clients for longer, and gain little.
 const renewBatch = 100
 
+// renewRound is for how many locks it is worth to look ahead.
+const renewRound = 5 * renewBatch
+
 // renewal is an automatic extension that is under way.
 type renewal struct {
 	lock *Lock
