@@ -109,7 +109,7 @@ func medianOf(name string, figure func(*sample) float64) func(*comparison) float
 
 func (r *results) goalList() []*goal {
 	p50 := func(s *sample) float64 { return float64(s.latency.quantile(0.5)) }
-	scripts := func(s *sample) float64 { return float64(s.scripts) / float64(max(s.ops, 1)) }
+	commands := func(s *sample) float64 { return float64(s.commands) / float64(max(s.ops, 1)) }
 	list := []*goal{
 		r.atLeast(0.95).of("uncontended cycle, fence off", "≥ 0.95 of the floor's throughput", workUncontended, rate(rlockUnfenced, floorName)),
 		r.atLeast(0.95).of("uncontended cycle, fence off", "≥ 0.95 of the floor in scripts", workUncontended, rate(rlockUnfenced, floorInScripts)),
@@ -124,7 +124,7 @@ func (r *results) goalList() []*goal {
 		r.atLeast(2.5).of("local contention, fixed lease", "≥ 2.5 × rueidislock's hand-overs", workContended, rate(rlockPlain, rueidisLockName)),
 		r.atLeast(2).of("8 processes", "≥ 2 × rueidislock, the only other that is pushed", workProcesses, onlyAt(rate(rlockPlain, rueidisLockName), 8)),
 		r.atLeast(0.5).of("8 processes", "the least lucky ≥ half of the luckiest", workProcesses, onlyAt(medianOf(rlockPlain, func(s *sample) float64 { return float64(s.least) / float64(max(s.most, 1)) }), 8)),
-		r.atMost(1.0/3).of("8 processes", "scripts per acquisition ≤ a third of rueidislock's", workProcesses, onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, rueidisLockName, scripts) }, 8)),
+		r.atMost(1.0/3).of("8 processes", "commands per acquisition ≤ a third of rueidislock's", workProcesses, onlyAt(func(c *comparison) float64 { return c.ratio(rlockPlain, rueidisLockName, commands) }, 8)),
 		r.atMost(1.3).of("wake-up after a remote release", "p50 ≤ 1.3 × two bare round trips", workWakeUp, func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, p50) }),
 		r.atMost(1.3).of("check from the cache", "p50 ≤ 1.3 × a bare DoCache hit", workCached, func(c *comparison) float64 { return c.ratio(rlockPlain, floorName, p50) }),
 		r.atLeast(100).of("check from the cache", "≥ 100 × faster than asking the server, by one caller", workCached, func(c *comparison) float64 {

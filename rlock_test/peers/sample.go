@@ -18,7 +18,8 @@ type sample struct {
 	ops       int64
 	elapsed   time.Duration
 	latency   latencies // of acquiring
-	scripts   int64     // that the server ran
+	commands  int64     // that the server ran, those inside scripts too
+	scripts   int64
 	serverCPU time.Duration
 	clientCPU time.Duration
 	allocs    uint64
@@ -68,6 +69,9 @@ func (s *sample) charge(from, to reading) {
 		n -= from.stats[name]
 		if strings.HasPrefix(name, "eval") {
 			s.scripts += n
+		}
+		if name != "info" { // which is the meter's own
+			s.commands += n
 		}
 	}
 }

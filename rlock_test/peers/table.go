@@ -24,6 +24,7 @@ var columns = []column{
 	{"p50", quantile(0.5)},
 	{"p99", quantile(0.99)},
 	{"max", quantile(1)},
+	{"commands", perOp(func(s *sample) float64 { return float64(s.commands) })},
 	{"scripts", perOp(func(s *sample) float64 { return float64(s.scripts) })},
 	{"server µs", perOp(func(s *sample) float64 { return float64(s.serverCPU.Nanoseconds()) / 1000 })},
 	{"client µs", perOp(func(s *sample) float64 { return float64(s.clientCPU.Nanoseconds()) / 1000 })},
