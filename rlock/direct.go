@@ -48,6 +48,8 @@ type expectations struct {
 	scripted atomic.Bool
 }
 
+// scripts notes whether the server runs them. It is asked of every lock, so that a write
+// that changes nothing would cost all processors their copy.
 func (e *expectations) scripts(run bool) {
 	if e.scripted.Load() != run {
 		e.scripted.Store(run)

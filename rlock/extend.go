@@ -91,6 +91,7 @@ func (l *Lock) startRenewal() (extension, error) {
 	return l.beginIfHeld(l.ttl)
 }
 
+// beginIfHeld is for a caller who holds mu.
 func (l *Lock) beginIfHeld(ttl time.Duration) (extension, error) {
 	l.expire()
 	if cause := l.end.Load(); cause != nil {

@@ -122,7 +122,8 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 // their leases run out. It makes a last try to free what lost replies may have
 // left behind, for up to 2 seconds. If Open made the client, it is closed then, and
 // no connection is left when Close returns; if a server is silent then, is just being
-// dialled or was just replaced, that can take 2 seconds more. Of an acquisition that is under way
+// dialled or was just replaced, that can take 2 seconds more, or 4 if the option's own
+// way of dialling does not heed its context. Of an acquisition that is under way
 // meanwhile the key may stay until its lease ends. Closing twice is fine.
 func (l *Locker) Close() {
 	l.closing.Do(func() {

@@ -32,15 +32,7 @@ func TestAskedLeaseIsNotHandedOn(t *testing.T) {
 				f, locker, direct := newFaulty(t, e, rlock.WithTTL(ttl), rlock.WithFence(false))
 				first, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
-				next := make(chan *rlock.Lock, 1)
-				go func() {
-					lock, err := locker.Acquire(t.Context(), "job")
-					if err != nil {
-						t.Error(err)
-					}
-					next <- lock
-				}()
-				inLine(t, locker, 1)
+				next := nextInLine(t, locker, "job")
 
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

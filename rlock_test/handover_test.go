@@ -24,6 +24,22 @@ func inLine(t *testing.T, locker *rlock.Locker, n int64) {
 	soon(t, func() bool { return locker.Stats().Waiting == n }, "they stand in line")
 }
 
+// nextInLine has an acquisition of key wait as the only one, and returns where its lock
+// arrives.
+func nextInLine(t *testing.T, locker *rlock.Locker, key string) <-chan *rlock.Lock {
+	t.Helper()
+	next := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, err := locker.Acquire(t.Context(), key)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- lock
+	}()
+	inLine(t, locker, 1)
+	return next
+}
+
 // passes has n acquisitions of key go from one to the next, with all of them waiting
 // before the first is released, and returns their locks in order.
 func passes(t *testing.T, locker *rlock.Locker, key string, n int, opts ...rlock.Option) []*rlock.Lock {
@@ -318,15 +334,7 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 					f, locker, direct := newFaulty(t, e, rlock.WithTurn(1000, time.Hour))
 					first, err := locker.Acquire(t.Context(), "job")
 					require.NoError(t, err)
-					heirs := make(chan *rlock.Lock, 1)
-					go func() {
-						lock, err := locker.Acquire(t.Context(), "job")
-						if err != nil {
-							t.Error(err)
-						}
-						heirs <- lock
-					}()
-					inLine(t, locker, 1)
+					heirs := nextInLine(t, locker, "job")
 					var calls atomic.Int32
 					f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 						if is(words, gen.HandOverSHA1) && int(calls.Add(1)) <= often {
