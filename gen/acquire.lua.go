@@ -12,8 +12,8 @@ import (
 // The sums of acquire.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireSHA1   = "13ff6a8fd143dfeca93266dc24f56813ce479254"
-	AcquireSHA256 = "b5a54013e575fd4bf28877ee64b7a42758eaf21f4159c79397edf9d8ae83a802"
+	AcquireSHA1   = "5f2ce9bc2ab9f505b3bd383a3d8910be7b4b9d7b"
+	AcquireSHA256 = "d50ca6513971890e7915c47e22d8be09a8e0950f59ae1c5aef49c82038589d4f"
 )
 
 // acquireSource is acquire.lua, byte for byte.
@@ -56,10 +56,12 @@ if not taken or taken.err then
 end
 
 -- What was free must be free again when there is no fence for it, as a right is missing
--- or something else has the counter's name: Redis does not roll back.
+-- or something else has the counter's name: Redis does not roll back. The user may lack
+-- the right to DEL, but not to SET, which has just taken the lock: a lease that is over
+-- frees it at once.
 local function fail(failure)
   if taken then
-    redis.call('DEL', lock)
+    redis.call('SET', lock, token, 'PXAT', 1)
   end
   return failure
 end

@@ -11,8 +11,8 @@ import (
 // The sums of note.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	NoteSHA1   = "dc82b24a67698b4e02f382efba6f5c11ecace4f7"
-	NoteSHA256 = "e38d35d714d5c500bbccd4a32b8e570dd6ef6c49eab147c2401041306bd727ee"
+	NoteSHA1   = "5b7b69ca917ee49a6596c13a4634bed62e935050"
+	NoteSHA256 = "5c707ca164cd0e46f5baaff7c495c51b3453b01f48803452b40c2333d950d821"
 )
 
 // noteSource is note.lua, byte for byte.
@@ -50,7 +50,11 @@ for i = 1, locks do
     if left[i] < 0 then
       left[i] = 604800000
     end
-    redis.call('PEXPIRE', note, left[i])
+    local kept = redis.pcall('PEXPIRE', note, left[i])
+    if type(kept) ~= 'number' then
+      redis.call('DEL', note) -- nobody would ever remove it
+      return kept
+    end
     written = written + 1
   end
 end

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/rlock-go/toolkit/gen"
 )
 
 // Attach carries on with a lock that was taken elsewhere: by another process, which
@@ -85,6 +87,9 @@ func (l *Lock) Detach() error {
 // WithUniqueToken. The error matches ErrLost if the token is not the holder's; with
 // any other error, the lock may or may not be free.
 //
+// A server that does not answer is asked again for 2 seconds, while ctx lasts. Unlike
+// Release, it does nothing on a context that has ended: nobody defers a repair.
+//
 // It is for repair. The holder learns of it from the server (see Hook), or when it
 // extends, checks or releases; until then it believes that it holds the lock, so let
 // it use the fence.
@@ -96,13 +101,20 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	if token == "" {
 		return &ArgumentError{"token", "it is empty"}
 	}
-	lock := l.lockOf(full)
-	lock.token = token
-	freed, err := lock.free(ctx)
+	if ctx.Err() != nil {
+		return &LockError{"force release", full, contextError(ctx, nil)}
+	}
+	var freed int64
+	unsure := false // a try that got no answer may have freed it
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		freed, err = l.scripts.Release(ctx, l.client, gen.ReleaseParams{Locks: []string{full}, Token: token})
+		unsure = unsure || answerOf(err) == unknown
+		return err
+	})
 	switch {
 	case err != nil:
 		return &LockError{"force release", full, err}
-	case freed != 1 && !(freed == 0 && lock.unsure):
+	case freed != 1 && !unsure:
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.queues.holder(full); holder != nil {

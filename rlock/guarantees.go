@@ -31,7 +31,7 @@
 //     are lost, when it loses a race with Close. With a token of the caller's, the rest is
 //     left to the lease (see WithToken). (TestContextEndsMidAcquire, TestContextEndsAnywhere, TestLostReplyOnAcquire,
 //     TestLostThenRefusedIsCleanedUp, TestLateAcquire, TestCloseDuringAnAcquisition,
-//     TestNoCleaningUpWithOnesOwnToken)
+//     TestNoCleaningUpWithOnesOwnToken, TestNoFenceLeavesNoLock)
 //   - Every command is safe to repeat: a lost reply costs time and nothing else.
 //     (TestScripts, TestLostReplyOnAcquire, TestLostReplyOnExtend, TestLostReplyOnRelease)
 //   - Release, and whatever else is given a token, touches nothing that another token

@@ -94,9 +94,14 @@ func WithRetry(r Retry) Option {
 // whole. As a Locker's default it is refused, because all its locks would own each
 // other.
 //
+// Several handles may have the same token at a time, and each then owns the whole lock:
+// the first Release frees it for all of them, and the others learn of that as of any
+// loss. Once a Release of it has been called, never acquire with the token again: a copy
+// of that Release that the network has delayed would free what the token holds by then.
+//
 // When an acquisition with a token of one's own fails with its reply lost, nothing
 // is released in the background, as another owner may be using the lock by then.
-// Acquire it again with the token, or leave it to its lease.
+// Acquire it again with the token, which confirms it, or leave it to its lease.
 func WithToken(token string) Option {
 	return func(s *settings) error {
 		s.token = token

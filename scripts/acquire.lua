@@ -37,10 +37,12 @@ if not taken or taken.err then
 end
 
 -- What was free must be free again when there is no fence for it, as a right is missing
--- or something else has the counter's name: Redis does not roll back.
+-- or something else has the counter's name: Redis does not roll back. The user may lack
+-- the right to DEL, but not to SET, which has just taken the lock: a lease that is over
+-- frees it at once.
 local function fail(failure)
   if taken then
-    redis.call('DEL', lock)
+    redis.call('SET', lock, token, 'PXAT', 1)
   end
   return failure
 end

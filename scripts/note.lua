@@ -32,7 +32,11 @@ for i = 1, locks do
     if left[i] < 0 then
       left[i] = 604800000
     end
-    redis.call('PEXPIRE', note, left[i])
+    local kept = redis.pcall('PEXPIRE', note, left[i])
+    if type(kept) ~= 'number' then
+      redis.call('DEL', note) -- nobody would ever remove it
+      return kept
+    end
     written = written + 1
   end
 end
