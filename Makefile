@@ -55,13 +55,14 @@ fuzz:
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
-	$(GO) build -o .bin/ honnef.co/go/tools/cmd/staticcheck
+	$(GO) build -C rlock_test/tools -o $(CURDIR)/.bin/ honnef.co/go/tools/cmd/staticcheck
 	.bin/staticcheck ./...
 	$(GO) mod tidy -diff
 	$(GO) mod verify
 	@for module in $(MODULES); do \
 		(cd $$module && $(GO) vet ./... && $(CURDIR)/.bin/staticcheck ./... && $(GO) mod tidy -diff) || exit 1; \
 	done
+	cd rlock_test/tools && $(GO) mod tidy -diff
 
 check:
 	$(GO) run ./generator -check
@@ -80,7 +81,7 @@ bench-quick: needs
 
 # VULNDB=file:///… is a copy of the database, where its site cannot be reached.
 vuln:
-	$(GO) build -o .bin/ golang.org/x/vuln/cmd/govulncheck
+	$(GO) build -C rlock_test/tools -o $(CURDIR)/.bin/ golang.org/x/vuln/cmd/govulncheck
 	@for module in . $(MODULES); do (cd $$module && $(CURDIR)/.bin/govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...) || exit 1; done
 
 # A server to test against, and the C compiler that the race detector needs.

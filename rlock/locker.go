@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"crypto/fips140"
 	"fmt"
 	"hash/maphash"
 	"reflect"
@@ -62,7 +61,7 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 	l := &Locker{
 		client:   client,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
-		scripts:  gen.NewNoRetry(rueidis.WithLoadSHA1(fips140.Enforced())),
+		scripts:  gen.NewNoRetry(rueidis.WithLoadSHA1(sha1Refused())),
 		defaults: set,
 		hook:     set.hook,
 		queues:   newQueues(),

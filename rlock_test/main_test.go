@@ -14,6 +14,7 @@ var programs = map[string]func(address string) error{
 	competitor: compete,
 	sleeper:    oversleep,
 	victim:     holdForEver,
+	strict:     lockStrictly,
 	crowder:    crowd,
 }
 

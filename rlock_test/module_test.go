@@ -170,7 +170,7 @@ func TestStrangersModule(t *testing.T) {
 	copyFiles(t, root, dir, "go.sum")
 	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
 	require.NoError(t, err, stderr)
-	writeFiles(t, dir, map[string]string{"go.mod": "module example.test/stock\n\ngo 1.26.0\n\nrequire (\n" + versions + ")\n"})
+	writeFiles(t, dir, map[string]string{"go.mod": "module example.test/stock\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n"})
 
 	_, stderr, err = run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
@@ -202,7 +202,7 @@ func TestGoTool(t *testing.T) {
 	writeFiles(t, dir, stock)
 	copyFiles(t, root, dir, "go.sum")
 	writeFiles(t, dir, map[string]string{
-		"go.mod": "module example.test/stock\n\ngo 1.26.0\n\ntool github.com/rlock-go/toolkit/generator\n\n" +
+		"go.mod": "module example.test/stock\n\ngo 1.25.0\n\ntool github.com/rlock-go/toolkit/generator\n\n" +
 			"require github.com/rlock-go/toolkit v0.0.0\n\n" + strings.Join(required, "\n") +
 			"\nreplace github.com/rlock-go/toolkit => " + strconv.Quote(top) + "\n",
 		"generate.go": "package main\n\n//go:generate go tool generator -scripts lua -out bindings -v\n",
@@ -231,7 +231,7 @@ func TestNamesInGo(t *testing.T) {
 	copyFiles(t, root, dir, "go.sum")
 	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
 	require.NoError(t, err, stderr)
-	writeFiles(t, dir, map[string]string{"go.mod": "module example.test/names\n\ngo 1.26.0\n\nrequire (\n" + versions + ")\n"})
+	writeFiles(t, dir, map[string]string{"go.mod": "module example.test/names\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n"})
 	plain := "-- name: Plain\n-- mode: read\n-- returns: int\nreturn 1\n"
 	cases := map[string]string{} // the text of a script by the path of its file
 	for _, file := range []string{"on_windows", "on_plan9", "on_arm", "a_test", "_hidden", ".dot"} {
@@ -275,7 +275,7 @@ func TestGoldensRun(t *testing.T) {
 	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
 	require.NoError(t, err, stderr)
 	files := map[string]string{
-		"go.mod": "module example.test/golden\n\ngo 1.26.0\n\nrequire (\n" + versions + ")\n",
+		"go.mod": "module example.test/golden\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n",
 		"main.go": `package main
 
 import (

@@ -1,6 +1,6 @@
 module github.com/rlock-go/toolkit/rlock_test/chaos
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
@@ -8,7 +8,7 @@ require (
 	github.com/rlock-go/toolkit v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
-	golang.org/x/sys v0.49.0
+	golang.org/x/sys v0.47.0
 )
 
 require (

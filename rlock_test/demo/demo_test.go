@@ -39,7 +39,8 @@ func onEvery(t *testing.T, test func(t *testing.T, addr string)) {
 func requireNoKeys(t *testing.T, nodes ...*bed.Server) {
 	t.Helper()
 	for _, node := range nodes {
-		keys, err := new(node.Do(t, "KEYS", "demo:*")).AsStrSlice()
+		reply := node.Do(t, "KEYS", "demo:*")
+		keys, err := reply.AsStrSlice()
 		require.NoError(t, err)
 		require.Empty(t, keys, "the demo leaves no keys of its own")
 	}

@@ -51,7 +51,8 @@ func TestServerAnswersItsClients(t *testing.T) {
 
 func TestServerTakesArguments(t *testing.T) {
 	s := bed.Start(t, "--maxmemory", "1mb", "--appendonly", "yes")
-	got, err := new(s.Do(t, "CONFIG", "GET", "maxmemory", "appendonly")).AsStrMap()
+	reply := s.Do(t, "CONFIG", "GET", "maxmemory", "appendonly")
+	got, err := reply.AsStrMap()
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"maxmemory": "1048576", "appendonly": "yes"}, got)
 }

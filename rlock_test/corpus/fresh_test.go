@@ -23,11 +23,3 @@ func TestBindingsAreFresh(t *testing.T) {
 	t.Parallel()
 	runGo(t, "run", "./generator", "-scripts", "rlock_test/corpus/lua", "-out", "rlock_test/corpus/bindings", "-check")
 }
-
-// Generated code is held to the standards of written code.
-func TestBindingsPassTheLinters(t *testing.T) {
-	t.Parallel()
-	for _, linter := range [][]string{{"vet"}, {"run", "honnef.co/go/tools/cmd/staticcheck"}} {
-		runGo(t, append(linter, "./rlock_test/corpus/bindings")...)
-	}
-}
