@@ -15,7 +15,7 @@ const replyOK = "+OK\r\n"
 func (t *tracker) serve(p *server.Peer, cmd string, args ...string) bool {
 	c := t.conn(p)
 	c.busy.Lock()
-	t.run(c, append([]string{cmd}, args...))
+	t.run(c, t.texts.widen(append([]string{cmd}, args...)))
 	c.busy.Unlock()
 	t.deliver([]*conn{c})
 	return true
@@ -72,7 +72,7 @@ func (t *tracker) execute(c *conn, argv []string, batch [][]string) {
 	if isConditional(argv) {
 		reply = t.capture(c.peer, argv)
 	} else {
-		t.backend.Dispatch(c.peer, argv)
+		t.dispatch(c, argv, scripts)
 	}
 	var e effect
 	if scripts {
@@ -113,11 +113,16 @@ func (t *tracker) writes(cmd string) bool {
 // ask runs a command as if p had sent it and returns the reply instead of
 // sending it.
 func (t *tracker) ask(p *server.Peer, argv []string) string {
+	return t.askFor(nil, p, argv)
+}
+
+// askFor is ask for a command that counts as noticed for c, unless c is nil.
+func (t *tracker) askFor(c *conn, p *server.Peer, argv []string) string {
 	var reply bytes.Buffer
 	w := bufio.NewWriterSize(&reply, 64)
 	inner := server.NewPeer(w)
 	inner.Ctx, inner.Resp3 = p.Ctx, p.Resp3
-	t.inner.Store(inner, nil)
+	t.inner.Store(inner, c)
 	defer t.inner.Delete(inner)
 	t.backend.Dispatch(inner, argv)
 	inner.Flush()

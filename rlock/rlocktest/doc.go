@@ -51,6 +51,9 @@
 //   - With a WATCH on it, some changes to a key go unnoticed: a field taken out
 //     of a hash that keeps others, a member out of a sorted set, a TTL set by
 //     GETEX.
+//   - Where an int has 32 bits, as on GOARCH=386 and arm, scripts count and reply
+//     whole integers with INCR, INCRBY, DECR and DECRBY; all other commands know 32
+//     bits only, so a TTL of more than 24 days is refused.
 //   - Every command costs time that grows with the number of keys, which is
 //     felt from some thousands of keys on.
 package rlocktest

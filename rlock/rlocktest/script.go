@@ -41,7 +41,10 @@ func (t *tracker) leaveScript(c *conn, batch [][]string) effect {
 // script calls included. Such a command runs with everything locked, so it can
 // be noted when done and announced when the script is.
 func (t *tracker) notice(p *server.Peer, cmd string, args ...string) bool {
-	if _, ok := t.inner.Load(p); ok {
+	if inner, ok := t.inner.Load(p); ok {
+		if c := inner.(*conn); c != nil {
+			t.setNoticed(c, true)
+		}
 		return false
 	}
 	t.mu.Lock()

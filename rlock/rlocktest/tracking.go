@@ -21,7 +21,9 @@ import (
 type tracker struct {
 	redis   *miniredis.Miniredis
 	backend *server.Server
-	// inner has the peers made by ask, whose commands need no notice.
+	texts   texts
+	// inner has the peers made by ask, whose commands need no notice, or only one for
+	// the conn that is the value.
 	inner sync.Map
 	// scripting lets one script run at a time, which tells whose it is.
 	// miniredis runs them one at a time anyway.

@@ -1,0 +1,98 @@
+package rlocktest
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// narrow is true where an int has 32 bits. There miniredis, which counts in int,
+// would cut the integers that a script counts and replies: a fence of some 50 bits
+// would become another number.
+const narrow = strconv.IntSize == 32
+
+// integerMark begins the status reply in which a script hands out an integer that
+// miniredis would cut.
+const integerMark = "\x00rlocktest integer "
+
+// A wide script is its own text between these two, which have no line break, so that
+// errors name the lines of the script. It counts beyond 32 bits with GET and SET,
+// and replies what is beyond them as a status that dispatch turns into an integer.
+const (
+	widePrologue = `do ` +
+		`local counters = {INCR = 1, DECR = -1, INCRBY = 1, DECRBY = -1} ` +
+		`local function counting(call) return function(command, key, by, ...) ` +
+		`local sign = type(command) == 'string' and key and counters[string.upper(command)] ` +
+		`if sign then local value = call('GET', key) ` +
+		`if type(value) == 'table' then return value end ` + // the error of a pcall
+		`local now, step = tonumber(value or 0), tonumber(by or 1) ` +
+		`local sum = now and step and now + sign * step ` +
+		`if sum and (math.abs(now) >= 2^31 or math.abs(sum) >= 2^31) then ` +
+		`local set = call('SET', key, string.format('%.0f', sum), 'KEEPTTL') ` +
+		`return set.err and set or sum end end ` +
+		`if by == nil then if key == nil then return call(command) end return call(command, key) end ` +
+		`return call(command, key, by, ...) end end ` +
+		`redis.call, redis.pcall = counting(redis.call), counting(redis.pcall) end ` +
+		`local function reply(value) ` +
+		`if type(value) == 'number' and (value >= 2^31 or value <= -2^31 - 1) then ` +
+		`return {ok = '\0rlocktest integer ' .. string.format('%.0f', value > 0 and math.floor(value) or math.ceil(value))} end ` +
+		`if type(value) == 'table' and not value.err and not value.ok then ` +
+		`local i = 1 while value[i] ~= nil do value[i] = reply(value[i]) i = i + 1 end end ` +
+		`return value end ` +
+		`return reply((function(...) `
+	wideEpilogue = "\nend)(...))"
+)
+
+var markedInteger = regexp.MustCompile(`\+` + integerMark + `(-?[0-9]+)\r\n`)
+
+// texts has the scripts that clients have sent, by digest, for EVALSHA to run the
+// wide one.
+type texts struct{ byDigest sync.Map }
+
+// widen returns what to run in place of a command so that its integers are whole.
+func (s *texts) widen(argv []string) []string {
+	if !narrow || len(argv) < 2 {
+		return argv
+	}
+	switch argv[0] {
+	case "EVAL", "EVAL_RO":
+		s.learn(argv[1])
+		return wide(argv[0], argv[1], argv[2:])
+	case "EVALSHA", "EVALSHA_RO":
+		if text, ok := s.byDigest.Load(strings.ToLower(argv[1])); ok {
+			return wide(strings.Replace(argv[0], "SHA", "", 1), text.(string), argv[2:])
+		}
+	case "SCRIPT":
+		switch strings.ToUpper(argv[1]) {
+		case "LOAD":
+			if len(argv) == 3 {
+				s.learn(argv[2])
+			}
+		case "FLUSH":
+			s.byDigest.Clear()
+		}
+	}
+	return argv
+}
+
+func (s *texts) learn(text string) {
+	digest := sha1.Sum([]byte(text))
+	s.byDigest.Store(hex.EncodeToString(digest[:]), text)
+}
+
+func wide(command, text string, rest []string) []string {
+	return append([]string{command, widePrologue + text + wideEpilogue}, rest...)
+}
+
+// dispatch runs a command of c, which may call scripts, and sends its reply with
+// whole integers.
+func (t *tracker) dispatch(c *conn, argv []string, scripts bool) {
+	if !narrow || !scripts {
+		t.backend.Dispatch(c.peer, argv)
+		return
+	}
+	c.peer.WriteRaw(markedInteger.ReplaceAllString(t.askFor(c, c.peer, argv), ":$1\r\n"))
+}
