@@ -1,6 +1,8 @@
 package rlock_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"net"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/internal/wide"
 )
 
 // inBubble runs a test with fake time, the real client and an embedded server
@@ -58,9 +61,15 @@ type redis struct {
 	scripts atomic.Int64 // script calls so far
 	loading atomic.Bool  // scripts are refused, as by a server that loads its data
 	weather atomic.Pointer[weather]
+	wide    wide.Scripts
+	inner   sync.Map // peers of dispatch
 }
 
-func (r *redis) hook(peer *server.Peer, command string, _ ...string) bool {
+func (r *redis) hook(peer *server.Peer, command string, args ...string) bool {
+	if _, ok := r.inner.Load(peer); ok {
+		return false
+	}
+	argv := r.wide.Command(append([]string{command}, args...))
 	if command != "EVALSHA" && command != "EVAL" {
 		return false
 	}
@@ -70,7 +79,22 @@ func (r *redis) hook(peer *server.Peer, command string, _ ...string) bool {
 		peer.WriteError("LOADING Redis is loading the dataset in memory")
 		return true
 	}
-	return false
+	if wide.Needed {
+		r.dispatch(peer, argv)
+	}
+	return wide.Needed
+}
+
+// dispatch runs a command and sends its reply with whole integers.
+func (r *redis) dispatch(peer *server.Peer, argv []string) {
+	var reply bytes.Buffer
+	inner := server.NewPeer(bufio.NewWriter(&reply))
+	inner.Ctx, inner.Resp3 = peer.Ctx, peer.Resp3
+	r.inner.Store(inner, nil)
+	defer r.inner.Delete(inner)
+	r.Server().Dispatch(inner, argv)
+	inner.Flush()
+	peer.WriteRaw(wide.Reply(reply.String()))
 }
 
 func open(t *testing.T, client rueidis.Client, opts ...rlock.Option) *rlock.Locker {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/rlock-go/toolkit/rlock/internal/wide"
 )
 
 const replyOK = "+OK\r\n"
@@ -15,7 +17,7 @@ const replyOK = "+OK\r\n"
 func (t *tracker) serve(p *server.Peer, cmd string, args ...string) bool {
 	c := t.conn(p)
 	c.busy.Lock()
-	t.run(c, t.texts.widen(append([]string{cmd}, args...)))
+	t.run(c, t.scripts.Command(append([]string{cmd}, args...)))
 	c.busy.Unlock()
 	t.deliver([]*conn{c})
 	return true
@@ -69,10 +71,13 @@ func (t *tracker) execute(c *conn, argv []string, batch [][]string) {
 		t.enterScript(c)
 	}
 	reply := ""
-	if isConditional(argv) {
+	switch {
+	case isConditional(argv):
 		reply = t.capture(c.peer, argv)
-	} else {
-		t.dispatch(c, argv, scripts)
+	case scripts && wide.Needed:
+		c.peer.WriteRaw(wide.Reply(t.askFor(c, c.peer, argv)))
+	default:
+		t.backend.Dispatch(c.peer, argv)
 	}
 	var e effect
 	if scripts {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/rlock-go/toolkit/rlock/internal/wide"
 )
 
 // tracker adds client-side caching to a miniredis: it runs the commands of all
@@ -21,7 +23,7 @@ import (
 type tracker struct {
 	redis   *miniredis.Miniredis
 	backend *server.Server
-	texts   texts
+	scripts wide.Scripts
 	// inner has the peers made by ask, whose commands need no notice, or only one for
 	// the conn that is the value.
 	inner sync.Map

@@ -6,18 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
 func newClient(t *testing.T) rueidis.Client {
 	t.Helper()
-	server := miniredis.RunT(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true, DisableCache: true})
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	return client
+	return rlocktest.Client(t)
 }
 
 // reply makes a message of what a script returns.

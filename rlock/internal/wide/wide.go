@@ -1,4 +1,8 @@
-package rlocktest
+// Package wide has miniredis run scripts with whole integers where an int has 32 bits.
+//
+// miniredis counts in int. On GOARCH=386 and arm it would cut what a script counts and
+// replies: a fence, which has some 50 bits, would become another number.
+package wide
 
 import (
 	"crypto/sha1"
@@ -9,20 +13,18 @@ import (
 	"sync"
 )
 
-// narrow is true where an int has 32 bits. There miniredis, which counts in int,
-// would cut the integers that a script counts and replies: a fence of some 50 bits
-// would become another number.
-const narrow = strconv.IntSize == 32
+// Needed tells whether an int has 32 bits here. Otherwise there is nothing to do.
+const Needed = strconv.IntSize == 32
 
-// integerMark begins the status reply in which a script hands out an integer that
+// mark begins the status reply in which a script hands out an integer that
 // miniredis would cut.
-const integerMark = "\x00rlocktest integer "
+const mark = "\x00wide integer "
 
 // A wide script is its own text between these two, which have no line break, so that
 // errors name the lines of the script. It counts beyond 32 bits with GET and SET,
-// and replies what is beyond them as a status that dispatch turns into an integer.
+// and replies what is beyond them as a status that Reply turns into an integer.
 const (
-	widePrologue = `do ` +
+	prologue = `do ` +
 		`local counters = {INCR = 1, DECR = -1, INCRBY = 1, DECRBY = -1} ` +
 		`local function counting(call) return function(command, key, by, ...) ` +
 		`local sign = type(command) == 'string' and key and counters[string.upper(command)] ` +
@@ -38,23 +40,24 @@ const (
 		`redis.call, redis.pcall = counting(redis.call), counting(redis.pcall) end ` +
 		`local function reply(value) ` +
 		`if type(value) == 'number' and (value >= 2^31 or value <= -2^31 - 1) then ` +
-		`return {ok = '\0rlocktest integer ' .. string.format('%.0f', value > 0 and math.floor(value) or math.ceil(value))} end ` +
+		`return {ok = '\0wide integer ' .. string.format('%.0f', value > 0 and math.floor(value) or math.ceil(value))} end ` +
 		`if type(value) == 'table' and not value.err and not value.ok then ` +
 		`local i = 1 while value[i] ~= nil do value[i] = reply(value[i]) i = i + 1 end end ` +
 		`return value end ` +
 		`return reply((function(...) `
-	wideEpilogue = "\nend)(...))"
+	epilogue = "\nend)(...))"
 )
 
-var markedInteger = regexp.MustCompile(`\+` + integerMark + `(-?[0-9]+)\r\n`)
+var marked = regexp.MustCompile(`\+` + mark + `(-?[0-9]+)\r\n`)
 
-// texts has the scripts that clients have sent, by digest, for EVALSHA to run the
-// wide one.
-type texts struct{ byDigest sync.Map }
+// Scripts has the scripts that the clients of one server have sent, by digest, for
+// EVALSHA to run the wide one. Its methods may be called concurrently.
+type Scripts struct{ texts sync.Map }
 
-// widen returns what to run in place of a command so that its integers are whole.
-func (s *texts) widen(argv []string) []string {
-	if !narrow || len(argv) < 2 {
+// Command returns what to run in place of a command, whose name is in capitals. Its
+// reply has to go through [Reply].
+func (s *Scripts) Command(argv []string) []string {
+	if !Needed || len(argv) < 2 {
 		return argv
 	}
 	switch argv[0] {
@@ -62,7 +65,7 @@ func (s *texts) widen(argv []string) []string {
 		s.learn(argv[1])
 		return wide(argv[0], argv[1], argv[2:])
 	case "EVALSHA", "EVALSHA_RO":
-		if text, ok := s.byDigest.Load(strings.ToLower(argv[1])); ok {
+		if text, ok := s.texts.Load(strings.ToLower(argv[1])); ok {
 			return wide(strings.Replace(argv[0], "SHA", "", 1), text.(string), argv[2:])
 		}
 	case "SCRIPT":
@@ -72,27 +75,23 @@ func (s *texts) widen(argv []string) []string {
 				s.learn(argv[2])
 			}
 		case "FLUSH":
-			s.byDigest.Clear()
+			s.texts.Clear()
 		}
 	}
 	return argv
 }
 
-func (s *texts) learn(text string) {
+func (s *Scripts) learn(text string) {
 	digest := sha1.Sum([]byte(text))
-	s.byDigest.Store(hex.EncodeToString(digest[:]), text)
+	s.texts.Store(hex.EncodeToString(digest[:]), text)
 }
 
 func wide(command, text string, rest []string) []string {
-	return append([]string{command, widePrologue + text + wideEpilogue}, rest...)
+	return append([]string{command, prologue + text + epilogue}, rest...)
 }
 
-// dispatch runs a command of c, which may call scripts, and sends its reply with
-// whole integers.
-func (t *tracker) dispatch(c *conn, argv []string, scripts bool) {
-	if !narrow || !scripts {
-		t.backend.Dispatch(c.peer, argv)
-		return
-	}
-	c.peer.WriteRaw(markedInteger.ReplaceAllString(t.askFor(c, c.peer, argv), ":$1\r\n"))
+// Reply returns the reply of a command that may have run scripts, with integers in
+// place of what stands for them.
+func Reply(reply string) string {
+	return marked.ReplaceAllString(reply, ":$1\r\n")
 }
