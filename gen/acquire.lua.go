@@ -148,7 +148,13 @@ func (s *Scripts) AcquireBatch(ctx context.Context, c rueidis.Client, params []A
 
 // encode appends the words of the call, in the order of the header.
 func (p AcquireParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Acquire", "lock", p.Lock); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Lock)
+	if err := checkKeys("Acquire", "counter", p.Counter...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Counter...)
 	args = append(args, p.Token)
 	ttlText, err := encodeOptionalDuration("Acquire", "ttl", p.TTL)
@@ -160,19 +166,18 @@ func (p AcquireParams) encode(keys, args []string) ([]string, []string, error) {
 }
 
 func decodeAcquireReply(s *luaScript, reply rueidis.RedisResult) (AcquireResult, error) {
-	fields, err := s.fields(reply, 3)
-	if err != nil {
-		return AcquireResult{}, err
+	return decodeStruct(s, reply, 3, decodeAcquireResult)
+}
+
+func decodeAcquireResult(values []rueidis.RedisMessage) (r AcquireResult, err error) {
+	if r.Acquired, err = decodeBool(values[0]); err != nil {
+		return AcquireResult{}, &fieldError{"acquired", err}
 	}
-	var r AcquireResult
-	if r.Acquired, err = decodeBool(fields[0]); err != nil {
-		return AcquireResult{}, s.wrong("acquired", err)
+	if r.Left, err = decodeDuration(values[1]); err != nil {
+		return AcquireResult{}, &fieldError{"left", err}
 	}
-	if r.Left, err = decodeDuration(fields[1]); err != nil {
-		return AcquireResult{}, s.wrong("left", err)
-	}
-	if r.Fence, err = decodeInt(fields[2]); err != nil {
-		return AcquireResult{}, s.wrong("fence", err)
+	if r.Fence, err = decodeInt(values[2]); err != nil {
+		return AcquireResult{}, &fieldError{"fence", err}
 	}
 	return r, nil
 }

@@ -144,6 +144,9 @@ func (s *Scripts) AcquireAllBatch(ctx context.Context, c rueidis.Client, params 
 
 // encode appends the words of the call, in the order of the header.
 func (p AcquireAllParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("AcquireAll", "keys", p.Keys...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Keys...)
 	args = append(args, p.Token)
 	ttlText, err := encodeOptionalDuration("AcquireAll", "ttl", p.TTL)
@@ -157,22 +160,21 @@ func (p AcquireAllParams) encode(keys, args []string) ([]string, []string, error
 }
 
 func decodeAcquireAllReply(s *luaScript, reply rueidis.RedisResult) (AcquireAllResult, error) {
-	fields, err := s.fields(reply, 4)
-	if err != nil {
-		return AcquireAllResult{}, err
+	return decodeStruct(s, reply, 4, decodeAcquireAllResult)
+}
+
+func decodeAcquireAllResult(values []rueidis.RedisMessage) (r AcquireAllResult, err error) {
+	if r.Acquired, err = decodeBool(values[0]); err != nil {
+		return AcquireAllResult{}, &fieldError{"acquired", err}
 	}
-	var r AcquireAllResult
-	if r.Acquired, err = decodeBool(fields[0]); err != nil {
-		return AcquireAllResult{}, s.wrong("acquired", err)
+	if r.Left, err = decodeDuration(values[1]); err != nil {
+		return AcquireAllResult{}, &fieldError{"left", err}
 	}
-	if r.Left, err = decodeDuration(fields[1]); err != nil {
-		return AcquireAllResult{}, s.wrong("left", err)
+	if r.Fence, err = decodeInt(values[2]); err != nil {
+		return AcquireAllResult{}, &fieldError{"fence", err}
 	}
-	if r.Fence, err = decodeInt(fields[2]); err != nil {
-		return AcquireAllResult{}, s.wrong("fence", err)
-	}
-	if r.Held, err = decodeInt(fields[3]); err != nil {
-		return AcquireAllResult{}, s.wrong("held", err)
+	if r.Held, err = decodeInt(values[3]); err != nil {
+		return AcquireAllResult{}, &fieldError{"held", err}
 	}
 	return r, nil
 }

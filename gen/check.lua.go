@@ -77,6 +77,9 @@ func (s *Scripts) CheckCached(ctx context.Context, c rueidis.Client, p CheckPara
 
 // encode appends the words of the call, in the order of the header.
 func (p CheckParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Check", "lock", p.Lock); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Lock)
 	return keys, args, nil
 }

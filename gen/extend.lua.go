@@ -82,6 +82,9 @@ func (s *Scripts) ExtendBatch(ctx context.Context, c rueidis.Client, params []Ex
 
 // encode appends the words of the call, in the order of the header.
 func (p ExtendParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Extend", "locks", p.Locks...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Locks...)
 	args = append(args, p.Token)
 	ttlText, err := encodeOptionalDuration("Extend", "ttl", p.TTL)

@@ -113,7 +113,13 @@ func (s *Scripts) HandOverBatch(ctx context.Context, c rueidis.Client, params []
 
 // encode appends the words of the call, in the order of the header.
 func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("HandOver", "lock", p.Lock); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Lock)
+	if err := checkKeys("HandOver", "counter", p.Counter...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Counter...)
 	args = append(args, p.Token)
 	args = append(args, p.Heir)
@@ -127,19 +133,18 @@ func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) 
 }
 
 func decodeHandOverReply(s *luaScript, reply rueidis.RedisResult) (HandOverResult, error) {
-	fields, err := s.fields(reply, 3)
-	if err != nil {
-		return HandOverResult{}, err
+	return decodeStruct(s, reply, 3, decodeHandOverResult)
+}
+
+func decodeHandOverResult(values []rueidis.RedisMessage) (r HandOverResult, err error) {
+	if r.Passed, err = decodeBool(values[0]); err != nil {
+		return HandOverResult{}, &fieldError{"passed", err}
 	}
-	var r HandOverResult
-	if r.Passed, err = decodeBool(fields[0]); err != nil {
-		return HandOverResult{}, s.wrong("passed", err)
+	if r.Fence, err = decodeInt(values[1]); err != nil {
+		return HandOverResult{}, &fieldError{"fence", err}
 	}
-	if r.Fence, err = decodeInt(fields[1]); err != nil {
-		return HandOverResult{}, s.wrong("fence", err)
-	}
-	if r.Fences, err = decodeInt(fields[2]); err != nil {
-		return HandOverResult{}, s.wrong("fences", err)
+	if r.Fences, err = decodeInt(values[2]); err != nil {
+		return HandOverResult{}, &fieldError{"fences", err}
 	}
 	return r, nil
 }

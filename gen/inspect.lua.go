@@ -69,21 +69,23 @@ func (s *Scripts) InspectBatch(ctx context.Context, c rueidis.Client, params []I
 
 // encode appends the words of the call, in the order of the header.
 func (p InspectParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Inspect", "locks", p.Locks...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Locks...)
 	return keys, args, nil
 }
 
 func decodeInspectReply(s *luaScript, reply rueidis.RedisResult) (InspectResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return InspectResult{}, err
+	return decodeStruct(s, reply, 2, decodeInspectResult)
+}
+
+func decodeInspectResult(values []rueidis.RedisMessage) (r InspectResult, err error) {
+	if r.Owners, err = list(nullable(decodeString))(values[0]); err != nil {
+		return InspectResult{}, &fieldError{"owners", err}
 	}
-	var r InspectResult
-	if r.Owners, err = list(nullable(decodeString))(fields[0]); err != nil {
-		return InspectResult{}, s.wrong("owners", err)
-	}
-	if r.Left, err = list(decodeDuration)(fields[1]); err != nil {
-		return InspectResult{}, s.wrong("left", err)
+	if r.Left, err = list(decodeDuration)(values[1]); err != nil {
+		return InspectResult{}, &fieldError{"left", err}
 	}
 	return r, nil
 }

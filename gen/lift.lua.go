@@ -86,6 +86,9 @@ func (s *Scripts) LiftBatch(ctx context.Context, c rueidis.Client, params []Lift
 
 // encode appends the words of the call, in the order of the header.
 func (p LiftParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Lift", "keys", p.Keys...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Keys...)
 	args = append(args, p.Token)
 	args = append(args, encodeInt(p.Fence))

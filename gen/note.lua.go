@@ -94,6 +94,9 @@ func (s *Scripts) NoteBatch(ctx context.Context, c rueidis.Client, params []Note
 
 // encode appends the words of the call, in the order of the header.
 func (p NoteParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Note", "keys", p.Keys...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Keys...)
 	args = append(args, p.Token)
 	args = append(args, p.Text)

@@ -58,6 +58,9 @@ func (s *Scripts) NotedBatch(ctx context.Context, c rueidis.Client, params []Not
 
 // encode appends the words of the call, in the order of the header.
 func (p NotedParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Noted", "note", p.Note); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Note)
 	args = append(args, p.Token)
 	return keys, args, nil

@@ -91,6 +91,9 @@ func (s *Scripts) ReleaseBatch(ctx context.Context, c rueidis.Client, params []R
 
 // encode appends the words of the call, in the order of the header.
 func (p ReleaseParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Release", "locks", p.Locks...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Locks...)
 	args = append(args, p.Token)
 	return keys, args, nil

@@ -77,6 +77,9 @@ func (s *Scripts) RenewBatch(ctx context.Context, c rueidis.Client, params []Ren
 
 // encode appends the words of the call, in the order of the header.
 func (p RenewParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Renew", "locks", p.Locks...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Locks...)
 	ttlText, err := encodeDuration("Renew", "ttl", p.TTL)
 	if err != nil {

@@ -29,32 +29,24 @@ type Scripts struct {
 // New returns the scripts. A call of a read script, or of a write script that is
 // declared safe to repeat, is sent again by the client after a network error or
 // while the server loads its data, until ctx ends; the answer is the last try's.
+// [WithoutRetry] is for callers that bring their own retries.
 //
-// Where crypto/sha1 is forbidden (FIPS), pass rueidis.WithLoadSHA1(true).
-func New(opts ...rueidis.LuaOption) *Scripts {
-	return newScripts(true, opts)
-}
-
-// NewNoRetry is [New] for callers that bring their own retries: every call is sent
-// once, and every error surfaces at once.
-func NewNoRetry(opts ...rueidis.LuaOption) *Scripts {
-	return newScripts(false, opts)
-}
-
-func newScripts(retry bool, opts []rueidis.LuaOption) *Scripts {
+// Where crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).
+func New(opts ...Option) *Scripts {
+	o := newOptions(opts)
 	return &Scripts{
-		acquireAllScript: newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, retry, nil, opts),
-		acquireScript:    newLuaScript("Acquire", AcquireSHA1, acquireSource, retry, nil, opts),
-		checkScript:      newLuaScript("Check", CheckSHA1, checkSource, retry, nil, opts),
-		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, retry, nil, opts),
-		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, retry, nil, opts),
-		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, retry, nil, opts),
-		liftScript:       newLuaScript("Lift", LiftSHA1, liftSource, retry, nil, opts),
-		noteScript:       newLuaScript("Note", NoteSHA1, noteSource, retry, nil, opts),
-		notedScript:      newLuaScript("Noted", NotedSHA1, notedSource, retry, nil, opts),
-		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, retry, nil, opts),
-		renewScript:      newLuaScript("Renew", RenewSHA1, renewSource, retry, nil, opts),
-		unnoteScript:     newLuaScript("Unnote", UnnoteSHA1, unnoteSource, retry, nil, opts),
+		acquireAllScript: newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil, o.lua),
+		acquireScript:    newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil, o.lua),
+		checkScript:      newLuaScript("Check", CheckSHA1, checkSource, o.retry, nil, o.lua),
+		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
+		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
+		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
+		liftScript:       newLuaScript("Lift", LiftSHA1, liftSource, o.retry, nil, o.lua),
+		noteScript:       newLuaScript("Note", NoteSHA1, noteSource, o.retry, nil, o.lua),
+		notedScript:      newLuaScript("Noted", NotedSHA1, notedSource, o.retry, nil, o.lua),
+		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
+		renewScript:      newLuaScript("Renew", RenewSHA1, renewSource, o.retry, nil, o.lua),
+		unnoteScript:     newLuaScript("Unnote", UnnoteSHA1, unnoteSource, o.retry, nil, o.lua),
 	}
 }
 

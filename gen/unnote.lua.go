@@ -62,6 +62,9 @@ func (s *Scripts) UnnoteBatch(ctx context.Context, c rueidis.Client, params []Un
 
 // encode appends the words of the call, in the order of the header.
 func (p UnnoteParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Unnote", "notes", p.Notes...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Notes...)
 	args = append(args, p.Token)
 	return keys, args, nil

@@ -119,7 +119,11 @@ func generate(text []byte) (*script.Script, []emit.File, []finding.Finding, erro
 		audits = append(audits, audit.Of(s, report))
 	}
 	if s.Name != "" {
-		findings = append(findings, emit.Conflicts([]*script.Script{s})...)
+		reserved, err := emit.Reserved()
+		if err != nil {
+			return s, nil, nil, err
+		}
+		findings = append(findings, check.Package([]*script.Script{s}, reserved)...)
 	}
 	if len(findings) > 0 {
 		return s, nil, finding.Sort(findings), nil

@@ -148,7 +148,11 @@ func read(o options, stderr io.Writer) ([]*script.Script, []audit.Script, error)
 			scripts = append(scripts, s)
 		}
 	}
-	findings = append(findings, emit.Conflicts(scripts)...)
+	reserved, err := emit.Reserved()
+	if err != nil {
+		return nil, nil, err
+	}
+	findings = append(findings, check.Package(scripts, reserved)...)
 	if o.redis != "" && len(findings) == 0 {
 		if findings, err = live.Check(context.Background(), o.redis, scripts); err != nil {
 			return nil, nil, err

@@ -61,7 +61,7 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 	l := &Locker{
 		client:   client,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
-		scripts:  gen.NewNoRetry(rueidis.WithLoadSHA1(sha1Refused())),
+		scripts:  gen.New(gen.WithoutRetry(), gen.WithLuaOptions(rueidis.WithLoadSHA1(sha1Refused()))),
 		defaults: set,
 		hook:     set.hook,
 		queues:   newQueues(),

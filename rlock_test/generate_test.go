@@ -117,7 +117,7 @@ func TestSums(t *testing.T) {
 			require.Equal(t, want[0], loaded, path)
 		}
 		require.NoError(t, gen.New().Load(t.Context(), client))
-		require.NoError(t, gen.New(rueidis.WithLoadSHA1(true)).Load(t.Context(), client))
+		require.NoError(t, gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Load(t.Context(), client))
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rlock-go/toolkit/generator/internal/check"
 	"github.com/rlock-go/toolkit/generator/internal/command"
-	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
@@ -69,7 +68,7 @@ func Of(s *script.Script, report check.Report) Script {
 		Keys: []Key{}, Args: []Arg{}, Commands: []Command{},
 		Includes: fragments(s), ReadOnly: !s.Mode.Write, Text: s.Source,
 	}
-	a.SHA1, a.SHA256 = emit.Sums(s.Source)
+	a.SHA1, a.SHA256 = s.SHA1(), s.SHA256()
 	for _, p := range s.Keys {
 		a.Keys = append(a.Keys, Key{Place: "KEYS" + p.String(), Name: p.Name, Access: access(p, report.Keys), Doc: p.Doc})
 	}

@@ -135,6 +135,11 @@ func (f *follower) command(args []ast.Expr, pos script.Pos) value {
 	if len(c.words) > 0 && c.words[0].value.kind == text {
 		c.names = c.words[0].value.texts
 	}
+	if len(c.words) > 0 && c.words[0].value.kind == arg {
+		if n := c.words[0].value.index; n >= 1 && n <= len(f.script.Args) {
+			c.names = f.script.Args[n-1].Type.Values // an enum lists them
+		}
+	}
 	f.note(func(facts *facts) { facts.calls = append(facts.calls, c) })
 	if len(c.words) > 1 && c.words[1].value.kind == key && len(c.names) == 1 {
 		return value{kind: read, index: c.words[1].value.index, texts: []string{strings.ToLower(c.names[0])}}

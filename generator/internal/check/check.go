@@ -2,7 +2,7 @@
 package check
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -17,6 +17,15 @@ type Report struct {
 	Keys       map[int]command.Access // what is done to KEYS[n]; 0 stands for any of KEYS
 	Dynamic    int                    // calls of commands that are not literals
 	Undeclared bool                   // some key does not come from KEYS
+	Channels   []Channel              // what PUBLISH and SPUBLISH are sent to, without repetitions
+	Patterns   bool                   // SORT reads keys by a pattern, for which a user must be allowed to read every key
+}
+
+// Channel is a channel that a script publishes to: what the caller passes as a
+// declared entry, or a literal.
+type Channel struct {
+	Entry   string // the entry's name; empty: a literal
+	Literal string
 }
 
 // Script returns what was proved about a script that parses, and every finding.
@@ -31,6 +40,10 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 	c.errors()
 	c.guard()
 	c.waivers()
+	slices.SortFunc(c.report.Channels, func(a, b Channel) int {
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Literal, b.Literal))
+	})
+	c.report.Channels = slices.Compact(c.report.Channels)
 	return c.report, c.findings
 }
 
@@ -73,6 +86,12 @@ func (c *checker) table(name string, declared []script.Param, used uses) {
 		return
 	}
 	for _, p := range declared {
+		if p.Skipped {
+			if i := slices.IndexFunc(used.constant, func(u constantUse) bool { return u.index == p.Index }); i >= 0 {
+				c.findf(used.constant[i].pos, "%s%s is used here, but the header says that it is not; give it a name and a type", name, p)
+			}
+			continue
+		}
 		if !used.covers(p) {
 			c.findf(p.Pos, "%s%s %s is declared but not used; remove it, or use it", name, p, p.Name)
 		}
@@ -151,24 +170,25 @@ func (c *checker) waivers() {
 // returns compares literal replies with the declared ones.
 func (c *checker) returns() {
 	declared := c.script.Returns
-	nilIsFine := declared.Kind == script.ReturnValue && declared.Fields[0].Type.Optional
+	nilIsFine := declared.Type.Base == script.RawType || declared.Kind == script.ReturnValue && declared.Type.Optional
 	for _, r := range c.facts.returns {
 		if r.failure {
 			continue
 		}
-		if r.number && declared.Kind == script.ReturnValue && declared.Fields[0].Type.Base == "float" {
+		if r.number && declared.Kind == script.ReturnValue && declared.Type.Base == "float" {
 			c.findf(r.pos, "Redis cuts the fraction off a returned number; return a string, as of tostring")
 		}
-		switch declared.Kind {
-		case script.ReturnFields:
-			c.fields(r, declared.Fields)
-		case script.ReturnNone:
+		switch {
+		case declared.Type.Base == script.RawType:
+		case declared.Type.Kind == script.Struct && !declared.Type.Optional:
+			c.fields(r, declared.Type.Fields)
+		case declared.Kind == script.ReturnNone:
 			if r.values > 0 {
 				c.findf(r.pos, "a value is returned, but the header says returns: none")
 			}
 		default:
 			if r.values == 0 && !nilIsFine {
-				c.findf(r.pos, "nothing is returned, but the header says returns: %s", describe(declared))
+				c.findf(r.pos, "nothing is returned, but the header says returns: %s", declared)
 			}
 		}
 		if r.nilAt.Line > 0 {
@@ -176,7 +196,7 @@ func (c *checker) returns() {
 		}
 	}
 	if declared.Kind != script.ReturnNone && c.facts.fallsThrough && !nilIsFine {
-		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s", describe(declared))
+		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s", declared)
 	}
 }
 
@@ -195,22 +215,6 @@ func names(fields []script.Field) string {
 	var list []string
 	for _, f := range fields {
 		list = append(list, f.Name)
-	}
-	return strings.Join(list, ", ")
-}
-
-func describe(r script.Returns) string {
-	switch r.Kind {
-	case script.ReturnNone:
-		return "none"
-	case script.ReturnOK:
-		return "ok"
-	case script.ReturnValue:
-		return r.Fields[0].Type.String()
-	}
-	var list []string
-	for _, f := range r.Fields {
-		list = append(list, fmt.Sprintf("%s %s", f.Name, f.Type))
 	}
 	return strings.Join(list, ", ")
 }

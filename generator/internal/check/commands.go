@@ -6,6 +6,7 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/rlock-go/toolkit/generator/internal/command"
+	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // commands checks every call of a Redis command that the script makes.
@@ -66,6 +67,9 @@ func (c *checker) command(name string, call call) {
 	c.report.Commands[known.Name]++
 	c.keysOf(known, shown, call)
 	c.reaches(known, shown, call)
+	if known.Name == "publish" || known.Name == "spublish" {
+		c.channel(shown, call)
+	}
 	if c.script.Mode.Cached {
 		c.cached(shown, known, call)
 	}
@@ -93,6 +97,37 @@ var replicated = map[string]bool{"publish": true, "spublish": true, "pfcount": t
 // sweeping are commands that reach keys which nobody names.
 var sweeping = map[string]bool{"flushall": true, "flushdb": true, "keys": true, "scan": true, "randomkey": true, "swapdb": true}
 
+// channel checks that the channel of a call is declared or a literal.
+func (c *checker) channel(shown string, call call) {
+	if len(call.words) < 2 {
+		return
+	}
+	w := call.words[1]
+	switch v := w.value; {
+	case v.kind == nothing:
+		return
+	case v.kind == text:
+		for _, literal := range v.texts {
+			c.report.Channels = append(c.report.Channels, Channel{Literal: literal})
+		}
+		return
+	case v.kind == key && v.index >= 1 && v.index <= len(c.script.Keys):
+		c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[v.index-1].Name})
+		return
+	case v.kind == arg && v.index >= 1 && v.index <= len(c.script.Args):
+		p := c.script.Args[v.index-1]
+		if p.Type.Base != script.ChannelType {
+			c.findf(w.pos, "ARGV%s %s is a channel of %q, but the header says %s; give it the type channel", p, p.Name, shown, p.Type)
+			return
+		}
+		c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name})
+		return
+	case c.waived("undeclared-channel"):
+		return
+	}
+	c.findf(w.pos, `the channel of %q is not declared, so that an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
+}
+
 // reaches finds commands that use keys beside those that they name.
 func (c *checker) reaches(known command.Command, shown string, call call) {
 	far := sweeping[known.Name]
@@ -103,6 +138,7 @@ func (c *checker) reaches(known command.Command, shown string, call call) {
 				continue
 			}
 			pattern, isText := call.words[i+1].expr.(*ast.StringExpr)
+			c.report.Patterns = c.report.Patterns || !isText || strings.EqualFold(option.Value, "GET") || strings.Contains(pattern.Value, "*")
 			far = far || !isText || strings.Contains(pattern.Value, "*")
 		}
 	}

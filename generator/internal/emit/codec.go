@@ -17,20 +17,7 @@ func encode(f *jen.File, s *script.Script) {
 		Params(jen.Index().String(), jen.Index().String(), jen.Error()).
 		BlockFunc(func(g *jen.Group) {
 			for _, p := range s.Keys {
-				if holdsLock(s, p) {
-					lock := jen.Id("p").Dot(script.Camel(p.Name))
-					g.If(
-						jen.Err().Op(":=").Id("checkHeld").Call(jen.Lit(s.Name), jen.Lit(p.Name), lock),
-						jen.Err().Op("!=").Nil(),
-					).Block(jen.Return(jen.Nil(), jen.Nil(), jen.Err()))
-					g.Id("keys").Op("=").Append(jen.Id("keys"), lock.Clone().Dot("Key").Call())
-					continue
-				}
-				value := jen.Id("p").Dot(script.Camel(p.Name))
-				if p.Variadic {
-					value.Op("...")
-				}
-				g.Id("keys").Op("=").Append(jen.Id("keys"), value)
+				encodeKey(g, s, p)
 			}
 			for _, p := range s.Args {
 				encodeArg(g, s, p)
@@ -39,7 +26,29 @@ func encode(f *jen.File, s *script.Script) {
 		})
 }
 
+func encodeKey(g *jen.Group, s *script.Script, p script.Param) {
+	field := func() *jen.Statement { return jen.Id("p").Dot(script.Camel(p.Name)) }
+	check, checked, key := "checkKeys", field(), field()
+	switch {
+	case holdsLock(s, p):
+		check = "checkHeld"
+		key.Dot("Key").Call()
+	case p.Variadic:
+		checked.Op("...")
+		key.Op("...")
+	}
+	g.If(
+		jen.Err().Op(":=").Id(check).Call(jen.Lit(s.Name), jen.Lit(p.Name), checked),
+		jen.Err().Op("!=").Nil(),
+	).Block(jen.Return(jen.Nil(), jen.Nil(), jen.Err()))
+	g.Id("keys").Op("=").Append(jen.Id("keys"), key)
+}
+
 func encodeArg(g *jen.Group, s *script.Script, p script.Param) {
+	if p.Skipped {
+		g.Id("args").Op("=").Append(jen.Id("args"), jen.Lit("")).Comment("ARGV" + p.String() + " is not used")
+		return
+	}
 	if isToken(s, p) {
 		lock := s.Keys[s.Guard.Key-1]
 		g.Id("args").Op("=").Append(jen.Id("args"), jen.Id("p").Dot(script.Camel(lock.Name)).Dot("Token").Call())
@@ -77,34 +86,46 @@ func argName(p script.Param) string {
 	return first + script.Camel(rest) + "Text"
 }
 
-// decode writes the function that reads the reply.
+// decode writes the function that reads the reply, and those that read its structs.
 func decode(f *jen.File, s *script.Script) {
 	f.Line()
-	fn := f.Func().Id(decodeName(s)).
-		Params(jen.Id("s").Op("*").Id("luaScript"), jen.Id("reply").Qual(rueidis, "RedisResult")).
-		Params(answer(s), jen.Error())
-	switch s.Returns.Kind {
-	case script.ReturnFields:
-		fn.BlockFunc(func(g *jen.Group) { decodeFields(g, s) })
-	case script.ReturnValue:
-		fn.Block(jen.Return(jen.Id("decodeValue").Call(jen.Id("s"), jen.Id("reply"), decoder(s.Returns.Fields[0].Type))))
-	case script.ReturnOK:
-		fn.Block(jen.Return(jen.Id("decodeValue").Call(jen.Id("s"), jen.Id("reply"), jen.Id("decodeOK"))))
+	call := func(function string, more ...jen.Code) *jen.Statement {
+		return jen.Return(jen.Id(function).Call(append([]jen.Code{jen.Id("s"), jen.Id("reply")}, more...)...))
+	}
+	var body *jen.Statement
+	switch r := s.Returns; {
+	case r.Kind == script.ReturnOK:
+		body = call("decodeValue", jen.Id("decodeOK"))
+	case r.Kind == script.ReturnNone:
+		body = call("decodeValue", jen.Id("decodeNothing"))
+	case r.Type.Kind == script.Struct && !r.Type.Optional:
+		body = call("decodeStruct", jen.Lit(len(r.Type.Fields)), jen.Id("decode"+s.ResultName()))
 	default:
-		fn.Block(jen.Return(jen.Id("decodeValue").Call(jen.Id("s"), jen.Id("reply"), jen.Id("decodeNothing"))))
+		body = call("decodeValue", decoder(r.Type, s.ResultName()))
+	}
+	f.Func().Id(decodeName(s)).
+		Params(jen.Id("s").Op("*").Id("luaScript"), jen.Id("reply").Qual(rueidis, "RedisResult")).
+		Params(answer(s), jen.Error()).Block(body)
+	for _, t := range s.Structs() {
+		decodeStruct(f, t)
 	}
 }
 
-func decodeFields(g *jen.Group, s *script.Script) {
-	g.List(jen.Id("fields"), jen.Err()).Op(":=").Id("s").Dot("fields").Call(jen.Id("reply"), jen.Lit(len(s.Returns.Fields)))
-	g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(zero(s), jen.Err()))
-	g.Var().Id("r").Add(answer(s))
-	for i, field := range s.Returns.Fields {
-		message := jen.Id("fields").Index(jen.Lit(i))
-		g.If(
-			jen.List(jen.Id("r").Dot(script.Camel(field.Name)), jen.Err()).Op("=").Add(decoder(field.Type)).Call(message),
-			jen.Err().Op("!=").Nil(),
-		).Block(jen.Return(zero(s), jen.Id("s").Dot("wrong").Call(jen.Lit(field.Name), jen.Err())))
-	}
-	g.Return(jen.Id("r"), jen.Nil())
+// decodeStruct writes the function that reads the values of a struct, of which there
+// are enough.
+func decodeStruct(f *jen.File, t script.NamedStruct) {
+	f.Line()
+	f.Func().Id("decode"+t.Name).Params(jen.Id("values").Index().Qual(rueidis, "RedisMessage")).
+		Params(jen.Id("r").Id(t.Name), jen.Err().Error()).
+		BlockFunc(func(g *jen.Group) {
+			for i, field := range t.Fields {
+				message := jen.Id("values").Index(jen.Lit(i))
+				g.If(
+					jen.List(jen.Id("r").Dot(script.Camel(field.Name)), jen.Err()).Op("=").
+						Add(decoder(field.Type, script.FieldName(t.Name, field))).Call(message),
+					jen.Err().Op("!=").Nil(),
+				).Block(jen.Return(jen.Id(t.Name).Values(), jen.Op("&").Id("fieldError").Values(jen.Lit(field.Name), jen.Err())))
+			}
+			g.Return(jen.Id("r"), jen.Nil())
+		})
 }

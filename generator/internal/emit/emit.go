@@ -3,21 +3,13 @@ package emit
 
 import (
 	"bytes"
-	"crypto/sha1"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"go/ast"
-	"go/build"
-	"go/parser"
 	"go/token"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
 
-	"github.com/rlock-go/toolkit/generator/internal/finding"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
@@ -45,15 +37,13 @@ func Package(pkg string, scripts []*script.Script) ([]File, error) {
 		return nil, err
 	}
 	var files []File
-	used := map[string]bool{}
 	add := func(name string, f *jen.File) error {
 		var b bytes.Buffer
 		if err := f.Render(&b); err != nil {
 			return fmt.Errorf("render %s: %w", name, err)
 		}
-		text := groupImports(b.Bytes())
-		files = append(files, File{Name: name, Text: text})
-		return identifiers(text, used)
+		files = append(files, File{Name: name, Text: groupImports(b.Bytes())})
+		return nil
 	}
 	for _, s := range scripts {
 		if err := add(s.Base+".go", scriptFile(pkg, s, helpers)); err != nil {
@@ -63,7 +53,7 @@ func Package(pkg string, scripts []*script.Script) ([]File, error) {
 	if err := add("scripts.go", gather(pkg, scripts)); err != nil {
 		return nil, err
 	}
-	text, err := helpers.file(pkg, used)
+	text, err := helpers.file(pkg)
 	if err != nil {
 		return nil, err
 	}
@@ -93,88 +83,20 @@ func groupImports(text []byte) []byte {
 	return slices.Concat(before, []byte("import (\n"), block, []byte("\n)\n"), after)
 }
 
-// identifiers adds the names that a Go file mentions.
-func identifiers(text []byte, names map[string]bool) error {
-	file, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+// Reserved returns the exported names that every generated package declares.
+func Reserved() ([]string, error) {
+	helpers, err := readLibrary()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			names[id.Name] = true
-		}
-		return true
-	})
-	return nil
-}
-
-// reserved are the exported names that every generated package has.
-var reserved = []string{
-	"Scripts", "New", "NewNoRetry", "Load",
-	"Reply", "Cached", "Null", "ParamError", "CrossSlotError", "ReplyError", "Slot", "Held", "Fenced",
-}
-
-// Conflicts returns a finding for every script that would take a Go name of the
-// package or of a script before it.
-func Conflicts(scripts []*script.Script) []finding.Finding {
-	var findings []finding.Finding
-	owner := map[string]string{}
-	for _, name := range reserved {
-		owner[name] = "every generated package"
-	}
-	codes := map[string]string{}
-	for _, s := range scripts {
-		for _, e := range s.Errors {
-			name := e.Sentinel()
-			if other := codes[name]; other != "" && other != e.Code {
-				findings = append(findings, s.Findf(e.Pos, "errors: %s becomes the Go name %s, as %s does; rename one of them", e.Code, name, other))
-			}
-			codes[name] = e.Code
-			owner[name] = "an errors: directive"
+	names := []string{"Scripts", "New"}
+	for name := range helpers.names {
+		if token.IsExported(name) {
+			names = append(names, name)
 		}
 	}
-	files := map[string]string{}
-	for _, s := range scripts {
-		if first := files[s.Base]; first != "" {
-			findings = append(findings, s.Findf(script.Pos{Line: 1, Column: 1},
-				"%s would also be written as %s.go; rename one of the files", first, s.Base))
-			continue
-		}
-		files[s.Base] = s.Path
-		if !everywhere(s.Base + ".go") {
-			findings = append(findings, s.Findf(script.Pos{Line: 1, Column: 1},
-				"Go would leave the file %s.go out, on some systems or on all, for how it is called; give the script's file another name", s.Base))
-		}
-		names := []string{s.Name, s.Name + "Batch", s.Name + "Cached", s.Name + "Params", s.Name + "Result", s.Name + "SHA1", s.Name + "SHA256"}
-		for _, name := range names {
-			if taken := owner[name]; taken != "" {
-				findings = append(findings, s.Findf(script.Pos{Line: 1, Column: 1},
-					"the Go name %s is already taken by %s; give the script another name: directive", name, taken))
-				break
-			}
-		}
-		for _, name := range names {
-			if owner[name] == "" {
-				owner[name] = s.Path
-			}
-		}
-	}
-	return findings
-}
-
-// Sums returns the SHA1 by which a server knows a text, and its SHA256.
-func Sums(source string) (sum1, sum256 string) {
-	a, b := sha1.Sum([]byte(source)), sha256.Sum256([]byte(source))
-	return hex.EncodeToString(a[:]), hex.EncodeToString(b[:])
-}
-
-// everywhere reports whether Go compiles a file of that name on every system.
-func everywhere(name string) bool {
-	none := build.Default
-	none.GOOS, none.GOARCH = "none", "none"
-	none.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p\n")), nil }
-	match, err := none.MatchFile("", name)
-	return err == nil && match
+	slices.Sort(names)
+	return names, nil
 }
 
 func newFile(pkg, source string) *jen.File {

@@ -22,38 +22,29 @@ func gather(pkg string, scripts []*script.Script) *jen.File {
 	f.Comment("New returns the scripts. A call of a read script, or of a write script that is")
 	f.Comment("declared safe to repeat, is sent again by the client after a network error or")
 	f.Comment("while the server loads its data, until ctx ends; the answer is the last try's.")
+	f.Comment("[WithoutRetry] is for callers that bring their own retries.")
 	f.Comment("")
-	f.Comment("Where crypto/sha1 is forbidden (FIPS), pass rueidis.WithLoadSHA1(true).")
-	constructor(f, "New", true)
-	f.Line()
-	f.Comment("NewNoRetry is [New] for callers that bring their own retries: every call is sent")
-	f.Comment("once, and every error surfaces at once.")
-	constructor(f, "NewNoRetry", false)
-	f.Line()
-	assemble(f, scripts)
+	f.Comment("Where crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).")
+	constructor(f, scripts)
 	f.Line()
 	load(f, scripts)
 	return f
 }
 
-func constructor(f *jen.File, name string, retry bool) {
-	f.Func().Id(name).Params(jen.Id("opts").Op("...").Qual(rueidis, "LuaOption")).Op("*").Id("Scripts").
-		Block(jen.Return(jen.Id("newScripts").Call(jen.Lit(retry), jen.Id("opts"))))
-}
-
-func assemble(f *jen.File, scripts []*script.Script) {
-	retry := jen.Id("retry")
-	f.Func().Id("newScripts").Params(jen.Id("retry").Bool(), jen.Id("opts").Index().Qual(rueidis, "LuaOption")).Op("*").Id("Scripts").
-		Block(jen.Return(jen.Op("&").Id("Scripts").Values(jen.DictFunc(func(d jen.Dict) {
+func constructor(f *jen.File, scripts []*script.Script) {
+	f.Func().Id("New").Params(jen.Id("opts").Op("...").Id("Option")).Op("*").Id("Scripts").BlockFunc(func(g *jen.Group) {
+		g.Id("o").Op(":=").Id("newOptions").Call(jen.Id("opts"))
+		g.Return(jen.Op("&").Id("Scripts").Values(jen.DictFunc(func(d jen.Dict) {
 			for _, s := range scripts {
-				again := retry
+				retry := jen.Id("o").Dot("retry")
 				if s.Mode.Write && !s.Mode.Retryable {
-					again = jen.False()
+					retry = jen.False()
 				}
 				d[jen.Id(luaName(s))] = jen.Id("newLuaScript").Call(
-					jen.Lit(s.Name), jen.Id(s.Name+"SHA1"), jen.Id(sourceName(s)), again, codes(s), jen.Id("opts"))
+					jen.Lit(s.Name), jen.Id(s.Name+"SHA1"), jen.Id(sourceName(s)), retry, codes(s), jen.Id("o").Dot("lua"))
 			}
-		}))))
+		})))
+	})
 }
 
 func codes(s *script.Script) *jen.Statement {

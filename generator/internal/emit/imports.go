@@ -13,7 +13,7 @@ import (
 
 // locals are the variables of generated functions.
 var locals = []string{
-	"argArray", "args", "c", "ctx", "err", "failed", "fields", "keyArray", "keys", "opts", "p", "params", "r", "reply", "retry", "s", "script", "text", "ttl", "v", "value",
+	"argArray", "args", "c", "ctx", "err", "failed", "fields", "keyArray", "keys", "o", "opts", "p", "params", "r", "reply", "s", "script", "text", "ttl", "v", "value", "values",
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]`)
@@ -24,14 +24,15 @@ func rename(f *jen.File, s *script.Script, helpers *library) {
 	for _, p := range s.Args {
 		renameOf(f, p.Type, helpers)
 	}
-	for _, field := range s.Returns.Fields {
-		renameOf(f, field.Type, helpers)
-	}
+	renameOf(f, s.Returns.Type, helpers)
 }
 
 func renameOf(f *jen.File, t script.Type, helpers *library) {
 	if t.Elem != nil {
 		renameOf(f, *t.Elem, helpers)
+	}
+	for _, field := range t.Fields {
+		renameOf(f, field.Type, helpers)
 	}
 	dot := strings.LastIndex(t.Named, ".")
 	if dot < 0 {
@@ -39,7 +40,7 @@ func renameOf(f *jen.File, t script.Type, helpers *library) {
 	}
 	importPath := t.Named[:dot]
 	name := notInNames.ReplaceAllString(strings.ToLower(path.Base(importPath)), "")
-	if _, taken := helpers.decls[name]; taken || slices.Contains(locals, name) {
+	if _, taken := helpers.names[name]; taken || slices.Contains(locals, name) {
 		f.ImportAlias(importPath, name+"pkg")
 	}
 }

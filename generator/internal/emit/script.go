@@ -13,7 +13,6 @@ import (
 func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
 	f := newFile(pkg, s.Base)
 	rename(f, s, helpers)
-	sum1, sum256 := Sums(s.Source)
 	if len(s.Includes) == 0 {
 		f.Comment("The sums of " + s.Base + ", as sha1sum and sha256sum print them. A server knows the")
 		f.Comment("script by its SHA1.")
@@ -21,8 +20,8 @@ func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
 		f.Comment("The sums of " + sourceName(s) + ". A server knows the script by its SHA1.")
 	}
 	f.Const().Defs(
-		jen.Id(s.Name+"SHA1").Op("=").Lit(sum1),
-		jen.Id(s.Name+"SHA256").Op("=").Lit(sum256),
+		jen.Id(s.Name+"SHA1").Op("=").Lit(s.SHA1()),
+		jen.Id(s.Name+"SHA256").Op("=").Lit(s.SHA256()),
 	)
 	f.Line()
 	if len(s.Includes) == 0 {
@@ -32,7 +31,8 @@ func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
 	}
 	f.Const().Id(sourceName(s)).Op("=").Add(rawString(s.Source))
 	params(f, s)
-	result(f, s)
+	enums(f, s)
+	results(f, s)
 	calls(f, s)
 	encode(f, s)
 	decode(f, s)
@@ -78,11 +78,11 @@ func params(f *jen.File, s *script.Script) {
 		}
 		for _, p := range s.Args {
 			switch {
-			case isToken(s, p):
+			case isToken(s, p), p.Skipped:
 			case isFence(s, p):
 				field(g, "ARGV", p, jen.Id("Fenced"))
 			default:
-				field(g, "ARGV", p, goType(p.Type))
+				field(g, "ARGV", p, argType(s, p))
 			}
 		}
 	})
@@ -117,37 +117,59 @@ func field(g *jen.Group, table string, p script.Param, t *jen.Statement) {
 	g.Id(script.Camel(p.Name)).Add(t).Comment(comment(text))
 }
 
-func result(f *jen.File, s *script.Script) {
-	if s.Returns.Kind != script.ReturnFields {
-		return
-	}
-	f.Line()
-	f.Commentf("%sResult is the answer of [Scripts.%s].", s.Name, s.Name)
-	f.Type().Id(s.Name + "Result").StructFunc(func(g *jen.Group) {
-		for _, field := range s.Returns.Fields {
-			g.Id(script.Camel(field.Name)).Add(resultType(field.Type))
+// enums writes a type with its constants for every argument that is one of a few
+// texts.
+func enums(f *jen.File, s *script.Script) {
+	for _, p := range s.Args {
+		if p.Type.Base != script.EnumType {
+			continue
 		}
-	})
+		name := s.EnumName(p)
+		f.Line()
+		f.Commentf("%s is what the field %s of [%sParams] may be.", name, script.Camel(p.Name), s.Name)
+		f.Type().Id(name).String()
+		f.Line()
+		f.Commentf("The values of [%s].", name)
+		f.Const().DefsFunc(func(g *jen.Group) {
+			for _, value := range p.Type.Values {
+				g.Id(name + script.ValueName(value)).Id(name).Op("=").Lit(value)
+			}
+		})
+	}
+}
+
+// results writes the structs of the reply.
+func results(f *jen.File, s *script.Script) {
+	for i, t := range s.Structs() {
+		f.Line()
+		switch {
+		case i > 0:
+			f.Commentf("%s is a part of the answer of [Scripts.%s].", t.Name, s.Name)
+		case s.Returns.Type.Kind == script.Struct:
+			f.Commentf("%s is the answer of [Scripts.%s].", t.Name, s.Name)
+		default:
+			f.Commentf("%s is one element of the answer of [Scripts.%s].", t.Name, s.Name)
+		}
+		f.Type().Id(t.Name).StructFunc(func(g *jen.Group) {
+			for _, field := range t.Fields {
+				g.Id(script.Camel(field.Name)).Add(resultType(field.Type, script.FieldName(t.Name, field)))
+			}
+		})
+	}
 }
 
 // answer returns the type that a call hands out.
 func answer(s *script.Script) *jen.Statement {
-	switch s.Returns.Kind {
-	case script.ReturnFields:
-		return jen.Id(s.Name + "Result")
-	case script.ReturnValue:
-		return resultType(s.Returns.Fields[0].Type)
+	if s.Returns.Kind == script.ReturnValue {
+		return resultType(s.Returns.Type, s.ResultName())
 	}
 	return jen.Struct()
 }
 
 // zero returns what a call hands out beside an error.
 func zero(s *script.Script) *jen.Statement {
-	switch s.Returns.Kind {
-	case script.ReturnFields:
-		return jen.Id(s.Name + "Result").Values()
-	case script.ReturnValue:
-		return zeroOf(s.Returns.Fields[0].Type)
+	if s.Returns.Kind == script.ReturnValue {
+		return zeroOf(s.Returns.Type, s.ResultName())
 	}
 	return jen.Struct().Values()
 }

@@ -8,15 +8,17 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// goType returns the Go type of an argument.
-func goType(t script.Type) *jen.Statement {
-	if t.Named != "" {
-		return named(t.Named)
-	}
-	if t.Base == "json" {
+// argType returns the Go type of an argument.
+func argType(s *script.Script, p script.Param) *jen.Statement {
+	switch {
+	case p.Type.Named != "":
+		return named(p.Type.Named)
+	case p.Type.Base == script.EnumType:
+		return jen.Id(s.EnumName(p))
+	case p.Type.Base == "json":
 		return jen.Any()
 	}
-	return scalarType(t.Base)
+	return scalarType(p.Type.Base)
 }
 
 func scalarType(base string) *jen.Statement {
@@ -35,6 +37,8 @@ func scalarType(base string) *jen.Statement {
 		return jen.Qual("time", "Time")
 	case "json":
 		return jen.Qual("encoding/json", "RawMessage")
+	case script.RawType:
+		return jen.Qual(rueidis, "RedisMessage")
 	}
 	return jen.String()
 }
@@ -48,31 +52,34 @@ func named(name string) *jen.Statement {
 	return jen.Id(name)
 }
 
-// resultType returns the Go type of a reply's value.
-func resultType(t script.Type) *jen.Statement {
-	switch t.Kind {
-	case script.List:
-		return jen.Index().Add(resultType(*t.Elem))
-	case script.Map:
-		return jen.Map(jen.String()).Add(resultType(*t.Elem))
-	}
-	scalar := scalarType(t.Base)
-	if t.Named != "" {
-		scalar = named(t.Named)
+// resultType returns the Go type of a reply's value, in which a struct has the name.
+func resultType(t script.Type, name string) *jen.Statement {
+	var typ *jen.Statement
+	switch {
+	case t.Kind == script.List:
+		typ = jen.Index().Add(resultType(*t.Elem, name))
+	case t.Kind == script.Map:
+		typ = jen.Map(jen.String()).Add(resultType(*t.Elem, name))
+	case t.Kind == script.Struct:
+		typ = jen.Id(name)
+	case t.Named != "":
+		typ = named(t.Named)
+	default:
+		typ = scalarType(t.Base)
 	}
 	if t.Optional {
-		return jen.Id("Null").Types(scalar)
+		return jen.Id("Null").Types(typ)
 	}
-	return scalar
+	return typ
 }
 
 // zeroOf returns the zero value of a reply's value.
-func zeroOf(t script.Type) *jen.Statement {
+func zeroOf(t script.Type, name string) *jen.Statement {
 	switch {
+	case t.Optional || t.Kind == script.Struct:
+		return resultType(t, name).Values()
 	case t.Kind != script.Scalar:
 		return jen.Nil()
-	case t.Optional:
-		return resultType(t).Values()
 	case t.Named != "":
 		return jen.Op("*").New(named(t.Named))
 	}
@@ -81,8 +88,8 @@ func zeroOf(t script.Type) *jen.Statement {
 		return jen.Lit("")
 	case "bool":
 		return jen.False()
-	case "time":
-		return jen.Qual("time", "Time").Values()
+	case "time", script.RawType:
+		return scalarType(t.Base).Values()
 	case "bytes", "json":
 		return jen.Nil()
 	}
@@ -92,8 +99,11 @@ func zeroOf(t script.Type) *jen.Statement {
 // encoder returns the expression that turns value into the text of an argument,
 // and whether that can fail.
 func encoder(s *script.Script, p script.Param, value *jen.Statement) (expr *jen.Statement, fails bool) {
-	checked := func(name string) (*jen.Statement, bool) {
-		return jen.Id(name).Call(jen.Lit(s.Name), jen.Lit(p.Name), value), true
+	checked := func(name string, more ...jen.Code) (*jen.Statement, bool) {
+		if p.Type.Optional {
+			name = strings.Replace(name, "encode", "encodeOptional", 1)
+		}
+		return jen.Id(name).Call(append([]jen.Code{jen.Lit(s.Name), jen.Lit(p.Name), value}, more...)...), true
 	}
 	switch p.Type.Base {
 	case "bytes":
@@ -106,19 +116,24 @@ func encoder(s *script.Script, p script.Param, value *jen.Statement) (expr *jen.
 	case "bool":
 		return jen.Id("encodeBool").Call(value), false
 	case "float":
-		return jen.Id("encodeFloat").Call(value), false
+		return checked("encodeFloat")
 	case "duration":
-		if p.Type.Optional {
-			return checked("encodeOptionalDuration")
-		}
 		return checked("encodeDuration")
 	case "time":
-		if p.Type.Optional {
-			return checked("encodeOptionalTime")
-		}
 		return checked("encodeTime")
 	case "json":
 		return checked("encodeJSON")
+	case script.ChannelType:
+		if p.Type.Optional {
+			return value, false
+		}
+		return checked("encodeChannel")
+	case script.EnumType:
+		var values []jen.Code
+		for _, v := range p.Type.Values {
+			values = append(values, jen.Id(s.EnumName(p)+script.ValueName(v)))
+		}
+		return checked("encodeEnum", values...)
 	}
 	return value, false
 }
@@ -126,22 +141,43 @@ func encoder(s *script.Script, p script.Param, value *jen.Statement) (expr *jen.
 var decoders = map[string]string{
 	"string": "decodeString", "bytes": "decodeBytes", "int": "decodeInt", "bool": "decodeBool",
 	"float": "decodeFloat", "duration": "decodeDuration", "time": "decodeTime", "json": "decodeJSON",
+	script.RawType: "decodeRaw",
 }
 
-// decoder returns the function that reads a message as t.
-func decoder(t script.Type) *jen.Statement {
-	switch t.Kind {
-	case script.List:
-		return jen.Id("list").Call(decoder(*t.Elem))
-	case script.Map:
-		return jen.Id("mapping").Call(decoder(*t.Elem))
-	}
-	decode := jen.Id(decoders[t.Base])
-	if t.Named != "" {
+// decoder returns the function that reads a message as t, in which a struct has the
+// name.
+func decoder(t script.Type, name string) *jen.Statement {
+	nullable := "nullable"
+	var decode *jen.Statement
+	switch {
+	case t.Kind == script.List && flat(*t.Elem):
+		decode = jen.Id("structs").Call(jen.Lit(len(t.Elem.Fields)), jen.Id("decode"+name))
+	case t.Kind == script.List:
+		decode = jen.Id("list").Call(decoder(*t.Elem, name))
+	case t.Kind == script.Map:
+		decode = jen.Id("mapping").Call(decoder(*t.Elem, name))
+	case t.Kind == script.Struct:
+		decode = jen.Id("structure").Call(jen.Lit(len(t.Fields)), jen.Id("decode"+name))
+	case t.Named != "":
 		decode = jen.Id("decodeJSONAs").Types(named(t.Named))
+	default:
+		decode = jen.Id(decoders[t.Base])
+		if t.Base == "duration" || t.Base == "time" {
+			nullable = "nullableOrEmpty"
+		}
 	}
 	if t.Optional {
-		return jen.Id("nullable").Call(decode)
+		return jen.Id(nullable).Call(decode)
 	}
 	return decode
+}
+
+// flat reports whether a list of these structs may come as one list of all values in
+// turn: the first value of a struct can be told from a struct.
+func flat(t script.Type) bool {
+	if t.Kind != script.Struct || t.Optional {
+		return false
+	}
+	first := t.Fields[0].Type
+	return first.Kind == script.Scalar && first.Base != script.RawType
 }

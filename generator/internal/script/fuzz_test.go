@@ -60,6 +60,8 @@ func seeds(t testing.TB) [][]byte {
 		"-- mode: read\n--\vreturns: int\nreturn 1", "#!lua flags=no-writes\n" + head + "return 1", "#!lua flags=\n" + head + "return 1",
 		"-- KEYS[1] a key\n--    that goes on\n--    and on\n-- ARGV[1..] b int\n" + head + "return redis.call('GET', KEYS[1]) + #ARGV",
 		"-- KEYS[18446744073709551617] a key\n" + head, "-- guard: KEYS[9] held by ARGV[18446744073709551617]\n" + head,
+		"-- KEYS[1] a channel\n-- ARGV[1] b enum( a | b )?  x\n-- ARGV[2] _\n-- ARGV[3..] c channel?\n" + head + "return redis.call(ARGV[1], KEYS[1], unpack(ARGV))",
+		"-- mode: read\n-- returns: []((a raw, b ([]int)?)?)?\nreturn {}", "-- mode: read\n-- returns: (((()\nreturn {}",
 		"-- returns: a map[string][][]json(time.Time)?, b []json(X)\n-- mode: read\nreturn {{}, {}}",
 		"--[[ no end\n-- mode: read\n-- include: parse.go",
 		head + "return f(\n'a\\\nb',\n[[\n]])", head + "return " + strings.Repeat("(", 50) + "1" + strings.Repeat(")", 50),
@@ -126,7 +128,13 @@ func header(t *testing.T, s *script.Script, lines []string, inside func(script.P
 		for i, p := range params {
 			require.Equal(t, i+1, p.Index)
 			require.True(t, !p.Variadic || i == len(params)-1, "a variadic entry is not the last")
+			if p.Skipped {
+				require.Equal(t, "_", p.Name)
+				require.Equal(t, "ARGV", table)
+				continue
+			}
 			require.Regexp(t, luaName, p.Name)
+			require.NotEmpty(t, p.Type.String())
 			require.False(t, fields[script.Camel(p.Name)], "the field of %s is taken twice", p.Name)
 			fields[script.Camel(p.Name)] = true
 			require.NotContains(t, p.Doc, "\n")
@@ -136,12 +144,8 @@ func header(t *testing.T, s *script.Script, lines []string, inside func(script.P
 	}
 	inside(s.Returns.Pos)
 	require.True(t, strings.HasPrefix(lines[s.Returns.Pos.Line-1][s.Returns.Pos.Column-1:], "returns:"))
-	names := map[string]bool{}
-	for _, field := range s.Returns.Fields {
-		require.NotEmpty(t, field.Type.String())
-		require.Equal(t, s.Returns.Kind == script.ReturnFields, field.Name != "")
-		require.False(t, names[script.Camel(field.Name)])
-		names[script.Camel(field.Name)] = true
+	if s.Returns.Kind == script.ReturnValue {
+		require.Empty(t, duplicates(s.Returns.Type))
 	}
 	for _, code := range s.Errors {
 		require.Regexp(t, codeName, code.Code)
@@ -160,6 +164,24 @@ func header(t *testing.T, s *script.Script, lines []string, inside func(script.P
 	for _, line := range s.Doc {
 		require.NotContains(t, line, "\n")
 	}
+}
+
+// duplicates returns the first name that a struct of the type has twice.
+func duplicates(t script.Type) string {
+	if t.Elem != nil {
+		return duplicates(*t.Elem)
+	}
+	names := map[string]bool{}
+	for _, field := range t.Fields {
+		if name := script.Camel(field.Name); names[name] {
+			return name
+		}
+		names[script.Camel(field.Name)] = true
+		if name := duplicates(field.Type); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // nodes finds every expression of a tree.

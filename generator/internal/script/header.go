@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -106,14 +107,14 @@ func (h *header) directive(pos Pos, word, value string) {
 }
 
 // Rules are the checks that an allow directive can switch off.
-var Rules = []string{"dynamic-command", "undeclared-key", "unknown-command"}
+var Rules = []string{"dynamic-command", "undeclared-channel", "undeclared-key", "unknown-command"}
 
 func (h *header) entry(pos Pos, m []string) {
-	table, index, rest := m[1], m[2], strings.Fields(m[4])
+	table, index, rest := m[1], m[2], words(m[4])
 	n, err := strconv.Atoi(index)
 	p := Param{Index: n, Variadic: m[3] != "", Pos: pos}
 	place := table + p.String()
-	want := fmt.Sprintf("%s name type  text, with type %s", place, strings.Join(Bases, "|"))
+	want := fmt.Sprintf("%s name type  text, with type %s|channel|enum(a|b)", place, strings.Join(Bases, "|"))
 	if table == "KEYS" {
 		want = place + " name key  text"
 	}
@@ -124,6 +125,9 @@ func (h *header) entry(pos Pos, m []string) {
 		return
 	case len(rest) == 0:
 		h.findf(pos, "%s has no name and no type; want %q", place, want)
+		return
+	case rest[0] == skipped:
+		h.skip(pos, p, table, strings.Join(rest[1:], " "))
 		return
 	case len(rest) == 1:
 		h.findf(pos, "%s has no type; want %q", place, want)
@@ -137,8 +141,9 @@ func (h *header) entry(pos Pos, m []string) {
 	list := &h.script.Args
 	if table == "KEYS" {
 		list = &h.script.Keys
-		if rest[1] != "key" {
-			h.findf(pos, "%s has type %s; every KEYS entry has type key", place, quote(rest[1]))
+		p.Type.Base = rest[1]
+		if rest[1] != KeyType && rest[1] != ChannelType {
+			h.findf(pos, "%s has type %s; a KEYS entry has type key, or channel", place, quote(rest[1]))
 		}
 	} else {
 		if p.Type, err = parseArgType(rest[1]); err != nil {
@@ -148,6 +153,37 @@ func (h *header) entry(pos Pos, m []string) {
 	h.sequence(*list, p, table)
 	*list = append(*list, p)
 	h.doc = &(*list)[len(*list)-1].Doc
+}
+
+// skipped is the name of a place of ARGV that the script does not use.
+const skipped = "_"
+
+// skip declares such a place.
+func (h *header) skip(pos Pos, p Param, table, text string) {
+	p.Name, p.Skipped, p.Doc = skipped, true, text
+	switch {
+	case table == "KEYS":
+		h.findf(pos, "KEYS%s cannot be left out, as a server checks and routes by every key that is sent; leave it out of the script", p)
+		return
+	case p.Variadic:
+		h.findf(pos, "ARGV%s stands for any number of places; one that is not used is declared by itself, as ARGV[%d] _", p, p.Index)
+		return
+	}
+	h.sequence(h.script.Args, p, table)
+	h.script.Args = append(h.script.Args, p)
+	h.doc = &h.script.Args[len(h.script.Args)-1].Doc
+}
+
+// words splits an entry at its spaces, other than those between the values of an enum.
+func words(text string) []string {
+	words := strings.Fields(text)
+	if len(words) < 3 || !strings.HasPrefix(words[1], EnumType+"(") {
+		return words
+	}
+	for len(words) > 2 && !strings.Contains(words[1], ")") {
+		words = slices.Concat(words[:1], []string{words[1] + words[2]}, words[3:])
+	}
+	return words
 }
 
 // sequence checks that entries count up without gaps and end with a variadic.
@@ -179,33 +215,31 @@ func (h *header) returns(pos Pos, value string) {
 		r.Kind = ReturnOK
 		return
 	}
-	if len(strings.Fields(value)) == 1 && !strings.Contains(value, ",") {
-		t, err := parseResultType(value)
-		if err != nil {
+	t, err := parseReply(value)
+	r.Kind, r.Type = ReturnValue, t
+	for _, err := range parts(err) {
+		if t.Kind == Struct {
+			h.findf(pos, "returns: %v", err)
+		} else {
 			h.findf(pos, "returns: %v, none, ok, or a list such as: acquired bool, left duration", err)
 		}
-		r.Kind, r.Fields = ReturnValue, []Field{{Type: t}}
-		return
 	}
-	r.Kind = ReturnFields
-	names := map[string]bool{}
-	for part := range strings.SplitSeq(value, ",") {
-		words := strings.Fields(part)
-		if len(words) != 2 || !paramName.MatchString(words[0]) {
-			h.findf(pos, "returns: %s is not a name and a type; want a list such as: acquired bool, left duration", quote(strings.TrimSpace(part)))
-			continue
-		}
-		t, err := parseResultType(words[1])
-		if err != nil {
-			h.findf(pos, "returns: %s: %v", words[0], err)
-		}
-		if field := Camel(words[0]); names[field] {
-			h.findf(pos, "returns: %s is taken twice; names become the fields of one struct, this one %s", words[0], field)
-		} else {
-			names[field] = true
-		}
-		r.Fields = append(r.Fields, Field{Name: words[0], Type: t})
+}
+
+// parts returns the errors that were joined to err.
+func parts(err error) []error {
+	var joined interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &joined):
+		return []error{err}
 	}
+	var all []error
+	for _, part := range joined.Unwrap() {
+		all = append(all, parts(part)...)
+	}
+	return all
 }
 
 func (h *header) errors(pos Pos, value string) {
@@ -290,6 +324,9 @@ func (h *header) finish() {
 func (h *header) duplicateNames() {
 	seen := map[string]bool{}
 	for _, p := range slices.Concat(h.script.Keys, h.script.Args) {
+		if p.Skipped {
+			continue
+		}
 		field := Camel(p.Name)
 		if seen[field] {
 			h.findf(p.Pos, "name %s is already taken by another entry; names become the fields of one struct, this one %s", quote(p.Name), field)

@@ -66,6 +66,7 @@ func (m Mode) String() string {
 type Param struct {
 	Index    int // n of KEYS[n], from 1
 	Variadic bool
+	Skipped  bool // a place that the script does not use; it has no type and the name _
 	Name     string
 	Type     Type
 	Doc      string
@@ -80,15 +81,15 @@ func (p Param) String() string {
 	return fmt.Sprintf("[%d]", p.Index)
 }
 
-// Returns is the declared reply: nothing, "OK", one unnamed value, or named
-// values, which come as a list in this order.
+// Returns is the declared reply: nothing, the status OK, or a value of a type. Named
+// values are a value of kind Struct.
 type Returns struct {
-	Kind   ReturnKind
-	Fields []Field
-	Pos    Pos
+	Kind ReturnKind
+	Type Type // of a value
+	Pos  Pos
 }
 
-// ReturnKind tells the four forms of a returns directive apart.
+// ReturnKind tells the forms of a returns directive apart.
 type ReturnKind int
 
 // The forms of a returns directive.
@@ -96,13 +97,19 @@ const (
 	ReturnNone ReturnKind = iota
 	ReturnOK
 	ReturnValue
-	ReturnFields
 )
 
-// Field is one value of a reply. Name is empty where the reply is the value.
-type Field struct {
-	Name string
-	Type Type
+// String returns the reply as a header spells it.
+func (r Returns) String() string {
+	switch {
+	case r.Kind == ReturnNone:
+		return "none"
+	case r.Kind == ReturnOK:
+		return "ok"
+	case r.Type.Kind == Struct && !r.Type.Optional:
+		return FieldList(r.Type.Fields)
+	}
+	return r.Type.String()
 }
 
 // ErrorCode is the first word of an error reply that callers may match.

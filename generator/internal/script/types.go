@@ -1,61 +1,101 @@
 package script
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// Type is the declared type of an argument or of a reply's value: a scalar, or
-// for replies a list or a map of an element type.
+// Type is the declared type of a key, of an argument, or of a reply's value.
 type Type struct {
 	Kind     TypeKind
-	Base     string // of a scalar: one of Bases
-	Named    string // of json: the Go type it is, as import/path.Name or Name; empty: any
-	Elem     *Type  // of a list or a map
-	Optional bool   // of a scalar: T?, absent is allowed
+	Base     string   // of a scalar: one of Bases, or key, channel, enum, raw
+	Named    string   // of json: the Go type it is, as import/path.Name or Name; empty: any
+	Values   []string // of enum: what it may be
+	Elem     *Type    // of a list or a map
+	Fields   []Field  // of a struct, in the order of the reply
+	Optional bool     // T?: absent as an argument, nil in a reply
 }
 
 // TypeKind tells scalars from what is made of them.
 type TypeKind int
 
-// The kinds of types.
+// The kinds of types. Keys and arguments are scalars.
 const (
 	Scalar TypeKind = iota
 	List
-	Map // from string
+	Map    // from string
+	Struct // a list of as many values as there are fields
 )
 
-// Bases are the scalar types that a header may name, in the order messages show
-// them.
+// Field is one named value of a struct.
+type Field struct {
+	Name string
+	Type Type
+}
+
+// Bases are the scalar types of arguments and replies alike, in the order messages
+// show them.
 var Bases = []string{"string", "bytes", "int", "bool", "float", "duration", "time", "json"}
 
+// Types that stand in one place only.
+const (
+	KeyType     = "key"     // KEYS entries
+	ChannelType = "channel" // KEYS and ARGV entries: a channel of PUBLISH or SPUBLISH
+	EnumType    = "enum"    // ARGV entries: one of the texts that the header lists
+	RawType     = "raw"     // replies: whatever came
+)
+
 // optionalArgs are the types of which an absent value can be told from every
-// present one: no lease is zero, and no instant is the zero time.
-var optionalArgs = []string{"duration", "time"}
+// present one: no lease is zero, no instant is the zero time, no channel and no
+// value of a list is empty.
+var optionalArgs = []string{"duration", "time", ChannelType, EnumType}
 
 // String returns the type as a header spells it.
 func (t Type) String() string {
+	text := t.Base
 	switch t.Kind {
 	case List:
-		return "[]" + t.Elem.String()
+		text = "[]" + t.Elem.String()
 	case Map:
-		return "map[string]" + t.Elem.String()
+		text = "map[string]" + t.Elem.String()
+	case Struct:
+		text = "(" + FieldList(t.Fields) + ")"
+	case Scalar:
+		if t.Named != "" {
+			text += "(" + t.Named + ")"
+		}
+		if t.Base == EnumType {
+			text += "(" + strings.Join(t.Values, "|") + ")"
+		}
 	}
-	text := t.Base
-	if t.Named != "" {
-		text += "(" + t.Named + ")"
+	switch {
+	case !t.Optional:
+		return text
+	case t.Kind == List || t.Kind == Map: // []T? is a list of T?
+		return "(" + text + ")?"
 	}
-	if t.Optional {
-		text += "?"
-	}
-	return text
+	return text + "?"
 }
 
-var namedJSON = regexp.MustCompile(`^json\(((?:[A-Za-z0-9_.~/-]+\.)?[A-Z][A-Za-z0-9_]*)\)$`)
+// FieldList returns fields as a header spells them, without parentheses.
+func FieldList(fields []Field) string {
+	var list []string
+	for _, f := range fields {
+		list = append(list, f.Name+" "+f.Type.String())
+	}
+	return strings.Join(list, ", ")
+}
 
-// scalar reads T or T?.
+var (
+	namedJSON = regexp.MustCompile(`^json\(((?:[A-Za-z0-9_.~/-]+\.)?[A-Z][A-Za-z0-9_]*)\)$`)
+	enumForm  = regexp.MustCompile(`^enum\(([^()]*)\)$`)
+	enumValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+)
+
+// scalar reads T or T?, where T is one of Bases or json(GoType).
 func scalar(text string) (Type, error) {
 	base, optional := strings.CutSuffix(text, "?")
 	t := Type{Base: base, Optional: optional}
@@ -73,28 +113,176 @@ func scalar(text string) (Type, error) {
 
 // parseArgType reads the type of an ARGV entry.
 func parseArgType(text string) (Type, error) {
+	base, optional := strings.CutSuffix(text, "?")
+	switch {
+	case base == ChannelType:
+		return Type{Base: ChannelType, Optional: optional}, nil
+	case base == EnumType || strings.HasPrefix(base, EnumType+"("):
+		t, err := parseEnum(base)
+		t.Optional = optional
+		return t, err
+	}
 	t, err := scalar(text)
 	if err != nil {
-		return t, fmt.Errorf("%w, or json(GoType)", err)
+		return t, fmt.Errorf("%w, channel, enum(a|b) or json(GoType)", err)
 	}
 	if t.Optional && !slices.Contains(optionalArgs, t.Base) {
 		return t, fmt.Errorf("an argument of type %s cannot be optional, as its zero value is a value; only %s can",
-			t.Base, strings.Join(optionalArgs, " and "))
+			t.Base, strings.Join(optionalArgs, ", "))
 	}
 	return t, nil
 }
 
+// parseEnum reads enum(a|b).
+func parseEnum(text string) (Type, error) {
+	t := Type{Base: EnumType}
+	m := enumForm.FindStringSubmatch(text)
+	if m == nil {
+		return t, fmt.Errorf("%s lists no values; want them as in enum(publish|spublish)", quote(text))
+	}
+	names := map[string]string{}
+	for value := range strings.SplitSeq(m[1], "|") {
+		value = strings.TrimSpace(value)
+		if !enumValue.MatchString(value) {
+			return t, fmt.Errorf("enum: %s is not a value; want letters, digits and _.:- as in enum(publish|spublish)", quote(value))
+		}
+		name := ValueName(value)
+		if other, taken := names[name]; taken {
+			return t, fmt.Errorf("enum: %s and %s become the same Go name %s", quote(other), quote(value), name)
+		}
+		names[name] = value
+		t.Values = append(t.Values, value)
+	}
+	return t, nil
+}
+
+// ValueName returns what a value of an enum adds to its type's name in Go: PUBLISH
+// and publish become Publish.
+func ValueName(value string) string {
+	if value == strings.ToUpper(value) {
+		value = strings.ToLower(value)
+	}
+	return Camel(strings.ReplaceAll(value, ":", "_"))
+}
+
+// parseReply reads what a returns directive declares: one type, or names with types,
+// which are a struct.
+func parseReply(text string) (Type, error) {
+	text = strings.TrimSpace(text)
+	if len(cut(text, ',')) == 1 && len(cut(text, ' ')) <= 1 {
+		return parseResultType(text)
+	}
+	return parseFields(text)
+}
+
+// parseFields reads names with types. Its error joins what is wrong with each.
+func parseFields(text string) (Type, error) {
+	t := Type{Kind: Struct}
+	var failed error
+	names := map[string]bool{}
+	for _, part := range cut(text, ',') {
+		part = strings.TrimSpace(part)
+		words := cut(part, ' ')
+		if len(words) != 2 || !paramName.MatchString(words[0]) {
+			failed = errors.Join(failed, fmt.Errorf("%s is not a name and a type; want a list such as: acquired bool, left duration", quote(part)))
+			continue
+		}
+		typ, err := parseResultType(words[1])
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", words[0], err))
+		}
+		if field := Camel(words[0]); names[field] {
+			failed = errors.Join(failed, fmt.Errorf("%s is taken twice; names become the fields of one struct, this one %s", words[0], field))
+		} else {
+			names[field] = true
+		}
+		t.Fields = append(t.Fields, Field{Name: words[0], Type: typ})
+	}
+	return t, failed
+}
+
 // parseResultType reads the type of a reply's value.
 func parseResultType(text string) (Type, error) {
-	for prefix, kind := range map[string]TypeKind{"[]": List, "map[string]": Map} {
-		if rest, found := strings.CutPrefix(text, prefix); found {
-			elem, err := parseResultType(rest)
-			return Type{Kind: kind, Elem: &elem}, err
-		}
+	if rest, found := strings.CutPrefix(text, "[]"); found {
+		elem, err := parseResultType(rest)
+		return Type{Kind: List, Elem: &elem}, err
+	}
+	if rest, found := strings.CutPrefix(text, "map[string]"); found {
+		elem, err := parseResultType(rest)
+		return Type{Kind: Map, Elem: &elem}, err
+	}
+	if strings.HasPrefix(text, "(") {
+		return parseGroup(text)
+	}
+	switch text {
+	case RawType:
+		return Type{Base: RawType}, nil
+	case RawType + "?":
+		return Type{Base: RawType}, fmt.Errorf("raw is whatever came, nil too; leave the ? out")
 	}
 	t, err := scalar(text)
 	if err != nil {
-		return t, fmt.Errorf("%w, json(GoType), T?, []T or map[string]T", err)
+		return t, fmt.Errorf("%w, json(GoType), raw, T?, []T, map[string]T, or a struct such as (member string, score float)", err)
 	}
 	return t, nil
+}
+
+// parseGroup reads (T), (T)? or (name T, name T)?.
+func parseGroup(text string) (Type, error) {
+	inner, rest, ok := group(text)
+	if !ok || rest != "" && rest != "?" {
+		return Type{}, fmt.Errorf("the parentheses of %s do not match", quote(text))
+	}
+	t, err := parseReply(inner)
+	switch {
+	case err != nil || rest == "":
+		return t, err
+	case t.Optional:
+		return t, fmt.Errorf("%s is optional twice; one ? is enough", quote(text))
+	case t.Base == RawType:
+		return t, fmt.Errorf("raw is whatever came, nil too; leave the ? out")
+	}
+	t.Optional = true
+	return t, nil
+}
+
+// cut splits text at separators that stand outside of parentheses. Of spaces it
+// leaves none.
+func cut(text string, separator rune) []string {
+	var parts []string
+	depth, start := 0, 0
+	for i, r := range text {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if r == separator && depth == 0 {
+			parts = append(parts, text[start:i])
+			start = i + 1
+		}
+	}
+	parts = append(parts, text[start:])
+	if separator == ' ' {
+		parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	}
+	return parts
+}
+
+// group returns what stands between the parenthesis that opens text and its match,
+// and what follows.
+func group(text string) (inner, rest string, ok bool) {
+	depth := 0
+	for i, r := range text {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth == 0 {
+				return text[1:i], text[i+1:], true
+			}
+		}
+	}
+	return "", "", false
 }

@@ -76,7 +76,13 @@ func (s *Scripts) AddressAdmitBatch(ctx context.Context, c rueidis.Client, param
 
 // encode appends the words of the call, in the order of the header.
 func (p AddressAdmitParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("AddressAdmit", "bans", p.Bans); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Bans)
+	if err := checkKeys("AddressAdmit", "recent", p.Recent); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Recent)
 	addressText, err := encodeJSON("AddressAdmit", "address", p.Address)
 	if err != nil {
@@ -92,16 +98,15 @@ func (p AddressAdmitParams) encode(keys, args []string) ([]string, []string, err
 }
 
 func decodeAddressAdmitReply(s *luaScript, reply rueidis.RedisResult) (AddressAdmitResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return AddressAdmitResult{}, err
+	return decodeStruct(s, reply, 2, decodeAddressAdmitResult)
+}
+
+func decodeAddressAdmitResult(values []rueidis.RedisMessage) (r AddressAdmitResult, err error) {
+	if r.BannedUntil, err = nullableOrEmpty(decodeTime)(values[0]); err != nil {
+		return AddressAdmitResult{}, &fieldError{"banned_until", err}
 	}
-	var r AddressAdmitResult
-	if r.BannedUntil, err = nullable(decodeTime)(fields[0]); err != nil {
-		return AddressAdmitResult{}, s.wrong("banned_until", err)
-	}
-	if r.Recent, err = list(decodeJSONAs[netip.Addr])(fields[1]); err != nil {
-		return AddressAdmitResult{}, s.wrong("recent", err)
+	if r.Recent, err = list(decodeJSONAs[netip.Addr])(values[1]); err != nil {
+		return AddressAdmitResult{}, &fieldError{"recent", err}
 	}
 	return r, nil
 }

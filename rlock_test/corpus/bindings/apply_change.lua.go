@@ -62,6 +62,9 @@ func (s *Scripts) ApplyChangeBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p ApplyChangeParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("ApplyChange", "copy", p.Copy); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Copy)
 	args = append(args, p.Verb)
 	args = append(args, p.Arguments...)

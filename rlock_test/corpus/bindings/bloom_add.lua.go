@@ -86,6 +86,9 @@ func (s *Scripts) BloomAddBatch(ctx context.Context, c rueidis.Client, params []
 
 // encode appends the words of the call, in the order of the header.
 func (p BloomAddParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("BloomAdd", "filter", p.Filter); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Filter)
 	args = append(args, encodeInt(p.Bits))
 	args = append(args, encodeInt(p.Hashes))

@@ -79,6 +79,9 @@ func (s *Scripts) BloomTestBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p BloomTestParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("BloomTest", "filter", p.Filter); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Filter)
 	args = append(args, encodeInt(p.Bits))
 	args = append(args, encodeInt(p.Hashes))

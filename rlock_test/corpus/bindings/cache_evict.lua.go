@@ -73,7 +73,13 @@ func (s *Scripts) CacheEvictBatch(ctx context.Context, c rueidis.Client, params 
 
 // encode appends the words of the call, in the order of the header.
 func (p CacheEvictParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("CacheEvict", "expiry", p.Expiry); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Expiry)
+	if err := checkKeys("CacheEvict", "entries", p.Entries); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Entries)
 	nowText, err := encodeTime("CacheEvict", "now", p.Now)
 	if err != nil {

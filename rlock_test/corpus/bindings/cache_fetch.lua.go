@@ -76,7 +76,13 @@ func (s *Scripts) CacheFetchBatch(ctx context.Context, c rueidis.Client, params 
 
 // encode appends the words of the call, in the order of the header.
 func (p CacheFetchParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("CacheFetch", "value", p.Value); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Value)
+	if err := checkKeys("CacheFetch", "refresh", p.Refresh); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Refresh)
 	nowText, err := encodeTime("CacheFetch", "now", p.Now)
 	if err != nil {
@@ -92,16 +98,15 @@ func (p CacheFetchParams) encode(keys, args []string) ([]string, []string, error
 }
 
 func decodeCacheFetchReply(s *luaScript, reply rueidis.RedisResult) (CacheFetchResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return CacheFetchResult{}, err
+	return decodeStruct(s, reply, 2, decodeCacheFetchResult)
+}
+
+func decodeCacheFetchResult(values []rueidis.RedisMessage) (r CacheFetchResult, err error) {
+	if r.Value, err = nullable(decodeBytes)(values[0]); err != nil {
+		return CacheFetchResult{}, &fieldError{"value", err}
 	}
-	var r CacheFetchResult
-	if r.Value, err = nullable(decodeBytes)(fields[0]); err != nil {
-		return CacheFetchResult{}, s.wrong("value", err)
-	}
-	if r.Refresh, err = decodeBool(fields[1]); err != nil {
-		return CacheFetchResult{}, s.wrong("refresh", err)
+	if r.Refresh, err = decodeBool(values[1]); err != nil {
+		return CacheFetchResult{}, &fieldError{"refresh", err}
 	}
 	return r, nil
 }

@@ -66,7 +66,13 @@ func (s *Scripts) CacheStoreBatch(ctx context.Context, c rueidis.Client, params 
 
 // encode appends the words of the call, in the order of the header.
 func (p CacheStoreParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("CacheStore", "value", p.Value); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Value)
+	if err := checkKeys("CacheStore", "refresh", p.Refresh); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Refresh)
 	args = append(args, string(p.Content))
 	freshUntilText, err := encodeTime("CacheStore", "fresh_until", p.FreshUntil)

@@ -68,6 +68,9 @@ func (s *Scripts) CartMergeBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p CartMergeParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("CartMerge", "cart", p.Cart); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Cart)
 	guestText, err := encodeJSON("CartMerge", "guest", p.Guest)
 	if err != nil {

@@ -71,22 +71,24 @@ func (s *Scripts) CheckinBatch(ctx context.Context, c rueidis.Client, params []C
 
 // encode appends the words of the call, in the order of the header.
 func (p CheckinParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Checkin", "year", p.Year); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Year)
 	args = append(args, encodeInt(p.Day))
 	return keys, args, nil
 }
 
 func decodeCheckinReply(s *luaScript, reply rueidis.RedisResult) (CheckinResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return CheckinResult{}, err
+	return decodeStruct(s, reply, 2, decodeCheckinResult)
+}
+
+func decodeCheckinResult(values []rueidis.RedisMessage) (r CheckinResult, err error) {
+	if r.First, err = decodeBool(values[0]); err != nil {
+		return CheckinResult{}, &fieldError{"first", err}
 	}
-	var r CheckinResult
-	if r.First, err = decodeBool(fields[0]); err != nil {
-		return CheckinResult{}, s.wrong("first", err)
-	}
-	if r.Streak, err = decodeInt(fields[1]); err != nil {
-		return CheckinResult{}, s.wrong("streak", err)
+	if r.Streak, err = decodeInt(values[1]); err != nil {
+		return CheckinResult{}, &fieldError{"streak", err}
 	}
 	return r, nil
 }

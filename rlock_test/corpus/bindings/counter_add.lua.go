@@ -65,6 +65,9 @@ func (s *Scripts) CounterAddBatch(ctx context.Context, c rueidis.Client, params 
 
 // encode appends the words of the call, in the order of the header.
 func (p CounterAddParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("CounterAdd", "counter", p.Counter); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Counter)
 	args = append(args, encodeInt(p.By))
 	keepText, err := encodeOptionalDuration("CounterAdd", "keep", p.Keep)

@@ -65,6 +65,9 @@ func (s *Scripts) CountersBumpBatch(ctx context.Context, c rueidis.Client, param
 
 // encode appends the words of the call, in the order of the header.
 func (p CountersBumpParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("CountersBump", "hits", p.Hits); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Hits)
 	args = append(args, p.Fields...)
 	return keys, args, nil

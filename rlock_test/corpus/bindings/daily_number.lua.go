@@ -62,6 +62,9 @@ func (s *Scripts) DailyNumberBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p DailyNumberParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("DailyNumber", "prefix", p.Prefix); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Prefix)
 	args = append(args, p.Day)
 	return keys, args, nil

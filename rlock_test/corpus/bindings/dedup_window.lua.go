@@ -69,6 +69,9 @@ func (s *Scripts) DedupWindowBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p DedupWindowParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("DedupWindow", "seen", p.Seen); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Seen)
 	nowText, err := encodeTime("DedupWindow", "now", p.Now)
 	if err != nil {

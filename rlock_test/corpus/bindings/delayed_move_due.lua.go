@@ -69,7 +69,13 @@ func (s *Scripts) DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, par
 
 // encode appends the words of the call, in the order of the header.
 func (p DelayedMoveDueParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("DelayedMoveDue", "due", p.Due); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Due)
+	if err := checkKeys("DelayedMoveDue", "ready", p.Ready); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Ready)
 	nowText, err := encodeTime("DelayedMoveDue", "now", p.Now)
 	if err != nil {

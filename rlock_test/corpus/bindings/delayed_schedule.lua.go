@@ -71,7 +71,13 @@ func (s *Scripts) DelayedScheduleBatch(ctx context.Context, c rueidis.Client, pa
 
 // encode appends the words of the call, in the order of the header.
 func (p DelayedScheduleParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("DelayedSchedule", "due", p.Due); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Due)
+	if err := checkKeys("DelayedSchedule", "jobs", p.Jobs); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Jobs)
 	args = append(args, p.ID)
 	jobText, err := encodeJSON("DelayedSchedule", "job", p.Job)

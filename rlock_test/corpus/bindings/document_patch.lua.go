@@ -71,6 +71,9 @@ func (s *Scripts) DocumentPatchBatch(ctx context.Context, c rueidis.Client, para
 
 // encode appends the words of the call, in the order of the header.
 func (p DocumentPatchParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("DocumentPatch", "document", p.Document); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Document)
 	patchText, err := encodeJSON("DocumentPatch", "patch", p.Patch)
 	if err != nil {

@@ -75,6 +75,9 @@ func (s *Scripts) EventPackBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p EventPackParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("EventPack", "history", p.History); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.History)
 	args = append(args, p.Kind)
 	atText, err := encodeTime("EventPack", "at", p.At)

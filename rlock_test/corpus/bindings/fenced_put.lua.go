@@ -72,6 +72,9 @@ func (s *Scripts) FencedPutBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p FencedPutParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("FencedPut", "entry", p.Entry); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Entry)
 	args = append(args, p.Text)
 	fenceText, err := encodeFence("FencedPut", "fence", p.Fence)

@@ -75,6 +75,9 @@ func (s *Scripts) FixedWindowBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p FixedWindowParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("FixedWindow", "window", p.Window); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Window)
 	args = append(args, encodeInt(p.Limit))
 	lengthText, err := encodeDuration("FixedWindow", "length", p.Length)
@@ -86,19 +89,18 @@ func (p FixedWindowParams) encode(keys, args []string) ([]string, []string, erro
 }
 
 func decodeFixedWindowReply(s *luaScript, reply rueidis.RedisResult) (FixedWindowResult, error) {
-	fields, err := s.fields(reply, 3)
-	if err != nil {
-		return FixedWindowResult{}, err
+	return decodeStruct(s, reply, 3, decodeFixedWindowResult)
+}
+
+func decodeFixedWindowResult(values []rueidis.RedisMessage) (r FixedWindowResult, err error) {
+	if r.Allowed, err = decodeBool(values[0]); err != nil {
+		return FixedWindowResult{}, &fieldError{"allowed", err}
 	}
-	var r FixedWindowResult
-	if r.Allowed, err = decodeBool(fields[0]); err != nil {
-		return FixedWindowResult{}, s.wrong("allowed", err)
+	if r.Remaining, err = decodeInt(values[1]); err != nil {
+		return FixedWindowResult{}, &fieldError{"remaining", err}
 	}
-	if r.Remaining, err = decodeInt(fields[1]); err != nil {
-		return FixedWindowResult{}, s.wrong("remaining", err)
-	}
-	if r.Reset, err = decodeDuration(fields[2]); err != nil {
-		return FixedWindowResult{}, s.wrong("reset", err)
+	if r.Reset, err = decodeDuration(values[2]); err != nil {
+		return FixedWindowResult{}, &fieldError{"reset", err}
 	}
 	return r, nil
 }

@@ -76,25 +76,39 @@ func (s *Scripts) GeoNearbyBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p GeoNearbyParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("GeoNearby", "places", p.Places); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Places)
-	args = append(args, encodeFloat(p.Longitude))
-	args = append(args, encodeFloat(p.Latitude))
-	args = append(args, encodeFloat(p.Radius))
+	longitudeText, err := encodeFloat("GeoNearby", "longitude", p.Longitude)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, longitudeText)
+	latitudeText, err := encodeFloat("GeoNearby", "latitude", p.Latitude)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, latitudeText)
+	radiusText, err := encodeFloat("GeoNearby", "radius", p.Radius)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, radiusText)
 	args = append(args, encodeInt(p.Most))
 	return keys, args, nil
 }
 
 func decodeGeoNearbyReply(s *luaScript, reply rueidis.RedisResult) (GeoNearbyResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return GeoNearbyResult{}, err
+	return decodeStruct(s, reply, 2, decodeGeoNearbyResult)
+}
+
+func decodeGeoNearbyResult(values []rueidis.RedisMessage) (r GeoNearbyResult, err error) {
+	if r.Names, err = list(decodeString)(values[0]); err != nil {
+		return GeoNearbyResult{}, &fieldError{"names", err}
 	}
-	var r GeoNearbyResult
-	if r.Names, err = list(decodeString)(fields[0]); err != nil {
-		return GeoNearbyResult{}, s.wrong("names", err)
-	}
-	if r.Meters, err = list(decodeFloat)(fields[1]); err != nil {
-		return GeoNearbyResult{}, s.wrong("meters", err)
+	if r.Meters, err = list(decodeFloat)(values[1]); err != nil {
+		return GeoNearbyResult{}, &fieldError{"meters", err}
 	}
 	return r, nil
 }

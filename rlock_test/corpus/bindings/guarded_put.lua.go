@@ -74,6 +74,9 @@ func (p GuardedPutParams) encode(keys, args []string) ([]string, []string, error
 		return nil, nil, err
 	}
 	keys = append(keys, p.Lock.Key())
+	if err := checkKeys("GuardedPut", "value", p.Value); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Value)
 	args = append(args, p.Lock.Token())
 	args = append(args, p.Text)

@@ -66,22 +66,24 @@ func (s *Scripts) IDRangeBatch(ctx context.Context, c rueidis.Client, params []I
 
 // encode appends the words of the call, in the order of the header.
 func (p IDRangeParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("IDRange", "sequence", p.Sequence); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Sequence)
 	args = append(args, encodeInt(p.Size))
 	return keys, args, nil
 }
 
 func decodeIDRangeReply(s *luaScript, reply rueidis.RedisResult) (IDRangeResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return IDRangeResult{}, err
+	return decodeStruct(s, reply, 2, decodeIDRangeResult)
+}
+
+func decodeIDRangeResult(values []rueidis.RedisMessage) (r IDRangeResult, err error) {
+	if r.First, err = decodeInt(values[0]); err != nil {
+		return IDRangeResult{}, &fieldError{"first", err}
 	}
-	var r IDRangeResult
-	if r.First, err = decodeInt(fields[0]); err != nil {
-		return IDRangeResult{}, s.wrong("first", err)
-	}
-	if r.Last, err = decodeInt(fields[1]); err != nil {
-		return IDRangeResult{}, s.wrong("last", err)
+	if r.Last, err = decodeInt(values[1]); err != nil {
+		return IDRangeResult{}, &fieldError{"last", err}
 	}
 	return r, nil
 }

@@ -78,6 +78,9 @@ func (s *Scripts) IdempotencyBeginBatch(ctx context.Context, c rueidis.Client, p
 
 // encode appends the words of the call, in the order of the header.
 func (p IdempotencyBeginParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("IdempotencyBegin", "operation", p.Operation); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Operation)
 	args = append(args, p.Owner)
 	giveUpText, err := encodeDuration("IdempotencyBegin", "give_up", p.GiveUp)
@@ -89,16 +92,15 @@ func (p IdempotencyBeginParams) encode(keys, args []string) ([]string, []string,
 }
 
 func decodeIdempotencyBeginReply(s *luaScript, reply rueidis.RedisResult) (IdempotencyBeginResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return IdempotencyBeginResult{}, err
+	return decodeStruct(s, reply, 2, decodeIdempotencyBeginResult)
+}
+
+func decodeIdempotencyBeginResult(values []rueidis.RedisMessage) (r IdempotencyBeginResult, err error) {
+	if r.Started, err = decodeBool(values[0]); err != nil {
+		return IdempotencyBeginResult{}, &fieldError{"started", err}
 	}
-	var r IdempotencyBeginResult
-	if r.Started, err = decodeBool(fields[0]); err != nil {
-		return IdempotencyBeginResult{}, s.wrong("started", err)
-	}
-	if r.Receipt, err = nullable(decodeJSONAs[Receipt])(fields[1]); err != nil {
-		return IdempotencyBeginResult{}, s.wrong("receipt", err)
+	if r.Receipt, err = nullable(decodeJSONAs[Receipt])(values[1]); err != nil {
+		return IdempotencyBeginResult{}, &fieldError{"receipt", err}
 	}
 	return r, nil
 }

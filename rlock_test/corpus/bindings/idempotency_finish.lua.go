@@ -68,6 +68,9 @@ func (s *Scripts) IdempotencyFinishBatch(ctx context.Context, c rueidis.Client, 
 
 // encode appends the words of the call, in the order of the header.
 func (p IdempotencyFinishParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("IdempotencyFinish", "operation", p.Operation); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Operation)
 	args = append(args, p.Owner)
 	receiptText, err := encodeJSON("IdempotencyFinish", "receipt", p.Receipt)

@@ -85,6 +85,9 @@ func (s *Scripts) InFlightBatch(ctx context.Context, c rueidis.Client, params []
 
 // encode appends the words of the call, in the order of the header.
 func (p InFlightParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("InFlight", "count", p.Count); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Count)
 	args = append(args, encodeBool(p.Enter))
 	args = append(args, encodeInt(p.Limit))
@@ -97,16 +100,15 @@ func (p InFlightParams) encode(keys, args []string) ([]string, []string, error) 
 }
 
 func decodeInFlightReply(s *luaScript, reply rueidis.RedisResult) (InFlightResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return InFlightResult{}, err
+	return decodeStruct(s, reply, 2, decodeInFlightResult)
+}
+
+func decodeInFlightResult(values []rueidis.RedisMessage) (r InFlightResult, err error) {
+	if r.OK, err = decodeBool(values[0]); err != nil {
+		return InFlightResult{}, &fieldError{"ok", err}
 	}
-	var r InFlightResult
-	if r.OK, err = decodeBool(fields[0]); err != nil {
-		return InFlightResult{}, s.wrong("ok", err)
-	}
-	if r.Count, err = decodeInt(fields[1]); err != nil {
-		return InFlightResult{}, s.wrong("count", err)
+	if r.Count, err = decodeInt(values[1]); err != nil {
+		return InFlightResult{}, &fieldError{"count", err}
 	}
 	return r, nil
 }

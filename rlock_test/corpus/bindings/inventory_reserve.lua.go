@@ -78,6 +78,9 @@ func (s *Scripts) InventoryReserveBatch(ctx context.Context, c rueidis.Client, p
 
 // encode appends the words of the call, in the order of the header.
 func (p InventoryReserveParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("InventoryReserve", "stock", p.Stock...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Stock...)
 	for _, v := range p.Wanted {
 		args = append(args, encodeInt(v))

@@ -56,6 +56,9 @@ func (s *Scripts) JobsAppendBatch(ctx context.Context, c rueidis.Client, params 
 
 // encode appends the words of the call, in the order of the header.
 func (p JobsAppendParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("JobsAppend", "list", p.List); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.List)
 	for _, v := range p.Jobs {
 		jobsText, err := encodeJSON("JobsAppend", "jobs", v)

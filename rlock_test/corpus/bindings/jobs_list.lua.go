@@ -54,6 +54,9 @@ func (s *Scripts) JobsListBatch(ctx context.Context, c rueidis.Client, params []
 
 // encode appends the words of the call, in the order of the header.
 func (p JobsListParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("JobsList", "jobs", p.Jobs); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Jobs)
 	return keys, args, nil
 }

@@ -66,23 +66,29 @@ func (s *Scripts) LeaderboardAddBatch(ctx context.Context, c rueidis.Client, par
 
 // encode appends the words of the call, in the order of the header.
 func (p LeaderboardAddParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("LeaderboardAdd", "board", p.Board); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Board)
 	args = append(args, p.Player)
-	args = append(args, encodeFloat(p.Points))
+	pointsText, err := encodeFloat("LeaderboardAdd", "points", p.Points)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, pointsText)
 	return keys, args, nil
 }
 
 func decodeLeaderboardAddReply(s *luaScript, reply rueidis.RedisResult) (LeaderboardAddResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return LeaderboardAddResult{}, err
+	return decodeStruct(s, reply, 2, decodeLeaderboardAddResult)
+}
+
+func decodeLeaderboardAddResult(values []rueidis.RedisMessage) (r LeaderboardAddResult, err error) {
+	if r.Score, err = decodeFloat(values[0]); err != nil {
+		return LeaderboardAddResult{}, &fieldError{"score", err}
 	}
-	var r LeaderboardAddResult
-	if r.Score, err = decodeFloat(fields[0]); err != nil {
-		return LeaderboardAddResult{}, s.wrong("score", err)
-	}
-	if r.Rank, err = decodeInt(fields[1]); err != nil {
-		return LeaderboardAddResult{}, s.wrong("rank", err)
+	if r.Rank, err = decodeInt(values[1]); err != nil {
+		return LeaderboardAddResult{}, &fieldError{"rank", err}
 	}
 	return r, nil
 }

@@ -76,6 +76,9 @@ func (s *Scripts) LeaderboardAroundBatch(ctx context.Context, c rueidis.Client, 
 
 // encode appends the words of the call, in the order of the header.
 func (p LeaderboardAroundParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("LeaderboardAround", "board", p.Board); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Board)
 	args = append(args, p.Player)
 	args = append(args, encodeInt(p.Radius))
@@ -83,16 +86,15 @@ func (p LeaderboardAroundParams) encode(keys, args []string) ([]string, []string
 }
 
 func decodeLeaderboardAroundReply(s *luaScript, reply rueidis.RedisResult) (LeaderboardAroundResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return LeaderboardAroundResult{}, err
+	return decodeStruct(s, reply, 2, decodeLeaderboardAroundResult)
+}
+
+func decodeLeaderboardAroundResult(values []rueidis.RedisMessage) (r LeaderboardAroundResult, err error) {
+	if r.Rank, err = nullable(decodeInt)(values[0]); err != nil {
+		return LeaderboardAroundResult{}, &fieldError{"rank", err}
 	}
-	var r LeaderboardAroundResult
-	if r.Rank, err = nullable(decodeInt)(fields[0]); err != nil {
-		return LeaderboardAroundResult{}, s.wrong("rank", err)
-	}
-	if r.Rows, err = list(list(decodeString))(fields[1]); err != nil {
-		return LeaderboardAroundResult{}, s.wrong("rows", err)
+	if r.Rows, err = list(list(decodeString))(values[1]); err != nil {
+		return LeaderboardAroundResult{}, &fieldError{"rows", err}
 	}
 	return r, nil
 }

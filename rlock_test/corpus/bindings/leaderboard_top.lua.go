@@ -67,22 +67,24 @@ func (s *Scripts) LeaderboardTopBatch(ctx context.Context, c rueidis.Client, par
 
 // encode appends the words of the call, in the order of the header.
 func (p LeaderboardTopParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("LeaderboardTop", "board", p.Board); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Board)
 	args = append(args, encodeInt(p.Most))
 	return keys, args, nil
 }
 
 func decodeLeaderboardTopReply(s *luaScript, reply rueidis.RedisResult) (LeaderboardTopResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return LeaderboardTopResult{}, err
+	return decodeStruct(s, reply, 2, decodeLeaderboardTopResult)
+}
+
+func decodeLeaderboardTopResult(values []rueidis.RedisMessage) (r LeaderboardTopResult, err error) {
+	if r.Scores, err = mapping(decodeFloat)(values[0]); err != nil {
+		return LeaderboardTopResult{}, &fieldError{"scores", err}
 	}
-	var r LeaderboardTopResult
-	if r.Scores, err = mapping(decodeFloat)(fields[0]); err != nil {
-		return LeaderboardTopResult{}, s.wrong("scores", err)
-	}
-	if r.Players, err = decodeInt(fields[1]); err != nil {
-		return LeaderboardTopResult{}, s.wrong("players", err)
+	if r.Players, err = decodeInt(values[1]); err != nil {
+		return LeaderboardTopResult{}, &fieldError{"players", err}
 	}
 	return r, nil
 }

@@ -82,6 +82,9 @@ func (s *Scripts) LeakyBucketBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p LeakyBucketParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("LeakyBucket", "due", p.Due); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Due)
 	intervalText, err := encodeDuration("LeakyBucket", "interval", p.Interval)
 	if err != nil {
@@ -93,16 +96,15 @@ func (p LeakyBucketParams) encode(keys, args []string) ([]string, []string, erro
 }
 
 func decodeLeakyBucketReply(s *luaScript, reply rueidis.RedisResult) (LeakyBucketResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return LeakyBucketResult{}, err
+	return decodeStruct(s, reply, 2, decodeLeakyBucketResult)
+}
+
+func decodeLeakyBucketResult(values []rueidis.RedisMessage) (r LeakyBucketResult, err error) {
+	if r.Allowed, err = decodeBool(values[0]); err != nil {
+		return LeakyBucketResult{}, &fieldError{"allowed", err}
 	}
-	var r LeakyBucketResult
-	if r.Allowed, err = decodeBool(fields[0]); err != nil {
-		return LeakyBucketResult{}, s.wrong("allowed", err)
-	}
-	if r.Wait, err = decodeDuration(fields[1]); err != nil {
-		return LeakyBucketResult{}, s.wrong("wait", err)
+	if r.Wait, err = decodeDuration(values[1]); err != nil {
+		return LeakyBucketResult{}, &fieldError{"wait", err}
 	}
 	return r, nil
 }

@@ -79,28 +79,34 @@ func (s *Scripts) MeanAddBatch(ctx context.Context, c rueidis.Client, params []M
 
 // encode appends the words of the call, in the order of the header.
 func (p MeanAddParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("MeanAdd", "series", p.Series); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Series)
-	args = append(args, encodeFloat(p.Value))
+	valueText, err := encodeFloat("MeanAdd", "value", p.Value)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, valueText)
 	return keys, args, nil
 }
 
 func decodeMeanAddReply(s *luaScript, reply rueidis.RedisResult) (MeanAddResult, error) {
-	fields, err := s.fields(reply, 4)
-	if err != nil {
-		return MeanAddResult{}, err
+	return decodeStruct(s, reply, 4, decodeMeanAddResult)
+}
+
+func decodeMeanAddResult(values []rueidis.RedisMessage) (r MeanAddResult, err error) {
+	if r.Count, err = decodeInt(values[0]); err != nil {
+		return MeanAddResult{}, &fieldError{"count", err}
 	}
-	var r MeanAddResult
-	if r.Count, err = decodeInt(fields[0]); err != nil {
-		return MeanAddResult{}, s.wrong("count", err)
+	if r.Mean, err = decodeFloat(values[1]); err != nil {
+		return MeanAddResult{}, &fieldError{"mean", err}
 	}
-	if r.Mean, err = decodeFloat(fields[1]); err != nil {
-		return MeanAddResult{}, s.wrong("mean", err)
+	if r.Least, err = decodeFloat(values[2]); err != nil {
+		return MeanAddResult{}, &fieldError{"least", err}
 	}
-	if r.Least, err = decodeFloat(fields[2]); err != nil {
-		return MeanAddResult{}, s.wrong("least", err)
-	}
-	if r.Most, err = decodeFloat(fields[3]); err != nil {
-		return MeanAddResult{}, s.wrong("most", err)
+	if r.Most, err = decodeFloat(values[3]); err != nil {
+		return MeanAddResult{}, &fieldError{"most", err}
 	}
 	return r, nil
 }

@@ -68,21 +68,23 @@ func (s *Scripts) PresenceBatch(ctx context.Context, c rueidis.Client, params []
 
 // encode appends the words of the call, in the order of the header.
 func (p PresenceParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Presence", "users", p.Users...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Users...)
 	return keys, args, nil
 }
 
 func decodePresenceReply(s *luaScript, reply rueidis.RedisResult) (PresenceResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return PresenceResult{}, err
+	return decodeStruct(s, reply, 2, decodePresenceResult)
+}
+
+func decodePresenceResult(values []rueidis.RedisMessage) (r PresenceResult, err error) {
+	if r.Since, err = list(nullableOrEmpty(decodeTime))(values[0]); err != nil {
+		return PresenceResult{}, &fieldError{"since", err}
 	}
-	var r PresenceResult
-	if r.Since, err = list(nullable(decodeTime))(fields[0]); err != nil {
-		return PresenceResult{}, s.wrong("since", err)
-	}
-	if r.Left, err = list(nullable(decodeDuration))(fields[1]); err != nil {
-		return PresenceResult{}, s.wrong("left", err)
+	if r.Left, err = list(nullableOrEmpty(decodeDuration))(values[1]); err != nil {
+		return PresenceResult{}, &fieldError{"left", err}
 	}
 	return r, nil
 }

@@ -61,21 +61,23 @@ func (s *Scripts) PriorityPopBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p PriorityPopParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("PriorityPop", "queue", p.Queue); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Queue)
 	return keys, args, nil
 }
 
 func decodePriorityPopReply(s *luaScript, reply rueidis.RedisResult) (PriorityPopResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return PriorityPopResult{}, err
+	return decodeStruct(s, reply, 2, decodePriorityPopResult)
+}
+
+func decodePriorityPopResult(values []rueidis.RedisMessage) (r PriorityPopResult, err error) {
+	if r.Item, err = nullable(decodeString)(values[0]); err != nil {
+		return PriorityPopResult{}, &fieldError{"item", err}
 	}
-	var r PriorityPopResult
-	if r.Item, err = nullable(decodeString)(fields[0]); err != nil {
-		return PriorityPopResult{}, s.wrong("item", err)
-	}
-	if r.Priority, err = nullable(decodeFloat)(fields[1]); err != nil {
-		return PriorityPopResult{}, s.wrong("priority", err)
+	if r.Priority, err = nullable(decodeFloat)(values[1]); err != nil {
+		return PriorityPopResult{}, &fieldError{"priority", err}
 	}
 	return r, nil
 }

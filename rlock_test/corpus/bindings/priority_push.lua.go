@@ -60,9 +60,16 @@ func (s *Scripts) PriorityPushBatch(ctx context.Context, c rueidis.Client, param
 
 // encode appends the words of the call, in the order of the header.
 func (p PriorityPushParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("PriorityPush", "queue", p.Queue); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Queue)
 	args = append(args, p.Item)
-	args = append(args, encodeFloat(p.Priority))
+	priorityText, err := encodeFloat("PriorityPush", "priority", p.Priority)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, priorityText)
 	return keys, args, nil
 }
 

@@ -57,6 +57,9 @@ func (s *Scripts) QueuePopBatch(ctx context.Context, c rueidis.Client, params []
 
 // encode appends the words of the call, in the order of the header.
 func (p QueuePopParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("QueuePop", "queue", p.Queue); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Queue)
 	args = append(args, encodeInt(p.Most))
 	return keys, args, nil

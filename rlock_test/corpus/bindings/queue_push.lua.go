@@ -68,6 +68,9 @@ func (s *Scripts) QueuePushBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p QueuePushParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("QueuePush", "queue", p.Queue); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Queue)
 	args = append(args, encodeInt(p.Most))
 	for _, v := range p.Messages {

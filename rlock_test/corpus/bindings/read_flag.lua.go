@@ -83,6 +83,9 @@ func (s *Scripts) ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFl
 
 // encode appends the words of the call, in the order of the header.
 func (p ReadFlagParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("ReadFlag", "flags", p.Flags); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Flags)
 	args = append(args, p.Flag)
 	return keys, args, nil

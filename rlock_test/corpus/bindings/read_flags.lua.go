@@ -54,6 +54,9 @@ func (s *Scripts) ReadFlagsBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p ReadFlagsParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("ReadFlags", "flags", p.Flags); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Flags)
 	return keys, args, nil
 }

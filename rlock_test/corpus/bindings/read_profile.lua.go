@@ -73,6 +73,9 @@ func (s *Scripts) ReadProfileCached(ctx context.Context, c rueidis.Client, p Rea
 
 // encode appends the words of the call, in the order of the header.
 func (p ReadProfileParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("ReadProfile", "profile", p.Profile); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Profile)
 	return keys, args, nil
 }

@@ -67,8 +67,17 @@ func (s *Scripts) ReliableAckBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p ReliableAckParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("ReliableAck", "at_work", p.AtWork); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.AtWork)
+	if err := checkKeys("ReliableAck", "jobs", p.Jobs); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Jobs)
+	if err := checkKeys("ReliableAck", "attempts", p.Attempts); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Attempts)
 	args = append(args, p.ID)
 	return keys, args, nil

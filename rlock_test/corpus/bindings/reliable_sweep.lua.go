@@ -86,9 +86,21 @@ func (s *Scripts) ReliableSweepBatch(ctx context.Context, c rueidis.Client, para
 
 // encode appends the words of the call, in the order of the header.
 func (p ReliableSweepParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("ReliableSweep", "at_work", p.AtWork); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.AtWork)
+	if err := checkKeys("ReliableSweep", "ready", p.Ready); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Ready)
+	if err := checkKeys("ReliableSweep", "attempts", p.Attempts); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Attempts)
+	if err := checkKeys("ReliableSweep", "dead", p.Dead); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Dead)
 	nowText, err := encodeTime("ReliableSweep", "now", p.Now)
 	if err != nil {
@@ -100,16 +112,15 @@ func (p ReliableSweepParams) encode(keys, args []string) ([]string, []string, er
 }
 
 func decodeReliableSweepReply(s *luaScript, reply rueidis.RedisResult) (ReliableSweepResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return ReliableSweepResult{}, err
+	return decodeStruct(s, reply, 2, decodeReliableSweepResult)
+}
+
+func decodeReliableSweepResult(values []rueidis.RedisMessage) (r ReliableSweepResult, err error) {
+	if r.Again, err = decodeInt(values[0]); err != nil {
+		return ReliableSweepResult{}, &fieldError{"again", err}
 	}
-	var r ReliableSweepResult
-	if r.Again, err = decodeInt(fields[0]); err != nil {
-		return ReliableSweepResult{}, s.wrong("again", err)
-	}
-	if r.Dead, err = decodeInt(fields[1]); err != nil {
-		return ReliableSweepResult{}, s.wrong("dead", err)
+	if r.Dead, err = decodeInt(values[1]); err != nil {
+		return ReliableSweepResult{}, &fieldError{"dead", err}
 	}
 	return r, nil
 }

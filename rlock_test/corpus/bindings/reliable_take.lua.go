@@ -74,8 +74,17 @@ func (s *Scripts) ReliableTakeBatch(ctx context.Context, c rueidis.Client, param
 
 // encode appends the words of the call, in the order of the header.
 func (p ReliableTakeParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("ReliableTake", "ready", p.Ready); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Ready)
+	if err := checkKeys("ReliableTake", "at_work", p.AtWork); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.AtWork)
+	if err := checkKeys("ReliableTake", "jobs", p.Jobs); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Jobs)
 	deadlineText, err := encodeTime("ReliableTake", "deadline", p.Deadline)
 	if err != nil {
@@ -86,16 +95,15 @@ func (p ReliableTakeParams) encode(keys, args []string) ([]string, []string, err
 }
 
 func decodeReliableTakeReply(s *luaScript, reply rueidis.RedisResult) (ReliableTakeResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return ReliableTakeResult{}, err
+	return decodeStruct(s, reply, 2, decodeReliableTakeResult)
+}
+
+func decodeReliableTakeResult(values []rueidis.RedisMessage) (r ReliableTakeResult, err error) {
+	if r.ID, err = nullable(decodeString)(values[0]); err != nil {
+		return ReliableTakeResult{}, &fieldError{"id", err}
 	}
-	var r ReliableTakeResult
-	if r.ID, err = nullable(decodeString)(fields[0]); err != nil {
-		return ReliableTakeResult{}, s.wrong("id", err)
-	}
-	if r.Job, err = nullable(decodeJSONAs[Job])(fields[1]); err != nil {
-		return ReliableTakeResult{}, s.wrong("job", err)
+	if r.Job, err = nullable(decodeJSONAs[Job])(values[1]); err != nil {
+		return ReliableTakeResult{}, &fieldError{"job", err}
 	}
 	return r, nil
 }

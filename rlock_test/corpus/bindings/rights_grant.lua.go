@@ -72,6 +72,9 @@ func (s *Scripts) RightsGrantBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p RightsGrantParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("RightsGrant", "rights", p.Rights); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Rights)
 	args = append(args, encodeInt(p.Grant))
 	args = append(args, encodeInt(p.Withdraw))
@@ -80,16 +83,15 @@ func (p RightsGrantParams) encode(keys, args []string) ([]string, []string, erro
 }
 
 func decodeRightsGrantReply(s *luaScript, reply rueidis.RedisResult) (RightsGrantResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return RightsGrantResult{}, err
+	return decodeStruct(s, reply, 2, decodeRightsGrantResult)
+}
+
+func decodeRightsGrantResult(values []rueidis.RedisMessage) (r RightsGrantResult, err error) {
+	if r.Has, err = decodeInt(values[0]); err != nil {
+		return RightsGrantResult{}, &fieldError{"has", err}
 	}
-	var r RightsGrantResult
-	if r.Has, err = decodeInt(fields[0]); err != nil {
-		return RightsGrantResult{}, s.wrong("has", err)
-	}
-	if r.All, err = decodeBool(fields[1]); err != nil {
-		return RightsGrantResult{}, s.wrong("all", err)
+	if r.All, err = decodeBool(values[1]); err != nil {
+		return RightsGrantResult{}, &fieldError{"all", err}
 	}
 	return r, nil
 }

@@ -63,8 +63,15 @@ func (s *Scripts) SafeIncrementBatch(ctx context.Context, c rueidis.Client, para
 
 // encode appends the words of the call, in the order of the header.
 func (p SafeIncrementParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SafeIncrement", "counter", p.Counter); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Counter)
-	args = append(args, encodeFloat(p.By))
+	byText, err := encodeFloat("SafeIncrement", "by", p.By)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, byText)
 	return keys, args, nil
 }
 

@@ -90,6 +90,9 @@ func (s *Scripts) SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, p
 
 // encode appends the words of the call, in the order of the header.
 func (p SemaphoreAcquireParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SemaphoreAcquire", "permits", p.Permits); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Permits)
 	args = append(args, p.Holder)
 	args = append(args, encodeInt(p.Most))
@@ -102,16 +105,15 @@ func (p SemaphoreAcquireParams) encode(keys, args []string) ([]string, []string,
 }
 
 func decodeSemaphoreAcquireReply(s *luaScript, reply rueidis.RedisResult) (SemaphoreAcquireResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return SemaphoreAcquireResult{}, err
+	return decodeStruct(s, reply, 2, decodeSemaphoreAcquireResult)
+}
+
+func decodeSemaphoreAcquireResult(values []rueidis.RedisMessage) (r SemaphoreAcquireResult, err error) {
+	if r.Acquired, err = decodeBool(values[0]); err != nil {
+		return SemaphoreAcquireResult{}, &fieldError{"acquired", err}
 	}
-	var r SemaphoreAcquireResult
-	if r.Acquired, err = decodeBool(fields[0]); err != nil {
-		return SemaphoreAcquireResult{}, s.wrong("acquired", err)
-	}
-	if r.Free, err = decodeInt(fields[1]); err != nil {
-		return SemaphoreAcquireResult{}, s.wrong("free", err)
+	if r.Free, err = decodeInt(values[1]); err != nil {
+		return SemaphoreAcquireResult{}, &fieldError{"free", err}
 	}
 	return r, nil
 }

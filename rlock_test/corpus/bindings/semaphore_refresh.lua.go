@@ -81,6 +81,9 @@ func (s *Scripts) SemaphoreRefreshBatch(ctx context.Context, c rueidis.Client, p
 
 // encode appends the words of the call, in the order of the header.
 func (p SemaphoreRefreshParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SemaphoreRefresh", "permits", p.Permits); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Permits)
 	args = append(args, p.Holder)
 	leaseText, err := encodeDuration("SemaphoreRefresh", "lease", p.Lease)
@@ -92,13 +95,12 @@ func (p SemaphoreRefreshParams) encode(keys, args []string) ([]string, []string,
 }
 
 func decodeSemaphoreRefreshReply(s *luaScript, reply rueidis.RedisResult) (SemaphoreRefreshResult, error) {
-	fields, err := s.fields(reply, 1)
-	if err != nil {
-		return SemaphoreRefreshResult{}, err
-	}
-	var r SemaphoreRefreshResult
-	if r.Until, err = decodeTime(fields[0]); err != nil {
-		return SemaphoreRefreshResult{}, s.wrong("until", err)
+	return decodeStruct(s, reply, 1, decodeSemaphoreRefreshResult)
+}
+
+func decodeSemaphoreRefreshResult(values []rueidis.RedisMessage) (r SemaphoreRefreshResult, err error) {
+	if r.Until, err = decodeTime(values[0]); err != nil {
+		return SemaphoreRefreshResult{}, &fieldError{"until", err}
 	}
 	return r, nil
 }

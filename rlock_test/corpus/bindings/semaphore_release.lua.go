@@ -56,6 +56,9 @@ func (s *Scripts) SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, p
 
 // encode appends the words of the call, in the order of the header.
 func (p SemaphoreReleaseParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SemaphoreRelease", "permits", p.Permits); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Permits)
 	args = append(args, p.Holders...)
 	return keys, args, nil

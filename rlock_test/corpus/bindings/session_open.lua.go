@@ -70,6 +70,9 @@ func (s *Scripts) SessionOpenBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p SessionOpenParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SessionOpen", "session", p.Session); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Session)
 	args = append(args, p.User)
 	atText, err := encodeTime("SessionOpen", "at", p.At)

@@ -74,21 +74,23 @@ func (s *Scripts) SessionTouchBatch(ctx context.Context, c rueidis.Client, param
 
 // encode appends the words of the call, in the order of the header.
 func (p SessionTouchParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SessionTouch", "session", p.Session); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Session)
 	return keys, args, nil
 }
 
 func decodeSessionTouchReply(s *luaScript, reply rueidis.RedisResult) (SessionTouchResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return SessionTouchResult{}, err
+	return decodeStruct(s, reply, 2, decodeSessionTouchResult)
+}
+
+func decodeSessionTouchResult(values []rueidis.RedisMessage) (r SessionTouchResult, err error) {
+	if r.Fields, err = mapping(decodeString)(values[0]); err != nil {
+		return SessionTouchResult{}, &fieldError{"fields", err}
 	}
-	var r SessionTouchResult
-	if r.Fields, err = mapping(decodeString)(fields[0]); err != nil {
-		return SessionTouchResult{}, s.wrong("fields", err)
-	}
-	if r.Ends, err = decodeTime(fields[1]); err != nil {
-		return SessionTouchResult{}, s.wrong("ends", err)
+	if r.Ends, err = decodeTime(values[1]); err != nil {
+		return SessionTouchResult{}, &fieldError{"ends", err}
 	}
 	return r, nil
 }

@@ -11,8 +11,8 @@ import (
 // The sums of set_and_notify.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	SetAndNotifySHA1   = "76dc82ebbe40359891c6467d7f6c98ea6b3cfd9a"
-	SetAndNotifySHA256 = "c5f481dd0ab5ac893699e90951c7db2f874b686f88927b62afaabcc799821dcf"
+	SetAndNotifySHA1   = "6d73dbbf1b9fa4288db84d2f09fca90bf458cdff"
+	SetAndNotifySHA256 = "8320e0c99d275886829b9a2924bd80b8404788698932f24604a0ccd6b9a31e5c"
 )
 
 // setAndNotifySource is set_and_notify.lua, byte for byte.
@@ -23,7 +23,7 @@ const setAndNotifySource = `-- Sets a value and tells the subscribers if it has 
 -- mode: write
 -- KEYS[1] value   key
 -- ARGV[1] text    string
--- ARGV[2] channel string
+-- ARGV[2] channel channel
 -- returns: changed bool, receivers int
 
 if redis.call('SET', KEYS[1], ARGV[1], 'GET') == ARGV[1] then
@@ -69,23 +69,29 @@ func (s *Scripts) SetAndNotifyBatch(ctx context.Context, c rueidis.Client, param
 
 // encode appends the words of the call, in the order of the header.
 func (p SetAndNotifyParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SetAndNotify", "value", p.Value); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Value)
 	args = append(args, p.Text)
-	args = append(args, p.Channel)
+	channelText, err := encodeChannel("SetAndNotify", "channel", p.Channel)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, channelText)
 	return keys, args, nil
 }
 
 func decodeSetAndNotifyReply(s *luaScript, reply rueidis.RedisResult) (SetAndNotifyResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return SetAndNotifyResult{}, err
+	return decodeStruct(s, reply, 2, decodeSetAndNotifyResult)
+}
+
+func decodeSetAndNotifyResult(values []rueidis.RedisMessage) (r SetAndNotifyResult, err error) {
+	if r.Changed, err = decodeBool(values[0]); err != nil {
+		return SetAndNotifyResult{}, &fieldError{"changed", err}
 	}
-	var r SetAndNotifyResult
-	if r.Changed, err = decodeBool(fields[0]); err != nil {
-		return SetAndNotifyResult{}, s.wrong("changed", err)
-	}
-	if r.Receivers, err = decodeInt(fields[1]); err != nil {
-		return SetAndNotifyResult{}, s.wrong("receivers", err)
+	if r.Receivers, err = decodeInt(values[1]); err != nil {
+		return SetAndNotifyResult{}, &fieldError{"receivers", err}
 	}
 	return r, nil
 }

@@ -68,6 +68,9 @@ func (s *Scripts) SetManyBatch(ctx context.Context, c rueidis.Client, params []S
 
 // encode appends the words of the call, in the order of the header.
 func (p SetManyParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SetMany", "values", p.Values...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Values...)
 	keepText, err := encodeOptionalDuration("SetMany", "keep", p.Keep)
 	if err != nil {

@@ -68,22 +68,24 @@ func (s *Scripts) ShardAddBatch(ctx context.Context, c rueidis.Client, params []
 
 // encode appends the words of the call, in the order of the header.
 func (p ShardAddParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("ShardAdd", "shards", p.Shards...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Shards...)
 	args = append(args, p.Member)
 	return keys, args, nil
 }
 
 func decodeShardAddReply(s *luaScript, reply rueidis.RedisResult) (ShardAddResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return ShardAddResult{}, err
+	return decodeStruct(s, reply, 2, decodeShardAddResult)
+}
+
+func decodeShardAddResult(values []rueidis.RedisMessage) (r ShardAddResult, err error) {
+	if r.Added, err = decodeBool(values[0]); err != nil {
+		return ShardAddResult{}, &fieldError{"added", err}
 	}
-	var r ShardAddResult
-	if r.Added, err = decodeBool(fields[0]); err != nil {
-		return ShardAddResult{}, s.wrong("added", err)
-	}
-	if r.Shard, err = decodeInt(fields[1]); err != nil {
-		return ShardAddResult{}, s.wrong("shard", err)
+	if r.Shard, err = decodeInt(values[1]); err != nil {
+		return ShardAddResult{}, &fieldError{"shard", err}
 	}
 	return r, nil
 }

@@ -92,6 +92,9 @@ func (s *Scripts) SlidingCounterBatch(ctx context.Context, c rueidis.Client, par
 
 // encode appends the words of the call, in the order of the header.
 func (p SlidingCounterParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SlidingCounter", "counts", p.Counts); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Counts)
 	args = append(args, encodeInt(p.Limit))
 	lengthText, err := encodeDuration("SlidingCounter", "length", p.Length)
@@ -108,16 +111,15 @@ func (p SlidingCounterParams) encode(keys, args []string) ([]string, []string, e
 }
 
 func decodeSlidingCounterReply(s *luaScript, reply rueidis.RedisResult) (SlidingCounterResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return SlidingCounterResult{}, err
+	return decodeStruct(s, reply, 2, decodeSlidingCounterResult)
+}
+
+func decodeSlidingCounterResult(values []rueidis.RedisMessage) (r SlidingCounterResult, err error) {
+	if r.Allowed, err = decodeBool(values[0]); err != nil {
+		return SlidingCounterResult{}, &fieldError{"allowed", err}
 	}
-	var r SlidingCounterResult
-	if r.Allowed, err = decodeBool(fields[0]); err != nil {
-		return SlidingCounterResult{}, s.wrong("allowed", err)
-	}
-	if r.Used, err = decodeFloat(fields[1]); err != nil {
-		return SlidingCounterResult{}, s.wrong("used", err)
+	if r.Used, err = decodeFloat(values[1]); err != nil {
+		return SlidingCounterResult{}, &fieldError{"used", err}
 	}
 	return r, nil
 }

@@ -92,6 +92,9 @@ func (s *Scripts) SlidingLogBatch(ctx context.Context, c rueidis.Client, params 
 
 // encode appends the words of the call, in the order of the header.
 func (p SlidingLogParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SlidingLog", "log", p.Log); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Log)
 	args = append(args, encodeInt(p.Limit))
 	lengthText, err := encodeDuration("SlidingLog", "length", p.Length)
@@ -104,16 +107,15 @@ func (p SlidingLogParams) encode(keys, args []string) ([]string, []string, error
 }
 
 func decodeSlidingLogReply(s *luaScript, reply rueidis.RedisResult) (SlidingLogResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return SlidingLogResult{}, err
+	return decodeStruct(s, reply, 2, decodeSlidingLogResult)
+}
+
+func decodeSlidingLogResult(values []rueidis.RedisMessage) (r SlidingLogResult, err error) {
+	if r.Allowed, err = decodeBool(values[0]); err != nil {
+		return SlidingLogResult{}, &fieldError{"allowed", err}
 	}
-	var r SlidingLogResult
-	if r.Allowed, err = decodeBool(fields[0]); err != nil {
-		return SlidingLogResult{}, s.wrong("allowed", err)
-	}
-	if r.Retry, err = nullable(decodeDuration)(fields[1]); err != nil {
-		return SlidingLogResult{}, s.wrong("retry", err)
+	if r.Retry, err = nullableOrEmpty(decodeDuration)(values[1]); err != nil {
+		return SlidingLogResult{}, &fieldError{"retry", err}
 	}
 	return r, nil
 }

@@ -69,21 +69,23 @@ func (s *Scripts) StockReportBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p StockReportParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("StockReport", "stock", p.Stock...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Stock...)
 	return keys, args, nil
 }
 
 func decodeStockReportReply(s *luaScript, reply rueidis.RedisResult) (StockReportResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return StockReportResult{}, err
+	return decodeStruct(s, reply, 2, decodeStockReportResult)
+}
+
+func decodeStockReportResult(values []rueidis.RedisMessage) (r StockReportResult, err error) {
+	if r.Counts, err = list(nullable(decodeInt))(values[0]); err != nil {
+		return StockReportResult{}, &fieldError{"counts", err}
 	}
-	var r StockReportResult
-	if r.Counts, err = list(nullable(decodeInt))(fields[0]); err != nil {
-		return StockReportResult{}, s.wrong("counts", err)
-	}
-	if r.Known, err = decodeInt(fields[1]); err != nil {
-		return StockReportResult{}, s.wrong("known", err)
+	if r.Known, err = decodeInt(values[1]); err != nil {
+		return StockReportResult{}, &fieldError{"known", err}
 	}
 	return r, nil
 }

@@ -74,6 +74,9 @@ func (s *Scripts) StreamAddBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p StreamAddParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("StreamAdd", "stream", p.Stream); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Stream)
 	args = append(args, p.Group)
 	args = append(args, encodeInt(p.Most))
@@ -83,13 +86,12 @@ func (p StreamAddParams) encode(keys, args []string) ([]string, []string, error)
 }
 
 func decodeStreamAddReply(s *luaScript, reply rueidis.RedisResult) (StreamAddResult, error) {
-	fields, err := s.fields(reply, 1)
-	if err != nil {
-		return StreamAddResult{}, err
-	}
-	var r StreamAddResult
-	if r.ID, err = decodeString(fields[0]); err != nil {
-		return StreamAddResult{}, s.wrong("id", err)
+	return decodeStruct(s, reply, 1, decodeStreamAddResult)
+}
+
+func decodeStreamAddResult(values []rueidis.RedisMessage) (r StreamAddResult, err error) {
+	if r.ID, err = decodeString(values[0]); err != nil {
+		return StreamAddResult{}, &fieldError{"id", err}
 	}
 	return r, nil
 }

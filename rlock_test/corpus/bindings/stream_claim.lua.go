@@ -77,6 +77,9 @@ func (s *Scripts) StreamClaimBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p StreamClaimParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("StreamClaim", "stream", p.Stream); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Stream)
 	args = append(args, p.Group)
 	args = append(args, p.Consumer)
@@ -90,19 +93,18 @@ func (p StreamClaimParams) encode(keys, args []string) ([]string, []string, erro
 }
 
 func decodeStreamClaimReply(s *luaScript, reply rueidis.RedisResult) (StreamClaimResult, error) {
-	fields, err := s.fields(reply, 3)
-	if err != nil {
-		return StreamClaimResult{}, err
+	return decodeStruct(s, reply, 3, decodeStreamClaimResult)
+}
+
+func decodeStreamClaimResult(values []rueidis.RedisMessage) (r StreamClaimResult, err error) {
+	if r.Next, err = decodeString(values[0]); err != nil {
+		return StreamClaimResult{}, &fieldError{"next", err}
 	}
-	var r StreamClaimResult
-	if r.Next, err = decodeString(fields[0]); err != nil {
-		return StreamClaimResult{}, s.wrong("next", err)
+	if r.IDs, err = list(decodeString)(values[1]); err != nil {
+		return StreamClaimResult{}, &fieldError{"ids", err}
 	}
-	if r.IDs, err = list(decodeString)(fields[1]); err != nil {
-		return StreamClaimResult{}, s.wrong("ids", err)
-	}
-	if r.Fields, err = list(mapping(decodeString))(fields[2]); err != nil {
-		return StreamClaimResult{}, s.wrong("fields", err)
+	if r.Fields, err = list(mapping(decodeString))(values[2]); err != nil {
+		return StreamClaimResult{}, &fieldError{"fields", err}
 	}
 	return r, nil
 }

@@ -69,6 +69,9 @@ func (s *Scripts) StreamDoneBatch(ctx context.Context, c rueidis.Client, params 
 
 // encode appends the words of the call, in the order of the header.
 func (p StreamDoneParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("StreamDone", "stream", p.Stream); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Stream)
 	args = append(args, p.Group)
 	args = append(args, p.IDs...)

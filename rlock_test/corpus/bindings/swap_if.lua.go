@@ -71,6 +71,9 @@ func (s *Scripts) SwapIfBatch(ctx context.Context, c rueidis.Client, params []Sw
 
 // encode appends the words of the call, in the order of the header.
 func (p SwapIfParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("SwapIf", "value", p.Value); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Value)
 	args = append(args, string(p.Before))
 	args = append(args, string(p.After))
@@ -78,16 +81,15 @@ func (p SwapIfParams) encode(keys, args []string) ([]string, []string, error) {
 }
 
 func decodeSwapIfReply(s *luaScript, reply rueidis.RedisResult) (SwapIfResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return SwapIfResult{}, err
+	return decodeStruct(s, reply, 2, decodeSwapIfResult)
+}
+
+func decodeSwapIfResult(values []rueidis.RedisMessage) (r SwapIfResult, err error) {
+	if r.Swapped, err = decodeBool(values[0]); err != nil {
+		return SwapIfResult{}, &fieldError{"swapped", err}
 	}
-	var r SwapIfResult
-	if r.Swapped, err = decodeBool(fields[0]); err != nil {
-		return SwapIfResult{}, s.wrong("swapped", err)
-	}
-	if r.Present, err = nullable(decodeBytes)(fields[1]); err != nil {
-		return SwapIfResult{}, s.wrong("present", err)
+	if r.Present, err = nullable(decodeBytes)(values[1]); err != nil {
+		return SwapIfResult{}, &fieldError{"present", err}
 	}
 	return r, nil
 }

@@ -56,6 +56,9 @@ func (s *Scripts) TagAllBatch(ctx context.Context, c rueidis.Client, params []Ta
 
 // encode appends the words of the call, in the order of the header.
 func (p TagAllParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("TagAll", "tags", p.Tags); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Tags)
 	args = append(args, p.Members...)
 	return keys, args, nil

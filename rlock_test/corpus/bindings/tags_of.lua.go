@@ -63,6 +63,9 @@ func (s *Scripts) TagsOfBatch(ctx context.Context, c rueidis.Client, params []Ta
 
 // encode appends the words of the call, in the order of the header.
 func (p TagsOfParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("TagsOf", "articles", p.Articles...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Articles...)
 	return keys, args, nil
 }

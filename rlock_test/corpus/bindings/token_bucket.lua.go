@@ -100,27 +100,33 @@ func (s *Scripts) TokenBucketBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p TokenBucketParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("TokenBucket", "bucket", p.Bucket); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Bucket)
 	args = append(args, encodeInt(p.Capacity))
-	args = append(args, encodeFloat(p.Rate))
+	rateText, err := encodeFloat("TokenBucket", "rate", p.Rate)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, rateText)
 	args = append(args, encodeInt(p.Cost))
 	return keys, args, nil
 }
 
 func decodeTokenBucketReply(s *luaScript, reply rueidis.RedisResult) (TokenBucketResult, error) {
-	fields, err := s.fields(reply, 3)
-	if err != nil {
-		return TokenBucketResult{}, err
+	return decodeStruct(s, reply, 3, decodeTokenBucketResult)
+}
+
+func decodeTokenBucketResult(values []rueidis.RedisMessage) (r TokenBucketResult, err error) {
+	if r.Granted, err = decodeBool(values[0]); err != nil {
+		return TokenBucketResult{}, &fieldError{"granted", err}
 	}
-	var r TokenBucketResult
-	if r.Granted, err = decodeBool(fields[0]); err != nil {
-		return TokenBucketResult{}, s.wrong("granted", err)
+	if r.Tokens, err = decodeFloat(values[1]); err != nil {
+		return TokenBucketResult{}, &fieldError{"tokens", err}
 	}
-	if r.Tokens, err = decodeFloat(fields[1]); err != nil {
-		return TokenBucketResult{}, s.wrong("tokens", err)
-	}
-	if r.Wait, err = nullable(decodeDuration)(fields[2]); err != nil {
-		return TokenBucketResult{}, s.wrong("wait", err)
+	if r.Wait, err = nullableOrEmpty(decodeDuration)(values[2]); err != nil {
+		return TokenBucketResult{}, &fieldError{"wait", err}
 	}
 	return r, nil
 }

@@ -74,23 +74,28 @@ func (s *Scripts) TransferBatch(ctx context.Context, c rueidis.Client, params []
 
 // encode appends the words of the call, in the order of the header.
 func (p TransferParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("Transfer", "from", p.From); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.From)
+	if err := checkKeys("Transfer", "to", p.To); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.To)
 	args = append(args, encodeInt(p.Amount))
 	return keys, args, nil
 }
 
 func decodeTransferReply(s *luaScript, reply rueidis.RedisResult) (TransferResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return TransferResult{}, err
+	return decodeStruct(s, reply, 2, decodeTransferResult)
+}
+
+func decodeTransferResult(values []rueidis.RedisMessage) (r TransferResult, err error) {
+	if r.FromBalance, err = decodeInt(values[0]); err != nil {
+		return TransferResult{}, &fieldError{"from_balance", err}
 	}
-	var r TransferResult
-	if r.FromBalance, err = decodeInt(fields[0]); err != nil {
-		return TransferResult{}, s.wrong("from_balance", err)
-	}
-	if r.ToBalance, err = decodeInt(fields[1]); err != nil {
-		return TransferResult{}, s.wrong("to_balance", err)
+	if r.ToBalance, err = decodeInt(values[1]); err != nil {
+		return TransferResult{}, &fieldError{"to_balance", err}
 	}
 	return r, nil
 }

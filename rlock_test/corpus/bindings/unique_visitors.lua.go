@@ -65,7 +65,13 @@ func (s *Scripts) UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, par
 
 // encode appends the words of the call, in the order of the header.
 func (p UniqueVisitorsParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("UniqueVisitors", "current", p.Current); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Current)
+	if err := checkKeys("UniqueVisitors", "earlier", p.Earlier...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Earlier...)
 	args = append(args, p.Visitor)
 	keepText, err := encodeDuration("UniqueVisitors", "keep", p.Keep)

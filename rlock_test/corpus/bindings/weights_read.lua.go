@@ -71,22 +71,24 @@ func (s *Scripts) WeightsReadBatch(ctx context.Context, c rueidis.Client, params
 
 // encode appends the words of the call, in the order of the header.
 func (p WeightsReadParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("WeightsRead", "weights", p.Weights); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Weights)
 	args = append(args, p.One)
 	return keys, args, nil
 }
 
 func decodeWeightsReadReply(s *luaScript, reply rueidis.RedisResult) (WeightsReadResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return WeightsReadResult{}, err
+	return decodeStruct(s, reply, 2, decodeWeightsReadResult)
+}
+
+func decodeWeightsReadResult(values []rueidis.RedisMessage) (r WeightsReadResult, err error) {
+	if r.One, err = nullable(decodeFloat)(values[0]); err != nil {
+		return WeightsReadResult{}, &fieldError{"one", err}
 	}
-	var r WeightsReadResult
-	if r.One, err = nullable(decodeFloat)(fields[0]); err != nil {
-		return WeightsReadResult{}, s.wrong("one", err)
-	}
-	if r.All, err = mapping(decodeFloat)(fields[1]); err != nil {
-		return WeightsReadResult{}, s.wrong("all", err)
+	if r.All, err = mapping(decodeFloat)(values[1]); err != nil {
+		return WeightsReadResult{}, &fieldError{"all", err}
 	}
 	return r, nil
 }

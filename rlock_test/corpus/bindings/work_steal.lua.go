@@ -80,22 +80,27 @@ func (s *Scripts) WorkStealBatch(ctx context.Context, c rueidis.Client, params [
 
 // encode appends the words of the call, in the order of the header.
 func (p WorkStealParams) encode(keys, args []string) ([]string, []string, error) {
+	if err := checkKeys("WorkSteal", "idle", p.Idle); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Idle)
+	if err := checkKeys("WorkSteal", "queues", p.Queues...); err != nil {
+		return nil, nil, err
+	}
 	keys = append(keys, p.Queues...)
 	return keys, args, nil
 }
 
 func decodeWorkStealReply(s *luaScript, reply rueidis.RedisResult) (WorkStealResult, error) {
-	fields, err := s.fields(reply, 2)
-	if err != nil {
-		return WorkStealResult{}, err
+	return decodeStruct(s, reply, 2, decodeWorkStealResult)
+}
+
+func decodeWorkStealResult(values []rueidis.RedisMessage) (r WorkStealResult, err error) {
+	if r.Queue, err = decodeInt(values[0]); err != nil {
+		return WorkStealResult{}, &fieldError{"queue", err}
 	}
-	var r WorkStealResult
-	if r.Queue, err = decodeInt(fields[0]); err != nil {
-		return WorkStealResult{}, s.wrong("queue", err)
-	}
-	if r.Moved, err = decodeInt(fields[1]); err != nil {
-		return WorkStealResult{}, s.wrong("moved", err)
+	if r.Moved, err = decodeInt(values[1]); err != nil {
+		return WorkStealResult{}, &fieldError{"moved", err}
 	}
 	return r, nil
 }

@@ -5,7 +5,7 @@
 -- mode: write
 -- KEYS[1] value   key
 -- ARGV[1] text    string
--- ARGV[2] channel string
+-- ARGV[2] channel channel
 -- returns: changed bool, receivers int
 
 if redis.call('SET', KEYS[1], ARGV[1], 'GET') == ARGV[1] then

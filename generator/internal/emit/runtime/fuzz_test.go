@@ -174,8 +174,9 @@ func wantInt(m tree) (int64, bool) {
 }
 
 func wantBool(m tree) (bool, bool) {
-	yes := m.text == "OK" && (m.kind == '+' || m.kind == '$') || (m.kind == ':' || m.kind == '#') && m.n == 1
-	return yes, yes || m.kind == 'N' || (m.kind == ':' || m.kind == '#') && m.n == 0
+	isText, isNumber := m.kind == '+' || m.kind == '$', m.kind == ':' || m.kind == '#'
+	yes := isText && (m.text == "OK" || m.text == "1") || isNumber && m.n == 1
+	return yes, yes || m.kind == 'N' || isText && m.text == "0" || isNumber && m.n == 0
 }
 
 func wantFloat(m tree) (float64, bool) {
@@ -228,18 +229,50 @@ func wantMap[T any](want want[T]) want[map[string]T] {
 		if len(m.items)%2 != 0 || strings.IndexByte("*~%", m.kind) < 0 {
 			return nil, false
 		}
-		values, all, last := map[string]T{}, true, map[string]bool{}
+		values, all, last, twice := map[string]T{}, true, map[string]bool{}, false
 		for i := 0; i < len(m.items); i += 2 {
 			key, value := m.items[i], m.items[i+1]
 			v, ok := want(value)
 			all = all && (key.kind == '+' || key.kind == '$')
-			values[key.text], last[key.text] = v, ok // a repeated key has its last value
+			_, seen := last[key.text]
+			twice = twice || seen
+			values[key.text], last[key.text] = v, ok // a map that repeats a key has its last value
+		}
+		if twice && m.kind != '%' {
+			return nil, false
 		}
 		for _, ok := range last {
 			all = all && ok
 		}
 		return values, all
 	}
+}
+
+// wantPairs: lists of two values, or all of them in turn.
+func wantPairs(m tree) ([]pair, bool) {
+	items := m.items
+	if len(items) > 0 && (items[0].kind == '*' || items[0].kind == '~') {
+		items = nil
+		for _, item := range m.items {
+			if len(item.items) != 2 || item.kind != '*' && item.kind != '~' {
+				return nil, false
+			}
+			items = append(items, item.items...)
+		}
+	}
+	if len(items)%2 != 0 || m.kind != '*' && m.kind != '~' {
+		return nil, false
+	}
+	pairs := []pair{}
+	for i := 0; i < len(items); i += 2 {
+		member, ok1 := as(func(text string) (string, error) { return text, nil })(items[i])
+		score, ok2 := wantInt(items[i+1])
+		if !ok1 || !ok2 {
+			return nil, false
+		}
+		pairs = append(pairs, pair{member, score})
+	}
+	return pairs, true
 }
 
 // holds checks that a decoder answers what it must, or says why it cannot.
@@ -266,8 +299,9 @@ func FuzzDecode(f *testing.F) {
 	for i := range 24 * len(kinds) {
 		f.Add(string([]byte{byte(i), byte(i / len(kinds)), 1, 0, 2, 3, 1, 7, 0, 2, 1, 1}))
 	}
-	f.Add("\x04\x82\x04\x01\x02\x09\x04\x02\x01\x00\x02\x0a") // lists in a list
-	f.Add("\x05\x02\x01\x04\x02\x03\x01\x04\x01\x03")         // a map with a key twice
+	f.Add("\x04\x82\x04\x01\x02\x09\x04\x02\x01\x00\x02\x0a")         // lists in a list
+	f.Add("\x04\x02\x04\x02\x01\x04\x02\x03\x04\x02\x01\x04\x02\x03") // pairs
+	f.Add("\x05\x02\x01\x04\x02\x03\x01\x04\x01\x03")                 // a map with a key twice
 	answer := newPuppet(f)
 	str := as(func(text string) (string, error) { return text, nil })
 	f.Fuzz(func(t *testing.T, data string) {
@@ -278,10 +312,9 @@ func FuzzDecode(f *testing.F) {
 		holds(t, "int", m, reply, decodeInt, wantInt)
 		holds(t, "bool", m, reply, decodeBool, wantBool)
 		holds(t, "ok", m, reply, decodeOK, func(m tree) (struct{}, bool) {
-			v, _ := wantBool(m)
-			return struct{}{}, v && m.kind != ':' && m.kind != '#'
+			return struct{}{}, m.text == "OK" && (m.kind == '+' || m.kind == '$')
 		})
-		holds(t, "nothing", m, reply, decodeNothing, func(tree) (struct{}, bool) { return struct{}{}, true })
+		holds(t, "nothing", m, reply, decodeNothing, func(m tree) (struct{}, bool) { return struct{}{}, m.kind == 'N' })
 		holds(t, "float", m, reply, decodeFloat, wantFloat)
 		holds(t, "duration", m, reply, decodeDuration, wantDuration)
 		holds(t, "time", m, reply, decodeTime, wantTime)
@@ -293,6 +326,7 @@ func FuzzDecode(f *testing.F) {
 		holds(t, "int?", m, reply, nullable(decodeInt), wantNull(wantInt))
 		holds(t, "[]string?", m, reply, list(nullable(decodeString)), wantList(wantNull(str)))
 		holds(t, "[][]float", m, reply, list(list(decodeFloat)), wantList(wantList(wantFloat)))
+		holds(t, "[](member string, score int)", m, reply, structs(2, readPair), wantPairs)
 		holds(t, "map[string]int", m, reply, mapping(decodeInt), wantMap(wantInt))
 		holds(t, "map[string][]time", m, reply, mapping(list(decodeTime)), wantMap(wantList(wantTime)))
 	})

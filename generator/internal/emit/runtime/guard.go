@@ -20,6 +20,8 @@ func checkHeld(script, param string, lock Held) error {
 	switch {
 	case lock == nil:
 		return &ParamError{script, param, "there is no lock; the script runs only while one is held"}
+	case lock.Key() == "":
+		return &ParamError{script, param, "the lock has no key"}
 	case lock.Token() == "":
 		return &ParamError{script, param, "the lock has no token"}
 	}

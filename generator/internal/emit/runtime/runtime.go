@@ -70,6 +70,31 @@ func (e *ReplyError) Error() string {
 
 func (e *ReplyError) Unwrap() error { return e.Reason }
 
+// Option changes what [New] returns.
+type Option func(*options)
+
+type options struct {
+	retry bool
+	lua   []rueidis.LuaOption
+}
+
+func newOptions(opts []Option) options {
+	o := options{retry: true}
+	for _, set := range opts {
+		set(&o)
+	}
+	return o
+}
+
+// WithoutRetry has every call sent once, so that every error surfaces at once: for
+// callers that bring their own retries.
+func WithoutRetry() Option { return func(o *options) { o.retry = false } }
+
+// WithLuaOptions passes options on to rueidis.
+func WithLuaOptions(opts ...rueidis.LuaOption) Option {
+	return func(o *options) { o.lua = append(o.lua, opts...) }
+}
+
 // luaScript is one script and the way to call it.
 type luaScript struct {
 	name      string
@@ -222,23 +247,10 @@ func (s *luaScript) message(reply rueidis.RedisResult) (rueidis.RedisMessage, er
 	return m, fmt.Errorf("%s: %s: %w", packageName, s.name, err)
 }
 
-// fields unwraps a reply that is a list of n values.
-func (s *luaScript) fields(reply rueidis.RedisResult, n int) ([]rueidis.RedisMessage, error) {
-	m, err := s.message(reply)
-	if err != nil {
-		return nil, err
+// wrong adds the script to a decoding error, and takes the field out of it.
+func (s *luaScript) wrong(err error) error {
+	if in, ok := err.(*fieldError); ok {
+		return &ReplyError{s.name, in.field, in.reason}
 	}
-	list, err := m.ToArray()
-	if err != nil {
-		return nil, &ReplyError{s.name, "", mismatch(m, "a list")}
-	}
-	if len(list) != n {
-		return nil, &ReplyError{s.name, "", fmt.Errorf("has %d values where %d are declared", len(list), n)}
-	}
-	return list, nil
-}
-
-// wrong adds the place to a decoding error.
-func (s *luaScript) wrong(field string, err error) error {
-	return &ReplyError{s.name, field, err}
+	return &ReplyError{s.name, "", err}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +49,18 @@ func encodeOptionalTime(script, param string, t time.Time) (string, error) {
 
 func encodeInt(n int64) string { return strconv.FormatInt(n, 10) }
 
-func encodeFloat(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+// encodeFloat writes f without an exponent, so that a whole number can also be read
+// as an integer, as by INCRBY and EXPIRE. The sign of zero is left out for the same
+// reason.
+func encodeFloat(script, param string, f float64) (string, error) {
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		return "", &ParamError{script, param, fmt.Sprintf("%v is not a number that a script can count with", f)}
+	case f == 0:
+		return "0", nil
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64), nil
+}
 
 func encodeBool(b bool) string {
 	if b {
@@ -63,6 +75,44 @@ func encodeJSON(script, param string, v any) (string, error) {
 		return "", &ParamError{script, param, err.Error()}
 	}
 	return string(text), nil
+}
+
+// encodeChannel refuses the channel that nobody can mean.
+func encodeChannel(script, param, channel string) (string, error) {
+	if channel == "" {
+		return "", &ParamError{script, param, "it is an empty channel; give its name"}
+	}
+	return channel, nil
+}
+
+// encodeEnum refuses what is none of the values.
+func encodeEnum[T ~string](script, param string, v T, values ...T) (string, error) {
+	if !slices.Contains(values, v) {
+		return "", &ParamError{script, param, fmt.Sprintf("%q is not one of %q", string(v), values)}
+	}
+	return string(v), nil
+}
+
+// encodeOptionalEnum writes an absent value as the empty string.
+func encodeOptionalEnum[T ~string](script, param string, v T, values ...T) (string, error) {
+	if v == "" {
+		return "", nil
+	}
+	return encodeEnum(script, param, v, values...)
+}
+
+// checkKeys refuses empty keys: each means a name that was forgotten.
+func checkKeys(script, param string, keys ...string) error {
+	for i, key := range keys {
+		switch {
+		case key != "":
+		case len(keys) == 1:
+			return &ParamError{script, param, "it is an empty key; give its name"}
+		default:
+			return &ParamError{script, param, fmt.Sprintf("number %d is an empty key; give its name", i+1)}
+		}
+	}
+	return nil
 }
 
 // describe tells what a message is, for errors; long values are cut.
@@ -86,6 +136,12 @@ func describe(m rueidis.RedisMessage) string {
 		return "a list"
 	case m.IsMap():
 		return "a map"
+	case m.IsFloat64():
+		f, _ := m.ToFloat64()
+		return fmt.Sprintf("the double %v", f)
+	}
+	if err := m.Error(); err != nil {
+		return fmt.Sprintf("the error %q", err.Error())
 	}
 	return "of another type"
 }
@@ -123,24 +179,28 @@ func decodeInt(m rueidis.RedisMessage) (int64, error) {
 }
 
 // decodeBool takes what Lua's true and false become (1 and nil, or booleans after
-// redis.setresp(3)), 0, and the OK of a command that succeeded.
+// redis.setresp(3)), 0, the OK of a command that succeeded, and the texts 1 and 0,
+// which a bool is when it was sent and stored.
 func decodeBool(m rueidis.RedisMessage) (bool, error) {
-	if m.IsNil() {
+	switch {
+	case m.IsNil():
 		return false, nil
-	}
-	if m.IsBool() {
+	case m.IsBool():
 		return m.ToBool()
-	}
-	if m.IsInt64() {
+	case m.IsInt64():
 		switch n, _ := m.ToInt64(); n {
 		case 0:
 			return false, nil
 		case 1:
 			return true, nil
 		}
-	}
-	if _, err := decodeOK(m); err == nil {
-		return true, nil
+	case m.IsString():
+		switch text, _ := m.ToString(); text {
+		case "0":
+			return false, nil
+		case "1", "OK":
+			return true, nil
+		}
 	}
 	return false, mismatch(m, "0, 1, nil or OK")
 }
@@ -219,8 +279,16 @@ func decodeJSONAs[T any](m rueidis.RedisMessage) (T, error) {
 	return v, nil
 }
 
-// decodeNothing takes any reply as none.
-func decodeNothing(rueidis.RedisMessage) (struct{}, error) { return struct{}{}, nil }
+// decodeNothing takes the reply of a script that ends without one.
+func decodeNothing(m rueidis.RedisMessage) (struct{}, error) {
+	if !m.IsNil() {
+		return struct{}{}, mismatch(m, "nil")
+	}
+	return struct{}{}, nil
+}
+
+// decodeRaw takes any reply.
+func decodeRaw(m rueidis.RedisMessage) (rueidis.RedisMessage, error) { return m, nil }
 
 // nullable turns a decoder of T into one of T?.
 func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
@@ -238,6 +306,19 @@ func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.
 			return Null[T]{}, err
 		}
 		return Null[T]{V: v, Valid: true}, nil
+	}
+}
+
+// nullableOrEmpty is nullable for types of which an absent argument is sent as the
+// empty string, which a script may have stored.
+func nullableOrEmpty[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
+	return func(m rueidis.RedisMessage) (Null[T], error) {
+		if m.IsString() {
+			if text, _ := m.ToString(); text == "" {
+				return Null[T]{}, nil
+			}
+		}
+		return nullable(decode)(m)
 	}
 }
 
@@ -259,19 +340,40 @@ func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.Redi
 }
 
 // mapping turns a decoder of T into one of map[string]T. It takes a map, and a list
-// of keys and values in turn, as HGETALL answers.
+// of keys and values in turn, as HGETALL answers. A key that stands twice is refused,
+// as one of its values would be lost.
 func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (map[string]T, error) {
 	return func(m rueidis.RedisMessage) (map[string]T, error) {
-		if !m.IsArray() && !m.IsMap() {
+		if m.IsMap() {
+			messages, err := m.ToMap()
+			if err != nil {
+				return nil, fmt.Errorf("is not a map: %w", err)
+			}
+			values := make(map[string]T, len(messages))
+			for key, message := range messages {
+				if values[key], err = decode(message); err != nil {
+					return nil, fmt.Errorf("at key %q %w", key, err)
+				}
+			}
+			return values, nil
+		}
+		messages, err := m.ToArray()
+		switch {
+		case err != nil:
 			return nil, mismatch(m, "a map")
+		case len(messages)%2 != 0:
+			return nil, fmt.Errorf("is not a map but a list of %d values, of which the last key has none", len(messages))
 		}
-		messages, err := m.AsMap()
-		if err != nil {
-			return nil, fmt.Errorf("is not a map: %w", err)
-		}
-		values := make(map[string]T, len(messages))
-		for key, message := range messages {
-			if values[key], err = decode(message); err != nil {
+		values := make(map[string]T, len(messages)/2)
+		for i := 0; i < len(messages); i += 2 {
+			key, err := decodeString(messages[i])
+			if err != nil {
+				return nil, fmt.Errorf("at position %d, where a key is due, %w", i+1, err)
+			}
+			if _, twice := values[key]; twice {
+				return nil, fmt.Errorf("is not a map: it has the key %q twice", key)
+			}
+			if values[key], err = decode(messages[i+1]); err != nil {
 				return nil, fmt.Errorf("at key %q %w", key, err)
 			}
 		}
@@ -279,16 +381,78 @@ func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.R
 	}
 }
 
+// structure turns a function that reads a struct of n values into a decoder.
+func structure[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (T, error) {
+	return func(m rueidis.RedisMessage) (T, error) { return decodeFields(m, n, read) }
+}
+
+// structs turns a function that reads a struct of n values into a decoder of a list of
+// them. The reply is a list of lists of n values, or one list of all values in turn,
+// as WITHSCORES answers where no redis.setresp(3) went before.
+func structs[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
+	nested := list(structure(n, read))
+	return func(m rueidis.RedisMessage) ([]T, error) {
+		messages, err := m.ToArray()
+		if err != nil || len(messages) == 0 || messages[0].IsArray() {
+			return nested(m)
+		}
+		if len(messages)%n != 0 {
+			return nil, fmt.Errorf("has %d values, which is no multiple of the %d of each element", len(messages), n)
+		}
+		values := make([]T, len(messages)/n)
+		for i := range values {
+			if values[i], err = read(messages[i*n : (i+1)*n]); err != nil {
+				return nil, fmt.Errorf("at position %d %w", i+1, err)
+			}
+		}
+		return values, nil
+	}
+}
+
+// decodeFields reads a struct of n values.
+func decodeFields[T any](m rueidis.RedisMessage, n int, read func([]rueidis.RedisMessage) (T, error)) (T, error) {
+	var none T
+	values, err := m.ToArray()
+	if err != nil {
+		return none, mismatch(m, "a list")
+	}
+	if len(values) != n {
+		return none, fmt.Errorf("has %d values where %d are declared", len(values), n)
+	}
+	return read(values)
+}
+
+// fieldError adds the field to a decoding error.
+type fieldError struct {
+	field  string
+	reason error
+}
+
+func (e *fieldError) Error() string { return "field " + e.field + " " + e.reason.Error() }
+func (e *fieldError) Unwrap() error { return e.reason }
+
 // decodeValue reads a reply that is one value.
 func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(rueidis.RedisMessage) (T, error)) (T, error) {
-	var none T
 	m, err := s.message(reply)
 	if err != nil {
-		return none, err
+		return *new(T), err
 	}
 	v, err := decode(m)
 	if err != nil {
-		return none, s.wrong("", err)
+		return *new(T), s.wrong(err)
+	}
+	return v, nil
+}
+
+// decodeStruct reads a reply that is a struct of n values.
+func decodeStruct[T any](s *luaScript, reply rueidis.RedisResult, n int, read func([]rueidis.RedisMessage) (T, error)) (T, error) {
+	m, err := s.message(reply)
+	if err != nil {
+		return *new(T), err
+	}
+	v, err := decodeFields(m, n, read)
+	if err != nil {
+		return *new(T), s.wrong(err)
 	}
 	return v, nil
 }

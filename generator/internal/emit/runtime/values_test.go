@@ -3,6 +3,7 @@ package runtime
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -42,6 +43,21 @@ func decodeCase[T any](lua string, decode func(rueidis.RedisMessage) (T, error),
 
 type point struct{ X int }
 
+type pair struct {
+	member string
+	score  int64
+}
+
+func readPair(values []rueidis.RedisMessage) (p pair, err error) {
+	if p.member, err = decodeString(values[0]); err != nil {
+		return pair{}, &fieldError{"member", err}
+	}
+	if p.score, err = decodeInt(values[1]); err != nil {
+		return pair{}, &fieldError{"score", err}
+	}
+	return p, nil
+}
+
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
@@ -62,10 +78,15 @@ func TestDecode(t *testing.T) {
 		"bool, 0":              decodeCase(`0`, decodeBool, false, ""),
 		"bool, 2":              decodeCase(`2`, decodeBool, false, "is not 0, 1, nil or OK but the integer 2"),
 		"bool, OK":             decodeCase(`redis.status_reply('OK')`, decodeBool, true, ""),
-		"bool, text":           decodeCase(`'1'`, decodeBool, false, `is not 0, 1, nil or OK but the string "1"`),
+		"bool, stored":         decodeCase(`'1'`, decodeBool, true, ""),
+		"bool, stored false":   decodeCase(`'0'`, decodeBool, false, ""),
+		"bool, text":           decodeCase(`'true'`, decodeBool, false, `is not 0, 1, nil or OK but the string "true"`),
+		"bool, empty":          decodeCase(`''`, decodeBool, false, `is not 0, 1, nil or OK but the string ""`),
+		"bool, list":           decodeCase(`{1}`, decodeBool, false, `is not 0, 1, nil or OK but a list`),
 		"ok":                   decodeCase(`redis.status_reply('OK')`, decodeOK, struct{}{}, ""),
 		"ok, other":            decodeCase(`redis.status_reply('QUEUED')`, decodeOK, struct{}{}, `is not OK but the string "QUEUED"`),
-		"nothing":              decodeCase(`{1, 2}`, decodeNothing, struct{}{}, ""),
+		"nothing":              decodeCase(`nil`, decodeNothing, struct{}{}, ""),
+		"nothing, list":        decodeCase(`{1, 2}`, decodeNothing, struct{}{}, "is not nil but a list"),
 		"float":                decodeCase(`'2.5'`, decodeFloat, 2.5, ""),
 		"float, integer":       decodeCase(`2`, decodeFloat, 0.0, "is not a string but the integer 2, which has lost its fraction; return a string, as of tostring or string.format('%.17g', …)"),
 		"float, words":         decodeCase(`'x'`, decodeFloat, 0.0, `is not a number but the string "x"`),
@@ -91,7 +112,31 @@ func TestDecode(t *testing.T) {
 		"map":                  decodeCase(`{'a', 1, 'b', '2'}`, mapping(decodeInt), map[string]int64{"a": 1, "b": 2}, ""),
 		"map, empty":           decodeCase(`{}`, mapping(decodeInt), map[string]int64{}, ""),
 		"map, wrong value":     decodeCase(`{'a', 'x'}`, mapping(decodeInt), nil, `at key "a" is not an integer but the string "x"`),
-		"map, odd":             decodeCase(`{"a", 1, "b"}`, mapping(decodeInt), nil, "is not a map: rueidis: parse error: redis message type array is not a map/array/set or its length is not even"),
+		"map, odd":             decodeCase(`{"a", 1, "b"}`, mapping(decodeInt), nil, "is not a map but a list of 3 values, of which the last key has none"),
+		"map, twice":           decodeCase(`{'a', 1, 'a', 2}`, mapping(decodeInt), nil, `is not a map: it has the key "a" twice`),
+		"map, pairs":           decodeCase(`{{'a', 1}, {'b', 2}}`, mapping(decodeInt), nil, "at position 1, where a key is due, is not a string but a list"),
+		"map, nil":             decodeCase(`false`, mapping(decodeInt), nil, "is not a map but nil"),
+		"map?":                 decodeCase(`false`, nullable(mapping(decodeInt)), Null[map[string]int64]{}, ""),
+		"list?":                decodeCase(`false`, nullable(list(decodeInt)), Null[[]int64]{}, ""),
+		"list?, empty":         decodeCase(`{}`, nullable(list(decodeInt)), Null[[]int64]{[]int64{}, true}, ""),
+		"list, nil":            decodeCase(`false`, list(decodeInt), nil, "is not a list but nil"),
+		"duration?, stored":    decodeCase(`''`, nullableOrEmpty(decodeDuration), Null[time.Duration]{}, ""),
+		"duration?, nil":       decodeCase(`false`, nullableOrEmpty(decodeDuration), Null[time.Duration]{}, ""),
+		"duration?":            decodeCase(`'1500'`, nullableOrEmpty(decodeDuration), Null[time.Duration]{1500 * time.Millisecond, true}, ""),
+		"struct":               decodeCase(`{'a', 1}`, structure(2, readPair), pair{"a", 1}, ""),
+		"struct, short":        decodeCase(`{'a'}`, structure(2, readPair), pair{}, "has 1 values where 2 are declared"),
+		"struct, long":         decodeCase(`{'a', 1, 2}`, structure(2, readPair), pair{}, "has 3 values where 2 are declared"),
+		"struct, nil":          decodeCase(`false`, structure(2, readPair), pair{}, "is not a list but nil"),
+		"struct?":              decodeCase(`false`, nullable(structure(2, readPair)), Null[pair]{}, ""),
+		"structs, flat":        decodeCase(`{'a', 1, 'b', '2'}`, structs(2, readPair), []pair{{"a", 1}, {"b", 2}}, ""),
+		"structs, nested":      decodeCase(`{{'a', 1}, {'b', '2'}}`, structs(2, readPair), []pair{{"a", 1}, {"b", 2}}, ""),
+		"structs, none":        decodeCase(`{}`, structs(2, readPair), []pair{}, ""),
+		"structs, odd":         decodeCase(`{'a', 1, 'b'}`, structs(2, readPair), nil, "has 3 values, which is no multiple of the 2 of each element"),
+		"structs, mixed":       decodeCase(`{{'a', 1}, 'b', 2}`, structs(2, readPair), nil, `at position 2 is not a list but the string "b"`),
+		"structs, mixed late":  decodeCase(`{'a', 1, {'b', 2}, 3}`, structs(2, readPair), nil, "at position 2 field member is not a string but a list"),
+		"structs, wrong":       decodeCase(`{{'a', 1}, {'b'}}`, structs(2, readPair), nil, "at position 2 has 1 values where 2 are declared"),
+		"structs, nil":         decodeCase(`false`, structs(2, readPair), nil, "is not a list but nil"),
+		"error in a list":      decodeCase(`{redis.error_reply('OH no')}`, list(decodeInt), nil, `at position 1 is not an integer but the error "OH no"`),
 		"map, no map":          decodeCase(`1`, mapping(decodeInt), nil, "is not a map but the integer 1"),
 		"map of lists":         decodeCase(`{'a', {1, 2}}`, mapping(list(decodeInt)), map[string][]int64{"a": {1, 2}}, ""),
 		"json as":              decodeCase(`'{"X":1}'`, decodeJSONAs[point], point{X: 1}, ""),
@@ -104,29 +149,44 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestFields(t *testing.T) {
+func TestDecodeStruct(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	s := &luaScript{name: "Script"}
-	fields, err := s.fields(reply(t, client, `{1, 2}`), 2)
+	got, err := decodeStruct(s, reply(t, client, `{'a', 2}`), 2, readPair)
 	require.NoError(t, err)
-	require.Len(t, fields, 2)
+	require.Equal(t, pair{"a", 2}, got)
 	for lua, wrong := range map[string]string{
-		`{1}`:   "runtime: Script: reply has 1 values where 2 are declared",
-		`1`:     "runtime: Script: reply is not a list but the integer 1",
-		`false`: "runtime: Script: reply is not a list but nil",
+		`{1}`:        "runtime: Script: reply has 1 values where 2 are declared",
+		`1`:          "runtime: Script: reply is not a list but the integer 1",
+		`false`:      "runtime: Script: reply is not a list but nil",
+		`{'a', 'b'}`: `runtime: Script: reply field score is not an integer but the string "b"`,
 	} {
-		_, err := s.fields(reply(t, client, lua), 2)
+		_, err := decodeStruct(s, reply(t, client, lua), 2, readPair)
 		require.EqualError(t, err, wrong)
 		var facts *ReplyError
 		require.ErrorAs(t, err, &facts)
+		require.Equal(t, lua == `{'a', 'b'}`, facts.Field == "score")
 	}
-	require.EqualError(t, s.wrong("left", err2("is odd")), "runtime: Script: reply field left is odd")
 }
 
-type err2 string
+func TestRaw(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	s := &luaScript{name: "Script"}
+	m, err := decodeValue(s, reply(t, client, `{1, {'a'}, false}`), decodeRaw)
+	require.NoError(t, err)
+	values, err := m.ToArray()
+	require.NoError(t, err)
+	require.Len(t, values, 3)
+	m, err = decodeValue(s, reply(t, client, `false`), decodeRaw)
+	require.NoError(t, err)
+	require.True(t, m.IsNil())
+	_, err = decodeValue(s, reply(t, client, `redis.error_reply('OH no')`), decodeRaw)
+	require.EqualError(t, err, "runtime: Script: OH no")
+}
 
-func (e err2) Error() string { return string(e) }
+type kind string
 
 func TestEncode(t *testing.T) {
 	t.Parallel()
@@ -137,8 +197,22 @@ func TestEncode(t *testing.T) {
 	require.Equal(t, "1", encodeBool(true))
 	require.Equal(t, "0", encodeBool(false))
 	require.Equal(t, "-9223372036854775808", encodeInt(math.MinInt64))
-	require.Equal(t, "0.1", encodeFloat(0.1))
-	require.Equal(t, "1e+100", encodeFloat(1e100))
+	for f, want := range map[float64]string{
+		0.1: "0.1", 1e6: "1000000", -2.5: "-2.5", 1e21: "1000000000000000000000", 1e-7: "0.0000001",
+		math.Copysign(0, -1): "0", 1<<53 + 2: "9007199254740994",
+	} {
+		require.Equal(t, want, text(encodeFloat("S", "p", f)))
+	}
+	for _, f := range []float64{math.MaxFloat64, math.SmallestNonzeroFloat64, 1e100} {
+		back, err := strconv.ParseFloat(text(encodeFloat("S", "p", f)), 64)
+		require.NoError(t, err)
+		require.Equal(t, f, back)
+	}
+	require.Equal(t, "news", text(encodeChannel("S", "p", "news")))
+	require.Equal(t, "a", text(encodeEnum("S", "p", kind("a"), "a", "b")))
+	require.Equal(t, "", text(encodeOptionalEnum("S", "p", kind(""), "a", "b")))
+	require.NoError(t, checkKeys("S", "p"))
+	require.NoError(t, checkKeys("S", "p", "a", "b"))
 	require.Equal(t, "1", text(encodeDuration("S", "p", time.Millisecond)))
 	require.Equal(t, "86400000", text(encodeDuration("S", "p", 24*time.Hour)))
 	require.Equal(t, "1000", text(encodeOptionalDuration("S", "p", time.Second)))
@@ -157,7 +231,14 @@ func TestEncode(t *testing.T) {
 		"S: p: 1.5ms is not a whole number of milliseconds; truncate it": func() (string, error) {
 			return encodeDuration("S", "p", 1500*time.Microsecond)
 		},
-		"S: p: json: unsupported type: chan int": func() (string, error) { return encodeJSON("S", "p", make(chan int)) },
+		"S: p: NaN is not a number that a script can count with":  func() (string, error) { return encodeFloat("S", "p", math.NaN()) },
+		"S: p: +Inf is not a number that a script can count with": func() (string, error) { return encodeFloat("S", "p", math.Inf(1)) },
+		"S: p: it is an empty channel; give its name":             func() (string, error) { return encodeChannel("S", "p", "") },
+		`S: p: "c" is not one of ["a" "b"]`:                       func() (string, error) { return encodeEnum("S", "p", kind("c"), "a", "b") },
+		`S: p: "" is not one of ["a" "b"]`:                        func() (string, error) { return encodeEnum("S", "p", kind(""), "a", "b") },
+		"S: p: it is an empty key; give its name":                 func() (string, error) { return "", checkKeys("S", "p", "") },
+		"S: p: number 2 is an empty key; give its name":           func() (string, error) { return "", checkKeys("S", "p", "a", "") },
+		"S: p: json: unsupported type: chan int":                  func() (string, error) { return encodeJSON("S", "p", make(chan int)) },
 	} {
 		_, err := f()
 		require.EqualError(t, err, "runtime: "+name)

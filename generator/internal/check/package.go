@@ -1,0 +1,98 @@
+package check
+
+import (
+	"go/build"
+	"io"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/finding"
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// Package returns a finding for every script that cannot stand beside the others in
+// one Go package: its names or its file are taken. reserved are the names that every
+// generated package declares.
+func Package(scripts []*script.Script, reserved []string) []finding.Finding {
+	names := newNamespace(reserved)
+	methods := newNamespace([]string{"Load"})
+	var findings []finding.Finding
+	findings = append(findings, names.sentinels(scripts)...)
+	files := map[string]*script.Script{}
+	for _, s := range scripts {
+		top := script.Pos{Line: 1, Column: 1}
+		lower := strings.ToLower(s.Base)
+		switch other := files[lower]; {
+		case other == nil:
+			files[lower] = s
+		case other.Base == s.Base:
+			findings = append(findings, s.Findf(top, "%s would also be written as %s.go; rename one of the files", other.Path, s.Base))
+			continue
+		default:
+			findings = append(findings, s.Findf(top, "%s.go and the %s.go of %s are one file where the case of letters does not tell files apart, as on macOS and Windows; rename one of the files",
+				s.Base, other.Base, other.Path))
+			continue
+		}
+		if !everywhere(s.Base + ".go") {
+			findings = append(findings, s.Findf(top, "Go would leave the file %s.go out, on some systems or on all, for how it is called; give the script's file another name", s.Base))
+		}
+		taken, owner := methods.take(s.Methods(), s.Path)
+		if taken == "" {
+			taken, owner = names.take(s.Declares(), s.Path)
+		}
+		if taken != "" {
+			findings = append(findings, s.Findf(top, "the Go name %s is already taken by %s; give the script another name: directive", taken, owner))
+		}
+	}
+	return findings
+}
+
+// namespace tells who declares a name.
+type namespace map[string]string
+
+func newNamespace(reserved []string) namespace {
+	n := namespace{}
+	for _, name := range reserved {
+		n[name] = "every generated package"
+	}
+	return n
+}
+
+// take declares names for an owner. It returns the first that another has, or that
+// the owner has twice.
+func (n namespace) take(names []string, owner string) (taken, by string) {
+	for _, name := range names {
+		switch other := n[name]; {
+		case other == "":
+			n[name] = owner
+		case taken == "":
+			taken, by = name, other
+		}
+	}
+	return taken, by
+}
+
+// sentinels declares the errors of the scripts, which may share them.
+func (n namespace) sentinels(scripts []*script.Script) []finding.Finding {
+	var findings []finding.Finding
+	codes := map[string]string{}
+	for _, s := range scripts {
+		for _, e := range s.Errors {
+			name := e.Sentinel()
+			if other := codes[name]; other != "" && other != e.Code {
+				findings = append(findings, s.Findf(e.Pos, "errors: %s becomes the Go name %s, as %s does; rename one of them", e.Code, name, other))
+			}
+			codes[name] = e.Code
+			n[name] = "an errors: directive"
+		}
+	}
+	return findings
+}
+
+// everywhere reports whether Go compiles a file of that name on every system.
+func everywhere(name string) bool {
+	none := build.Default
+	none.GOOS, none.GOARCH = "none", "none"
+	none.OpenFile = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("package p\n")), nil }
+	match, err := none.MatchFile("", name)
+	return err == nil && match
+}

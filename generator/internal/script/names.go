@@ -1,0 +1,72 @@
+package script
+
+// NamedStruct is a struct of a script's reply, with its name in Go.
+type NamedStruct struct {
+	Name   string
+	Fields []Field
+}
+
+// ResultName returns the name in Go of the struct that the reply is, or that the
+// elements of the reply are.
+func (s *Script) ResultName() string {
+	if s.Returns.Type.Kind == Struct {
+		return s.Name + "Result"
+	}
+	return s.Name + "Item"
+}
+
+// FieldName returns the name in Go of the struct that a field of another struct is,
+// or that its elements are.
+func FieldName(structName string, f Field) string { return structName + Camel(f.Name) }
+
+// Structs returns the structs of the reply, each before those in its fields.
+func (s *Script) Structs() []NamedStruct {
+	if s.Returns.Kind != ReturnValue {
+		return nil
+	}
+	return structs(s.ResultName(), s.Returns.Type)
+}
+
+func structs(name string, t Type) []NamedStruct {
+	if t.Elem != nil {
+		return structs(name, *t.Elem)
+	}
+	if t.Kind != Struct {
+		return nil
+	}
+	all := []NamedStruct{{name, t.Fields}}
+	for _, f := range t.Fields {
+		all = append(all, structs(FieldName(name, f), f.Type)...)
+	}
+	return all
+}
+
+// EnumName returns the name in Go of the type of an enum argument.
+func (s *Script) EnumName(p Param) string { return s.Name + Camel(p.Name) }
+
+// Declares returns the exported names that the script's file declares in Go.
+func (s *Script) Declares() []string {
+	names := []string{s.Name + "Params", s.Name + "SHA1", s.Name + "SHA256"}
+	for _, p := range s.Args {
+		if p.Type.Base != EnumType {
+			continue
+		}
+		names = append(names, s.EnumName(p))
+		for _, value := range p.Type.Values {
+			names = append(names, s.EnumName(p)+ValueName(value))
+		}
+	}
+	for _, t := range s.Structs() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// Methods returns the names of the methods that the script adds to Scripts.
+func (s *Script) Methods() []string {
+	names := []string{s.Name, s.Name + "Batch"}
+	if s.Mode.Cached {
+		names = append(names, s.Name+"Cached")
+	}
+	return names
+}
