@@ -47,7 +47,13 @@
 //     locks of their single keys. (TestProcessesShareALock, TestSetsDoNotStarve)
 //   - A holder of an extended lock learns that its key was deleted or replaced when the
 //     server tells, long before it is extended next, and where the server cannot tell when it
-//     is extended, checked or released. (TestLossIsNoticedAtOnce, TestLossIsNoticedByTheExtension, TestLossIsNoticedAfterALostConnection)
+//     is extended, checked or released. (TestLossIsNoticedAtOnce, TestLossIsNoticedByTheExtension, TestLossIsNoticedAfterALostConnection,
+//     TestClientOptions)
+//   - Where the server tells, a lease that somebody else shortens is extended at once, and
+//     that of a lock that is not extended, but whose Context was asked for, counts as it is
+//     on the server. A change in the same moment as an extension of the lock's own is found
+//     by the next one. (TestShortenedLeaseIsExtendedAtOnce,
+//     TestShortenedLeaseBringsTheDeadlineNearer)
 //   - Keys may have any bytes and be of any length; wrong arguments are refused before
 //     anything is sent; nothing panics. (TestAnyBytesAreAKey, TestBadInput, FuzzOptions)
 //   - Tokens have 122 random bits. No error, event or log line has one, nor what fmt and slog

@@ -40,6 +40,7 @@ type extension struct {
 func (l *Lock) beginExtension(ttl time.Duration) extension {
 	l.takeCare()
 	e := extension{sent: now(), ttl: ttl, before: instant(l.deadline.Load())}
+	l.extended = e.sent
 	o := &l.lease
 	if o.pending == 0 {
 		o.shared, o.least = false, ttl

@@ -37,7 +37,7 @@ type Lock struct {
 	mu         sync.Mutex
 	ttl        time.Duration // lease of the next extension
 	kept       bool          // the keeper looks after the lock
-	listens    bool          // the lookout looks after it
+	listens    bool          // the monitor has the Hook tell it of changes
 	noted      bool          // its events have begun; see observe.go
 	shown      bool          // somebody has asked for the token
 	bequeathed bool          // the next holder has the token
@@ -52,16 +52,21 @@ type Lock struct {
 // care is what locks have that are extended, watched or asked for a Context, apart
 // so that the others stay small.
 type care struct {
-	lease  overlap         // guarded by mu
-	ctx    context.Context // made by Context, guarded by mu
+	// Guarded by mu.
+	lease  overlap
+	ctx    context.Context // made by Context
 	cancel context.CancelCauseFunc
+
+	extended       instant // when the last extension was sent; 0: none was
+	extendedAsRead instant // the same, when the monitor read the keys last
+	read           bool    // it has read them
 
 	// Guarded by the keeper.
 	due   instant
 	renew instant
 	index int // in the keeper's queue, from 1; 0: not queued
 
-	suspect bool // guarded by the lookout: it is to be read
+	monitored // guarded by the monitor
 }
 
 // takeCare makes care. The caller holds mu.
@@ -234,7 +239,7 @@ func (l *Lock) expire() {
 	}
 }
 
-// watch has the keeper and, where the server tells of changed keys, the lookout look
+// watch has the keeper and, where the server tells of changed keys, the monitor look
 // after the lock. The caller holds mu.
 func (l *Lock) watch() {
 	l.takeCare()

@@ -27,13 +27,14 @@ type Locker struct {
 	queues   *queues
 	roll     roll
 	keeper   keeper
-	lookout  lookout
+	monitor  monitor
 	cleaner  cleaner
 
 	expectations expectations
 
 	lastTrip     atomic.Int64 // how long the last command of a contended key took
 	uncached     atomic.Bool  // the client has no cache: Check asks the server
+	heard        atomic.Bool  // the server has told of a change of a key that was watched
 	clientClosed atomic.Bool  // as far as can be told
 	counters     counters
 
@@ -51,13 +52,26 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 	if client == nil {
 		return nil, &ArgumentError{"client", "it is nil"}
 	}
-	set, err := defaults.with(opts)
+	set, err := lockerSettings(opts)
 	if err != nil {
 		return nil, err
 	}
-	if set.token != "" {
-		return nil, &ArgumentError{"WithToken", "as a default it would make every lock own every other; give it to a call"}
+	return newLocker(client, set), nil
+}
+
+// lockerSettings are the defaults of a Locker's locks.
+func lockerSettings(opts []Option) (*settings, error) {
+	set, err := defaults.with(opts)
+	if err == nil && set.token != "" {
+		err = &ArgumentError{"WithToken", "as a default it would make every lock own every other; give it to a call"}
 	}
+	if err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+func newLocker(client rueidis.Client, set *settings) *Locker {
 	l := &Locker{
 		client:   client,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
@@ -75,29 +89,31 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 	l.roll.seed = maphash.MakeSeed()
 	l.expectations.seed = maphash.MakeSeed()
 	l.keeper.extend = l.extendAll
-	l.lookout = lookout{client: client, calls: l.background, next: never}
+	l.monitor = monitor{client: client, scripts: l.scripts, calls: l.background, next: never}
 	l.cleaner.release = func(ctx context.Context, params []gen.ReleaseParams) []gen.Reply[int64] {
 		return l.scripts.ReleaseBatch(ctx, client, params)
 	}
 	if !set.unfenced {
 		fenceCounters()
 	}
-	return l, nil
+	return l
 }
 
 // Open builds a client from option and returns a Locker that owns it: Close
 // closes both. The client has a Hook installed, in front of the option's own
-// OnInvalidations, so that waiting needs no polling.
+// OnInvalidations, so that waiting needs no polling: that of WithHook, or a new one.
+// A client without a cache is told nothing, so WithHook is refused with DisableCache.
+// Wrong options are refused before anything is dialled.
 func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
+	set, err := lockerSettings(opts)
+	if err != nil {
+		return nil, err
+	}
+	if option.DisableCache && set.hook != nil {
+		return nil, &ArgumentError{"WithHook", "the server tells a client with DisableCache nothing; leave one of the two out"}
+	}
 	if !option.DisableCache {
-		hook, own := NewHook(), option.OnInvalidations
-		option.OnInvalidations = func(messages []rueidis.RedisMessage) {
-			hook.OnInvalidations(messages)
-			if own != nil {
-				own(messages)
-			}
-		}
-		opts = append([]Option{WithHook(hook)}, opts...)
+		option, set = hooked(option, set)
 	}
 	dialled := newConnections()
 	client, err := rueidis.NewClient(dialled.through(option))
@@ -106,13 +122,27 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 		dialled.cut()
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
-	l, err := New(client, opts...)
-	if err != nil {
-		dialled.close(client, closingTime)
-		return nil, err
-	}
+	l := newLocker(client, set)
 	l.dialled = dialled
+	// The server tells, unless what it is to tell was changed.
+	l.heard.Store(l.hook != nil && option.ClientTrackingOptions == nil)
 	return l, nil
+}
+
+// hooked gives a client that is to be built the Hook of the settings, or a new one.
+func hooked(option rueidis.ClientOption, set *settings) (rueidis.ClientOption, *settings) {
+	changed := *set
+	if changed.hook == nil {
+		changed.hook = NewHook()
+	}
+	hook, own := changed.hook, option.OnInvalidations
+	option.OnInvalidations = func(messages []rueidis.RedisMessage) {
+		hook.OnInvalidations(messages)
+		if own != nil {
+			own(messages)
+		}
+	}
+	return option, &changed
 }
 
 // Close ends the Locker: waiting calls fail with ErrClosed, nothing is extended

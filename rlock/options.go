@@ -193,7 +193,8 @@ func WithCacheTTL(ttl time.Duration) Option {
 }
 
 // WithHook gives a Locker the Hook of its client, so that waiting needs no polling
-// and a loss is noticed at once. It is for New.
+// and a loss is noticed at once. It is for New, whose caller has given the Hook to the
+// client, and for Open, which gives it to the client itself.
 func WithHook(h *Hook) Option {
 	return func(s *settings) error {
 		s.hook = h

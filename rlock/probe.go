@@ -17,7 +17,7 @@ type Report []Finding
 
 // Finding is the answer to one question of Probe.
 type Finding struct {
-	Name     string // locks, cache, waiting, version, protocol, eviction or replication
+	Name     string // locks, held, cache, waiting, version, protocol, eviction or replication
 	Server   string // address, where it is about one server
 	Severity Severity
 	Text     string // for people: what is so, what it means and what to do about it
@@ -90,15 +90,16 @@ const (
 )
 
 // Probe tries out what locks need of the client, the server and the user's rights,
-// for the start of a program or a health page. It takes a scratch lock, reads it
-// through the cache, sees whether its release is pushed, frees it, and asks the
-// servers about themselves. The key is the Locker's prefix and a name of its own; it
+// for the start of a program or a health page. It takes a scratch lock, sees whether the
+// server tells of a change of it while it is held, reads it through the cache, sees
+// whether its release is pushed, and asks the servers about themselves. The key is the Locker's prefix and a name of its own; it
 // is gone afterwards, or after 5 seconds.
 //
 // What is missing is a finding; see Report.Err. The error is for what keeps Probe
 // from finding out: no server answers, the context ends, the Locker is closed. The
 // findings until then are returned with it. It takes a few round trips, and up to a
-// second more where a push does not come.
+// second more for each of two pushes that do not come. A Locker whose Hook got no push
+// polls from then on until one comes.
 func (l *Locker) Probe(ctx context.Context) (Report, error) {
 	key, err := l.begun(ctx, "rlock:probe:"+newToken())
 	if err != nil {
@@ -171,15 +172,23 @@ func (p *probe) push(ctx context.Context) error {
 	l, key := p.locker, p.lock.key[0]
 	var changed chan struct{}
 	if l.hook != nil {
-		w := l.hook.watch(key)
+		w := l.hook.watch(l, key)
 		defer w.leave()
 		changed = w.changed
+	}
+	held, err := p.held(ctx, changed)
+	if err != nil {
+		return err
 	}
 	answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, probeTTL)
 	if _, err := p.lock.free(ctx); err != nil {
 		p.add("locks", SeverityFault, err, "a lock cannot be released; grant what AUDIT.md of package gen lists for Release")
 		return err
 	}
+	if held.Severity == SeverityFault && err == nil && answer.Left < 0 {
+		held = Finding{Name: "held", Severity: SeverityNote, Text: "no cache: " + noticedLate}
+	}
+	p.report = append(p.report, held)
 	const polls = "waiting for a held lock polls at the pace of WithRetry"
 	switch {
 	case err != nil:
@@ -219,10 +228,58 @@ func (p *probe) push(ctx context.Context) error {
 	case !over:
 		p.add("waiting", SeverityOK, nil, "the server wakes those who wait")
 	default:
-		p.add("waiting", SeverityFault, nil, "no push reached the Hook: those who wait for a lock wait until its lease ends; "+
-			"set ClientOption.OnInvalidations to Hook.OnInvalidations, and see cache")
+		l.heard.Store(false)
+		p.add("waiting", SeverityFault, nil, "no push reached the Hook: until one does, those who wait for a held lock poll every %v; "+
+			"set ClientOption.OnInvalidations of this client to Hook.OnInvalidations, and see cache", unheardPause)
 	}
 	return nil
+}
+
+const noticedLate = "the loss of a held lock is noticed when it is extended, checked or released"
+
+// held reads the scratch lock as the monitor reads those that are held, changes its
+// lease, and tells whether the server says so. The change takes the same connection,
+// since a client that is not told of its own changes loses track of what it extends.
+func (p *probe) held(ctx context.Context, changed <-chan struct{}) (Finding, error) {
+	l, key := p.locker, p.lock.key[0]
+	finding := func(severity Severity, err error, text string) (Finding, error) {
+		return Finding{Name: "held", Severity: severity, Text: text, Err: err}, nil
+	}
+	switch {
+	case l.hook == nil:
+		return finding(SeverityNote, nil, "there is no Hook: "+noticedLate+"; use Open or WithHook")
+	case l.cluster:
+		return finding(SeverityNote, nil, "on a cluster "+noticedLate)
+	}
+	lease := l.client.B().Pexpire().Key(key).Milliseconds(probeTTL.Milliseconds()).Build().ToPipe()
+	replies := l.client.DoMulti(ctx, append(track(l.client, []string{key}), lease)...)
+	for _, reply := range replies[1:] {
+		if err := reply.Error(); answerOf(err) == unknown {
+			return Finding{}, err
+		} else if err != nil {
+			return finding(SeverityFault, err, "the key of a held lock cannot be read and given a lease: "+noticedLate+"; grant +mget and +pexpire")
+		}
+	}
+	over, err := receive(ctx, changed, probeWait, l.closed)
+	switch {
+	case err != nil:
+		return Finding{}, err
+	case !over:
+		return finding(SeverityOK, nil, "the server tells of a change")
+	}
+	text := "the server did not tell within " + probeWait.String() + " that a key had changed: " + noticedLate + "; " +
+		"set ClientOption.OnInvalidations of this client to Hook.OnInvalidations, without NOLOOP and with prefixes that cover the locks, and grant +client|caching"
+	why := replies[0].Error()
+	if optedOut(why) {
+		why = nil
+	}
+	return finding(SeverityFault, why, text)
+}
+
+// optedOut reports whether CLIENT CACHING was refused because nothing has to be opted
+// in: everything is tracked anyway.
+func optedOut(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "OPTIN mode")
 }
 
 // follows reports whether the cache notices within probeWait that the scratch key is

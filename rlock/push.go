@@ -9,10 +9,10 @@ import (
 )
 
 // Hook hears from the server that keys have changed. It lets waiting acquisitions
-// try again at once, and locks notice at once that they were lost: those that are
-// extended, and those whose Context was asked for. Open installs one. A
-// client that is built elsewhere gets one through its options, and its Locker
-// through WithHook:
+// try again at once. It lets the locks that are extended, and those whose Context was
+// asked for, notice at once that they were lost, or that somebody else has shortened
+// their lease. Open installs one. A client that is built elsewhere gets one through its
+// options, and its Locker through WithHook:
 //
 //	hook := rlock.NewHook()
 //	client, err := rueidis.NewClient(rueidis.ClientOption{
@@ -22,9 +22,17 @@ import (
 //	…
 //	locker, err := rlock.New(client, rlock.WithHook(hook))
 //
+// A Hook is for one client. Several Lockers of that client may share it. The client
+// must pass every message on to it: a callback that leaves messages out makes those
+// wait for a lease who wait for keys that it leaves out. What the client is told must
+// include its own changes, so its ClientTrackingOptions must not have NOLOOP, and
+// prefixes of BCAST must cover the locks. Probe tells whether messages arrive.
+//
 // Without a hook, and where the client has no cache, waiting polls at the pace of
 // the retry policy, and a loss is noticed by the next extension, as it always is on
-// a cluster.
+// a cluster. A Locker of New polls too, every quarter of a second, until the first message
+// about one of its keys has reached its Hook, because a Hook may have been given to no
+// client, or to another.
 type Hook struct {
 	seed   maphash.Seed
 	shards [16]watchers
@@ -33,7 +41,7 @@ type Hook struct {
 // watchers are those who want to know that some keys change.
 type watchers struct {
 	mu      sync.Mutex
-	waiting map[string]*watchList
+	waiting map[string]*watchList // a list for each Locker
 	holding map[string][]*Lock
 }
 
@@ -91,11 +99,20 @@ func (h *Hook) drop(key string, l *Lock) {
 func (w *watchers) wake(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if list := w.waiting[key]; list != nil {
+	for list := w.waiting[key]; list != nil; list = list.other {
+		list.locker.hear()
 		list.head.signal()
 	}
 	for _, l := range w.holding[key] {
+		l.locker.hear()
 		l.changed()
+	}
+}
+
+// hear notes that the server tells of changed keys.
+func (l *Locker) hear() {
+	if !l.heard.Load() {
+		l.heard.Store(true)
 	}
 }
 
@@ -103,7 +120,9 @@ func (w *watchers) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, list := range w.waiting {
-		list.head.signal()
+		for ; list != nil; list = list.other {
+			list.head.signal()
+		}
 	}
 	for _, list := range w.holding {
 		for _, l := range list {

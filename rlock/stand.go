@@ -39,7 +39,7 @@ func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start inst
 		}
 		// Where nobody tells that a holder's key is gone, a waiter that needs no other
 		// pause looks now and then.
-		looks := set.retry.unlimited() && !l.locker.listens()
+		looks := set.retry.unlimited() && !l.locker.hears()
 		if looks {
 			pause = time.Second
 		}

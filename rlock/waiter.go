@@ -30,6 +30,9 @@ func newWaiter(l *Lock, retry Retry) *waiter {
 // holder's lease, whichever comes first, but no longer than until end. A push is a
 // hint, as every extension causes one.
 //
+// As long as the server has told this Locker nothing, it may never do so: the waiter
+// then tries now and then.
+//
 // The waiter keeps its place among those who wait for the key until it asks for
 // another one, or leaves.
 func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end instant) error {
@@ -41,10 +44,13 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 		w.leave()
 	}
 	if w.watch == nil {
-		w.watch = l.hook.watch(key)
+		w.watch = l.hook.watch(l, key)
 	}
-	if !w.patient {
+	switch {
+	case !w.patient:
 		end = min(end, now().after(pause))
+	case !l.heard.Load():
+		end = min(end, now().after(max(pause, unheardPause)))
 	}
 	for pushed := false; ; pushed = true {
 		select {
@@ -83,6 +89,11 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 		}
 	}
 }
+
+// unheardPause is what the default retry policy comes to.
+const unheardPause = 250 * time.Millisecond
+
+const lookTimeout = 2 * time.Second
 
 // look reads a key through the cache. There rueidis asks a server that is gone for as
 // long as it may.

@@ -1,31 +1,42 @@
 package rlock
 
-// watch is a place among those who wait for a key. Only the first of them is told
-// of a change: it tries its luck while the others wait on, and when it leaves, the
-// next one is told. So a change costs a process one attempt, however many wait.
+// watch is a place among those of one Locker who wait for a key. Only the first of them
+// is told of a change: it tries to acquire while the others wait on, and when it leaves,
+// the next one is told. So a change costs a Locker one attempt, however many wait.
+// Lockers may use different servers, so each has its own first.
 type watch struct {
 	of         *watchers
+	list       *watchList
 	key        string
 	changed    chan struct{}
 	next, prev *watch
 }
 
-// watchList are those who wait for one key, in the order in which they came.
-type watchList struct{ head, tail *watch }
+// watchList are those of one Locker who wait for one key, in the order in which they
+// came.
+type watchList struct {
+	locker     *Locker
+	head, tail *watch
+	other      *watchList // of another Locker
+}
 
 // watch takes a place among those who wait for key.
-func (h *Hook) watch(key string) *watch {
+func (h *Hook) watch(l *Locker, key string) *watch {
 	w := &watch{of: h.shard(key), key: key, changed: make(chan struct{}, 1)}
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	list := w.of.waiting[key]
+	first := w.of.waiting[key]
+	list := first
+	for list != nil && list.locker != l {
+		list = list.other
+	}
 	if list == nil {
-		list = &watchList{head: w}
+		list = &watchList{locker: l, head: w, other: first}
 		w.of.waiting[key] = list
 	} else {
 		w.prev, list.tail.next = list.tail, w
 	}
-	list.tail = w
+	list.tail, w.list = w, list
 	return w
 }
 
@@ -33,7 +44,7 @@ func (h *Hook) watch(key string) *watch {
 func (w *watch) leave() {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	list := w.of.waiting[w.key]
+	list := w.list
 	if w.next == nil {
 		list.tail = w.prev
 	} else {
@@ -44,10 +55,27 @@ func (w *watch) leave() {
 		return
 	}
 	if list.head = w.next; list.head == nil {
-		delete(w.of.waiting, w.key)
+		w.of.remove(w.key, list)
 		return
 	}
 	list.head.signal()
+}
+
+// remove takes an empty list off those of a key. The caller holds mu.
+func (w *watchers) remove(key string, list *watchList) {
+	first := w.waiting[key]
+	if first == list {
+		if list.other == nil {
+			delete(w.waiting, key)
+		} else {
+			w.waiting[key] = list.other
+		}
+		return
+	}
+	for first.other != list {
+		first = first.other
+	}
+	first.other = list.other
 }
 
 // isFirst reports whether nobody stands before w.

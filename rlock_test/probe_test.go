@@ -33,7 +33,7 @@ const without rlock.Severity = -1
 // severities are what a healthy server without a replica gets, but for changes.
 func severities(changes map[string]rlock.Severity) map[string]rlock.Severity {
 	all := map[string]rlock.Severity{}
-	for _, name := range []string{"locks", "cache", "waiting", "version", "protocol", "eviction", "replication"} {
+	for _, name := range []string{"locks", "held", "cache", "waiting", "version", "protocol", "eviction", "replication"} {
 		all[name] = rlock.SeverityOK
 	}
 	for name, s := range changes {
@@ -80,13 +80,13 @@ func TestProbe(t *testing.T) {
 		},
 		"without a hook": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker { return newLocker(t, server.Client(t)) },
-			map[string]rlock.Severity{"waiting": note}, "",
+			map[string]rlock.Severity{"held": note, "waiting": note}, "",
 		},
 		"a hook of another client": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
 				return newLocker(t, server.Client(t), rlock.WithHook(rlock.NewHook()))
 			},
-			map[string]rlock.Severity{"waiting": fault}, "no push reached the Hook",
+			map[string]rlock.Severity{"held": fault, "waiting": fault}, "no push reached the Hook",
 		},
 		"without a cache": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
@@ -94,7 +94,7 @@ func TestProbe(t *testing.T) {
 				option.DisableCache = true
 				return openLocker(t, option)
 			},
-			map[string]rlock.Severity{"cache": note, "waiting": note}, "",
+			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note}, "",
 		},
 		"RESP2": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
@@ -102,7 +102,7 @@ func TestProbe(t *testing.T) {
 				option.DisableCache, option.AlwaysRESP2 = true, true
 				return openLocker(t, option)
 			},
-			map[string]rlock.Severity{"cache": note, "waiting": note, "protocol": note}, "",
+			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note, "protocol": note}, "",
 		},
 		"locks may be evicted": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
@@ -138,28 +138,43 @@ func TestProbe(t *testing.T) {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking")...)...)
 				return openLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.Severity{"cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
+			map[string]rlock.Severity{"held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
 		},
 		"a user without scripts": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-@scripting")
 				return openLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"locks": fault, "cache": without, "waiting": without}, "may not run the scripts",
+			map[string]rlock.Severity{"locks": fault, "held": without, "cache": without, "waiting": without}, "may not run the scripts",
 		},
 		"a user without counters": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
 				return openLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.Severity{"locks": fault, "cache": without, "waiting": without}, "WithFence(false)",
+			map[string]rlock.Severity{"locks": fault, "held": without, "cache": without, "waiting": without}, "WithFence(false)",
+		},
+		"a client that is not told of its own changes": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				option := server.Option()
+				option.ClientTrackingOptions, option.PipelineMultiplex = []string{"OPTIN", "NOLOOP"}, -1
+				return openLocker(t, option)
+			},
+			map[string]rlock.Severity{"held": fault, "cache": fault, "waiting": fault}, "NOLOOP",
+		},
+		"a hook of a client without a cache": {
+			func(t *testing.T, server *bed.Server) *rlock.Locker {
+				client := server.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
+				return newLocker(t, client, rlock.WithHook(rlock.NewHook()))
+			},
+			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note}, "",
 		},
 		"a user who may not release": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-del")
 				return openLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"locks": fault, "cache": without, "waiting": without}, "cannot be released",
+			map[string]rlock.Severity{"locks": fault, "held": without, "cache": without, "waiting": without}, "cannot be released",
 		},
 		"a user without multi": {
 			func(t *testing.T, server *bed.Server) *rlock.Locker {
@@ -208,7 +223,7 @@ func TestProbeOfAReplica(t *testing.T) {
 	report, err := openLocker(t, replica.Option()).Probe(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, severities(map[string]rlock.Severity{
-		"locks": rlock.SeverityFault, "cache": without, "waiting": without, "replication": rlock.SeverityNote,
+		"locks": rlock.SeverityFault, "held": without, "cache": without, "waiting": without, "replication": rlock.SeverityNote,
 	}), worst(t, report), "%s", report)
 	require.ErrorContains(t, report.Err(), "connect to the primary")
 	var refusal *rueidis.RedisError
@@ -223,7 +238,7 @@ func TestProbeOfACluster(t *testing.T) {
 		c.Nodes[1].Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
 		report, err := openLocker(t, rueidis.ClientOption{InitAddress: c.Addrs()}).Probe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, severities(map[string]rlock.Severity{"eviction": rlock.SeverityFault}), worst(t, report), "%s", report)
+		require.Equal(t, severities(map[string]rlock.Severity{"held": rlock.SeverityNote, "eviction": rlock.SeverityFault}), worst(t, report), "%s", report)
 		for _, f := range report {
 			if f.Name == "eviction" {
 				require.Equal(t, f.Server == c.Nodes[1].Addr(), f.Severity == rlock.SeverityFault)
