@@ -143,20 +143,18 @@ func cluster(s *script.Script, report check.Report) string {
 	case len(s.Keys) == 1 && !s.Keys[0].Variadic:
 		safe = "safe: it uses the one key that it declares"
 	}
-	if report.Commands["spublish"] > 0 && !declaredAsKeys(s, report.Channels) {
-		return "not proved: SPUBLISH needs a channel in the slot of the keys, or of the node that runs the script; pass it in KEYS"
+	if strayShards(s, report.Channels) {
+		return "not proved: SPUBLISH needs a channel that the node has, as it needs keys; pass it in KEYS"
 	}
 	return safe
 }
 
-// declaredAsKeys reports whether all channels come from KEYS, whose slots are checked.
-func declaredAsKeys(s *script.Script, channels []check.Channel) bool {
-	for _, c := range channels {
-		if !slices.ContainsFunc(s.Keys, func(p script.Param) bool { return p.Name == c.Entry }) {
-			return false
-		}
-	}
-	return true
+// strayShards reports whether a channel of SPUBLISH does not come from KEYS, whose
+// slots are checked.
+func strayShards(s *script.Script, channels []check.Channel) bool {
+	return slices.ContainsFunc(channels, func(c check.Channel) bool {
+		return c.Sharded && !slices.ContainsFunc(s.Keys, func(p script.Param) bool { return p.Name == c.Entry })
+	})
 }
 
 // acl returns the least rule with which every call of the script runs through a
@@ -171,10 +169,12 @@ func acl(s *script.Script, report check.Report) []string {
 		words = append(words, "%R~*")
 	}
 	for _, c := range report.Channels {
-		if c.Entry != "" {
-			words = append(words, "&<"+c.Entry+">")
-		} else {
-			words = append(words, "&"+literal.Replace(c.Literal))
+		word := "&<" + c.Entry + ">"
+		if c.Entry == "" {
+			word = "&" + literal.Replace(c.Literal)
+		}
+		if !slices.Contains(words, word) {
+			words = append(words, word)
 		}
 	}
 	// The client asks for tracking when it connects, unless its cache is disabled.
