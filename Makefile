@@ -4,6 +4,7 @@
 # make check  generated code is what the scripts say
 # make chaos  histories of locks under faults, DURATION=30m long, drawn from SEED=1 (see rlock_test/chaos/doc.go)
 # make bench  beside other lock libraries, or bench-quick: less, in two minutes
+# make interop  rlock's keys against those of other lock libraries, of Go and of npm
 # make vuln   known vulnerabilities in what is required
 # make fuzz   looks for input that breaks the generator or a lock, FUZZTIME=10m long each
 
@@ -14,12 +15,12 @@ SEED ?= 0
 ROUND ?= 0
 
 # Modules of their own, whose requirements are not those of rlock.
-MODULES = rlock_test/fencing rlock_test/chaos rlock_test/peers
+MODULES = rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/peers
 
 # The servers to test with: Redis 7.0, Redis 8 and Valkey 8, or what the machine has.
 SERVERS = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: run test chaos fuzz lint check generate bench bench-quick vuln needs
+.PHONY: run test chaos fuzz lint check generate bench bench-quick interop vuln needs
 
 run:
 	@echo "== bindings from scripts/*.lua"
@@ -78,6 +79,13 @@ bench: needs
 
 bench-quick: needs
 	$(SERVERS) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -quick
+
+# The npm libraries are installed beside the tests, in rlock_test/interop/node_modules.
+interop: needs
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 18 or later; without it, test the other libraries:" \
+		"go test -C rlock_test/interop -skip '//npm|TestTable/npm'"; exit 1; }
+	cd rlock_test/interop && npm ci
+	$(SERVERS) $(GO) test -C rlock_test/interop -count=1
 
 # VULNDB=file:///… is a copy of the database, where its site cannot be reached.
 vuln:

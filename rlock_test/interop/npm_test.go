@@ -17,7 +17,7 @@ import (
 
 // npmHelp is what whoever lacks the npm libraries is told.
 const npmHelp = "the npm libraries are tested with Node.js 18 or later: install node and npm, then `make interop`; " +
-	"without them, `go test -C rlock_test/interop -skip /npm` tests the others"
+	"without them, `go test -C rlock_test/interop -skip '//npm|TestTable/npm'` tests the others"
 
 // openNpm has a node process of its own try locks with a library.
 func openNpm(library string) func(tb testing.TB, address string) locker {
