@@ -18,8 +18,8 @@ import (
 func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ...string) (*Lock, error) {
 	set := *l.defaults
 	set.prefix = ""
-	if ctx == nil {
-		return nil, &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
 	}
 	if token == "" {
 		return nil, &ArgumentError{"token", "it is empty"}
@@ -51,20 +51,36 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		left = min(left, s.Left)
 	}
 	l.note(ctx, lock)
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.deadline.Store(int64(leaseEnd(sent, left)))
-	lock.expire()
-	if lock.end.Load() == nil && (lock.extends || lock.observed() != nil) {
-		lock.watch()
+	if err := lock.carryOn(leaseEnd(sent, left)); err != nil {
+		return nil, err
 	}
-	if cause := lock.end.Load(); cause != nil {
-		return nil, &LockError{"attach", full[0], cause}
-	}
-	lock.locker.roll.add(lock)
-	lock.held.Store(true)
-	lock.noteHeld(EventAttached, false)
+	returned := false
+	defer func() {
+		if !returned { // the observer has panicked: the caller has no handle but the token
+			_ = lock.Detach()
+		}
+	}()
+	lock.deliverFirst(false)
+	returned = true
 	return lock, nil
+}
+
+// carryOn begins the lock that another handle has taken.
+func (l *Lock) carryOn(deadline instant) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deadline.Store(int64(deadline))
+	l.expire()
+	if l.end.Load() == nil && (l.extends || l.observed() != nil) {
+		l.watch()
+	}
+	if cause := l.end.Load(); cause != nil {
+		return &LockError{"attach", l.key[0], cause}
+	}
+	l.locker.roll.add(l)
+	l.held.Store(true)
+	l.noteHeld(EventAttached, false)
+	return nil
 }
 
 // Detach lets go of the lock without releasing it, so that another process can
@@ -72,6 +88,7 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 // extensions with it; the lease runs on. It fails if the lock had
 // ended before, unless by Detach.
 func (l *Lock) Detach() error {
+	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
@@ -118,6 +135,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.queues.holder(full); holder != nil {
+		defer holder.deliver()
 		holder.mu.Lock()
 		defer holder.mu.Unlock()
 		if holder.token == token {

@@ -43,10 +43,11 @@ type Lock struct {
 	bequeathed bool          // the next holder has the token
 	*care                    // nil until something needs it; never changed then
 
-	freeing   sync.Mutex // held by Release, over its calls
-	freed     bool       // a Release has succeeded
-	unsure    bool       // a Release that got no answer may have freed the keys
-	contended bool       // the acquisition has found it held
+	freeing   bool          // a Release has its calls to make; guarded by mu
+	freeable  chan struct{} // closed when it is through; nil: nobody waits for that; guarded by mu
+	freed     bool          // a Release has succeeded
+	unsure    bool          // a Release that got no answer may have freed the keys
+	contended bool          // the acquisition has found it held
 }
 
 // care is what locks have that are extended, watched or asked for a Context, apart
@@ -183,6 +184,7 @@ func (l *Lock) Valid() bool {
 // AcquireAll and the like, not its end, as that may have bounded the waiting
 // only. In Do and DoAll it ends with the caller's context too.
 func (l *Lock) Context() context.Context {
+	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.takeCare()

@@ -155,14 +155,16 @@ func hooked(option rueidis.ClientOption, set *settings) (rueidis.ClientOption, *
 // way of dialling does not heed its context. Of an acquisition that is under way
 // meanwhile the key may stay until its lease ends. Closing twice is fine.
 func (l *Locker) Close() {
+	var ended []*Lock
 	l.closing.Do(func() {
 		l.stop()
-		l.keeper.close()
+		ended = l.keeper.close()
 		l.cleaner.close(closingTime)
 		if l.dialled != nil {
 			l.dialled.close(l.client, closingTime)
 		}
 	})
+	deliverAll(ended)
 }
 
 // closingTime is for each of the two things that Close may have to wait for.
