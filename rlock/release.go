@@ -22,7 +22,8 @@ import (
 // ErrExpired that keys were no longer this lock's, which are left as they are. With
 // any other error the lock is given up all the same: it is freed in the background, if
 // the server takes that within half a minute, and stays until its lease ends if not (so
-// it does with a token of the caller's, see WithToken). Calling Release again is fine.
+// it does with a token of the caller's, see WithToken). Calling Release again is fine:
+// while another Release of the lock has no answer it waits for that, until ctx ends.
 //
 // Where others of this process wait for the key, it passes to the next of them: see
 // WithTurn. Then nobody may have asked the server since it confirmed the lease, up to

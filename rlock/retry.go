@@ -55,7 +55,8 @@ func Exponential(first, longest time.Duration) Retry {
 }
 
 // RetryFunc leaves the decision to f: the pause, or false to give up. It is
-// called from many goroutines at once.
+// called from many goroutines at once, with no mutex held. If it panics, so does the
+// acquisition, which leaves nothing behind.
 func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	r := Retry{delay: f}
 	if f == nil {
