@@ -23,7 +23,8 @@ import (
 // MASTERDOWN, TRYAGAIN), is waited for like a holder: an acquisition outlives a restart
 // or a failover, and ends with its context or its retry policy, with the last error in
 // reach. The lock that a server may have granted without an answer
-// is then released in the background (see WithToken for the exception).
+// is then released in the background (see WithToken for the exception). A lock that is
+// granted in the moment in which ctx ends is returned: the error is then nil, and Release it.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{wait: true})
 }
@@ -107,6 +108,9 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 
 // begin checks what every call has and returns its settings.
 func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}

@@ -381,15 +381,18 @@ func (l *Locker) releaseEach(ctx context.Context, asked []*releasing) {
 // ownLocks refuses what a batch cannot take: an error for each such lock.
 func (l *Locker) ownLocks(ctx context.Context, locks []*Lock) []error {
 	errs := make([]error, len(locks))
-	wrong := checkContext(ctx)
+	wrong := l.usable()
+	if wrong == nil {
+		wrong = checkContext(ctx)
+	}
 	seen := make(map[*Lock]struct{}, len(locks))
 	for i, lock := range locks {
 		_, twice := seen[lock]
 		switch {
 		case wrong != nil:
 			errs[i] = wrong
-		case lock == nil:
-			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d is nil; leave it out", i+1)}
+		case lock.usable() != nil:
+			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d is nil or the zero Lock; leave it out", i+1)}
 		case lock.locker != l:
 			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d is of another Locker; give it to that one", i+1)}
 		case twice:

@@ -77,6 +77,9 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 // free. A lock that has ended is not asked about: the error is why it has. With any
 // other error nobody knows.
 func (l *Lock) Check(ctx context.Context) (State, error) {
+	if err := l.usable(); err != nil {
+		return State{}, err
+	}
 	if err := checkContext(ctx); err != nil {
 		return State{}, err
 	}
@@ -121,6 +124,9 @@ func (l *Lock) inspect(ctx context.Context) ([]State, error) {
 
 // begun checks the arguments of a question and returns the Redis key.
 func (l *Locker) begun(ctx context.Context, key string) (string, error) {
+	if err := l.usable(); err != nil {
+		return "", err
+	}
 	if err := checkContext(ctx); err != nil {
 		return "", err
 	}

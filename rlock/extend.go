@@ -39,6 +39,9 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 
 // mayExtend checks the arguments of Extend.
 func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
 	if err := checkContext(ctx); err != nil {
 		return err
 	}

@@ -29,6 +29,9 @@ import (
 // WithTurn. Then nobody may have asked the server since it confirmed the lease, up to
 // 100 ms ago or half a lease that is extended: a loss in between is theirs to notice.
 func (l *Lock) Release(ctx context.Context) error {
+	if err := l.usable(); err != nil {
+		return err
+	}
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
