@@ -16,13 +16,10 @@ import (
 // ErrLost and nothing is changed. The lease goes on as it was; extend it, or give
 // WithAutoExtend as a default of the Locker. Nobody can check the fence.
 func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ...string) (*Lock, error) {
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
 	set := *l.defaults
 	set.prefix = ""
-	if err := checkContext(ctx); err != nil {
-		return nil, err
+	if ctx == nil {
+		return nil, &ArgumentError{"ctx", "it is nil; use context.Background()"}
 	}
 	if token == "" {
 		return nil, &ArgumentError{"token", "it is empty"}
@@ -54,36 +51,20 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		left = min(left, s.Left)
 	}
 	l.note(ctx, lock)
-	if err := lock.carryOn(leaseEnd(sent, left)); err != nil {
-		return nil, err
+	lock.mu.Lock()
+	defer lock.mu.Unlock()
+	lock.deadline.Store(int64(leaseEnd(sent, left)))
+	lock.expire()
+	if lock.end.Load() == nil && (lock.extends || lock.observed() != nil) {
+		lock.watch()
 	}
-	returned := false
-	defer func() {
-		if !returned { // the observer has panicked: the caller has no handle but the token
-			_ = lock.Detach()
-		}
-	}()
-	lock.deliverFirst(false)
-	returned = true
+	if cause := lock.end.Load(); cause != nil {
+		return nil, &LockError{"attach", full[0], cause}
+	}
+	lock.locker.roll.add(lock)
+	lock.held.Store(true)
+	lock.noteHeld(EventAttached, false)
 	return lock, nil
-}
-
-// carryOn begins the lock that another handle has taken.
-func (l *Lock) carryOn(deadline instant) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.deadline.Store(int64(deadline))
-	l.expire()
-	if l.end.Load() == nil && (l.extends || l.observed() != nil) {
-		l.watch()
-	}
-	if cause := l.end.Load(); cause != nil {
-		return &LockError{"attach", l.key[0], cause}
-	}
-	l.locker.roll.add(l)
-	l.held.Store(true)
-	l.noteHeld(EventAttached, false)
-	return nil
 }
 
 // Detach lets go of the lock without releasing it, so that another process can
@@ -91,10 +72,6 @@ func (l *Lock) carryOn(deadline instant) error {
 // extensions with it; the lease runs on. It fails if the lock had
 // ended before, unless by Detach.
 func (l *Lock) Detach() error {
-	if err := l.usable(); err != nil {
-		return err
-	}
-	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
@@ -141,7 +118,6 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.queues.holder(full); holder != nil {
-		defer holder.deliver()
 		holder.mu.Lock()
 		defer holder.mu.Unlock()
 		if holder.token == token {
@@ -153,27 +129,19 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 
 // WaitFree returns when nobody holds the lock of key. By the time the caller acts
 // on it, somebody may: to be sure, acquire it. It waits as Acquire does, for a server that
-// does not answer too, until ctx ends or the retry policy gives up; then the error
+// does not answer too, until ctx ends or the Locker's retry policy gives up; then the error
 // is an *AcquireError with ErrGaveUp, or ErrAlreadyHeld if ctx is that of the key's holder.
-// Of the options, WithRetry and WithPrefix matter.
-func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
-	set, err := l.begin(ctx, opts)
+func (l *Locker) WaitFree(ctx context.Context, key string) error {
+	full, err := l.begun(ctx, key)
 	if err != nil {
 		return err
-	}
-	full, err := set.redisKey(key)
-	if err != nil {
-		return err
-	}
-	if l.isClosed() {
-		return &LockError{"check", full, ErrClosed}
 	}
 	start := now()
 	if _, held := l.heldIn(ctx, []string{full}); held {
 		return &AcquireError{Key: full, Err: ErrAlreadyHeld}
 	}
 	var pause time.Duration
-	w := &waiter{locker: l, patient: set.retry.unlimited()}
+	w := &waiter{locker: l, patient: l.defaults.retry.unlimited()}
 	defer w.leave()
 	var s State // as last seen
 	down := outage{locker: l}
@@ -184,8 +152,6 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		}
 		if err == nil {
 			s = seen
-		} else {
-			s.Left = 0 // nobody knows any more
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{
@@ -199,8 +165,9 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		if passes := down.passes(errors.Unwrap(err)); err != nil && !passes {
 			return err
 		}
+		retry := l.defaults.retry
 		var more bool
-		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(now() - start), Previous: pause, Left: s.Left})
+		pause, more = retry.next(Attempt{Number: number, Elapsed: time.Duration(now() - start), Previous: pause, Left: s.Left})
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}

@@ -86,10 +86,12 @@ func ExampleSlogObserver() {
 	defer done()
 	ctx := context.Background()
 
-	if _, err := locker.Acquire(ctx, "import"); err != nil {
+	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(300*time.Millisecond))
+	if err != nil {
 		log.Fatal(err)
 	}
-	locker.Close() // while the lock is held
+	<-lock.Context().Done() // nobody extended it
+	_ = lock.Release(ctx)   // changes nothing, and is no second event
 	// Output:
-	// level=INFO msg="rlock: closed" key=import attempts=1 error="rlock: locker is closed"
+	// level=WARN msg="rlock: lost" key=import attempts=1 error="rlock: lease expired before it was extended"
 }

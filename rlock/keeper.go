@@ -135,7 +135,6 @@ func (k *keeper) run() {
 	if len(due) > 0 {
 		k.extend(due)
 	}
-	deliverAll(over)
 }
 
 // postpone sets the next attempt for a lock that is being extended. Unless an
@@ -175,8 +174,8 @@ func (k *keeper) fill(due []*Lock) []*Lock {
 	return due
 }
 
-// close ends every lock and returns them.
-func (k *keeper) close() []*Lock {
+// close ends every lock.
+func (k *keeper) close() {
 	k.mu.Lock()
 	k.closed = true
 	held := k.queue
@@ -193,7 +192,6 @@ func (k *keeper) close() []*Lock {
 		l.finish(closed)
 		l.mu.Unlock()
 	}
-	return held
 }
 
 // dueQueue is a heap of locks, the next one due first.

@@ -1,19 +1,34 @@
 #!/bin/sh
-# Prints the servers that the tests run against, as a list for RLOCK_SERVERS:
-# Redis 7.0, Redis 8 and Valkey 8. They come from Debian's packages, unpacked
-# into a directory of their own, so that nothing of the system changes and any
-# user of Debian can do it. Where that is not possible, the list is empty, which
-# stands for whatever is installed; with RLOCK_ENGINES_REQUIRED=1 it is an error.
+# engines.sh [NAME...] unpacks the servers that the tests run against, and prints their
+# paths as a list for RLOCK_SERVERS. The names are
 #
-# RLOCK_ENGINES is the directory, by default one in the user's cache.
+#   redis7   Redis 7.0, the oldest that is supported; the tests take it by default
+#   redis8   Redis 8
+#   valkey8  Valkey 8
+#
+# and without one it is all of them. They come from Debian's packages and are unpacked
+# into a directory in the user's cache, or the one that RLOCK_ENGINES names: nothing of
+# the system changes, and any user of Debian can do it. Where that is not possible, the
+# list is one server that is installed; with RLOCK_ENGINES_REQUIRED=1 it is an error.
+# Where RLOCK_SERVERS is set, it is the list.
 set -eu
 
 dir=${RLOCK_ENGINES:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rlock-engines}
 required=${RLOCK_ENGINES_REQUIRED:-}
 say() { echo "engines: $*" >&2; }
 
-# A Debian release has one server of each kind: which release, and which server.
-engines="bookworm:redis trixie:redis trixie:valkey"
+# package NAME: the release of Debian that has the server, and the server.
+package() {
+  case "$1" in
+    redis7) release=bookworm server=redis ;;
+    redis8) release=trixie server=redis ;;
+    valkey8) release=trixie server=valkey ;;
+    *)
+      say "there is no engine $1, only redis7, redis8 and valkey8"
+      exit 2
+      ;;
+  esac
+}
 
 # origin RELEASE: where the machine gets its Debian packages from, for RELEASE.
 origin() {
@@ -26,12 +41,13 @@ origin() {
 # unpack RELEASE: the servers of a Debian release and the libraries they need. It works
 # in a directory of its own, as another run may do the same now.
 unpack() {
+  say "unpacking the servers of Debian $1 into $dir"
   work=$(mktemp -d "$dir/work.XXXXXX")
   mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/root"
   : >"$work/status"
   if origin "$1" >"$work/sources.list" && download "$1"; then
-    for package in "$work"/cache/archives/*.deb; do
-      dpkg-deb --extract "$package" "$work/root"
+    for archive in "$work"/cache/archives/*.deb; do
+      dpkg-deb --extract "$archive" "$work/root"
     done
     [ -e "$dir/$1" ] || mv "$work/root" "$dir/$1"
   else
@@ -55,42 +71,41 @@ Acquire::Languages "none";
 Acquire::Retries "1";
 Acquire::http::Timeout "20";
 CONF
-  packages=$(for engine in $engines; do
-    [ "${engine%%:*}" != "$1" ] || echo "${engine##*:}-server"
-  done)
+  packages=redis-server
+  [ "$1" != trixie ] || packages="redis-server valkey-server"
   APT_CONFIG=$work/apt.conf apt-get -qq update >"$work/log" 2>&1 &&
     APT_CONFIG=$work/apt.conf apt-get -qq --yes --download-only install $packages >>"$work/log" 2>&1 && return 0
   tail -n 3 "$work/log" >&2
   return 1
 }
 
-# wrap RELEASE SERVER: a program that runs the server with its own libraries.
+# wrap NAME RELEASE SERVER: a program that runs the server with its own libraries.
 wrap() {
-  root=$dir/$1
-  binary=$root/usr/bin/$2-server
+  root=$dir/$2
+  binary=$root/usr/bin/$3-server
   loader=$(find "$root/lib" "$root/lib64" "$root/usr/lib" -name 'ld-linux*.so.*' 2>/dev/null | head -n 1)
   libraries=$(find "$root/lib" "$root/usr/lib" -maxdepth 1 -name '*-linux-gnu*' 2>/dev/null | tr '\n' ':')
   new=$(mktemp "$dir/new.XXXXXX")
   printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' "$loader" "$libraries" "$binary" >"$new"
   chmod +x "$new"
   if "$new" --version >/dev/null; then
-    mv "$new" "$dir/$1-$2"
+    mv "$new" "$dir/$1"
   else
     rm -f "$new"
     return 1
   fi
 }
 
-# have RELEASE SERVER: makes the server ready, unless it is.
+# have NAME RELEASE SERVER: makes the server ready, unless it is.
 have() {
-  [ -x "$dir/$1-$2" ] && "$dir/$1-$2" --version >/dev/null 2>&1 && return 0
+  [ -x "$dir/$1" ] && "$dir/$1" --version >/dev/null 2>&1 && return 0
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
-  if ! [ -e "$dir/$1/usr/bin/$2-server" ]; then
+  if ! [ -e "$dir/$2/usr/bin/$3-server" ]; then
     # What could not be had is not asked for again within the hour, unless it must be.
-    [ "$required" = 1 ] || [ -z "$(find "$dir" -maxdepth 1 -name "$1.failed" -mmin -60)" ] || return 1
-    unpack "$1" || return 1
+    [ "$required" = 1 ] || [ -z "$(find "$dir" -maxdepth 1 -name "$2.failed" -mmin -60)" ] || return 1
+    unpack "$2" || return 1
   fi
-  wrap "$1" "$2"
+  wrap "$1" "$2" "$3"
 }
 
 if [ -n "${RLOCK_SERVERS:-}" ]; then
@@ -98,21 +113,27 @@ if [ -n "${RLOCK_SERVERS:-}" ]; then
   exit 0
 fi
 
+[ $# != 0 ] || set -- redis7 redis8 valkey8
 if ! mkdir -p "$dir"; then
   say "no place for them; name one in RLOCK_ENGINES"
-  [ "$required" != 1 ]
-  exit
+  exit 1
 fi
 list=""
-for engine in $engines; do
-  release=${engine%%:*}
-  server=${engine##*:}
-  if have "$release" "$server"; then
-    list=$list${list:+:}$dir/$release-$server
+for name in "$@"; do
+  package "$name"
+  if have "$name" "$release" "$server"; then
+    list=$list${list:+:}$dir/$name
   elif [ "$required" = 1 ]; then
     say "$server of Debian $release is needed and not to be had here"
     exit 1
   fi
 done
-[ -n "$list" ] || say "no packages of Debian here; testing with the servers on PATH"
+if [ -z "$list" ]; then
+  for program in redis-server valkey-server; do
+    list=$(command -v "$program" || true)
+    [ -z "$list" ] || break
+  done
+  [ -n "$list" ] || { say "no packages of Debian here, and no redis-server or valkey-server: make setup installs one"; exit 1; }
+  say "no packages of Debian here; testing with $list"
+fi
 echo "$list"

@@ -67,6 +67,7 @@ func compete(address string) error {
 // at least half as often as the luckiest. Chance has a part in that, and so does the
 // machine, so it is two rounds out of five that must show it.
 func TestProcessesShareALock(t *testing.T) {
+	bed.Long(t)
 	server := bed.Start(t)
 	fair, unfair := 0, 0
 	for fair < 2 && unfair < 4 {

@@ -18,6 +18,7 @@ import (
 // left alone. The race detector needs memory of its own, so this is measured
 // without it.
 func TestIdleBudget(t *testing.T) {
+	bed.Long(t)
 	const (
 		locks    = 10_000
 		ttl      = 6 * time.Second

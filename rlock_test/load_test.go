@@ -32,6 +32,7 @@ const (
 // TestLoad has very many callers take very many locks while the primary is killed
 // and replaced, twice. TestMain sees that none of their goroutines is left.
 func TestLoad(t *testing.T) {
+	bed.Long(t)
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		s := e.StartSentinel(t)
 		scale := loadScale

@@ -17,6 +17,7 @@ import (
 // thing is rare and needs the end of a crowd to show, so there are many short rounds,
 // each of which must empty its crowd. It runs alone, as it leaves no time to others.
 func TestNobodyIsStranded(t *testing.T) {
+	bed.Long(t)
 	const (
 		handOvers = 100_000
 		clients   = 4

@@ -33,7 +33,7 @@ func (e Engine) StartWithClock(tb testing.TB, args ...string) (*Server, *Clock) 
 		compiler = "cc"
 	}
 	if out, err := exec.CommandContext(tb.Context(), compiler, "-shared", "-fPIC", "-O2", "-o", library, source).CombinedOutput(); err != nil {
-		tb.Fatalf("compile the server's clock: %v\n%s", err, out)
+		tb.Fatalf("compile the server's clock (make setup installs a C compiler): %v\n%s", err, out)
 	}
 	c := &Clock{tb: tb, file: filepath.Join(dir, "shift")}
 	c.Shift(0)

@@ -1,6 +1,7 @@
 package bed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,15 @@ const versionTimeout = 10 * time.Second
 
 var versionLine = regexp.MustCompile(`(?i)\b(?:(redis|valkey) )?server v=(\S+)`)
 
-var errNoServer = errors.New("no Redis server found: install the package redis-server or valkey-server, " +
-	"or list server binaries in RLOCK_SERVERS")
+var errNoServer = errors.New("no Redis server found: run `make setup`, which unpacks some beside the system, " +
+	"or name programs in RLOCK_SERVERS")
+
+// EngineAttr is the attribute by which a test says which Engine it has started.
+const EngineAttr = "engine"
+
+// unpacked are the names that rlock_test/engines.sh gives to the servers it unpacks. The
+// oldest is first, because what works there works with the others.
+var unpacked = []string{"redis7", "redis8", "valkey8"}
 
 // Engine is a server binary to test with.
 type Engine struct {
@@ -34,11 +42,12 @@ type Engine struct {
 	env    []string // further variables of a server's environment; see StartWithClock
 }
 
-// Engines returns the servers to test with, at least one. They are the
-// binaries and wrapper scripts of the environment variable RLOCK_SERVERS, a
-// list separated by os.PathListSeparator, or else whichever of redis-server
-// and valkey-server are on PATH. Engines ends the test with a failure when
-// there is none or when one of them does not tell its version.
+// Engines returns the servers to test with, at least one. The environment variable
+// RLOCK_SERVERS lists them, separated by os.PathListSeparator: as names that
+// rlock_test/engines.sh knows, or as binaries and wrapper scripts; "all" stands for all
+// that are unpacked. Without the variable it is one: the first that is unpacked, or
+// else a redis-server or valkey-server on PATH. Engines ends the test with a failure
+// when there is none or when one of them does not tell its version.
 func Engines(tb testing.TB) []Engine {
 	tb.Helper()
 	paths, err := serverPaths(os.Getenv("RLOCK_SERVERS"))
@@ -61,9 +70,11 @@ func Engines(tb testing.TB) []Engine {
 func Each(t *testing.T, fn func(t *testing.T, e Engine)) {
 	t.Helper()
 	for _, e := range Engines(t) {
-		t.Run(strings.ReplaceAll(e.Version, " ", "-"), func(t *testing.T) { fn(t, e) })
+		t.Run(e.name(), func(t *testing.T) { fn(t, e) })
 	}
 }
+
+func (e Engine) name() string { return strings.ReplaceAll(e.Version, " ", "-") }
 
 func serverPaths(list string) ([]string, error) {
 	var paths []string
@@ -71,37 +82,69 @@ func serverPaths(list string) ([]string, error) {
 		if name == "" {
 			continue
 		}
-		path, err := exec.LookPath(name)
+		if name == "all" {
+			all := unpackedPaths()
+			if len(all) == 0 {
+				return nil, errNoServer
+			}
+			paths = append(paths, all...)
+			continue
+		}
+		path, err := serverPath(name)
 		if err != nil {
-			return nil, fmt.Errorf("RLOCK_SERVERS: %w", err)
+			return nil, err
 		}
 		paths = append(paths, path)
 	}
-	if len(paths) == 0 {
-		paths = installedPaths()
+	if len(paths) > 0 {
+		return paths, nil
 	}
-	if len(paths) == 0 {
-		return nil, errNoServer
+	if paths = unpackedPaths(); len(paths) > 0 {
+		return paths[:1], nil
 	}
-	return paths, nil
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return []string{path}, nil
+		}
+	}
+	return nil, errNoServer
 }
 
-// A Valkey package may install redis-server as a link to valkey-server, and
-// testing the same binary twice only costs time.
-func installedPaths() []string {
-	var paths, targets []string
-	for _, name := range []string{"redis-server", "valkey-server"} {
+func serverPath(name string) (string, error) {
+	if !slices.Contains(unpacked, name) {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			continue
+			return "", fmt.Errorf("RLOCK_SERVERS: %w", err)
 		}
-		target, err := filepath.EvalSymlinks(path)
-		if err != nil || slices.Contains(targets, target) {
-			continue
+		return path, nil
+	}
+	path := filepath.Join(unpackedDir(), name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("RLOCK_SERVERS: %s is not unpacked: run `make setup` (%w)", name, err)
+	}
+	return path, nil
+}
+
+func unpackedPaths() []string {
+	var paths []string
+	for _, name := range unpacked {
+		if path, err := serverPath(name); err == nil {
+			paths = append(paths, path)
 		}
-		paths, targets = append(paths, path), append(targets, target)
 	}
 	return paths
+}
+
+// unpackedDir is where rlock_test/engines.sh unpacks the servers.
+func unpackedDir() string {
+	if dir := os.Getenv("RLOCK_ENGINES"); dir != "" {
+		return dir
+	}
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		cache = filepath.Join(cmp.Or(os.Getenv("HOME"), "/tmp"), ".cache")
+	}
+	return filepath.Join(cache, "rlock-engines")
 }
 
 func serverVersion(path string) (string, error) {

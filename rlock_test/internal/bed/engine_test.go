@@ -46,12 +46,42 @@ func (r *recorder) Fatal(args ...any) {
 
 func (r *recorder) Fatalf(format string, args ...any) { r.Fatal(fmt.Sprintf(format, args...)) }
 
-func TestEnginesFindsServersOnPath(t *testing.T) {
-	t.Setenv("RLOCK_SERVERS", "")
-	for _, e := range bed.Engines(t) {
-		require.FileExists(t, e.Path)
-		require.Regexp(t, `^(redis|valkey) \d+\.\d+\.\d+`, e.Version)
+// server is a program that says it is a Redis of a version.
+func server(t *testing.T, dir, name, version string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho 'Redis server v="+version+" sha=0'\n"), 0o700))
+	return path
+}
+
+// Without any variable there is a server to test with wherever one was unpacked, and
+// one that is installed is only taken where none was.
+func TestEnginesFindsServers(t *testing.T) {
+	home, installed := t.TempDir(), t.TempDir()
+	dir := filepath.Join(home, ".cache", "rlock-engines")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	for _, name := range []string{"RLOCK_SERVERS", "RLOCK_ENGINES", "XDG_CACHE_HOME"} {
+		t.Setenv(name, "")
 	}
+	t.Setenv("HOME", home)
+	t.Setenv("PATH", installed)
+
+	onPath := server(t, installed, "valkey-server", "1.0.0")
+	require.Equal(t, []bed.Engine{{Path: onPath, Version: "redis 1.0.0"}}, bed.Engines(t))
+	valkey := server(t, dir, "valkey8", "8.0.1")
+	require.Equal(t, []bed.Engine{{Path: valkey, Version: "redis 8.0.1"}}, bed.Engines(t))
+	redis := server(t, dir, "redis7", "7.0.0")
+	require.Equal(t, []bed.Engine{{Path: redis, Version: "redis 7.0.0"}}, bed.Engines(t), "one, and the oldest")
+
+	t.Setenv("RLOCK_SERVERS", "valkey8")
+	require.Equal(t, []bed.Engine{{Path: valkey, Version: "redis 8.0.1"}}, bed.Engines(t))
+	t.Setenv("RLOCK_SERVERS", "all")
+	require.Len(t, bed.Engines(t), 2)
+	t.Setenv("RLOCK_SERVERS", "redis8")
+	require.Contains(t, fatal(t, func(tb testing.TB) { bed.Engines(tb) }), "make setup")
+	t.Setenv("RLOCK_SERVERS", "")
+	t.Setenv("RLOCK_ENGINES", t.TempDir())
+	require.Equal(t, onPath, bed.Engines(t)[0].Path, "RLOCK_ENGINES says where they are")
 }
 
 func TestEnginesTakesServersFromEnvironment(t *testing.T) {
@@ -69,13 +99,15 @@ func TestEnginesTakesServersFromEnvironment(t *testing.T) {
 }
 
 func TestEnginesFailsWithoutServer(t *testing.T) {
-	t.Setenv("RLOCK_SERVERS", "")
 	t.Setenv("PATH", t.TempDir())
-	message := fatal(t, func(tb testing.TB) { bed.Engines(tb) })
-	require.Contains(t, message, "redis-server")
-	require.Contains(t, message, "valkey-server")
-	require.Contains(t, message, "RLOCK_SERVERS")
-	require.NotContains(t, message, "\n")
+	t.Setenv("RLOCK_ENGINES", t.TempDir())
+	for _, list := range []string{"", "all"} {
+		t.Setenv("RLOCK_SERVERS", list)
+		message := fatal(t, func(tb testing.TB) { bed.Engines(tb) })
+		require.Contains(t, message, "make setup")
+		require.Contains(t, message, "RLOCK_SERVERS")
+		require.NotContains(t, message, "\n")
+	}
 }
 
 func TestEnginesFailsWithUnusableServer(t *testing.T) {

@@ -46,6 +46,7 @@ func (e Engine) Start(tb testing.TB, args ...string) *Server {
 
 func (e Engine) start(tb testing.TB, pick func() (int, error), args []string) *Server {
 	tb.Helper()
+	tb.Attr(EngineAttr, e.name())
 	var s *Server
 	err := errPortTaken
 	for try := 0; try < startTries && errors.Is(err, errPortTaken); try++ {

@@ -1,31 +1,22 @@
 #!/bin/sh
-# Installs what the tests need and the machine lacks: a Redis or Valkey server,
-# which the tests start themselves, unless RLOCK_SERVERS names some, and a C
-# compiler for the race detector. It says what it does and with which servers
-# the tests will run, and stops with one line where it cannot.
+# Prepares a machine for the tests, and says what it does: unpacks the servers
+# (engines.sh), and has the machine's package manager install what is missing, which
+# is a C compiler for the race detector, and a server where there are no packages of
+# Debian to unpack. Nothing else in this project installs anything.
 set -eu
-
-servers() (
-  IFS=:
-  for server in ${RLOCK_SERVERS:-redis-server:valkey-server}; do
-    if command -v "$server" >/dev/null; then
-      echo "needs: testing with $("$server" --version)"
-    elif [ -n "${RLOCK_SERVERS:-}" ]; then
-      echo "needs: RLOCK_SERVERS names $server, and there is none" >&2
-      exit 1
-    fi
-  done
-)
+cd "$(dirname "$0")"
 
 missing=""
-if [ -z "${RLOCK_SERVERS:-}" ] && ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then
+if sh engines.sh >/dev/null; then
+  echo "setup: the servers are ready"
+else
   missing="server"
 fi
-if ! command -v "${CC:-cc}" >/dev/null && ! command -v gcc >/dev/null; then
+if ! command -v "${CC:-cc}" >/dev/null; then
   missing="$missing compiler"
 fi
 if [ -z "$missing" ]; then
-  servers
+  echo "setup: there is a C compiler; nothing to install"
   exit 0
 fi
 
@@ -43,7 +34,6 @@ package() {
     apk:server) echo redis ;;
     apk:compiler) echo gcc musl-dev ;;
     pacman:server) echo valkey ;;
-    brew:server) echo redis ;;
     *:server) echo redis ;;
     *:compiler) echo gcc ;;
   esac
@@ -59,11 +49,11 @@ for need in $missing; do
 done
 
 if [ "$manager" = none ] || { [ "$as_root" = none ] && [ "$manager" != brew ]; }; then
-  echo "needs: missing:$missing. Install redis-server or valkey-server (or name one in RLOCK_SERVERS) and a C compiler, then run make test again." >&2
+  echo "setup: missing: $missing. Install redis-server or valkey-server (or name one in RLOCK_SERVERS) and a C compiler, then run make setup again." >&2
   exit 1
 fi
 
-echo "needs: missing:$missing; installing$packages with $manager"
+echo "setup: missing: $missing; installing$packages with $manager"
 case "$manager" in
   # The distribution would start a server of its own, on the standard port;
   # RUNLEVEL=1 keeps it from doing so.
@@ -73,4 +63,4 @@ case "$manager" in
   pacman) $as_root pacman -Sy --noconfirm $packages ;;
   brew) brew install $packages ;;
 esac
-servers
+echo "setup: ready"

@@ -1,0 +1,156 @@
+// Package importer tests what it does to a module to import rlock.
+package importer
+
+import (
+	"archive/zip"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected texts in testdata")
+
+const (
+	root    = "../.."
+	module  = "github.com/rlock-go/toolkit"
+	version = "v0.0.1"
+)
+
+const program = `package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+func main() {
+	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locker.Close()
+	err = locker.Do(context.Background(), "job", func(context.Context, *rlock.Lock) error { return nil })
+	fmt.Println(err)
+}
+`
+
+// A stranger's module gets this one from a module proxy and builds with the Go that runs
+// the test, of which make test-all has the oldest. Its requirements and its module graph
+// are those in testdata: what is beside rueidis and its own is what rlock brings.
+func TestStrangersGraph(t *testing.T) {
+	bed.Long(t)
+	t.Parallel()
+	dir, proxy, cache := t.TempDir(), t.TempDir(), t.TempDir()
+	publish(t, filepath.Join(proxy, filepath.FromSlash(module), "@v"))
+	write(t, filepath.Join(dir, "go.mod"), "module example.test/stranger\n\ngo 1.25.0\n")
+	write(t, filepath.Join(dir, "main.go"), program)
+
+	known := strings.TrimSpace(goCommand(t, root, nil, "env", "GOMODCACHE"))
+	proxies := []string{fileURL(proxy), fileURL(filepath.Join(known, "cache", "download")), strings.TrimSpace(goCommand(t, root, nil, "env", "GOPROXY"))}
+	// With -trimpath the build cache knows the packages of a module cache of any name.
+	env := []string{"GOPROXY=" + strings.Join(proxies, ","), "GOMODCACHE=" + cache, "GOSUMDB=off", "GOTOOLCHAIN=local",
+		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath"}
+	goCommand(t, dir, env, "get", module+"/rlock@"+version, "github.com/redis/rueidis")
+	goCommand(t, dir, env, "build", "-o", filepath.Join(dir, "stranger.exe"), ".")
+	goCommand(t, dir, env, "mod", "verify")
+
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	require.NoError(t, err)
+	compare(t, "go.mod.txt", string(mod))
+	compare(t, "graph.txt", goCommand(t, dir, env, "list", "-m", "all"))
+}
+
+func compare(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		write(t, path, text)
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text, "what a stranger gets has changed; where that is meant: go test ./rlock_test/importer -update")
+}
+
+// publish writes this module's files into a directory of a module proxy, without those
+// of the modules below it.
+func publish(t *testing.T, dir string) {
+	t.Helper()
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	write(t, filepath.Join(dir, version+".mod"), string(mod))
+	write(t, filepath.Join(dir, version+".info"), fmt.Sprintf(`{"Version":%q,"Time":"2026-01-01T00:00:00Z"}`, version))
+	write(t, filepath.Join(dir, "list"), version+"\n")
+
+	file, err := os.Create(filepath.Join(dir, version+".zip"))
+	require.NoError(t, err)
+	defer file.Close()
+	archive := zip.NewWriter(file)
+	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		if entry.IsDir() {
+			_, err := os.Stat(filepath.Join(root, name, "go.mod"))
+			if err == nil || strings.HasPrefix(entry.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		to, err := archive.Create(module + "@" + version + "/" + name)
+		if err != nil {
+			return err
+		}
+		from, err := os.Open(filepath.Join(root, name))
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		_, err = io.Copy(to, from)
+		return err
+	}))
+	require.NoError(t, archive.Close())
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+}
+
+func fileURL(path string) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive of Windows
+	}
+	return "file://" + path
+}
+
+func goCommand(t *testing.T, dir string, env []string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), env...)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	output, err := command.Output()
+	require.NoError(t, err, "go %q: %s", args, stderr.String())
+	return string(output)
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// noServer stands in for the server of tests that need none.
+const noServer = "no server"
+
+// event is a line that go test -json prints, see go doc test2json.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string
+	Test       string
+	Output     string
+	Elapsed    float64
+	Key, Value string
+}
+
+// test is one test or subtest, or with an empty name a package.
+type test struct {
+	pkg, name string
+	outcome   string // "pass", "fail", "skip", or "" as long as it runs
+	engines   map[string]bool
+	output    strings.Builder
+	parent    bool // of subtests
+	blamed    bool // a subtest of it has failed
+}
+
+// counts are of tests that have no subtests.
+type counts struct{ passed, failed, skipped int }
+
+// stepResult is what became of a step.
+type stepResult struct {
+	name string
+	took time.Duration
+	counts
+}
+
+// report gathers what the tests print.
+type report struct {
+	w io.Writer
+
+	step  step
+	tests map[[2]string]*test // of the step, by package and name
+	order []*test             // in the order in which they began
+
+	results  []stepResult
+	byEngine map[string]*counts
+	total    counts
+	skipped  []string // tests and their reasons
+	failed   []string
+}
+
+func newReport(w io.Writer) *report { return &report{w: w, byEngine: map[string]*counts{}} }
+
+func (r *report) begin(s step) {
+	r.step, r.tests, r.order = s, map[[2]string]*test{}, nil
+	r.results = append(r.results, stepResult{name: s.name})
+}
+
+// read takes in the events of the step.
+func (r *report) read(output io.Reader) error {
+	in := bufio.NewReader(output)
+	for {
+		line, err := in.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) != nil {
+				fmt.Fprintf(r.w, "%s", line) // what go itself has to say
+			} else {
+				r.take(e)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *report) take(e event) {
+	if e.Action == "build-output" {
+		fmt.Fprint(r.w, e.Output)
+	}
+	if e.Package == "" {
+		return
+	}
+	t := r.find(e.Package, e.Test)
+	switch e.Action {
+	case "attr":
+		if e.Key == bed.EngineAttr {
+			t.engines[e.Value] = true
+		}
+	case "output":
+		t.output.WriteString(e.Output)
+	case "pass", "fail", "skip":
+		t.outcome = e.Action
+		if t.name == "" {
+			r.endPackage(t, e.Elapsed)
+		} else if e.Action == "fail" {
+			r.show(t)
+		}
+		if e.Action == "pass" {
+			t.output.Reset()
+		}
+	}
+}
+
+func (r *report) find(pkg, name string) *test {
+	key := [2]string{pkg, name}
+	t := r.tests[key]
+	if t == nil {
+		t = &test{pkg: pkg, name: name, engines: map[string]bool{}}
+		r.tests[key] = t
+		r.order = append(r.order, t)
+		if p := r.above(t); p != nil {
+			p.parent = true
+		}
+	}
+	return t
+}
+
+// above is the test that t is a subtest of, or nil. The part of a name behind its last
+// slash may have slashes of its own.
+func (r *report) above(t *test) *test {
+	for name := t.name; ; {
+		i := strings.LastIndexByte(name, '/')
+		if i < 0 {
+			return nil
+		}
+		name = name[:i]
+		if p := r.tests[[2]string{t.pkg, name}]; p != nil {
+			return p
+		}
+	}
+}
+
+func (r *report) show(t *test) {
+	fmt.Fprintf(r.w, "FAIL %s %s\n%s", t.pkg, t.name, t.output.String())
+}
+
+// endPackage tells of a package that has ended. Tests that have not ended by then were
+// running when it panicked or ran out of time.
+func (r *report) endPackage(p *test, seconds float64) {
+	if p.outcome == "skip" {
+		return // no test files
+	}
+	word := "ok  "
+	if p.outcome == "fail" {
+		word = "FAIL"
+		for _, t := range r.order {
+			if t.pkg == p.pkg && t.name != "" && t.outcome == "" {
+				t.outcome = "fail"
+				r.show(t)
+			}
+		}
+		fmt.Fprint(r.w, p.output.String())
+	}
+	fmt.Fprintf(r.w, "%s %s %.1fs\n", word, p.pkg, seconds)
+}
+
+// end counts the tests of the step, which ended with err.
+func (r *report) end(err error, took time.Duration) {
+	result := &r.results[len(r.results)-1]
+	result.took = took
+	for _, t := range r.order {
+		if t.outcome == "fail" {
+			for p := r.above(t); p != nil; p = r.above(p) {
+				p.blamed = true
+			}
+			if t.name != "" {
+				r.find(t.pkg, "").blamed = true
+			}
+		}
+	}
+	for _, t := range r.order {
+		switch {
+		case t.outcome == "fail" && !t.blamed:
+			r.fail(result, t, strings.TrimSpace(t.pkg+" "+t.name))
+		case t.name == "" || t.parent:
+		case t.outcome == "pass":
+			r.count(result, t, func(c *counts) { c.passed++ })
+		case t.outcome == "skip":
+			what := t.pkg + " " + t.name + reason(t.output.String())
+			if r.step.short && strings.Contains(t.output.String(), bed.LongReason) {
+				r.count(result, t, func(c *counts) { c.skipped++ })
+				r.skipped = append(r.skipped, what)
+			} else {
+				r.fail(result, t, what+", which must run")
+			}
+		}
+	}
+	switch {
+	case err != nil && result.failed == 0:
+		r.fail(result, &test{}, err.Error())
+	case result.passed == 0 && result.failed == 0:
+		r.fail(result, &test{}, "no test ran")
+	}
+}
+
+func (r *report) fail(result *stepResult, t *test, what string) {
+	r.count(result, t, func(c *counts) { c.failed++ })
+	r.failed = append(r.failed, r.step.name+": "+what)
+}
+
+// count counts t once in all, and once for each server that it ran on.
+func (r *report) count(result *stepResult, t *test, add func(*counts)) {
+	add(&result.counts)
+	add(&r.total)
+	on := maps.Clone(t.engines)
+	if on == nil {
+		on = map[string]bool{}
+	}
+	for p := r.above(t); p != nil; p = r.above(p) {
+		maps.Copy(on, p.engines)
+	}
+	if len(on) == 0 {
+		on[noServer] = true
+	}
+	for engine := range on {
+		if r.byEngine[engine] == nil {
+			r.byEngine[engine] = &counts{}
+		}
+		add(r.byEngine[engine])
+	}
+}
+
+// reason is what a skipped test says of why: the line behind its place in the source.
+func reason(output string) string {
+	for line := range strings.Lines(output) {
+		if place, why, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.Contains(place, ".go:") {
+			return ": " + why
+		}
+	}
+	return ""
+}
+
+// summary prints the counts and reports whether all is well: at least this many servers
+// were tested with, and nothing failed.
+func (r *report) summary(engines int) bool {
+	servers := 0
+	for name := range r.byEngine {
+		if name != noServer {
+			servers++
+		}
+	}
+	if servers < engines {
+		r.total.failed++
+		r.failed = append(r.failed, fmt.Sprintf("tests ran on %d servers, and there are %d to test with", servers, engines))
+	}
+	fmt.Fprintln(r.w)
+	for _, what := range r.skipped {
+		fmt.Fprintln(r.w, "skipped", what)
+	}
+	for _, what := range r.failed {
+		fmt.Fprintln(r.w, "failed", what)
+	}
+	table := tabwriter.NewWriter(r.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, c counts, more string) {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\t\n", name, c.passed, c.failed, c.skipped, more)
+	}
+	fmt.Fprint(table, "step\tpassed\tfailed\tskipped\tseconds\t\n")
+	for _, s := range r.results {
+		row(s.name, s.counts, fmt.Sprintf("%.0f", s.took.Seconds()))
+	}
+	fmt.Fprint(table, "server\tpassed\tfailed\tskipped\t\t\n")
+	names := slices.SortedFunc(maps.Keys(r.byEngine), func(a, b string) int {
+		if (a == noServer) != (b == noServer) {
+			return cmp.Compare(fmt.Sprint(a == noServer), fmt.Sprint(b == noServer))
+		}
+		return cmp.Compare(a, b)
+	})
+	for _, name := range names {
+		row(name, *r.byEngine[name], "")
+	}
+	if err := table.Flush(); err != nil {
+		return false
+	}
+	fmt.Fprintf(r.w, "\n%d passed, %d failed", r.total.passed, r.total.failed)
+	if r.total.skipped > 0 {
+		fmt.Fprintf(r.w, ", %d skipped", r.total.skipped)
+	}
+	fmt.Fprintln(r.w)
+	return r.total.failed == 0
+}

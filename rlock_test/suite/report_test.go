@@ -1,0 +1,170 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// told is a report on a step in which the go command printed lines, and ended with err.
+func told(t *testing.T, s step, err error, lines ...string) (r *report, printed *strings.Builder) {
+	t.Helper()
+	printed = &strings.Builder{}
+	r = newReport(printed)
+	r.begin(s)
+	require.NoError(t, r.read(strings.NewReader(strings.Join(lines, "\n"))))
+	r.end(err, 0)
+	return r, printed
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+const (
+	redis  = `{"Action":"attr","Package":"p","Test":"TestA/redis-7.0.15","Key":"engine","Value":"redis-7.0.15"}`
+	valkey = `{"Action":"attr","Package":"p","Test":"TestA/valkey-8.1.1","Key":"engine","Value":"valkey-8.1.1"}`
+)
+
+// A test counts once, for the server that it or a test above it started, and a test
+// with subtests counts as these.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	r, printed := told(t, step{name: "s"}, nil,
+		`{"Action":"start","Package":"p"}`,
+		`{"Action":"run","Package":"p","Test":"TestA"}`,
+		`{"Action":"run","Package":"p","Test":"TestA/redis-7.0.15"}`, redis,
+		`{"Action":"run","Package":"p","Test":"TestA/redis-7.0.15/one"}`,
+		`{"Action":"run","Package":"p","Test":"TestA/redis-7.0.15/two/three"}`,
+		`{"Action":"run","Package":"p","Test":"TestA/valkey-8.1.1"}`, valkey,
+		`{"Action":"pass","Package":"p","Test":"TestA/redis-7.0.15/one"}`,
+		`{"Action":"pass","Package":"p","Test":"TestA/redis-7.0.15/two/three"}`,
+		`{"Action":"pass","Package":"p","Test":"TestA/redis-7.0.15"}`,
+		`{"Action":"pass","Package":"p","Test":"TestA/valkey-8.1.1"}`,
+		`{"Action":"pass","Package":"p","Test":"TestA"}`,
+		`{"Action":"run","Package":"p","Test":"TestB"}`,
+		`{"Action":"pass","Package":"p","Test":"TestB"}`,
+		`{"Action":"pass","Package":"p","Elapsed":1.5}`,
+		`{"Action":"skip","Package":"empty"}`)
+	require.True(t, r.summary(2))
+	require.Equal(t, map[string]*counts{"redis-7.0.15": {passed: 2}, "valkey-8.1.1": {passed: 1}, noServer: {passed: 1}}, r.byEngine)
+	require.Contains(t, printed.String(), "ok   p 1.5s\n")
+	require.Equal(t, "4 passed, 0 failed", lastLine(printed.String()))
+	require.False(t, r.summary(3), "a server that no test ran on")
+}
+
+// What keeps tests from running or makes them fail is a failure, once, and is shown.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	run := `{"Action":"run","Package":"p","Test":"TestA"}`
+	pass := `{"Action":"pass","Package":"p","Test":"TestA"}`
+	failed := `{"Action":"fail","Package":"p"}`
+	skip := []string{run, `{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: not today\n"}`,
+		`{"Action":"skip","Package":"p","Test":"TestA"}`, `{"Action":"pass","Package":"p"}`}
+	for name, c := range map[string]struct {
+		lines []string
+		err   error
+		shown string
+		last  string
+	}{
+		"test": {lines: []string{run, `{"Action":"run","Package":"p","Test":"TestA/sub"}`,
+			`{"Action":"output","Package":"p","Test":"TestA/sub","Output":"    a_test.go:7: broken\n"}`,
+			`{"Action":"fail","Package":"p","Test":"TestA/sub"}`, `{"Action":"fail","Package":"p","Test":"TestA"}`, failed},
+			err: os.ErrInvalid, shown: "FAIL p TestA/sub\n    a_test.go:7: broken\n", last: "0 passed, 1 failed"},
+		"test that did not end": {lines: []string{run, `{"Action":"output","Package":"p","Test":"TestA","Output":"panic: timed out\n"}`, failed},
+			err: os.ErrInvalid, shown: "FAIL p TestA\npanic: timed out\n", last: "0 passed, 1 failed"},
+		"package": {lines: []string{run, pass, `{"Action":"output","Package":"p","Output":"found unexpected goroutines\n"}`, failed},
+			err: os.ErrInvalid, shown: "found unexpected goroutines\n", last: "1 passed, 1 failed"},
+		"build": {lines: []string{`{"ImportPath":"p [p.test]","Action":"build-output","Output":"p/a_test.go:3: undefined\n"}`,
+			`{"ImportPath":"p [p.test]","Action":"build-fail"}`, `{"Action":"start","Package":"p"}`, failed},
+			err: os.ErrInvalid, shown: "p/a_test.go:3: undefined\n", last: "0 passed, 1 failed"},
+		"go":      {lines: []string{"go: no such flag"}, err: os.ErrInvalid, shown: "go: no such flag", last: "0 passed, 1 failed"},
+		"nothing": {shown: "no test ran", last: "0 passed, 1 failed"},
+		"skip":    {lines: skip, shown: "failed s: p TestA: not today, which must run\n", last: "0 passed, 1 failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, printed := told(t, step{name: "s"}, c.err, c.lines...)
+			r.byEngine["redis"] = &counts{}
+			require.False(t, r.summary(1))
+			require.Contains(t, printed.String(), c.shown)
+			require.Equal(t, c.last, lastLine(printed.String()))
+		})
+	}
+}
+
+// Only in make test, and only with that reason, is a test left out.
+func TestSkipped(t *testing.T) {
+	t.Parallel()
+	lines := []string{
+		`{"Action":"run","Package":"p","Test":"TestA"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: ` + bed.LongReason + `\n"}`,
+		`{"Action":"skip","Package":"p","Test":"TestA"}`,
+		`{"Action":"run","Package":"p","Test":"TestB"}`,
+		`{"Action":"pass","Package":"p","Test":"TestB"}`,
+		`{"Action":"pass","Package":"p"}`,
+	}
+	r, printed := told(t, step{name: "s", short: true}, nil, lines...)
+	r.byEngine["redis"] = &counts{}
+	require.True(t, r.summary(1))
+	require.Contains(t, printed.String(), "skipped p TestA: "+bed.LongReason+"\n")
+	require.Equal(t, "1 passed, 0 failed, 1 skipped", lastLine(printed.String()))
+
+	r, _ = told(t, step{name: "s"}, nil, lines...)
+	r.byEngine["redis"] = &counts{}
+	require.False(t, r.summary(1))
+}
+
+// A step that fails keeps no other from running.
+func TestEveryStepRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":            "module example.test/suite\n\ngo 1.25.0\n",
+		"bad/bad_test.go":   "package bad\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) { t.Fatal(\"it is bad\") }\n",
+		"good/good_test.go": "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) { t.Attr(\"engine\", \"redis-1\") }\n",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	var printed strings.Builder
+	args := []string{"test", "-count=1"}
+	env := []string{"GOWORK=off", "GOPROXY=off"}
+	require.False(t, run(&printed, []step{
+		{name: "first", dir: dir, env: env, args: append(args, "./bad")},
+		{name: "second", dir: dir, env: env, args: append(args, "./good")},
+	}, "", 1))
+	require.Contains(t, printed.String(), "it is bad")
+	require.Contains(t, printed.String(), "failed first: example.test/suite/bad TestBad\n")
+	require.Equal(t, "1 passed, 1 failed", lastLine(printed.String()))
+}
+
+// Every fuzz test of this module is one of fuzzers.
+func TestEveryFuzzerRuns(t *testing.T) {
+	t.Parallel()
+	var want, got []string
+	for _, f := range fuzzers {
+		want = append(want, f[0])
+	}
+	require.NoError(t, filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for line := range strings.Lines(string(text)) {
+			if name, ok := strings.CutPrefix(line, "func Fuzz"); ok {
+				name, _, _ = strings.Cut(name, "(")
+				got = append(got, "Fuzz"+name)
+			}
+		}
+		return err
+	}))
+	require.ElementsMatch(t, want, got)
+}

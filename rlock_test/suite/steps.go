@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// step is one call of go test.
+type step struct {
+	name  string
+	dir   string   // where to run it, seen from the repository's root; "" is the root
+	env   []string // further variables
+	args  []string // of the go command; the first is "test"
+	short bool     // whether tests may be left to make test-all
+}
+
+type options struct {
+	all      bool
+	duration time.Duration
+	seed     uint64
+	fuzztime time.Duration
+}
+
+// oldest is the oldest Go that rlock promises to build with.
+const oldest = "go1.25.0"
+
+// core are the packages that need no server beside themselves.
+var core = []string{"./gen/...", "./generator/...", "./rlock/..."}
+
+// fuzzers are the fuzz tests and their packages.
+var fuzzers = [][2]string{
+	{"FuzzParse", "./generator/internal/script"},
+	{"FuzzDecode", "./generator/internal/emit/runtime"},
+	{"FuzzGenerator", "./generator"},
+	{"FuzzSlot", "./rlock_test"},
+	{"FuzzReply", "./rlock_test"},
+	{"FuzzOptions", "./rlock_test"},
+	{"FuzzOperations", "./rlock_test"},
+}
+
+func steps(o options) []step {
+	if !o.all {
+		return []step{{name: "tests", short: true, args: []string{"test", "-short", "-count=1", "-parallel=8", "./..."}}}
+	}
+	all := []step{
+		{name: "race", args: []string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m", "./..."}},
+		// What is counted in allocations and milliseconds is not itself under the race detector.
+		{name: "budgets", args: []string{"test", "-count=1", "-run=Budget|Schedules|TestLoad$", "./rlock/", "./rlock_test/"}},
+		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"}, args: append([]string{"test", "-count=1"}, core...)},
+		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldest, "GOFLAGS=-trimpath"}, args: append([]string{"test", "-count=1", "./rlock_test/importer"}, core...)},
+		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
+		{name: "peers", dir: "rlock_test/peers", args: []string{"test", "-count=1"}},
+		{name: "chaos", dir: "rlock_test/chaos", args: []string{"test", "-race", "-count=1", "-timeout=0", "./...",
+			"-args", "-duration=" + o.duration.String(), fmt.Sprint("-seed=", o.seed)}},
+	}
+	for _, f := range fuzzers {
+		all = append(all, step{name: f[0], args: []string{"test", "-run=^$", "-fuzz=" + f[0] + "$",
+			"-fuzztime=" + o.fuzztime.String(), "-fuzzminimizetime=10x", f[1]}})
+	}
+	return all
+}
