@@ -6,6 +6,7 @@
 # make check     generated code is what the scripts say
 # make chaos     histories of locks under faults, DURATION=30m long, drawn from SEED=1 (see rlock_test/chaos/doc.go)
 # make bench     beside other lock libraries, or bench-quick: less, in two minutes
+# make interop   rlock's keys against those of other lock libraries, of Go and of npm
 # make vuln      known vulnerabilities in what is required
 # make fuzz      looks for input that breaks the generator or a lock, FUZZTIME=10m long each, or only FUZZER=FuzzReply
 
@@ -16,7 +17,7 @@ SEED ?= 0
 ROUND ?= 0
 
 # Modules of their own, whose requirements are not those of rlock.
-MODULES = rlock_test/fencing rlock_test/chaos rlock_test/peers
+MODULES = rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/peers
 
 # The server of make test: redis7, redis8 or valkey8.
 ENGINE ?= redis7
@@ -29,7 +30,7 @@ STEP ?=
 ONE = servers=$$(sh rlock_test/engines.sh $(ENGINE)) && RLOCK_SERVERS=$$servers
 ALL = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: run setup test test-all chaos fuzz lint check generate bench bench-quick vuln compiler
+.PHONY: run setup test test-all chaos fuzz lint check generate bench bench-quick interop vuln compiler
 
 run:
 	@echo "== bindings from scripts/*.lua"
@@ -83,6 +84,13 @@ bench:
 
 bench-quick:
 	$(ALL) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -quick
+
+# The npm libraries are installed beside the tests, in rlock_test/interop/node_modules.
+interop:
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 18 or later; without it, test the other libraries:" \
+		"go test -C rlock_test/interop -skip '//npm|TestTable/npm'"; exit 1; }
+	cd rlock_test/interop && npm ci
+	$(ALL) $(GO) test -C rlock_test/interop -count=1
 
 # VULNDB=file:///… is a copy of the database, where its site cannot be reached.
 vuln:

@@ -3,6 +3,7 @@ package rlock
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,7 +23,8 @@ import (
 // MASTERDOWN, TRYAGAIN), is waited for like a holder: an acquisition outlives a restart
 // or a failover, and ends with its context or its retry policy, with the last error in
 // reach. The lock that a server may have granted without an answer
-// is then released in the background (see WithToken for the exception).
+// is then released in the background (see WithToken for the exception). A lock that is
+// granted in the moment in which ctx ends is returned: the error is then nil, and Release it.
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{wait: true})
 }
@@ -106,8 +108,11 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 
 // begin checks what every call has and returns its settings.
 func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
-	if ctx == nil {
-		return nil, &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
 	}
 	set, err := l.defaults.with(opts)
 	if err == nil && set != l.defaults && set.given.ofLocker != "" {
@@ -116,98 +121,194 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 	return set, err
 }
 
+// acquisition is one call that turns a Lock with keys into a held one.
+type acquisition struct {
+	lock    *Lock
+	ctx     context.Context
+	set     *settings
+	want    wanted
+	start   instant
+	stage   stage
+	told    bool          // its events: whatever comes now is not its own to tell
+	seen    taken         // what the last look saw
+	pause   time.Duration // the last one that the policy asked for
+	place   *place        // in the line of this process; nil: none
+	collect *collector    // of a set that waits
+	waiter  *waiter
+	down    outage
+}
+
+// stage is how far an acquisition has come.
+type stage int
+
+const (
+	trying stage = iota
+	granted
+	failed
+)
+
 // acquire turns a Lock that has keys into a held one.
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
-	start := now()
-	seen := taken{key: l.key[0]} // what the last attempt saw
+	a := acquisition{lock: l, ctx: ctx, set: set, want: want, start: now(), seen: taken{key: l.key[0]}, down: outage{locker: l.locker}}
 	l.prepare(ctx, set, want)
-	l.observe(set, start)
-	var c *collector // of a set that waits
-	down := outage{locker: l.locker}
-	fail := func(err, cause error) (*Lock, error) {
-		if c != nil && c.keys != nil {
-			l.late++ // what was collected must be freed
+	l.observe(set, a.start)
+	returned := false
+	defer func() {
+		a.waiter.leave()
+		if !returned {
+			a.interrupted()
 		}
-		l.cleanUp()
-		return nil, l.failed(start, seen, err, down.explain(cause))
+	}()
+	err := a.run()
+	a.told = true
+	l.deliverFirst(false)
+	returned = true
+	if err != nil {
+		return nil, err
 	}
+	return l, nil
+}
+
+// errInterrupted is what an operation has failed with that user code has ended by a panic
+// or with runtime.Goexit. Only observers see it, and the statistics count it.
+var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in a RetryFunc, an Observer, a hook of the client or the context ended the call")
+
+// interrupted leaves nothing behind of an acquisition that does not return, since user
+// code panicked or ended the goroutine. It uses no context of the caller's: that may be
+// what panicked.
+func (a *acquisition) interrupted() {
+	l := a.lock
+	if a.stage == trying && a.place != nil {
+		switch fate, err := a.quit(nil); {
+		case fate == given && err == nil:
+			a.granted(true)
+		case fate == claimed: // whoever hands it over cleans up
+			_ = a.failed(errInterrupted, nil)
+		}
+	}
+	switch a.stage {
+	case trying:
+		if l.token != "" {
+			l.late++ // a command may be under way
+		}
+		_ = a.fail(errInterrupted, nil)
+	case granted:
+		_ = l.Release(context.Background())
+	}
+	if !a.told {
+		l.deliverFirst(false)
+	}
+}
+
+// fail cleans up and reports why the acquisition failed.
+func (a *acquisition) fail(err, cause error) error {
+	if a.collect != nil && a.collect.keys != nil {
+		a.lock.late++ // what was collected must be freed
+	}
+	a.lock.cleanUp()
+	return a.failed(err, a.down.explain(cause))
+}
+
+// failed reports why the acquisition failed.
+func (a *acquisition) failed(err, cause error) error {
+	a.stage = failed
+	return a.lock.failed(a.start, a.seen, err, cause)
+}
+
+// granted follows the success of the acquisition.
+func (a *acquisition) granted(handedOver bool) {
+	a.stage = granted
+	a.lock.noteAcquired(a.start, handedOver)
+}
+
+// next asks the policy for the pause before the next attempt. It reports false if the
+// policy gives up.
+func (a *acquisition) next(left time.Duration) (more bool) {
+	a.pause, more = a.set.retry.next(Attempt{
+		Number: a.lock.Attempts(), Elapsed: time.Duration(now() - a.start), Previous: a.pause, Left: left,
+	})
+	return more
+}
+
+// run returns nil when the lock is held.
+func (a *acquisition) run() error {
+	l, ctx := a.lock, a.ctx
 	if key, held := l.locker.heldIn(ctx, l.keys()); held {
-		seen.key = key
-		return fail(ErrAlreadyHeld, nil)
+		a.seen.key = key
+		return a.fail(ErrAlreadyHeld, nil)
 	}
 	if l.locker.isClosed() {
-		return fail(ErrClosed, nil)
+		return a.fail(ErrClosed, nil)
 	}
 	counters := l.counters()
-	if len(l.keys()) == 1 && !l.ownToken {
-		fate, err := l.stand(ctx, set, want, start, &seen)
-		switch {
-		case fate == given && err == nil:
-			l.noteAcquired(start, true)
-			l.locker.note(ctx, l)
-			return l, nil
-		case fate == claimed: // whoever hands it over cleans up
-			failure, cause := waitEnded(err)
-			return nil, l.failed(start, seen, failure, cause)
-		case fate == given:
-			l.late++ // it is ours on the server, and must be freed
-			return fail(err, nil)
-		case err != nil:
-			return fail(waitEnded(err))
+	single := len(l.keys()) == 1 && !l.ownToken
+	if single && !a.want.wait {
+		if err, cause := l.askAboutHolder(ctx, &a.seen); err != nil {
+			return a.fail(err, cause)
 		}
 	}
-
-	var pause time.Duration
-	var w *waiter
-	defer func() { w.leave() }()
+	if single && a.want.wait {
+		fate, err := a.stand()
+		switch {
+		case fate == given && err == nil:
+			a.granted(true)
+			l.locker.note(ctx, l)
+			return nil
+		case fate == claimed: // whoever hands it over cleans up
+			return a.failed(waitEnded(err))
+		case fate == given:
+			l.late++ // it is ours on the server, and must be freed
+			return a.fail(err, nil)
+		case err != nil:
+			return a.fail(waitEnded(err))
+		}
+	}
 	for {
 		switch {
 		case l.locker.isClosed():
-			return fail(ErrClosed, nil)
+			return a.fail(ErrClosed, nil)
 		case ctx.Err() != nil:
-			return fail(ErrGaveUp, contextError(ctx, nil))
+			return a.fail(ErrGaveUp, contextError(ctx, nil))
 		}
-		t, err := l.attempt(ctx, counters, c)
-		if want.wait && down.passes(err) {
+		t, err := l.attempt(ctx, counters, a.collect)
+		if a.want.wait && a.down.passes(err) {
 			if ctx.Err() != nil {
-				return fail(ErrGaveUp, contextError(ctx, nil))
+				return a.fail(ErrGaveUp, contextError(ctx, nil))
 			}
 			l.attempts++
-			var more bool
-			pause, more = set.retry.next(Attempt{Number: l.Attempts(), Elapsed: time.Duration(now() - start), Previous: pause})
-			if !more {
-				return fail(ErrGaveUp, nil)
+			if !a.next(0) {
+				return a.fail(ErrGaveUp, nil)
 			}
-			if err := sleep(ctx, down.pace(pause), l.locker.closed); err != nil {
-				return fail(waitEnded(err))
+			if err := sleep(ctx, a.down.pace(a.pause), l.locker.closed); err != nil {
+				return a.fail(waitEnded(err))
 			}
 			continue
 		}
-		switch err, cause := l.settleAttempt(ctx, start, t, err, &seen); {
+		switch err, cause := l.settleAttempt(ctx, t, err, &a.seen); {
 		case err == nil:
+			a.granted(false)
 			l.locker.note(ctx, l)
-			return l, nil
-		case err != ErrHeld || !want.wait:
-			return fail(err, cause)
+			return nil
+		case err != ErrHeld || !a.want.wait:
+			return a.fail(err, cause)
 		}
-		var more bool
-		pause, more = set.retry.next(Attempt{Number: l.Attempts(), Elapsed: time.Duration(now() - start), Previous: pause, Left: t.left})
-		if !more {
-			return fail(ErrGaveUp, nil)
+		l.deliverFirst(true)
+		if !a.next(t.left) {
+			return a.fail(ErrGaveUp, nil)
 		}
-		if w == nil {
-			w = newWaiter(l, set.retry)
+		if a.waiter == nil {
+			a.waiter = newWaiter(l, a.set.retry)
 		}
 		if len(l.keys()) > 1 && !l.ownToken && l.groups() == nil {
-			if c == nil {
-				c = &collector{lock: l, turning: start.after(collectAfter)}
+			if a.collect == nil {
+				a.collect = &collector{lock: l, turning: a.start.after(collectAfter)}
 			}
-			if c.next(ctx) {
+			if a.collect.next(ctx) {
 				continue
 			}
 		}
-		if err := w.await(ctx, t.key, pause, c.end()); err != nil {
-			return fail(waitEnded(err))
+		if err := a.waiter.await(ctx, t.key, a.pause, a.collect.end()); err != nil {
+			return a.fail(waitEnded(err))
 		}
 	}
 }
@@ -222,7 +323,7 @@ func waitEnded(err error) (failure, cause error) {
 
 // settleAttempt makes of an attempt's answer a held lock, or the error and the
 // cause with which the acquisition fails unless it waits out ErrHeld.
-func (l *Lock) settleAttempt(ctx context.Context, start instant, t taken, err error, seen *taken) (failure, cause error) {
+func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, seen *taken) (failure, cause error) {
 	switch {
 	case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
 		return ErrGaveUp, contextError(ctx, err)
@@ -249,7 +350,6 @@ func (l *Lock) settleAttempt(ctx context.Context, start instant, t taken, err er
 		l.late++ // it is ours on the server, and must be freed
 		return ended, nil
 	}
-	l.noteAcquired(start, false)
 	return nil, nil
 }
 

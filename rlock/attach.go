@@ -16,10 +16,13 @@ import (
 // ErrLost and nothing is changed. The lease goes on as it was; extend it, or give
 // WithAutoExtend as a default of the Locker. Nobody can check the fence.
 func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ...string) (*Lock, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
 	set := *l.defaults
 	set.prefix = ""
-	if ctx == nil {
-		return nil, &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
 	}
 	if token == "" {
 		return nil, &ArgumentError{"token", "it is empty"}
@@ -51,20 +54,36 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		left = min(left, s.Left)
 	}
 	l.note(ctx, lock)
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.deadline.Store(int64(leaseEnd(sent, left)))
-	lock.expire()
-	if lock.end.Load() == nil && (lock.extends || lock.observed() != nil) {
-		lock.watch()
+	if err := lock.carryOn(leaseEnd(sent, left)); err != nil {
+		return nil, err
 	}
-	if cause := lock.end.Load(); cause != nil {
-		return nil, &LockError{"attach", full[0], cause}
-	}
-	lock.locker.roll.add(lock)
-	lock.held.Store(true)
-	lock.noteHeld(EventAttached, false)
+	returned := false
+	defer func() {
+		if !returned { // the observer has panicked: the caller has no handle but the token
+			_ = lock.Detach()
+		}
+	}()
+	lock.deliverFirst(false)
+	returned = true
 	return lock, nil
+}
+
+// carryOn begins the lock that another handle has taken.
+func (l *Lock) carryOn(deadline instant) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deadline.Store(int64(deadline))
+	l.expire()
+	if l.end.Load() == nil && (l.extends || l.observed() != nil) {
+		l.watch()
+	}
+	if cause := l.end.Load(); cause != nil {
+		return &LockError{"attach", l.key[0], cause}
+	}
+	l.locker.roll.add(l)
+	l.held.Store(true)
+	l.noteHeld(EventAttached, false)
+	return nil
 }
 
 // Detach lets go of the lock without releasing it, so that another process can
@@ -72,6 +91,10 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 // extensions with it; the lease runs on. It fails if the lock had
 // ended before, unless by Detach.
 func (l *Lock) Detach() error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
@@ -118,6 +141,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.queues.holder(full); holder != nil {
+		defer holder.deliver()
 		holder.mu.Lock()
 		defer holder.mu.Unlock()
 		if holder.token == token {
@@ -129,19 +153,27 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 
 // WaitFree returns when nobody holds the lock of key. By the time the caller acts
 // on it, somebody may: to be sure, acquire it. It waits as Acquire does, for a server that
-// does not answer too, until ctx ends or the Locker's retry policy gives up; then the error
+// does not answer too, until ctx ends or the retry policy gives up; then the error
 // is an *AcquireError with ErrGaveUp, or ErrAlreadyHeld if ctx is that of the key's holder.
-func (l *Locker) WaitFree(ctx context.Context, key string) error {
-	full, err := l.begun(ctx, key)
+// Of the options, WithRetry and WithPrefix matter.
+func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
+	set, err := l.begin(ctx, opts)
 	if err != nil {
 		return err
+	}
+	full, err := set.redisKey(key)
+	if err != nil {
+		return err
+	}
+	if l.isClosed() {
+		return &LockError{"check", full, ErrClosed}
 	}
 	start := now()
 	if _, held := l.heldIn(ctx, []string{full}); held {
 		return &AcquireError{Key: full, Err: ErrAlreadyHeld}
 	}
 	var pause time.Duration
-	w := &waiter{locker: l, patient: l.defaults.retry.unlimited()}
+	w := &waiter{locker: l, patient: set.retry.unlimited()}
 	defer w.leave()
 	var s State // as last seen
 	down := outage{locker: l}
@@ -152,6 +184,8 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 		}
 		if err == nil {
 			s = seen
+		} else {
+			s.Left = 0 // nobody knows any more
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{
@@ -165,9 +199,8 @@ func (l *Locker) WaitFree(ctx context.Context, key string) error {
 		if passes := down.passes(errors.Unwrap(err)); err != nil && !passes {
 			return err
 		}
-		retry := l.defaults.retry
 		var more bool
-		pause, more = retry.next(Attempt{Number: number, Elapsed: time.Duration(now() - start), Previous: pause, Left: s.Left})
+		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(now() - start), Previous: pause, Left: s.Left})
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}

@@ -35,62 +35,181 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	if err != nil {
 		return nil, err
 	}
-	results := make([]Result, len(full))
-	asked := make([]*taking, 0, len(full)) // of the server
-	start := now()
+	b := batch{locker: l, ctx: ctx, set: set, start: now(), takings: make([]taking, len(full))}
+	returned := false
+	defer func() {
+		if !returned {
+			b.interrupted()
+		}
+	}()
 	for i, key := range full {
-		a := &taking{lock: l.lockOf(key), seen: taken{key: key}, result: &results[i]}
-		if err, cause := a.begin(ctx, set, start); err != nil {
-			a.lock.cleanUp()
-			results[i].Err = a.lock.failed(start, a.seen, err, cause)
-			continue
-		}
-		asked = append(asked, a)
+		b.takings[i].prepare(ctx, l.lockOf(key), set, b.start)
 	}
-	l.takeEach(ctx, asked)
-	var held []*Lock
-	for _, a := range asked {
-		if err, cause := a.lock.settleAttempt(ctx, start, a.answer, a.err, &a.seen); err != nil {
-			a.lock.cleanUp()
-			a.result.Err = a.lock.failed(start, a.seen, err, cause)
-			continue
+	b.run()
+	results := make([]Result, len(full))
+	for i := range b.takings {
+		if a := &b.takings[i]; a.failure == nil {
+			results[i].Lock = a.lock
+		} else {
+			results[i].Err = a.failure
 		}
-		a.result.Lock = a.lock
-		held = append(held, a.lock)
 	}
-	l.note(ctx, held...)
+	b.told = true
+	deliverEach(b.takings)
+	returned = true
 	return results, nil
+}
+
+// batch is one call of TryAcquireEach.
+type batch struct {
+	locker  *Locker
+	ctx     context.Context
+	set     *settings
+	start   instant
+	takings []taking
+	told    bool // their events
 }
 
 // taking is one key's part in TryAcquireEach.
 type taking struct {
 	lock     *Lock
+	stage    stage
 	counters []string
 	seen     taken
 	answer   taken
 	err      error
-	result   *Result
+	failure  error // what the caller gets
 }
 
-// begin does what needs no server. It returns why the acquisition has failed already.
-func (a *taking) begin(ctx context.Context, set *settings, start instant) (failure, cause error) {
-	l := a.lock
+func (a *taking) prepare(ctx context.Context, l *Lock, set *settings, start instant) {
+	a.lock, a.seen = l, taken{key: l.key[0]}
 	l.prepare(ctx, set, wanted{})
 	l.observe(set, start)
-	if _, held := l.locker.heldIn(ctx, l.keys()); held {
-		return ErrAlreadyHeld, nil
-	}
 	a.counters = l.counters()
-	switch {
-	case l.locker.isClosed():
-		return ErrClosed, nil
-	case ctx.Err() != nil:
-		return ErrGaveUp, contextError(ctx, nil)
-	case l.ownToken:
-		return nil, nil
+}
+
+// run takes all keys that can be had.
+func (b *batch) run() {
+	asked := make([]*taking, 0, len(b.takings)) // of the server
+	for i := range b.takings {
+		a := &b.takings[i]
+		_, held := b.locker.heldIn(b.ctx, a.lock.keys())
+		switch {
+		case held:
+			b.fail(a, ErrAlreadyHeld, nil)
+		case b.locker.isClosed():
+			b.fail(a, ErrClosed, nil)
+		case b.ctx.Err() != nil:
+			b.fail(a, ErrGaveUp, contextError(b.ctx, nil))
+		default:
+			asked = append(asked, a)
+		}
 	}
-	_, err := l.stand(ctx, set, wanted{}, start, &a.seen)
-	return err, nil
+	asked = b.askAboutHolders(asked)
+	b.locker.takeEach(b.ctx, asked)
+	for _, a := range asked {
+		if err, cause := a.lock.settleAttempt(b.ctx, a.answer, a.err, &a.seen); err != nil {
+			b.fail(a, err, cause)
+			continue
+		}
+		a.stage = granted
+		a.lock.noteAcquired(b.start, false)
+		b.locker.note(b.ctx, a.lock)
+	}
+}
+
+// askAboutHolders is Lock.askAboutHolder for a batch, in one round trip. It returns those
+// whose keys may be free.
+func (b *batch) askAboutHolders(asked []*taking) []*taking {
+	var (
+		rest, doubtful []*taking
+		holders        []*Lock
+		params         []gen.InspectParams
+	)
+	for _, a := range asked {
+		holder := b.locker.queues.holder(a.lock.key[0])
+		if a.lock.ownToken || holder == nil || !holder.Valid() {
+			rest = append(rest, a)
+			continue
+		}
+		doubtful, holders = append(doubtful, a), append(holders, holder)
+		params = append(params, gen.InspectParams{Locks: a.lock.keys()})
+	}
+	if len(doubtful) == 0 {
+		return asked
+	}
+	var replies []gen.Reply[gen.InspectResult]
+	_ = repeat(b.ctx, func(ctx context.Context) error {
+		replies = b.locker.scripts.InspectBatch(ctx, b.locker.client, params)
+		for _, reply := range replies {
+			if answerOf(reply.Err) == unknown {
+				return reply.Err
+			}
+		}
+		return nil
+	})
+	for i, a := range doubtful {
+		states, err := statesOf(a.lock.keys(), replies[i].Value, replies[i].Err)
+		switch {
+		case err != nil && b.ctx.Err() != nil:
+			b.fail(a, ErrGaveUp, contextError(b.ctx, err))
+		case err != nil:
+			b.fail(a, err, nil)
+		default:
+			if held := a.lock.heldAs(holders[i], states[0], &a.seen); held != nil {
+				b.fail(a, held, nil)
+			} else {
+				rest = append(rest, a)
+			}
+		}
+	}
+	return rest
+}
+
+func (b *batch) fail(a *taking, err, cause error) {
+	a.lock.cleanUp()
+	a.stage, a.failure = failed, a.lock.failed(b.start, a.seen, err, cause)
+}
+
+// interrupted is that of an acquisition, for all keys.
+func (b *batch) interrupted() {
+	var held []*Lock
+	for i := range b.takings {
+		switch a := &b.takings[i]; {
+		case a.lock == nil || a.stage == failed:
+		case a.stage == granted:
+			held = append(held, a.lock)
+		default:
+			if a.lock.token != "" {
+				a.lock.late++ // a command may be under way
+			}
+			b.fail(a, errInterrupted, nil)
+		}
+	}
+	b.locker.ReleaseEach(context.Background(), held)
+	if !b.told {
+		deliverEach(b.takings)
+	}
+}
+
+// deliverEach is deliverFirst for a batch: a panic for one lock does not keep the others'
+// events from being told.
+func deliverEach(takings []taking) {
+	for i := range takings {
+		if takings[i].lock == nil || takings[i].lock.observed() == nil {
+			continue
+		}
+		returned := false
+		func() {
+			defer func() {
+				if !returned {
+					deliverEach(takings[i+1:])
+				}
+			}()
+			takings[i].lock.deliverFirst(false)
+			returned = true
+		}()
+	}
 }
 
 func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
@@ -124,6 +243,7 @@ func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
 // *ArgumentError.
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
 	errs := l.ownLocks(ctx, locks)
+	defer deliverAll(locks)
 	var asked []*extending
 	for i, lock := range locks {
 		switch {
@@ -187,12 +307,18 @@ func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.D
 // *ArgumentError.
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.ownLocks(ctx, locks)
+	defer deliverAll(locks)
 	var asked []*releasing
+	defer func() {
+		for _, r := range asked { // only if user code has panicked
+			r.settle()
+		}
+	}()
 	var alone []int // positions in locks
 	for i, lock := range locks {
 		switch {
 		case errs[i] != nil:
-		case lock.groups() != nil || !lock.freeing.TryLock():
+		case lock.groups() != nil || !lock.tryFreeing():
 			// It has several calls to make; or somebody else is releasing it: waiting for
 			// them now could be for ever, if they wait for one that is ours by then.
 			alone = append(alone, i)
@@ -200,22 +326,20 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 			e, err := lock.startRelease()
 			if err != nil {
 				errs[i] = err
-				lock.freeing.Unlock()
+				lock.endFreeing()
 				continue
 			}
+			errs[i] = errInterrupted
 			asked = append(asked, &releasing{lock: lock, ending: e, err: &errs[i]})
 		}
 	}
 	if len(asked) > 0 {
 		l.releaseEach(ctx, asked)
 	}
-	var freed []*Lock
-	for _, r := range asked {
-		*r.err = r.lock.settleRelease(r.ending, r.freed, *r.err)
-		r.lock.freeing.Unlock()
-		freed = append(freed, r.lock)
+	for ; len(asked) > 0; asked = asked[1:] {
+		asked[0].settle()
+		l.unnote(ctx, asked[0].lock)
 	}
-	l.unnote(ctx, freed...)
 	for _, i := range alone {
 		errs[i] = locks[i].Release(ctx)
 	}
@@ -228,6 +352,11 @@ type releasing struct {
 	ending
 	freed int64
 	err   *error
+}
+
+func (r *releasing) settle() {
+	*r.err = r.lock.settleRelease(r.ending, r.freed, *r.err)
+	r.lock.endFreeing()
 }
 
 func (l *Locker) releaseEach(ctx context.Context, asked []*releasing) {
@@ -252,14 +381,18 @@ func (l *Locker) releaseEach(ctx context.Context, asked []*releasing) {
 // ownLocks refuses what a batch cannot take: an error for each such lock.
 func (l *Locker) ownLocks(ctx context.Context, locks []*Lock) []error {
 	errs := make([]error, len(locks))
+	wrong := l.usable()
+	if wrong == nil {
+		wrong = checkContext(ctx)
+	}
 	seen := make(map[*Lock]struct{}, len(locks))
 	for i, lock := range locks {
 		_, twice := seen[lock]
 		switch {
-		case ctx == nil:
-			errs[i] = &ArgumentError{"ctx", "it is nil; use context.Background()"}
-		case lock == nil:
-			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d is nil; leave it out", i+1)}
+		case wrong != nil:
+			errs[i] = wrong
+		case lock.usable() != nil:
+			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d is nil or the zero Lock; leave it out", i+1)}
 		case lock.locker != l:
 			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d is of another Locker; give it to that one", i+1)}
 		case twice:

@@ -87,6 +87,17 @@ func final(err error) bool {
 	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &some)
 }
 
+// checkContext refuses a nil context. One whose methods panic does so here, before anything
+// has begun: in the midst of a call it would leave the client's connection unusable.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	}
+	_, _ = ctx.Deadline()
+	_, _ = ctx.Done(), ctx.Err()
+	return nil
+}
+
 // sleep waits for d. It returns why ctx ended if that comes first, and ErrClosed
 // if closing does.
 func sleep(ctx context.Context, d time.Duration, closing <-chan struct{}) error {

@@ -77,9 +77,13 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 // free. A lock that has ended is not asked about: the error is why it has. With any
 // other error nobody knows.
 func (l *Lock) Check(ctx context.Context) (State, error) {
-	if ctx == nil {
-		return State{}, &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	if err := l.usable(); err != nil {
+		return State{}, err
 	}
+	if err := checkContext(ctx); err != nil {
+		return State{}, err
+	}
+	defer l.deliver()
 	l.mu.Lock()
 	l.expire()
 	cause := l.end.Load()
@@ -120,8 +124,11 @@ func (l *Lock) inspect(ctx context.Context) ([]State, error) {
 
 // begun checks the arguments of a question and returns the Redis key.
 func (l *Locker) begun(ctx context.Context, key string) (string, error) {
-	if ctx == nil {
-		return "", &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	if err := l.usable(); err != nil {
+		return "", err
+	}
+	if err := checkContext(ctx); err != nil {
+		return "", err
 	}
 	full, err := l.defaults.redisKey(key)
 	if err == nil && l.isClosed() {
@@ -144,11 +151,20 @@ func (l *Locker) inspectAll(ctx context.Context, keys []string) ([]State, error)
 		r, err = l.scripts.Inspect(ctx, l.client, gen.InspectParams{Locks: keys})
 		return err
 	})
+	states, err := statesOf(keys, r, err)
+	if err != nil {
+		return nil, &LockError{"check", keys[0], err}
+	}
+	return states, nil
+}
+
+// statesOf reads the answer of inspect.lua.
+func statesOf(keys []string, r gen.InspectResult, err error) ([]State, error) {
 	if err == nil && (len(r.Owners) != len(keys) || len(r.Left) != len(keys)) {
 		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys")}
 	}
 	if err != nil {
-		return nil, &LockError{"check", keys[0], err}
+		return nil, err
 	}
 	states := make([]State, len(keys))
 	for i, key := range keys {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Do runs fn while it holds the lock of key, which it acquires like Acquire,
@@ -16,16 +17,18 @@ import (
 //
 // Do returns fn's error. If the lock was lost meanwhile or could not be released,
 // it returns that error too: a nil from Do means that fn had the lock from
-// beginning to end, unless somebody released it by hand meanwhile.
+// beginning to end, unless somebody released it by hand meanwhile. If ctx has ended before
+// the lock is granted, fn is not called and the error is ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
 		return &ArgumentError{"fn", "it is nil"}
 	}
+	start := now()
 	lock, err := l.acquire(ctx, key, opts, wanted{wait: true, do: true})
 	if err != nil {
 		return err
 	}
-	return lock.do(ctx, fn)
+	return lock.do(ctx, start, fn)
 }
 
 // DoAll is Do for a set of keys, which it acquires like AcquireAll.
@@ -33,14 +36,15 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 	if fn == nil {
 		return &ArgumentError{"fn", "it is nil"}
 	}
+	start := now()
 	lock, err := l.acquireAll(ctx, keys, opts, wanted{wait: true, do: true})
 	if err != nil {
 		return err
 	}
-	return lock.do(ctx, fn)
+	return lock.do(ctx, start, fn)
 }
 
-func (l *Lock) do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error) (err error) {
+func (l *Lock) do(ctx context.Context, start instant, fn func(ctx context.Context, lock *Lock) error) (err error) {
 	defer func() {
 		released := l.Release(ctx)
 		switch {
@@ -51,5 +55,10 @@ func (l *Lock) do(ctx context.Context, fn func(ctx context.Context, lock *Lock) 
 			err = fmt.Errorf("%w; %w", err, released)
 		}
 	}()
+	if ctx.Err() != nil { // perhaps before the lock was granted
+		return &AcquireError{
+			Key: l.key[0], Attempts: l.Attempts(), Waited: time.Duration(now() - start), Err: ErrGaveUp, Cause: contextError(ctx, nil),
+		}
+	}
 	return fn(l.Context(), l)
 }

@@ -106,10 +106,17 @@ type Observer interface {
 	// with, which is there for its values, such as a trace, and may have ended.
 	//
 	// The calls for one lock come one after the other, in order, those for several
-	// from many goroutines at once. They are made where the event happens, some under
-	// the lock's mutex, so Observe must not block: the caller waits for it, and so do
-	// the ends of other locks' Contexts. It must not call a method of a Lock either,
-	// or of a Locker other than Stats: that may never return. A panic is not recovered.
+	// from many goroutines at once. They are made with no mutex held, so Observe may
+	// call the lock and its Locker. The goroutine that the event happened in makes them
+	// when it is through with it: the caller's before its call returns, or one of the
+	// Locker's; or one that is telling another event of that lock. That goroutine waits
+	// for Observe, and in the background so do other locks that it looks after: Observe
+	// should not block.
+	//
+	// A panic, or runtime.Goexit, is not recovered: it ends the call. An acquisition then
+	// leaves nothing locked, and whatever else the call was to do is done. In a goroutine
+	// of the Locker, where a lock is lost or extended automatically, a panic ends the
+	// program, as in any goroutine.
 	Observe(ctx context.Context, e Event)
 }
 

@@ -86,12 +86,10 @@ func ExampleSlogObserver() {
 	defer done()
 	ctx := context.Background()
 
-	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(300*time.Millisecond))
-	if err != nil {
+	if _, err := locker.Acquire(ctx, "import"); err != nil {
 		log.Fatal(err)
 	}
-	<-lock.Context().Done() // nobody extended it
-	_ = lock.Release(ctx)   // changes nothing, and is no second event
+	locker.Close() // while the lock is held
 	// Output:
-	// level=WARN msg="rlock: lost" key=import attempts=1 error="rlock: lease expired before it was extended"
+	// level=INFO msg="rlock: closed" key=import attempts=1 error="rlock: locker is closed"
 }

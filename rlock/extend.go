@@ -22,6 +22,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.mayExtend(ctx, ttl); err != nil {
 		return err
 	}
+	defer l.deliver()
 	err := l.finishExtend(insist(ctx, func(ctx context.Context) error {
 		sent, err := l.startExtension(ttl)
 		if err != nil {
@@ -38,8 +39,11 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 
 // mayExtend checks the arguments of Extend.
 func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
-	if ctx == nil {
-		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := checkContext(ctx); err != nil {
+		return err
 	}
 	if err := checkTTL(ttl); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 // String tells the keys, the fence and what has become of the lock. The token is not
 // in it.
 func (l *Lock) String() string {
-	if l == nil {
+	if l.usable() != nil {
 		return "no lock"
 	}
 	var b strings.Builder
@@ -46,7 +46,7 @@ func (l *Lock) Format(f fmt.State, _ rune) { io.WriteString(f, l.String()) }
 
 // LogValue is what String tells, for slog.
 func (l *Lock) LogValue() slog.Value {
-	if l == nil {
+	if l.usable() != nil {
 		return slog.StringValue(l.String())
 	}
 	attrs := []slog.Attr{slog.String("key", plainKey(l.key[0]))}

@@ -37,6 +37,10 @@
 //   - Release, and whatever else is given a token, touches nothing that another token
 //     holds. (TestTokensAreComparedWhole, TestReleaseOfALostLock, TestLateCommandsLeaveTheNextHolderAlone)
 //   - Release does its work on a context that has ended. (TestReleaseWithAnEndedContext)
+//   - A panic or runtime.Goexit in a RetryFunc, an Observer, the function of Do, a context or
+//     a hook of the client leaves nothing locked that nobody has a handle of, and nobody
+//     waiting in vain. (TestObserverEndsACall, TestRetryFuncEndsACall, TestFunctionOfDoEnds,
+//     TestClientAndContextPanic, TestObserverEndsARenewal)
 //   - A wait ends with its context, its policy, the Locker, or an error of the server that
 //     does not pass; nobody is left waiting for a free lock. (TestNobodyIsStranded,
 //     TestAcquireGivesUpWithTheContext, TestClose, TestWaitersOutliveARestart,

@@ -18,23 +18,34 @@ import (
 //
 // The heir's Lock is completed here, by whoever releases, while the heir may be
 // giving up: from claim to call, nobody else touches it.
-func (l *Lock) handOver(ctx context.Context) bool {
+//
+// It returns the lock in whose name the key must be freed: l, an heir that gave up when it
+// had the key already, or nil if there is nothing to be freed.
+func (l *Lock) handOver(ctx context.Context) (last *Lock) {
 	queues := l.locker.queues
 	p, fence, more := queues.claim(l)
 	if p == nil {
-		return false
+		return l
 	}
 	heir := p.lock
 	deadline, shared := l.inherited(heir, fence)
 	if shared {
 		heir.token = l.token
 	} else {
-		var passed bool
-		if fence, deadline, passed = l.passOn(ctx, heir, more); !passed {
-			if queues.unclaim(l, p); p.left && heir.late > 0 {
-				heir.abandon(heir.ttl, int(heir.late))
-			}
-			return false
+		passed := false
+		func() {
+			defer func() {
+				if !passed { // also if user code has panicked
+					queues.unclaim(l, p)
+					if p.left && heir.late > 0 {
+						heir.abandon(heir.ttl, int(heir.late))
+					}
+				}
+			}()
+			fence, deadline, passed = l.passOn(ctx, heir, more)
+		}()
+		if !passed {
+			return l
 		}
 	}
 	queues.install(l, heir)
@@ -43,14 +54,23 @@ func (l *Lock) handOver(ctx context.Context) bool {
 	}
 	p.err = heir.hold(deadline, fence)
 	if queues.call(p) {
-		return true
+		return nil
 	}
 	heir.mu.Lock()
 	heir.finish(released)
 	heir.mu.Unlock()
-	heir.abandon(heir.ttl, 1)
-	queues.leave(heir)
-	return true
+	done := false
+	defer func() {
+		if !done { // user code has panicked
+			_ = heir.freedBy(released, 0, errInterrupted)
+		}
+	}()
+	last = heir.handOver(ctx)
+	done = true
+	if last != heir {
+		heir.clean()
+	}
+	return last
 }
 
 // inherited returns the deadline of a lease that heir can go on with as it is, with
@@ -100,11 +120,13 @@ func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64
 		return 0, 0, false // what is left to do is for the release, which has its own time
 	}
 	sent := now()
+	heir.late++ // until there is an answer
 	r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
 	l.locker.lastTrip.Store(int64(now() - sent))
 	if answerOf(err) == unknown {
-		heir.late++
 		l.unsure = true
+	} else {
+		heir.late--
 	}
 	if err != nil || !r.Passed {
 		return 0, 0, false

@@ -17,6 +17,9 @@ import (
 // whose key is gone from the server is in it until that is noticed (see Hook) or its
 // lease ends. Once the Locker is closed there are none.
 func (l *Locker) Held() []*Lock {
+	if l.usable() != nil {
+		return nil
+	}
 	var held []*Lock
 	for i := range l.roll.shards {
 		held = l.roll.shards[i].valid(held)

@@ -135,6 +135,7 @@ func (k *keeper) run() {
 	if len(due) > 0 {
 		k.extend(due)
 	}
+	deliverAll(over)
 }
 
 // postpone sets the next attempt for a lock that is being extended. Unless an
@@ -174,8 +175,8 @@ func (k *keeper) fill(due []*Lock) []*Lock {
 	return due
 }
 
-// close ends every lock.
-func (k *keeper) close() {
+// close ends every lock and returns them.
+func (k *keeper) close() []*Lock {
 	k.mu.Lock()
 	k.closed = true
 	held := k.queue
@@ -192,6 +193,7 @@ func (k *keeper) close() {
 		l.finish(closed)
 		l.mu.Unlock()
 	}
+	return held
 }
 
 // dueQueue is a heap of locks, the next one due first.

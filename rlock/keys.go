@@ -7,6 +7,22 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 )
 
+// usable refuses a Lock that no acquisition has made.
+func (l *Lock) usable() error {
+	if l == nil || l.locker == nil {
+		return &ArgumentError{"lock", "it is nil or the zero Lock; use one that an acquisition or Attach has returned"}
+	}
+	return nil
+}
+
+// usable refuses a Locker that neither New nor Open has made.
+func (l *Locker) usable() error {
+	if l == nil || l.client == nil {
+		return &ArgumentError{"locker", "it is nil or the zero Locker; make one with New or Open"}
+	}
+	return nil
+}
+
 // reserved are the starts of names that no lock can have.
 var reserved = [...]struct{ prefix, what string }{
 	{fencePrefix, "fence counters"},

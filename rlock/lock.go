@@ -10,7 +10,8 @@ import (
 
 // Lock is one acquisition of a key, or of a set of keys. It is safe for
 // concurrent use. A Lock that has ended (released, lost or expired) stays so: to
-// hold the key again, acquire it again.
+// hold the key again, acquire it again. A nil or zero Lock holds nothing: its methods
+// answer zero values, an ended context, or an error that is ErrInvalid.
 type Lock struct {
 	locker   *Locker
 	key      [1]string // as Redis has it; of a set, the first one
@@ -43,10 +44,11 @@ type Lock struct {
 	bequeathed bool          // the next holder has the token
 	*care                    // nil until something needs it; never changed then
 
-	freeing   sync.Mutex // held by Release, over its calls
-	freed     bool       // a Release has succeeded
-	unsure    bool       // a Release that got no answer may have freed the keys
-	contended bool       // the acquisition has found it held
+	freeing   bool          // a Release has its calls to make; guarded by mu
+	freeable  chan struct{} // closed when it is through; nil: nobody waits for that; guarded by mu
+	freed     bool          // a Release has succeeded
+	unsure    bool          // a Release that got no answer may have freed the keys
+	contended bool          // the acquisition has found it held
 }
 
 // care is what locks have that are extended, watched or asked for a Context, apart
@@ -115,10 +117,20 @@ func (l *Lock) observed() *observed {
 }
 
 // Key returns the Redis key, prefix included; of a set, the first one.
-func (l *Lock) Key() string { return l.key[0] }
+func (l *Lock) Key() string {
+	if l == nil {
+		return ""
+	}
+	return l.key[0]
+}
 
 // Keys returns the Redis keys, prefix included, in the order they were asked for.
-func (l *Lock) Keys() []string { return slices.Clone(l.keys()) }
+func (l *Lock) Keys() []string {
+	if l.usable() != nil {
+		return nil
+	}
+	return slices.Clone(l.keys())
+}
 
 // Token returns the value that the keys have on the server while the lock is
 // held. Whoever knows it can extend and release the lock.
@@ -128,6 +140,9 @@ func (l *Lock) Keys() []string { return slices.Clone(l.keys()) }
 // Token is empty. Those who read the key see the same token
 // for both; their fences differ all the same. See WithUniqueToken.
 func (l *Lock) Token() string {
+	if l.usable() != nil {
+		return ""
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bequeathed {
@@ -145,17 +160,30 @@ func (l *Lock) Token() string {
 // Fences are strictly increasing while the server keeps its data or, failing
 // that, its clock. Two primaries that both serve the same key, each not knowing of the
 // other, may issue the same fence within 65 ms.
-func (l *Lock) Fence() uint64 { return l.fence }
+func (l *Lock) Fence() uint64 {
+	if l == nil {
+		return 0
+	}
+	return l.fence
+}
 
 // Attempts returns how often the acquisition looked at the lock: tries, and finding
 // another acquisition of this process before it. It is 1 for a lock that was free.
-func (l *Lock) Attempts() int { return int(l.attempts) }
+func (l *Lock) Attempts() int {
+	if l == nil {
+		return 0
+	}
+	return int(l.attempts)
+}
 
 // Deadline returns when the lease ends unless it is extended: counted, with a
 // margin for clock drift, from when the last confirmed command was sent. It is
 // the zero time for a lock that never expires. It does not say whether the lock
 // is still held; see Valid.
 func (l *Lock) Deadline() time.Time {
+	if l.usable() != nil {
+		return time.Time{}
+	}
 	end := instant(l.deadline.Load())
 	if end == never {
 		return time.Time{}
@@ -171,7 +199,7 @@ func (l *Lock) Deadline() time.Time {
 // answer, and while a whole machine is suspended the clock may stand still. What
 // must be safe from that needs the Fence.
 func (l *Lock) Valid() bool {
-	return l.end.Load() == nil && now() < instant(l.deadline.Load()) && !l.locker.isClosed()
+	return l != nil && l.locker != nil && l.end.Load() == nil && now() < instant(l.deadline.Load()) && !l.locker.isClosed()
 }
 
 // Context returns a context that ends when the lock does; context.Cause then
@@ -183,6 +211,12 @@ func (l *Lock) Valid() bool {
 // AcquireAll and the like, not its end, as that may have bounded the waiting
 // only. In Do and DoAll it ends with the caller's context too.
 func (l *Lock) Context() context.Context {
+	if wrong := l.usable(); wrong != nil {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(wrong)
+		return ctx
+	}
+	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.takeCare()

@@ -15,7 +15,8 @@ import (
 )
 
 // Locker takes and checks locks through one rueidis client. Make one with New or
-// Open and share it: it is safe for concurrent use.
+// Open and share it: it is safe for concurrent use. The methods of a nil or zero Locker
+// do nothing, and those that can fail return an error that is ErrInvalid.
 type Locker struct {
 	client   rueidis.Client
 	server   any          // equal for Lockers that certainly use the same server
@@ -145,6 +146,15 @@ func hooked(option rueidis.ClientOption, set *settings) (rueidis.ClientOption, *
 	return option, &changed
 }
 
+// Client returns the client that the Locker uses, for commands of the caller's own. One
+// that Open made is closed with the Locker.
+func (l *Locker) Client() rueidis.Client {
+	if l == nil {
+		return nil
+	}
+	return l.client
+}
+
 // Close ends the Locker: waiting calls fail with ErrClosed, nothing is extended
 // any more, and the Context of every lock still held ends with ErrClosed. It does
 // not release them, because whoever works under them may not have stopped yet;
@@ -155,14 +165,19 @@ func hooked(option rueidis.ClientOption, set *settings) (rueidis.ClientOption, *
 // way of dialling does not heed its context. Of an acquisition that is under way
 // meanwhile the key may stay until its lease ends. Closing twice is fine.
 func (l *Locker) Close() {
+	if l.usable() != nil {
+		return
+	}
+	var ended []*Lock
 	l.closing.Do(func() {
 		l.stop()
-		l.keeper.close()
+		ended = l.keeper.close()
 		l.cleaner.close(closingTime)
 		if l.dialled != nil {
 			l.dialled.close(l.client, closingTime)
 		}
 	})
+	deliverAll(ended)
 }
 
 // closingTime is for each of the two things that Close may have to wait for.

@@ -145,6 +145,7 @@ func (o *monitor) round() {
 	due := o.take()
 	o.mu.Unlock()
 
+	defer deliverAll(locksRead(due))
 	unread := due
 	defer func() { // also when an Observer ends the goroutine
 		o.mu.Lock()
@@ -167,6 +168,14 @@ type reading struct {
 	told     bool    // the server told of a change
 	foreign  bool    // which no extension of the lock's own explains
 	extended instant // when the last extension was sent, before it was read
+}
+
+func locksRead(due []reading) []*Lock {
+	locks := make([]*Lock, len(due))
+	for i, r := range due {
+		locks[i] = r.lock
+	}
+	return locks
 }
 
 // take takes those off the list that are read now: all but those that are left alone for

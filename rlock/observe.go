@@ -1,20 +1,106 @@
 package rlock
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
-// observed is what a Lock keeps for its observer.
+// observed is what a Lock keeps for its observer. Events are put in a list where they
+// happen, often under the lock's mutex, and told later with no mutex held, in order:
+// so the observer may call the lock, and when it panics nothing is half done.
 type observed struct {
 	observer Observer
 	since    instant // when the call began, then when the lock was held
+
+	mu      sync.Mutex
+	events  []Event // to be told
+	telling bool    // a goroutine is telling them
 }
 
-// observe gives the lock an observer, if the settings have one.
+// observe gives the lock an observer, if the settings have one. Until its call returns,
+// the caller's goroutine alone tells the events: a panic must not end up in another one.
 func (l *Lock) observe(set *settings, start instant) {
 	if set.observer != nil {
-		l.more().observed = &observed{set.observer, start}
+		l.more().observed = &observed{observer: set.observer, since: start, telling: true}
+	}
+}
+
+// deliver tells the observer what has happened to the lock, unless another goroutine is
+// at it, which then tells this too. The caller holds no mutex.
+func (l *Lock) deliver() {
+	o := l.observed()
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	idle := !o.telling
+	o.telling = true
+	o.mu.Unlock()
+	if idle {
+		o.tellAll(l.parent, false)
+	}
+}
+
+// deliverFirst tells what has happened during the call that made the lock. With more,
+// the call goes on, and keeps telling to itself.
+func (l *Lock) deliverFirst(more bool) {
+	if o := l.observed(); o != nil {
+		o.tellAll(l.parent, more)
+	}
+}
+
+// tellAll tells the events. When the observer panics or ends the goroutine, the others
+// are told on the way out.
+func (o *observed) tellAll(ctx context.Context, keep bool) {
+	returned := false
+	defer func() {
+		if !returned {
+			o.tellAll(ctx, keep)
+		}
+	}()
+	for {
+		e, ok := o.next(keep)
+		if !ok {
+			returned = true
+			return
+		}
+		o.observer.Observe(ctx, e)
+	}
+}
+
+// next takes an event off the list. When there is none, this goroutine is not telling
+// any more, unless it is to keep doing so.
+func (o *observed) next(keep bool) (e Event, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.events) == 0 {
+		o.events, o.telling = nil, keep
+		return Event{}, false
+	}
+	e = o.events[0]
+	o.events = o.events[1:]
+	return e, true
+}
+
+// deliverAll is deliver for many locks: a panic for one does not keep the others' events
+// from being told.
+func deliverAll(locks []*Lock) {
+	for i, l := range locks {
+		if l == nil || l.observed() == nil {
+			continue
+		}
+		returned := false
+		func() {
+			defer func() {
+				if !returned {
+					deliverAll(locks[i+1:])
+				}
+			}()
+			l.deliver()
+			returned = true
+		}()
 	}
 }
 
@@ -130,16 +216,19 @@ func (l *Lock) count(kind EventKind) bool {
 // passed returns the time since the call began, or the lock was held.
 func (o *observed) passed() time.Duration { return time.Duration(now() - o.since) }
 
-// tell tells the observer.
+// tell puts an event on the list of those to be told.
 func (l *Lock) tell(e Event) {
 	e.Keys, e.Attempts = l.keys(), l.Attempts()
 	if e.Key == "" {
 		e.Key = l.key[0]
 	}
-	l.observed().observer.Observe(l.parent, e)
+	o := l.observed()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, e)
 }
 
-// tellHeld tells the observer of a lock that is held, or was.
+// tellHeld is tell for a lock that is held, or was.
 func (l *Lock) tellHeld(e Event) {
 	e.Fence, e.Held = l.fence, l.observed().passed()
 	if l.end.Load() == nil {

@@ -22,31 +22,113 @@ import (
 // ErrExpired that keys were no longer this lock's, which are left as they are. With
 // any other error the lock is given up all the same: it is freed in the background, if
 // the server takes that within half a minute, and stays until its lease ends if not (so
-// it does with a token of the caller's, see WithToken). Calling Release again is fine.
+// it does with a token of the caller's, see WithToken). Calling Release again is fine:
+// while another Release of the lock has no answer it waits for that, until ctx ends.
 //
 // Where others of this process wait for the key, it passes to the next of them: see
 // WithTurn. Then nobody may have asked the server since it confirmed the lease, up to
 // 100 ms ago or half a lease that is extended: a loss in between is theirs to notice.
 func (l *Lock) Release(ctx context.Context) error {
-	if ctx == nil {
-		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
+	if err := l.usable(); err != nil {
+		return err
 	}
-	l.freeing.Lock()
-	defer l.freeing.Unlock()
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	defer l.deliver()
+	if err := l.startFreeing(ctx); err != nil {
+		return &LockError{"release", l.key[0], err}
+	}
+	defer l.endFreeing()
 	r, err := l.startRelease()
 	if err != nil {
 		return err
 	}
-	if r.cause == released && l.queued && l.handOver(ctx) {
-		l.freed = true
-		l.clean()
-		l.noteRelease(nil)
-	} else {
+	settled := false
+	defer func() {
+		if !settled { // user code has panicked
+			_ = l.settleRelease(r, 0, errInterrupted)
+		}
+	}()
+	last := l // in whose name the key is to be freed; nil: somebody has it
+	if r.cause == released && l.queued {
+		last = l.handOver(ctx)
+	}
+	if last == l {
 		freed, failure := l.free(ctx)
 		err = l.settleRelease(r, freed, failure)
+	} else {
+		l.freed = true
+		l.clean()
+		err = last.freeUnwanted(ctx)
+		l.noteRelease(err)
 	}
+	settled = true
 	l.locker.unnote(ctx, l)
 	return err
+}
+
+// freeUnwanted frees the key of a lock that was handed to somebody who gave up waiting in
+// that moment. A nil lock is one that somebody has.
+func (l *Lock) freeUnwanted(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	settled := false
+	defer func() {
+		if !settled { // user code has panicked
+			_ = l.freedBy(released, 0, errInterrupted)
+		}
+	}()
+	freed, err := l.free(ctx)
+	err = l.freedBy(released, freed, err)
+	settled = true
+	if errors.Is(err, ErrLost) {
+		return nil // the key was passed on, and is not this lock's any more
+	}
+	return err
+}
+
+// startFreeing waits until no other Release of the lock has calls to make.
+func (l *Lock) startFreeing(ctx context.Context) error {
+	for !l.tryFreeing() {
+		l.mu.Lock()
+		if l.freeable == nil {
+			l.freeable = make(chan struct{})
+		}
+		freeable, freeing := l.freeable, l.freeing
+		l.mu.Unlock()
+		if !freeing {
+			continue
+		}
+		select {
+		case <-freeable:
+		case <-ctx.Done():
+			return fmt.Errorf("another Release of it has no answer yet: %w", contextError(ctx, nil))
+		}
+	}
+	return nil
+}
+
+// tryFreeing reports whether the caller may release the lock now. It must endFreeing then.
+func (l *Lock) tryFreeing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.freeing {
+		return false
+	}
+	l.freeing = true
+	return true
+}
+
+func (l *Lock) endFreeing() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.freeing = false
+	if l.freeable != nil {
+		close(l.freeable)
+		l.freeable = nil
+	}
 }
 
 // ending is how a Release finds the lock.

@@ -31,6 +31,7 @@ type kin struct {
 // extendAll extends locks, many with one script. One that gets no answer is tried
 // again soon, until its lease ends: a first error is not a loss.
 func (l *Locker) extendAll(locks []*Lock) {
+	defer deliverAll(locks) // of those that have ended
 	var (
 		families = map[kin][]renewal{}
 		sets     []renewal // of several keys, each of which is a call of its own
@@ -63,12 +64,16 @@ func (l *Locker) extendAll(locks []*Lock) {
 			for _, family := range families {
 				l.note(ctx, locksOf(family)...)
 			}
+			for _, family := range families {
+				defer deliverAll(locksOf(family))
+			}
 		})
 	}
 	if len(sets) > 0 {
 		l.detach(limit, func(ctx context.Context) {
 			l.extendEach(ctx, sets)
 			l.note(ctx, locksOf(sets)...)
+			deliverAll(locksOf(sets))
 		})
 	}
 }

@@ -24,8 +24,8 @@ type Retry struct {
 type Attempt struct {
 	Number   int           // attempts made so far, from 1
 	Elapsed  time.Duration // since the call
-	Previous time.Duration // the pause before this attempt; 0 at first
-	Left     time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown
+	Previous time.Duration // the last pause: what the policy answered, cut to what Left and MaxTime leave of it and to a year; 0 at first
+	Left     time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
 }
 
 // Fixed pauses for d between attempts, for ever.
@@ -55,7 +55,8 @@ func Exponential(first, longest time.Duration) Retry {
 }
 
 // RetryFunc leaves the decision to f: the pause, or false to give up. It is
-// called from many goroutines at once.
+// called from many goroutines at once, with no mutex held. If it panics, so does the
+// acquisition, which leaves nothing behind.
 func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	r := Retry{delay: f}
 	if f == nil {
@@ -103,5 +104,8 @@ func (r Retry) next(a Attempt) (time.Duration, bool) {
 	if r.total > 0 {
 		d = min(d, r.total-a.Elapsed)
 	}
-	return max(d, 0), true
+	return min(max(d, 0), longestPause), true
 }
+
+// longestPause leaves policies room to multiply the pause before.
+const longestPause = 365 * 24 * time.Hour

@@ -191,6 +191,7 @@ func (l *Locker) renewGroups(lock *Lock) {
 	l.detach(limit, func(ctx context.Context) {
 		position, err := lock.runExtend(ctx, e.ttl)
 		renewal{lock, e}.settle(position, err)
+		defer lock.deliver()
 		l.note(ctx, lock)
 	})
 }

@@ -2,72 +2,109 @@ package rlock
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
 // stand waits in the line of this process for the key until it is l's turn to ask
-// the server, or l was handed the lock. Without waiting, it only looks whether a
-// holder is known here.
-func (l *Lock) stand(ctx context.Context, set *settings, want wanted, start instant, seen *taken) (fate, error) {
-	queues := l.locker.queues
-	if !want.wait {
-		if first := queues.holder(l.key[0]); first != nil && first.Valid() {
-			l.attempts++
-			seen.left, seen.held = instant(first.deadline.Load()).until(), true
-			l.noteContended(*seen, true)
-			return free, ErrHeld
-		}
-		return free, nil
-	}
-	place, first := queues.enter(l)
-	if place == nil {
+// the server, or l was handed the lock.
+func (a *acquisition) stand() (fate, error) {
+	l, queues := a.lock, a.lock.locker.queues
+	var first *Lock
+	a.place, first = queues.enter(l)
+	if a.place == nil {
 		courtesy, _ := queues.standing(l)
-		return free, sleep(ctx, courtesy, l.locker.closed)
+		return free, sleep(a.ctx, courtesy, l.locker.closed)
 	}
 	first.noticeEnd()
-	pause := NoExpiry
 	for {
 		l.attempts++
-		seen.left, seen.held = queues.left(l.key[0]), true
-		l.noteContended(*seen, true)
-		if !set.retry.unlimited() {
-			var more bool
-			pause, more = set.retry.next(Attempt{Number: l.Attempts(), Elapsed: time.Duration(now() - start), Previous: pause, Left: seen.left})
-			if !more {
-				return l.quit(place, ErrGaveUp)
+		a.seen.left, a.seen.held = queues.left(l.key[0]), true
+		l.noteContended(a.seen, true)
+		l.deliverFirst(true)
+		pause := NoExpiry
+		if !a.set.retry.unlimited() {
+			if !a.next(a.seen.left) {
+				return a.quit(ErrGaveUp)
 			}
+			pause = a.pause
 		}
 		// Where nobody tells that a holder's key is gone, a waiter that needs no other
 		// pause looks now and then.
-		looks := set.retry.unlimited() && !l.locker.hears()
+		looks := a.set.retry.unlimited() && !l.locker.hears()
 		if looks {
 			pause = time.Second
 		}
-		over, err := receive(ctx, place.called, pause, l.locker.closed)
+		over, err := receive(a.ctx, a.place.called, pause, l.locker.closed)
 		switch {
 		case err != nil:
-			return l.quit(place, err)
+			return a.quit(err)
 		case over && looks:
-			l.locker.verify(ctx, place)
+			l.locker.verify(a.ctx, a.place)
 		case over:
-		case place.given:
-			return given, place.err
+		case a.place.given:
+			err := a.place.err
+			a.place = nil
+			return given, err
 		default:
-			*seen = taken{key: l.key[0]}
+			a.place, a.seen = nil, taken{key: l.key[0]}
 			courtesy, _ := queues.standing(l)
-			return free, sleep(ctx, courtesy, l.locker.closed)
+			return free, sleep(a.ctx, courtesy, l.locker.closed)
 		}
 	}
 }
 
 // quit leaves the line with err, unless the lock has been handed over meanwhile: then
 // it is as if what ends the waiting had come a moment later.
-func (l *Lock) quit(place *place, err error) (fate, error) {
-	fate := l.locker.queues.giveUp(place)
+func (a *acquisition) quit(err error) (fate, error) {
+	place := a.place
+	a.place = nil
+	fate := a.lock.locker.queues.giveUp(place)
 	if fate == given {
 		err = place.err
 	}
 	return fate, err
+}
+
+// askAboutHolder asks the server whether the lock of this Locker that is believed to
+// hold the key does so: ErrHeld if it does, or if somebody else does. If it does not, it
+// ends, as its key was deleted or replaced.
+func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause error) {
+	first := l.locker.queues.holder(l.key[0])
+	if first == nil || !first.Valid() {
+		return nil, nil
+	}
+	state, err := l.locker.inspect(ctx, l.key[0])
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ErrGaveUp, contextError(ctx, errors.Unwrap(err))
+	case err != nil:
+		return errors.Unwrap(err), nil
+	}
+	return l.heldAs(first, state, seen), nil
+}
+
+// heldAs is askAboutHolder when the server has answered.
+func (l *Lock) heldAs(first *Lock, state State, seen *taken) error {
+	own := state.HeldBy(first.token)
+	if !own {
+		first.lose()
+	}
+	if !state.Held {
+		return nil
+	}
+	l.attempts++
+	seen.left, seen.held = state.Left, true
+	l.noteContended(*seen, own)
+	return ErrHeld
+}
+
+// lose ends a lock whose key the server says is gone or another's.
+func (l *Lock) lose() {
+	defer l.deliver()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finish(lost)
 }
 
 // verify ends the holder that a place is next to, if its key is gone: nobody else would
@@ -79,15 +116,14 @@ func (l *Locker) verify(ctx context.Context, p *place) {
 	}
 	states, err := l.inspectAll(ctx, holder.key[:])
 	if err == nil && !states[0].HeldBy(holder.token) {
-		holder.mu.Lock()
-		defer holder.mu.Unlock()
-		holder.finish(lost)
+		holder.lose()
 	}
 }
 
 // noticeEnd makes sure that those in line behind a holder are called when its
 // lease ends, or its key is gone.
 func (l *Lock) noticeEnd() {
+	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held.Load() && l.end.Load() == nil && !l.kept {

@@ -40,6 +40,9 @@ type Stats struct {
 // Context, is not looked after and counts as Expired only when a method of it, or the
 // next acquisition here, has come upon it.
 func (l *Locker) Stats() Stats {
+	if l.usable() != nil {
+		return Stats{}
+	}
 	c := &l.counters
 	event := func(kind EventKind) uint64 { return c.events[kind].Load() }
 	hits, misses := c.hits.Load(), c.misses.Load()

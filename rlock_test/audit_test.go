@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -303,4 +305,94 @@ func travel(t *testing.T, server *bed.Server, owner rueidis.Client, option rueid
 	}
 	defer client.Close()
 	return trip.run(t.Context(), client, owner, patience)
+}
+
+// What AUDIT.md says of Load is enough and needed.
+func TestAuditRuleForLoad(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "gen", "AUDIT.md"))
+	require.NoError(t, err)
+	said := regexp.MustCompile("connects with `([^`]+)`. Load needs\n`([^`]+)` too").FindSubmatch(text)
+	require.NotNil(t, said)
+	connect, load := string(said[1]), string(said[2])
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		server.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", connect)
+		client, err := rueidis.NewClient(asApp(server))
+		require.NoError(t, err)
+		defer client.Close()
+		err = gen.New().Load(t.Context(), client)
+		require.Regexp(t, denied, fmt.Sprint(err))
+		server.Do(t, "ACL", "SETUSER", "app", load)
+		require.NoError(t, gen.New().Load(t.Context(), client))
+
+		server.Do(t, "ACL", "SETUSER", "app", "-"+strings.TrimPrefix(connect, "+"))
+		_, err = rueidis.NewClient(asApp(server))
+		require.Regexp(t, denied, fmt.Sprint(err))
+	})
+}
+
+const sortedScript = `-- mode: read
+-- KEYS[1] ids key
+-- returns: []string
+-- allow: undeclared-key the weights stand in keys of their own
+return redis.call('SORT_RO', KEYS[1], 'BY', 'weight_*')
+`
+
+const picturedScript = `-- mode: read
+-- KEYS[1] ids key
+-- returns: []string
+-- allow: undeclared-key so do the texts
+return redis.call('SORT_RO', KEYS[1], 'BY', 'nosort', 'GET', 'text_*')
+`
+
+const ownSortScript = `-- mode: read
+-- KEYS[1] ids key
+-- returns: []string
+return redis.call('SORT_RO', KEYS[1], 'BY', 'nosort')
+`
+
+// SORT with a pattern needs the right to read every key, which the audit says, and SORT
+// without one does not.
+func TestAuditRuleForPatterns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sources := map[string]string{"Sorted": sortedScript, "Pictured": picturedScript, "Own": ownSortScript}
+	for name, text := range sources {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, strings.ToLower(name)+".lua"), []byte(text), 0o666))
+	}
+	stdout, stderr, err := run(t, root, nil, "run", "./generator", "-audit", "-json", "-scripts", dir)
+	require.NoError(t, err, stderr)
+	var scripts []audited
+	require.NoError(t, json.Unmarshal([]byte(stdout), &scripts))
+	require.Len(t, scripts, len(sources))
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		server.Do(t, "RPUSH", "ids", "2", "1")
+		server.Do(t, "MSET", "weight_1", "1", "weight_2", "2", "text_1", "one", "text_2", "two")
+		for _, script := range scripts {
+			const everything = "%R~*"
+			require.Equal(t, script.Name != "Own", slices.Contains(script.ACL, everything), script.Name)
+			for _, without := range []string{"", everything} {
+				rule := []string{"ACL", "SETUSER", "app", "reset", "on", ">secret"}
+				for _, word := range script.ACL {
+					if word != without {
+						rule = append(rule, strings.Replace(word, "~<ids>", "~ids", 1))
+					}
+				}
+				server.Do(t, rule...)
+				client, err := rueidis.NewClient(asApp(server))
+				require.NoError(t, err)
+				err = client.Do(t.Context(), client.B().Eval().Script(sources[script.Name]).Numkeys(1).Key("ids").Build()).Error()
+				client.Close()
+				if without == everything && script.Name != "Own" {
+					require.ErrorContains(t, err, "denied due to insufficient ACL permissions", script.Name)
+				} else {
+					require.NoError(t, err, script.Name)
+				}
+			}
+		}
+	})
 }

@@ -136,19 +136,52 @@ func TestBatchCommands(t *testing.T) {
 	})
 }
 
-// A key that an Acquire of this process holds is refused without asking.
-func TestBatchKnowsTheHolderHere(t *testing.T) {
+// A key that this Locker holds is asked about like any other, as it may have been deleted
+// or replaced. Then the lock that it was has ended, and the key can be had.
+func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		server := e.Start(t)
-		locker := newLocker(t, server.Client(t))
-		_, err := locker.Acquire(t.Context(), "job:0")
-		require.NoError(t, err)
-		before := scripts(t, server)
-		results, err := locker.TryAcquireEach(t.Context(), names(1))
-		require.NoError(t, err)
-		require.ErrorIs(t, results[0].Err, rlock.ErrHeld)
-		require.Equal(t, before, scripts(t, server))
+	try := map[string]func(t *testing.T, locker *rlock.Locker) (*rlock.Lock, error){
+		"TryAcquire": func(t *testing.T, locker *rlock.Locker) (*rlock.Lock, error) {
+			return locker.TryAcquire(t.Context(), "job")
+		},
+		"TryAcquireEach": func(t *testing.T, locker *rlock.Locker) (*rlock.Lock, error) {
+			results, err := locker.TryAcquireEach(t.Context(), []string{"other", "job"})
+			require.NoError(t, err)
+			require.NoError(t, results[0].Err)
+			require.NoError(t, results[0].Lock.Release(t.Context()))
+			return results[1].Lock, results[1].Err
+		},
+	}
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client, rlock.WithTTL(rlock.NoExpiry))
+		for name, try := range try {
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err, name)
+			_, err = try(t, locker)
+			require.ErrorIs(t, err, rlock.ErrHeld, name)
+			require.True(t, lock.Valid(), name)
+
+			require.NoError(t, do(t, client, "SET", "job", "foreign", "PX", "60000").Error())
+			_, err = try(t, locker)
+			var facts *rlock.AcquireError
+			require.ErrorAs(t, err, &facts, name)
+			require.ErrorIs(t, err, rlock.ErrHeld, name)
+			require.InDelta(t, time.Minute, facts.Left, float64(20*time.Second), "it is the other's")
+			require.False(t, lock.Valid(), name)
+			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)
+			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
+			require.NoError(t, do(t, client, "DEL", "job").Error())
+
+			lock, err = locker.Acquire(t.Context(), "job")
+			require.NoError(t, err, name)
+			require.NoError(t, do(t, client, "DEL", "job").Error())
+			next, err := try(t, locker)
+			require.NoError(t, err, name)
+			require.False(t, lock.Valid(), name)
+			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)
+			require.True(t, next.Valid(), name)
+			require.NoError(t, next.Release(t.Context()))
+		}
 	})
 }
 

@@ -42,13 +42,13 @@ func one(t *testing.T, reply rueidis.RedisResult) bool {
 }
 
 var foreigners = []foreign{
-	{"npm redislock", func(t *testing.T, client rueidis.Client, key, token string) bool {
+	{"SET PX NX, as npm redislock", func(t *testing.T, client rueidis.Client, key, token string) bool {
 		return setted(t, do(t, client, "SET", key, token, "PX", "10000", "NX"))
 	}},
-	{"npm yarnl and locco", func(t *testing.T, client rueidis.Client, key, token string) bool {
+	{"SET NX PX, as redis-py", func(t *testing.T, client rueidis.Client, key, token string) bool {
 		return setted(t, do(t, client, "SET", key, token, "NX", "PX", "10000"))
 	}},
-	{"npm redis-exp-lock and gem redis_exp_lock", func(t *testing.T, client rueidis.Client, key, token string) bool {
+	{"SETNX and PEXPIRE in a script, as npm redis-exp-lock", func(t *testing.T, client rueidis.Client, key, token string) bool {
 		return one(t, do(t, client, "EVAL", setAndExpire, "1", key, token, "10000"))
 	}},
 }

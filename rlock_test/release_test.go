@@ -1,6 +1,7 @@
 package rlock_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -171,4 +172,47 @@ func TestExtendWhileReleaseIsRefused(t *testing.T) {
 			require.NoError(t, lock.Release(t.Context()))
 		}
 	})
+}
+
+// A second Release ends with its context while the first has no answer, and so does one of
+// a batch.
+func TestSecondReleaseKeepsItsContext(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock) error{
+		"Release": func(ctx context.Context, _ *rlock.Locker, lock *rlock.Lock) error { return lock.Release(ctx) },
+		"ReleaseEach": func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock) error {
+			return locker.ReleaseEach(ctx, []*rlock.Lock{lock})[0]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, locker, _ := newFaulty(t, bed.Engines(t)[0])
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			answer, asked := make(chan struct{}), make(chan struct{})
+			f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				close(asked)
+				<-answer
+				return run()
+			})
+			first := make(chan error, 1)
+			go func() { first <- lock.Release(context.Background()) }()
+			<-asked
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			second := make(chan error, 1)
+			go func() { second <- release(ctx, locker, lock) }()
+			select {
+			case err := <-second:
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, "another Release")
+			case <-time.After(5 * time.Second):
+				t.Error("it does not end with its context")
+			}
+			f.when(nil)
+			close(answer)
+			require.NoError(t, <-first)
+			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
+		})
+	}
 }

@@ -8,7 +8,10 @@ import (
 // scenarios are the scripts at work, those together that belong together.
 var scenarios = map[string]func(*testing.T, env){
 	"address admission":    addressAdmission,
+	"announcements":        announce,
+	"anything":             anything,
 	"apply change":         applyChange,
+	"board":                board,
 	"bloom filter":         bloomFilter,
 	"cache eviction":       cacheEviction,
 	"cache stampede":       cacheStampede,
@@ -53,6 +56,7 @@ var scenarios = map[string]func(*testing.T, env){
 	"token bucket refills": tokenBucketRefills,
 	"transfer":             transfer,
 	"unique visitors":      uniqueVisitors,
+	"values":               values,
 	"weights":              weights,
 	"work stealing":        workStealing,
 }

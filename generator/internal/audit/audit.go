@@ -17,6 +17,7 @@ import (
 type Script struct {
 	Name     string    `json:"name"`
 	File     string    `json:"file"`
+	Unproved []string  `json:"not_proved,omitempty"` // what its waivers leave open; what depends on it is not proved either
 	Doc      string    `json:"doc"`
 	Mode     string    `json:"mode"`
 	SHA1     string    `json:"sha1"`
@@ -29,7 +30,8 @@ type Script struct {
 	Waivers  []Waiver  `json:"waivers,omitempty"`
 	ReadOnly bool      `json:"read_only"` // proved: none of its commands writes
 	Cluster  string    `json:"cluster"`
-	ACL      []string  `json:"acl"` // words of ACL SETUSER; ~<name> stands for the keys given as name
+	ACL      []string  `json:"acl"`       // words of ACL SETUSER; ~<name> and &<name> stand for the keys and channels given as name
+	ACLWhole bool      `json:"acl_whole"` // false: its waivers need more
 	Text     string    `json:"text"`
 }
 
@@ -66,14 +68,19 @@ func Of(s *script.Script, report check.Report) Script {
 	a := Script{
 		Name: s.Name, File: s.Base, Doc: strings.Join(s.Doc, "\n"), Mode: s.Mode.String(),
 		Keys: []Key{}, Args: []Arg{}, Commands: []Command{},
-		Includes: fragments(s), ReadOnly: !s.Mode.Write, Text: s.Source,
+		Includes: fragments(s), Unproved: unproved(s), ACLWhole: len(s.Waivers) == 0, Text: s.Source,
+		ReadOnly: !s.Mode.Write && !s.Waived("dynamic-command") && !s.Waived("unknown-command"),
 	}
 	a.SHA1, a.SHA256 = s.SHA1(), s.SHA256()
 	for _, p := range s.Keys {
 		a.Keys = append(a.Keys, Key{Place: "KEYS" + p.String(), Name: p.Name, Access: access(p, report.Keys), Doc: p.Doc})
 	}
 	for _, p := range s.Args {
-		a.Args = append(a.Args, Arg{Place: "ARGV" + p.String(), Name: p.Name, Type: p.Type.String(), Doc: p.Doc})
+		arg := Arg{Place: "ARGV" + p.String(), Name: p.Name, Type: p.Type.String(), Doc: p.Doc}
+		if p.Skipped {
+			arg.Type = "not used"
+		}
+		a.Args = append(a.Args, arg)
 	}
 	for _, name := range slices.Sorted(maps.Keys(report.Commands)) {
 		a.Commands = append(a.Commands, Command{Name: strings.ToUpper(name), Count: report.Commands[name]})
@@ -107,32 +114,77 @@ func access(p script.Param, used map[int]command.Access) string {
 	return strings.Join(words, ", ")
 }
 
-func cluster(s *script.Script, report check.Report) string {
-	switch {
-	case report.Dynamic > 0 || report.Undeclared:
-		return "not proved: it uses keys that are not declared, see its waivers"
-	case len(s.Keys) == 0:
-		return "safe: it uses no keys"
-	case len(s.Keys) == 1 && !s.Keys[0].Variadic:
-		return "safe: it uses the one key that it declares"
-	}
-	return "safe: it uses no key but those it declares, which must be in one slot"
+// opened says what each waiver leaves open.
+var opened = map[string]string{
+	"dynamic-command":    "which commands it runs, and on which keys and channels",
+	"unknown-command":    "what a command that Redis 7.0 does not have does",
+	"undeclared-key":     "which keys it uses",
+	"undeclared-channel": "which channels it publishes to",
 }
 
-// acl returns the least rule with which every call of the script runs: its keys,
-// the ways to call it, and its commands.
+func unproved(s *script.Script) []string {
+	var open []string
+	for _, rule := range script.Rules {
+		if s.Waived(rule) {
+			open = append(open, opened[rule])
+		}
+	}
+	return open
+}
+
+func cluster(s *script.Script, report check.Report) string {
+	if s.Waived("dynamic-command") || s.Waived("unknown-command") || s.Waived("undeclared-key") {
+		return "not proved: it may use keys that are not declared"
+	}
+	safe := "safe: it uses no key but those it declares, which must be in one slot"
+	switch {
+	case len(s.Keys) == 0:
+		safe = "safe: it uses no keys"
+	case len(s.Keys) == 1 && !s.Keys[0].Variadic:
+		safe = "safe: it uses the one key that it declares"
+	}
+	if strayShards(s, report.Channels) {
+		return "not proved: SPUBLISH needs a channel that the node has, as it needs keys; pass it in KEYS"
+	}
+	return safe
+}
+
+// strayShards reports whether a channel of SPUBLISH does not come from KEYS, whose
+// slots are checked.
+func strayShards(s *script.Script, channels []check.Channel) bool {
+	return slices.ContainsFunc(channels, func(c check.Channel) bool {
+		return c.Sharded && !slices.ContainsFunc(s.Keys, func(p script.Param) bool { return p.Name == c.Entry })
+	})
+}
+
+// acl returns the least rule with which every call of the script runs through a
+// client as rueidis makes it by default: its keys and channels, the ways to call it,
+// and its commands.
 func acl(s *script.Script, report check.Report) []string {
 	var words []string
 	for _, p := range s.Keys {
 		words = append(words, "~<"+p.Name+">")
 	}
-	words = append(words, "+eval", "+evalsha")
+	if report.Patterns { // the server cannot tell which keys a pattern reaches
+		words = append(words, "%R~*")
+	}
+	for _, c := range report.Channels {
+		word := "&<" + c.Entry + ">"
+		if c.Entry == "" {
+			word = "&" + literal.Replace(c.Literal)
+		}
+		if !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	// The client asks for tracking when it connects, unless its cache is disabled.
+	words = append(words, "+client|tracking", "+eval", "+evalsha")
 	names := maps.Clone(report.Commands)
 	if s.Mode.Cached {
 		if !s.IsGet() { // else the client asks with GET itself
 			words = append(words, "+eval_ro")
 		}
-		words = append(words, "+multi", "+exec", "+client|tracking", "+client|caching")
+		words = append(words, "+multi", "+exec", "+client|caching")
 		names["pttl"]++ // the client asks how long it may keep the answer
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -140,6 +192,10 @@ func acl(s *script.Script, report check.Report) []string {
 	}
 	return words
 }
+
+// literal escapes what a channel pattern of an ACL gives a meaning to. It cannot have a
+// space, for which any other byte stands.
+var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`, ` `, `?`)
 
 // fragments are the included files as seen from the script, wherever the generator
 // runs.

@@ -5,19 +5,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/rlock-go/toolkit/generator/internal/emit"
 )
 
+// client says what a user needs beside the rules of the scripts that it runs.
+const client = "Each rule is for a client with its cache, which connects with +client|tracking. Load needs\n" +
+	"+script|load too, and a client of a cluster +cluster|slots +cluster|shards +asking.\n"
+
 // Text writes one paragraph for every script.
 func Text(w io.Writer, scripts []Script) error {
 	var b bytes.Buffer
-	for i, s := range scripts {
-		if i > 0 {
-			fmt.Fprintln(&b)
-		}
+	for _, s := range scripts {
 		fmt.Fprintf(&b, "%s (%s)\n", s.Name, s.File)
+		if len(s.Unproved) > 0 {
+			fmt.Fprintf(&b, "  not proved: %s\n", strings.Join(s.Unproved, "; "))
+		}
 		for _, row := range rows(s) {
 			fmt.Fprintf(&b, "  %-10s %s\n", row[0], row[1])
 		}
@@ -27,7 +32,9 @@ func Text(w io.Writer, scripts []Script) error {
 				fmt.Fprintf(&b, "  | %s", line)
 			}
 		}
+		fmt.Fprintln(&b)
 	}
+	b.WriteString(client)
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -45,9 +52,13 @@ func Markdown(scripts []Script) emit.File {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!-- %sall scripts%s -->\n\n# Audit\n\n", strings.TrimPrefix(emit.HeaderStart, "// "), emit.HeaderEnd)
 	b.WriteString("What each script is, what it touches, and the least that its user must be allowed to do.\n" +
-		"In an ACL rule, `~<name>` stands for the keys that are passed as that name.\n")
+		"In an ACL rule, `~<name>` and `&<name>` stand for the keys and channels that are passed as that name.\n" +
+		regexp.MustCompile(`\+[a-z|]+`).ReplaceAllString(client, "`$0`"))
 	for _, s := range scripts {
 		fmt.Fprintf(&b, "\n## %s\n\n", s.Name)
+		if len(s.Unproved) > 0 {
+			fmt.Fprintf(&b, "**Not proved:** %s.\n\n", strings.Join(s.Unproved, "; "))
+		}
 		if s.Doc != "" {
 			fmt.Fprintf(&b, "%s\n\n", s.Doc)
 		}
@@ -109,8 +120,12 @@ func rows(s Script) [][2]string {
 		table = append(table, [2]string{"waives", w.Rule + ": " + w.Reason})
 	}
 	add("includes", s.Includes)
+	rule := strings.Join(s.ACL, " ")
+	if !s.ACLWhole {
+		rule += " … (and what is not proved)"
+	}
 	return append(table,
-		[2]string{"acl", strings.Join(s.ACL, " ")},
+		[2]string{"acl", rule},
 		[2]string{"sha1", s.SHA1},
 		[2]string{"sha256", s.SHA256},
 	)

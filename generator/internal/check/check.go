@@ -26,6 +26,18 @@ type Report struct {
 type Channel struct {
 	Entry   string // the entry's name; empty: a literal
 	Literal string
+	Sharded bool // it is one of SPUBLISH, which a cluster keeps in a slot as it does keys
+}
+
+// compare orders false before true.
+func compare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // Script returns what was proved about a script that parses, and every finding.
@@ -41,7 +53,7 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 	c.guard()
 	c.waivers()
 	slices.SortFunc(c.report.Channels, func(a, b Channel) int {
-		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Literal, b.Literal))
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Literal, b.Literal), compare(a.Sharded, b.Sharded))
 	})
 	c.report.Channels = slices.Compact(c.report.Channels)
 	return c.report, c.findings

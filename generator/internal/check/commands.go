@@ -102,17 +102,17 @@ func (c *checker) channel(shown string, call call) {
 	if len(call.words) < 2 {
 		return
 	}
-	w := call.words[1]
+	w, sharded := call.words[1], shown == "SPUBLISH"
 	switch v := w.value; {
 	case v.kind == nothing:
 		return
 	case v.kind == text:
 		for _, literal := range v.texts {
-			c.report.Channels = append(c.report.Channels, Channel{Literal: literal})
+			c.report.Channels = append(c.report.Channels, Channel{Literal: literal, Sharded: sharded})
 		}
 		return
 	case v.kind == key && v.index >= 1 && v.index <= len(c.script.Keys):
-		c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[v.index-1].Name})
+		c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[v.index-1].Name, Sharded: sharded})
 		return
 	case v.kind == arg && v.index >= 1 && v.index <= len(c.script.Args):
 		p := c.script.Args[v.index-1]
@@ -120,7 +120,7 @@ func (c *checker) channel(shown string, call call) {
 			c.findf(w.pos, "ARGV%s %s is a channel of %q, but the header says %s; give it the type channel", p, p.Name, shown, p.Type)
 			return
 		}
-		c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name})
+		c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name, Sharded: sharded})
 		return
 	case c.waived("undeclared-channel"):
 		return

@@ -30,9 +30,14 @@ var (
 // concurrent use and holds no connection.
 type Scripts struct {
 	addressAdmitScript      luaScript
+	announceScript          luaScript
+	anythingScript          luaScript
 	applyChangeScript       luaScript
 	bloomAddScript          luaScript
 	bloomTestScript         luaScript
+	boardPopScript          luaScript
+	boardTopScript          luaScript
+	boardTopPairsScript     luaScript
 	cacheEvictScript        luaScript
 	cacheFetchScript        luaScript
 	cacheStoreScript        luaScript
@@ -95,6 +100,8 @@ type Scripts struct {
 	tokenBucketScript       luaScript
 	transferScript          luaScript
 	uniqueVisitorsScript    luaScript
+	valuesFetchScript       luaScript
+	valuesStoreScript       luaScript
 	weightsReadScript       luaScript
 	workStealScript         luaScript
 }
@@ -109,9 +116,14 @@ func New(opts ...Option) *Scripts {
 	o := newOptions(opts)
 	return &Scripts{
 		addressAdmitScript:      newLuaScript("AddressAdmit", AddressAdmitSHA1, addressAdmitSource, false, nil, o.lua),
+		announceScript:          newLuaScript("Announce", AnnounceSHA1, announceSource, false, nil, o.lua),
+		anythingScript:          newLuaScript("Anything", AnythingSHA1, anythingSource, o.retry, nil, o.lua),
 		applyChangeScript:       newLuaScript("ApplyChange", ApplyChangeSHA1, applyChangeSource, false, nil, o.lua),
 		bloomAddScript:          newLuaScript("BloomAdd", BloomAddSHA1, bloomAddSource, false, nil, o.lua),
 		bloomTestScript:         newLuaScript("BloomTest", BloomTestSHA1, bloomTestSource, o.retry, nil, o.lua),
+		boardPopScript:          newLuaScript("BoardPop", BoardPopSHA1, boardPopSource, false, nil, o.lua),
+		boardTopPairsScript:     newLuaScript("BoardTopPairs", BoardTopPairsSHA1, boardTopPairsSource, o.retry, nil, o.lua),
+		boardTopScript:          newLuaScript("BoardTop", BoardTopSHA1, boardTopSource, o.retry, nil, o.lua),
 		cacheEvictScript:        newLuaScript("CacheEvict", CacheEvictSHA1, cacheEvictSource, false, nil, o.lua),
 		cacheFetchScript:        newLuaScript("CacheFetch", CacheFetchSHA1, cacheFetchSource, false, nil, o.lua),
 		cacheStoreScript:        newLuaScript("CacheStore", CacheStoreSHA1, cacheStoreSource, o.retry, nil, o.lua),
@@ -181,6 +193,8 @@ func New(opts ...Option) *Scripts {
 			"NO_FUNDS":   ErrNoFunds,
 		}, o.lua),
 		uniqueVisitorsScript: newLuaScript("UniqueVisitors", UniqueVisitorsSHA1, uniqueVisitorsSource, o.retry, nil, o.lua),
+		valuesFetchScript:    newLuaScript("ValuesFetch", ValuesFetchSHA1, valuesFetchSource, o.retry, nil, o.lua),
+		valuesStoreScript:    newLuaScript("ValuesStore", ValuesStoreSHA1, valuesStoreSource, false, nil, o.lua),
 		weightsReadScript:    newLuaScript("WeightsRead", WeightsReadSHA1, weightsReadSource, o.retry, nil, o.lua),
 		workStealScript:      newLuaScript("WorkSteal", WorkStealSHA1, workStealSource, false, nil, o.lua),
 	}
@@ -193,9 +207,14 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	var failed error
 	for _, script := range []*luaScript{
 		&s.addressAdmitScript,
+		&s.announceScript,
+		&s.anythingScript,
 		&s.applyChangeScript,
 		&s.bloomAddScript,
 		&s.bloomTestScript,
+		&s.boardPopScript,
+		&s.boardTopScript,
+		&s.boardTopPairsScript,
 		&s.cacheEvictScript,
 		&s.cacheFetchScript,
 		&s.cacheStoreScript,
@@ -258,6 +277,8 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.tokenBucketScript,
 		&s.transferScript,
 		&s.uniqueVisitorsScript,
+		&s.valuesFetchScript,
+		&s.valuesStoreScript,
 		&s.weightsReadScript,
 		&s.workStealScript,
 	} {

@@ -141,6 +141,13 @@ func set(field reflect.Value, value json.RawMessage) error {
 		err := json.Unmarshal(value, &text)
 		*p = []byte(text)
 		return err
+	case *[][]byte:
+		var texts []string
+		err := json.Unmarshal(value, &texts)
+		for _, text := range texts {
+			*p = append(*p, []byte(text))
+		}
+		return err
 	}
 	return json.Unmarshal(value, field.Addr().Interface())
 }
@@ -178,11 +185,11 @@ func view(v reflect.Value) any {
 		}
 		return view(v.Elem())
 	case reflect.Struct:
-		if valid := v.FieldByName("Valid"); valid.IsValid() {
+		if value, valid := v.FieldByName("V"), v.FieldByName("Valid"); value.IsValid() && valid.IsValid() { // Null
 			if !valid.Bool() {
 				return nil
 			}
-			return view(v.FieldByName("V"))
+			return view(value)
 		}
 		fields := map[string]any{}
 		for i := range v.NumField() {

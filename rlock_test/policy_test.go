@@ -1,0 +1,196 @@
+package rlock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// What a policy is told never has a pause that it did not ask for: a policy that doubles
+// the one before must not overflow.
+func TestAttemptsOfAPolicy(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer  time.Duration
+		prepare func(t *testing.T, f *faulty, locker *rlock.Locker, direct rueidis.Client)
+		left    []time.Duration // at least and at most, after the first attempt
+	}{
+		"behind a holder here": {time.Millisecond, func(t *testing.T, _ *faulty, locker *rlock.Locker, _ rueidis.Client) {
+			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+			require.NoError(t, err)
+		}, []time.Duration{time.Second, time.Minute}},
+		"behind one here that never expires": {time.Millisecond, func(t *testing.T, _ *faulty, locker *rlock.Locker, _ rueidis.Client) {
+			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+			require.NoError(t, err)
+		}, []time.Duration{rlock.NoExpiry, rlock.NoExpiry}},
+		"behind a holder elsewhere": {time.Millisecond, func(t *testing.T, _ *faulty, _ *rlock.Locker, direct rueidis.Client) {
+			require.NoError(t, do(t, direct, "SET", "job", "foreign", "PX", "60000").Error())
+		}, []time.Duration{time.Second, time.Minute}},
+		"negative pauses": {-time.Hour, func(t *testing.T, _ *faulty, _ *rlock.Locker, direct rueidis.Client) {
+			require.NoError(t, do(t, direct, "SET", "job", "foreign").Error())
+		}, []time.Duration{rlock.NoExpiry, rlock.NoExpiry}},
+		"no answer": {time.Millisecond, func(_ *testing.T, f *faulty, _ *rlock.Locker, _ rueidis.Client) {
+			f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return noReply() })
+		}, []time.Duration{0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, locker, direct := newFaulty(t, bed.Engines(t)[0])
+			test.prepare(t, f, locker, direct)
+			var attempts []rlock.Attempt
+			_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+				attempts = append(attempts, a)
+				return test.answer, len(attempts) < 4
+			})))
+			require.ErrorIs(t, err, rlock.ErrGaveUp)
+			require.Len(t, attempts, 4)
+			for i, a := range attempts {
+				require.Equal(t, i+1, a.Number)
+				if i == 0 {
+					require.Zero(t, a.Previous)
+				} else {
+					require.Equal(t, max(test.answer, 0), a.Previous)
+				}
+				require.GreaterOrEqual(t, a.Left, test.left[0])
+				require.LessOrEqual(t, a.Left, test.left[1])
+			}
+			f.when(nil)
+		})
+	}
+}
+
+// A pause of NoExpiry is a long one, which a policy can still multiply.
+func TestLongestPause(t *testing.T) {
+	t.Parallel()
+	_, locker, direct := newFaulty(t, bed.Engines(t)[0])
+	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+	require.NoError(t, err)
+	require.NoError(t, do(t, direct, "PING").Error())
+	var mu sync.Mutex
+	var previous []time.Duration
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = locker.Acquire(ctx, "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		previous = append(previous, a.Previous)
+		return rlock.NoExpiry, true
+	})))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, []time.Duration{0}, previous)
+	require.NoError(t, lock.Release(t.Context()))
+}
+
+// WaitFree asks under the prefix and by the policy of the call.
+func TestWaitFreeTakesOptions(t *testing.T) {
+	t.Parallel()
+	onEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := newLocker(t, client)
+		require.NoError(t, do(t, client, "SET", "app:job", "foreign").Error())
+		require.NoError(t, locker.WaitFree(t.Context(), "job"))
+		err := locker.WaitFree(t.Context(), "job", rlock.WithPrefix("app:"), rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+		var facts *rlock.AcquireError
+		require.ErrorAs(t, err, &facts)
+		require.ErrorIs(t, err, rlock.ErrGaveUp)
+		require.Equal(t, "app:job", facts.Key)
+		require.Equal(t, 3, facts.Attempts)
+		require.ErrorIs(t, locker.WaitFree(t.Context(), "job", rlock.WithTTL(-1)), rlock.ErrInvalid)
+	})
+}
+
+func TestClientOfALocker(t *testing.T) {
+	t.Parallel()
+	locker, err := rlock.Open(bed.Start(t).Option())
+	require.NoError(t, err)
+	defer locker.Close()
+	require.NoError(t, do(t, locker.Client(), "SET", "job", "foreign").Error())
+	_, err = locker.TryAcquire(t.Context(), "job")
+	require.ErrorIs(t, err, rlock.ErrHeld)
+}
+
+// Do does not begin its work on a context that ended before the lock was granted: here it
+// ends while the answer is on its way, or while the lock is handed over.
+func TestDoOfAnEndedContext(t *testing.T) {
+	t.Parallel()
+	f, locker, direct := newFaulty(t, bed.Engines(t)[0])
+	for name, run := range map[string]func(ctx context.Context, fn func(context.Context, *rlock.Lock) error) error{
+		"Do": func(ctx context.Context, fn func(context.Context, *rlock.Lock) error) error {
+			return locker.Do(ctx, "job", fn)
+		},
+		"DoAll": func(ctx context.Context, fn func(context.Context, *rlock.Lock) error) error {
+			return locker.DoAll(ctx, siteKeys, fn)
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			answer := run()
+			cancel()
+			return answer
+		})
+		err := run(ctx, func(context.Context, *rlock.Lock) error {
+			t.Error(name, "runs")
+			return nil
+		})
+		f.when(nil)
+		require.ErrorIs(t, err, rlock.ErrGaveUp, name)
+		require.ErrorIs(t, err, context.Canceled, name)
+		for _, key := range append([]string{"job"}, siteKeys...) {
+			require.Empty(t, get(t, direct, key), name)
+		}
+	}
+}
+
+// When the next in line gives up in the moment in which it is handed the lock, Release
+// frees the key, or hands it to the one after, before it returns.
+func TestReleaseToOneWhoGivesUp(t *testing.T) {
+	t.Parallel()
+	for name, another := range map[string]bool{"nobody else": false, "another behind": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, locker, direct := newFaulty(t, bed.Engines(t)[0], rlock.WithUniqueToken(), rlock.WithTTL(time.Minute))
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			ctx, giveUp := context.WithCancel(t.Context())
+			gaveUp, got := make(chan error, 1), make(chan *rlock.Lock, 1)
+			go func() {
+				_, err := locker.Acquire(ctx, "job")
+				gaveUp <- err
+			}()
+			soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
+			if another {
+				go func() {
+					lock, err := locker.Acquire(context.Background(), "job")
+					if err != nil {
+						t.Error(err)
+					}
+					got <- lock
+				}()
+				soon(t, func() bool { return locker.Stats().Waiting == 2 }, "two wait")
+			}
+			var once sync.Once
+			f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				answer := run()
+				once.Do(func() { // the lock is its own on the server
+					giveUp()
+					<-gaveUp
+				})
+				time.Sleep(50 * time.Millisecond) // whatever is done in the background comes too late
+				return answer
+			})
+			require.NoError(t, lock.Release(t.Context()))
+			if another {
+				next := <-got
+				require.Equal(t, next.Token(), get(t, direct, "job"))
+				require.NoError(t, next.Release(t.Context()))
+			}
+			require.Empty(t, get(t, direct, "job"))
+		})
+	}
+}
