@@ -19,11 +19,8 @@ type Scripts struct {
 	handOverScript   luaScript
 	inspectScript    luaScript
 	liftScript       luaScript
-	noteScript       luaScript
-	notedScript      luaScript
 	releaseScript    luaScript
 	renewScript      luaScript
-	unnoteScript     luaScript
 }
 
 // New returns the scripts. A call of a read script, or of a write script that is
@@ -42,11 +39,8 @@ func New(opts ...Option) *Scripts {
 		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
 		liftScript:       newLuaScript("Lift", LiftSHA1, liftSource, o.retry, nil, o.lua),
-		noteScript:       newLuaScript("Note", NoteSHA1, noteSource, o.retry, nil, o.lua),
-		notedScript:      newLuaScript("Noted", NotedSHA1, notedSource, o.retry, nil, o.lua),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
 		renewScript:      newLuaScript("Renew", RenewSHA1, renewSource, o.retry, nil, o.lua),
-		unnoteScript:     newLuaScript("Unnote", UnnoteSHA1, unnoteSource, o.retry, nil, o.lua),
 	}
 }
 
@@ -63,11 +57,8 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.handOverScript,
 		&s.inspectScript,
 		&s.liftScript,
-		&s.noteScript,
-		&s.notedScript,
 		&s.releaseScript,
 		&s.renewScript,
-		&s.unnoteScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}

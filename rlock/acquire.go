@@ -252,7 +252,6 @@ func (a *acquisition) run() error {
 		switch {
 		case fate == given && err == nil:
 			a.granted(true)
-			l.locker.note(ctx, l)
 			return nil
 		case fate == claimed: // whoever hands it over cleans up
 			return a.failed(waitEnded(err))
@@ -287,7 +286,6 @@ func (a *acquisition) run() error {
 		switch err, cause := l.settleAttempt(ctx, t, err, &a.seen); {
 		case err == nil:
 			a.granted(false)
-			l.locker.note(ctx, l)
 			return nil
 		case err != ErrHeld || !a.want.wait:
 			return a.fail(err, cause)
@@ -379,10 +377,10 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 	l.ttl = set.ttl
 	l.extends = set.extends(want.do)
 	l.parent, l.bound = ctx, want.do
-	l.shares = !set.uniqueToken && set.owner == "" // an owner's text is bound to the token
+	l.shares = !set.uniqueToken
 	l.fenced = !set.unfenced
 	l.token, l.ownToken = set.token, set.token != ""
-	if set.owner != "" {
+	if set.owner != "" && !l.ownToken {
 		l.more().owner = set.owner
 	}
 }

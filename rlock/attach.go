@@ -43,9 +43,6 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 	if err != nil {
 		return nil, err
 	}
-	if set.owner != "" {
-		lock.more().owner = set.owner
-	}
 	left := NoExpiry
 	for _, s := range states {
 		if !s.HeldBy(token) {
@@ -53,7 +50,6 @@ func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ..
 		}
 		left = min(left, s.Left)
 	}
-	l.note(ctx, lock)
 	if err := lock.carryOn(leaseEnd(sent, left)); err != nil {
 		return nil, err
 	}

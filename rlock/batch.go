@@ -114,7 +114,6 @@ func (b *batch) run() {
 		}
 		a.stage = granted
 		a.lock.noteAcquired(b.start, false)
-		b.locker.note(b.ctx, a.lock)
 	}
 }
 
@@ -259,13 +258,9 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 	if len(asked) > 0 {
 		l.extendAsked(ctx, asked, ttl)
 	}
-	var extended []*Lock
 	for _, e := range asked {
-		if *e.err = e.lock.finishExtend(*e.err); *e.err == nil {
-			extended = append(extended, e.lock)
-		}
+		*e.err = e.lock.finishExtend(*e.err)
 	}
-	l.note(ctx, extended...)
 	return errs
 }
 
@@ -338,7 +333,6 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	}
 	for ; len(asked) > 0; asked = asked[1:] {
 		asked[0].settle()
-		l.unnote(ctx, asked[0].lock)
 	}
 	for _, i := range alone {
 		errs[i] = locks[i].Release(ctx)

@@ -15,7 +15,7 @@ type State struct {
 	Token  string        `json:"-"` // the holder's; not in JSON, nor in what fmt and slog make of a State or *State
 	Left   time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when free
 	Cached bool          // answered from the client-side cache
-	Owner  string        // what the holder says about itself, see WithOwner; not told by Locker.Check
+	Owner  string        // what the holder says about itself, see WithOwner; "" when it says nothing
 }
 
 // HeldBy reports whether the holder's token is token.
@@ -55,7 +55,7 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	}
 	s := State{Key: full, Held: answer.Value.Valid, Token: answer.Value.V, Cached: answer.Hit}
 	if s.Held {
-		s.Left = answer.Left
+		s.Left, s.Owner = answer.Left, ownerIn(s.Token)
 	}
 	return s, nil
 }
@@ -66,9 +66,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s, err := l.inspect(ctx, full)
-	l.addOwner(ctx, &s)
-	return s, err
+	return l.inspect(ctx, full)
 }
 
 // Check asks the server whether the lock is still this one's. If it is, the State is
@@ -101,15 +99,11 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 			l.mu.Lock()
 			cause := l.finish(lost)
 			l.mu.Unlock()
-			l.locker.addOwner(ctx, &s)
 			return s, &LockError{"check", s.Key, cause}
 		}
 		if s.Left < least.Left {
 			least = s
 		}
-	}
-	if l.extra != nil {
-		least.Owner = l.extra.owner
 	}
 	return least, nil
 }
@@ -169,6 +163,7 @@ func statesOf(keys []string, r gen.InspectResult, err error) ([]State, error) {
 	states := make([]State, len(keys))
 	for i, key := range keys {
 		states[i] = State{Key: key, Held: r.Owners[i].Valid, Token: r.Owners[i].V}
+		states[i].Owner = ownerIn(states[i].Token)
 		if states[i].Held {
 			states[i].Left = remaining(r.Left[i])
 		}

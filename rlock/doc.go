@@ -7,7 +7,8 @@
 //		return write(ctx, lock.Fence())
 //	})
 //
-// A lock is a plain string key whose value is the owner's token, so a key is
+// A lock is a plain string key whose value is the owner's token (a UUID and, behind a
+// space, the text of WithOwner if there is one), so a key is
 // mutually exclusive with every other library that uses SET NX PX. What runs on
 // the server are the scripts of this module, byte for byte; package gen has the
 // calls. Only what a script does with one command is sent as that: GET for a check from

@@ -31,9 +31,6 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		position, err := l.runExtend(ctx, ttl)
 		return l.settleAsked(sent, position, err)
 	}))
-	if err == nil {
-		l.locker.note(ctx, l)
-	}
 	return err
 }
 

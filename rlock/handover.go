@@ -76,7 +76,7 @@ func (l *Lock) handOver(ctx context.Context) (last *Lock) {
 // inherited returns the deadline of a lease that heir can go on with as it is, with
 // the token.
 func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared bool) {
-	if !l.shares || !heir.shares || l.late > 0 || heir.fenced && fence == 0 {
+	if !l.shares || !heir.shares || l.owner() != heir.owner() || l.late > 0 || heir.fenced && fence == 0 {
 		return 0, false
 	}
 	l.mu.Lock()
@@ -108,7 +108,7 @@ const longestUnasked = 100 * time.Millisecond
 // passOn gives the key to heir on the server. If the outcome is unknown, heir may
 // have it; it then asks the server itself, with the same token, and is confirmed.
 func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64, deadline instant, passed bool) {
-	heir.token = newToken()
+	heir.token = heir.mintToken()
 	params := gen.HandOverParams{Lock: l.key[0], Token: l.token, Heir: heir.token, TTL: lease(heir.ttl), Fences: 1}
 	if heir.fenced {
 		params.Counter = fenceCounter(l.key[0])

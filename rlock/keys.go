@@ -26,7 +26,6 @@ func (l *Locker) usable() error {
 // reserved are the starts of names that no lock can have.
 var reserved = [...]struct{ prefix, what string }{
 	{fencePrefix, "fence counters"},
-	{notePrefix, "owners' texts"},
 }
 
 // redisKey returns the key as Redis has it.

@@ -82,7 +82,7 @@ func (l *Lock) takeCare() {
 type extra struct {
 	keys     []string  // of a set
 	groups   []group   // the keys by slot, if they are of several; see slotgroups.go
-	owner    string    // what the holder says about itself; see owner.go
+	owner    string    // what its tokens say about it; see owner.go
 	observed *observed // who is told of events; see observe.go
 }
 

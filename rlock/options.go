@@ -41,6 +41,7 @@ type settings struct {
 // chosen says which options a list has.
 type chosen struct {
 	ttl, autoExtend bool
+	token, owner    bool
 	ofLocker        string // one that is for New and Open only
 }
 
@@ -105,6 +106,7 @@ func WithRetry(r Retry) Option {
 func WithToken(token string) Option {
 	return func(s *settings) error {
 		s.token = token
+		s.given.token = true
 		if token == "" {
 			return &ArgumentError{"WithToken", "the token is empty; leave the option out for a new UUID"}
 		}
@@ -241,6 +243,9 @@ func (s *settings) with(opts []Option) (*settings, error) {
 func (s *settings) check() error {
 	if s.given.ttl && s.given.autoExtend && s.ttl == NoExpiry && *s.autoExtend {
 		return &ArgumentError{"WithAutoExtend", "a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out"}
+	}
+	if s.given.token && s.given.owner {
+		return &ArgumentError{"WithOwner", "its text is a part of the tokens that the Locker makes; leave it out, or leave WithToken out"}
 	}
 	return nil
 }

@@ -1,50 +1,50 @@
 package rlock
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
-
-	"github.com/rlock-go/toolkit/gen"
+	"unicode"
+	"unicode/utf8"
 )
 
-// notePrefix starts the names of all notes, and of nothing else.
-const notePrefix = "rlock:owner:{"
-
-// longestOwner is in bytes.
-const longestOwner = 1024
-
-// noteLimit bounds how long a note holds up the call that writes or removes it.
-const noteLimit = 100 * time.Millisecond
+// longestOwner is in bytes. The text is sent with every command of the lock.
+const longestOwner = 256
 
 // WithOwner has the holder say who it is, for people who ask why a key is locked:
-// State.Owner of Inspect and Lock.Check shows the text. It is 1 to 1,024 bytes, such
-// as DefaultOwner gives, and no secret.
+// State.Owner of Inspect and both Checks shows the text. It is 1 to 256 bytes of printable
+// UTF-8, such as DefaultOwner gives, and no secret: whoever may read the key may read it.
 //
-// The text is kept in a key of its own (rlock:owner:{…}:<key>), beside the lock,
-// bound to the holder's token and with the lock's lease; the lock itself remains the
-// plain token that other libraries know. It costs one more call when the lock is
-// acquired, extended and released. A lock that never expires keeps its text for a
-// week after that.
+// The text is a part of the token, behind a space. So it is there from the moment in which
+// the lock is held, for as long as the lock is, and costs no command and no key. Locks of
+// one Locker that have the same text can hand their lease on to each other as those without
+// one do.
 //
-// The text is best effort: where it cannot be written or removed, within 100 ms,
-// the lock is held or released all the same, and the text is missing, or is gone
-// with the lease. Another holder's is never shown in its place.
+// A call with WithToken has the token as it is given: it cannot have this option as well,
+// and goes before a text that is a default of the Locker.
 func WithOwner(text string) Option {
 	return func(s *settings) error {
 		s.owner = text
-		switch {
-		case text == "":
-			return &ArgumentError{"WithOwner", "the text is empty; leave the option out, or use DefaultOwner"}
-		case len(text) > longestOwner:
-			return &ArgumentError{"WithOwner", fmt.Sprintf("the text has %d bytes; %d are allowed", len(text), longestOwner)}
+		s.given.owner = true
+		if wrong := wrongOwner(text); wrong != "" {
+			return &ArgumentError{"WithOwner", wrong}
 		}
 		return nil
 	}
+}
+
+// wrongOwner says why a text cannot be an owner's, "" if it can.
+func wrongOwner(text string) string {
+	switch {
+	case text == "":
+		return "the text is empty; leave the option out, or use DefaultOwner"
+	case len(text) > longestOwner:
+		return fmt.Sprintf("the text has %d bytes; %d are allowed", len(text), longestOwner)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "the text has control characters or is not UTF-8; take them out"
+	}
+	return ""
 }
 
 // DefaultOwner returns a text for WithOwner that tells the host, the process and
@@ -54,71 +54,61 @@ func DefaultOwner() string {
 	if err != nil {
 		host = "unknown host"
 	}
-	return fmt.Sprintf("%s pid %d %s", host, os.Getpid(), filepath.Base(os.Args[0]))
-}
-
-// noteName returns the name of the note of a lock's key, which is in the key's slot:
-// its hash tag is that of the slot's fence counter.
-func noteName(key string) string {
-	return notePrefix + strings.TrimPrefix(fenceCounter(key)[0], fencePrefix) + ":" + key
-}
-
-func noteNames(keys []string) []string {
-	names := make([]string, len(keys))
-	for i, key := range keys {
-		names[i] = noteName(key)
+	text := fmt.Sprintf("%s pid %d %s", host, os.Getpid(), filepath.Base(os.Args[0]))
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+	for len(text) > longestOwner {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
 	}
-	return names
+	return text
 }
 
-// note writes the notes of locks that are held, with the leases that they have now.
-func (l *Locker) note(ctx context.Context, locks ...*Lock) {
-	var params []gen.NoteParams
-	for _, lock := range locks {
-		for _, keys := range lock.signed() {
-			params = append(params, gen.NoteParams{Keys: slices.Concat(keys, noteNames(keys)), Token: lock.token, Text: lock.extra.owner})
+// mintToken returns a new token: a UUID, with the owner's text behind one space if there
+// is one.
+func (l *Lock) mintToken() string {
+	if owner := l.owner(); owner != "" {
+		return newToken() + " " + owner
+	}
+	return newToken()
+}
+
+// owner returns the text that the lock's tokens have.
+func (l *Lock) owner() string {
+	if l.extra == nil {
+		return ""
+	}
+	return l.extra.owner
+}
+
+// tokenLength is that of a token without an owner's text.
+const tokenLength = 36
+
+// ownerIn returns the owner's text in a key's value, "" if there is none. A value that is
+// not exactly what mintToken makes is somebody else's, and is not taken apart.
+func ownerIn(value string) string {
+	if len(value) < tokenLength+2 || value[tokenLength] != ' ' || wrongOwner(value[tokenLength+1:]) != "" {
+		return ""
+	}
+	for i, c := range []byte(value[:tokenLength]) {
+		var ok bool
+		switch i {
+		case 8, 13, 18, 23:
+			ok = c == '-'
+		case 14:
+			ok = c == '4' // the version of a random UUID
+		case 19:
+			ok = c == '8' || c == '9' || c == 'a' || c == 'b'
+		default:
+			ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
+		}
+		if !ok {
+			return ""
 		}
 	}
-	if len(params) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
-	defer cancel()
-	l.scripts.NoteBatch(ctx, l.client, params)
-}
-
-// unnote removes the notes of locks that are released.
-func (l *Locker) unnote(ctx context.Context, locks ...*Lock) {
-	var params []gen.UnnoteParams
-	for _, lock := range locks {
-		for _, keys := range lock.signed() {
-			params = append(params, gen.UnnoteParams{Notes: noteNames(keys), Token: lock.token})
-		}
-	}
-	if len(params) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
-	defer cancel()
-	l.scripts.UnnoteBatch(ctx, l.client, params)
-}
-
-// signed returns the lock's keys by slot, none if its holder does not say who it is.
-func (l *Lock) signed() [][]string {
-	if l.extra == nil || l.extra.owner == "" {
-		return nil
-	}
-	return l.parts()
-}
-
-// addOwner completes the state of a lock that somebody holds. Who may not read the
-// note sees none.
-func (l *Locker) addOwner(ctx context.Context, s *State) {
-	if !s.Held {
-		return
-	}
-	owner, err := l.scripts.Noted(ctx, l.client, gen.NotedParams{Note: noteName(s.Key), Token: s.Token})
-	if err == nil {
-		s.Owner = owner.V
-	}
+	return value[tokenLength+1:]
 }

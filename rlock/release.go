@@ -64,7 +64,6 @@ func (l *Lock) Release(ctx context.Context) error {
 		l.noteRelease(err)
 	}
 	settled = true
-	l.locker.unnote(ctx, l)
 	return err
 }
 

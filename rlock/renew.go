@@ -62,9 +62,6 @@ func (l *Locker) extendAll(locks []*Lock) {
 		l.detach(limit, func(ctx context.Context) {
 			l.renew(ctx, families)
 			for _, family := range families {
-				l.note(ctx, locksOf(family)...)
-			}
-			for _, family := range families {
 				defer deliverAll(locksOf(family))
 			}
 		})
@@ -72,7 +69,6 @@ func (l *Locker) extendAll(locks []*Lock) {
 	if len(sets) > 0 {
 		l.detach(limit, func(ctx context.Context) {
 			l.extendEach(ctx, sets)
-			l.note(ctx, locksOf(sets)...)
 			deliverAll(locksOf(sets))
 		})
 	}

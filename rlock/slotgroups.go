@@ -95,7 +95,7 @@ func (l *Lock) parts() [][]string {
 // Every attempt has a token of its own: a release that is late on its way must not
 // free what a later attempt holds.
 func (l *Lock) takeGroups(ctx context.Context) (taken, error) {
-	l.token = newToken()
+	l.token = l.mintToken()
 	whole := taken{sent: now(), acquired: true}
 	fences := make([]int64, len(l.groups()))
 	for i, g := range l.groups() {
@@ -191,8 +191,7 @@ func (l *Locker) renewGroups(lock *Lock) {
 	l.detach(limit, func(ctx context.Context) {
 		position, err := lock.runExtend(ctx, e.ttl)
 		renewal{lock, e}.settle(position, err)
-		defer lock.deliver()
-		l.note(ctx, lock)
+		lock.deliver()
 	})
 }
 

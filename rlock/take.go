@@ -34,7 +34,7 @@ func (l *Lock) attempt(ctx context.Context, counters []string, c *collector) (ta
 // identify gives the lock a token, if it has none. One that is handed over needs none.
 func (l *Lock) identify() {
 	if l.token == "" {
-		l.token = newToken()
+		l.token = l.mintToken()
 	}
 }
 

@@ -170,36 +170,6 @@ var journeys = map[string]journey{
 			return errors.Join(err1, err2, err3, err4, expect(free == 1 && low == 0 && high == 0, "the owner lifts"))
 		},
 	},
-	"Note": {
-		map[string][]string{"keys": {"{s}a", "{s}note"}},
-		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			s, p := gen.New(), gen.NoteParams{Keys: []string{"{s}a", "{s}note"}, Token: mine, Text: "web-3"}
-			none, err1 := s.Note(ctx, client, p)
-			err2 := command(ctx, owner, "SET", "{s}a", mine)
-			one, err3 := s.Note(ctx, client, p)
-			return errors.Join(err1, err2, err3, expect(none == 0 && one == 1, "the owner is noted"))
-		},
-	},
-	"Noted": {
-		map[string][]string{"note": {"{s}note"}},
-		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			s, p := gen.New(), gen.NotedParams{Note: "{s}note", Token: mine}
-			none, err1 := s.Noted(ctx, client, p)
-			err2 := command(ctx, owner, "HSET", "{s}note", mine, "web-3")
-			one, err3 := s.Noted(ctx, client, p)
-			return errors.Join(err1, err2, err3, expect(!none.Valid && one.V == "web-3", "the note is told"))
-		},
-	},
-	"Unnote": {
-		map[string][]string{"notes": {"{s}a", "{s}b"}},
-		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			s, p := gen.New(), gen.UnnoteParams{Notes: []string{"{s}a", "{s}b"}, Token: mine}
-			none, err1 := s.Unnote(ctx, client, p)
-			err2 := command(ctx, owner, "HSET", "{s}a", mine, "web-3")
-			one, err3 := s.Unnote(ctx, client, p)
-			return errors.Join(err1, err2, err3, expect(none == 0 && one == 1, "the note is removed"))
-		},
-	},
 	"Release": {
 		map[string][]string{"locks": {"{s}a", "{s}b"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {

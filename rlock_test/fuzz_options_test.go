@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -98,6 +99,7 @@ type chosen struct {
 	prefix     string
 	slotGroups bool
 	token      bool
+	owner      bool
 	endless    bool
 	extends    bool
 }
@@ -111,7 +113,7 @@ func (c *chosen) draw(s *source) {
 	for range s.of(4) {
 		c.opts = append(c.opts, c.option(s))
 	}
-	c.wrong = c.wrong || c.endless && c.extends || c.locker && c.token
+	c.wrong = c.wrong || c.endless && c.extends || c.locker && c.token || c.owner && c.token
 }
 
 func (c *chosen) option(s *source) rlock.Option {
@@ -140,9 +142,10 @@ func (c *chosen) option(s *source) rlock.Option {
 		c.slotGroups = true
 		return rlock.WithSlotGroups()
 	case 8:
-		length := s.of(6) * 205
-		c.wrong = c.wrong || length == 0 || length > 1024
-		return rlock.WithOwner(strings.Repeat("x", length))
+		text := strings.Repeat([]string{"x", " ", "é", "\n", "\xff"}[s.of(5)], s.of(6)*52)
+		c.wrong = c.wrong || text == "" || len(text) > 256 || !utf8.ValidString(text) || strings.Contains(text, "\n")
+		c.owner = true
+		return rlock.WithOwner(text)
 	case 9:
 		most, longest := int(s.number()), time.Duration(s.number())
 		c.wrong = c.wrong || !c.locker || most < 0 || longest < 0
@@ -199,7 +202,7 @@ func (c *chosen) retry(s *source) (r rlock.Retry) {
 
 // name is a key or a prefix, of which some are another's.
 func (s *source) name() string {
-	names := []string{"", "a", "b", "{a}b", "rlock:fence:", "rlock:fence:{", "rlock:owner:{0}:a", "{", "\x00"}
+	names := []string{"", "a", "b", "{a}b", "rlock:fence:", "rlock:fence:{", "{", "\x00"}
 	if i := s.of(2 * len(names)); i < len(names) {
 		return names[i]
 	}
@@ -280,7 +283,7 @@ func (c *callOf) owner() string {
 func (c *callOf) key() string {
 	key := c.name()
 	full := c.prefix + key
-	c.wrong = c.wrong || key == "" || strings.HasPrefix(full, "rlock:fence:{") || strings.HasPrefix(full, "rlock:owner:{")
+	c.wrong = c.wrong || key == "" || strings.HasPrefix(full, "rlock:fence:{")
 	return key
 }
 

@@ -94,9 +94,6 @@ func TestSums(t *testing.T) {
 		"hand_over.lua":   {gen.HandOverSHA1, gen.HandOverSHA256},
 		"inspect.lua":     {gen.InspectSHA1, gen.InspectSHA256},
 		"lift.lua":        {gen.LiftSHA1, gen.LiftSHA256},
-		"note.lua":        {gen.NoteSHA1, gen.NoteSHA256},
-		"noted.lua":       {gen.NotedSHA1, gen.NotedSHA256},
-		"unnote.lua":      {gen.UnnoteSHA1, gen.UnnoteSHA256},
 		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
 		"renew.lua":       {gen.RenewSHA1, gen.RenewSHA256},
 	}

@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,8 +50,11 @@ func TestBadInput(t *testing.T) {
 		"zero TTL, extend":        {func() error { return held.Extend(ctx, 0) }, rlock.ErrInvalid},
 		"fraction, extend":        {func() error { return held.Extend(ctx, time.Second+time.Nanosecond) }, rlock.ErrInvalid},
 		"empty owner":             {func() error { return acquire(rlock.WithOwner("")) }, rlock.ErrInvalid},
-		"long owner":              {func() error { return acquire(rlock.WithOwner(string(make([]byte, 1025)))) }, rlock.ErrInvalid},
-		"note's key":              {func() error { return of(locker.Acquire(ctx, "rlock:owner:{0}:a")) }, rlock.ErrInvalid},
+		"long owner":              {func() error { return acquire(rlock.WithOwner(strings.Repeat("x", 257))) }, rlock.ErrInvalid},
+		"owner with a line break": {func() error { return acquire(rlock.WithOwner("a\nb")) }, rlock.ErrInvalid},
+		"owner that turns round":  {func() error { return acquire(rlock.WithOwner("a\u202eb")) }, rlock.ErrInvalid},
+		"owner not in UTF-8":      {func() error { return acquire(rlock.WithOwner("a\xff")) }, rlock.ErrInvalid},
+		"owner and token":         {func() error { return acquire(rlock.WithOwner("a"), rlock.WithToken("t")) }, rlock.ErrInvalid},
 		"empty token":             {func() error { return acquire(rlock.WithToken("")) }, rlock.ErrInvalid},
 		"nil option":              {func() error { return acquire(nil) }, rlock.ErrInvalid},
 		"empty retry":             {func() error { return acquire(rlock.WithRetry(rlock.Retry{})) }, rlock.ErrInvalid},
