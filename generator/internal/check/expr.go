@@ -110,7 +110,7 @@ func (f *follower) name(n *ast.IdentExpr) value {
 		return value{kind: keysTable}
 	case "ARGV":
 		return value{kind: argvTable}
-	case "redis", "server":
+	case "redis":
 		return value{kind: library}
 	}
 	use := globalUse{n.Value, f.script.Pos(n)}

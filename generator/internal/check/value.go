@@ -15,7 +15,7 @@ const (
 	anything              // it cannot be told
 	keysTable             // KEYS
 	argvTable             // ARGV
-	library               // redis, or server
+	library               // redis
 	caller                // redis.call or redis.pcall
 	key                   // KEYS[index], or any of KEYS for index 0
 	arg                   // ARGV[index], or any of ARGV for index 0

@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"go/build/constraint"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -53,7 +54,11 @@ func comment(text string) string {
 	if text == "" {
 		return "//"
 	}
-	return "// " + plain(text)
+	line := "// " + plain(text)
+	if constraint.IsPlusBuild(line) { // prose that Go would take for a build constraint
+		line = strings.Replace(line, "+build", `"+build"`, 1)
+	}
+	return line
 }
 
 // plain returns text without what Go source must not have, even in comments.

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Finding is one reason not to generate code, with its mend in the message.
@@ -14,6 +16,7 @@ type Finding struct {
 	Line    int    // from 1
 	Column  int    // in bytes, from 1
 	Message string
+	Cause   string // findings with the same cause are one, wherever they are; empty: those of a file with the same message are
 }
 
 // String formats f as path:line:col: message, which editors turn into a link.
@@ -21,7 +24,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.Path, f.Line, f.Column, f.Message)
 }
 
-// Sort orders findings by place and drops repetitions.
+// Sort orders findings by place, and leaves one for each cause, which names the other
+// places.
 func Sort(findings []Finding) []Finding {
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
@@ -31,5 +35,60 @@ func Sort(findings []Finding) []Finding {
 			cmp.Compare(a.Message, b.Message),
 		)
 	})
-	return slices.Compact(findings)
+	type cause struct{ key, path, message string }
+	causeOf := func(f Finding) cause {
+		if f.Cause != "" {
+			return cause{key: f.Cause}
+		}
+		return cause{path: f.Path, message: f.Message}
+	}
+	var order []cause
+	groups := map[cause][]Finding{}
+	for _, f := range findings {
+		c := causeOf(f)
+		if groups[c] == nil {
+			order = append(order, c)
+		}
+		groups[c] = append(groups[c], f)
+	}
+	var merged []Finding
+	for _, c := range order {
+		first := groups[c][0]
+		first.Message += elsewhere(first, groups[c][1:])
+		merged = append(merged, first)
+	}
+	return merged
+}
+
+// shown is how many other places a finding names; the rest is a number.
+const shown = 5
+
+// elsewhere tells where else the cause of a finding shows.
+func elsewhere(first Finding, others []Finding) string {
+	var lines, files []string
+	for _, f := range others {
+		switch line := strconv.Itoa(f.Line); {
+		case f.Path != first.Path:
+			if !slices.Contains(files, f.Path) {
+				files = append(files, f.Path)
+			}
+		case f.Line != first.Line && !slices.Contains(lines, line):
+			lines = append(lines, line)
+		}
+	}
+	return also("line", lines) + also("file", files)
+}
+
+func also(what string, places []string) string {
+	if len(places) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(places) - shown; n > 0 {
+		places, more = places[:shown], fmt.Sprintf(" and %d more", n)
+	}
+	if len(places) > 1 {
+		what += "s"
+	}
+	return "; the same in " + what + " " + strings.Join(places, ", ") + more
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/rlock-go/toolkit/generator/internal/emit"
+	"github.com/rlock-go/toolkit/generator/internal/file"
 )
 
 // Change is one file of a directory that is not what it should be.
@@ -26,10 +27,13 @@ type Change struct {
 // no script stands behind any more are changes too. A file in the way that was
 // not generated is an error, as it must never be overwritten.
 func Changes(dir string, files []emit.File) ([]Change, error) {
-	var changes []Change
+	changes, err := orphans(dir, files)
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
-		old, err := os.ReadFile(path)
+		old, err := file.Read(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -40,18 +44,19 @@ func Changes(dir string, files []emit.File) ([]Change, error) {
 			changes = append(changes, Change{Path: path, Old: old, New: f.Text})
 		}
 	}
-	orphans, err := orphans(dir, files)
-	return append(changes, orphans...), err
+	return changes, nil
 }
 
+// orphans finds the generated files that no script stands behind any more.
 func orphans(dir string, files []emit.File) ([]Change, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var changes []Change
-	for _, path := range paths {
-		if slices.ContainsFunc(files, func(f emit.File) bool { return f.Name == filepath.Base(path) }) {
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if filepath.Ext(path) != ".go" || !entry.Type().IsRegular() || wanted(dir, path, files) {
 			continue
 		}
 		old, err := os.ReadFile(path)
@@ -63,6 +68,21 @@ func orphans(dir string, files []emit.File) ([]Change, error) {
 		}
 	}
 	return changes, nil
+}
+
+// wanted reports whether path is one of the files, under another name where the file
+// system does not tell A from a.
+func wanted(dir, path string, files []emit.File) bool {
+	return slices.ContainsFunc(files, func(f emit.File) bool {
+		base := filepath.Base(path)
+		return f.Name == base || strings.EqualFold(f.Name, base) && same(path, filepath.Join(dir, f.Name))
+	})
+}
+
+func same(a, b string) bool {
+	first, err1 := os.Stat(a)
+	second, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(first, second)
 }
 
 // generated reports whether the generator wrote the text.
@@ -93,25 +113,4 @@ func (c Change) Diff() []byte {
 		after = os.DevNull
 	}
 	return diff.Diff(before, c.Old, after, c.New)
-}
-
-// Apply makes the change. A file is replaced in one step, so that a reader never
-// sees half of it.
-func (c Change) Apply() error {
-	if c.New == nil {
-		return os.Remove(c.Path)
-	}
-	if err := os.MkdirAll(filepath.Dir(c.Path), 0o777); err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(filepath.Dir(c.Path), "."+filepath.Base(c.Path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name())
-	_, err = temp.Write(c.New)
-	if err := errors.Join(err, temp.Chmod(0o644), temp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), c.Path)
 }

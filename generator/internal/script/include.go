@@ -3,13 +3,13 @@ package script
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/rlock-go/toolkit/generator/internal/file"
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
@@ -32,45 +32,50 @@ type source struct {
 }
 
 // expand reads a file and puts fragments in the place of its include lines, each
-// behind the line itself, so that a reader of the text sees where they come from.
+// behind the line itself, so that a reader of the text sees where they come from. A
+// fragment stands once in the text, where it is first included.
 func (s *source) expand(name string, text []byte, stack []string) {
 	stack = append(stack, path.Clean(name))
 	s.check(name, text)
+	inText := insideText(string(text))
+	named := map[string]bool{} // fragments that this file includes itself
 	header := true
 	for number, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
 		header = header && (strings.HasPrefix(line, "--") || number == 0 && strings.HasPrefix(line, "#!"))
 		s.text.WriteString(line + "\n")
 		s.origins = append(s.origins, origin{name, number + 1})
 		m := includeLine.FindStringSubmatch(line)
-		if m == nil {
+		if m == nil || inText[number+1] {
 			continue
 		}
-		if header && len(stack) == 1 {
+		fragment := path.Join(path.Dir(name), m[1])
+		switch {
+		case header && len(stack) == 1:
 			s.findf(name, number+1, "include: stands in the header; put it below an empty line")
-			continue
+		case m[1] == "":
+			s.findf(name, number+1, "include: names no file; want a path, relative to this file")
+		case named[fragment]:
+			s.findf(name, number+1, "include: %s is already included by this file; keep one", fragment)
+		default:
+			named[fragment] = true
+			s.include(name, number+1, fragment, stack)
 		}
-		s.include(name, number+1, m[1], stack)
 	}
 }
 
-func (s *source) include(from string, line int, fragment string, stack []string) {
-	if fragment == "" {
-		s.findf(from, line, "include: names no file; want a path, relative to this file")
-		return
-	}
-	name := path.Join(path.Dir(from), fragment)
+func (s *source) include(from string, line int, name string, stack []string) {
 	switch {
 	case slices.Contains(stack, name):
 		s.findf(from, line, "include: %s includes itself, by way of %s", name, strings.Join(append(stack, name), " → "))
 		return
 	case slices.Contains(s.includes, name):
-		s.findf(from, line, "include: %s is already included by this script; keep one", name)
 		return
 	}
 	s.includes = append(s.includes, name)
-	text, err := os.ReadFile(filepath.FromSlash(name))
+	text, err := file.Read(filepath.FromSlash(name))
 	if err != nil {
-		s.findf(from, line, "include: %s cannot be read; the path is relative to this file", name)
+		s.findf(from, line, "include: %s cannot be read: %v; the path is relative to this file", name, file.Cause(err))
+		s.findings[len(s.findings)-1].Cause = "include " + name
 		return
 	}
 	s.expand(name, text, stack)

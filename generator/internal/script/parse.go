@@ -39,12 +39,12 @@ func Parse(path string, text []byte) (*Script, []finding.Finding) {
 	if first == 1 {
 		findings = append(findings, s.shebang(lines[0])...)
 	}
-	return s, append(findings, s.tree(len(lines))...)
+	return s, append(findings, s.tree()...)
 }
 
 // tree parses the Lua. A shebang is no Lua: two bytes of it are turned into a
 // comment, which keeps every position.
-func (s *Script) tree(lines int) []finding.Finding {
+func (s *Script) tree() []finding.Finding {
 	text := s.Source
 	if strings.HasPrefix(text, "#!") {
 		text = "--" + text[2:]
@@ -53,10 +53,11 @@ func (s *Script) tree(lines int) []finding.Finding {
 	var bad *parse.Error
 	switch {
 	case errors.As(err, &bad):
-		pos := Pos{bad.Pos.Line, max(1, bad.Pos.Column)}
-		if pos.Line < 1 { // the parser's way to say end of file
-			pos = Pos{lines, 1}
+		if bad.Pos.Line < 1 || strings.HasPrefix(bad.Message, "unterminated") || strings.HasPrefix(bad.Message, "invalid multiline") {
+			pos, why := ending(text) // the parser's way to say end of file
+			return []finding.Finding{s.Findf(pos, "this is not Lua: %s", why)}
 		}
+		pos := Pos{bad.Pos.Line, max(1, bad.Pos.Column)}
 		near := ""
 		if bad.Token != "" {
 			near = " near " + quote(bad.Token)

@@ -6,6 +6,15 @@ import (
 	"strings"
 )
 
+// insideText returns the lines that start inside of a string or a long comment.
+func insideText(text string) map[int]bool {
+	inside := map[int]bool{}
+	s := stringScanner{text: text, line: 1, crossed: func(line int) { inside[line] = true }}
+	for s.next() { // the complaints are another's
+	}
+	return inside
+}
+
 // stringScanner finds escapes in quoted strings that Lua 5.1 lacks.
 type stringScanner struct {
 	text      string
@@ -14,6 +23,11 @@ type stringScanner struct {
 	lineStart int
 	complaint string
 	found     int // where the complaint is about
+
+	unclosed opened // the first string or long comment that does not end
+
+	within  bool           // a string or long comment
+	crossed func(line int) // called with every line that starts within; may be nil
 }
 
 func (s *stringScanner) pos() Pos { return Pos{Line: s.line, Column: s.found - s.lineStart + 1} }
@@ -34,7 +48,10 @@ func (s *stringScanner) next() bool {
 			}
 		case rest[0] == '"' || rest[0] == '\'':
 			s.at++
-			if s.quoted(rest[0]) {
+			s.within = true
+			complained := s.quoted(rest[0])
+			s.within = false
+			if complained {
 				return true
 			}
 		default:
@@ -49,6 +66,9 @@ func (s *stringScanner) step() {
 	if s.text[s.at] == '\n' {
 		s.line++
 		s.lineStart = s.at + 1
+		if s.within && s.crossed != nil {
+			s.crossed(s.line)
+		}
 	}
 	s.at++
 }
@@ -71,19 +91,25 @@ func (s *stringScanner) long() bool {
 	if !strings.HasPrefix(rest, "[") || !strings.HasPrefix(level, "[") {
 		return false
 	}
+	start := Pos{s.line, s.at - s.lineStart + 1}
 	closing := "]" + strings.Repeat("=", len(rest)-len(level)-1) + "]"
 	end := strings.Index(rest, closing)
 	if end >= 0 {
 		end += len(closing)
+	} else if s.unclosed.what == "" {
+		s.unclosed = opened{start, "text in long brackets", closing}
 	}
+	s.within = true
 	s.skip(end)
+	s.within = false
 	return true
 }
 
 // quoted moves through a string up to its end, or to a complaint in it; the rest
 // of that string is then gone through like code, which finds nothing worse.
 func (s *stringScanner) quoted(quote byte) bool {
-	for s.at < len(s.text) && s.text[s.at] != quote {
+	start := Pos{s.line, s.at - s.lineStart}
+	for s.at < len(s.text) && s.text[s.at] != quote && s.text[s.at] != '\n' {
 		if s.text[s.at] != '\\' || s.at+1 == len(s.text) {
 			s.step()
 			continue
@@ -108,6 +134,12 @@ func (s *stringScanner) quoted(quote byte) bool {
 		default:
 			s.step()
 		}
+	}
+	if s.at >= len(s.text) || s.text[s.at] == '\n' {
+		if s.unclosed.what == "" {
+			s.unclosed = opened{start, "string", string(quote)}
+		}
+		return false
 	}
 	s.at++
 	return false

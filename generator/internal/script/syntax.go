@@ -2,7 +2,6 @@ package script
 
 import (
 	"regexp"
-	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
 	"github.com/yuin/gopher-lua/parse"
@@ -34,6 +33,7 @@ type refused struct {
 // parenthesis that opens a line behind something that can be called, a semicolon
 // that ends nothing, a number that stops short.
 type grammar struct {
+	lines      []string
 	before     ast.Token
 	callable   bool   // the token before ends something that can be called
 	names      bool   // in the names of a local statement
@@ -88,14 +88,39 @@ func (g *grammar) see(token ast.Token) (complaint string) {
 	case parse.TThen, parse.TDo, parse.TElse, parse.TRepeat:
 		g.opens, g.names = true, false
 	case parse.TNumber:
-		if !luaNumber.MatchString(token.Str) {
-			complaint = "Lua 5.1 cannot read the number " + quote(strings.TrimSpace(token.Str))
+		if number := g.number(token); !luaNumber.MatchString(number) {
+			complaint = "Lua 5.1 cannot read the number " + quote(number)
 		}
 		g.names = false
 	case ',':
+		if g.before.Type == ',' {
+			complaint = "an item is missing in front of this comma, which Lua 5.1 refuses; leave the comma out"
+		}
 	default:
 		g.names = false
 	}
 	g.before = token
 	return complaint
+}
+
+// number returns what Lua 5.1 reads as one number where the token stands: it takes all
+// letters and digits that follow.
+func (g *grammar) number(token ast.Token) string {
+	text := g.lines[token.Pos.Line-1][token.Pos.Column-1:]
+	end := 0
+	while := func(in func(c byte) bool) {
+		for end < len(text) && in(text[end]) {
+			end++
+		}
+	}
+	while(func(c byte) bool { return '0' <= c && c <= '9' || c == '.' })
+	if end < len(text) && (text[end] == 'e' || text[end] == 'E') {
+		if end++; end < len(text) && (text[end] == '+' || text[end] == '-') {
+			end++
+		}
+	}
+	while(func(c byte) bool {
+		return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
+	})
+	return text[:end]
 }

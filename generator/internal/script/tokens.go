@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
-	"github.com/yuin/gopher-lua/parse"
 )
 
 // Tokens tells the columns that the syntax tree leaves out. It pairs the n-th
@@ -24,15 +23,8 @@ type word struct {
 // scan reads the tokens of a source that parses.
 func scan(source string) *Tokens {
 	t := &Tokens{columns: map[word][]int{}, first: map[int]int{}}
-	scanner := parse.NewScanner(strings.NewReader(source), "")
-	lexer := &parse.Lexer{}
-	var rules grammar
-	for {
-		token, err := scanner.Scan(lexer)
-		if err != nil || token.Type == parse.EOF {
-			return t
-		}
-		lexer.PrevTokenType = token.Type
+	rules := grammar{lines: strings.Split(source, "\n")}
+	tokens(source, func(token ast.Token) {
 		if complaint := rules.see(token); complaint != "" {
 			t.refused = append(t.refused, refused{Pos{token.Pos.Line, token.Pos.Column}, complaint})
 		}
@@ -41,7 +33,8 @@ func scan(source string) *Tokens {
 		}
 		w := word{token.Pos.Line, token.Str}
 		t.columns[w] = append(t.columns[w], token.Pos.Column)
-	}
+	})
+	return t
 }
 
 // Line returns the place of the first token of a line.

@@ -1,5 +1,5 @@
-// Package live has a running server compile the scripts.
-package live
+// Package servercheck has a running server compile the scripts.
+package servercheck
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 // compiling finds the line in a server's complaint.
 var compiling = regexp.MustCompile(`(?:user_script|@user_script|<string>):(\d+): (.*)$`)
 
-// Check loads every script into the server at addr, which is host:port or a
+// Run loads every script into the server at addr, which is host:port or a
 // redis:// URL, and returns its complaints as findings. Nothing is run; the
 // scripts stay in the server's cache.
-func Check(ctx context.Context, addr string, scripts []*script.Script) ([]finding.Finding, error) {
+func Run(ctx context.Context, addr string, scripts []*script.Script) ([]finding.Finding, error) {
 	option := rueidis.ClientOption{InitAddress: []string{addr}}
 	if strings.Contains(addr, "://") {
 		parsed, err := rueidis.ParseURL(addr)

@@ -1,0 +1,44 @@
+// Package file reads files that a person has named.
+package file
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Read returns the contents of a regular file. Anything else is an error: a pipe or a
+// device might never end.
+func Read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is %s, not a regular file", kind(info.Mode()))}
+	}
+	return os.ReadFile(path)
+}
+
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
+}
+
+// Cause returns why a file could not be read, without the path that messages name
+// themselves.
+func Cause(err error) error {
+	if in, ok := err.(*fs.PathError); ok {
+		return in.Err
+	}
+	return err
+}
