@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -18,15 +17,13 @@ const opening = 100
 // it: it reads, thinks, and writes what it has thought of. Whatever another worker
 // writes in between is overwritten, and the money is gone or has doubled. Only the
 // locks around it keep the total right.
-type bank struct {
-	accounts []*account
-}
+type bank struct{ accounts []*account }
 
 type account struct {
-	name   string
-	key    string       // of the balance
-	inside atomic.Int32 // the worker that is at it, for the referee; 0: none
-	last   atomic.Int32 // the worker that was at it last
+	name    string
+	key     string // of the balance
+	visitor string // key of the count of workers that are at it now
+	visits  string // key of the count of those that ever were
 }
 
 // lock is the name of the account's lock. It is not the key of the balance: a
@@ -35,8 +32,8 @@ func (a *account) lock() string { return "account:" + a.name }
 
 func newBank(prefix string) *bank {
 	b := &bank{}
-	for _, name := range []string{"ada", "ben", "cleo", "dan", "eve", "finn", "gil", "hana", "ivo", "jude"} {
-		b.accounts = append(b.accounts, &account{name: name, key: prefix + "balance:" + name})
+	for _, name := range []string{"ada", "ben", "cleo", "dan", "eve", "finn"} {
+		b.accounts = append(b.accounts, &account{name: name, key: prefix + "balance:" + name, visitor: prefix + "visitors:" + name, visits: prefix + "visits:" + name})
 	}
 	return b
 }
@@ -62,14 +59,6 @@ func (b *bank) total(ctx context.Context, client rueidis.Client) (int64, error) 
 	return total, nil
 }
 
-func (b *bank) keys() []string {
-	var keys []string
-	for _, a := range b.accounts {
-		keys = append(keys, a.key)
-	}
-	return keys
-}
-
 // pair draws two different accounts, in any order.
 func (b *bank) pair() (from, to *account) {
 	i := rand.IntN(len(b.accounts))
@@ -80,23 +69,53 @@ func (b *bank) pair() (from, to *account) {
 	return b.accounts[i], b.accounts[j]
 }
 
-// move takes up to most from one account and gives it to another. The caller must
-// hold the locks of both.
-func move(ctx context.Context, client rueidis.Client, from, to *account, most int64) (moved int64, err error) {
+// transferred is what a worker has done and seen between two accounts.
+type transferred struct {
+	Amount int64
+	Visits [2]int64 // at each of the two, this one included
+	Others int64    // workers that were there at the same time, which must be none
+}
+
+// move takes up to most from one account and gives it to another. The caller must hold the
+// locks of both.
+func move(ctx context.Context, client rueidis.Client, from, to *account, most int64) (transferred, error) {
+	var done transferred
+	for i, a := range []*account{from, to} {
+		visitors, err := count(ctx, client, a.visitor, 1)
+		if err != nil {
+			return done, err
+		}
+		done.Others += visitors - 1
+		if done.Visits[i], err = count(ctx, client, a.visits, 1); err != nil {
+			return done, err
+		}
+	}
 	here, err := balance(ctx, client, from)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	there, err := balance(ctx, client, to)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	time.Sleep(2 * time.Millisecond) // long enough for others to come in between, if they could
-	moved = min(most, here)
-	if err := setBalance(ctx, client, from, here-moved); err != nil {
-		return 0, err
+	done.Amount = min(most, here)
+	if err := setBalance(ctx, client, from, here-done.Amount); err != nil {
+		return done, err
 	}
-	return moved, setBalance(ctx, client, to, there+moved)
+	if err := setBalance(ctx, client, to, there+done.Amount); err != nil {
+		return done, err
+	}
+	for _, a := range []*account{from, to} {
+		if _, err := count(ctx, client, a.visitor, -1); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func count(ctx context.Context, client rueidis.Client, key string, by int64) (int64, error) {
+	return client.Do(ctx, client.B().Incrby().Key(key).Increment(by).Build()).AsInt64()
 }
 
 func balance(ctx context.Context, client rueidis.Client, a *account) (int64, error) {

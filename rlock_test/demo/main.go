@@ -1,7 +1,4 @@
-// Demo shows what rlock does, as a timeline that a person can follow: workers
-// that move money under two locks at once, a worker that dies with a lock in its
-// hands, checks at the speed of memory, and fences. It ends with a tally and with
-// what must be true of it, each line PASS or FAIL.
+// Demo shows what locks of rlock do, between processes that it starts, kills and stalls:
 //
 //	go run ./rlock_test/demo
 //
@@ -9,19 +6,25 @@
 //
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/demo
 //
-// on a real one, also on a node of a Redis Cluster. All its keys begin with
-// "demo:" and a random number, and are deleted at the end. What stays is one small
-// key named rlock:fence:{…}, the counter that the fences come from, which belongs
-// to all locks of its hash slot.
+// on a real one, also on a node of a Redis Cluster. REDIS_ADDR may be a URL:
+// redis://user:password@host:6379, or rediss:// for TLS. With -v it begins with the audit
+// of the scripts, and shows every transfer.
 //
-// It takes some seconds. The exit code is 0 if everything passed and 1 otherwise.
+// All its keys begin with "demo:" and a random number, and are deleted at the end. What
+// stays is one small key named rlock:fence:{…}, the counter that the fences come from,
+// which belongs to all locks of its hash slot.
 //
-// To read it, start with transfers.go; then every scene has a file of its own.
+// It takes under ten seconds. The exit code is 0 if everything that it shows held, and 1
+// otherwise.
+//
+// To read it, start with worker.go, which is what a process does with its locks; then
+// every scene has a file of its own.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -33,11 +36,21 @@ import (
 const limit = time.Minute
 
 func main() {
+	if os.Getenv(roleVariable) != "" {
+		if err := work(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "demo: worker:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	verbose := flag.Bool("v", false, "begin with the audit of the scripts, and show every transfer")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 
-	if err := run(ctx, os.Stdout, os.Getenv("REDIS_ADDR")); err != nil {
+	err := run(ctx, os.Stdout, os.Getenv(addressVariable), *verbose)
+	if err != nil {
 		what := "failed"
 		if ctx.Err() != nil {
 			what = "interrupted"
@@ -47,54 +60,51 @@ func main() {
 	}
 }
 
-// run plays all scenes on the server at addr, or on an embedded one if addr is
-// empty. It returns nil if all of them went through and every invariant held. When
-// ctx ends it stops, and leaves as little behind as when it is done.
-func run(ctx context.Context, stdout io.Writer, addr string) (err error) {
+// run plays all scenes on the server at address, or on an embedded one if address is
+// empty. It returns nil if all of them went through and everything that they show held.
+// When ctx ends it stops, and leaves as little behind as when it is done.
+func run(ctx context.Context, stdout io.Writer, address string, verbose bool) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	d, err := newDemo(ctx, stdout, addr)
-	if err != nil {
+	if verbose {
+		if err := audit(ctx, stdout); err != nil {
+			return err
+		}
+	}
+	d := &demo{timeline: newTimeline(stdout), verbose: verbose}
+	if d.server, err = connect(ctx, address); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close(ctx)) }()
-
+	d.print("server: %s; keys of this run: %s*\n", d.server.name, d.server.prefix)
 	for _, scene := range []func(context.Context) error{
 		d.transfers,
 		d.takeover,
-		d.cachedChecks,
-		d.risingFences,
-		d.tally,
+		d.deletion,
+		d.lateWriter,
 	} {
 		if err := scene(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := d.judgeTheEnd(ctx); err != nil {
+		return err
+	}
+	return d.verdict()
 }
 
 // demo is what the scenes have in common.
 type demo struct {
 	*timeline
-	server  *server
-	bank    *bank
-	referee *referee
+	server   *server
+	verbose  bool
+	started  int // processes
+	verdicts []verdict
 }
 
-func newDemo(ctx context.Context, stdout io.Writer, addr string) (*demo, error) {
-	d := &demo{timeline: newTimeline(stdout), referee: newReferee()}
-	var err error
-	if d.server, err = connect(ctx, addr); err != nil {
-		return nil, err
-	}
-	d.bank = newBank(d.server.prefix)
-	d.say("demo", "server: %s", d.server.name)
-	d.say("demo", "keys of this run: %s*", d.server.prefix)
-	return d, nil
-}
-
-// close deletes the keys of this run, even if ctx has ended.
+// close deletes the keys of this run, even if ctx has ended. The processes of a scene
+// have ended with it.
 func (d *demo) close(ctx context.Context) error {
 	defer d.server.close()
-	return d.server.delete(ctx, d.bank.keys())
+	return d.server.delete(ctx)
 }

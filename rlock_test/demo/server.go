@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -9,55 +10,68 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
 // server is the Redis that the demo runs on.
 type server struct {
-	name   string               // for the timeline
-	option rueidis.ClientOption // how to reach it
-	prefix string               // of all keys of this run
-	client rueidis.Client       // for all that is not a lock
-	close  func()
+	name    string // for people, without a password
+	address string // for the workers, as in REDIS_ADDR
+	prefix  string // of all keys of this run
+	client  rueidis.Client
+	close   func()
 }
 
-// connect reaches the server at addr, or starts one inside this program if addr is
+// options are those of a client of the server at address, host:port or a URL.
+func options(address string) (rueidis.ClientOption, error) {
+	if !strings.Contains(address, "://") {
+		return rueidis.ClientOption{InitAddress: []string{address}}, nil
+	}
+	option, err := rueidis.ParseURL(address)
+	if err != nil {
+		// The error has the URL in it, and that a password.
+		return option, errors.New(addressVariable + " is not host:port, nor a URL as redis://user:password@host:6379 or rediss://host:6379")
+	}
+	return option, nil
+}
+
+// connect reaches the server at address, or starts one inside this program if address is
 // empty.
-func connect(ctx context.Context, addr string) (*server, error) {
+func connect(ctx context.Context, address string) (*server, error) {
 	// One hash tag for all keys: a Redis Cluster then keeps them in one slot,
 	// without which it could not lock two accounts at one instant.
-	s := &server{prefix: fmt.Sprintf("demo:%08x:{bank}:", rand.Uint32())}
+	s := &server{address: address, prefix: fmt.Sprintf("demo:%08x:{demo}:", rand.Uint32())}
 	stop := func() {}
-	if addr == "" {
+	if address == "" {
 		embedded, err := rlocktest.Open()
 		if err != nil {
 			return nil, err
 		}
 		stop = embedded.Close
-		s.option = embedded.Option()
-		s.name = "embedded (rlocktest) at " + embedded.Addr()
-	} else {
-		s.option = rueidis.ClientOption{InitAddress: []string{addr}}
+		s.address = embedded.Addr()
 	}
-	client, err := rueidis.NewClient(s.option)
+	option, err := options(s.address)
 	if err != nil {
+		return nil, err
+	}
+	if s.client, err = rueidis.NewClient(option); err != nil {
 		stop()
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	s.client = client
 	s.close = func() {
-		client.Close()
+		s.client.Close()
 		stop()
 	}
-	if addr != "" {
-		info, err := client.Do(ctx, client.B().Info().Section("server").Build()).ToString()
-		if err != nil {
-			s.close()
-			return nil, fmt.Errorf("connect: %w", err)
-		}
-		s.name = fmt.Sprintf("%s at %s", product(info), addr)
+	if address == "" {
+		s.name = "embedded (rlocktest) at " + s.address
+		return s, nil
 	}
+	info, err := s.client.Do(ctx, s.client.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	s.name = fmt.Sprintf("%s at %s", product(info), strings.Join(option.InitAddress, ", "))
 	return s, nil
 }
 
@@ -76,35 +90,73 @@ func product(info string) string {
 	return fmt.Sprintf("Redis %s (%s)", fields["redis_version"], fields["redis_mode"])
 }
 
-// locker returns a Locker with a client of its own, as another process would have
-// one. Closing the Locker closes the client.
-func (s *server) locker() (*rlock.Locker, error) {
-	return rlock.Open(s.option, rlock.WithPrefix(s.lockPrefix()))
+// lockKey is the key of a lock of this run.
+func (s *server) lockKey(name string) string { return s.prefix + "lock:" + name }
+
+// left returns how long a lock's key goes on to exist.
+func (s *server) left(ctx context.Context, name string) (time.Duration, error) {
+	milliseconds, err := s.client.Do(ctx, s.client.B().Pttl().Key(s.lockKey(name)).Build()).AsInt64()
+	return time.Duration(milliseconds) * time.Millisecond, err
 }
 
-// lockPrefix keeps the locks of this run apart from those of others, and from
-// what they protect.
-func (s *server) lockPrefix() string { return s.prefix + "lock:" }
+// roundTrip is the shortest of some.
+func (s *server) roundTrip(ctx context.Context) (time.Duration, error) {
+	shortest := time.Minute
+	for range 20 {
+		begin := time.Now()
+		// Not PING, which a cluster's client may send to any node.
+		if err := s.client.Do(ctx, s.client.B().Exists().Key(s.prefix+"value").Build()).Error(); err != nil {
+			return 0, err
+		}
+		shortest = min(shortest, time.Since(begin))
+	}
+	return shortest, nil
+}
 
-// existing returns those of keys that exist.
-func (s *server) existing(ctx context.Context, keys []string) ([]string, error) {
+// written returns what the guarded scripts have written.
+func (s *server) written(ctx context.Context) (value, fenced string, err error) {
+	if value, err = s.client.Do(ctx, s.client.B().Get().Key(s.prefix+"value").Build()).ToString(); err != nil {
+		return "", "", err
+	}
+	fenced, err = s.client.Do(ctx, s.client.B().Hget().Key(s.prefix+"value:fenced").Field("value").Build()).ToString()
+	return value, fenced, err
+}
+
+// lockNames are those of all locks of the demo.
+func lockNames() []string {
+	names := []string{"report", "import", "config"}
+	for _, a := range newBank("").accounts {
+		names = append(names, a.lock())
+	}
+	return names
+}
+
+// locks returns the keys of locks that exist.
+func (s *server) locks(ctx context.Context) ([]string, error) {
 	var found []string
-	for _, key := range keys {
-		n, err := s.client.Do(ctx, s.client.B().Exists().Key(key).Build()).AsInt64()
+	for _, name := range lockNames() {
+		n, err := s.client.Do(ctx, s.client.B().Exists().Key(s.lockKey(name)).Build()).AsInt64()
 		if err != nil {
 			return nil, err
 		}
 		if n > 0 {
-			found = append(found, key)
+			found = append(found, s.lockKey(name))
 		}
 	}
 	return found, nil
 }
 
-// delete removes keys, also for a caller whose context has ended: cleaning up is
-// what is left to do then.
-func (s *server) delete(ctx context.Context, keys []string) error {
+// delete removes all keys of this run, also for a caller whose context has ended: cleaning
+// up is what is left to do then.
+func (s *server) delete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
+	keys := []string{s.prefix + "value", s.prefix + "value:fenced"}
+	for _, a := range newBank(s.prefix).accounts {
+		keys = append(keys, a.key, a.visitor, a.visits)
+	}
+	for _, name := range lockNames() {
+		keys = append(keys, s.lockKey(name))
+	}
 	return s.client.Do(ctx, s.client.B().Del().Key(keys...).Build()).Error()
 }

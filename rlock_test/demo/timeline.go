@@ -1,14 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 )
 
-// timeline prints what happens: when, who, what. Several workers may use it at
-// once.
+// timeline prints what happens: when, who, what. It may be used from
+// several goroutines at once.
 type timeline struct {
 	start time.Time
 
@@ -21,8 +22,8 @@ func newTimeline(out io.Writer) *timeline {
 }
 
 // heading opens a scene.
-func (t *timeline) heading(text string) {
-	t.print("\n%s\n", text)
+func (t *timeline) heading(format string, args ...any) {
+	t.print("\n"+format+"\n", args...)
 }
 
 // say adds a line about something that happens now.
@@ -32,11 +33,21 @@ func (t *timeline) say(actor, format string, args ...any) {
 
 // sayAt adds a line about something that happened at a time.
 func (t *timeline) sayAt(at time.Time, actor, format string, args ...any) {
-	t.print("%7.3fs  %-9s  %s\n", at.Sub(t.start).Seconds(), actor, fmt.Sprintf(format, args...))
+	t.print("%7.3fs  %-15s %s\n", at.Sub(t.start).Seconds(), actor, fmt.Sprintf(format, args...))
 }
 
 func (t *timeline) print(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fmt.Fprintf(t.out, format, args...)
+}
+
+// wait lets time pass, unless ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

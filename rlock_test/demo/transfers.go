@@ -3,121 +3,109 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"sync"
-
-	"github.com/redis/rueidis"
-
-	"github.com/rlock-go/toolkit/rlock"
+	"slices"
 )
 
 const (
-	workers   = 8
-	transfers = 25 // of each worker
-	sample    = 20 // every so many are on the timeline
+	bankers   = 4
+	transfers = 50 // of each banker
+	sample    = 40 // every so many are on the timeline
 )
 
-// transfers has workers move money between accounts, all at once.
+// transfers has processes move money between accounts, all at once.
 func (d *demo) transfers(ctx context.Context) error {
-	d.heading(fmt.Sprintf("1. %d workers move money between %d accounts. A transfer takes the locks of both at one instant.",
-		workers, len(d.bank.accounts)))
-	if err := d.bank.open(ctx, d.server.client); err != nil {
+	bank := newBank(d.server.prefix)
+	d.heading("1. %d processes move money between %d accounts. A transfer takes the locks of both accounts at once.", bankers, len(bank.accounts))
+	if err := bank.open(ctx, d.server.client); err != nil {
 		return err
 	}
-	d.say("bank", "%d accounts with %d each, %d in all", len(d.bank.accounts), opening, opening*len(d.bank.accounts))
-
-	var staff []*worker
-	for number := 1; number <= workers; number++ {
-		w, err := d.hire(number, d.server.lockPrefix())
-		if err != nil {
+	processes, stop, err := d.startAll(ctx, bankers)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for _, p := range processes {
+		if err := p.tell(order{Do: doTransfers, Count: transfers}); err != nil {
 			return err
 		}
-		defer w.close()
-		staff = append(staff, w)
 	}
-	return together(ctx, staff, (*worker).work)
-}
-
-// worker stands for a process: it shares nothing with the others but the server
-// and the names of the locks.
-type worker struct {
-	*demo
-	number int
-	client rueidis.Client
-	locker *rlock.Locker
-}
-
-func (d *demo) hire(number int, lockPrefix string) (*worker, error) {
-	client, err := rueidis.NewClient(d.server.option)
-	if err != nil {
-		return nil, err
-	}
-	// New uses a client that the program has anyway; Open, as in the scenes to
-	// come, makes one.
-	locker, err := rlock.New(client, rlock.WithPrefix(lockPrefix))
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	return &worker{demo: d, number: number, client: client, locker: locker}, nil
-}
-
-func (w *worker) close() {
-	w.locker.Close()
-	w.client.Close()
-}
-
-func (w *worker) work(ctx context.Context) error {
-	for range transfers {
-		from, to := w.bank.pair()
-		if err := w.transfer(ctx, from, to, 1+rand.Int64N(10)); err != nil {
-			return fmt.Errorf("worker %d: %w", w.number, err)
+	var t tally
+	for _, p := range processes {
+		if err := d.follow(ctx, p, &t); err != nil {
+			return err
 		}
 	}
+	slices.SortFunc(t.shown, func(a, b event) int { return a.At.Compare(b.At) })
+	for _, e := range t.shown {
+		d.sayAt(e.At, e.By, "%-4s -> %-4s  %2d  fence %d", e.From, e.To, e.Move.Amount, e.Fence)
+	}
+	total, err := bank.total(ctx, d.server.client)
+	if err != nil {
+		return err
+	}
+	want := int64(opening * len(bank.accounts))
+	d.say("demo", "%d transfers, %d waited for a lock; the balances add up to %d", t.done, t.waits, total)
+	d.judge("no process met another at an account, and no money was lost or made", firstOf(
+		unless(t.done == bankers*transfers, "there were %d transfers", t.done),
+		unless(t.others == 0, "they met %d times", t.others),
+		unless(total == want, "the balances add up to %d, not %d", total, want)))
+	d.judge("every fence is above the one that its key had before", t.falls())
 	return nil
 }
 
-// transfer moves money under the locks of both accounts. DoAll gets both or waits
-// with neither, so two workers that want the same two accounts in opposite order
-// cannot wait for each other. It extends the lease while the function runs and
-// releases the locks whatever happens in it.
-func (w *worker) transfer(ctx context.Context, from, to *account, most int64) error {
-	return w.locker.DoAll(ctx, []string{from.lock(), to.lock()}, func(ctx context.Context, lock *rlock.Lock) error {
-		w.referee.acquired(lock)
-		defer w.referee.enter(w.number, from, to)()
-
-		// This ctx ends when the locks are lost, so that the commands under it
-		// stop then and do not write into accounts that are another's by now.
-		moved, err := move(ctx, w.client, from, to, most)
+// follow notes what a process says until it is done.
+func (d *demo) follow(ctx context.Context, p *process, t *tally) error {
+	for {
+		e, err := p.next(ctx)
 		if err != nil {
 			return err
 		}
-		if n := w.referee.transferred(); n%sample == 0 {
-			w.say(fmt.Sprintf("worker %d", w.number), "transfer %3d:  %-4s -> %-4s  %2d   fence %d   attempts %d",
-				n, from.name, to.name, moved, lock.Fence(), lock.Attempts())
+		if e.Kind == isDone {
+			return nil
 		}
-		return nil
-	})
+		t.add(e)
+		if d.verbose || t.done%sample == 0 {
+			e.By = p.name
+			t.shown = append(t.shown, e)
+		}
+	}
 }
 
-// together lets all workers do f at once. The first that fails stops the others,
-// and its error is returned.
-func together(ctx context.Context, staff []*worker, f func(*worker, context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var (
-		group  sync.WaitGroup
-		once   sync.Once
-		failed error
-	)
-	for _, w := range staff {
-		group.Go(func() {
-			if err := f(w, ctx); err != nil {
-				once.Do(func() { failed = err })
-				cancel()
-			}
-		})
+// tally is what the processes say, all together.
+type tally struct {
+	done, waits, others int64
+	shown               []event
+	fences              map[string]map[int64]uint64 // of each account, by visit
+}
+
+func (t *tally) add(e event) {
+	t.done++
+	t.others += e.Move.Others
+	if e.Waited {
+		t.waits++
 	}
-	group.Wait()
-	return failed
+	for i, account := range []string{e.From, e.To} {
+		if t.fences == nil {
+			t.fences = map[string]map[int64]uint64{}
+		}
+		if t.fences[account] == nil {
+			t.fences[account] = map[int64]uint64{}
+		}
+		t.fences[account][e.Move.Visits[i]] = e.Fence
+	}
+}
+
+// falls returns the first fence that is not above the one of the visit before.
+func (t *tally) falls() error {
+	for account, fences := range t.fences {
+		var last uint64
+		for visit := range int64(len(fences)) {
+			fence, ok := fences[visit+1]
+			if !ok || fence <= last {
+				return fmt.Errorf("%d comes after %d at %s", fence, last, account)
+			}
+			last = fence
+		}
+	}
+	return nil
 }
