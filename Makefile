@@ -1,4 +1,4 @@
-# make run       regenerates the bindings and shows locks at work, in about ten seconds
+# make run       regenerates the bindings and shows locks at work, in under ten seconds; with V=1, the audit too
 # make setup     once, before the tests: unpacks the servers, installs a C compiler if there is none
 # make test      the tests, in less than three minutes, with one server that they start themselves
 # make test-all  all of them: three servers, race detector, budgets, faults, fuzzing, other libraries
@@ -33,12 +33,8 @@ ALL = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 .PHONY: run setup test test-all chaos fuzz lint check generate bench bench-quick interop vuln compiler
 
 run:
-	@echo "== bindings from scripts/*.lua"
 	@$(GO) run ./generator
-	@$(GO) run ./generator -audit
-	@echo
-	@echo "== demonstration"
-	@$(GO) run ./rlock_test/demo
+	@$(GO) run ./rlock_test/demo $(if $(V),-v)
 
 setup:
 	@sh rlock_test/setup.sh
@@ -85,11 +81,8 @@ bench:
 bench-quick:
 	$(ALL) $(GO) test -C rlock_test/peers -count=1 -timeout=0 -args -quick
 
-# The npm libraries are installed beside the tests, in rlock_test/interop/node_modules.
+# The tests have npm install its libraries, so they need Node.js and its registry at first.
 interop:
-	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 18 or later; without it, test the other libraries:" \
-		"go test -C rlock_test/interop -skip '//npm|TestTable/npm'"; exit 1; }
-	cd rlock_test/interop && npm ci
 	$(ALL) $(GO) test -C rlock_test/interop -count=1
 
 # VULNDB=file:///… is a copy of the database, where its site cannot be reached.

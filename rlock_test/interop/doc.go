@@ -3,6 +3,7 @@
 //
 //	make interop
 //
-// installs the npm libraries beside this file and runs all of it; rlock/INTEROP.md has
-// the results. What cannot be installed by Go or npm is replayed command by command.
+// runs it on each server; rlock/INTEROP.md has the results. The tests have npm install its
+// libraries beside this file. What neither Go nor npm can install is replayed command by
+// command.
 package interop

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,9 +16,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// npmHelp is what whoever lacks the npm libraries is told.
-const npmHelp = "the npm libraries are tested with Node.js 18 or later: install node and npm, then `make interop`; " +
-	"without them, `go test -C rlock_test/interop -skip '//npm|TestTable/npm'` tests the others"
+// npmHelp is what whoever lacks Node.js is told.
+const npmHelp = "the npm libraries need Node.js 18 or later, with npm; without it, " +
+	"`go test -C rlock_test/interop -skip '//npm|TestTable/npm'` tests the others"
+
+// installed has npm put the libraries of package-lock.json beside this file, unless it has
+// done so since that was changed.
+var installed = sync.OnceValue(func() error {
+	locked, err := os.Stat("package-lock.json")
+	if err != nil {
+		return err
+	}
+	if done, err := os.Stat("node_modules/.package-lock.json"); err == nil && !done.ModTime().Before(locked.ModTime()) {
+		return nil // npm writes it last
+	}
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, npmHelp)
+	}
+	if output, err := exec.Command(npm, "ci").CombinedOutput(); err != nil {
+		return fmt.Errorf("npm ci: %w\n%s\n%s", err, output, npmHelp)
+	}
+	return nil
+})
 
 // openNpm has a node process of its own try locks with a library.
 func openNpm(library string) func(tb testing.TB, address string) locker {
@@ -25,8 +46,7 @@ func openNpm(library string) func(tb testing.TB, address string) locker {
 		tb.Helper()
 		node, err := exec.LookPath("node")
 		require.NoError(tb, err, npmHelp)
-		_, err = os.Stat("node_modules/.package-lock.json") // npm writes it last
-		require.NoError(tb, err, npmHelp)
+		require.NoError(tb, installed())
 
 		process := exec.Command(node, "libraries.js", address)
 		process.Stderr = os.Stderr
