@@ -3,8 +3,10 @@ package rlocktest
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/alicebob/miniredis/v2/server"
 
@@ -14,13 +16,45 @@ import (
 const replyOK = "+OK\r\n"
 
 // serve runs one command of a client.
-func (t *tracker) serve(p *server.Peer, cmd string, args ...string) bool {
+func (t *tracker) serve(p *server.Peer, argv []string) {
 	c := t.conn(p)
 	c.busy.Lock()
-	t.run(c, t.scripts.Command(append([]string{cmd}, args...)))
+	t.run(c, t.scripts.Command(argv))
 	c.busy.Unlock()
 	t.deliver([]*conn{c})
-	return true
+}
+
+// refuse answers one command of a client with an error instead of running it.
+func (t *tracker) refuse(p *server.Peer, argv []string, text string) {
+	c := t.conn(p)
+	c.busy.Lock()
+	switch {
+	case !c.multi:
+		if argv[0] != "CLIENT" {
+			c.caching = ""
+		}
+	case argv[0] == "EXEC" || argv[0] == "DISCARD":
+		t.discard(c)
+		c.multi, c.broken, c.queued, c.caching = false, false, nil, ""
+	default:
+		c.broken = true
+	}
+	p.WriteError(text)
+	c.busy.Unlock()
+	t.deliver([]*conn{c})
+}
+
+// command runs one command of a client that nobody has, and returns its refusal.
+func (t *tracker) command(argv ...string) error {
+	var reply bytes.Buffer
+	p := server.NewPeer(bufio.NewWriter(&reply))
+	t.serve(p, argv)
+	p.Flush()
+	t.forget(t.conn(p))
+	if text, refused := strings.CutPrefix(reply.String(), "-"); refused {
+		return fmt.Errorf("rlocktest: %s: %s", argv[0], strings.TrimSpace(text))
+	}
+	return nil
 }
 
 func (t *tracker) run(c *conn, argv []string) {

@@ -35,6 +35,36 @@
 // [Server.Redis] that write, and a hash field that expires by itself.
 // CLIENT TRACKING and CLIENT CACHING are refused inside MULTI.
 //
+// # Failures
+//
+// A test can have the server fail in the ways that locks must cope with:
+//
+//   - [Server.FailNext]: the next command that matches is refused with an error.
+//   - [Server.LoseReply]: it runs, and its connection breaks before the answer.
+//   - [Server.Silence]: the network swallows everything until that is lifted.
+//   - [Server.Delay]: each answer takes longer.
+//   - [Server.Stop] and [Server.Restart]: a crash, with or without the data.
+//   - [Server.Take], [Server.Free] and [Server.Shorten]: a stranger takes, deletes or
+//     shortens a lock, whoever holds it.
+//
+// Each of them does to a lock what a real server behind a broken network does: the
+// tests of this module run the same failures against both.
+//
+// # Time
+//
+// [StartInMemory] returns a server without a listener, which can be in a bubble of
+// [testing/synctest] together with its clients and locks. They all have the bubble's
+// clock then, so a test of a lease of an hour takes no hour:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		server := rlocktest.StartInMemory(t)
+//		locker, err := rlock.Open(server.Option())
+//		…
+//		t.Cleanup(locker.Close)
+//		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+//		<-lock.Context().Done() // an hour later
+//	})
+//
 // # What it does not do
 //
 // This is not Redis, and a test that passes here can still fail there:

@@ -10,13 +10,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Server is an embedded Redis server listening on a free port of the loopback
-// interface. It starts empty, and its methods may be called concurrently.
+// Server is an embedded Redis server, on a free port of the loopback interface or in
+// memory. It starts empty, and its methods may be called concurrently.
 type Server struct {
 	redis   *miniredis.Miniredis
-	front   *server.Server
+	network *network
 	tracker *tracker
-	addr    string
+	faults  faults
 	close   func()
 }
 
@@ -24,7 +24,21 @@ type Server struct {
 // are done. It fails the test if the server cannot be started.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	s, err := Open()
+	return started(tb, Open)
+}
+
+// StartInMemory is Start for a server that is reached without the machine's network:
+// [Server.Option] has clients connect through memory. So the server, its clients and
+// their locks can be in one bubble of testing/synctest and have its clock, by which a
+// lease of an hour ends at once when there is nothing else to do.
+func StartInMemory(tb testing.TB) *Server {
+	tb.Helper()
+	return started(tb, OpenInMemory)
+}
+
+func started(tb testing.TB, open func() (*Server, error)) *Server {
+	tb.Helper()
+	s, err := open()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -47,48 +61,54 @@ func Client(tb testing.TB) rueidis.Client {
 
 // Open returns a running server, for programs that are not tests. The caller
 // closes it.
-func Open() (*Server, error) {
+func Open() (*Server, error) { return open(false) }
+
+// OpenInMemory is Open for a server as that of StartInMemory.
+func OpenInMemory() (*Server, error) { return open(true) }
+
+func open(memory bool) (*Server, error) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
-	// Connections are accepted by a second server in front of miniredis, and
-	// not by miniredis itself, because tracking has to see every command and
-	// miniredis.SetError replaces the only hook that a server has. Dial starts
-	// miniredis without a listener.
+	// Connections are served in front of miniredis, and not by miniredis itself, because
+	// tracking has to see every command and miniredis.SetError replaces the only hook
+	// that a server has. Dial starts miniredis without a listener.
 	conn, err := m.Dial()
 	if err != nil {
 		return nil, fmt.Errorf("rlocktest: %w", err)
 	}
 	_ = conn.Close()
 
-	front, err := server.NewServer("127.0.0.1:0")
-	if err != nil {
-		m.Close()
-		return nil, fmt.Errorf("rlocktest: %w", err)
-	}
-	s := &Server{redis: m, front: front, tracker: newTracker(m), addr: front.Addr().String()}
+	s := &Server{redis: m, tracker: newTracker(m)}
 	s.close = sync.OnceFunc(s.shutdown)
-	front.SetPreHook(s.tracker.serve)
+	if s.network, err = newNetwork(memory, s.serve); err != nil {
+		m.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
 // Addr returns the address the server listens on, as host:port. It stays the
-// same after Close.
+// same after Restart and Close. A server in memory has none to connect to: use Option.
 func (s *Server) Addr() string {
-	return s.addr
+	return s.network.addr
 }
 
 // Option returns the options of a client that fits this server: one connection
 // with small buffers, no attempt to find a cluster, client-side caching
 // enabled. Other options work as well, the rueidis defaults included.
 func (s *Server) Option() rueidis.ClientOption {
-	return rueidis.ClientOption{
-		InitAddress:         []string{s.addr},
+	o := rueidis.ClientOption{
+		InitAddress:         []string{s.Addr()},
 		ForceSingleClient:   true,
 		PipelineMultiplex:   -1,
 		RingScaleEachConn:   7,
 		ReadBufferEachConn:  1 << 14,
 		WriteBufferEachConn: 1 << 14,
 	}
+	if s.Addr() == inMemory {
+		o.DialCtxFn = s.network.dial
+	}
+	return o
 }
 
 // Client returns a new client with the options of [Server.Option]. The caller
@@ -125,7 +145,8 @@ func (s *Server) shutdown() {
 	// command wakes them, one that needs no authentication in particular.
 	s.redis.CtxCancel()
 	s.tracker.ask(&server.Peer{}, []string{"CLIENT", "GETNAME"})
-	s.front.Close()
+	s.network.stop()
+	s.network.running.Wait()
 	s.tracker.close()
 	s.redis.Close()
 }

@@ -1,0 +1,69 @@
+package rlocktest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
+)
+
+// In a bubble the server, the client and the locks have one clock, which moves on when
+// nobody has anything to do: a lease of an hour costs no time.
+func TestInABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := rlocktest.StartInMemory(t)
+		locker, err := rlock.Open(server.Option())
+		require.NoError(t, err)
+		t.Cleanup(locker.Close)
+		start := time.Now()
+
+		fixed, err := locker.Acquire(t.Context(), "fixed", rlock.WithTTL(time.Hour))
+		require.NoError(t, err)
+		extended, err := locker.Acquire(t.Context(), "extended", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		<-fixed.Context().Done()
+		require.ErrorIs(t, context.Cause(fixed.Context()), rlock.ErrExpired)
+		require.InDelta(t, time.Hour, time.Since(start), float64(5*time.Second))
+		require.True(t, extended.Valid())
+		time.Sleep(5 * time.Second)
+		next, err := locker.TryAcquire(t.Context(), "fixed")
+		require.NoError(t, err, "it has ended on the server too")
+		require.NoError(t, next.Release(t.Context()))
+
+		// A loss is pushed, and no time passes for it but what the monitor gathers for.
+		server.Free("extended")
+		<-extended.Context().Done()
+		require.ErrorIs(t, context.Cause(extended.Context()), rlock.ErrLost)
+		require.Less(t, time.Since(start), time.Hour+20*time.Second)
+
+		// Whoever waits for a stranger gets the lock when the stranger's lease ends.
+		server.Take("fixed", 30*time.Minute)
+		before := time.Now()
+		waited, err := locker.Acquire(t.Context(), "fixed")
+		require.NoError(t, err)
+		require.InDelta(t, 30*time.Minute, time.Since(before), float64(5*time.Second))
+		require.NoError(t, waited.Release(t.Context()))
+
+		// Silence is found out by the context.
+		lift := server.Silence()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = locker.TryAcquire(ctx, "fixed")
+		require.True(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
+		lift()
+		server.Stop()
+		_, err = locker.TryAcquire(t.Context(), "fixed")
+		require.ErrorContains(t, err, "refused")
+		require.NoError(t, server.Restart(rlocktest.LoseData))
+		after, err := locker.Acquire(t.Context(), "fixed")
+		require.NoError(t, err)
+		require.NoError(t, after.Release(t.Context()))
+	})
+}
