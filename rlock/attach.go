@@ -132,7 +132,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	})
 	switch {
 	case err != nil:
-		return &LockError{"force release", full, err}
+		return &LockError{"force release", full, redact(err, token)}
 	case freed != 1 && !unsure:
 		return &LockError{"force release", full, ErrLost}
 	}

@@ -223,7 +223,7 @@ func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
 		sent := now()
 		for i, reply := range l.scripts.AcquireBatch(ctx, l.client, params) {
 			a := asked[i]
-			a.answer, a.err = a.lock.takenOne(reply.Value), reply.Err
+			a.answer, a.err = a.lock.takenOne(reply.Value), redact(reply.Err, a.lock.token)
 			a.answer.sent = sent
 			if answerOf(a.err) == unknown {
 				a.lock.late++

@@ -23,11 +23,12 @@ func answerOf(err error) answer {
 		slots  *gen.CrossSlotError
 		local  *LockError
 		some   *partialError
+		plain  *refusal
 	)
 	if errors.As(err, &some) {
 		return unknown
 	}
-	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &local) {
+	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &local) || errors.As(err, &plain) {
 		return refused
 	}
 	return unknown

@@ -118,6 +118,7 @@ func (l *Lock) settleAsked(e extension, position int64, err error) error {
 // not ours, or 0. It returns nil if the lock is held with the new lease; an error
 // with an unknown outcome comes back as it is. The caller holds mu.
 func (l *Lock) settle(e extension, position int64, err error) error {
+	err = redact(err, l.token)
 	l.expire() // an answer that comes after the deadline revives nothing
 	l.endExtension(e, answerOf(err))
 	if err != nil {

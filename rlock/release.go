@@ -168,6 +168,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	if l.queued {
 		l.locker.queues.leave(l)
 	}
+	err = redact(err, l.token)
 	if errors.Is(err, rueidis.ErrClosing) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
@@ -206,7 +207,7 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 		}
 		return err
 	})
-	return freed, err
+	return freed, redact(err, l.token)
 }
 
 // isHopeless reports an error of a release that stays: the client is closed, or a key is

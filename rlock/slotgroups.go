@@ -138,7 +138,7 @@ func (l *Lock) lift(ctx context.Context, fences []int64, fence int64) (key strin
 		}
 		return outcome(replies)
 	})
-	return key, err
+	return key, redact(err, l.token)
 }
 
 // rollBack frees groups that a failed attempt has taken. What the server does not

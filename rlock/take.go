@@ -52,6 +52,7 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 		} else {
 			t, err = l.takeAll(ctx, keys, counters, collect)
 		}
+		err = redact(err, l.token)
 		if t.sent == 0 {
 			t.sent = sent
 		}
