@@ -62,7 +62,8 @@
 //     anything is sent; nothing panics. (TestAnyBytesAreAKey, TestBadInput, FuzzOptions)
 //   - Tokens have 122 random bits. No error, event or log line has one, nor what fmt and slog
 //     make of a Lock or a State.
-//     (TestTokensAreUnpredictable, TestTokensAreToldToNobody)
+//     (TestTokensAreUnpredictable, TestTokensAreToldToNobody,
+//     TestErrorsOfAServerThatQuotesArguments, TestErrorsOfAProxyThatQuotesArguments)
 //   - No clock of a client is ever sent. (TestNoClockIsSent)
 //
 // # What is not guaranteed
