@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -60,6 +61,16 @@ func run(w io.Writer, steps []step, only string, engines int) bool {
 
 // run runs one step.
 func (r *report) run(s step) {
+	if len(s.prepare) > 0 {
+		prepare := exec.Command(s.prepare[0], s.prepare[1:]...)
+		prepare.Dir = s.dir
+		prepare.Stdout, prepare.Stderr = r.w, r.w
+		if err := prepare.Run(); err != nil {
+			s.args = slices.Concat(s.args, s.unprepared)
+			r.leftOut = append(r.leftOut, fmt.Sprintf("%s: run with %s, because of %s: %v",
+				s.name, strings.Join(s.unprepared, " "), strings.Join(s.prepare, " "), err))
+		}
+	}
 	fmt.Fprintf(r.w, "== %s: %sgo %s\n", s.name, strings.Join(append(s.env, ""), " "), strings.Join(s.args, " "))
 	start := time.Now()
 	command := exec.Command("go", append([]string{s.args[0], "-json"}, s.args[1:]...)...)

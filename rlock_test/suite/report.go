@@ -62,6 +62,7 @@ type report struct {
 	byEngine map[string]*counts
 	total    counts
 	skipped  []string // tests and their reasons
+	leftOut  []string // of what the machine cannot run, and why
 	failed   []string
 }
 
@@ -266,6 +267,9 @@ func (r *report) summary(engines int) bool {
 	fmt.Fprintln(r.w)
 	for _, what := range r.skipped {
 		fmt.Fprintln(r.w, "skipped", what)
+	}
+	for _, what := range r.leftOut {
+		fmt.Fprintln(r.w, "left out of", what)
 	}
 	for _, what := range r.failed {
 		fmt.Fprintln(r.w, "failed", what)

@@ -139,8 +139,9 @@ func TestEveryStepRuns(t *testing.T) {
 	env := []string{"GOWORK=off", "GOPROXY=off"}
 	require.False(t, run(&printed, []step{
 		{name: "first", dir: dir, env: env, args: append(args, "./bad")},
-		{name: "second", dir: dir, env: env, args: append(args, "./good")},
+		{name: "second", dir: dir, env: env, args: append(args, "./good"), prepare: []string{"go", "no-such-command"}, unprepared: []string{"-v"}},
 	}, "", 1))
+	require.Contains(t, printed.String(), "left out of second: run with -v, because of go no-such-command: exit status 2\n")
 	require.Contains(t, printed.String(), "it is bad")
 	require.Contains(t, printed.String(), "failed first: example.test/suite/bad TestBad\n")
 	require.Equal(t, "1 passed, 1 failed", lastLine(printed.String()))

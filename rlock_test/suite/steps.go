@@ -12,6 +12,11 @@ type step struct {
 	env   []string // further variables
 	args  []string // of the go command; the first is "test"
 	short bool     // whether tests may be left to make test-all
+
+	// prepare is a command to run before, such as one that installs libraries of another
+	// language. Where it fails, unprepared is added to args, and the summary says so.
+	prepare    []string
+	unprepared []string
 }
 
 type options struct {
@@ -49,7 +54,8 @@ func steps(o options) []step {
 		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"}, args: append([]string{"test", "-count=1"}, core...)},
 		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldest, "GOFLAGS=-trimpath"}, args: append([]string{"test", "-count=1", "./rlock_test/importer"}, core...)},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
-		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"}},
+		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
+			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},
 		{name: "peers", dir: "rlock_test/peers", args: []string{"test", "-count=1"}},
 		{name: "chaos", dir: "rlock_test/chaos", args: []string{"test", "-race", "-count=1", "-timeout=0", "./...",
 			"-args", "-duration=" + o.duration.String(), fmt.Sprint("-seed=", o.seed)}},
