@@ -40,7 +40,7 @@
 //   - A panic or runtime.Goexit in a RetryFunc, an Observer, the function of Do, a context or
 //     a hook of the client leaves nothing locked that nobody has a handle of, and nobody
 //     waiting in vain. (TestObserverEndsACall, TestRetryFuncEndsACall, TestFunctionOfDoEnds,
-//     TestClientAndContextPanic, TestObserverEndsARenewal)
+//     TestClientAndContextPanic, TestObserverEndsARenewal, TestObserverEndsTheMonitor)
 //   - A wait ends with its context, its policy, the Locker, or an error of the server that
 //     does not pass; nobody is left waiting for a free lock. (TestNobodyIsStranded,
 //     TestAcquireGivesUpWithTheContext, TestClose, TestWaitersOutliveARestart,

@@ -328,7 +328,9 @@ func (o *monitor) measure(ctx context.Context, locks []reading) (unread []readin
 			left := reply.Value.Left
 			for _, r := range asked[i] {
 				keys := len(r.lock.keys())
-				o.judge(r, left[:keys], sent, received)
+				if o.judge(r, left[:keys], sent, received) == unsettled {
+					unread = append(unread, r)
+				}
 				left = left[keys:]
 			}
 		}
@@ -337,27 +339,39 @@ func (o *monitor) measure(ctx context.Context, locks []reading) (unread []readin
 	return unread
 }
 
+// verdict is what was found out about a lease that somebody else may have shortened.
+type verdict int
+
+const (
+	unharmed  verdict = iota // the server has at least the lease that is known here
+	settled                  // it is known here what the server has
+	unsettled                // an extension is under way that may have come before or after
+)
+
 // judge follows the answer that so much is left of the leases of a lock's keys.
-func (o *monitor) judge(r reading, each []time.Duration, sent, received instant) {
+func (o *monitor) judge(r reading, each []time.Duration, sent, received instant) verdict {
 	least := NoExpiry
 	for _, left := range each {
 		if left == -2*time.Millisecond { // the key is gone, and the server will tell
 			o.calm(r.lock)
-			return
+			return settled
 		}
 		least = min(least, remaining(left))
 	}
-	if least != NoExpiry && r.lock.shorten(r.extended, least, sent, received) {
+	found := unharmed
+	if least != NoExpiry {
+		found = r.lock.shorten(r.extended, least, sent, received)
+	}
+	if found != unharmed {
 		o.calm(r.lock)
-		return
+		return found
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	m := &r.lock.monitored
-	m.vain++
-	if m.patience() == readAgain {
-		m.vain-- // it is longest
+	if m := &r.lock.monitored; m.patience() < readAgain {
+		m.vain++
 	}
+	return found
 }
 
 // calm notes that there was a reason to read a lock.
@@ -368,20 +382,21 @@ func (o *monitor) calm(l *Lock) {
 }
 
 // shorten follows a lease that somebody else has shortened: it is extended at once if
-// the lock is extended at all, and else the deadline comes nearer. It reports false if
-// the server has at least the lease that is known here. The lease was read with so much
-// left of it between sent and received; an extension that was sent since extended makes
-// that out of date.
-func (l *Lock) shorten(extended instant, left time.Duration, sent, received instant) bool {
+// the lock is extended at all, and else the deadline comes nearer. The lease was read
+// with so much left of it between sent and received; an extension that was sent since
+// extended makes that out of date.
+func (l *Lock) shorten(extended instant, left time.Duration, sent, received instant) verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.end.Load() != nil || l.extended != extended || l.lease.pending > 0 {
-		return true
-	}
-	if received.after(left+time.Millisecond) >= instant(l.deadline.Load()) {
-		return false
+	switch {
+	case l.end.Load() != nil || l.extended != extended:
+		return settled
+	case received.after(left+time.Millisecond) >= instant(l.deadline.Load()):
+		return unharmed
+	case l.lease.pending > 0:
+		return unsettled
 	}
 	l.deadline.Store(int64(leaseEnd(sent, left)))
 	l.locker.keeper.follow(l, now())
-	return true
+	return settled
 }

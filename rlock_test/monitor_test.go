@@ -1,0 +1,163 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+// An observer may end the goroutine that reads held locks: the losses of the others are
+// noticed all the same.
+func TestObserverEndsTheMonitor(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		b := &bomb{kind: rlock.EventLost, end: runtime.Goexit, anywhere: true}
+		b.armed.Store(true)
+		locker := newListener(t, server, rlock.WithObserver(b), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		var locks []*rlock.Lock
+		for _, key := range siteKeys {
+			lock, err := locker.Acquire(t.Context(), key)
+			require.NoError(t, err)
+			locks = append(locks, lock)
+		}
+		tracked(t, server, len(siteKeys))
+		server.Do(t, "FLUSHALL")
+		for _, lock := range locks {
+			ends(t, lock, rlock.ErrLost)
+		}
+		require.True(t, b.fired.Load())
+		last, err := locker.Acquire(t.Context(), "last")
+		require.NoError(t, err)
+		time.Sleep(300 * time.Millisecond) // it has been read
+		server.Do(t, "DEL", "last")
+		ends(t, last, rlock.ErrLost)
+	})
+}
+
+// When connections break, the server tracks nothing any more: each lock that is held is
+// read again, in as few commands as there are hundreds of them, and a lease that was
+// shortened in between is extended.
+func TestAllIsReadAfterALostConnection(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		const locks = 2000
+		server := e.Start(t)
+		require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
+		locker := newListener(t, server, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true), rlock.WithFence(false))
+		held := make([]*rlock.Lock, locks)
+		for i := range held {
+			var err error
+			held[i], err = locker.Acquire(t.Context(), fmt.Sprint("job:", i))
+			require.NoError(t, err)
+		}
+		tracked(t, server, locks)
+		before := server.CommandStats(t)
+		server.Do(t, "MULTI")
+		server.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		server.Do(t, "PEXPIRE", "job:3", "3000")
+		server.Do(t, "EXEC")
+		tracked(t, server, locks)
+		soon(t, func() bool { return leftOn(t, server, "job:3") > 30*time.Second }, "it is extended")
+		time.Sleep(200 * time.Millisecond)
+		after := server.CommandStats(t)
+		reads, scripts := after["client|caching"]-before["client|caching"], after["evalsha"]-before["evalsha"]
+		t.Logf("%d reads, %d scripts", reads, scripts)
+		require.LessOrEqual(t, reads, int64(5*locks/100), "each connection that breaks says so")
+		require.LessOrEqual(t, scripts, int64(5*locks/100))
+		require.Len(t, locker.Held(), locks)
+		server.Do(t, "DEL", "job:1234")
+		ends(t, held[1234], rlock.ErrLost)
+	})
+}
+
+// A lease that is shortened behind an extension whose answer is still under way is found
+// out when it has come.
+func TestShortenedBehindAnExtension(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		hook := rlock.NewHook()
+		f := &faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })}
+		require.NoError(t, gen.New().Load(t.Context(), f.Client))
+		locker := newLocker(t, f, rlock.WithHook(hook), rlock.WithFence(false))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		tracked(t, server, 1)
+
+		ran, answer := make(chan struct{}), make(chan struct{})
+		f.when(once(gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+			reply := run()
+			close(ran)
+			<-answer
+			return reply
+		}))
+		done := make(chan error, 1)
+		go func() { done <- lock.Extend(context.WithoutCancel(t.Context()), time.Minute) }()
+		<-ran
+		tracked(t, server, 1) // anew
+		server.Do(t, "PEXPIRE", "job", "6000")
+		time.Sleep(500 * time.Millisecond)
+		close(answer)
+		require.NoError(t, <-done)
+		soon(t, func() bool { return leftOn(t, server, "job") > 30*time.Second }, "it is extended")
+		require.True(t, lock.Valid())
+	})
+}
+
+// Closing a Locker does not wait for a read that gets no answer.
+func TestCloseDuringARead(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		server := e.Start(t)
+		proxy := bed.NewProxy(t, server.Addr())
+		hook := rlock.NewHook()
+		client := server.Client(t, func(o *rueidis.ClientOption) {
+			o.InitAddress, o.OnInvalidations = []string{proxy.Addr()}, hook.OnInvalidations
+		})
+		locker, err := rlock.New(client, rlock.WithHook(hook))
+		require.NoError(t, err)
+		release := proxy.Hold(bed.Contains("mget"))
+		defer release()
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		soon(t, func() bool { return proxy.Held() > 0 }, "it is being read")
+		began := time.Now()
+		locker.Close()
+		require.Less(t, time.Since(began), time.Second)
+		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrClosed)
+		release()
+		time.Sleep(50 * time.Millisecond)
+		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrClosed)
+	})
+}
+
+// What a client cannot be built with is said by Open.
+func TestOptionsThatOpenRefuses(t *testing.T) {
+	t.Parallel()
+	server := bed.Start(t)
+	for name, test := range map[string]struct {
+		change func(o *rueidis.ClientOption)
+		want   error
+	}{
+		"RESP2 with a cache":     {func(o *rueidis.ClientOption) { o.AlwaysRESP2 = true }, rueidis.ErrNoCache},
+		"replicas only":          {func(o *rueidis.ClientOption) { o.ReplicaOnly = true }, rueidis.ErrReplicaOnlyNotSupported},
+		"replicas without a use": {func(o *rueidis.ClientOption) { o.Standalone.ReplicaAddress = []string{server.Addr()} }, rueidis.ErrNoSendToReplicas},
+	} {
+		t.Run(name, func(t *testing.T) {
+			option := server.Option()
+			test.change(&option)
+			_, err := rlock.Open(option)
+			require.ErrorIs(t, err, test.want)
+		})
+	}
+}
