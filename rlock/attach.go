@@ -162,17 +162,16 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		return err
 	}
 	if l.isClosed() {
-		return &LockError{"wait for", full, ErrClosed}
+		return &LockError{"check", full, ErrClosed}
 	}
 	start := now()
 	if _, held := l.heldIn(ctx, []string{full}); held {
-		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: watching}
+		return &AcquireError{Key: full, Err: ErrAlreadyHeld}
 	}
 	var pause time.Duration
 	w := &waiter{locker: l, patient: set.retry.unlimited()}
 	defer w.leave()
 	var s State // as last seen
-	var looked instant
 	down := outage{locker: l}
 	for number := 1; ; number++ {
 		seen, err := l.inspect(ctx, full)
@@ -180,21 +179,21 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return nil
 		}
 		if err == nil {
-			s, looked = seen, now()
+			s = seen
 		} else {
 			s.Left = 0 // nobody knows any more
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{
-				Key: full, Left: (&taken{left: s.Left, at: looked}).remains(), Attempts: number, Waited: time.Duration(now() - start),
-				Err: err, Cause: down.explain(cause), call: watching, held: s.Held,
+				Key: full, Left: s.Left, Attempts: number, Waited: time.Duration(now() - start),
+				Err: err, Cause: down.explain(cause), held: s.Held,
 			}
 		}
 		if ctx.Err() != nil {
 			return fail(ErrGaveUp, contextError(ctx, err))
 		}
 		if passes := down.passes(errors.Unwrap(err)); err != nil && !passes {
-			return &LockError{"wait for", full, errors.Unwrap(err)}
+			return err
 		}
 		var more bool
 		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(now() - start), Previous: pause, Left: s.Left})
