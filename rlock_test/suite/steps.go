@@ -52,7 +52,7 @@ func steps(o options) []step {
 		// What is counted in allocations and milliseconds is not itself under the race detector.
 		{name: "budgets", args: []string{"test", "-count=1", "-run=Budget|Schedules|TestLoad$", "./rlock/", "./rlock_test/"}},
 		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"}, args: append([]string{"test", "-count=1"}, core...)},
-		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldest, "GOFLAGS=-trimpath"}, args: append([]string{"test", "-count=1", "./rlock_test/importer"}, core...)},
+		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldest, "GOFLAGS=-trimpath"}, args: []string{"test", "-count=1", "./rlock/...", "./rlock_test/importer"}},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
 		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
 			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},
