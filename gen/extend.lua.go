@@ -12,38 +12,58 @@ import (
 // The sums of extend.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	ExtendSHA1   = "c31cac5145e23a5786c0ac5be6d6ea0edac94ea3"
-	ExtendSHA256 = "df415337f616f2cf53df3eb4f90f7ea8388be8b6b515a7d96e781dbc4e3cb177"
+	ExtendSHA1   = "da4980ec996984a7c1afa9e33e3614dc559b0ad3"
+	ExtendSHA256 = "2dbd958183915180bfbe4d54b1b955a4e5e241f2456c7ddba2da0793238cf246"
 )
 
 // extendSource is extend.lua, byte for byte.
-const extendSource = `-- Gives every lock of a set a new lease, counted from now, if this token owns
--- all of them. Otherwise nothing changes, and the answer is the position of the
--- first lock that this token does not own; 0 means extended. An expired lock is
--- never created anew.
+const extendSource = `-- Gives every lock of a set a new lease, counted from now, if this token or a former one
+-- owns all of them. Otherwise nothing changes, and the answer is the position of the
+-- first lock that they do not own; 0 means extended. An expired lock is never created
+-- anew.
+--
+-- With one token a lease only grows: a lock of this token keeps its lease if that is
+-- longer. So calls may overlap, arrive late or arrive twice. A lease is shortened together
+-- with the token: a lock of a former token gets this token with exactly the new lease, and
+-- whatever was sent with the former one has no effect from then on.
 --
 -- name: Extend
 -- mode: write retryable
--- KEYS[1..] locks key        the locks
--- ARGV[1]   token string     owner token
--- ARGV[2]   ttl   duration?  new lease; absent: never expires
+-- KEYS[1..] locks  key        the locks
+-- ARGV[1]   token  string     owner token, that the locks are to have
+-- ARGV[2]   ttl    duration?  new lease; absent: never expires
+-- ARGV[3..] former string     tokens that the locks may have so far
 -- returns: int
 
 local token, ttl = ARGV[1], ARGV[2]
 
+local own = {[token] = true}
+for i = 3, #ARGV do
+  own[ARGV[i]] = true
+end
+
 -- All reads stand before the first write: the set is extended whole or not at all.
+local owners = {}
 for i, lock in ipairs(KEYS) do
-  if redis.call('GET', lock) ~= token then
+  owners[i] = redis.call('GET', lock)
+  if not own[owners[i]] then
     return i
   end
 end
 
--- PEXPIRE also works when the server is out of memory, where SET is refused.
-for _, lock in ipairs(KEYS) do
+-- PEXPIRE also works when the server is out of memory, and SET does behind it: after a
+-- script's first write the server does not refuse the others.
+for i, lock in ipairs(KEYS) do
   if ttl == '' then
     redis.call('PERSIST', lock)
+    if owners[i] ~= token then
+      redis.call('SET', lock, token)
+    end
   else
-    redis.call('PEXPIRE', lock, ttl)
+    redis.call('PEXPIRE', lock, ttl, 'GT')
+    if owners[i] ~= token then
+      redis.call('SET', lock, token, 'PX', ttl)
+    end
   end
 end
 return 0
@@ -51,21 +71,27 @@ return 0
 
 // ExtendParams are the keys and arguments of [Scripts.Extend].
 type ExtendParams struct {
-	Locks []string      // KEYS[1..]: the locks
-	Token string        // ARGV[1]: owner token
-	TTL   time.Duration // ARGV[2]: new lease; absent: never expires (zero: absent)
+	Locks  []string      // KEYS[1..]: the locks
+	Token  string        // ARGV[1]: owner token, that the locks are to have
+	TTL    time.Duration // ARGV[2]: new lease; absent: never expires (zero: absent)
+	Former []string      // ARGV[3..]: tokens that the locks may have so far
 }
 
-// Extend gives every lock of a set a new lease, counted from now, if this token owns
-// all of them. Otherwise nothing changes, and the answer is the position of the
-// first lock that this token does not own; 0 means extended. An expired lock is
-// never created anew.
+// Extend gives every lock of a set a new lease, counted from now, if this token or a former one
+// owns all of them. Otherwise nothing changes, and the answer is the position of the
+// first lock that they do not own; 0 means extended. An expired lock is never created
+// anew.
+//
+// With one token a lease only grows: a lock of this token keeps its lease if that is
+// longer. So calls may overlap, arrive late or arrive twice. A lease is shortened together
+// with the token: a lock of a former token gets this token with exactly the new lease, and
+// whatever was sent with the former one has no effect from then on.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) (int64, error) {
 	var (
 		keyArray [3]string
-		argArray [2]string
+		argArray [5]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -92,6 +118,7 @@ func (p ExtendParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, ttlText)
+	args = append(args, p.Former...)
 	return keys, args, nil
 }
 

@@ -12,14 +12,15 @@ import (
 // The sums of renew.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	RenewSHA1   = "7348cf4c8dc4959f801d38cb292c897a1cc7deb2"
-	RenewSHA256 = "d293e8be3bddeeb5aa400da92c3cbfa4cc2bb60f568b2669c5befdf61506e0ff"
+	RenewSHA1   = "4cbac611a5a16d08202bf9ce9e78f9f1d7088b19"
+	RenewSHA256 = "1591718f62747e25e725312567144486052d5977eded7795ca5d11548da0adcf"
 )
 
 // renewSource is renew.lua, byte for byte.
 const renewSource = `-- Gives locks of different owners a new lease, counted from now, each by itself:
 -- those that are their token's. The answer is the positions of the others, which
--- stay as they are. An expired lock is never created anew.
+-- stay as they are. A lease that is longer already stays, so that a call that was late on
+-- its way cuts none. An expired lock is never created anew.
 --
 -- name: Renew
 -- mode: write retryable
@@ -37,7 +38,7 @@ local owners = redis.call('MGET', unpack(KEYS))
 local lost = {}
 for i, lock in ipairs(KEYS) do
   if owners[i] == ARGV[i + 1] then
-    redis.call('PEXPIRE', lock, ARGV[1])
+    redis.call('PEXPIRE', lock, ARGV[1], 'GT')
   else
     lost[#lost + 1] = i
   end
@@ -54,7 +55,8 @@ type RenewParams struct {
 
 // Renew gives locks of different owners a new lease, counted from now, each by itself:
 // those that are their token's. The answer is the positions of the others, which
-// stay as they are. An expired lock is never created anew.
+// stay as they are. A lease that is longer already stays, so that a call that was late on
+// its way cuts none. An expired lock is never created anew.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) Renew(ctx context.Context, c rueidis.Client, p RenewParams) ([]int64, error) {

@@ -14,6 +14,7 @@ import (
 type Scripts struct {
 	acquireScript    luaScript
 	acquireAllScript luaScript
+	attachScript     luaScript
 	checkScript      luaScript
 	extendScript     luaScript
 	handOverScript   luaScript
@@ -34,6 +35,7 @@ func New(opts ...Option) *Scripts {
 	return &Scripts{
 		acquireAllScript: newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil, o.lua),
 		acquireScript:    newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil, o.lua),
+		attachScript:     newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil, o.lua),
 		checkScript:      newLuaScript("Check", CheckSHA1, checkSource, o.retry, nil, o.lua),
 		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
 		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
@@ -52,6 +54,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	for _, script := range []*luaScript{
 		&s.acquireScript,
 		&s.acquireAllScript,
+		&s.attachScript,
 		&s.checkScript,
 		&s.extendScript,
 		&s.handOverScript,

@@ -3,64 +3,77 @@ package rlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 )
 
-// Attach carries on with a lock that was taken elsewhere: by another process, which
-// handed over the keys as Lock.Keys gives them, the token and the fence, and let go
-// of its own handle with Detach. The prefix is not put in front of the keys again.
+// Attach carries on with a lock that was taken elsewhere, most often by another process,
+// which let go of it with Lock.Detach and handed over what that returned. The prefix of a
+// Locker is not put in front of the keys again.
 //
-// It asks the server whether the token holds all keys; if not, the error is
-// ErrLost and nothing is changed. The lease goes on as it was; extend it, or give
-// WithAutoExtend as a default of the Locker. Nobody can check the fence.
-func (l *Locker) Attach(ctx context.Context, token string, fence uint64, keys ...string) (*Lock, error) {
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	set := *l.defaults
-	set.prefix = ""
-	if err := checkContext(ctx); err != nil {
-		return nil, err
-	}
-	if token == "" {
-		return nil, &ArgumentError{"token", "it is empty"}
-	}
-	full, err := l.redisKeys(&set, keys)
+// The server gives all keys a new token in one step (one for each slot of a set that was
+// taken WithSlotGroups). From then on nothing that the former process may still have under
+// way has an effect, and the Handoff is spent. If another token has a key, be it because the
+// lock was lost, or because the Handoff was used before, the error is ErrLost and nothing is
+// changed. With any other error the server may have done it without an answer: call Attach
+// again with the same Handoff (not one that was read from its text once more), or with the
+// same WithToken, also in another process.
+//
+// The lock has the fence that it had, since it was held all the time, and the rest of its
+// lease. Options that matter are WithTTL for later automatic extensions, WithAutoExtend,
+// WithToken, WithOwner and WithObserver.
+func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
+	given, err := l.begin(ctx, opts)
 	if err != nil {
 		return nil, err
+	}
+	set := *given
+	t := handoff.ticket
+	switch {
+	case t == nil:
+		return nil, &ArgumentError{"handoff", "it is of no lock; use the one that Detach returned, or UnmarshalText"}
+	case set.given.prefix && given != l.defaults:
+		return nil, &ArgumentError{"WithPrefix", "the handoff has whole keys; leave it out"}
+	case slices.Contains(t.secret.tokens, set.token):
+		return nil, &ArgumentError{"WithToken", "it is the token of the former owner; choose another, or leave it out"}
+	}
+	// The keys were one lock before: if they are of several slots, its holder has agreed.
+	set.prefix, set.slotGroups = "", true
+	full, err := l.redisKeys(&set, t.keys)
+	switch {
+	case err != nil:
+		return nil, err
+	case l.isClosed():
+		return nil, &LockError{"attach", full[0], ErrClosed}
+	case ctx.Err() != nil:
+		return nil, &LockError{"attach", full[0], contextError(ctx, nil)}
 	}
 	lock := l.setOf(full)
-	lock.token, lock.ownToken, lock.fence, lock.attempts = token, true, fence, 1
+	lock.token, lock.ownToken, lock.fence, lock.attempts = set.token, set.token != "", t.fence, 1
 	lock.parent, lock.ttl, lock.extends = ctx, set.ttl, set.extends(false)
-	if set.slotGroups {
-		lock.split()
-	}
-	sent := now()
-	lock.observe(&set, sent)
-	states, err := lock.inspect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	left := NoExpiry
-	for _, s := range states {
-		if !s.HeldBy(token) {
-			return nil, &LockError{"attach", s.Key, ErrLost}
+	lock.split()
+	lock.observe(&set, now())
+	if set.token == "" {
+		if set.owner != "" {
+			lock.more().owner = set.owner
 		}
-		left = min(left, s.Left)
+		lock.token = t.secret.claim(lock.mintToken)
 	}
-	if err := lock.carryOn(leaseEnd(sent, left)); err != nil {
+	spent := false
+	defer func() { t.secret.settle(lock.token, spent) }()
+	if err := lock.takeOver(ctx, t.secret.tokens); err != nil {
+		spent = errors.Is(err, ErrNotHeld)
 		return nil, err
 	}
-	returned := false
 	defer func() {
-		if !returned { // the observer has panicked: the caller has no handle but the token
-			_ = lock.Detach()
+		if !spent { // the observer has panicked: the caller has no handle but the Handoff
+			_, _ = lock.Detach()
 		}
 	}()
 	lock.deliverFirst(false)
-	returned = true
+	spent = true
 	return lock, nil
 }
 
@@ -82,22 +95,56 @@ func (l *Lock) carryOn(deadline instant) error {
 	return nil
 }
 
+// takeOver gives the keys the lock's token, in place of those that the former owner may have
+// given them, and counts their leases. Slots are asked one after the other, so that only one
+// of two that use the same Handoff gets beyond the first.
+func (l *Lock) takeOver(ctx context.Context, former []string) error {
+	l.takeCare()
+	end := never
+	for done, keys := range l.parts() {
+		var r gen.AttachResult
+		var sent instant
+		err := insist(ctx, func(ctx context.Context) (err error) {
+			sent = now()
+			r, err = l.locker.scripts.Attach(ctx, l.locker.client, gen.AttachParams{Locks: keys, Token: l.token, Former: former})
+			return err
+		})
+		if err != nil {
+			return &LockError{"attach", keys[0], redactAll(redact(err, l.token), former)}
+		}
+		if r.Position != 0 {
+			if done > 0 {
+				l.abandon(NoExpiry, 1) // the keys of the slots before are nobody's now
+			}
+			return &LockError{"attach", keyAt(keys, r.Position), ErrLost}
+		}
+		left := remaining(r.Left)
+		end = min(end, leaseEnd(sent, left))
+		l.generation.longest = max(l.generation.longest, left)
+	}
+	return l.carryOn(end)
+}
+
 // Detach lets go of the lock without releasing it, so that another process can
-// carry on with it: see Attach. The handle ends with ErrDetached, and automatic
-// extensions with it; the lease runs on. It fails if the lock had
-// ended before, unless by Detach.
-func (l *Lock) Detach() error {
+// carry on with it: see Attach, which the Handoff is for. The handle ends with ErrDetached,
+// and automatic extensions with it; the lease runs on. It fails if the lock had ended
+// before, unless by Detach. What is under way at that moment, such as an extension, may
+// still change the lease until somebody attaches the lock, and nothing after that.
+//
+// Called again, it returns an equal Handoff. Let fn of Do detach a lock, and Do returns
+// ErrDetached.
+func (l *Lock) Detach() (Handoff, error) {
 	if err := l.usable(); err != nil {
-		return err
+		return Handoff{}, err
 	}
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
 	if cause := l.finish(detached); cause != detached {
-		return &LockError{"detach", l.key[0], cause}
+		return Handoff{}, &LockError{"detach", l.key[0], cause}
 	}
-	return nil
+	return Handoff{&ticket{slices.Clone(l.keys()), l.fence, &secret{tokens: l.tokens()}}}, nil
 }
 
 // ForceRelease frees the lock of key if its holder's token is token, as Check or
@@ -133,14 +180,14 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	switch {
 	case err != nil:
 		return &LockError{"force release", full, redact(err, token)}
-	case freed != 1 && !unsure:
+	case freed != 1 && !(freed == 0 && unsure):
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.queues.holder(full); holder != nil {
 		defer holder.deliver()
 		holder.mu.Lock()
 		defer holder.mu.Unlock()
-		if holder.token == token {
+		if slices.Contains(holder.tokens(), token) {
 			holder.finish(lost)
 		}
 	}

@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -278,7 +279,7 @@ func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.D
 		var sent []int // positions in asked
 		for i, e := range asked {
 			if e.sent, errs[i] = e.lock.startExtension(ttl); errs[i] == nil {
-				params = append(params, e.lock.extendParams(ttl))
+				params = append(params, e.lock.extendParams(e.sent))
 				sent = append(sent, i)
 			}
 		}
@@ -356,17 +357,19 @@ func (r *releasing) settle() {
 func (l *Locker) releaseEach(ctx context.Context, asked []*releasing) {
 	persist(ctx, narrowing(asked, func(ctx context.Context, asked []*releasing) []error {
 		params := make([]gen.ReleaseParams, len(asked))
+		errs := make([]error, len(asked))
 		for i, r := range asked {
 			params[i] = r.lock.releaseParams()
+			r.freed, errs[i] = r.lock.freeFormer(ctx)
 		}
-		errs := make([]error, len(asked))
 		for i, reply := range l.scripts.ReleaseBatch(ctx, l.client, params) {
 			r := asked[i]
-			r.freed, *r.err = reply.Value, reply.Err
+			r.freed += reply.Value
 			if answerOf(reply.Err) == unknown {
 				r.lock.unsure = true
 			}
-			errs[i] = reply.Err
+			errs[i] = cmp.Or(errs[i], reply.Err)
+			*r.err = errs[i]
 		}
 		return errs
 	}))

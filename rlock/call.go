@@ -22,13 +22,15 @@ func answerOf(err error) answer {
 		param  *gen.ParamError
 		slots  *gen.CrossSlotError
 		local  *LockError
+		input  *ArgumentError
 		some   *partialError
 		plain  *refusal
 	)
 	if errors.As(err, &some) {
 		return unknown
 	}
-	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &local) || errors.As(err, &plain) {
+	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &local) ||
+		errors.As(err, &input) || errors.As(err, &plain) {
 		return refused
 	}
 	return unknown

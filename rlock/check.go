@@ -89,16 +89,23 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	if cause != nil {
 		return State{}, &LockError{"check", l.key[0], cause}
 	}
+	_, changes := l.current()
 	states, err := l.inspect(ctx)
 	if err != nil {
 		return State{}, err
 	}
 	least := states[0]
 	for _, s := range states {
-		if !s.HeldBy(l.token) {
-			l.mu.Lock()
-			cause := l.finish(lost)
-			l.mu.Unlock()
+		l.mu.Lock()
+		is, again := l.lostTo(s.Token, changes)
+		if is {
+			cause = l.finish(lost)
+		}
+		l.mu.Unlock()
+		switch {
+		case again: // the lock has got another token meanwhile
+			return l.Check(ctx)
+		case is:
 			return s, &LockError{"check", s.Key, cause}
 		}
 		if s.Left < least.Left {

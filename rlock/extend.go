@@ -2,18 +2,26 @@ package rlock
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 )
 
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
-// than what is left, or NoExpiry. Later automatic extensions use it too.
+// than what is left, or NoExpiry. Later automatic extensions use it too. It returns nil
+// when the server has confirmed the lease, and Deadline tells it then. Nothing that was
+// sent before and arrives late can cut that lease or, if it is a shorter one, make it long
+// again.
+//
+// For that, a ttl that is shorter than one before comes with a new token: see Token. With a
+// token of the caller's, see WithToken, it is refused with an *ArgumentError: somebody else
+// may hold by the same token, and counts on the longer lease.
 //
 // An error that is ErrNotHeld or ErrClosed means that the lock has ended; Extend never
 // takes it again. With any other error it is held until the Deadline, which a failed
 // Extend may bring nearer if ttl is shorter than what was left, but never moves
-// farther.
+// farther. Extend it again to have a lease that is known.
 //
 // A server that does not answer is asked again for 2 seconds, while ctx and the lease
 // last. Where the network has gone silent, only the client's own time-outs end a call
@@ -24,12 +32,12 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	defer l.deliver()
 	err := l.finishExtend(insist(ctx, func(ctx context.Context) error {
-		sent, err := l.startExtension(ttl)
+		e, err := l.startExtension(ttl)
 		if err != nil {
 			return err
 		}
-		position, err := l.runExtend(ctx, ttl)
-		return l.settleAsked(sent, position, err)
+		position, err := l.runExtend(ctx, e)
+		return l.settleAsked(e, position, err)
 	}))
 	return err
 }
@@ -66,39 +74,60 @@ func (l *Lock) finishExtend(err error) error {
 }
 
 // runExtend runs extend.lua.
-func (l *Lock) runExtend(ctx context.Context, ttl time.Duration) (int64, error) {
-	params := l.extendParams(ttl)
+func (l *Lock) runExtend(ctx context.Context, e extension) (int64, error) {
+	params := l.extendParams(e)
 	if l.groups() != nil {
 		return l.extendGroups(ctx, params)
 	}
 	return l.locker.scripts.Extend(ctx, l.locker.client, params)
 }
 
-func (l *Lock) extendParams(ttl time.Duration) gen.ExtendParams {
-	return gen.ExtendParams{Locks: l.keys(), Token: l.token, TTL: lease(ttl)}
+func (l *Lock) extendParams(e extension) gen.ExtendParams {
+	return gen.ExtendParams{Locks: l.keys(), Token: e.token, TTL: lease(e.ttl), Former: e.former}
 }
 
-// startExtension begins an extension of a lock that is still held.
+// startExtension begins an extension that the caller asked for, of a lock that is still
+// held.
 func (l *Lock) startExtension(ttl time.Duration) (extension, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.beginIfHeld(ttl)
+	if err := l.stillHeld(); err != nil {
+		return extension{}, err
+	}
+	longest := l.longest()
+	if l.ownToken && ttl < longest {
+		return extension{}, &ArgumentError{"TTL", fmt.Sprintf(
+			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest))}
+	}
+	return l.beginExtension(ttl, ttl < longest), nil
 }
 
-// startRenewal begins an automatic extension, by the lease that the lock has.
+// startRenewal begins an automatic extension, by the lease that the lock has. It never
+// shortens.
 func (l *Lock) startRenewal() (extension, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.beginIfHeld(l.ttl)
+	if err := l.stillHeld(); err != nil {
+		return extension{}, err
+	}
+	return l.beginExtension(l.ttl, false), nil
 }
 
-// beginIfHeld is for a caller who holds mu.
-func (l *Lock) beginIfHeld(ttl time.Duration) (extension, error) {
+// stillHeld returns why the lock cannot be extended. The caller holds mu.
+func (l *Lock) stillHeld() error {
 	l.expire()
 	if cause := l.end.Load(); cause != nil {
-		return extension{}, &LockError{"extend", l.key[0], cause}
+		return &LockError{"extend", l.key[0], cause}
 	}
-	return l.beginExtension(ttl), nil
+	return nil
+}
+
+// told is ttl for an error text.
+func told(ttl time.Duration) string {
+	if ttl == NoExpiry {
+		return "NoExpiry"
+	}
+	return ttl.String()
 }
 
 // settleAsked is settle for an extension that the caller asked for. Its lease is that of
@@ -118,9 +147,16 @@ func (l *Lock) settleAsked(e extension, position int64, err error) error {
 // not ours, or 0. It returns nil if the lock is held with the new lease; an error
 // with an unknown outcome comes back as it is. The caller holds mu.
 func (l *Lock) settle(e extension, position int64, err error) error {
-	err = redact(err, l.token)
+	err = redactAll(redact(err, e.token), e.former)
+	l.pending--
 	l.expire() // an answer that comes after the deadline revives nothing
-	l.endExtension(e, answerOf(err))
+	superseded := l.superseded(e)
+	if err == nil && position != 0 && !superseded {
+		return &LockError{"extend", keyAt(l.keys(), position), l.finish(lost)}
+	}
+	if !superseded {
+		l.endExtension(e, answerOf(err))
+	}
 	if err != nil {
 		l.noteExtension(err)
 		if answerOf(err) == unknown {
@@ -128,8 +164,8 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 		}
 		return &LockError{"extend", l.key[0], err}
 	}
-	if position != 0 {
-		return &LockError{"extend", keyAt(l.keys(), position), l.finish(lost)}
+	if superseded && l.end.Load() == nil {
+		return errSuperseded
 	}
 	l.expire() // nor does a lease that was over before its answer came
 	if cause := l.end.Load(); cause != nil {
@@ -146,9 +182,10 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 // nextExtension returns when the keeper should extend a lock whose lease began at
 // from. The caller holds mu.
 func (l *Lock) nextExtension(from instant) instant {
-	if !l.extends || l.ttl == NoExpiry {
+	end := instant(l.deadline.Load())
+	if !l.extends || end == never {
 		return never
 	}
-	span := min(l.ttl, time.Duration(instant(l.deadline.Load())-from)) // the deadline may be nearer, see lease.go
+	span := min(l.ttl, time.Duration(end-from)) // the deadline is nearer where an Extend that shortens got no answer
 	return from.after(max(span, 0) / renewals)
 }

@@ -33,7 +33,15 @@
 //     TestLostThenRefusedIsCleanedUp, TestLateAcquire, TestCloseDuringAnAcquisition,
 //     TestNoCleaningUpWithOnesOwnToken, TestNoFenceLeavesNoLock)
 //   - Every command is safe to repeat: a lost reply costs time and nothing else.
-//     (TestScripts, TestLostReplyOnAcquire, TestLostReplyOnExtend, TestLostReplyOnRelease)
+//     (TestScripts, TestLostReplyOnAcquire, TestLostReplyOnExtend, TestLostReplyOnRelease,
+//     TestLostExtensionIsForgotten, TestShorteningWithoutAnAnswer)
+//   - An Extend that returns nil has given the lock a lease of ttl, counted from then, and
+//     Lock.Deadline tells it, whatever else is under way for the lock. No command that arrives
+//     late shortens a lease, or makes one long again that was shortened. (TestLateExtend,
+//     TestExtendBesideARenewal, TestLateCommandsLeaveAShortLeaseAlone, TestShorteningIsNoLoss)
+//   - Once a lock that was detached is attached, nothing that the former process sent or
+//     still sends has an effect on it, and nobody else can attach it.
+//     (TestLateCommandsOfTheFormerProcess, TestDetachBesideARenewal, TestAttachAgain)
 //   - Release, and whatever else is given a token, touches nothing that another token
 //     holds. (TestTokensAreComparedWhole, TestReleaseOfALostLock, TestLateCommandsLeaveTheNextHolderAlone)
 //   - Release does its work on a context that has ended. (TestReleaseWithAnEndedContext)
@@ -61,8 +69,8 @@
 //   - Keys may have any bytes and be of any length; wrong arguments are refused before
 //     anything is sent; nothing panics. (TestAnyBytesAreAKey, TestBadInput, FuzzOptions)
 //   - Tokens have 122 random bits. No error, event or log line has one, nor what fmt and slog
-//     make of a Lock or a State.
-//     (TestTokensAreUnpredictable, TestTokensAreToldToNobody,
+//     make of a Lock, a State or a Handoff.
+//     (TestTokensAreUnpredictable, TestTokensAreToldToNobody, TestHandoffIsNotPrinted,
 //     TestErrorsOfAServerThatQuotesArguments, TestErrorsOfAProxyThatQuotesArguments)
 //   - No clock of a client is ever sent. (TestNoClockIsSent)
 //
@@ -85,8 +93,12 @@
 //     unnoticed; by up to WithCacheTTL where the user may not CLIENT CACHING. Probe finds the last.
 //     (TestCheckAnswersFromTheCache, TestCheckAfterALostConnection,
 //     TestCheckOverADeadConnection, TestProbe)
-//   - A command that was under way when its process died can take a free lock afterwards; it
-//     is then held for a lease by nobody. (TestLateAcquireOfTheDead)
+//   - An acquisition that was under way when its process died, or detached the lock, can take
+//     the lock when it is free again; it is then held for a lease by nobody.
+//     (TestLateAcquireOfTheDead)
+//   - Handles with one token of the caller's (see WithToken) do not know of each other: when one
+//     releases, others may be valid until they are told, and so may a later holder.
+//     (TestNobodyShortensASharedToken)
 //   - Two callers who take two locks one after the other in opposite orders wait for each
 //     other until a lease ends or a context does. (TestCrossedLocks)
 //

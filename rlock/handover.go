@@ -82,8 +82,7 @@ func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared boo
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = instant(l.deadline.Load())
-	certain := l.care == nil || l.lease.known()
-	l.bequeathed = !l.shown && certain && l.ttl == heir.ttl && heir.contentWith(deadline)
+	l.bequeathed = !l.shown && l.settled() && l.ttl == heir.ttl && heir.contentWith(deadline)
 	return deadline, l.bequeathed
 }
 
@@ -116,8 +115,8 @@ func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64
 	if heir.fenced && heir.shares {
 		params.Fences = int64(fences)
 	}
-	if ctx.Err() != nil {
-		return 0, 0, false // what is left to do is for the release, which has its own time
+	if ctx.Err() != nil || len(l.former()) > 0 {
+		return 0, 0, false // what is left to do is for the release, which has its own time and knows all tokens
 	}
 	sent := now()
 	heir.late++ // until there is an answer

@@ -1,81 +1,152 @@
 package rlock
 
-import "time"
+import (
+	"errors"
+	"slices"
+	"time"
+)
 
-// overlap keeps the local deadline on the safe side of the server's lease while
-// extensions are under way, or were lost.
+// generation is what extensions have made of a lock's token.
 //
-// The server may run extensions that overlap in any order, and a lost one at any
-// later time. When one that was sent at s with a lease of d is confirmed, the last
-// to run is that one or another, which then ran after s. So the lease ends no
-// earlier than s + the shortest lease of all that overlapped it or were lost.
-type overlap struct {
-	pending int32
-	shared  bool          // more than one was under way since none was
-	least   time.Duration // shortest lease of those
-	doubt   time.Duration // shortest lease of those that were lost; 0: none was
-}
-
-// known reports whether the server's lease is the one that counts here, and no longer.
-func (o *overlap) known() bool { return o.pending == 0 && !o.shared && o.doubt == 0 }
-
-// certain returns how much of a lease counts.
-func (o *overlap) certain(ttl time.Duration) time.Duration {
-	if o.doubt > 0 {
-		ttl = min(ttl, o.doubt)
-	}
-	return ttl
+// With one token a lease on the server only grows: every script that knows the token keeps
+// the longer lease. So it does not matter in which order commands arrive, or whether one
+// arrives twice or an hour late: a confirmed one gives at least what it says. A lease is
+// shortened together with the token. Whatever was sent with the former token then has no
+// effect on the server, and a second copy of the command that shortens finds the new
+// token, with which it only lets the lease grow.
+//
+// All of it is guarded by the lock's mu, and stays as it is once the lock has ended.
+type generation struct {
+	number  int           // how many were before it
+	longest time.Duration // lease that was asked for with the token; 0: that of the acquisition
+	sent    int           // extensions with the token
+	former  []string      // tokens that the keys may still have, as no command with the new one is confirmed
 }
 
 // extension is one that is under way.
 type extension struct {
 	sent   instant
 	ttl    time.Duration
-	before instant // deadline until then
+	token  string
+	former []string // see generation
+	number int      // of the generation
+	before *before  // nil: it shortens nothing
 }
 
-// beginExtension notes an extension that is sent now. A shorter lease counts at
-// once, because the server may have it before the answer is here; a longer one
-// when it is confirmed. The caller holds mu.
-func (l *Lock) beginExtension(ttl time.Duration) extension {
+// before is what an extension that shortens found, for the case that the server refuses it.
+type before struct {
+	token      string
+	generation generation
+	deadline   instant
+}
+
+// longest returns the longest lease that was asked for with the token. The caller holds mu.
+func (l *Lock) longest() time.Duration {
+	if l.care == nil || l.generation.longest == 0 {
+		return l.ttl
+	}
+	return l.generation.longest
+}
+
+// settled reports whether the keys have the token and no other, with a lease that is no
+// longer than that of the next extension. The caller holds mu.
+func (l *Lock) settled() bool { return len(l.former()) == 0 && l.longest() == l.ttl }
+
+// former returns the tokens that the keys may still have. The caller holds mu, or the lock
+// has ended.
+func (l *Lock) former() []string {
+	if l.care == nil {
+		return nil
+	}
+	return l.generation.former
+}
+
+// tokens returns all that the keys may have, the one that they are to have last. Release
+// them in this order: a change from one to the next that is late on its way then finds
+// nothing. The caller holds mu, or the lock has ended.
+func (l *Lock) tokens() []string { return append(slices.Clone(l.former()), l.token) }
+
+// current returns the token, and how often it has changed what the keys may have.
+func (l *Lock) current() (token string, changes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.care != nil {
+		changes = l.changes
+	}
+	return l.token, changes
+}
+
+// lostTo reports whether a key with that owner is another's, as read after so many changes.
+// If there have been more since, the owner may be a token that the key has rightly lost:
+// read it again. The caller holds mu.
+func (l *Lock) lostTo(owner string, changes int) (is, again bool) {
+	switch {
+	case owner == l.token || slices.Contains(l.former(), owner):
+		return false, false
+	case l.care != nil && l.changes != changes:
+		return false, true
+	}
+	return true, false
+}
+
+// begin notes an extension that is sent now. The caller holds mu. One that shortens counts
+// at once, because the server may have run it before the answer is here; any other when it
+// is confirmed.
+func (l *Lock) beginExtension(ttl time.Duration, shortens bool) extension {
 	l.takeCare()
-	e := extension{sent: now(), ttl: ttl, before: instant(l.deadline.Load())}
-	l.extended = e.sent
-	o := &l.lease
-	if o.pending == 0 {
-		o.shared, o.least = false, ttl
+	g := &l.generation
+	sent, longest := now(), l.longest()
+	l.extended = sent
+	var found *before
+	if shortens {
+		found = &before{l.token, *g, instant(l.deadline.Load())}
+		if g.number == 0 {
+			l.first = l.token
+		}
+		*g = generation{number: g.number + 1, longest: ttl, former: l.tokens()}
+		l.changes++
+		l.token = l.mintToken()
+		if end := leaseEnd(sent, ttl); end < found.deadline {
+			l.deadline.Store(int64(end))
+			l.locker.keeper.follow(l, sent.after(ttl/renewals))
+		}
+	} else {
+		g.longest = max(longest, ttl)
 	}
-	o.pending++
-	o.shared = o.shared || o.pending > 1
-	o.least = min(o.least, ttl)
-	if end := leaseEnd(e.sent, o.certain(ttl)); end < e.before {
-		l.deadline.Store(int64(end))
-		l.locker.keeper.follow(l, e.sent.after(o.certain(ttl)/renewals))
-	}
-	return e
+	g.sent++
+	l.pending++
+	return extension{sent, ttl, l.token, g.former, g.number, found}
 }
 
-// endExtension notes the answer of an extension. The caller holds mu, and has
-// ended the lock if its lease was over before the answer came: its deadline stays.
+// superseded reports whether the lock has got another token since an extension was sent:
+// the server may not have run it, or has cut its lease since. The caller holds mu.
+func (l *Lock) superseded(e extension) bool { return e.number != l.generation.number }
+
+// errSuperseded is for an extension that must be sent again.
+var errSuperseded = errors.New("rlock: another Extend has shortened the lease meanwhile; extend it again")
+
+// endExtension notes the answer of an extension that is not superseded. The caller holds
+// mu, and has ended the lock if its lease was over before the answer came: its deadline
+// stays.
 func (l *Lock) endExtension(e extension, answer answer) {
-	o := &l.lease
-	o.pending--
+	if l.end.Load() != nil {
+		return
+	}
 	end := instant(l.deadline.Load())
-	switch answer {
-	case confirmed:
-		end = max(end, leaseEnd(e.sent, o.certain(min(e.ttl, o.least))))
-	case refused:
-		if !o.shared { // the server has not touched the lease
-			end = max(end, e.before)
+	switch {
+	case answer == confirmed:
+		if len(l.generation.former) > 0 {
+			l.generation.former = nil
+			l.changes++
 		}
-	case unknown:
-		if o.doubt == 0 || e.ttl < o.doubt {
-			o.doubt = e.ttl
-		}
+		end = max(end, leaseEnd(e.sent, e.ttl))
+	case answer == refused && e.before != nil && l.generation.sent == 1:
+		// The server has not touched the lease, and has not seen the token.
+		l.token, l.generation = e.before.token, e.before.generation
+		l.changes++
+		end = max(end, e.before.deadline)
 	}
-	if l.end.Load() == nil {
-		l.deadline.Store(int64(end))
-	}
+	l.deadline.Store(int64(end))
 }
 
 // answer is what is known of a command's outcome.

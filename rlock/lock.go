@@ -15,7 +15,7 @@ import (
 type Lock struct {
 	locker   *Locker
 	key      [1]string // as Redis has it; of a set, the first one
-	token    string
+	token    string    // guarded by mu while held; see lease.go
 	fence    uint64
 	parent   context.Context // what the lock was acquired with
 	extra    *extra          // nil: nothing
@@ -55,9 +55,12 @@ type Lock struct {
 // so that the others stay small.
 type care struct {
 	// Guarded by mu.
-	lease  overlap
-	ctx    context.Context // made by Context
-	cancel context.CancelCauseFunc
+	generation generation
+	changes    int             // of what tokens the keys may have
+	pending    int             // extensions under way
+	first      string          // token that the acquisition had, if it has changed since
+	ctx        context.Context // made by Context
+	cancel     context.CancelCauseFunc
 
 	extended       instant // when the last extension was sent; 0: none was
 	extendedAsRead instant // the same, when the monitor read the keys last
@@ -133,7 +136,9 @@ func (l *Lock) Keys() []string {
 }
 
 // Token returns the value that the keys have on the server while the lock is
-// held. Whoever knows it can extend and release the lock.
+// held. Whoever knows it can extend and release the lock. It changes when Extend
+// shortens the lease, so ask for it when it is needed: what is under way with the former
+// one finds that the lock is another's.
 //
 // A token that was asked for is never another holder's. Until then the next holder of
 // this process may take it over with the lease: then it is no longer this lock's, and

@@ -168,6 +168,7 @@ type reading struct {
 	told     bool    // the server told of a change
 	foreign  bool    // which no extension of the lock's own explains
 	extended instant // when the last extension was sent, before it was read
+	changes  int     // of what tokens the keys may have, before it was read
 }
 
 func locksRead(due []reading) []*Lock {
@@ -205,6 +206,7 @@ func (r *reading) register() bool {
 	}
 	r.foreign = r.told && l.read && l.extended == l.extendedAsRead
 	r.extended, l.extendedAsRead, l.read = l.extended, l.extended, true
+	r.changes = l.changes
 	if !l.listens {
 		l.listens = true
 		for _, key := range l.keys() {
@@ -269,8 +271,11 @@ func (o *monitor) compare(ctx context.Context, reads [][]reading) (unread, forei
 		}
 		for _, r := range locks {
 			n := len(r.lock.keys())
-			held := r.lock.compare(owners[:n])
+			held, again := r.lock.compare(owners[:n], r.changes)
 			owners = owners[n:]
+			if again {
+				o.changed(r.lock)
+			}
 			if held && r.foreign {
 				foreign = append(foreign, r)
 			} else {
@@ -289,17 +294,22 @@ func keysOf(locks []reading) (keys []string) {
 }
 
 // compare ends the lock if one of its keys has another value than its token, and
-// reports whether it is still held.
-func (l *Lock) compare(owners []rueidis.RedisMessage) bool {
+// reports whether it is still held. It must be read again if its token has changed since
+// the keys were asked for.
+func (l *Lock) compare(owners []rueidis.RedisMessage, changes int) (held, again bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, owner := range owners {
-		if token, err := owner.ToString(); err != nil || token != l.token {
-			l.mu.Lock()
-			defer l.mu.Unlock()
+		token, _ := owner.ToString() // none is "", which is nobody's
+		switch is, again := l.lostTo(token, changes); {
+		case is:
 			l.finish(lost)
-			return false
+			return false, false
+		case again:
+			return true, true
 		}
 	}
-	return true
+	return true, false
 }
 
 // measure asks how much is left of leases that somebody else may have shortened.
@@ -393,7 +403,7 @@ func (l *Lock) shorten(extended instant, left time.Duration, sent, received inst
 		return settled
 	case received.after(left+time.Millisecond) >= instant(l.deadline.Load()):
 		return unharmed
-	case l.lease.pending > 0:
+	case l.pending > 0:
 		return unsettled
 	}
 	l.deadline.Store(int64(leaseEnd(sent, left)))

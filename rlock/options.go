@@ -40,9 +40,9 @@ type settings struct {
 
 // chosen says which options a list has.
 type chosen struct {
-	ttl, autoExtend bool
-	token, owner    bool
-	ofLocker        string // one that is for New and Open only
+	ttl, autoExtend      bool
+	token, owner, prefix bool
+	ofLocker             string // one that is for New and Open only
 }
 
 var defaults = settings{
@@ -96,8 +96,9 @@ func WithRetry(r Retry) Option {
 // other.
 //
 // Several handles may have the same token at a time, and each then owns the whole lock:
-// the first Release frees it for all of them, and the others learn of that as of any
-// loss. Once a Release of it has been called, never acquire with the token again: a copy
+// the first Release frees it for all of them, Detach and Attach of one takes it from the
+// others, and they learn of that as of any loss. So that none of them counts on a lease
+// that another has cut, Extend refuses a shorter one. Once a Release of it has been called, never acquire with the token again: a copy
 // of that Release that the network has delayed would free what the token holds by then.
 //
 // When an acquisition with a token of one's own fails with its reply lost, nothing
@@ -119,6 +120,7 @@ func WithToken(token string) Option {
 func WithPrefix(prefix string) Option {
 	return func(s *settings) error {
 		s.prefix = prefix
+		s.given.prefix = true
 		return nil
 	}
 }

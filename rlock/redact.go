@@ -38,6 +38,14 @@ func redact(err error, token string) error {
 	return serverError(text)
 }
 
+// redactAll is redact for what was sent with several tokens.
+func redactAll(err error, tokens []string) error {
+	for _, token := range tokens {
+		err = redact(err, token)
+	}
+	return err
+}
+
 // tokenIn returns where a text begins to show arguments or a token, -1 if it does not. The
 // beginning of a token is enough, as it may be cut; a short one is found as a word only.
 func tokenIn(text, token string) int {

@@ -168,7 +168,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	if l.queued {
 		l.locker.queues.leave(l)
 	}
-	err = redact(err, l.token)
+	err = redactAll(redact(err, l.token), l.former())
 	if errors.Is(err, rueidis.ErrClosing) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
@@ -181,7 +181,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	l.freed = true
 	l.clean()
 	switch {
-	case freed == int64(len(l.keys())):
+	case freed >= int64(len(l.keys())):
 		return nil
 	case freed == 0 && l.unsure && cause == released:
 		return nil // an earlier try that got no answer did it
@@ -197,8 +197,13 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 	if l.groups() != nil {
 		return l.freeGroups(ctx)
 	}
-	err = persist(ctx, func(ctx context.Context) (err error) {
+	err = persist(ctx, func(ctx context.Context) error {
+		early, err := l.freeFormer(ctx)
+		if err != nil {
+			return err
+		}
 		freed, err = l.locker.scripts.Release(ctx, l.locker.client, l.releaseParams())
+		freed += early
 		if err != nil && answerOf(err) == refused {
 			l.locker.expectations.scripts(false)
 		}
@@ -207,7 +212,23 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 		}
 		return err
 	})
-	return freed, redact(err, l.token)
+	return freed, redactAll(redact(err, l.token), l.former())
+}
+
+// freeFormer frees the keys where they still have a former token. The caller holds freeing,
+// and the lock has ended.
+func (l *Lock) freeFormer(ctx context.Context) (freed int64, err error) {
+	for _, token := range l.former() {
+		for _, keys := range l.parts() {
+			n, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: keys, Token: token})
+			if err != nil {
+				l.unsure = l.unsure || answerOf(err) == unknown
+				return freed, err
+			}
+			freed += n
+		}
+	}
+	return freed, nil
 }
 
 // isHopeless reports an error of a release that stays: the client is closed, or a key is
@@ -249,7 +270,13 @@ func (l *Lock) abandon(ttl time.Duration, lost int) {
 	if l.ownToken {
 		return
 	}
+	tokens := l.tokens()
+	if l.late > 0 && l.care != nil && l.first != "" {
+		tokens = append(tokens, l.first) // what is late of the acquisition has it
+	}
 	for _, keys := range l.parts() {
-		l.locker.cleaner.add(keys, l.token, ttl, lost)
+		for _, token := range tokens {
+			l.locker.cleaner.add(keys, token, ttl, lost)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (l *Locker) extendAll(locks []*Lock) {
 	defer deliverAll(locks) // of those that have ended
 	var (
 		families = map[kin][]renewal{}
-		sets     []renewal // of several keys, each of which is a call of its own
+		sets     []renewal // each of which is a call of its own: of several keys, tokens, or without a lease
 		limit    = 50 * time.Millisecond
 	)
 	for _, lock := range locks {
@@ -48,7 +48,7 @@ func (l *Locker) extendAll(locks []*Lock) {
 		}
 		limit = max(limit, instant(lock.deadline.Load()).until())
 		r := renewal{lock, e}
-		if len(lock.keys()) > 1 {
+		if len(lock.keys()) > 1 || len(e.former) > 0 || e.ttl == NoExpiry {
 			sets = append(sets, r)
 			continue
 		}
@@ -93,7 +93,7 @@ func (l *Locker) renew(ctx context.Context, families map[kin][]renewal) {
 			p := gen.RenewParams{TTL: k.ttl}
 			for _, r := range batch {
 				p.Locks = append(p.Locks, r.lock.key[0])
-				p.Tokens = append(p.Tokens, r.lock.token)
+				p.Tokens = append(p.Tokens, r.token)
 			}
 			batches, params = append(batches, batch), append(params, p)
 		}
@@ -123,7 +123,7 @@ func (l *Locker) renew(ctx context.Context, families map[kin][]renewal) {
 func (l *Locker) extendEach(ctx context.Context, renewals []renewal) {
 	params := make([]gen.ExtendParams, len(renewals))
 	for i, r := range renewals {
-		params[i] = r.lock.extendParams(r.ttl)
+		params[i] = r.lock.extendParams(r.extension)
 	}
 	for i, reply := range l.scripts.ExtendBatch(ctx, l.client, params) {
 		renewals[i].settle(reply.Value, reply.Err)

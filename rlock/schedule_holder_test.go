@@ -35,6 +35,17 @@ type holding struct {
 	keys    []string
 	meddled []int // what the stranger had done when it was asked for
 	long    bool  // its lease does not run out by itself
+	tokens  map[string]bool
+}
+
+// owns reports whether a token is one that the lock has, or had: until an Extend that
+// shortens the lease is confirmed, the keys may have either. The schedule's mu is held.
+func (h *holding) owns(token string) bool {
+	if h.tokens == nil {
+		h.tokens = map[string]bool{}
+	}
+	h.tokens[h.lock.Token()] = true
+	return h.tokens[token]
 }
 
 // wrong reports what must not be. It may be called from any goroutine.
@@ -79,6 +90,7 @@ func (s *schedule) took(h *holding) {
 		h.meddled = meddled
 	}
 	s.since[h.lock.Token()] = h.meddled
+	h.owns("") // notes the token
 	if h.lock.Valid() && !s.disturbed(h) {
 		for _, key := range h.keys {
 			if last := s.fences[key]; h.lock.Fence() <= last {
@@ -113,7 +125,7 @@ func (s *schedule) check() {
 			value, _ := s.redis.Get(key)
 			switch {
 			case !h.lock.Valid():
-			case value != h.lock.Token():
+			case !h.owns(value):
 				s.wrong("key %q of %q has %q although %q is valid for %v", key, h.keys, value, h.lock.Token(), time.Until(h.lock.Deadline()))
 			case holder != nil && holder.lock.Valid():
 				s.wrong("key %q has two holders, with fences %d and %d", key, holder.lock.Fence(), h.lock.Fence())
@@ -139,7 +151,11 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 		case 2:
 			s.extend(ctx, draw, h)
 		case 3:
-			if state, err := lock.Check(ctx); err == nil && !state.HeldBy(lock.Token()) {
+			state, err := lock.Check(ctx)
+			s.mu.Lock()
+			foreign := err == nil && !h.owns(state.Token)
+			s.mu.Unlock()
+			if foreign {
 				s.ended(h, rlock.ErrNotHeld)
 			}
 		case 4:
@@ -149,12 +165,14 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 		}
 	}
 	s.look()
-	if !h.long && draw.oneIn(8) && lock.Detach() == nil {
-		s.ended(h, rlock.ErrDetached)
-		if draw.oneIn(2) {
-			s.attach(ctx, draw, h)
+	if !h.long && draw.oneIn(8) {
+		if handoff, err := lock.Detach(); err == nil {
+			s.ended(h, rlock.ErrDetached)
+			if draw.oneIn(2) {
+				s.attach(ctx, draw, h, handoff)
+			}
+			return
 		}
-		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -171,8 +189,8 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 }
 
 // attach carries on with a detached lock, on any locker.
-func (s *schedule) attach(ctx context.Context, draw *draw, h *holding) {
-	lock, err := pick(draw, s.lockers...).Attach(ctx, h.lock.Token(), h.lock.Fence(), h.lock.Keys()...)
+func (s *schedule) attach(ctx context.Context, draw *draw, h *holding, handoff rlock.Handoff) {
+	lock, err := pick(draw, s.lockers...).Attach(ctx, handoff)
 	switch {
 	case err == nil:
 		s.hold(ctx, draw, &holding{lock: lock, keys: h.keys, meddled: h.meddled})
@@ -185,10 +203,13 @@ func (s *schedule) attach(ctx context.Context, draw *draw, h *holding) {
 
 func (s *schedule) extend(ctx context.Context, draw *draw, h *holding) {
 	ttl := draw.ttl()
+	start := time.Now()
 	err := h.lock.Extend(ctx, ttl)
 	switch {
 	case err == nil:
-		if left := time.Until(h.lock.Deadline()); left > ttl {
+		left := time.Until(h.lock.Deadline())
+		least := ttl - ttl/1000 - time.Millisecond - time.Since(start)
+		if left > ttl || left < least {
 			s.wrong("extended by %v, %v are left", ttl, left)
 		}
 	case errors.Is(err, rlock.ErrNotHeld):

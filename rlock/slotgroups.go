@@ -189,7 +189,7 @@ func (l *Locker) renewGroups(lock *Lock) {
 	}
 	limit := max(50*time.Millisecond, instant(lock.deadline.Load()).until())
 	l.detach(limit, func(ctx context.Context) {
-		position, err := lock.runExtend(ctx, e.ttl)
+		position, err := lock.runExtend(ctx, e)
 		renewal{lock, e}.settle(position, err)
 		lock.deliver()
 	})
@@ -198,7 +198,13 @@ func (l *Locker) renewGroups(lock *Lock) {
 // freeGroups is free for all groups. A group that was freed by an earlier call, or
 // certainly by an earlier try, counts as freed.
 func (l *Lock) freeGroups(ctx context.Context) (freed int64, err error) {
+	var early int64
 	err = persist(ctx, func(ctx context.Context) error {
+		n, err := l.freeFormer(ctx)
+		early += n
+		if err != nil {
+			return err
+		}
 		replies := l.locker.scripts.ReleaseBatch(ctx, l.locker.client, l.groupParams(l.groups()))
 		for i, reply := range replies {
 			g := &l.groups()[i]
@@ -214,6 +220,7 @@ func (l *Lock) freeGroups(ctx context.Context) (freed int64, err error) {
 		}
 		return outcome(replies)
 	})
+	freed = early
 	for _, g := range l.groups() {
 		freed += g.freed
 	}

@@ -114,9 +114,16 @@ func (l *Locker) verify(ctx context.Context, p *place) {
 	if holder == nil || holder.extends {
 		return
 	}
+	_, changes := holder.current()
 	states, err := l.inspectAll(ctx, holder.key[:])
-	if err == nil && !states[0].HeldBy(holder.token) {
-		holder.lose()
+	if err != nil {
+		return
+	}
+	defer holder.deliver()
+	holder.mu.Lock()
+	defer holder.mu.Unlock()
+	if is, _ := holder.lostTo(states[0].Token, changes); is {
+		holder.finish(lost)
 	}
 }
 

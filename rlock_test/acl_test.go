@@ -187,8 +187,7 @@ func TestReadmeRuleRefusesNothing(t *testing.T) {
 		tracked(t, server, 4)
 		server.Do(t, "DEL", "app:one")
 		ends(t, one, rlock.ErrLost)
-		require.NoError(t, set.Detach())
-		set, err = rival.Attach(ctx, set.Token(), set.Fence(), set.Keys()...)
+		set, err = rival.Attach(ctx, detach(t, set))
 		require.NoError(t, err)
 		require.NoError(t, rival.ForceRelease(ctx, "b", set.Token()))
 		require.ErrorIs(t, set.Release(ctx), rlock.ErrLost)
@@ -239,7 +238,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 			"check":         func(ctx context.Context) error { return errorOf(locker.Check(ctx, "secret")) },
 			"inspect":       func(ctx context.Context) error { return errorOf(locker.Inspect(ctx, "secret")) },
 			"wait":          func(ctx context.Context) error { return locker.WaitFree(ctx, "secret") },
-			"attach":        func(ctx context.Context) error { return errorOf(locker.Attach(ctx, "theirs", 1, "secret")) },
+			"attach":        func(ctx context.Context) error { return errorOf(locker.Attach(ctx, handoff(t, "theirs", 1, "secret"))) },
 			"force release": func(ctx context.Context) error { return locker.ForceRelease(ctx, "secret", "theirs") },
 		} {
 			surfaces(t, "NOPERM", call)

@@ -61,7 +61,7 @@ func TestAnyKeyWorksAndShows(t *testing.T) {
 				fails(errorOf(locker.TryAcquire(ctx, key)), rlock.ErrHeld)
 				fails(errorOf(locker.TryAcquireAll(ctx, []string{key + "a", key})), rlock.ErrHeld)
 				fails(errorOf(locker.AcquireAll(ctx, []string{key, key})), rlock.ErrDuplicateKey)
-				fails(errorOf(locker.Attach(ctx, "theirs", 1, key)), rlock.ErrLost)
+				fails(errorOf(locker.Attach(ctx, handoff(t, "theirs", 1, key))), rlock.ErrLost)
 				fails(locker.ForceRelease(ctx, key, "theirs"), rlock.ErrLost)
 				ended, cancel := context.WithCancel(ctx)
 				cancel()

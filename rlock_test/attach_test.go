@@ -2,13 +2,17 @@ package rlock_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
 )
 
 func TestAttach(t *testing.T) {
@@ -18,19 +22,22 @@ func TestAttach(t *testing.T) {
 		lock, err := here.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		ctx := lock.Context()
-		require.NoError(t, lock.Detach())
+		former := lock.Token()
+		detached := detach(t, lock)
 		require.ErrorIs(t, context.Cause(ctx), rlock.ErrDetached)
-		require.NoError(t, lock.Detach(), "twice is fine")
+		detach(t, lock) // twice is fine
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrDetached)
 		require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrDetached)
 		require.False(t, lock.Valid())
-		require.Equal(t, lock.Token(), get(t, client, "app:a"))
+		require.Equal(t, former, get(t, client, "app:a"))
 
-		again, err := there.Attach(t.Context(), lock.Token(), lock.Fence(), lock.Keys()...)
+		again, err := there.Attach(t.Context(), detached)
 		require.NoError(t, err)
 		require.True(t, again.Valid())
 		require.Equal(t, lock.Keys(), again.Keys())
 		require.Equal(t, lock.Fence(), again.Fence())
+		require.NotEqual(t, former, again.Token())
+		require.Equal(t, again.Token(), get(t, client, "app:b"))
 		require.WithinDuration(t, time.Now().Add(time.Minute), again.Deadline(), 20*time.Second)
 		require.NoError(t, again.Extend(t.Context(), 3*time.Second))
 		time.Sleep(5 * time.Second)
@@ -38,12 +45,19 @@ func TestAttach(t *testing.T) {
 		require.NoError(t, again.Release(t.Context()))
 		require.Empty(t, get(t, client, "app:b"))
 
-		_, err = there.Attach(t.Context(), lock.Token(), lock.Fence(), lock.Keys()...)
+		_, err = there.Attach(t.Context(), detached)
 		require.ErrorIs(t, err, rlock.ErrLost)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = there.Attach(ended, detached)
+		require.ErrorIs(t, err, context.Canceled)
 		for _, call := range []func() error{
-			func() error { _, err := there.Attach(t.Context(), "", 0, "a"); return err },
-			func() error { _, err := there.Attach(t.Context(), "t", 0); return err },
-			func() error { _, err := there.Attach(t.Context(), "t", 0, "a", "a"); return err },
+			func() error { return errorOf(there.Attach(t.Context(), rlock.Handoff{})) },
+			func() error { return errorOf(there.Attach(nil, detached)) }, //nolint:staticcheck // it is the mistake
+			func() error { return errorOf(there.Attach(t.Context(), handoff(t, "t", 0, "a", "a"))) },
+			func() error { return errorOf(there.Attach(t.Context(), detached, rlock.WithPrefix("x:"))) },
+			func() error { return errorOf(there.Attach(t.Context(), detached, rlock.WithToken(former))) },
+			func() error { return errorOf(there.Attach(t.Context(), detached, rlock.WithTurn(1, 1))) },
 			func() error { return there.ForceRelease(t.Context(), "a", "") },
 			func() error { return there.ForceRelease(t.Context(), "", "t") },
 			func() error { return there.WaitFree(t.Context(), "") },
@@ -95,5 +109,196 @@ func TestWaitFree(t *testing.T) {
 		limited := newLocker(t, client, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
 		require.NoError(t, do(t, client, "SET", "job", "foreign").Error())
 		require.ErrorIs(t, limited.WaitFree(t.Context(), "job"), rlock.ErrGaveUp)
+	})
+}
+
+// Nothing that the former process still has under way reaches the lock once it is attached.
+func TestLateCommandsOfTheFormerProcess(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		for name, cause := range map[string]func(t *testing.T, locker *rlock.Locker, lose func(match func([]string) bool)) *rlock.Lock{
+			"acquire": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+				lose(acquires)
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				return lock
+			},
+			"an extension that shortens": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				lose(extension)
+				require.NoError(t, lock.Extend(t.Context(), 500*time.Millisecond))
+				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
+				return lock
+			},
+			"renewal": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+				lose(renewal)
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(900*time.Millisecond), rlock.WithAutoExtend(true))
+				require.NoError(t, err)
+				time.Sleep(500 * time.Millisecond)
+				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
+				return lock
+			},
+			"attach": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+				first, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				lose(attaches)
+				lock, err := locker.Attach(t.Context(), detach(t, first))
+				require.NoError(t, err)
+				return lock
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				f, locker, direct := newFaulty(t, e)
+				l := &late{client: direct}
+				lock := cause(t, locker, func(match func([]string) bool) { f.when(l.lose(match)) })
+				lasts(t, direct, lock, rlock.NoExpiry)
+				again, err := newLocker(t, direct).Attach(t.Context(), detach(t, lock))
+				require.NoError(t, err)
+				l.deliver(t)
+				lasts(t, direct, again, rlock.NoExpiry)
+				require.NoError(t, again.Extend(t.Context(), time.Minute))
+				l.deliver(t)
+				lasts(t, direct, again, time.Minute)
+			})
+		}
+		t.Run("release", func(t *testing.T) {
+			f, locker, direct := newFaulty(t, e)
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			token := lock.Token()
+			again, err := newLocker(t, direct).Attach(t.Context(), detach(t, lock))
+			require.NoError(t, err)
+			f.when(nil)
+			require.ErrorIs(t, locker.ForceRelease(t.Context(), "job", token), rlock.ErrLost)
+			lasts(t, direct, again, rlock.DefaultTTL)
+		})
+	})
+}
+
+func attaches(words []string) bool { return is(words, gen.AttachSHA1) }
+
+// An Attach whose reply is lost is repeated, by itself and by the caller, and two that use
+// one Handoff never both get the lock.
+func TestAttachAgain(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		t.Run("a lost reply", func(t *testing.T) {
+			f, locker, direct := newFaulty(t, e)
+			lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
+			require.NoError(t, err)
+			h := detach(t, lock)
+			f.when(loseOne(attaches))
+			again, err := locker.Attach(t.Context(), h)
+			require.NoError(t, err)
+			lasts(t, direct, again, rlock.DefaultTTL)
+			_, err = locker.Attach(t.Context(), h)
+			require.ErrorIs(t, err, rlock.ErrLost)
+			lasts(t, direct, again, rlock.DefaultTTL)
+		})
+		for how, runs := range map[string]bool{"ran": true, "did not run": false} {
+			t.Run("no reply at all, "+how, func(t *testing.T) {
+				f, locker, direct := newFaulty(t, e)
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+				require.NoError(t, err)
+				h := detach(t, lock)
+				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if runs || !attaches(words) {
+						run()
+					}
+					return noReply()
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				_, err = locker.Attach(ctx, h)
+				require.Error(t, err)
+				require.NotErrorIs(t, err, rlock.ErrLost)
+				f.when(nil)
+				again, err := newLocker(t, direct).Attach(t.Context(), h)
+				require.NoError(t, err, "the caller repeats it, with another Locker")
+				lasts(t, direct, again, time.Hour)
+				_, err = locker.Attach(t.Context(), h)
+				require.ErrorIs(t, err, rlock.ErrLost)
+			})
+		}
+		t.Run("with a token of one's own, in another process", func(t *testing.T) {
+			f, locker, direct := newFaulty(t, e)
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+			require.NoError(t, err)
+			text, err := detach(t, lock).MarshalText()
+			require.NoError(t, err)
+			attach := func(ctx context.Context, locker *rlock.Locker, token string) (*rlock.Lock, error) {
+				var h rlock.Handoff
+				require.NoError(t, h.UnmarshalText(text))
+				return locker.Attach(ctx, h, rlock.WithToken(token))
+			}
+			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				run()
+				return noReply()
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err = attach(ctx, locker, "worker-2")
+			require.Error(t, err)
+			f.when(nil)
+			again, err := attach(t.Context(), locker, "worker-2")
+			require.NoError(t, err)
+			lasts(t, direct, again, time.Hour)
+			_, err = attach(t.Context(), locker, "worker-3")
+			require.ErrorIs(t, err, rlock.ErrLost)
+		})
+		t.Run("many at once", func(t *testing.T) {
+			client := e.Start(t).Client(t)
+			locker := newLocker(t, client)
+			for range 50 {
+				lock, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, err)
+				h := detach(t, lock)
+				var got atomic.Pointer[rlock.Lock]
+				require.NoError(t, together(8, func(int) error {
+					lock, err := locker.Attach(t.Context(), h)
+					if err == nil && !got.CompareAndSwap(nil, lock) {
+						return errors.New("two got it")
+					}
+					if err != nil && !errors.Is(err, rlock.ErrLost) {
+						return err
+					}
+					return nil
+				}))
+				require.NotNil(t, got.Load(), "one gets it")
+				require.NoError(t, got.Load().Release(t.Context()))
+			}
+		})
+	})
+}
+
+// A renewal that is under way while the lock is handed to another process neither keeps it
+// nor takes it back.
+func TestDetachBesideARenewal(t *testing.T) {
+	t.Parallel()
+	bed.Each(t, func(t *testing.T, e bed.Engine) {
+		f, locker, direct := newFaulty(t, e)
+		started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var first atomic.Bool
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if !renewal(words) || !first.CompareAndSwap(false, true) {
+				return run()
+			}
+			defer close(ended)
+			close(started)
+			<-goOn
+			return run()
+		})
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		<-started
+		again, err := newLocker(t, direct).Attach(t.Context(), detach(t, lock))
+		require.NoError(t, err)
+		require.NoError(t, again.Extend(t.Context(), time.Second))
+		close(goOn)
+		<-ended
+		lasts(t, direct, again, time.Second)
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrDetached)
+		require.NoError(t, again.Release(t.Context()))
 	})
 }

@@ -92,6 +92,19 @@ var journeys = map[string]journey{
 				expect(fenced.Fence > 1e15 && lifted.Fence > 1e15 && forever.Fence > lifted.Fence, "fences rise"))
 		},
 	},
+	"Attach": {
+		map[string][]string{"locks": {"{s}a", "{s}b"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s, p := gen.New(), gen.AttachParams{Locks: []string{"{s}a", "{s}b"}, Token: theirs, Former: []string{mine}}
+			free, err1 := s.Attach(ctx, client, p)
+			err2 := command(ctx, owner, "MSET", "{s}a", mine, "{s}b", mine)
+			forever, err3 := s.Attach(ctx, client, p)
+			err4 := command(ctx, owner, "SET", "{s}a", mine, "PX", "60000")
+			again, err5 := s.Attach(ctx, client, p)
+			return errors.Join(err1, err2, err3, err4, err5, expect(free.Position == 1 && forever == gen.AttachResult{Left: -time.Millisecond} &&
+				again.Position == 0 && again.Left > 0, "the next owner attaches"))
+		},
+	},
 	"Check": {
 		map[string][]string{"lock": {"{s}lock"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
@@ -127,7 +140,9 @@ var journeys = map[string]journey{
 			own, err3 := extend(mine, time.Minute)
 			forever, err4 := extend(mine, 0)
 			held, err5 := extend(theirs, time.Minute)
-			return errors.Join(err1, err2, err3, err4, err5, expect(free == 1 && own == 0 && forever == 0 && held == 1, "the owner extends"))
+			shorter, err6 := s.Extend(ctx, client, gen.ExtendParams{Locks: []string{"{s}a", "{s}b"}, Token: theirs, TTL: time.Minute, Former: []string{mine}})
+			return errors.Join(err1, err2, err3, err4, err5, err6,
+				expect(free == 1 && own == 0 && forever == 0 && held == 1 && shorter == 0, "the owner extends"))
 		},
 	},
 	"HandOver": {

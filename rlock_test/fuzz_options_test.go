@@ -269,7 +269,11 @@ func (c *callOf) call(ctx context.Context) (err error) {
 		err = c.locker.ForceRelease(ctx, c.key(), c.owner())
 	default:
 		c.prefix = ""
-		_, err = c.locker.Attach(ctx, c.owner(), uint64(c.number()), c.set()...)
+		var h rlock.Handoff
+		c.slotGroups = true // the lock was one before
+		if err = h.UnmarshalText(handoffText(c.owner(), uint64(c.number()), c.set()...)); err == nil {
+			_, err = c.locker.Attach(ctx, h)
+		}
 	}
 	return err
 }

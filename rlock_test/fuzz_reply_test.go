@@ -195,12 +195,17 @@ func (r *replied) waitFree(ctx context.Context) {
 }
 
 func (r *replied) attach(ctx context.Context) {
-	lock, err := r.locker.Attach(ctx, "token", 5, "job")
+	lock, err := r.locker.Attach(ctx, handoff(r.t, "token", 5, "job"))
 	r.means(lock != nil, err)
 	if lock != nil {
-		token, ok := owner(r.last(gen.InspectSHA1))
+		answer := r.last(gen.AttachSHA1)
+		require.True(r.t, answer.isList(2))
+		position, ok := answer.items[0].int()
 		require.True(r.t, ok)
-		require.Equal(r.t, "token", token)
+		require.Zero(r.t, position)
+		left, ok := answer.items[1].int()
+		require.True(r.t, ok)
+		require.NotZero(r.t, left)
 	}
 }
 

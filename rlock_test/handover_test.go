@@ -188,7 +188,7 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 		require.False(t, first.Valid())
 		require.ErrorIs(t, first.Release(t.Context()), rlock.ErrReleased)
 		require.ErrorIs(t, first.Extend(t.Context(), time.Millisecond), rlock.ErrReleased)
-		require.ErrorIs(t, first.Detach(), rlock.ErrReleased)
+		require.ErrorIs(t, errorOf(first.Detach()), rlock.ErrReleased)
 		_, err = first.Check(t.Context())
 		require.ErrorIs(t, err, rlock.ErrReleased)
 

@@ -35,8 +35,7 @@ func TestHeld(t *testing.T) {
 			"never ending": must(locker.Acquire(t.Context(), "g", rlock.WithTTL(rlock.NoExpiry))),
 		}
 		detached := must(locker.Acquire(t.Context(), "h"))
-		require.NoError(t, detached.Detach())
-		taken["attached"] = must(locker.Attach(t.Context(), detached.Token(), detached.Fence(), "h"))
+		taken["attached"] = must(locker.Attach(t.Context(), detach(t, detached)))
 
 		all := func() []*rlock.Lock {
 			list := []*rlock.Lock{}
@@ -144,7 +143,7 @@ func TestEndedLocksAreFreed(t *testing.T) {
 			lock.Context()
 		}
 		if i%3 == 0 {
-			require.NoError(t, lock.Detach())
+			detach(t, lock)
 		} else {
 			require.NoError(t, lock.Release(t.Context()))
 		}

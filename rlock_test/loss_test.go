@@ -91,10 +91,7 @@ func TestLossIsNoticedAtOnce(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				if err := first.Detach(); err != nil {
-					return nil, err
-				}
-				lock, err := locker.Attach(t.Context(), first.Token(), first.Fence(), first.Keys()...)
+				lock, err := locker.Attach(t.Context(), detach(t, first))
 				if err == nil {
 					lock.Context()
 				}
@@ -174,8 +171,8 @@ func TestLossIsNoticedByEveryHandle(t *testing.T) {
 			handles = append(handles, lock)
 		}
 		time.Sleep(200 * time.Millisecond) // all have been read once
-		require.NoError(t, handles[0].Detach())
-		require.NoError(t, handles[2].Detach())
+		detach(t, handles[0])
+		detach(t, handles[2])
 		server.Do(t, "DEL", "job")
 		ends(t, handles[1], rlock.ErrLost)
 		ends(t, handles[3], rlock.ErrLost)

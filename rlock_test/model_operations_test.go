@@ -53,7 +53,7 @@ func (m *model) acquire(locker *lockerModel, keys []string, ttl time.Duration, t
 		}
 	}
 	require.NoError(m.t, err)
-	h := &handle{Lock: lock, locker: locker, keys: keys, token: lock.Token()}
+	h := &handle{Lock: lock, locker: locker, keys: keys, token: lock.Token(), longest: ttl, own: token != ""}
 	if token != "" {
 		require.Equal(m.t, token, h.token)
 	}
@@ -87,17 +87,41 @@ func (m *model) extend(h *handle, ttl time.Duration) {
 		require.ErrorIs(m.t, err, h.why)
 		return
 	}
+	if h.own && ttl < h.longest {
+		require.ErrorIs(m.t, err, rlock.ErrInvalid, "others may have the token too")
+		return
+	}
 	if _, lost := m.lost(h); lost {
 		h.finish(rlock.ErrLost)
 		require.ErrorIs(m.t, err, rlock.ErrLost)
 		return
 	}
 	require.NoError(m.t, err)
-	var end time.Time
-	end, h.end = after(ttl)
-	for _, key := range h.keys {
-		m.leases[key] = lease{h.token, end}
+	end, mine := after(ttl)
+	if token := h.Token(); token != h.token { // the lease was shortened
+		require.Less(m.t, ttl, h.longest)
+		for _, key := range h.keys {
+			m.leases[key] = lease{token, end}
+		}
+		h.token, h.longest, h.end = token, ttl, mine
+		return
 	}
+	require.GreaterOrEqual(m.t, ttl, h.longest-m.slack)
+	h.longest, h.end = max(h.longest, ttl), later(h.end, mine)
+	for _, key := range h.keys {
+		m.leases[key] = lease{h.token, later(m.leases[key].end, end)}
+	}
+}
+
+// later returns the later end of a lease; zero is never.
+func later(a, b time.Time) time.Time {
+	if a.IsZero() || b.IsZero() {
+		return time.Time{}
+	}
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (m *model) release(h *handle) {
@@ -153,19 +177,24 @@ func (m *model) check(h *handle) {
 }
 
 func (m *model) detach(h *handle) {
-	err := h.Detach()
+	handoff, err := h.Detach()
 	h.notice()
 	if h.why != nil && h.why != rlock.ErrDetached { // twice is fine
 		require.ErrorIs(m.t, err, h.why)
 		return
 	}
 	require.NoError(m.t, err)
+	h.handoff = handoff
 	h.finish(rlock.ErrDetached)
 }
 
-// attach carries on with the keys of a handle, on any locker.
+// attach carries on with the keys of a detached handle, on any locker.
 func (m *model) attach(locker *lockerModel, of *handle) {
-	lock, err := locker.Attach(m.t.Context(), of.token, of.Fence(), of.keys...)
+	lock, err := locker.Attach(m.t.Context(), of.handoff)
+	if of.handoff == (rlock.Handoff{}) {
+		require.ErrorIs(m.t, err, rlock.ErrInvalid)
+		return
+	}
 	if _, lost := m.lost(of); lost {
 		require.ErrorIs(m.t, err, rlock.ErrLost)
 		return
@@ -181,10 +210,17 @@ func (m *model) attach(locker *lockerModel, of *handle) {
 	_, end := after(least)
 	if over(end) {
 		require.ErrorIs(m.t, err, rlock.ErrExpired)
+		for _, key := range of.keys { // the server has done it
+			m.leases[key] = lease{get(m.t, m.client, key), m.leases[key].end}
+		}
 		return
 	}
 	require.NoError(m.t, err)
-	m.handles = append(m.handles, &handle{Lock: lock, locker: locker, keys: of.keys, token: of.token, end: end})
+	h := &handle{Lock: lock, locker: locker, keys: of.keys, token: lock.Token(), end: end, longest: least}
+	for _, key := range of.keys {
+		m.leases[key] = lease{h.token, m.leases[key].end}
+	}
+	m.handles = append(m.handles, h)
 }
 
 func (m *model) forceRelease(locker *lockerModel, key, token string) {

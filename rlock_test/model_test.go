@@ -46,6 +46,10 @@ type handle struct {
 	end    time.Time // zero: never
 	why    error     // it has ended; nil: it is held
 	freed  bool
+
+	longest time.Duration // lease that was asked for with the token
+	own     bool          // the token was chosen
+	handoff rlock.Handoff // once it is detached
 }
 
 func newModel(t *testing.T, client rueidis.Client, slack time.Duration, ttls ...time.Duration) *model {

@@ -158,16 +158,14 @@ func TestEvents(t *testing.T) {
 		}, []string{"acquired", "release failed"}, &rueidis.RedisError{}},
 		"detached and attached": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
-			require.NoError(t, lock.Detach())
-			again, err := s.locker.Attach(t.Context(), lock.Token(), lock.Fence(), "job")
+			again, err := s.locker.Attach(t.Context(), detach(t, lock))
 			require.NoError(t, err)
 			require.NoError(t, again.Release(t.Context()))
 			require.Error(t, lock.Release(t.Context()))
 		}, []string{"acquired", "detached", "attached", "released"}, nil},
 		"attached and left to its lease": {func(t *testing.T, s scene) {
 			lock := acquire(t, s, rlock.WithTTL(500*time.Millisecond))
-			require.NoError(t, lock.Detach())
-			_, err := s.locker.Attach(t.Context(), lock.Token(), lock.Fence(), "job")
+			_, err := s.locker.Attach(t.Context(), detach(t, lock))
 			require.NoError(t, err)
 			s.diary.last(t, "job", rlock.EventLost)
 		}, []string{"acquired", "detached", "attached", "lost"}, rlock.ErrExpired},

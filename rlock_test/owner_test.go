@@ -170,11 +170,11 @@ func TestOwnerFollowsTheLock(t *testing.T) {
 		for _, key := range append([]string{"job"}, spread...) {
 			require.Contains(t, ownerOf(t, locker, key), strconv.Itoa(os.Getpid()))
 		}
-		token := one.Token()
-		require.NoError(t, one.Detach())
-		next, err := newLocker(t, client).Attach(t.Context(), token, one.Fence(), "job")
+		require.NoError(t, one.Extend(t.Context(), time.Second))
+		require.Contains(t, ownerOf(t, locker, "job"), strconv.Itoa(os.Getpid()), "the next token has the text too")
+		next, err := newLocker(t, client).Attach(t.Context(), detach(t, one), rlock.WithOwner("web-4"))
 		require.NoError(t, err)
-		require.Contains(t, ownerOf(t, locker, "job"), strconv.Itoa(os.Getpid()))
+		require.Equal(t, "web-4", ownerOf(t, locker, "job"))
 		require.NoError(t, next.Release(t.Context()))
 		require.NoError(t, set.Release(t.Context()))
 	})

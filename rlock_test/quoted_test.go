@@ -72,6 +72,7 @@ func TestErrorsOfAServerThatQuotesArguments(t *testing.T) {
 		write(locker.AcquireAll(ctx, []string{"a", "b"}))
 		write(nil, locker.Do(ctx, "j", func(context.Context, *rlock.Lock) error { return nil }))
 		write(nil, locker.ForceRelease(ctx, "j", mine))
+		write(locker.Attach(ctx, handoff(t, mine, 1, "j")))
 		results, err := locker.TryAcquireEach(ctx, []string{"j", "k"})
 		require.NoError(t, err)
 		for _, r := range results {
@@ -127,6 +128,9 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				write(err)
 				write(own.Extend(ctx, time.Minute))
 				write(plain.Extend(ctx, time.Minute))
+				write(plain.Extend(ctx, time.Second)) // with two tokens
+				_, err = locker.Attach(ctx, handoff(t, mine, 1, "own"))
+				write(err)
 				for _, err := range locker.ExtendEach(ctx, []*rlock.Lock{own, each}, time.Minute) {
 					write(err)
 				}

@@ -169,7 +169,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(errors.New("that is why"))
 		write(locker.Acquire(ended, "job"))
-		write(locker.Attach(ctx, theirs, 1, "job"))
+		write(locker.Attach(ctx, handoff(t, theirs, 1, "job")))
 		write(nil, locker.ForceRelease(ctx, "job", theirs))
 		write(nil, locker.WaitFree(job.Context(), "job"))
 		write(nil, job.Extend(ctx, -1))

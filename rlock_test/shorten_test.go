@@ -39,16 +39,6 @@ func TestShortenedLeaseIsExtendedAtOnce(t *testing.T) {
 			"one of a set": {[]string{"one", "of", "a set"}, func(t *testing.T, _ *rlock.Locker, keys []string) {
 				server.Do(t, "PEXPIRE", keys[1], fmt.Sprint(short.Milliseconds()))
 			}},
-			"by another handle": {[]string{"another handle"}, func(t *testing.T, locker *rlock.Locker, keys []string) {
-				handle, err := locker.Attach(t.Context(), "mine", 0, keys...)
-				require.NoError(t, err)
-				require.NoError(t, handle.Extend(t.Context(), short))
-			}},
-			"by another process": {[]string{"another process"}, func(t *testing.T, _ *rlock.Locker, keys []string) {
-				handle, err := newListener(t, server).Attach(t.Context(), "mine", 0, keys...)
-				require.NoError(t, err)
-				require.NoError(t, handle.Extend(t.Context(), short))
-			}},
 			"twice": {[]string{"twice"}, func(t *testing.T, _ *rlock.Locker, keys []string) {
 				server.Do(t, "PEXPIRE", keys[0], fmt.Sprint(short.Milliseconds()))
 				soon(t, func() bool { return leftOn(t, server, keys[0]) > ttl/2 }, "it is extended")

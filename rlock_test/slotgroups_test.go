@@ -252,8 +252,7 @@ func TestSlotGroups(t *testing.T) {
 		t.Run("handed over", func(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
-			require.NoError(t, lock.Detach())
-			again, err := rival.Attach(t.Context(), lock.Token(), lock.Fence(), lock.Keys()...)
+			again, err := rival.Attach(t.Context(), detach(t, lock))
 			require.NoError(t, err)
 			require.NoError(t, again.Extend(t.Context(), time.Hour))
 			require.NoError(t, again.Release(t.Context()))

@@ -44,8 +44,7 @@ func TestStats(t *testing.T) {
 		stats.Waited = 0
 		require.Equal(t, rlock.Stats{Acquired: 2, AcquireFailed: 1, Attempts: 1, Contended: 2, HandedOver: 1, Extended: 1, Released: 1}, stats)
 
-		require.NoError(t, next.Detach())
-		again, err := locker.Attach(t.Context(), next.Token(), next.Fence(), "job")
+		again, err := locker.Attach(t.Context(), detach(t, next))
 		require.NoError(t, err)
 		server.Do(t, "DEL", "job")
 		require.ErrorIs(t, again.Release(t.Context()), rlock.ErrLost)

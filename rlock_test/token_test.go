@@ -28,7 +28,7 @@ func TestTokensAreComparedWhole(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrHeld)
 			_, err = other.TryAcquireAll(t.Context(), []string{"free", "job"}, rlock.WithToken(mine))
 			require.ErrorIs(t, err, rlock.ErrHeld)
-			_, err = other.Attach(t.Context(), mine, lock.Fence(), "job")
+			_, err = other.Attach(t.Context(), handoff(t, mine, lock.Fence(), "job"))
 			require.ErrorIs(t, err, rlock.ErrLost)
 			require.ErrorIs(t, other.ForceRelease(t.Context(), "job", mine), rlock.ErrLost)
 			state, err := other.Inspect(t.Context(), "job")

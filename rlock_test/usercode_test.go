@@ -252,12 +252,17 @@ func TestObserverEndsACall(t *testing.T) {
 			_, _ = lock.Check(ctx)
 		})},
 		"Detach and Attach": {[]rlock.EventKind{detached, attached}, with(nil, func(ctx context.Context, s *site, lock *rlock.Lock) {
-			defer func() { // whoever has the token can free the key
-				_ = s.plain.ForceRelease(context.Background(), "a", get(s.t, s.direct, "a"))
+			var handoff rlock.Handoff
+			defer func() { // whoever has the Handoff can go on, and Detach gives it again
+				if handoff == (rlock.Handoff{}) {
+					handoff = detach(s.t, lock)
+				}
+				again, err := s.plain.Attach(context.Background(), handoff)
+				require.NoError(s.t, err)
+				require.NoError(s.t, again.Release(context.Background()))
 			}()
-			token := lock.Token()
-			_ = lock.Detach()
-			s.kept(s.locker.Attach(ctx, token, lock.Fence(), "a"))
+			handoff, _ = lock.Detach()
+			s.kept(s.locker.Attach(ctx, handoff))
 		})},
 		"ExtendEach": {[]rlock.EventKind{extended}, three(func(ctx context.Context, s *site, locks []*rlock.Lock) {
 			s.locker.ExtendEach(ctx, locks, time.Minute)
@@ -520,7 +525,7 @@ func TestObserverMayCallTheLock(t *testing.T) {
 				_, _, _ = lock.Token(), lock.Deadline(), lock.Context()
 				_, _ = lock.Check(ctx)
 				_ = lock.Extend(ctx, time.Minute)
-				_ = lock.Detach()
+				_, _ = lock.Detach()
 				_ = lock.Release(ctx)
 				_, _ = locker.TryAcquire(ctx, "a")
 				locker.Close()
@@ -540,7 +545,7 @@ func TestObserverMayCallTheLock(t *testing.T) {
 					_ = do(t, direct, "DEL", "a").Error()
 					_, _ = lock.Check(context.Background())
 				case rlock.EventDetached:
-					_ = lock.Detach()
+					_, _ = lock.Detach()
 				case rlock.EventClosed:
 					locker.Close()
 				}

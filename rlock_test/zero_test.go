@@ -32,6 +32,7 @@ func TestNilAndZeroValues(t *testing.T) {
 		reflect.TypeFor[time.Duration]():   time.Second,
 		reflect.TypeFor[uint64]():          uint64(1),
 		reflect.TypeFor[rune]():            'v',
+		reflect.TypeFor[rlock.Handoff]():   rlock.Handoff{},
 		reflect.TypeFor[fmt.State]():       &formatState{},
 		reflect.TypeFor[[]*rlock.Lock]():   []*rlock.Lock{{}},
 		reflect.TypeFor[func(context.Context, *rlock.Lock) error](): func(context.Context, *rlock.Lock) error {

@@ -1,6 +1,7 @@
 -- Gives locks of different owners a new lease, counted from now, each by itself:
 -- those that are their token's. The answer is the positions of the others, which
--- stay as they are. An expired lock is never created anew.
+-- stay as they are. A lease that is longer already stays, so that a call that was late on
+-- its way cuts none. An expired lock is never created anew.
 --
 -- name: Renew
 -- mode: write retryable
@@ -18,7 +19,7 @@ local owners = redis.call('MGET', unpack(KEYS))
 local lost = {}
 for i, lock in ipairs(KEYS) do
   if owners[i] == ARGV[i + 1] then
-    redis.call('PEXPIRE', lock, ARGV[1])
+    redis.call('PEXPIRE', lock, ARGV[1], 'GT')
   else
     lost[#lost + 1] = i
   end
