@@ -108,6 +108,7 @@ func TestRun(t *testing.T) {
 
 // What is interrupted stops soon and leaves nothing behind, locks included.
 func TestRunInterrupted(t *testing.T) {
+	bed.Long(t)
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		for name, cue := range map[string]string{
