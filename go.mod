@@ -7,10 +7,10 @@ require (
 	github.com/dave/jennifer v1.7.1
 	github.com/google/uuid v1.6.0
 	github.com/redis/rueidis v1.0.79
-	github.com/rogpeppe/go-internal v1.16.0
+	github.com/rogpeppe/go-internal v1.16.0 // the diffs that the generator prints, and its test scripts
 	github.com/stretchr/testify v1.12.1
 	github.com/yuin/gopher-lua v1.1.2
-	go.uber.org/goleak v1.3.0
+	go.uber.org/goleak v1.3.0 // tests only
 )
 
 require (
