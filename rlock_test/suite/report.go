@@ -170,7 +170,11 @@ func (r *report) endPackage(p *test, seconds float64) {
 				r.show(t)
 			}
 		}
-		fmt.Fprint(r.w, p.output.String())
+		for line := range strings.Lines(p.output.String()) {
+			if !strings.HasPrefix(line, "FAIL") { // which is said below
+				fmt.Fprint(r.w, line)
+			}
+		}
 	}
 	fmt.Fprintf(r.w, "%s %s %.1fs\n", word, p.pkg, seconds)
 }
