@@ -108,7 +108,9 @@ func (r *report) take(e event) {
 			t.engines[e.Value] = true
 		}
 	case "output":
-		t.output.WriteString(e.Output)
+		if !strings.HasPrefix(e.Output, "=== ") { // RUN, PAUSE, CONT, ATTR …
+			t.output.WriteString(e.Output)
+		}
 	case "pass", "fail", "skip":
 		t.outcome = e.Action
 		if t.name == "" {

@@ -74,6 +74,7 @@ func TestFailures(t *testing.T) {
 		last  string
 	}{
 		"test": {lines: []string{run, `{"Action":"run","Package":"p","Test":"TestA/sub"}`,
+			`{"Action":"output","Package":"p","Test":"TestA/sub","Output":"=== RUN   TestA/sub\n"}`,
 			`{"Action":"output","Package":"p","Test":"TestA/sub","Output":"    a_test.go:7: broken\n"}`,
 			`{"Action":"fail","Package":"p","Test":"TestA/sub"}`, `{"Action":"fail","Package":"p","Test":"TestA"}`, failed},
 			err: os.ErrInvalid, shown: "FAIL p TestA/sub\n    a_test.go:7: broken\n", last: "0 passed, 1 failed"},
