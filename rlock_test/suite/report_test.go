@@ -169,5 +169,5 @@ func TestEveryFuzzerRuns(t *testing.T) {
 		}
 		return err
 	}))
-	require.ElementsMatch(t, want, got)
+	require.ElementsMatch(t, want, got, "fuzzers in steps.go has those that make fuzz and make test-all run")
 }

@@ -41,6 +41,7 @@ var fuzzers = [][2]string{
 	{"FuzzReply", "./rlock_test"},
 	{"FuzzOptions", "./rlock_test"},
 	{"FuzzOperations", "./rlock_test"},
+	{"FuzzHandoff", "./rlock_test"},
 }
 
 func steps(o options) []step {
