@@ -12,8 +12,8 @@ import (
 // The sums of acquire.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireSHA1   = "5f2ce9bc2ab9f505b3bd383a3d8910be7b4b9d7b"
-	AcquireSHA256 = "d50ca6513971890e7915c47e22d8be09a8e0950f59ae1c5aef49c82038589d4f"
+	AcquireSHA1   = "8f97314505364022e947b78678ad247238f1e974"
+	AcquireSHA256 = "0d9a728430dcb3d7140f35c1aee2e61d970e2a80a3180c56c6d627781adda643"
 )
 
 // acquireSource is acquire.lua, byte for byte.
@@ -50,7 +50,8 @@ if not taken or taken.err then
     return {0, redis.call('PTTL', lock), 0}
   end
   if not owner then
-    return taken -- free, but the server does not take writes: OOM, READONLY …
+    -- Free, but the server does not take writes: OOM, READONLY …
+    return taken or redis.error_reply('ERR the lock is free and was not taken')
   end
   taken = false -- ours already
 end

@@ -31,7 +31,8 @@ if not taken or taken.err then
     return {0, redis.call('PTTL', lock), 0}
   end
   if not owner then
-    return taken -- free, but the server does not take writes: OOM, READONLY …
+    -- Free, but the server does not take writes: OOM, READONLY …
+    return taken or redis.error_reply('ERR the lock is free and was not taken')
   end
   taken = false -- ours already
 end

@@ -1,4 +1,5 @@
-// Package check holds a script's header against its body.
+// Package check holds a script's header against its body: the rules over the facts of
+// package analyze.
 package check
 
 import (
@@ -6,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlock-go/toolkit/generator/internal/analyze"
 	"github.com/rlock-go/toolkit/generator/internal/command"
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 	"github.com/rlock-go/toolkit/generator/internal/script"
@@ -42,16 +44,29 @@ func compare(a, b bool) int {
 
 // Script returns what was proved about a script that parses, and every finding.
 func Script(s *script.Script) (Report, []finding.Finding) {
-	c := &checker{script: s, needed: map[string]bool{}, facts: follow(s), report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}}}
-	c.table("KEYS", s.Keys, c.facts.keys)
-	c.table("ARGV", s.Args, c.facts.argv)
+	c := &checker{
+		script: s, needed: map[string]bool{}, counted: map[counted]bool{}, said: map[string]bool{},
+		report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}}, facts: analyze.Analyze(s),
+	}
+	if over := c.facts.Overrun; over != nil {
+		c.misuses()
+		c.findf(over.Pos, "%s", over.Message)
+		return c.report, c.findings
+	}
+	c.table("KEYS", s.Keys, c.facts.Keys)
+	c.table("ARGV", s.Args, c.facts.Args)
 	c.globals()
-	c.syntax()
+	c.misuses()
+	c.unknown()
 	c.commands()
+	c.tests()
 	c.returns()
 	c.errors()
 	c.guard()
 	c.waivers()
+	c.cut = c.broken()
+	c.unused("KEYS", s.Keys, c.facts.Keys)
+	c.unused("ARGV", s.Args, c.facts.Args)
 	slices.SortFunc(c.report.Channels, func(a, b Channel) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Literal, b.Literal), compare(a.Sharded, b.Sharded))
 	})
@@ -62,8 +77,12 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 type checker struct {
 	script   *script.Script
 	needed   map[string]bool // waivers without which there would be a finding
-	facts    *facts
+	facts    *analyze.Facts
 	report   Report
+	counted  map[counted]bool
+	cut      bool            // see broken
+	dead     bool            // a condition is always true or never, as a finding says
+	said     map[string]bool // messages of which one is enough
 	findings []finding.Finding
 }
 
@@ -71,43 +90,71 @@ func (c *checker) findf(pos script.Pos, format string, args ...any) {
 	c.findings = append(c.findings, c.script.Findf(pos, format, args...))
 }
 
+// once reports a cause that would be found at many places at the first of them only.
+func (c *checker) once(cause string, pos script.Pos, format string, args ...any) {
+	if !c.said[cause] {
+		c.said[cause] = true
+		c.findf(pos, format, args...)
+	}
+}
+
 // table compares the declared entries of KEYS or ARGV with their uses.
-func (c *checker) table(name string, declared []script.Param, used uses) {
+func (c *checker) table(name string, declared []script.Param, used analyze.Uses) {
 	variadic := 0 // first index that a variadic entry stands for
 	for _, p := range declared {
 		if p.Variadic {
 			variadic = p.Index
 		}
 	}
-	for _, use := range used.constant {
-		if use.index > len(declared) && (variadic == 0 || use.index < variadic) {
-			c.findf(use.pos, `%s[%d] is used here but not declared; add "-- %s[%d] name %s  text" to the header`,
-				name, use.index, name, use.index, typeHint(name))
+	slices.SortFunc(used.Constant, func(a, b analyze.Index) int {
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column), cmp.Compare(a.Index, b.Index))
+	})
+	for _, use := range used.Constant {
+		cause := name + script.Param{Index: use.Index}.String()
+		if use.Index > len(declared) && (variadic == 0 || use.Index < variadic) {
+			c.once(cause, use.Pos, `%s[%d] is used here but not declared; add "-- %s[%d] name %s  text" to the header`,
+				name, use.Index, name, use.Index, typeHint(name))
 		}
-		if use.index < 1 {
-			c.findf(use.pos, "%s[%d] does not exist; Lua counts from 1", name, use.index)
+		if use.Index < 1 {
+			c.once(cause, use.Pos, "%s[%d] does not exist; Lua counts from 1", name, use.Index)
 		}
 	}
 	if variadic == 0 {
-		for _, pos := range used.whole {
-			c.findf(pos, `%s is used as a whole or with a computed index, but the header fixes its length; declare the rest with "-- %s[%d..] name %s  text"`,
-				name, name, len(declared)+1, typeHint(name))
+		for _, pos := range used.Computed {
+			c.once(name, pos, `%s is used with an index that is not known here, but the header fixes its length; write the index as a number, walk through it with ipairs(%[1]s), or declare the rest with "-- %[1]s[%d..] name %s  text"`,
+				name, len(declared)+1, typeHint(name))
 		}
 	}
-	if len(used.whole) > 0 {
-		return
-	}
+}
+
+// unused finds declared entries that nothing reads, and skipped ones that are read.
+// Where there are other findings, what is not read may be their consequence.
+func (c *checker) unused(name string, declared []script.Param, used analyze.Uses) {
 	for _, p := range declared {
 		if p.Skipped {
-			if i := slices.IndexFunc(used.constant, func(u constantUse) bool { return u.index == p.Index }); i >= 0 {
-				c.findf(used.constant[i].pos, "%s%s is used here, but the header says that it is not; give it a name and a type", name, p)
+			if i := slices.IndexFunc(used.Constant, func(u analyze.Index) bool { return u.Index == p.Index }); i >= 0 {
+				c.findf(used.Constant[i].Pos, "%s%s is used here, but the header says that it is not; give it a name and a type", name, p)
 			}
 			continue
 		}
-		if !used.covers(p) {
+		if !c.cut && !used.All && len(used.Computed) == 0 && !covers(used, p) {
 			c.findf(p.Pos, "%s%s %s is declared but not used; remove it, or use it", name, p, p.Name)
 		}
 	}
+}
+
+// covers reports whether some use reads the declared entry.
+func covers(used analyze.Uses, p script.Param) bool {
+	return slices.ContainsFunc(used.Constant, func(use analyze.Index) bool {
+		return use.Index == p.Index || p.Variadic && use.Index > p.Index
+	})
+}
+
+// broken reports whether there are findings because of which the script is not followed
+// everywhere.
+func (c *checker) broken() bool {
+	f := c.facts
+	return c.dead || len(f.Misuses) > 0 || len(f.Reads) > 0 || len(f.Writes) > 0 || len(f.Unsafe) > 0 || len(f.Unknown) > 0
 }
 
 func typeHint(table string) string {
@@ -119,29 +166,48 @@ func typeHint(table string) string {
 
 // globals refuses what Redis' sandbox refuses when the line is reached.
 func (c *checker) globals() {
-	for _, use := range c.facts.globalWrites {
-		c.findf(use.pos, "%s is assigned as a global, which Redis refuses; write local %s", use.name, use.name)
+	for _, use := range c.facts.Writes {
+		c.once("write "+use.Name, use.Pos, "%s is assigned as a global, which Redis refuses; write local %s", use.Name, use.Name)
 	}
-	for _, use := range c.facts.globalFields {
-		c.findf(use.pos, "a field of the global %s is assigned; scripts must leave globals as they are", use.name)
+	for _, use := range c.facts.Stores {
+		if use.Name == "KEYS" {
+			c.once("KEYS changed", use.Pos, "KEYS is changed, so that what stands in it is not what the caller names any more; keep other things in a local table")
+			continue
+		}
+		c.findf(use.Pos, "a field of the global %s is assigned; scripts must leave globals as they are", use.Name)
 	}
-	for _, use := range c.facts.globalReads {
-		c.findf(use.pos, "%s is not a global of Redis scripts; declare it local, or mend its spelling", use.name)
+	for _, use := range c.facts.Reads {
+		if c.said["write "+use.Name] {
+			continue
+		}
+		if use.Name == "server" {
+			c.once("read server", use.Pos, "server is what Valkey also calls redis, and Redis does not have it; write redis")
+			continue
+		}
+		c.once("read "+use.Name, use.Pos, "%s is not a global of Redis scripts; declare it local, or mend its spelling", use.Name)
 	}
 	if c.script.Mode.Cached {
-		for _, use := range c.facts.random {
-			c.findf(use.pos, "%s answers differently each time, which a cache would freeze; use mode: read", use.name)
+		for _, use := range c.facts.Random {
+			c.findf(use.Pos, "%s answers differently each time, which a cache would freeze; use mode: read", use.Name)
 		}
 	}
-	for _, use := range c.facts.unsafe {
-		c.findf(use.pos, "%s can do what the text does not show, so nothing can be proved about the script; do without it", use.name)
+	for _, use := range c.facts.Unsafe {
+		c.findf(use.Pos, "%s can do what the text does not show, so nothing can be proved about the script; do without it", use.Name)
 	}
 }
 
-// syntax refuses what the parser here takes and Redis' Lua 5.1 does not.
-func (c *checker) syntax() {
-	for _, m := range c.facts.misuses {
-		c.findf(m.pos, "%s", m.message)
+// misuses refuses what the parser here takes and Redis' Lua 5.1 does not, and what is
+// an error whenever it is reached.
+func (c *checker) misuses() {
+	for _, m := range c.facts.Misuses {
+		c.findf(m.Pos, "%s", m.Message)
+	}
+}
+
+// unknown finds calls of functions that are not known: they might be redis.call.
+func (c *checker) unknown() {
+	for _, u := range c.facts.Unknown {
+		c.findf(u.Pos, "what is called here is not known (%s), so that it may be anything; call a function of the script or of Redis by its name", u.Why)
 	}
 }
 
@@ -153,12 +219,15 @@ func (c *checker) errors() {
 		return word == code
 	}
 	for _, e := range c.script.Errors {
-		if !slices.ContainsFunc(c.facts.texts, func(text string) bool { return starts(text, e.Code) }) {
+		if !slices.ContainsFunc(c.facts.Texts, func(text string) bool { return starts(text, e.Code) }) {
 			c.findf(e.Pos, "errors: no text of the script starts with %s; answer redis.error_reply('%s …'), or remove it", e.Code, e.Code)
 		}
-		for _, r := range c.facts.raised {
-			if slices.ContainsFunc(r.texts, func(text string) bool { return starts(text, e.Code) }) {
-				c.findf(r.pos, "the server puts the place in front of a text that is raised, so that %s is not found; return redis.error_reply(…), or raise error({err = …})", e.Code)
+		for _, r := range c.facts.Raised {
+			if slices.ContainsFunc(r.Kinds(), func(k analyze.Kind) bool {
+				s, ok := k.(analyze.Str)
+				return ok && starts(s.S, e.Code)
+			}) {
+				c.findf(r.Pos, "the server puts the place in front of a text that is raised, so that %s is not found; return redis.error_reply(…), or raise error({err = …})", e.Code)
 			}
 		}
 	}
@@ -177,56 +246,4 @@ func (c *checker) waivers() {
 			c.findf(w.Pos, "allow: %s waives nothing in this script; remove it", w.Rule)
 		}
 	}
-}
-
-// returns compares literal replies with the declared ones.
-func (c *checker) returns() {
-	declared := c.script.Returns
-	nilIsFine := declared.Type.Base == script.RawType || declared.Kind == script.ReturnValue && declared.Type.Optional
-	for _, r := range c.facts.returns {
-		if r.failure {
-			continue
-		}
-		if r.number && declared.Kind == script.ReturnValue && declared.Type.Base == "float" {
-			c.findf(r.pos, "Redis cuts the fraction off a returned number; return a string, as of tostring")
-		}
-		switch {
-		case declared.Type.Base == script.RawType:
-		case declared.Type.Kind == script.Struct && !declared.Type.Optional:
-			c.fields(r, declared.Type.Fields)
-		case declared.Kind == script.ReturnNone:
-			if r.values > 0 {
-				c.findf(r.pos, "a value is returned, but the header says returns: none")
-			}
-		default:
-			if r.values == 0 && !nilIsFine {
-				c.findf(r.pos, "nothing is returned, but the header says returns: %s", declared)
-			}
-		}
-		if r.nilAt.Line > 0 {
-			c.findf(r.nilAt, "a nil inside a returned table cuts the reply short; use false, which arrives as nil and keeps its place")
-		}
-	}
-	if declared.Kind != script.ReturnNone && c.facts.fallsThrough && !nilIsFine {
-		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s", declared)
-	}
-}
-
-func (c *checker) fields(r returned, fields []script.Field) {
-	switch {
-	case r.table && r.keyed:
-		c.findf(r.pos, "the returned table has named fields, which Redis drops; return the values in order: {%s}", names(fields))
-	case r.table && r.length != len(fields) && !(r.open && r.length < len(fields)):
-		c.findf(r.pos, "the returned table has length %d, but the header declares %d values: {%s}", r.length, len(fields), names(fields))
-	case r.values == 0 || r.scalar:
-		c.findf(r.pos, "the header declares %d values; return them in a table: {%s}", len(fields), names(fields))
-	}
-}
-
-func names(fields []script.Field) string {
-	var list []string
-	for _, f := range fields {
-		list = append(list, f.Name)
-	}
-	return strings.Join(list, ", ")
 }

@@ -1,60 +1,98 @@
 package check
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
 
+	"github.com/rlock-go/toolkit/generator/internal/analyze"
 	"github.com/rlock-go/toolkit/generator/internal/command"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
+// counted is a command that stands somewhere in the text.
+type counted struct {
+	node ast.Expr
+	name string
+}
+
 // commands checks every call of a Redis command that the script makes.
 func (c *checker) commands() {
-	for _, call := range c.facts.calls {
-		if len(call.names) == 0 {
-			c.report.Dynamic++
-			if !c.waived("dynamic-command") {
-				c.findf(call.pos, `the command is not a literal, so nothing can be proved about it; write it out, or take responsibility with "-- allow: dynamic-command reason"`)
-			}
+	for _, call := range c.facts.Calls {
+		names, known := call.Names()
+		if !known {
+			c.dynamic(call)
 			continue
 		}
-		for _, name := range call.names {
+		for _, name := range names {
 			c.command(name, call)
 		}
 	}
 }
 
-func (c *checker) command(name string, call call) {
-	subcommand := ""
-	if len(call.words) > 1 && len(call.words[1].value.texts) == 1 && call.words[1].value.kind == text {
-		subcommand = call.words[1].value.texts[0]
+// dynamic checks a call of a command of which not every name is known.
+func (c *checker) dynamic(call *analyze.Call) {
+	c.report.Dynamic++
+	if c.waived("dynamic-command") {
+		return
 	}
+	if len(call.Words) > 0 && call.Words[0].Found() {
+		return
+	}
+	why := ""
+	if len(call.Words) == 0 {
+		c.findf(call.Pos, "a command is called without a name; write it out, as in redis.call('GET', KEYS[1])")
+		return
+	}
+	if reason := call.Words[0].Reason(); reason != "" {
+		why = " (" + reason + ")"
+	}
+	c.once(fmt.Sprint("dynamic ", call.Pos), call.Pos,
+		`the command is not a literal%s, so nothing can be proved about it; write it out, declare its choices as an argument of type enum(a|b), or take responsibility with "-- allow: dynamic-command reason"`, why)
+}
+
+func (c *checker) count(call *analyze.Call, name string) {
+	if at := (counted{call.Node, name}); !c.counted[at] {
+		c.counted[at] = true
+		c.report.Commands[name]++
+	}
+}
+
+func (c *checker) command(name string, call *analyze.Call) {
+	subcommand := analyze.Subcommand(call.Words)
 	known, found := command.Lookup(name, subcommand)
 	if !found {
-		c.report.Commands[strings.ToLower(name)]++
+		c.count(call, strings.ToLower(name))
 		c.report.Dynamic++
 		if _, container := command.Lookup(name, ""); container {
 			name += " " + subcommand
 		}
 		if !c.waived("unknown-command") {
-			c.findf(call.pos, `%q is not a command of Redis 7.0; mend its spelling or, if a newer server or a module has it, take responsibility with "-- allow: unknown-command reason"`, name)
+			c.findf(call.Pos, `%q is not a command of Redis 7.0; mend its spelling or, if a newer server or a module has it, take responsibility with "-- allow: unknown-command reason"`, name)
 		}
 		return
 	}
 	shown := strings.ToUpper(known.Name)
-	open := len(call.words) > 0 && call.words[len(call.words)-1].open
+	open := call.Words[len(call.Words)-1].Open
+	if known.Flags&command.Container != 0 && (len(call.Words) > 1 || open) {
+		c.findf(call.Pos, `which subcommand of %q is called is not known; write it out`, shown)
+		return
+	}
 	if known.Flags&command.NoScript != 0 {
-		c.findf(call.pos, "%q cannot be called from a script", shown)
+		c.findf(call.Pos, "%q cannot be called from a script", shown)
 		return
 	}
-	if !open && !known.Takes(len(call.words)) {
-		c.findf(call.pos, "%q takes another number of arguments than the %d given here", shown, len(call.words)-1)
+	if !open && !known.Takes(len(call.Words)) {
+		c.findf(call.Pos, "%q takes another number of arguments than the %d given here", shown, len(call.Words)-1)
 		return
 	}
-	for _, w := range call.words {
-		if no := unsendable(w.expr); no != "" {
-			c.findf(w.pos, "%s cannot be an argument of a command; send a string or a number", no)
+	for _, w := range call.Words {
+		if no := unsendable(w); no != "" {
+			c.findf(w.Pos, "%s cannot be an argument of a command; send a string or a number", no)
+		} else if w.MayBe(func(k analyze.Kind) bool { r, ok := k.(analyze.Ref); return ok && call.Heap.Table(r).Err }) {
+			c.findf(w.Pos, "an error that redis.pcall answers, which is a table, may be sent here; look first whether there is one: if type(x) == 'table' and x.err then return x end")
 		}
 	}
 	if known.Flags&command.Write != 0 && !c.script.Mode.Write {
@@ -62,11 +100,12 @@ func (c *checker) command(name string, call call) {
 		if replicated[known.Name] {
 			writes = "counts as a write inside a script, as it may be replicated"
 		}
-		c.findf(call.pos, "%q %s, but the header says mode: %s; use mode: write", shown, writes, c.script.Mode)
+		c.findf(call.Pos, "%q %s, but the header says mode: %s; use mode: write", shown, writes, c.script.Mode)
 	}
-	c.report.Commands[known.Name]++
+	c.count(call, known.Name)
 	c.keysOf(known, shown, call)
 	c.reaches(known, shown, call)
+	c.units(known, shown, call)
 	if known.Name == "publish" || known.Name == "spublish" {
 		c.channel(shown, call)
 	}
@@ -75,19 +114,28 @@ func (c *checker) command(name string, call call) {
 	}
 }
 
-// unsendable names what Redis refuses as a word of a command.
-func unsendable(e ast.Expr) string {
-	switch e.(type) {
-	case *ast.NilExpr:
-		return "nil"
-	case *ast.TrueExpr, *ast.FalseExpr:
-		return "a boolean"
-	case *ast.TableExpr:
-		return "a table"
-	case *ast.FunctionExpr:
-		return "a function"
+// unsendable names what Redis refuses as a word of a command, if the word is nothing
+// else.
+func unsendable(w analyze.Word) string {
+	name := ""
+	for _, k := range w.Kinds() {
+		switch k.(type) {
+		case analyze.Nil, analyze.Absent:
+			name = "nil"
+		case analyze.Bool, analyze.Missing:
+			name = "a boolean"
+		case analyze.Ref:
+			name = "a table"
+		case analyze.Closure, analyze.Command, analyze.Builtin:
+			name = "a function"
+		default:
+			return ""
+		}
 	}
-	return ""
+	if w.Open {
+		return ""
+	}
+	return name
 }
 
 // replicated are commands that change nothing, or nothing that is seen, and are
@@ -95,153 +143,261 @@ func unsendable(e ast.Expr) string {
 var replicated = map[string]bool{"publish": true, "spublish": true, "pfcount": true}
 
 // sweeping are commands that reach keys which nobody names.
-var sweeping = map[string]bool{"flushall": true, "flushdb": true, "keys": true, "scan": true, "randomkey": true, "swapdb": true}
+var sweeping = map[string]bool{"flushall": true, "flushdb": true, "keys": true, "scan": true, "randomkey": true, "swapdb": true, "select": true}
 
 // channel checks that the channel of a call is declared or a literal.
-func (c *checker) channel(shown string, call call) {
-	if len(call.words) < 2 {
+func (c *checker) channel(shown string, call *analyze.Call) {
+	if len(call.Words) < 2 {
 		return
 	}
-	w, sharded := call.words[1], shown == "SPUBLISH"
-	switch v := w.value; {
-	case v.kind == nothing:
-		return
-	case v.kind == text:
-		for _, literal := range v.texts {
-			c.report.Channels = append(c.report.Channels, Channel{Literal: literal, Sharded: sharded})
+	w, sharded := call.Words[1], shown == "SPUBLISH"
+	for _, k := range w.Kinds() {
+		switch k := k.(type) {
+		case analyze.Str:
+			c.report.Channels = append(c.report.Channels, Channel{Literal: k.S, Sharded: sharded})
+			continue
+		case analyze.Key:
+			if k.Index >= 1 && k.Index <= len(c.script.Keys) {
+				c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[k.Index-1].Name, Sharded: sharded})
+				continue
+			}
+		case analyze.Arg:
+			if p := c.entry(k.Index); p != nil && !k.Number {
+				if p.Type.Base != script.ChannelType {
+					c.findf(w.Pos, "ARGV%s %s is a channel of %q, but the header says %s; give it the type channel", p, p.Name, shown, p.Type)
+					return
+				}
+				c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name, Sharded: sharded})
+				continue
+			}
+		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // an error when it is reached
+			continue
 		}
-		return
-	case v.kind == key && v.index >= 1 && v.index <= len(c.script.Keys):
-		c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[v.index-1].Name, Sharded: sharded})
-		return
-	case v.kind == arg && v.index >= 1 && v.index <= len(c.script.Args):
-		p := c.script.Args[v.index-1]
-		if p.Type.Base != script.ChannelType {
-			c.findf(w.pos, "ARGV%s %s is a channel of %q, but the header says %s; give it the type channel", p, p.Name, shown, p.Type)
-			return
+		if !c.waived("undeclared-channel") {
+			c.findf(w.Pos, `the channel of %q is not declared, so that an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
 		}
-		c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name, Sharded: sharded})
-		return
-	case c.waived("undeclared-channel"):
 		return
 	}
-	c.findf(w.pos, `the channel of %q is not declared, so that an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
+}
+
+// entry returns the declared argument of an index.
+func (c *checker) entry(index int) *script.Param {
+	for i, p := range c.script.Args {
+		if p.Index == index || p.Variadic && index > p.Index {
+			return &c.script.Args[i]
+		}
+	}
+	return nil
 }
 
 // reaches finds commands that use keys beside those that they name.
-func (c *checker) reaches(known command.Command, shown string, call call) {
+func (c *checker) reaches(known command.Command, shown string, call *analyze.Call) {
+	if known.Name == "move" || known.Name == "copy" && (len(call.Words) > 3 && !isWord(call.Words[3], "REPLACE") || len(call.Words) > 4) {
+		c.report.Undeclared = true
+		if !c.waived("undeclared-key") {
+			c.findf(call.Pos, `%q reaches another database, in which no key is declared; copy within this one, or take responsibility with "-- allow: undeclared-key reason"`, shown)
+		}
+		return
+	}
 	far := sweeping[known.Name]
 	if known.Name == "sort" || known.Name == "sort_ro" {
-		for i, w := range call.words[:len(call.words)-1] {
-			option, isText := w.expr.(*ast.StringExpr)
-			if !isText || i == 0 || !strings.EqualFold(option.Value, "BY") && !strings.EqualFold(option.Value, "GET") {
-				continue
+		for i := 2; i < len(call.Words); i++ {
+			option, constant := call.Words[i].Str()
+			switch {
+			case !constant:
+				far = true // it may be BY or GET
+			case strings.EqualFold(option, "LIMIT"):
+				i += 2
+			case strings.EqualFold(option, "STORE"):
+				i++
+			case strings.EqualFold(option, "BY"), strings.EqualFold(option, "GET"):
+				if i++; i >= len(call.Words) {
+					break
+				}
+				pattern, constant := call.Words[i].Str()
+				c.report.Patterns = c.report.Patterns || !constant || strings.EqualFold(option, "GET") || strings.Contains(pattern, "*")
+				far = far || !constant || strings.Contains(pattern, "*")
 			}
-			pattern, isText := call.words[i+1].expr.(*ast.StringExpr)
-			c.report.Patterns = c.report.Patterns || !isText || strings.EqualFold(option.Value, "GET") || strings.Contains(pattern.Value, "*")
-			far = far || !isText || strings.Contains(pattern.Value, "*")
 		}
 	}
 	if !far {
 		return
 	}
 	c.report.Undeclared = true
-	if !c.waived("undeclared-key") {
-		c.findf(call.pos, `%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
+	if c.waived("undeclared-key") {
+		return
 	}
+	if known.Name == "select" {
+		c.findf(call.Pos, `"SELECT" goes to another database, in which no key is declared; give it a client of its own, or take responsibility with "-- allow: undeclared-key reason"`)
+		return
+	}
+	c.findf(call.Pos, `%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
 }
 
 // cached refuses answers that change though the key does not: a cache would
 // freeze them.
-func (c *checker) cached(shown string, known command.Command, call call) {
+func (c *checker) cached(shown string, known command.Command, call *analyze.Call) {
 	if known.Flags&command.Random != 0 {
-		c.findf(call.pos, "%q answers differently each time, which a cache would freeze; use mode: read", shown)
+		c.findf(call.Pos, "%q answers differently each time, which a cache would freeze; use mode: read", shown)
 	}
 	if len(known.Keys) == 0 && known.Flags&command.Random == 0 {
-		c.findf(call.pos, "%q does not ask about KEYS[1], and a cached script must ask about nothing else; use mode: read", shown)
+		c.findf(call.Pos, "%q does not ask about KEYS[1], and a cached script must ask about nothing else; use mode: read", shown)
 	}
 	switch known.Name {
 	case "pttl", "ttl", "object idletime", "object freq":
-		c.findf(call.pos, "%q changes though the key does not, which a cache would freeze; the cached call reports the remaining time by itself", shown)
+		c.findf(call.Pos, "%q changes though the key does not, which a cache would freeze; the cached call reports the remaining time by itself", shown)
 	}
 }
 
 // keysOf checks that the keys of a call come from KEYS, and notes what is done to
 // them.
-func (c *checker) keysOf(known command.Command, shown string, call call) {
+func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call) {
 	for _, spec := range known.Keys {
-		for _, w := range keyWords(spec, call.words) {
-			switch w.value.kind {
-			case nothing: // it stands in a function that is never called
-			case key:
-				c.report.Keys[w.value.index] |= spec.Access
-			default:
-				c.report.Undeclared = true
-				if c.script.Mode.Cached {
-					c.findf(w.pos, "a key of %q does not come from KEYS; a cached script must read KEYS[1] and nothing else, as nobody tells the cache of other changes", shown)
-				} else if !c.waived("undeclared-key") {
-					c.findf(w.pos, `a key of %q does not come from KEYS, so that a cluster may not have it and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown)
-				}
+		words, doubt := keyWords(spec, call.Words)
+		for _, w := range words {
+			c.key(shown, spec.Access, w)
+		}
+		if doubt != nil {
+			c.report.Undeclared = true
+			if !c.waived("undeclared-key") {
+				c.findf(doubt.Pos, `which words of %q are keys cannot be told here; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
 			}
 		}
 	}
 }
 
-// keyWords returns the words of a call that a specification says are keys.
-func keyWords(spec command.Keys, words []word) []word {
+// mend says how to write a call such that its keys can be told.
+func mend(spec command.Keys) string {
+	if spec.NumKeys {
+		return "the number of keys as a number, as in 2, KEYS[1], KEYS[2], or pass nothing but keys behind it"
+	}
+	return "its options as literals"
+}
+
+func (c *checker) key(shown string, access command.Access, w analyze.Word) {
+	foreign := len(w.Kinds()) == 0
+	for _, k := range w.Kinds() {
+		switch k := k.(type) {
+		case analyze.Key:
+			c.report.Keys[k.Index] |= access
+		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // an error when it is reached
+		default:
+			foreign = true
+		}
+	}
+	if !foreign {
+		return
+	}
+	c.report.Undeclared = true
+	if w.Found() {
+		return
+	}
+	why := ""
+	if reason := w.Reason(); reason != "" {
+		why = " as far as can be told (" + reason + ")"
+	}
+	if c.script.Mode.Cached {
+		c.findf(w.Pos, "a key of %q does not come from KEYS%s; a cached script must read KEYS[1] and nothing else, as nobody tells the cache of other changes", shown, why)
+	} else if !c.waived("undeclared-key") {
+		c.findf(w.Pos, `a key of %q does not come from KEYS%s, so that a cluster may not have it and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown, why)
+	}
+}
+
+// keyWords returns the words of a call that a specification says are keys, and a word
+// that keeps that from being told.
+func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, doubt *analyze.Word) {
 	first := spec.First
 	if spec.Keyword != "" {
-		first = behind(spec, words)
-	}
-	if first <= 0 || first >= len(words) {
-		if n := len(words); first > 0 && words[n-1].open && n > 1 {
-			return words[n-1:] // it is among the words that unpack brings
+		first, doubt = behind(spec, words)
+		if doubt != nil {
+			return nil, doubt
 		}
-		return nil
+	}
+	n := len(words)
+	if first <= 0 || first >= n {
+		if first > 0 && words[n-1].Open && n > 1 {
+			return words[n-1:], nil // it is among the words that unpack brings
+		}
+		return nil, nil
 	}
 	last := first + spec.Last
 	switch {
 	case spec.NumKeys:
-		first, last = counted(first, words)
+		return countedKeys(first, words)
 	case spec.Limit > 1:
-		last = first + (len(words)-first)/spec.Limit - 1
-		if words[len(words)-1].open {
-			last = len(words) - 1
+		last = first + (n-first)/spec.Limit - 1
+		if words[n-1].Open {
+			last = n - 1
 		}
 	case spec.Last < 0:
-		last = len(words) + spec.Last
-	}
-	var found []word
-	for i := first; i <= last && i < len(words); i += max(spec.Step, 1) {
-		found = append(found, words[i])
-		if words[i].open {
-			break
+		last = n + spec.Last
+		if words[n-1].Open {
+			last = n - 1
 		}
 	}
-	return found
+	for i := first; i <= last && i < n; i += max(spec.Step, 1) {
+		keys = append(keys, words[i])
+	}
+	if words[n-1].Open && last >= n-1 && !slices.ContainsFunc(keys, func(w analyze.Word) bool { return w.Open }) {
+		keys = append(keys, words[n-1])
+	}
+	return keys, nil
 }
 
 // behind returns the position of the first key behind the keyword; 0: there is none.
-func behind(spec command.Keys, words []word) int {
+// A word that is not a literal may be the keyword, unless it is the value of an option.
+func behind(spec command.Keys, words []analyze.Word) (at int, doubt *analyze.Word) {
+	takes := map[string]int{"LIMIT": 2, "BY": 1, "GET": 1, "COUNT": 1, "BLOCK": 1, "STORE": 1, "STOREDIST": 1}
 	for i := max(spec.First, 1); i < len(words); i++ {
-		if s, ok := words[i].expr.(*ast.StringExpr); ok && strings.EqualFold(s.Value, spec.Keyword) {
-			return i + 1
+		s, constant := words[i].Str()
+		switch {
+		case !constant || words[i].Open:
+			return 0, &words[i]
+		case strings.EqualFold(s, spec.Keyword):
+			return i + 1, nil
 		}
+		i += takes[strings.ToUpper(s)]
 	}
-	return 0
+	return 0, nil
 }
 
-// counted returns the first and last key of a call that counts its keys. Where
-// the count is not a literal, all words up to the next literal are keys.
-func counted(at int, words []word) (first, last int) {
-	first = at + 1
-	if n := words[at].value; n.kind == number {
-		return first, at + n.index
+// countedKeys returns the keys of a call that counts them. Where the count is not known,
+// nothing but keys may follow.
+func countedKeys(at int, words []analyze.Word) (keys []analyze.Word, doubt *analyze.Word) {
+	rest := words[at+1:]
+	if f, known := words[at].Num(); known && !words[at].Open {
+		n := max(0, int(f))
+		if n <= len(rest) && !slices.ContainsFunc(rest[:n], func(w analyze.Word) bool { return w.Open }) {
+			return rest[:n], nil
+		}
+		return rest, nil
 	}
-	for last = at; last+1 < len(words); last++ {
-		if _, literal := words[last+1].expr.(*ast.StringExpr); literal {
-			break
+	for i := range rest {
+		if !onlyKeys(rest[i]) {
+			if _, literal := rest[i].Str(); !literal {
+				keys = append(keys, rest[i])
+				continue
+			}
+			return append(keys, rest[:i]...), &words[at]
 		}
 	}
-	return first, last
+	return rest, nil
+}
+
+// onlyKeys reports whether a word can be nothing but keys of KEYS.
+func onlyKeys(w analyze.Word) bool {
+	for _, k := range w.Kinds() {
+		switch k.(type) {
+		case analyze.Key, analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool:
+		default:
+			return false
+		}
+	}
+	return len(w.Kinds()) > 0
+}
+
+// isWord reports whether a word is that literal, in whatever case.
+func isWord(w analyze.Word, text string) bool {
+	s, constant := w.Str()
+	return constant && strings.EqualFold(s, text)
 }

@@ -1,9 +1,10 @@
-package check
+package analyze
 
 import "strings"
 
 // globals are the names that Redis scripts find, from the allow lists of the
-// server's sandbox in Redis 7.0: server is Valkey's name for redis, and os is newer.
+// server's sandbox. Redis 7.0 has neither os, which newer ones have for os.clock, nor
+// server, which is Valkey's name for redis.
 var globals = map[string]bool{
 	"KEYS": true, "ARGV": true, "redis": true,
 	"cjson": true, "cmsgpack": true, "bit": true, "struct": true,
@@ -35,4 +36,11 @@ var members = map[string][]string{
 
 // evasive are the globals with which a script can run or reach what its text
 // does not show.
-var evasive = map[string]bool{"load": true, "loadstring": true, "_G": true, "rawset": true, "coroutine": true}
+var evasive = map[string]bool{"load": true, "loadstring": true, "_G": true, "coroutine": true}
+
+// constants are the members of redis that are numbers.
+var constants = map[string]bool{
+	"redis.LOG_DEBUG": true, "redis.LOG_NOTICE": true, "redis.LOG_VERBOSE": true, "redis.LOG_WARNING": true,
+	"redis.REDIS_VERSION_NUM": true, "redis.SERVER_VERSION_NUM": true, "redis.REPL_ALL": true, "redis.REPL_AOF": true,
+	"redis.REPL_NONE": true, "redis.REPL_REPLICA": true, "redis.REPL_SLAVE": true,
+}

@@ -1,0 +1,200 @@
+// Package analyze follows a Redis script and tells what it does: an abstract
+// interpreter over the Lua tree. Its lattice has for every value the set of kinds of
+// things that it may be; its top is Unknown, which carries the place where the
+// knowledge was lost. Nothing is taken for good that is not known: the rules, in
+// package check, find every Unknown that reaches a key, a command, a called function,
+// a guard or a reply.
+//
+// A function is followed at each of its calls, with the arguments of that call. What is
+// known changes from statement to statement, and conditions narrow it. Loops, and
+// functions that call themselves, are followed until nothing new is learned; a script
+// for which that takes too long has a finding.
+package analyze
+
+import (
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+const (
+	mostSteps  = 400_000 // expressions followed in one script
+	mostPasses = 60      // through one loop, or one function that calls itself
+	mostDepth  = 100     // calls within calls, and expressions within expressions are a quarter of it
+)
+
+type analyzer struct {
+	interned
+	script *script.Script
+	names  *names
+	facts  *Facts
+	run    *run
+	steps  int
+	depth  int
+
+	calls    map[callKey]*Call
+	tests    map[ast.Expr]*Test
+	callees  map[ast.Expr]Value
+	unknown  map[Unknown]bool
+	pcalls   map[callKey]int
+	caught   []*caught
+	unrolled int // how often the innermost unrolled loop's body is followed
+
+	keys, args Value  // KEYS and ARGV
+	source     Source // of a fence
+}
+
+type callKey struct {
+	node    ast.Expr
+	context *context
+}
+
+// run is one run of a function.
+type run struct {
+	fn        *function
+	env       *env
+	outer     *run
+	caller    *state // as of the call; its locals are alive
+	args      List
+	varargs   List
+	result    *List
+	exit      *state // joined over all returns
+	loops     []*state
+	recursive bool
+	again     *recursion
+}
+
+// recursion is what is known of the calls of a function by itself.
+type recursion struct {
+	args    *List
+	entry   *state
+	result  *List
+	exit    *state
+	used    bool
+	changed bool // a call has brought something new
+}
+
+// caught joins the states from which an error may be raised within a pcall.
+type caught struct{ state *state }
+
+// overrun ends the analysis.
+type overrun struct{ misuse Misuse }
+
+// Analyze follows a script that parses.
+func Analyze(s *script.Script) *Facts {
+	facts := analyze(s, Source{})
+	if len(facts.Fences) == 1 && facts.Overrun == nil {
+		for source := range facts.Fences { // what is stored where is told in a second go
+			if !source.Chosen {
+				facts = analyze(s, source)
+			}
+		}
+	}
+	return facts
+}
+
+func analyze(s *script.Script, fence Source) (facts *Facts) {
+	a := &analyzer{
+		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
+		script:   s, names: resolve(s),
+		facts: &Facts{Needed: map[script.Pos]int{}, Mixed: map[script.Pos][2]Unit{}, Compared: map[int]bool{}, Fences: map[Source]bool{}}, source: fence,
+		calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, callees: map[ast.Expr]Value{}, unknown: map[Unknown]bool{},
+		pcalls: map[callKey]int{}, unrolled: 1,
+	}
+	n := a.names
+	f := a.facts
+	f.Misuses, f.Reads, f.Writes, f.Unsafe, f.Texts = n.misuses, n.reads, n.writes, n.unsafe, n.texts
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case overrun:
+			f.Overrun = &r.misuse
+		default:
+			panic(r)
+		}
+	}()
+	a.follow()
+	a.finish()
+	return f
+}
+
+func (a *analyzer) follow() {
+	main := a.names.main
+	st := &state{frame: make([]Value, main.slots), cells: map[cell]held{}, heap: map[*site]*Table{}, protocol: resp2}
+	root := a.interned.context(nil, nil)
+	a.run = &run{fn: main, env: a.interned.env(main, root, nil)}
+	a.keys = a.global(st, "KEYS", a.keysTable())
+	a.args = a.global(st, "ARGV", a.argsTable())
+	if end := a.block(st, main.stmts); end != nil {
+		a.facts.EndReached = &Return{Progress: end.progress, Owed: end.owed, Heap: Heap{end.heap}}
+	}
+}
+
+func (a *analyzer) global(st *state, name string, t *Table) Value {
+	at := a.site(name, a.run.env.context, 0)
+	st.heap[at] = t
+	return Of(Ref{at})
+}
+
+func (a *analyzer) keysTable() *Table {
+	t := &Table{Origin: Keys, Exact: true}
+	for _, p := range a.script.Keys {
+		if p.Variadic {
+			t.Exact, t.Rest, t.Names = false, Of(Key{}), anyIndex
+			continue
+		}
+		t.Items = append(t.Items, Of(Key{p.Index}))
+	}
+	return t
+}
+
+func (a *analyzer) argsTable() *Table {
+	t := &Table{Origin: Args, Exact: true}
+	for _, p := range a.script.Args {
+		v := Of(Arg{Index: p.Index})
+		if p.Type.Base == script.EnumType && len(p.Type.Values) <= mostStrings {
+			v = Value{}
+			for _, text := range p.Type.Values {
+				v = Join(v, Of(Str{S: text}))
+			}
+		}
+		if p.Type.Optional {
+			v = Join(v, Of(Empty{p.Index}))
+		}
+		if p.Variadic {
+			t.Exact, t.Rest, t.Names = false, v, anyIndex
+			continue
+		}
+		t.Items = append(t.Items, v)
+	}
+	return t
+}
+
+// step bounds the work, whatever the script is.
+func (a *analyzer) step(at int) {
+	if a.steps++; a.steps > mostSteps {
+		a.stop(at, "the script is too much to follow: its calls and loops, each within another, are too many; call a helper from fewer places, or split the script")
+	}
+}
+
+func (a *analyzer) stop(line int, message string) {
+	panic(overrun{Misuse{Message: message, Pos: a.script.Tokens.Line(line)}})
+}
+
+// lost returns the top of the lattice, for knowledge that is lost at e.
+func (a *analyzer) lost(e ast.Expr, why string) Value {
+	return Of(Unknown{Pos: a.script.Pos(e), Why: why})
+}
+
+// declared returns the type of an argument.
+func (a *analyzer) declared(index int) (script.Type, bool) { return ArgType(a.script, index) }
+
+// ArgType returns the declared type of ARGV[index].
+func ArgType(s *script.Script, index int) (script.Type, bool) {
+	for _, p := range s.Args {
+		if p.Index == index || p.Variadic && index >= p.Index {
+			return p.Type, true
+		}
+	}
+	return script.Type{}, false
+}

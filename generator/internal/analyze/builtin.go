@@ -1,0 +1,481 @@
+package analyze
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// builtin follows a call of a global function or of a member of a library.
+func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
+	library, member, isMember := strings.Cut(name, ".")
+	if isMember {
+		switch library {
+		case "string":
+			return a.stringCall(st, n, member, args)
+		case "table":
+			return a.tableCall(st, n, member, args)
+		case "math":
+			return one(a.mathCall(member, args))
+		case "redis":
+			return a.redisCall(st, n, member, args)
+		}
+	}
+	x := args.at(0)
+	switch name {
+	case "assert":
+		return a.assert(st, n, args)
+	case "error":
+		a.raise(n, x)
+		a.mayRaise(st)
+		st.dead = true
+		return List{}
+	case "type":
+		return one(x.each(func(k Kind) Value {
+			if t := TypeOf(k); t != "" {
+				return Of(Str{S: t})
+			}
+			return Of(Text{Class: Label})
+		}))
+	case "tostring":
+		return one(Join(a.event(st, n, "__tostring", x), x.each(a.asText)))
+	case "tonumber":
+		return one(a.toNumber(st, n, args))
+	case "pairs":
+		a.useAll(x)
+		return List{Items: []Value{Of(Builtin{"next"}), x, vNil}}
+	case "ipairs":
+		a.useAll(x)
+		return List{Items: []Value{Of(Builtin{"ipairs.next"}), x, Of(Num{})}}
+	case "next":
+		return a.next(st, n, x)
+	case "ipairs.next":
+		return a.nextItem(st, x)
+	case "gmatch.next":
+		return List{Items: []Value{Of(Text{Class: Any}, Nil{})}, Rest: Of(Text{Class: Any}), Open: true}
+	case "unpack":
+		return a.unpack(st, args)
+	case "select":
+		return a.selectArgs(args)
+	case "setmetatable":
+		a.setMeta(st, x, args.at(1))
+		return one(x)
+	case "getmetatable":
+		return one(x.each(func(k Kind) Value {
+			if r, ok := k.(Ref); ok {
+				if t := st.heap[r.site]; t != nil && !t.Meta.Bottom() {
+					return t.Meta
+				}
+				return vNil
+			}
+			return a.lost(n, "the metatable of something that is no table of the script")
+		}))
+	case "rawget":
+		return one(x.each(func(k Kind) Value {
+			if r, ok := k.(Ref); ok && st.heap[r.site] != nil {
+				return st.heap[r.site].get(args.at(1))
+			}
+			return a.lost(n, "rawget of something that is no table of the script")
+		}))
+	case "rawset":
+		a.store(st, n, x, args.at(1), args.at(2))
+		return one(x)
+	case "rawequal":
+		return one(Of(Bool{V: true}, Bool{}))
+	case "pcall":
+		return a.protected(st, n, x, args.from(1))
+	case "xpcall":
+		l := a.protected(st, n, x, List{})
+		if st.dead {
+			return l
+		}
+		handled := a.call(st, n, args.at(1), one(l.at(1).filter(func(k Kind) bool { _, is := k.(Raised); return is })))
+		st.dead = false
+		if len(l.Items) > 1 {
+			l.Items[1] = Join(l.Items[1].filter(func(k Kind) bool { _, is := k.(Raised); return !is }), handled.at(0))
+		}
+		return l
+	case "collectgarbage", "gcinfo":
+		return one(Of(Number{Class: Fraction}))
+	case "cjson.encode":
+		return one(Of(Text{Class: JSON}))
+	case "cjson.decode":
+		return one(a.data(st, n, Decoded, "cjson.decode", x))
+	case "cmsgpack.pack", "struct.pack":
+		return one(Of(Text{Class: Any}))
+	case "struct.unpack":
+		return a.structUnpack(args.at(0))
+	case "cmsgpack.unpack", "cmsgpack.unpack_one", "cmsgpack.unpack_limit":
+		v := a.data(st, n, Decoded, name, args.at(0))
+		return List{Items: []Value{v}, Rest: v, Open: true}
+	case "struct.size":
+		return one(Of(Number{Class: Integer}))
+	case "bit.tohex":
+		return one(Of(Text{Class: Any}))
+	}
+	switch {
+	case library == "bit":
+		return one(Of(Number{Class: Integer}))
+	case library == "cjson":
+		return List{}
+	}
+	k := Unknown{Pos: a.script.Pos(n), Why: "what " + name + " answers is not followed"}
+	a.unknownCall(n, k)
+	return List{Rest: Of(k), Open: true}
+}
+
+func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
+	x := args.at(0)
+	a.mayRaise(st)
+	if x.mayBe(falsy) && len(args.Items) > 1 {
+		a.raise(n, args.at(1))
+	}
+	if !x.mayBe(truthy) {
+		st.dead = true
+		return List{}
+	}
+	if call, ok := n.(*ast.FuncCallExpr); ok && len(call.Args) > 0 {
+		a.test(call.Args[0], Test{Left: x})
+		a.narrow(st, call.Args[0], truthy)
+	}
+	if x.provesTrue {
+		st.pass()
+	}
+	if len(args.Items) > 0 {
+		args.Items = slices.Clone(args.Items)
+		args.Items[0] = x.filter(truthy)
+	}
+	return args
+}
+
+// raise notes an error whose value is a text, to which the server adds its place.
+func (a *analyzer) raise(n ast.Expr, v Value) {
+	a.facts.Raised = append(a.facts.Raised, Raise{v, a.script.Pos(n)})
+}
+
+func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
+	x := args.at(0)
+	if base := args.at(1); base.mayBe(truthy) {
+		if base.mayBe(isUnknown) || x.mayBe(isUnknown) {
+			return Join(Of(Number{Class: Any}), vNil)
+		}
+		return Join(Of(Number{Class: Integer}), vNil)
+	}
+	return x.each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Num, Number:
+			return Of(k)
+		case Str:
+			if q, ok := a.quantity(k); ok && q.known {
+				return Of(Num{q.value, k.Default})
+			}
+			return vNil
+		case Arg:
+			k.Number = true
+			switch t, _ := a.declared(k.Index); t.Base {
+			case "int", "bool", "float", "duration", "time":
+				return Of(k)
+			}
+			return Of(k, Nil{})
+		case Read:
+			if k.Number {
+				return Of(k)
+			}
+			k.Number = true
+			return Of(k, Missing{Of: k.Source, Nil: true, Malformed: true})
+		case Empty:
+			return Of(Missing{Of: Source{Command: "argv", Key: k.Index}, Nil: true})
+		case Missing:
+			return Of(Missing{Of: k.Of, Nil: true})
+		case Text:
+			if c := numeric(k.Class); c != Any {
+				return Of(Number{Class: c, Unit: k.Unit})
+			}
+			if k.Class == Wording || k.Class == Label {
+				return vNil
+			}
+			return Of(Number{Class: Any, Unit: k.Unit}, Missing{Nil: true, Malformed: true})
+		case Key, Raised:
+			return Of(Number{Class: Any}, Nil{})
+		case Unknown:
+			return Of(Number{Class: Any}, Nil{})
+		}
+		return vNil
+	})
+}
+
+// structUnpack tells what struct.unpack gives for a format.
+func (a *analyzer) structUnpack(format Value) List {
+	unknown := List{Rest: Of(Text{Class: Any}, Number{Class: Any}), Open: true}
+	pattern, known := format.Str()
+	if !known {
+		return unknown
+	}
+	var l List
+	for _, c := range pattern {
+		switch {
+		case strings.ContainsRune("<>=! 0123456789x", c):
+		case strings.ContainsRune("bBhHlLTiI", c):
+			l.Items = append(l.Items, anyIndex)
+		case strings.ContainsRune("fd", c):
+			l.Items = append(l.Items, Of(Number{Class: Decimal}))
+		case strings.ContainsRune("s", c):
+			l.Items = append(l.Items, Of(Text{Class: Any}))
+		default: // c0 takes the number before it
+			return unknown
+		}
+	}
+	l.Items = append(l.Items, anyIndex) // where it has stopped
+	return l
+}
+
+// next follows a step of pairs.
+func (a *analyzer) next(st *state, n ast.Expr, x Value) List {
+	l := List{Items: []Value{vNil, {}}}
+	for _, k := range x.kinds {
+		switch k := k.(type) {
+		case Ref:
+			t := st.heap[k.site]
+			if t == nil {
+				continue
+			}
+			index := t.Names.filter(func(k Kind) bool { _, is := k.(Number); return !is })
+			if len(t.Items) > 0 || mayIndex(t.Names, false) {
+				index = Join(index, anyIndex)
+			}
+			for name := range t.Fields {
+				index = Join(index, Of(Str{S: name}))
+			}
+			l.Items[0], l.Items[1] = Join(l.Items[0], index), Join(l.Items[1], present(t.everything()))
+		case Builtin:
+			for _, name := range members[k.Name] {
+				l.Items[0] = Join(l.Items[0], Of(Str{S: name}))
+				l.Items[1] = Join(l.Items[1], builtin(k.Name, name))
+			}
+		case Unknown:
+			l.Items[0], l.Items[1] = Join(l.Items[0], Of(k)), Join(l.Items[1], Of(k))
+		}
+	}
+	if l.Items[1].Bottom() {
+		l.Items[0], l.Items[1] = vNil, vNil
+	}
+	return l
+}
+
+// nextItem follows a step of ipairs.
+func (a *analyzer) nextItem(st *state, x Value) List {
+	var item Value
+	for _, k := range x.kinds {
+		switch k := k.(type) {
+		case Ref:
+			if t := st.heap[k.site]; t != nil {
+				item = Join(item, present(t.anyItem()))
+				if !t.Meta.Bottom() {
+					item = Join(item, Value{}) // ipairs of Lua 5.1 asks no metatable
+				}
+			}
+		case Unknown:
+			item = Join(item, Of(k))
+		}
+	}
+	if item.Bottom() {
+		return List{Items: []Value{vNil, vNil}}
+	}
+	return List{Items: []Value{Of(Number{Class: Integer}, Nil{}), item}}
+}
+
+// iterate follows a step of for … in.
+func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control Value) List {
+	return a.call(st, n.Exprs[0], next, List{Items: []Value{over, control}})
+}
+
+// unpack follows unpack(list, from, to).
+func (a *analyzer) unpack(st *state, args List) List {
+	x, from, to := args.at(0), args.at(1), args.at(2)
+	a.useAll(x)
+	var all *List
+	for _, k := range x.kinds {
+		var l List
+		switch k := k.(type) {
+		case Ref:
+			t := st.heap[k.site]
+			if t == nil {
+				continue
+			}
+			l = t.slice(from, to)
+		case Unknown:
+			l = List{Rest: Of(k), Open: true}
+		default:
+			continue // an error
+		}
+		all = joinLists(all, &l)
+	}
+	if all == nil {
+		st.dead = !x.Bottom()
+		return List{}
+	}
+	return *all
+}
+
+func (t *Table) slice(from, to Value) List {
+	first, known := from.Num()
+	if from.equal(vNil) {
+		first, known = 1, true
+	}
+	last, bounded := to.Num()
+	switch {
+	case !known || first < 1 || first != math.Trunc(first):
+		return List{Rest: Join(t.Elements(), vNil), Open: true}
+	case bounded && last-first < mostItems:
+		var l List
+		for i := first; i <= last; i++ {
+			l.Items = append(l.Items, t.item(i))
+		}
+		return l
+	case !to.equal(vNil):
+		return List{Rest: Join(t.Elements(), vNil), Open: true}
+	}
+	var l List
+	for i := int(first); i <= len(t.Items); i++ {
+		l.Items = append(l.Items, t.Items[i-1])
+	}
+	if mayIndex(t.Names, false) {
+		l.Rest, l.Open = t.Rest, true
+	}
+	return l
+}
+
+func (a *analyzer) selectArgs(args List) List {
+	rest := args.from(1)
+	if s, ok := args.at(0).Str(); ok && s == "#" {
+		if rest.Open {
+			return one(Of(Number{Class: Integer}))
+		}
+		return one(Of(Num{F: float64(len(rest.Items))}))
+	}
+	if f, ok := args.at(0).Num(); ok && f >= 1 && f == math.Trunc(f) && f < 1000 {
+		return rest.from(int(f) - 1)
+	}
+	return List{Rest: rest.all(), Open: true}
+}
+
+func (a *analyzer) setMeta(st *state, x, meta Value) {
+	single := len(x.kinds) == 1
+	for _, k := range x.kinds {
+		r, ok := k.(Ref)
+		if !ok || st.heap[r.site] == nil {
+			continue
+		}
+		u := *st.heap[r.site]
+		if u.many || !single {
+			meta = Join(u.Meta, meta)
+		}
+		u.Meta = meta
+		if meta.equal(vNil) {
+			u.Meta = Value{}
+		}
+		st.heap[r.site] = &u
+	}
+}
+
+// data makes what is read from a text that nobody knows: it has texts, numbers, truth
+// values and tables of such, and no functions.
+func (a *analyzer) data(st *state, n any, origin Origin, what string, _ Value) Value {
+	at := a.site(n, a.run.env.context, 100+int(origin))
+	v := Of(Ref{at}, Text{Class: Any}, Number{Class: Any}, Bool{V: true}, Bool{})
+	if origin == Decoded {
+		v = Join(v, Of(Builtin{"cjson.null"}))
+	} else {
+		v = Join(v, Of(Missing{}, Nil{}))
+	}
+	t := &Table{Origin: origin, What: what, Rest: present(v), Names: Of(Text{Class: Any}, Number{Class: Integer}), many: true}
+	if old := st.heap[at]; old != nil {
+		t = joinTables(old, t)
+	}
+	st.heap[at] = t
+	return v
+}
+
+func (a *analyzer) mathCall(name string, args List) Value {
+	switch name {
+	case "max", "min":
+		var v Value
+		known, best := !args.Open && len(args.Items) > 0, 0.0
+		for i, x := range args.Items {
+			f, isNum := x.Num()
+			known = known && isNum
+			if i == 0 || name == "max" && f > best || name == "min" && f < best {
+				best = f
+			}
+		}
+		if known {
+			return Of(Num{F: best})
+		}
+		for _, k := range args.all().kinds {
+			if q, ok := a.quantity(k); ok {
+				if q.known {
+					v = Join(v, Of(Num{F: q.value}))
+				} else {
+					v = Join(v, Of(Number{Class: q.class, Unit: q.unit}))
+				}
+			}
+		}
+		if v.Bottom() {
+			return Of(Number{Class: Any})
+		}
+		return v
+	case "floor", "ceil", "abs":
+		v := args.at(0).each(func(k Kind) Value {
+			q, ok := a.quantity(k)
+			switch {
+			case !ok:
+				return Value{}
+			case q.known && name == "floor":
+				return Of(Num{F: math.Floor(q.value)})
+			case q.known && name == "ceil":
+				return Of(Num{F: math.Ceil(q.value) + 0})
+			case q.known:
+				return Of(Num{F: math.Abs(q.value)})
+			case name == "abs":
+				return Of(Number{Class: q.class, Unit: q.unit})
+			case q.class == Binary:
+				return Of(Number{Class: Binary})
+			}
+			return Of(Number{Class: Integer, Unit: q.unit})
+		})
+		if v.Bottom() {
+			return Of(Number{Class: Integer})
+		}
+		return v
+	case "random":
+		if len(args.Items) > 0 {
+			return Of(Number{Class: Integer})
+		}
+	}
+	return Of(Number{Class: Fraction})
+}
+
+func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List {
+	switch name {
+	case "error_reply", "status_reply":
+		field := map[string]string{"error_reply": "err", "status_reply": "ok"}[name]
+		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{field: args.at(0)}}))
+	case "sha1hex":
+		return one(Of(Text{Class: Label}))
+	case "setresp":
+		switch f, known := args.at(0).Num(); {
+		case known && f == 2:
+			st.protocol = resp2
+		case known && f == 3:
+			st.protocol = resp3
+		default:
+			st.protocol = resp2 | resp3
+		}
+		return List{}
+	case "replicate_commands", "acl_check_cmd":
+		return one(Of(Bool{V: true}, Bool{}))
+	}
+	return List{}
+}

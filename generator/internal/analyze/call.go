@@ -1,0 +1,338 @@
+package analyze
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// callExpr follows a call, as written in the text.
+func (a *analyzer) callExpr(st *state, n *ast.FuncCallExpr) List {
+	var callee Value
+	var args List
+	if n.Func == nil { // receiver:method(…)
+		receiver := a.expr(st, n.Receiver)
+		callee = a.index(st, n.Receiver, receiver, Of(Str{S: n.Method}))
+		args = a.list(st, n.Args)
+		args.Items = slices.Concat([]Value{receiver}, args.Items)
+		args.pos = slices.Insert(slices.Clone(args.pos), 0, a.script.Pos(n.Receiver))
+	} else {
+		callee = a.expr(st, n.Func)
+		args = a.list(st, n.Args)
+	}
+	if st.dead {
+		return List{}
+	}
+	a.callees[n] = Join(a.callees[n], callee)
+	return a.call(st, n, callee, args)
+}
+
+// call follows a call of whatever callee may be, each by itself.
+func (a *analyzer) call(st *state, n ast.Expr, callee Value, args List) List {
+	var result *List
+	var after *state
+	for i, k := range callee.kinds {
+		each := st
+		if i < len(callee.kinds)-1 {
+			each = st.clone()
+		}
+		l, called := a.callKind(each, n, k, args)
+		if called && !each.dead {
+			result = joinLists(result, &l)
+			if after == nil {
+				after = each
+			} else {
+				after = joinStates(after, each)
+			}
+		}
+	}
+	if after == nil {
+		st.dead = true
+		return List{}
+	}
+	if after != st {
+		*st = *after
+	}
+	return *result
+}
+
+// callKind follows a call of one thing; false: it cannot be called.
+func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, bool) {
+	switch k := k.(type) {
+	case Command:
+		return one(a.command(st, n, k.Protected, args)), true
+	case Closure:
+		return a.invoke(st, n, k, args), true
+	case Builtin:
+		if members[k.Name] != nil {
+			return List{}, false // a library
+		}
+		return a.builtin(st, n, k.Name, args), true
+	case Ref:
+		t := st.heap[k.site]
+		if t == nil || t.Meta.Bottom() {
+			return List{}, false
+		}
+		callee := a.lookUp(st, n, t.Meta, Of(Str{S: "__call"}), 1)
+		with := args
+		with.Items = slices.Concat([]Value{Of(k)}, args.Items)
+		with.pos = nil
+		return a.call(st, n, callee, with), true
+	case Unknown:
+		a.unknownCall(n, k)
+		return List{Rest: Of(k), Open: true}, true
+	}
+	return List{}, false // an error when it is reached
+}
+
+// unknownCall notes that a function is called of which nothing is known.
+func (a *analyzer) unknownCall(n ast.Expr, k Unknown) {
+	if !k.Found {
+		a.unknown[Unknown{Pos: a.script.Pos(n), Why: k.reason()}] = true
+	}
+}
+
+// invoke follows a function of the script with the arguments of one call.
+func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
+	a.step(n.Line())
+	if a.depth++; a.depth > 4*mostDepth {
+		a.stop(n.Line(), "calls within calls go too deep here to be followed; use a loop")
+	}
+	defer func() { a.depth-- }()
+	depth := 0
+	for r := a.run; r != nil; r = r.outer {
+		if r.fn == c.fn && (r.env.outer == c.env || depth > mostDepth) {
+			return a.recur(st, r, args)
+		}
+		if depth++; depth > 2*mostDepth {
+			a.stop(n.Line(), "calls within calls go too deep here to be followed; use a loop")
+		}
+	}
+	again := &recursion{args: &args}
+	entry := st.clone()
+	entry.frame = nil
+	for pass := 0; ; pass++ {
+		if pass > mostPasses {
+			a.stop(n.Line(), "a function that calls itself does not settle here; use a loop")
+		}
+		again.used = false
+		result, exit := a.runOnce(entry.clone(), st, n, c, *again.args, again)
+		if !again.used {
+			return a.leave(st, result, exit)
+		}
+		// It has called itself: once more, with all that is known by now.
+		widest := &recursion{args: again.args, result: joinLists(again.result, result), exit: joinStates(again.exit.clone(), exit.clone()), used: true}
+		if again.entry != nil {
+			entry = joinStates(entry, again.entry)
+		}
+		settled := again.result.equal(widest.result) && (again.exit == nil) == (widest.exit == nil) &&
+			(again.exit == nil || again.exit.equal(widest.exit)) && !again.changed
+		if pass > 2 && again.exit != nil && widest.exit != nil {
+			widenState(again.exit, widest.exit)
+			for i := range min(len(widest.result.Items), len(again.result.Items)) {
+				widest.result.Items[i] = widen(again.result.Items[i], widest.result.Items[i])
+			}
+			widest.result.Rest = widen(again.result.Rest, widest.result.Rest)
+		}
+		if settled {
+			return a.leave(st, widest.result, widest.exit)
+		}
+		widest.entry, again = entry.clone(), widest
+	}
+}
+
+// recur follows a call of a function that is running already: its result is what is
+// known of it so far.
+func (a *analyzer) recur(st *state, r *run, args List) List {
+	again := r.again
+	again.used = true
+	if joined := joinLists(again.args, &args); !joined.equal(again.args) {
+		for i := range min(len(joined.Items), len(again.args.Items)) {
+			joined.Items[i] = widen(again.args.Items[i], joined.Items[i])
+		}
+		joined.Rest = widen(again.args.Rest, joined.Rest)
+		again.args, again.changed = joined, true
+	}
+	shared := st.clone()
+	shared.frame = nil
+	before := again.entry.clone()
+	if joined := joinStates(again.entry, shared); before == nil || !joined.equal(before) {
+		if before != nil {
+			widenState(before, joined)
+		}
+		again.entry, again.changed = joined, true
+	}
+	if again.result == nil || again.exit == nil {
+		st.dead = true
+		return List{}
+	}
+	return a.leave(st, again.result, again.exit)
+}
+
+// leave goes on after a call, with what the function has left behind.
+func (a *analyzer) leave(st *state, result *List, exit *state) List {
+	if exit == nil || result == nil {
+		st.dead = true
+		return List{}
+	}
+	st.cells, st.heap = maps.Clone(exit.cells), maps.Clone(exit.heap)
+	st.progress, st.owed, st.protocol = exit.progress, exit.owed, exit.protocol
+	return *result
+}
+
+// runOnce follows the body of a function once.
+func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, again *recursion) (*List, *state) {
+	r := &run{
+		fn: c.fn, outer: a.run, args: args, caller: caller, again: again, recursive: again.used || again.entry != nil,
+		env: a.interned.env(c.fn, a.interned.context(a.run.env.context, n), c.env),
+	}
+	a.run = r
+	defer func() { a.run = r.outer }()
+	st.frame = make([]Value, c.fn.slots)
+	for i, p := range c.fn.params {
+		a.declare(st, p, args.at(i))
+	}
+	if c.fn.varargs {
+		r.varargs = args.from(len(c.fn.params))
+		a.argTable(st, r)
+	}
+	if end := a.block(st, c.fn.stmts); end != nil {
+		r.result = joinLists(r.result, &List{})
+		r.exit = joinStates(r.exit, end)
+	}
+	if r.exit != nil {
+		r.exit.frame = nil
+	}
+	return r.result, r.exit
+}
+
+// argTable declares arg, which Lua 5.1 gives to functions that take ... and do not
+// use it.
+func (a *analyzer) argTable(st *state, r *run) {
+	if r.fn.dots {
+		a.declare(st, r.fn.arg, vNil)
+		return
+	}
+	t := &Table{Items: r.varargs.Items, Exact: !r.varargs.Open, Fields: map[string]Value{"n": Of(Number{Class: Integer})}}
+	if r.varargs.Open {
+		t.Rest, t.Names = r.varargs.Rest, anyIndex
+	}
+	a.declare(st, r.fn.arg, a.alloc(st, r.fn, 0, t))
+}
+
+// protected follows pcall and xpcall of something other than a command.
+func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) List {
+	failed := &caught{}
+	before := st.clone()
+	a.caught = append(a.caught, failed)
+	a.mayRaise(st)
+	l := a.call(st, n, callee, args)
+	a.caught = a.caught[:len(a.caught)-1]
+	id := a.pcall(n)
+	raised := Raised{Call: id, Script: callee.mayBe(func(k Kind) bool { _, is := k.(Command); return !is })}
+	if st.dead { // it always raises an error
+		*st = *before
+		if failed.state != nil {
+			st.take(failed.state)
+		}
+		return List{Items: []Value{Of(Bool{Call: id}), Of(raised)}}
+	}
+	if failed.state != nil {
+		st.joinShared(failed.state)
+	}
+	result := List{Items: []Value{Of(Bool{V: true, Call: id}, Bool{Call: id})}, Rest: l.Rest, Open: true}
+	for i, v := range l.Items {
+		if i == 0 {
+			v = Join(v, Of(raised))
+		}
+		result.Items = append(result.Items, v)
+	}
+	if len(l.Items) == 0 {
+		result.Rest = Join(result.Rest, Of(raised))
+	}
+	return result
+}
+
+func (s *state) take(from *state) {
+	s.cells, s.heap = from.cells, from.heap
+	s.progress, s.owed, s.protocol = from.progress, from.owed, from.protocol
+}
+
+// pcall numbers the pcalls of the script, so that what they answer belongs together.
+func (a *analyzer) pcall(n ast.Expr) int {
+	at := callKey{n, a.run.env.context}
+	if a.pcalls[at] == 0 {
+		a.pcalls[at] = len(a.pcalls) + 1
+	}
+	return a.pcalls[at]
+}
+
+// finish puts what was gathered into the order of the text.
+func (a *analyzer) finish() {
+	f := a.facts
+	for _, c := range a.calls {
+		f.Calls = append(f.Calls, c)
+	}
+	slices.SortFunc(f.Calls, func(c, d *Call) int {
+		return cmp.Or(cmp.Compare(c.Pos.Line, d.Pos.Line), cmp.Compare(c.Pos.Column, d.Pos.Column), cmp.Compare(c.context, d.context))
+	})
+	for e, t := range a.tests {
+		t.Pos = a.script.Pos(e)
+		f.Tests = append(f.Tests, *t)
+	}
+	slices.SortFunc(f.Tests, func(t, u Test) int {
+		return cmp.Or(cmp.Compare(t.Pos.Line, u.Pos.Line), cmp.Compare(t.Pos.Column, u.Pos.Column), cmp.Compare(t.Operator, u.Operator))
+	})
+	for u := range a.unknown {
+		f.Unknown = append(f.Unknown, u)
+	}
+	slices.SortFunc(f.Unknown, func(u, v Unknown) int { return u.key().compare(v.key()) })
+	a.uncallable()
+}
+
+// uncallable finds calls and indexings that always are errors.
+func (a *analyzer) uncallable() {
+	for e, v := range a.callees {
+		call, isCall := e.(*ast.FuncCallExpr)
+		if v.Bottom() || isCall && v.mayBe(a.callable) {
+			continue
+		}
+		what := "indexed"
+		at := ast.Expr(e)
+		if isCall {
+			what = "called"
+			if at = call.Func; at == nil {
+				at = call.Receiver
+			}
+		} else if v.mayBe(func(k Kind) bool { t := TypeOf(k); return t == "table" || t == "string" || t == "" }) {
+			continue
+		}
+		if a.alreadyFound(at) {
+			continue
+		}
+		a.misuse(at, "what is "+what+" here is "+DescribeValue(v)+", which is an error whenever it is reached; mend its spelling, or give it a value before")
+	}
+}
+
+func (a *analyzer) callable(k Kind) bool {
+	switch k := k.(type) {
+	case Command, Closure, Unknown, Ref:
+		return true
+	case Builtin:
+		return members[k.Name] == nil
+	}
+	return false
+}
+
+// alreadyFound reports whether there is a finding about that place.
+func (a *analyzer) alreadyFound(e ast.Expr) bool {
+	pos := a.script.Pos(e)
+	for _, uses := range [][]Use{a.facts.Reads, a.facts.Writes, a.facts.Unsafe} {
+		if slices.ContainsFunc(uses, func(u Use) bool { return u.Pos == pos }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(a.facts.Misuses, func(m Misuse) bool { return m.Pos == pos })
+}

@@ -1,0 +1,117 @@
+package analyze
+
+import (
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/command"
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// command follows a call of redis.call or redis.pcall.
+func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Value {
+	a.mayRaise(st)
+	words := make([]Word, 0, len(args.Items)+1)
+	for i, v := range args.Items {
+		words = append(words, Word{Value: v, Pos: args.place(i, a.script.Pos(n))})
+	}
+	if args.Open {
+		pos := args.end
+		if pos.Line == 0 {
+			pos = a.script.Pos(n)
+		}
+		words = append(words, Word{Value: args.Rest, Open: true, Pos: pos})
+	}
+	for i, w := range words {
+		if w.Bottom() && !w.Open {
+			words[i].Value = Of(Unknown{Pos: w.Pos, Why: "it was never learned"})
+		}
+		if w.Open {
+			a.useAll(w.Value)
+		}
+	}
+	c := &Call{Node: n, Pos: a.script.Pos(n), Words: words, Progress: st.progress, Heap: Heap{st.heap}, context: a.run.env.context.id}
+	names, known := c.Names()
+	a.record(c)
+
+	if !known || mayWrite(names, words) {
+		if !known {
+			names = nil
+		}
+		before := st.progress
+		switch st.progress = a.advance(before, names, words); {
+		case st.progress != Wrote:
+			st.owed = script.Pos{}
+		case before != Wrote:
+			st.owed = c.Pos
+		}
+	}
+	var v Value
+	if !known {
+		v = a.data(st, n, Waived, "a command that is not a literal", Value{})
+		v = Join(v, a.status(st, n))
+	}
+	for i, name := range names {
+		v = Join(v, a.reply(st, n, i, strings.ToLower(name), words))
+	}
+	a.mayRaise(st)
+	if protected {
+		v = Join(v, a.alloc(st, n, 2, &Table{Exact: true, Err: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
+	}
+	return v
+}
+
+func (a *analyzer) status(st *state, n ast.Expr) Value {
+	return a.alloc(st, n, 3, &Table{Exact: true, Fields: map[string]Value{"ok": Of(Str{S: "OK"})}})
+}
+
+// mayWrite reports whether any of the commands changes data.
+func mayWrite(names []string, words []Word) bool {
+	for _, name := range names {
+		known, found := command.Lookup(name, Subcommand(words))
+		if !found || known.Flags&command.Write != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Subcommand returns the second word of a command, if it is a constant.
+func Subcommand(words []Word) string {
+	if len(words) > 1 && !words[1].Open {
+		s, _ := words[1].Str()
+		return s
+	}
+	return ""
+}
+
+// record notes a call, for all the times that it is made on one way.
+func (a *analyzer) record(c *Call) {
+	at := callKey{c.Node, a.run.env.context}
+	known := a.calls[at]
+	if known == nil {
+		a.calls[at] = c
+		return
+	}
+	known.Progress = joinProgress(known.Progress, c.Progress)
+	known.Words = joinWords(known.Words, c.Words)
+}
+
+func joinWords(v, w []Word) []Word {
+	var joined []Word
+	for i := range max(len(v), len(w)) {
+		switch {
+		case i >= len(v) || i >= len(w) || v[i].Open != w[i].Open:
+			last := Word{Open: true, Pos: w[len(w)-1].Pos}
+			for _, more := range [][]Word{v[min(i, len(v)):], w[min(i, len(w)):]} {
+				for _, each := range more {
+					last.Value, last.Pos = Join(last.Value, each.Value), each.Pos
+				}
+			}
+			return append(joined, last)
+		}
+		joined = append(joined, Word{Value: Join(v[i].Value, w[i].Value), Open: v[i].Open, Pos: v[i].Pos})
+	}
+	return joined
+}

@@ -1,0 +1,584 @@
+package analyze
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// list follows expressions of which the last may bring any number of values.
+func (a *analyzer) list(st *state, exprs []ast.Expr) List {
+	var l List
+	for i, e := range exprs {
+		pos := a.script.Pos(e)
+		if i == len(exprs)-1 {
+			if more, many := a.several(st, e); many {
+				for j, v := range more.Items {
+					l.Items = append(l.Items, v)
+					at := pos
+					if _, dots := e.(*ast.Comma3Expr); dots { // the caller's arguments are meant
+						at = more.place(j, pos)
+					}
+					l.pos = append(l.pos, at)
+				}
+				l.Rest, l.Open, l.end = more.Rest, more.Open, pos
+				if _, dots := e.(*ast.Comma3Expr); dots && more.end.Line > 0 {
+					l.end = more.end
+				}
+				return l
+			}
+		}
+		l.Items = append(l.Items, a.expr(st, e))
+		l.pos = append(l.pos, a.origin(e, pos))
+	}
+	return l
+}
+
+// origin returns where the value of an expression comes from: of a parameter, the
+// caller's argument.
+func (a *analyzer) origin(e ast.Expr, pos script.Pos) script.Pos {
+	if name, ok := e.(*ast.IdentExpr); ok {
+		if v := a.names.uses[name]; v != nil && v.param > 0 && !v.assigned && v.owner == a.run.fn {
+			return a.run.args.place(v.param-1, pos)
+		}
+	}
+	return pos
+}
+
+// several follows an expression that may bring several values.
+func (a *analyzer) several(st *state, e ast.Expr) (List, bool) {
+	switch n := e.(type) {
+	case *ast.FuncCallExpr:
+		if !n.AdjustRet {
+			return a.callExpr(st, n), true
+		}
+	case *ast.Comma3Expr:
+		if !n.AdjustRet {
+			return a.run.varargs, true
+		}
+	}
+	return List{}, false
+}
+
+// expr follows an expression and tells what is known of its value.
+func (a *analyzer) expr(st *state, e ast.Expr) Value {
+	a.step(e.Line())
+	if a.depth++; a.depth > 4*mostDepth {
+		a.stop(e.Line(), "this is nested too deeply to be followed; give its parts names")
+	}
+	defer func() { a.depth-- }()
+	switch n := e.(type) {
+	case *ast.NilExpr:
+		return vNil
+	case *ast.TrueExpr:
+		return Of(Bool{V: true})
+	case *ast.FalseExpr:
+		return Of(Bool{})
+	case *ast.StringExpr:
+		return Of(Str{S: n.Value})
+	case *ast.NumberExpr:
+		return constant(n.Value)
+	case *ast.Comma3Expr:
+		return a.run.varargs.at(0)
+	case *ast.IdentExpr:
+		return a.name(st, n)
+	case *ast.AttrGetExpr:
+		object := a.expr(st, n.Object)
+		key := a.expr(st, n.Key)
+		return a.index(st, n, object, key)
+	case *ast.TableExpr:
+		return a.table(st, n)
+	case *ast.FunctionExpr:
+		return Of(Closure{a.names.functions[n], a.run.env})
+	case *ast.FuncCallExpr:
+		l := a.callExpr(st, n)
+		return l.at(0)
+	case *ast.LogicalOpExpr, *ast.RelationalOpExpr, *ast.UnaryNotOpExpr:
+		v, yes, no := a.condition(st, e, false)
+		after := joinStates(yes, no)
+		if after == nil {
+			st.dead = true
+			return v
+		}
+		*st = *after
+		return v
+	case *ast.StringConcatOpExpr:
+		return a.concat(st, n)
+	case *ast.ArithmeticOpExpr:
+		left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
+		a.narrow(st, n.Lhs, operand)
+		a.narrow(st, n.Rhs, operand)
+		return a.arithmetic(st, n, n.Operator, left, right)
+	case *ast.UnaryMinusOpExpr:
+		return a.arithmetic(st, n, "-", Of(Num{}), a.expr(st, n.Expr))
+	case *ast.UnaryLenOpExpr:
+		return a.length(st, a.expr(st, n.Expr))
+	}
+	return a.lost(e, "an expression of this form is not followed")
+}
+
+// constant reads a number as Lua does.
+func constant(text string) Value {
+	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+		return Of(Num{F: f})
+	}
+	if n, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(text, "0x"), "0X"), 16, 64); err == nil {
+		return Of(Num{F: float64(n)})
+	}
+	return Of(Number{Class: Any})
+}
+
+func (a *analyzer) name(st *state, n *ast.IdentExpr) Value {
+	if v := a.names.uses[n]; v != nil {
+		value := a.read(st, v)
+		if value.Bottom() && !st.dead {
+			return a.lost(n, "what "+n.Value+" stands for was never learned")
+		}
+		return value
+	}
+	switch n.Value {
+	case "KEYS":
+		return a.keys
+	case "ARGV":
+		return a.args
+	}
+	if !globals[n.Value] || evasive[n.Value] { // a finding wherever it stands
+		return Of(Unknown{Pos: a.script.Pos(n), Why: n.Value + " is not known", Found: true})
+	}
+	return Of(Builtin{n.Value})
+}
+
+// cellOf returns where a local that several functions use is kept.
+func (a *analyzer) cellOf(v *variable) cell {
+	e := a.run.env
+	for e != nil && e.fn != v.owner {
+		e = e.outer
+	}
+	return cell{v, e}
+}
+
+func (a *analyzer) read(st *state, v *variable) Value {
+	if v.captured {
+		return st.cells[a.cellOf(v)].Value
+	}
+	return st.frame[v.slot]
+}
+
+// declare begins the life of a local.
+func (a *analyzer) declare(st *state, v *variable, value Value) {
+	if !v.captured {
+		st.frame[v.slot] = value
+		return
+	}
+	at := a.cellOf(v)
+	if before, again := st.cells[at]; again || a.run.recursive {
+		st.cells[at] = held{Join(before.Value, value), true}
+		return
+	}
+	st.cells[at] = held{value, false}
+}
+
+// write assigns to a local.
+func (a *analyzer) write(st *state, v *variable, value Value) {
+	if !v.captured {
+		st.frame[v.slot] = value
+		return
+	}
+	at := a.cellOf(v)
+	before := st.cells[at]
+	if before.many {
+		value = Join(before.Value, value)
+	}
+	st.cells[at] = held{value, before.many}
+}
+
+// alloc makes a table. Where the place has made one that somebody still has, it
+// stands for both from now on.
+func (a *analyzer) alloc(st *state, node any, part int, t *Table) Value {
+	at := a.site(node, a.run.env.context, part)
+	if old := st.heap[at]; old != nil && (a.run.recursive || old.many || a.reachable(st, at)) || a.run.recursive {
+		j := t
+		if old != nil {
+			j = joinTables(old, t)
+		}
+		many := *j
+		many.many = true
+		t = &many
+	}
+	st.heap[at] = t
+	return Of(Ref{at})
+}
+
+// reachable reports whether any local or table may hold the table made at that site.
+func (a *analyzer) reachable(st *state, at *site) bool {
+	seen := map[*site]bool{}
+	var in func(Value) bool
+	in = func(v Value) bool {
+		for _, k := range v.kinds {
+			r, ok := k.(Ref)
+			if !ok || seen[r.site] {
+				continue
+			}
+			if r.site == at {
+				return true
+			}
+			seen[r.site] = true
+			if t := st.heap[r.site]; t != nil && (in(t.everything()) || in(t.Names) || in(t.Meta)) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, h := range st.cells {
+		if in(h.Value) {
+			return true
+		}
+	}
+	if slices.ContainsFunc(st.frame, in) || in(a.keys) || in(a.args) {
+		return true
+	}
+	for r := a.run; r != nil; r = r.outer {
+		if in(r.varargs.all()) || r.caller != nil && slices.ContainsFunc(r.caller.frame, in) || r.result != nil && in(r.result.all()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
+	t := &Table{Exact: true}
+	for i, field := range n.Fields {
+		if field.Key != nil {
+			key := a.expr(st, field.Key)
+			t = t.set(key, a.expr(st, field.Value))
+			continue
+		}
+		values := List{}
+		more, many := List{}, false
+		if i == len(n.Fields)-1 {
+			more, many = a.several(st, field.Value)
+		}
+		if many {
+			values = more
+		} else {
+			values.Items = []Value{a.expr(st, field.Value)}
+		}
+		u := *t
+		u.Items = slices.Concat(t.Items, values.Items)
+		for _, v := range values.Items {
+			u.Exact = u.Exact && present(v).equal(v) && !v.mayBe(isUnknown)
+		}
+		if values.Open {
+			u.Exact, u.Rest, u.Names = false, Join(u.Rest, present(values.Rest)), Join(u.Names, anyIndex)
+		}
+		t = &u
+	}
+	return a.alloc(st, n, 0, t)
+}
+
+func isUnknown(k Kind) bool { _, is := k.(Unknown); return is }
+
+// index follows object[key].
+func (a *analyzer) index(st *state, n ast.Expr, object, key Value) Value {
+	a.useEntries(n, st, object, key)
+	a.noField(n, object, key)
+	v := a.lookUp(st, n, object, key, 0)
+	if v.Bottom() && !object.Bottom() {
+		a.noIndex(n, object)
+		st.dead = true
+	}
+	return v
+}
+
+func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value, depth int) Value {
+	if depth > 20 {
+		return a.lost(n, "the metatables here lead to one another")
+	}
+	return object.each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Ref:
+			t := st.heap[k.site]
+			if t == nil {
+				return a.lost(n, "what this table holds was never learned")
+			}
+			v := t.get(key)
+			if t.Meta.Bottom() {
+				return v
+			}
+			return Join(v, a.inherited(st, n, k, t.Meta, key, depth))
+		case Builtin:
+			return a.member(n, k, key)
+		case Str, Empty, Text, Key:
+			return a.method(n, key)
+		case Arg, Read:
+			if isNumber(k) {
+				return Value{}
+			}
+			return a.method(n, key)
+		case Raised: // a text, or a table with err
+			return Join(a.method(n, key), Join(Of(Text{Class: Any}), vNil))
+		case Unknown:
+			return Of(k)
+		}
+		return Value{} // an error when it is reached
+	})
+}
+
+// inherited returns what a metatable gives for an index.
+func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value, depth int) Value {
+	parents := a.lookUp(st, n, meta, Of(Str{S: "__index"}), depth+1)
+	return parents.each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Ref:
+			return a.lookUp(st, n, Of(k), key, depth+1)
+		case Closure:
+			l := a.invoke(st, n, k, List{Items: []Value{Of(object), key}})
+			return l.at(0)
+		case Nil, Absent:
+			return vNil
+		}
+		return a.lost(n, "the __index of this table's metatable is neither a table nor a function of the script")
+	})
+}
+
+// method returns a function of strings: ("x"):upper().
+func (a *analyzer) method(n ast.Expr, key Value) Value {
+	return key.each(func(k Kind) Value {
+		if s, ok := k.(Str); ok {
+			if slices.Contains(members["string"], s.S) {
+				return Of(Builtin{"string." + s.S})
+			}
+			return vNil
+		}
+		if TypeOf(k) == "string" || TypeOf(k) == "" {
+			return a.lost(n, "a string is indexed by something that is not known")
+		}
+		return vNil
+	})
+}
+
+// member returns what a library has under a name.
+func (a *analyzer) member(n ast.Expr, library Builtin, key Value) Value {
+	list, known := members[library.Name]
+	if !known {
+		return Value{} // a function has no members
+	}
+	name, isConstant := key.Str()
+	if !isConstant {
+		var all Value
+		for _, name := range list {
+			all = Join(all, builtin(library.Name, name))
+		}
+		return Join(all, vNil)
+	}
+	if !slices.Contains(list, name) {
+		a.misuse(n, library.Name+" has no "+name+" in Redis scripts; mend its spelling, or declare a local function of that name")
+		return Of(Unknown{Pos: a.script.Pos(n), Why: library.Name + " has no " + name, Found: true})
+	}
+	v := builtin(library.Name, name)
+	if b, ok := v.kinds[0].(Builtin); ok && b.Name == "math.random" {
+		a.facts.Random = append(a.facts.Random, Use{b.Name, a.script.Pos(n)})
+	}
+	return v
+}
+
+// builtin returns a member of a library.
+func builtin(library, name string) Value {
+	full := library + "." + name
+	switch full {
+	case "redis.call":
+		return Of(Command{})
+	case "redis.pcall":
+		return Of(Command{Protected: true})
+	case "math.pi":
+		return Of(Num{F: math.Pi})
+	case "math.huge":
+		return Of(Number{Class: Fraction})
+	}
+	if constants[full] {
+		return Of(Number{Class: Integer})
+	}
+	if strings.HasPrefix(name, "_") || strings.HasSuffix(full, "_VERSION") || full == "redis.SERVER_NAME" {
+		return Of(Text{Class: Wording})
+	}
+	return Of(Builtin{full})
+}
+
+// noField finds fields of strings, which have only the functions of string.
+func (a *analyzer) noField(n ast.Expr, object, key Value) {
+	name, constant := key.Str()
+	if !constant || slices.Contains(members["string"], name) || !object.All(func(k Kind) bool { return TypeOf(k) == "string" }) {
+		return
+	}
+	a.misuse(n, DescribeValue(object)+" is a string, which has no "+name+"; for JSON write cjson.decode(…)")
+}
+
+// noIndex notes that something without fields is indexed.
+func (a *analyzer) noIndex(n ast.Expr, object Value) {
+	if field, ok := n.(*ast.AttrGetExpr); ok {
+		a.callees[field] = Join(a.callees[field], object)
+	}
+}
+
+// useEntries notes a use of KEYS or ARGV.
+func (a *analyzer) useEntries(n ast.Expr, st *state, object, key Value) {
+	for _, k := range object.kinds {
+		ref, ok := k.(Ref)
+		if !ok || st.heap[ref.site] == nil {
+			continue
+		}
+		var uses *Uses
+		switch Of(ref).kinds[0] {
+		case a.keys.kinds[0]:
+			uses = &a.facts.Keys
+		case a.args.kinds[0]:
+			uses = &a.facts.Args
+		default:
+			continue
+		}
+		pos := a.script.Pos(n)
+		for _, index := range key.kinds {
+			switch i := index.(type) {
+			case Num:
+				use := Index{int(i.F), pos}
+				if !slices.Contains(uses.Constant, use) {
+					uses.Constant = append(uses.Constant, use)
+				}
+			case Str, Empty: // a field that is not there
+			default:
+				if !slices.Contains(uses.Computed, pos) {
+					uses.Computed = append(uses.Computed, pos)
+				}
+			}
+		}
+	}
+}
+
+// useAll notes that all of KEYS or ARGV is counted or walked through.
+func (a *analyzer) useAll(v Value) {
+	for _, k := range v.kinds {
+		a.facts.Keys.All = a.facts.Keys.All || k == a.keys.kinds[0]
+		a.facts.Args.All = a.facts.Args.All || k == a.args.kinds[0]
+	}
+}
+
+// store follows object[key] = v.
+func (a *analyzer) store(st *state, target ast.Expr, object, key, v Value) {
+	a.storeAs(st, target, object, key, v, false)
+}
+
+// storeAs is store; behind says that the key is the one behind the last of the list.
+func (a *analyzer) storeAs(st *state, target ast.Expr, object, key, v Value, behind bool) {
+	if st.dead {
+		return
+	}
+	single := len(object.kinds) == 1
+	for _, k := range object.kinds {
+		switch k := k.(type) {
+		case Ref:
+			t := st.heap[k.site]
+			if t == nil {
+				continue
+			}
+			if t.Origin == Keys && !v.All(isKey) {
+				a.facts.Stores = append(a.facts.Stores, Use{"KEYS", a.script.Pos(target)})
+			}
+			after := t.set(key, v)
+			if behind && !t.Exact {
+				after = t.append(v)
+			}
+			if !single {
+				after = joinTables(t, after)
+			}
+			st.heap[k.site] = after
+			if !t.Meta.Bottom() {
+				a.newIndex(st, target, k, t.Meta, key, v)
+			}
+		case Builtin:
+			if members[k.Name] == nil {
+				continue // an error
+			}
+			a.facts.Stores = append(a.facts.Stores, Use{k.Name, a.script.Pos(target)})
+		case Unknown:
+			// It hides no table of the script so far, and must not begin to.
+			if v.mayBe(holds) {
+				a.misuse(target, "a table or a function is stored in something that is not known, so that nothing can be proved about it; "+
+					"store it in a table of the script ("+k.reason()+")")
+			}
+		}
+	}
+	if !object.Bottom() && !object.mayBe(func(k Kind) bool {
+		switch k.(type) {
+		case Ref, Builtin, Unknown, Raised:
+			return true
+		}
+		return false
+	}) {
+		st.dead = true // an error
+	}
+}
+
+func isKey(k Kind) bool { _, is := k.(Key); return is }
+
+// isBehind reports whether an assignment is to list[#list + 1].
+func (a *analyzer) isBehind(target *ast.AttrGetExpr) bool {
+	sum, ok := target.Key.(*ast.ArithmeticOpExpr)
+	if !ok || sum.Operator != "+" {
+		return false
+	}
+	length, isLength := sum.Lhs.(*ast.UnaryLenOpExpr)
+	one, isNumber := sum.Rhs.(*ast.NumberExpr)
+	return isLength && isNumber && one.Value == "1" && a.sameExpr(length.Expr, target.Object)
+}
+
+// sameExpr reports whether two expressions are the same name, or the same fields of it.
+func (a *analyzer) sameExpr(e, f ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.IdentExpr:
+		f, ok := f.(*ast.IdentExpr)
+		return ok && e.Value == f.Value && a.names.uses[e] == a.names.uses[f]
+	case *ast.StringExpr:
+		f, ok := f.(*ast.StringExpr)
+		return ok && e.Value == f.Value
+	case *ast.AttrGetExpr:
+		f, ok := f.(*ast.AttrGetExpr)
+		return ok && a.sameExpr(e.Object, f.Object) && a.sameExpr(e.Key, f.Key)
+	}
+	return false
+}
+
+// newIndex follows what a metatable makes of a store.
+func (a *analyzer) newIndex(st *state, target ast.Expr, object Ref, meta, key, v Value) {
+	handler := a.lookUp(st, target, meta, Of(Str{S: "__newindex"}), 1)
+	for _, k := range handler.kinds {
+		after := st.clone()
+		if _, isTable := k.(Ref); isTable {
+			if a.depth++; a.depth > 4*mostDepth {
+				a.stop(target.Line(), "the metatables here lead to one another")
+			}
+			a.store(after, target, Of(k), key, v)
+			a.depth--
+		} else if truthy(k) {
+			a.call(after, target, Of(k), List{Items: []Value{Of(object), key, v}})
+		}
+		*st = *joinStates(st.clone(), after)
+	}
+}
+
+// holds reports whether a kind can be called, or changed from elsewhere.
+func holds(k Kind) bool {
+	switch k.(type) {
+	case Ref, Closure, Command, Builtin:
+		return true
+	}
+	return false
+}
+
+func (a *analyzer) misuse(n ast.Expr, message string) {
+	a.facts.Misuses = append(a.facts.Misuses, Misuse{message, a.script.Pos(n)})
+}

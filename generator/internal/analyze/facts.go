@@ -1,0 +1,219 @@
+package analyze
+
+import (
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// Facts is what following a script brings to light. The rules read it, and nothing
+// else about the body.
+type Facts struct {
+	Calls   []*Call   // of Redis commands
+	Returns []*Return // of the script itself
+	Unknown []Unknown // functions that are called and not known
+	Tests   []Test    // comparisons and conditions that do not do what they seem to
+	Keys    Uses
+	Args    Uses
+	Raised  []Raise
+
+	Stores   []Use // into libraries, or into KEYS
+	Random   []Use // of functions that answer differently each time
+	Reads    []Use // of globals that are not there
+	Writes   []Use // of globals
+	Unsafe   []Use // of functions that make code which nobody can follow
+	Misuses  []Misuse
+	Texts    []string               // all string constants of the text
+	Fences   map[Source]bool        // what the caller's fence is compared with
+	Needed   map[script.Pos]int     // optional arguments that are counted with
+	Mixed    map[script.Pos][2]Unit // different units that are added or subtracted
+	Compared map[int]bool           // optional arguments that are compared with the empty string
+
+	EndReached *Return // the state at the end of the text, if it can be reached
+	Overrun    *Misuse // why the script was not followed to its end; the other facts are then not whole
+}
+
+// Call is one call of a Redis command, on one way to it.
+type Call struct {
+	Node     ast.Expr
+	Pos      script.Pos
+	Words    []Word   // the command and its arguments
+	Progress Progress // of the script before it
+	Heap     Heap     // at one of the times that it is made
+	context  int
+}
+
+// Word is one argument of a command.
+type Word struct {
+	Value
+	Open bool // any number of words, each like Value, as of unpack
+	Pos  script.Pos
+}
+
+// Names returns what the command may be; false: it may be something else.
+func (c *Call) Names() ([]string, bool) {
+	if len(c.Words) == 0 || c.Words[0].Open || c.Words[0].Bottom() {
+		return nil, false
+	}
+	var names []string
+	for _, k := range c.Words[0].kinds {
+		switch k := k.(type) {
+		case Str:
+			names = append(names, k.S)
+		case Nil, Absent, Missing, Bool: // an error when it is reached
+		default:
+			return nil, false
+		}
+	}
+	return names, len(names) > 0
+}
+
+// Return is one return of the script itself.
+type Return struct {
+	Pos      script.Pos
+	Exprs    []ast.Expr
+	Values   List
+	Progress Progress
+	Owed     script.Pos // with Wrote: the change after which the fence is not stored
+	Heap     Heap
+}
+
+// Heap tells what tables hold.
+type Heap struct{ tables map[*site]*Table }
+
+// Table returns what is known of a table.
+func (h Heap) Table(r Ref) *Table {
+	if t := h.tables[r.site]; t != nil {
+		return t
+	}
+	return emptyTable
+}
+
+// Uses are the places where KEYS or ARGV is used.
+type Uses struct {
+	Constant []Index
+	Computed []script.Pos // by an index of which nothing is known but that it is a number
+	All      bool         // counted, unpacked or walked through
+}
+
+// Index is a use of one entry.
+type Index struct {
+	Index int
+	Pos   script.Pos
+}
+
+// Use is a place where something with a name is used.
+type Use struct {
+	Name string
+	Pos  script.Pos
+}
+
+// Misuse is something that Redis' Lua does not take, or not as it is meant.
+type Misuse struct {
+	Message string
+	Pos     script.Pos
+}
+
+// Raise is an error that is raised with a text, to which the server adds its place.
+type Raise struct {
+	Value
+	Pos script.Pos
+}
+
+// Test is a comparison or a condition. What it does is told for all ways to it.
+type Test struct {
+	Pos      script.Pos
+	Operator string // of a comparison; empty: the value stands as a condition
+	Left     Value
+	Right    Value
+	Literal  bool // one side is a constant of the text
+}
+
+// List is a list of values: arguments, results, or varargs.
+type List struct {
+	Items []Value
+	Rest  Value // of those behind Items, where their number is not known
+	Open  bool  // there may be any number behind Items
+	pos   []script.Pos
+	end   script.Pos // of what brings Rest
+}
+
+// At returns the value at a place, counted from 0; nil behind the last.
+func (l List) At(i int) Value { return l.at(i) }
+
+func (l List) at(i int) Value {
+	switch {
+	case i < len(l.Items):
+		return l.Items[i]
+	case l.Open:
+		return Join(l.Rest, vNil)
+	}
+	return vNil
+}
+
+func (l List) place(i int, otherwise script.Pos) script.Pos {
+	if i < len(l.pos) && l.pos[i].Line > 0 {
+		return l.pos[i]
+	}
+	return otherwise
+}
+
+func (l List) all() Value {
+	v := l.Rest
+	for _, item := range l.Items {
+		v = Join(v, item)
+	}
+	return v
+}
+
+// from returns the list without its first n values.
+func (l List) from(n int) List {
+	if n >= len(l.Items) {
+		return List{Rest: l.Rest, Open: l.Open}
+	}
+	l.Items = l.Items[n:]
+	if n < len(l.pos) {
+		l.pos = l.pos[n:]
+	} else {
+		l.pos = nil
+	}
+	return l
+}
+
+func one(v Value) List { return List{Items: []Value{v}} }
+
+func joinLists(a, b *List) *List {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	n := min(len(a.Items), len(b.Items))
+	j := &List{Open: a.Open || b.Open || len(a.Items) != len(b.Items), Rest: Join(a.Rest, b.Rest)}
+	for i := range n {
+		j.Items = append(j.Items, Join(a.Items[i], b.Items[i]))
+		j.pos = append(j.pos, a.place(i, script.Pos{}))
+	}
+	for _, longer := range []*List{a, b} {
+		for _, v := range longer.Items[n:] {
+			j.Rest = Join(j.Rest, v)
+		}
+	}
+	return j
+}
+
+func (l *List) equal(m *List) bool {
+	if l == nil || m == nil {
+		return l == m
+	}
+	if l.Open != m.Open || len(l.Items) != len(m.Items) || !l.Rest.equal(m.Rest) {
+		return false
+	}
+	for i := range l.Items {
+		if !l.Items[i].equal(m.Items[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,261 @@
+package analyze
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) List {
+	switch name {
+	case "format":
+		return one(a.format(args))
+	case "len":
+		return one(a.length(st, args.at(0)))
+	case "byte":
+		return List{Rest: Of(Number{Class: Integer}), Open: true}
+	case "find":
+		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})}, Rest: Of(Number{Class: Integer}, Text{Class: Any}), Open: true}
+	case "match":
+		l := List{Items: []Value{Of(Text{Class: Any}, Nil{})}, Rest: Of(Text{Class: Any}), Open: true}
+		if pattern, known := args.at(1).Str(); !known || strings.Contains(pattern, "()") {
+			l.Items[0], l.Rest = Join(l.Items[0], anyIndex), Join(l.Rest, anyIndex)
+		}
+		return l
+	case "gmatch", "gfind":
+		return List{Items: []Value{Of(Builtin{"gmatch.next"}), vNil, vNil}}
+	case "gsub":
+		for _, k := range args.at(2).kinds {
+			if holds(k) && !isRef(k) {
+				a.perhaps(st, n, Of(k), List{Rest: Of(Text{Class: Any}, Number{Class: Integer}), Open: true})
+			}
+		}
+		return List{Items: []Value{Of(Text{Class: Any}), Of(Number{Class: Integer})}}
+	case "lower", "upper", "sub", "rep", "reverse":
+		if s, ok := args.at(0).Str(); ok && name == "upper" {
+			return one(Of(Str{S: strings.ToUpper(s)}))
+		} else if ok && name == "lower" {
+			return one(Of(Str{S: strings.ToLower(s)}))
+		}
+	}
+	return one(Of(Text{Class: Any}))
+}
+
+var directive = regexp.MustCompile(`%[-+ #0]*[0-9]*(?:\.[0-9]+)?([a-zA-Z%])`)
+
+// format tells what class of text a format makes.
+func (a *analyzer) format(args List) Value {
+	pattern, known := args.at(0).Str()
+	if !known {
+		return Of(Text{Class: Any})
+	}
+	found := directive.FindAllStringSubmatch(pattern, -1)
+	around := directive.ReplaceAllString(pattern, "")
+	switch {
+	case len(found) == 0:
+		return Of(Str{S: pattern})
+	case wording(Str{S: around}):
+		return Of(Text{Class: Wording})
+	case len(found) > 1 || strings.TrimSpace(around) != "":
+		return Of(Text{Class: Any})
+	}
+	unit := None
+	for _, k := range args.at(1).kinds {
+		if q, ok := a.quantity(k); ok && len(args.at(1).kinds) == 1 {
+			unit = q.unit
+		}
+	}
+	switch verb := found[0][1]; {
+	case strings.Contains("diuc", verb) || strings.HasSuffix(found[0][0], ".0f"):
+		return Of(Text{Class: Integer, Unit: unit})
+	case strings.Contains("eEfgG", verb):
+		return Of(Text{Class: Fraction, Unit: unit})
+	case verb == "s" && found[0][0] == "%s":
+		return args.at(1).each(func(k Kind) Value {
+			switch k.(type) {
+			case Key: // the format makes a copy, which is the same key
+				return Of(k)
+			}
+			return a.asText(k)
+		})
+	}
+	return Of(Text{Class: Any})
+}
+
+// perhaps follows a call that is made any number of times, or not at all.
+func (a *analyzer) perhaps(st *state, n ast.Expr, callee Value, args List) Value {
+	var result Value
+	for pass := 0; ; pass++ {
+		if pass > mostPasses {
+			a.stop(n.Line(), "what is called here does not settle; call it in a loop of its own")
+		}
+		after := st.clone()
+		l := a.call(after, n, callee, args)
+		if after.dead {
+			return result
+		}
+		result = Join(result, l.at(0))
+		joined := joinStates(st.clone(), after)
+		if pass > 1 {
+			widenState(st, joined)
+		}
+		if joined.equal(st) {
+			return result
+		}
+		*st = *joined
+	}
+}
+
+// tables returns the tables that a value may be; alone: it is one, and nothing else.
+func (a *analyzer) tables(st *state, v Value) (refs []Ref, alone bool) {
+	for _, k := range v.kinds {
+		if r, ok := k.(Ref); ok && st.heap[r.site] != nil {
+			refs = append(refs, r)
+		}
+	}
+	return refs, len(v.kinds) == 1 && len(refs) == 1
+}
+
+// change replaces each of the tables that a value may be.
+func (a *analyzer) change(st *state, v Value, to func(*Table) *Table) {
+	refs, alone := a.tables(st, v)
+	for _, r := range refs {
+		t := st.heap[r.site]
+		after := to(t)
+		if !alone || t.many {
+			after = joinTables(t, after)
+		}
+		st.heap[r.site] = after
+	}
+}
+
+func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List {
+	x := args.at(0)
+	refs, _ := a.tables(st, x)
+	switch name {
+	case "insert":
+		a.insert(st, n, x, args)
+		return List{}
+	case "remove":
+		removed := Of(Nil{})
+		for _, r := range refs {
+			removed = Join(removed, st.heap[r.site].anyItem())
+		}
+		a.change(st, x, func(t *Table) *Table {
+			u := *t
+			last := len(t.Items) - 1
+			if t.Exact && t.Rest.Bottom() && last >= 0 && len(args.Items) == 1 && !args.Open {
+				removed = t.Items[last]
+				u.Items = slices.Clone(t.Items[:last])
+				return &u
+			}
+			return t.shuffled(false)
+		})
+		return one(removed)
+	case "sort":
+		var items Value
+		for _, r := range refs {
+			items = Join(items, present(st.heap[r.site].anyItem()))
+		}
+		if by := args.at(1); by.mayBe(holds) {
+			a.perhaps(st, n, by, List{Items: []Value{items, items}})
+		} else {
+			a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})
+		}
+		a.change(st, x, func(t *Table) *Table { return t.shuffled(true) })
+		return List{}
+	case "concat":
+		a.useAll(x)
+		var all Value
+		for _, r := range refs {
+			all = Join(all, present(st.heap[r.site].anyItem()))
+		}
+		if all.mayBe(wordingKind) {
+			return one(Of(Text{Class: Wording}))
+		}
+		return one(Of(Text{Class: Any}))
+	case "getn", "maxn":
+		return one(a.length(st, x))
+	case "foreach", "foreachi":
+		l := a.next(st, n, x)
+		if name == "foreachi" {
+			l = a.nextItem(st, x)
+		}
+		a.useAll(x)
+		return one(Join(vNil, a.perhaps(st, n, args.at(1), l)))
+	}
+	return List{}
+}
+
+func wordingKind(k Kind) bool { return wording(k) }
+
+// storeAll notes a change of KEYS by a function.
+func (a *analyzer) storeAll(n ast.Expr, x Value, st *state) {
+	for _, k := range x.kinds {
+		if r, ok := k.(Ref); ok && st.heap[r.site] != nil && st.heap[r.site].Origin == Keys {
+			a.facts.Stores = append(a.facts.Stores, Use{"KEYS", a.script.Pos(n)})
+		}
+	}
+}
+
+// insert follows table.insert(list, v) and table.insert(list, at, v).
+func (a *analyzer) insert(st *state, n ast.Expr, x Value, args List) {
+	if !args.from(1).all().All(isKey) {
+		a.storeAll(n, x, st)
+	}
+	if args.Open {
+		a.change(st, x, func(t *Table) *Table { return t.shuffled(false).set(anyIndex, args.from(1).all()) })
+		return
+	}
+	v := args.at(len(args.Items) - 1)
+	a.change(st, x, func(t *Table) *Table {
+		if len(args.Items) == 2 && t.Exact && !mayIndex(t.Names, false) {
+			return t.set(Of(Num{F: float64(len(t.Items) + 1)}), v)
+		}
+		if len(args.Items) == 2 {
+			return t.append(v)
+		}
+		length := len(t.Items)
+		u := t.shuffled(true)
+		if t.Exact && !mayIndex(t.Names, false) && length < mostItems {
+			w := *u
+			w.Items = append(slices.Clone(u.Items), v)
+			for i := range w.Items {
+				w.Items[i] = Join(w.Items[i], Join(v, u.Elements()))
+			}
+			return &w
+		}
+		return u.set(anyIndex, v)
+	})
+}
+
+// shuffled returns the list with its items in any order; whole: none is taken away.
+func (t *Table) shuffled(whole bool) *Table {
+	u := *t
+	u.Pairs = nil
+	all := t.Elements()
+	if whole {
+		u.Items = slices.Repeat([]Value{all}, len(t.Items))
+		return &u
+	}
+	u.Items, u.Exact = nil, len(t.Items) == 0 && t.Exact
+	if !all.Bottom() {
+		u.Rest, u.Names, u.Exact = Join(t.Rest, present(all)), Join(t.Names, anyIndex), false
+	}
+	return &u
+}
+
+// append returns the list with an item behind its last.
+func (t *Table) append(v Value) *Table {
+	for _, item := range t.Items {
+		if !present(item).equal(item) { // the last may be any that is followed by nil
+			return t.set(anyIndex, v)
+		}
+	}
+	u := *t
+	u.Pairs = nil
+	u.Exact, u.Rest, u.Names = false, Join(t.Rest, present(v)), Join(t.Names, anyIndex)
+	return &u
+}

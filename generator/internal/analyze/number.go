@@ -1,0 +1,353 @@
+package analyze
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// quantity is what is known of a kind as a number.
+type quantity struct {
+	class Class
+	unit  Unit
+	value float64
+	known bool
+}
+
+// Quantity tells what a kind is as a number: its class and unit; false: it is none.
+func Quantity(s *script.Script, k Kind) (Class, Unit, bool) {
+	q, ok := (&analyzer{script: s}).quantity(k)
+	return q.class, q.unit, ok
+}
+
+// quantity reads a kind as a number, as arithmetic does: strings count as numbers too.
+func (a *analyzer) quantity(k Kind) (quantity, bool) {
+	switch k := k.(type) {
+	case Num:
+		return quantity{class: classOf(k.F), value: k.F, known: true}, true
+	case Number:
+		return quantity{class: k.Class, unit: k.Unit}, true
+	case Text:
+		return quantity{class: numeric(k.Class), unit: k.Unit}, true
+	case Str:
+		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return quantity{class: classOf(f), value: f, known: true}, true
+		}
+		return quantity{}, false
+	case Arg:
+		class, unit := a.argClass(k.Index)
+		return quantity{class: class, unit: unit}, true
+	case Read, Key, Raised, Unknown:
+		return quantity{class: Any}, true
+	}
+	return quantity{}, false
+}
+
+// numeric returns the class of the number that a text of some class is.
+func numeric(c Class) Class {
+	switch c {
+	case Binary, Integer, Decimal, Fraction:
+		return c
+	}
+	return Any
+}
+
+// argClass tells what an argument is as a number.
+func (a *analyzer) argClass(index int) (Class, Unit) {
+	t, _ := a.declared(index)
+	switch t.Base {
+	case "int":
+		return Integer, None
+	case "bool":
+		return Binary, None
+	case "duration":
+		return Integer, Milliseconds
+	case "time":
+		return Integer, UnixMilliseconds
+	case "float":
+		return Fraction, None
+	}
+	return Any, None
+}
+
+var arithmeticEvents = map[string]string{"+": "__add", "-": "__sub", "*": "__mul", "/": "__div", "%": "__mod", "^": "__pow"}
+
+func (a *analyzer) arithmetic(st *state, n ast.Expr, operator string, left, right Value) Value {
+	v := a.event(st, n, arithmeticEvents[operator], left, right)
+	if _, unary := n.(*ast.UnaryMinusOpExpr); unary {
+		v = Join(v, a.event(st, n, "__unm", right))
+	}
+	a.needs(n, left)
+	a.needs(n, right)
+	for _, k := range left.kinds {
+		for _, l := range right.kinds {
+			p, ok := a.quantity(k)
+			q, also := a.quantity(l)
+			if ok && also {
+				if mixed(operator, p.unit, q.unit) {
+					a.facts.Mixed[a.script.Pos(n)] = [2]Unit{p.unit, q.unit}
+				}
+				v = Join(v, calculate(operator, p, q))
+			}
+		}
+	}
+	if v.Bottom() && !left.Bottom() && !right.Bottom() {
+		st.dead = true // an error
+	}
+	return v
+}
+
+func calculate(operator string, p, q quantity) Value {
+	if p.known && q.known {
+		var f float64
+		switch operator {
+		case "+":
+			f = p.value + q.value
+		case "-":
+			f = p.value - q.value
+		case "*":
+			f = p.value * q.value
+		case "/":
+			f = p.value / q.value
+		case "%":
+			f = p.value - math.Floor(p.value/q.value)*q.value
+		case "^":
+			f = math.Pow(p.value, q.value)
+		}
+		if !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return Of(Num{F: f + 0}) // + 0: there is one zero
+		}
+		return Of(Number{Class: Fraction})
+	}
+	class := Any
+	switch {
+	case operator == "/" || p.class == Fraction || q.class == Fraction:
+		class = Fraction
+	case operator == "^":
+	case operator == "-" && p.known && p.value == 1 && q.class == Binary, operator == "*" && p.class == Binary && q.class == Binary:
+		class = Binary
+	case isWhole(p.class) && isWhole(q.class):
+		class = Integer
+	}
+	return Of(Number{Class: class, Unit: unitOf(operator, p, q)})
+}
+
+// needs notes that an optional argument is counted with.
+func (a *analyzer) needs(n ast.Expr, v Value) {
+	for _, k := range v.kinds {
+		index := 0
+		switch k := k.(type) {
+		case Empty:
+			index = k.Index
+		case Missing:
+			if k.Of.Command == "argv" {
+				index = k.Of.Key
+			}
+		}
+		if index > 0 {
+			a.facts.Needed[a.script.Pos(n)] = index
+		}
+	}
+}
+
+// mixed reports whether an operation adds or subtracts different units.
+func mixed(operator string, p, q Unit) bool {
+	if operator != "+" && operator != "-" || p == None || q == None {
+		return false
+	}
+	seconds := func(u Unit) bool { return u == Seconds || u == UnixSeconds }
+	return seconds(p) != seconds(q)
+}
+
+func isWhole(c Class) bool { return c == Integer || c == Binary }
+
+func unitOf(operator string, p, q quantity) Unit {
+	span := map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds}
+	switch operator {
+	case "+":
+		switch {
+		case p.unit == None:
+			return q.unit
+		case q.unit == None || span[p.unit] == q.unit:
+			return p.unit
+		case span[q.unit] == p.unit:
+			return q.unit
+		case p.unit == q.unit && span[p.unit] == None:
+			return p.unit
+		}
+	case "-":
+		switch {
+		case q.unit == None || span[p.unit] == q.unit:
+			return p.unit
+		case p.unit == q.unit && span[p.unit] != None:
+			return span[p.unit]
+		case p.unit == q.unit:
+			return p.unit
+		}
+	case "*":
+		if p.known {
+			p, q = q, p
+		}
+		thousand := map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds}
+		switch {
+		case q.known && q.value == 1000:
+			return thousand[p.unit]
+		case q.known && q.value >= 1 && q.value < 1000 && span[p.unit] == None:
+			return p.unit
+		}
+	case "/":
+		thousandth := map[Unit]Unit{Milliseconds: Seconds, UnixMilliseconds: UnixSeconds}
+		switch {
+		case q.known && q.value == 1000:
+			return thousandth[p.unit]
+		case q.known && q.value < 1000 && span[p.unit] == None:
+			return p.unit
+		}
+	case "%":
+		return None
+	}
+	return None
+}
+
+// operand reports whether a kind can be an operand: with others, an error is raised.
+func operand(k Kind) bool {
+	switch TypeOf(k) {
+	case "nil", "boolean", "function":
+		return false
+	}
+	return true
+}
+
+// concat follows left .. right.
+func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
+	left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
+	a.narrow(st, n.Lhs, operand)
+	a.narrow(st, n.Rhs, operand)
+	v := a.event(st, n, "__concat", left, right)
+	for _, k := range left.kinds {
+		for _, l := range right.kinds {
+			v = Join(v, a.concatKinds(k, l))
+		}
+	}
+	if v.Bottom() && !left.Bottom() && !right.Bottom() {
+		st.dead = true // an error
+	}
+	return v
+}
+
+func (a *analyzer) concatKinds(k, l Kind) Value {
+	s, sKnown := plainText(k)
+	t, tKnown := plainText(l)
+	switch {
+	case sKnown && tKnown:
+		if len(s)+len(t) > 200 {
+			return Of(Text{Class: Any})
+		}
+		return Of(Str{S: s + t})
+	case !canConcat(k) || !canConcat(l):
+		return Value{}
+	case sKnown && s == "":
+		return a.asText(l)
+	case tKnown && t == "":
+		return a.asText(k)
+	case wording(k) || wording(l):
+		return Of(Text{Class: Wording})
+	}
+	return Of(Text{Class: Any})
+}
+
+func canConcat(k Kind) bool {
+	switch TypeOf(k) {
+	case "string", "number", "":
+		return true
+	}
+	return false
+}
+
+// plainText returns the text that a constant becomes where it is joined to others.
+func plainText(k Kind) (string, bool) {
+	if n, ok := k.(Num); ok {
+		return numberText(n.F), true
+	}
+	return constantText(k)
+}
+
+// numberText writes a number as Lua does.
+func numberText(f float64) string { return strconv.FormatFloat(f, 'g', 14, 64) }
+
+// wording reports whether a text has what no number has.
+func wording(k Kind) bool {
+	switch k := k.(type) {
+	case Str:
+		return strings.ContainsFunc(k.S, func(r rune) bool { return !strings.ContainsRune("0123456789.+-eE \t\n", r) })
+	case Text:
+		return k.Class == Wording || k.Class == Label
+	}
+	return false
+}
+
+// asText is what tostring makes of a kind.
+func (a *analyzer) asText(k Kind) Value {
+	switch k := k.(type) {
+	case Num:
+		return Of(Str{numberText(k.F), k.Default})
+	case Number:
+		return Of(Text{Class: k.Class, Unit: k.Unit})
+	case Arg:
+		if k.Number {
+			class, unit := a.argClass(k.Index)
+			return Of(Text{Class: class, Unit: unit})
+		}
+	case Read:
+		if k.Number {
+			return Of(Text{Class: Any})
+		}
+	case Nil, Absent:
+		return Of(Str{S: "nil"})
+	case Bool, Missing:
+		switch {
+		case TypeOf(k) == "nil":
+			return Of(Str{S: "nil"})
+		case truthy(k):
+			return Of(Str{S: "true"})
+		}
+		return Of(Str{S: "false"})
+	case Ref, Closure, Command, Builtin:
+		return Of(Text{Class: Wording})
+	case Raised:
+		return Of(Text{Class: Wording})
+	}
+	return Of(k)
+}
+
+// length follows #v.
+func (a *analyzer) length(st *state, v Value) Value {
+	a.useAll(v)
+	a.emptyCompared(v, Of(Str{}))
+	result := v.each(func(k Kind) Value { return a.lengthOf(st, k) })
+	if result.Bottom() && !v.Bottom() {
+		st.dead = true
+	}
+	return result
+}
+
+func (a *analyzer) lengthOf(st *state, k Kind) Value {
+	switch k := k.(type) {
+	case Ref:
+		if t := st.heap[k.site]; t != nil && t.Exact && !mayIndex(t.Names, false) {
+			return Of(Num{F: float64(len(t.Items))})
+		}
+		return Of(Number{Class: Integer})
+	case Str:
+		return Of(Num{F: float64(len(k.S))})
+	case Empty:
+		return Of(Num{})
+	case Text, Key, Arg, Read, Raised, Unknown:
+		return Of(Number{Class: Integer})
+	}
+	return Value{}
+}

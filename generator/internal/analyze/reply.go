@@ -1,0 +1,428 @@
+package analyze
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/command"
+)
+
+// shape is what a command answers.
+type shape struct {
+	form   form
+	class  Class
+	unit   Unit
+	elem   *shape   // of a list, of a set, or of the values of pairs
+	elems  []*shape // of a tuple
+	orNil  bool
+	single bool // of members with scores: one pair, which is not a list of pairs in version 3
+	source Source
+}
+
+type form uint8
+
+const (
+	anything form = iota // nothing is known of it
+	integer
+	bulk
+	double // a number that is a string in version 2
+	status
+	list
+	tuple
+	pairsOf // keys and values in turn in version 2, a map in version 3
+	set     // a list in version 2
+	flat    // keys and values in turn
+)
+
+func (s shape) nullable() shape { s.orNil = true; return s }
+
+func of(form form, elem shape) shape       { return shape{form: form, elem: &elem} }
+func counted(class Class, unit Unit) shape { return shape{form: integer, class: class, unit: unit} }
+
+var (
+	number  = counted(Integer, None)
+	flag    = counted(Binary, None)
+	text    = shape{form: bulk}
+	label   = shape{form: bulk, class: Label}
+	score   = shape{form: double, class: Decimal}
+	okReply = shape{form: status}
+	texts   = of(list, text)
+)
+
+// replies are the shapes of the commands that always answer alike.
+var replies = map[string]shape{
+	"getrange": text, "substr": text, "echo": text, "incrbyfloat": {form: bulk, class: Fraction}, "hincrbyfloat": {form: bulk, class: Fraction},
+	"get": text.nullable(), "getdel": text.nullable(), "getex": text.nullable(), "getset": text.nullable(), "hget": text.nullable(),
+	"lindex": text.nullable(), "lmove": text.nullable(), "rpoplpush": text.nullable(), "randomkey": text.nullable(),
+	"dump": text.nullable(), "object encoding": label.nullable(),
+	"zscore": score.nullable(), "geodist": {form: bulk, class: Fraction, orNil: true}, "zincrby": score,
+	"zrank": number.nullable(), "zrevrank": number.nullable(), "memory usage": number.nullable(), "object refcount": number.nullable(),
+	"object freq": number.nullable(), "object idletime": counted(Integer, Seconds).nullable(),
+	"ttl": counted(Integer, Seconds), "pttl": counted(Integer, Milliseconds),
+	"expiretime": counted(Integer, UnixSeconds), "pexpiretime": counted(Integer, UnixMilliseconds), "lastsave": counted(Integer, UnixSeconds),
+	"keys": texts, "hkeys": texts, "hvals": texts, "lrange": texts, "zrangebylex": texts, "zrevrangebylex": texts,
+	"smembers": of(set, text), "sdiff": of(set, text), "sinter": of(set, text), "sunion": of(set, text),
+	"hgetall": of(pairsOf, text), "config get": of(pairsOf, text),
+	"mget": of(list, text.nullable()), "hmget": of(list, text.nullable()), "geohash": of(list, text.nullable()), "zmscore": of(list, score.nullable()),
+	"smismember": of(list, flag), "bitfield": of(list, number.nullable()), "bitfield_ro": of(list, number), "script exists": of(list, flag),
+	"time": {form: tuple, elems: []*shape{{form: bulk, class: Integer, unit: UnixSeconds}, {form: bulk, class: Integer}}},
+	"scan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}}, "sscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}},
+	"hscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}}, "zscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}},
+	"geopos": of(list, shape{form: tuple, elems: []*shape{{form: double, class: Fraction}, {form: double, class: Fraction}}, orNil: true}),
+	"xrange": entries, "xrevrange": entries, "info": text, "type": {form: status, class: Label}, "ping": {form: status, class: Label},
+	"xread": of(pairsOf, entries).keyed(), "xreadgroup": of(pairsOf, pending).keyed(),
+	"zmpop": {form: tuple, elems: []*shape{&text, pointer(of(list, shape{form: tuple, elems: []*shape{&text, &score}}))}, orNil: true},
+	"lmpop": {form: tuple, elems: []*shape{&text, &texts}, orNil: true},
+}
+
+// entry is one entry of a stream: its id, and its fields, or nil where it is gone.
+var (
+	entry   = shape{form: tuple, elems: []*shape{&label, pointer(of(flat, text))}}
+	entries = of(list, entry)
+	pending = of(list, shape{form: tuple, elems: []*shape{&label, pointer(of(flat, text).nullable())}})
+)
+
+func pointer(s shape) *shape { return &s }
+
+// keyed is how XREAD pairs streams with their entries: a list of pairs in version 2.
+func (s shape) keyed() shape { s.class = Label; s.orNil = true; return s }
+
+var (
+	binary   = strings.Fields("expire pexpire expireat pexpireat persist hexists hsetnx setnx sismember smove move renamenx setbit getbit pfadd msetnx copy")
+	statuses = strings.Fields("mset hmset rename ltrim lset select flushall flushdb psetex setex restore swapdb pfmerge xsetid")
+	// singles answer 0 or 1 where they have one word behind their key, or so many words.
+	singles = map[string]int{"del": 2, "exists": 2, "unlink": 2, "touch": 2, "sadd": 3, "srem": 3, "hdel": 3, "zrem": 3, "xdel": 3, "xack": 4, "pfcount": 0, "hset": 4}
+	// counts answer a whole number.
+	counts = strings.Fields("append bitcount bitop bitpos dbsize decr decrby hincrby hlen hstrlen incr incrby linsert llen lpush lpushx rpush rpushx" +
+		" lrem pfcount publish spublish scard sdiffstore sinterstore sunionstore sintercard setrange strlen zcard zcount zlexcount" +
+		" zremrangebyrank zremrangebyscore zremrangebylex zdiffstore zinterstore zunionstore zrangestore zintercard xlen xtrim geoadd" +
+		" wait client|id geosearchstore memory|purge xgroup|createconsumer xgroup|destroy xgroup|delconsumer")
+)
+
+// shapeOf tells what a command answers.
+func shapeOf(name string, words []Word) shape {
+	if known, found := command.Lookup(name, Subcommand(words)); found {
+		name = known.Name
+	}
+	open := len(words) > 0 && words[len(words)-1].Open
+	has := func(options ...string) bool {
+		for _, w := range words[min(2, len(words)):] {
+			for _, k := range w.kinds {
+				if s, ok := k.(Str); !ok && TypeOf(k) != "number" && !isEntry(k) || ok && slices.Contains(options, strings.ToLower(s.S)) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	certain := func(option string) bool {
+		for _, w := range words[min(2, len(words)):] {
+			if s, ok := w.Str(); ok && strings.EqualFold(s, option) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case slices.Contains(binary, name):
+		return flag
+	case slices.Contains(statuses, name) || name == "xgroup create" || name == "xgroup setid":
+		return okReply
+	case slices.Contains(counts, strings.ReplaceAll(name, " ", "|")):
+		return number
+	}
+	if n, ok := singles[name]; ok {
+		if len(words) == n && !open {
+			return flag
+		}
+		return number
+	}
+	if s, ok := replies[name]; ok {
+		return s
+	}
+	return conditional(name, words, open, has, certain)
+}
+
+// isEntry reports whether a kind is an argument of the caller or a key, which are taken
+// for values rather than options.
+func isEntry(k Kind) bool {
+	switch k.(type) {
+	case Arg, Key, Read, Text, Empty, Nil, Absent, Missing, Bool:
+		return true
+	}
+	return false
+}
+
+// conditional tells what the commands answer whose words decide it.
+func conditional(name string, words []Word, open bool, has func(...string) bool, certain func(string) bool) shape {
+	switch name {
+	case "set":
+		switch {
+		case certain("get"):
+			return text.nullable()
+		case has("nx", "xx"):
+			return okReply.nullable()
+		}
+		return okReply
+	case "zadd":
+		switch {
+		case certain("incr"):
+			return score.nullable()
+		case !open && len(words) == 4+options(words, "nx", "xx", "gt", "lt", "ch"):
+			return flag
+		}
+		return number
+	case "lpop", "rpop", "spop", "srandmember":
+		switch {
+		case len(words) == 2 && !open:
+			return text.nullable()
+		case name == "lpop" || name == "rpop":
+			return texts.nullable()
+		}
+		return texts
+	case "hrandfield", "zrandmember":
+		if len(words) == 2 && !open {
+			return text.nullable()
+		}
+		return texts
+	case "zpopmin", "zpopmax":
+		return shape{form: pairsOf, elem: &score, class: Fraction, single: len(words) == 2 && !open}
+	case "zrange", "zrevrange", "zrangebyscore", "zrevrangebyscore", "zdiff", "zinter", "zunion":
+		if certain("withscores") {
+			return shape{form: pairsOf, elem: &score, class: Fraction}
+		}
+		return texts
+	case "lpos":
+		if certain("count") {
+			return of(list, number)
+		}
+		return number.nullable()
+	case "xadd":
+		if has("nomkstream") && certain("nomkstream") {
+			return label.nullable()
+		}
+		return label
+	case "sort", "sort_ro":
+		switch {
+		case certain("store"):
+			return number
+		case certain("get"):
+			return of(list, text.nullable())
+		}
+		return texts
+	case "geosearch", "georadius_ro", "georadiusbymember_ro", "georadius", "georadiusbymember":
+		if name == "georadius" || name == "georadiusbymember" {
+			if has("store", "storedist") {
+				return shape{form: anything}
+			}
+		}
+		return of(list, place(certain))
+	case "xautoclaim":
+		if certain("justid") {
+			return shape{form: tuple, elems: []*shape{&label, pointer(of(list, label)), pointer(of(list, label))}}
+		}
+		return shape{form: tuple, elems: []*shape{&label, &entries, pointer(of(list, label))}}
+	case "xclaim":
+		if certain("justid") {
+			return of(list, label)
+		}
+		return entries
+	case "xpending":
+		if len(words) == 3 && !open {
+			return shape{form: tuple, elems: []*shape{&number, pointer(label.nullable()), pointer(label.nullable()),
+				pointer(of(list, shape{form: tuple, elems: []*shape{&text, {form: bulk, class: Integer}}}).nullable())}}
+		}
+		return of(list, shape{form: tuple, elems: []*shape{&label, &text, pointer(counted(Integer, Milliseconds)), &number}})
+	}
+	return shape{form: anything}
+}
+
+// place tells what GEOSEARCH answers for each place.
+func place(certain func(string) bool) shape {
+	coordinates := shape{form: tuple, elems: []*shape{{form: double, class: Fraction}, {form: double, class: Fraction}}}
+	parts := []*shape{&text}
+	if certain("withdist") {
+		parts = append(parts, &shape{form: bulk, class: Fraction})
+	}
+	if certain("withhash") {
+		parts = append(parts, &number)
+	}
+	if certain("withcoord") {
+		parts = append(parts, &coordinates)
+	}
+	if len(parts) == 1 {
+		return text
+	}
+	return shape{form: tuple, elems: parts}
+}
+
+// options counts the words from the third on that are options.
+func options(words []Word, names ...string) int {
+	n := 0
+	for _, w := range words[min(2, len(words)):] {
+		s, ok := w.Str()
+		if !ok || !slices.Contains(names, strings.ToLower(s)) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// reply makes what a command answers.
+func (a *analyzer) reply(st *state, n ast.Expr, part int, name string, words []Word) Value {
+	_, found := command.Lookup(name, Subcommand(words))
+	if !found {
+		return Join(a.data(st, n, Waived, strings.ToUpper(name), Value{}), a.status(st, n))
+	}
+	s := shapeOf(name, words)
+	if s.form == anything {
+		return Join(a.data(st, n, Foreign, strings.ToUpper(name), Value{}), a.status(st, n))
+	}
+	s = a.sourced(name, s, words)
+	next := 1000 * (part + 1)
+	var v Value
+	if st.protocol&resp2 != 0 {
+		v = a.build(st, n, &next, s, false)
+	}
+	if st.protocol&resp3 != 0 {
+		v = Join(v, a.build(st, n, &next, s, true))
+	}
+	return v
+}
+
+// sourced notes in a shape from which key a text is read.
+func (a *analyzer) sourced(name string, s shape, words []Word) shape {
+	if len(words) < 2 || words[1].Open {
+		return s
+	}
+	key, _ := words[1].only()
+	k, ok := key.(Key)
+	if !ok {
+		return s
+	}
+	field := func(i int) Source {
+		f := Source{Command: "hget", Key: k.Index, Chosen: true}
+		if i < len(words) && !words[i].Open {
+			if name, constant := words[i].Str(); constant {
+				f.Field, f.Chosen = name, false
+			}
+		}
+		return f
+	}
+	switch name {
+	case "get":
+		s.source = Source{Command: "get", Key: k.Index}
+	case "hget":
+		s.source = field(2)
+	case "hmget":
+		if !words[len(words)-1].Open {
+			t := shape{form: tuple}
+			for i := 2; i < len(words); i++ {
+				elem := text.nullable()
+				elem.source = field(i)
+				t.elems = append(t.elems, &elem)
+			}
+			return t
+		}
+	}
+	if name == "mget" && !words[len(words)-1].Open {
+		t := shape{form: tuple}
+		for i := 1; i < len(words); i++ {
+			elem := text.nullable()
+			if key, _ := words[i].only(); key != nil {
+				if k, ok := key.(Key); ok {
+					elem.source = Source{Command: "mget", Key: k.Index}
+				}
+			}
+			t.elems = append(t.elems, &elem)
+		}
+		return t
+	}
+	return s
+}
+
+// build makes a value of a shape, in one version of the protocol.
+func (a *analyzer) build(st *state, n ast.Expr, part *int, s shape, resp3 bool) Value {
+	v := a.buildForm(st, n, part, s, resp3)
+	if s.orNil {
+		v = Join(v, Of(Missing{Of: s.source, Nil: resp3}))
+	}
+	return v
+}
+
+func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, s shape, resp3 bool) Value {
+	table := func(t *Table) Value {
+		*part++
+		return a.alloc(st, n, *part, t)
+	}
+	switch s.form {
+	case integer:
+		return Of(Number{Class: s.class, Unit: s.unit})
+	case bulk:
+		if s.source.Command != "" {
+			return Of(Read{Source: s.source})
+		}
+		return Of(Text{Class: s.class, Unit: s.unit})
+	case double:
+		if resp3 {
+			return table(&Table{Exact: true, Fields: map[string]Value{"double": Of(Number{Class: Fraction})}})
+		}
+		return Of(Text{Class: s.class})
+	case status:
+		word := Of(Str{S: "OK"})
+		if s.class == Label {
+			word = Of(Text{Class: Label})
+		}
+		return table(&Table{Exact: true, Fields: map[string]Value{"ok": word}})
+	case list:
+		return table(listOf(a.build(st, n, part, *s.elem, resp3)))
+	case tuple:
+		t := &Table{Exact: true}
+		for _, elem := range s.elems {
+			v := a.build(st, n, part, *elem, resp3)
+			t.Items = append(t.Items, v)
+			t.Exact = t.Exact && present(v).equal(v)
+		}
+		return table(t)
+	case set:
+		elem := a.build(st, n, part, *s.elem, resp3)
+		if resp3 {
+			inner := table(&Table{Rest: Of(Bool{V: true}), Names: elem})
+			return table(&Table{Exact: true, Fields: map[string]Value{"set": inner}})
+		}
+		return table(listOf(elem))
+	case flat:
+		t := listOf(Join(Of(Text{Class: Any}), a.build(st, n, part, *s.elem, resp3)))
+		t.Pairs = &[2]Value{Of(Text{Class: Any}), a.build(st, n, part, *s.elem, resp3)}
+		return table(t)
+	case pairsOf:
+		return a.buildPairs(st, n, part, s, resp3, table)
+	}
+	return Join(a.data(st, n, Foreign, "the server", Value{}), Value{})
+}
+
+// buildPairs makes names with values: as HGETALL has them, or the members with scores of
+// sorted sets (Fraction), or streams with entries (Label).
+func (a *analyzer) buildPairs(st *state, n ast.Expr, part *int, s shape, resp3 bool, table func(*Table) Value) Value {
+	elem := a.build(st, n, part, *s.elem, resp3)
+	name := Of(Text{Class: Any})
+	switch {
+	case s.class == Fraction && resp3, s.class == Label && !resp3:
+		if s.single {
+			return Join(table(emptyTable), table(&Table{Exact: true, Items: []Value{name, elem}}))
+		}
+		return table(listOf(table(&Table{Exact: true, Items: []Value{name, elem}})))
+	case resp3:
+		inner := table(&Table{Rest: elem, Names: name})
+		return table(&Table{Exact: true, Fields: map[string]Value{"map": inner}})
+	}
+	if s.single {
+		return Join(table(emptyTable), table(&Table{Exact: true, Items: []Value{name, elem}}))
+	}
+	flat := listOf(Join(name, elem))
+	flat.Pairs = &[2]Value{name, elem}
+	return table(flat)
+}

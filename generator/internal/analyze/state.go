@@ -1,0 +1,205 @@
+package analyze
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// Progress is how far a script is past its guard, on the way to some place.
+type Progress uint8
+
+// The steps of a guarded script, each of which a script with a guard may be at.
+const (
+	Unchecked Progress = iota // the guard has not been compared
+	Passed                    // it has been, and holds
+	Wrote                     // fenced: data was written, and the fence has not been stored since
+	Stored                    // fenced: the fence is stored
+)
+
+// protocol is the set of versions of the protocol in which commands may answer.
+type protocol uint8
+
+const (
+	resp2 protocol = 1 << iota
+	resp3
+)
+
+// state is all that is known at one place of the script. A nil state is that of a
+// place that is never reached.
+type state struct {
+	frame    []Value       // of the locals of the running function, by slot
+	cells    map[cell]held // of the locals that other functions use as well
+	heap     map[*site]*Table
+	progress Progress
+	owed     script.Pos // see Return
+	protocol protocol
+	dead     bool // the expression that was just followed never comes to an end
+}
+
+// cell is a local of one run of its function.
+type cell struct {
+	variable *variable
+	env      *env
+}
+
+type held struct {
+	Value
+	many bool // it stands for several locals: a loop, or several runs, made them
+}
+
+func (s *state) clone() *state {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	c.frame = slices.Clone(s.frame)
+	c.cells = maps.Clone(s.cells)
+	c.heap = maps.Clone(s.heap)
+	return &c
+}
+
+// joinStates returns what is known where two ways meet. It takes both over.
+func joinStates(s, t *state) *state {
+	switch {
+	case s == nil || s.dead:
+		if t != nil && t.dead {
+			return nil
+		}
+		return t
+	case t == nil || t.dead:
+		return s
+	}
+	for i := range s.frame {
+		s.frame[i] = Join(s.frame[i], t.frame[i])
+	}
+	s.joinShared(t)
+	return s
+}
+
+// joinShared joins all but the locals of the running function.
+func (s *state) joinShared(t *state) {
+	for at, other := range t.cells {
+		if own, known := s.cells[at]; known {
+			other = held{Join(own.Value, other.Value), own.many || other.many}
+		}
+		s.cells[at] = other
+	}
+	for at, other := range t.heap {
+		if own, known := s.heap[at]; known {
+			other = joinTables(own, other)
+		}
+		s.heap[at] = other
+	}
+	s.progress = joinProgress(s.progress, t.progress)
+	if s.owed == (script.Pos{}) || t.owed != (script.Pos{}) && (t.owed.Line < s.owed.Line || t.owed.Line == s.owed.Line && t.owed.Column < s.owed.Column) {
+		s.owed = t.owed
+	}
+	s.protocol |= t.protocol
+}
+
+// joinProgress returns the step that promises no more than both.
+func joinProgress(p, q Progress) Progress {
+	switch {
+	case p == q:
+		return p
+	case p == Unchecked || q == Unchecked:
+		return Unchecked
+	case p == Wrote || q == Wrote:
+		return Wrote
+	}
+	return Passed // of Passed and Stored: nothing is owed, and nothing is stored
+}
+
+func (s *state) equal(t *state) bool {
+	return s.progress == t.progress && s.owed == t.owed && s.protocol == t.protocol &&
+		slices.EqualFunc(s.frame, t.frame, Value.equal) &&
+		maps.EqualFunc(s.cells, t.cells, func(a, b held) bool { return a.many == b.many && a.Value.equal(b.Value) }) &&
+		maps.EqualFunc(s.heap, t.heap, (*Table).equal)
+}
+
+// widenState makes s, which is above before, one that a loop reaches soon.
+func widenState(before, s *state) {
+	for i := range s.frame {
+		s.frame[i] = widen(before.frame[i], s.frame[i])
+	}
+	for at, after := range s.cells {
+		if was, known := before.cells[at]; known {
+			s.cells[at] = held{widen(was.Value, after.Value), after.many}
+		}
+	}
+	for at, after := range s.heap {
+		if was, known := before.heap[at]; known && was != after {
+			s.heap[at] = widenTable(was, after)
+		}
+	}
+}
+
+// context is the way of calls on which a function runs. One place of the text makes
+// different tables on different ways, so that a helper keeps its callers apart.
+type context struct {
+	id   int
+	call any // the call, in the context around
+}
+
+// env is one run of a function, as the functions that it makes see it.
+type env struct {
+	id      int
+	fn      *function
+	context *context
+	outer   *env
+}
+
+// site is where a table is made.
+type site struct {
+	id      int
+	node    any
+	context *context
+	part    int // of a call that makes several
+}
+
+type contextKey struct {
+	outer *context
+	call  any
+}
+
+type envKey struct {
+	fn      *function
+	context *context
+	outer   *env
+}
+
+type siteKey struct {
+	node    any
+	context *context
+	part    int
+}
+
+// interned keeps what is made once for its key.
+type interned struct {
+	contexts map[contextKey]*context
+	envs     map[envKey]*env
+	sites    map[siteKey]*site
+}
+
+func intern[K comparable, V any](known map[K]*V, k K, create func(id int) *V) *V {
+	v := known[k]
+	if v == nil {
+		v = create(len(known) + 1)
+		known[k] = v
+	}
+	return v
+}
+
+func (i *interned) context(outer *context, call any) *context {
+	return intern(i.contexts, contextKey{outer, call}, func(id int) *context { return &context{id: id, call: call} })
+}
+
+func (i *interned) env(fn *function, c *context, outer *env) *env {
+	return intern(i.envs, envKey{fn, c, outer}, func(id int) *env { return &env{id: id, fn: fn, context: c, outer: outer} })
+}
+
+func (i *interned) site(node any, c *context, part int) *site {
+	return intern(i.sites, siteKey{node, c, part}, func(id int) *site { return &site{id: id, node: node, context: c, part: part} })
+}

@@ -1,0 +1,422 @@
+package analyze
+
+import (
+	"math"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// block follows statements. A nil state says that their end is never reached.
+func (a *analyzer) block(st *state, stmts []ast.Stmt) *state {
+	for _, stmt := range stmts {
+		if st = a.stmt(st, stmt); st == nil {
+			return nil
+		}
+	}
+	a.forget(st, stmts)
+	return st
+}
+
+// forget drops the locals that a block has declared, so that tables which nobody has
+// any more are known to be gone.
+func (a *analyzer) forget(st *state, stmts []ast.Stmt) {
+	for _, stmt := range stmts {
+		if _, ok := stmt.(*ast.LocalAssignStmt); ok {
+			for _, v := range a.names.locals[stmt] {
+				st.frame[v.slot] = Value{}
+			}
+		}
+	}
+}
+
+func (a *analyzer) stmt(st *state, stmt ast.Stmt) *state {
+	a.step(stmt.Line())
+	a.mayRaise(st)
+	st = a.statement(st, stmt)
+	if st == nil || st.dead {
+		return nil
+	}
+	a.mayRaise(st)
+	return st
+}
+
+// mayRaise notes that an error may be raised here.
+func (a *analyzer) mayRaise(st *state) {
+	if n := len(a.caught); n > 0 && !st.dead {
+		c := a.caught[n-1]
+		now := st.clone()
+		now.frame = nil
+		if c.state == nil {
+			c.state = now
+			return
+		}
+		c.state.joinShared(now)
+	}
+}
+
+func (a *analyzer) statement(st *state, stmt ast.Stmt) *state {
+	switch n := stmt.(type) {
+	case *ast.LocalAssignStmt:
+		declared := a.names.locals[n]
+		if len(n.Exprs) == 1 && len(declared) == 1 {
+			if fn, ok := n.Exprs[0].(*ast.FunctionExpr); ok {
+				a.declare(st, declared[0], Of(Closure{a.names.functions[fn], a.run.env}))
+				return st
+			}
+		}
+		values := a.list(st, n.Exprs)
+		for i, v := range declared {
+			a.declare(st, v, values.at(i))
+		}
+	case *ast.AssignStmt:
+		a.assign(st, n)
+	case *ast.FuncCallStmt:
+		if call, ok := n.Expr.(*ast.FuncCallExpr); ok {
+			a.callExpr(st, call)
+		} else {
+			a.expr(st, n.Expr)
+		}
+	case *ast.DoBlockStmt:
+		return a.block(st, n.Stmts)
+	case *ast.WhileStmt:
+		return a.fix(st, n.Line(), func(st *state) (again, out *state) {
+			_, again, out = a.cond(st, n.Condition)
+			return a.blockOf(again, n.Stmts), out
+		})
+	case *ast.RepeatStmt:
+		return a.fix(st, n.Line(), func(st *state) (again, out *state) {
+			for _, s := range n.Stmts {
+				if st = a.stmt(st, s); st == nil {
+					return nil, nil
+				}
+			}
+			_, out, again = a.cond(st, n.Condition)
+			for _, s := range []*state{out, again} {
+				if s != nil {
+					a.forget(s, n.Stmts)
+				}
+			}
+			return again, out
+		})
+	case *ast.IfStmt:
+		_, yes, no := a.cond(st, n.Condition)
+		return joinStates(a.blockOf(yes, n.Then), a.blockOf(no, n.Else))
+	case *ast.NumberForStmt:
+		return a.numberFor(st, n)
+	case *ast.GenericForStmt:
+		return a.genericFor(st, n)
+	case *ast.FuncDefStmt:
+		a.define(st, n)
+	case *ast.ReturnStmt:
+		a.returns(st, n)
+		return nil
+	case *ast.BreakStmt:
+		if n := len(a.run.loops); n > 0 {
+			a.run.loops[n-1] = joinStates(a.run.loops[n-1], st)
+		}
+		return nil
+	case *ast.LabelStmt, *ast.GotoStmt: // a finding wherever they stand
+	default:
+		a.stop(stmt.Line(), "a statement of a form that is not followed")
+	}
+	return st
+}
+
+// blockOf follows statements from a place that may never be reached.
+func (a *analyzer) blockOf(st *state, stmts []ast.Stmt) *state {
+	if st == nil || st.dead {
+		return nil
+	}
+	return a.block(st, stmts)
+}
+
+// loop follows the body of a loop, and joins into out where break leaves it.
+func (a *analyzer) loop(out **state, body func()) {
+	a.run.loops = append(a.run.loops, nil)
+	body()
+	last := len(a.run.loops) - 1
+	*out = joinStates(*out, a.run.loops[last])
+	a.run.loops = a.run.loops[:last]
+}
+
+// fix follows a loop until nothing new is learned. once follows one pass: again is
+// the state in which the next one starts, out that in which the loop has ended.
+func (a *analyzer) fix(st *state, line int, once func(*state) (again, out *state)) *state {
+	for pass := 0; ; pass++ {
+		if pass > mostPasses {
+			a.stop(line, "what this loop does does not settle; do less in it, or in a function of its own")
+		}
+		before := st.clone()
+		var again, out *state
+		a.loop(&out, func() {
+			var ended *state
+			again, ended = once(st)
+			out = ended
+		})
+		if again == nil || again.dead {
+			return out
+		}
+		head := joinStates(before.clone(), again)
+		if pass > 1 {
+			widenState(before, head)
+		}
+		if head.equal(before) {
+			return out
+		}
+		st = head
+	}
+}
+
+const mostUnrolled = 128 // runs of a body that are followed one by one, over all loops around it
+
+// unroll runs body with the loops around it known to repeat it count times.
+func (a *analyzer) unroll(count int, body func()) bool {
+	if count == 0 {
+		return true
+	}
+	if a.unrolled*count > mostUnrolled {
+		return false
+	}
+	a.unrolled *= count
+	body()
+	a.unrolled /= count
+	return true
+}
+
+func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
+	init, limit, step := a.expr(st, n.Init), a.expr(st, n.Limit), Of(Num{F: 1})
+	if n.Step != nil {
+		step = a.expr(st, n.Step)
+	}
+	if st.dead {
+		return nil
+	}
+	counter := a.names.locals[n][0]
+	from, fromKnown := init.Num()
+	to, toKnown := limit.Num()
+	by, byKnown := step.Num()
+	if fromKnown && toKnown && byKnown && by != 0 {
+		if count := math.Floor((to-from)/by) + 1; count <= mostUnrolled {
+			var out *state
+			if a.unroll(max(0, int(count)), func() {
+				a.loop(&out, func() {
+					for i := range int(count) {
+						a.declare(st, counter, Of(Num{F: from + float64(i)*by}))
+						if st = a.block(st, n.Stmts); st == nil {
+							return
+						}
+					}
+				})
+			}) {
+				if st != nil {
+					st.frame[counter.slot] = Value{}
+				}
+				return joinStates(out, st)
+			}
+		}
+	}
+	class := Any
+	if whole(init) && whole(step) {
+		class = Integer
+	}
+	return a.fix(st, n.Line(), func(st *state) (again, out *state) {
+		out = st.clone()
+		a.declare(st, counter, Of(Number{Class: class}))
+		if again = a.block(st, n.Stmts); again != nil {
+			again.frame[counter.slot] = Value{}
+		}
+		return again, out
+	})
+}
+
+// whole reports whether a value is a whole number, as far as it is a number.
+func whole(v Value) bool {
+	return !v.mayBe(func(k Kind) bool {
+		switch k := k.(type) {
+		case Num:
+			return classOf(k.F) != Integer
+		case Number:
+			return k.Class != Integer && k.Class != Binary
+		case Arg, Read, Text, Unknown, Str:
+			return true
+		}
+		return false
+	})
+}
+
+func (a *analyzer) genericFor(st *state, n *ast.GenericForStmt) *state {
+	values := a.list(st, n.Exprs)
+	if st.dead {
+		return nil
+	}
+	next, over := values.at(0), values.at(1)
+	vars := a.names.locals[n]
+	control := vars[len(vars)-1].slot
+	st.frame[control] = values.at(2)
+	vars = vars[:len(vars)-1]
+	clear := func(s *state) *state {
+		if s != nil {
+			for _, v := range vars {
+				s.frame[v.slot] = Value{}
+			}
+			s.frame[control] = Value{}
+		}
+		return s
+	}
+	if result, done := a.walkList(st.clone(), n, next, over, clear); done {
+		return result
+	}
+	st = a.fix(st, n.Line(), func(st *state) (again, out *state) {
+		list := a.iterate(st, n, next, over, st.frame[control])
+		out = st.clone()
+		first := list.at(0).filter(func(k Kind) bool {
+			switch k.(type) {
+			case Nil, Absent:
+				return false
+			}
+			return true
+		})
+		if first.Bottom() || st.dead {
+			return nil, out
+		}
+		st.frame[control] = first
+		for i, v := range vars {
+			value := list.at(i)
+			if i == 0 {
+				value = first
+			}
+			a.declare(st, v, value)
+		}
+		again = a.block(st, n.Stmts)
+		if again != nil {
+			for _, v := range vars {
+				again.frame[v.slot] = Value{}
+			}
+		}
+		return again, clear(out)
+	})
+	return clear(st)
+}
+
+// walkList follows ipairs over a list of known length, item by item.
+func (a *analyzer) walkList(st *state, n *ast.GenericForStmt, next, over Value, clear func(*state) *state) (*state, bool) {
+	f, _ := next.only()
+	t, _ := over.only()
+	ref, isTable := t.(Ref)
+	if f != Kind(Builtin{"ipairs.next"}) || !isTable {
+		return nil, false
+	}
+	table := st.heap[ref.site]
+	if table == nil || !table.Exact || !table.Rest.Bottom() {
+		return nil, false
+	}
+	vars := a.names.locals[n]
+	vars = vars[:len(vars)-1]
+	count := len(table.Items)
+	var out *state
+	done := a.unroll(count, func() {
+		a.loop(&out, func() {
+			for i := range count {
+				item := st.heap[ref.site].item(float64(i + 1)) // the body may change it
+				out = joinStates(out, whenNil(st, item))
+				item = present(item)
+				if item.Bottom() {
+					st = nil
+					return
+				}
+				a.declare(st, vars[0], Of(Num{F: float64(i + 1)}))
+				for j, v := range vars[1:] {
+					if j == 0 {
+						a.declare(st, v, item)
+					} else {
+						a.declare(st, v, vNil)
+					}
+				}
+				if st = clear(a.block(st, n.Stmts)); st == nil {
+					return
+				}
+			}
+		})
+	})
+	if !done {
+		return nil, false
+	}
+	if st != nil && (st.heap[ref.site].mayGrow(count)) {
+		// The body has appended to the list: the rest is followed as one.
+		return nil, false
+	}
+	return clear(joinStates(out, st)), true
+}
+
+// mayGrow reports whether the list may be longer than that.
+func (t *Table) mayGrow(length int) bool { return len(t.Items) > length || mayIndex(t.Names, false) }
+
+// whenNil returns the state in which a loop ends as its item is nil.
+func whenNil(st *state, item Value) *state {
+	if present(item).equal(item) {
+		return nil
+	}
+	return st.clone()
+}
+
+func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
+	type target struct{ object, key Value }
+	targets := make([]target, len(n.Lhs))
+	for i, lhs := range n.Lhs {
+		if field, ok := lhs.(*ast.AttrGetExpr); ok {
+			targets[i] = target{a.expr(st, field.Object), a.expr(st, field.Key)}
+		}
+	}
+	values := a.list(st, n.Rhs)
+	if st.dead {
+		return
+	}
+	for i, lhs := range n.Lhs {
+		switch t := lhs.(type) {
+		case *ast.IdentExpr:
+			if v := a.names.uses[t]; v != nil {
+				a.write(st, v, values.at(i))
+			}
+		case *ast.AttrGetExpr:
+			a.storeAs(st, t, targets[i].object, targets[i].key, values.at(i), a.isBehind(t))
+		}
+	}
+}
+
+func (a *analyzer) define(st *state, n *ast.FuncDefStmt) {
+	fn := Of(Closure{a.names.functions[n.Func], a.run.env})
+	if n.Name.Method != "" {
+		a.store(st, n.Name.Receiver, a.expr(st, n.Name.Receiver), Of(Str{S: n.Name.Method}), fn)
+		return
+	}
+	switch t := n.Name.Func.(type) {
+	case *ast.IdentExpr:
+		if v := a.names.uses[t]; v != nil {
+			a.write(st, v, fn)
+		}
+	case *ast.AttrGetExpr:
+		a.store(st, t, a.expr(st, t.Object), a.expr(st, t.Key), fn)
+	}
+}
+
+func (a *analyzer) returns(st *state, n *ast.ReturnStmt) {
+	values := a.list(st, n.Exprs)
+	if st.dead {
+		return
+	}
+	if a.run.outer == nil {
+		pos := a.script.Tokens.Line(n.Line())
+		if len(n.Exprs) > 0 {
+			pos = a.script.Pos(n.Exprs[0])
+		}
+		a.facts.Returns = append(a.facts.Returns, &Return{Pos: pos, Exprs: n.Exprs, Values: values, Progress: st.progress, Owed: st.owed, Heap: Heap{st.clone().heap}})
+		return
+	}
+	if st.progress != Unchecked {
+		for i := range values.Items {
+			values.Items[i] = values.Items[i].proving()
+		}
+	}
+	a.run.result = joinLists(a.run.result, &values)
+	a.run.exit = joinStates(a.run.exit, st)
+}

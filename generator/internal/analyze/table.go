@@ -1,0 +1,379 @@
+package analyze
+
+import (
+	"maps"
+	"slices"
+)
+
+// Origin is where a table comes from.
+type Origin uint8
+
+// The origins of tables.
+const (
+	Made    Origin = iota // the script makes it
+	Keys                  // KEYS
+	Args                  // ARGV
+	Decoded               // cjson.decode or its like makes it, of text that nobody knows
+	Foreign               // a command answers it of which nothing is known
+	Waived                // a command answers it that the header takes the responsibility for
+)
+
+// Table is what is known of a table. It is never changed, only replaced.
+type Table struct {
+	Origin Origin
+	What   string // of Decoded, Foreign and Waived: what gave it
+
+	Items  []Value          // by the indices 1, 2, 3; never only nil
+	Fields map[string]Value // by constant names
+	Rest   Value            // by all other indices, and maybe by those above too
+	Names  Value            // the indices of Rest
+	Pairs  *[2]Value        // of a list that is names and values in turn: what both are
+	Exact  bool             // its length is that of Items
+	Meta   Value            // its metatable
+
+	Err  bool // a command answers it for an error
+	many bool // it stands for several tables
+}
+
+var emptyTable = &Table{Exact: true}
+
+func (t *Table) equal(u *Table) bool {
+	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Err == u.Err && t.many == u.many &&
+		(t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
+		t.Rest.equal(u.Rest) && t.Names.equal(u.Names) && t.Meta.equal(u.Meta) &&
+		slices.EqualFunc(t.Items, u.Items, Value.equal) && maps.EqualFunc(t.Fields, u.Fields, Value.equal)
+}
+
+func joinTables(t, u *Table) *Table {
+	if t == u || t.equal(u) {
+		return t
+	}
+	j := &Table{
+		Origin: max(t.Origin, u.Origin), What: max(t.What, u.What), Exact: t.Exact && u.Exact && len(t.Items) == len(u.Items),
+		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: Join(t.Meta, u.Meta), Err: t.Err || u.Err, many: t.many || u.many,
+	}
+	if t.Pairs != nil && u.Pairs != nil {
+		j.Pairs = &[2]Value{Join(t.Pairs[0], u.Pairs[0]), Join(t.Pairs[1], u.Pairs[1])}
+	}
+	n := min(len(t.Items), len(u.Items))
+	for i := range n {
+		j.Items = append(j.Items, Join(t.Items[i], u.Items[i]))
+	}
+	for _, item := range slices.Concat(t.Items[n:], u.Items[n:]) { // beyond the shorter one
+		j.Rest = Join(j.Rest, item)
+		j.Names = Join(j.Names, anyIndex)
+	}
+	if len(t.Fields)+len(u.Fields) > 0 {
+		j.Fields = maps.Clone(t.Fields)
+		if j.Fields == nil {
+			j.Fields = map[string]Value{}
+		}
+		for name, v := range u.Fields {
+			j.Fields[name] = Join(orNil(t.Fields, name), v)
+		}
+		for name, v := range t.Fields {
+			if _, both := u.Fields[name]; !both {
+				j.Fields[name] = Join(v, vNil)
+			}
+		}
+	}
+	return j
+}
+
+func orNil(fields map[string]Value, name string) Value {
+	if v, known := fields[name]; known {
+		return v
+	}
+	return vNil
+}
+
+func widenTable(before, after *Table) *Table {
+	if before.equal(after) {
+		return after
+	}
+	w := *after
+	w.Rest, w.Names, w.Meta = widen(before.Rest, after.Rest), widen(before.Names, after.Names), widen(before.Meta, after.Meta)
+	w.Items = slices.Clone(after.Items)
+	for i := range min(len(before.Items), len(after.Items)) {
+		w.Items[i] = widen(before.Items[i], after.Items[i])
+	}
+	w.Fields = maps.Clone(after.Fields)
+	for name, v := range after.Fields {
+		if was, known := before.Fields[name]; known {
+			w.Fields[name] = widen(was, v)
+		}
+	}
+	return &w
+}
+
+var (
+	vNil     = Of(Nil{})
+	absent   = Of(Absent{})
+	anyIndex = Of(Number{Class: Integer})
+)
+
+// mayIndex reports whether names, the indices of a table's rest, may have a string,
+// or a number.
+func mayIndex(names Value, isString bool) bool {
+	return names.mayBe(func(k Kind) bool {
+		switch k := k.(type) {
+		case Str, Empty, Text, Key:
+			return isString
+		case Arg:
+			return isString != k.Number
+		case Read:
+			return isString != k.Number
+		case Num, Number:
+			return !isString
+		case Unknown, Raised:
+			return true
+		}
+		return false
+	})
+}
+
+// get returns what stands at an index.
+func (t *Table) get(index Value) Value {
+	return index.each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Str:
+			return t.field(k.S)
+		case Empty:
+			return t.field("")
+		case Num:
+			return t.item(k.F)
+		case Number:
+			return t.anyItem()
+		case Arg, Read:
+			if isNumber(k) {
+				return t.anyItem()
+			}
+			return t.anyField()
+		case Text, Key:
+			return t.anyField()
+		case Nil, Absent:
+			return vNil
+		case Raised, Unknown:
+			return Join(t.anyItem(), t.anyField())
+		}
+		return Join(t.Rest, vNil) // a boolean, a table or a function as index
+	})
+}
+
+func isNumber(k Kind) bool {
+	switch k := k.(type) {
+	case Num, Number:
+		return true
+	case Arg:
+		return k.Number
+	case Read:
+		return k.Number
+	}
+	return false
+}
+
+func (t *Table) field(name string) Value {
+	v, known := t.Fields[name]
+	if !known {
+		v = vNil
+	}
+	if mayIndex(t.Names, true) {
+		v = Join(v, t.Rest)
+	}
+	return v
+}
+
+func (t *Table) item(f float64) Value {
+	i := int(f)
+	if float64(i) == f && 1 <= i && i <= len(t.Items) {
+		return t.Items[i-1]
+	}
+	switch { // a finding, wherever it stands
+	case t.Exact && t.Origin == Keys:
+		return Of(Key{max(i, 0)})
+	case t.Exact && t.Origin == Args:
+		return Of(Arg{Index: max(i, 0)})
+	}
+	if t.Origin == Keys && !t.Exact && i >= 1 {
+		return Join(Of(Key{i}), Join(absent, t.Rest.filter(func(k Kind) bool { _, is := k.(Key); return !is })))
+	}
+	if t.Origin == Args && !t.Exact && i >= 1 {
+		return Join(t.Rest.each(func(k Kind) Value {
+			switch k := k.(type) {
+			case Arg:
+				return Of(Arg{Index: i, Number: k.Number})
+			case Empty:
+				return Of(Empty{i})
+			}
+			return Of(k)
+		}), absent)
+	}
+	if t.Pairs != nil && i >= 1 {
+		return Join(t.Pairs[(i+1)%2], absent)
+	}
+	if mayIndex(t.Names, false) {
+		return Join(t.Rest, absent)
+	}
+	if t.Exact {
+		return vNil
+	}
+	return absent
+}
+
+// anyItem returns what may stand at some number.
+func (t *Table) anyItem() Value {
+	v := absent
+	for _, item := range t.Items {
+		v = Join(v, item)
+	}
+	if mayIndex(t.Names, false) {
+		v = Join(v, t.Rest)
+	}
+	return v
+}
+
+func (t *Table) anyField() Value {
+	v := vNil
+	for _, field := range t.Fields {
+		v = Join(v, field)
+	}
+	if mayIndex(t.Names, true) {
+		v = Join(v, t.Rest)
+	}
+	return v
+}
+
+// Elements returns what the list may hold, at any place.
+func (t *Table) Elements() Value {
+	return t.anyItem().filter(func(k Kind) bool { _, is := k.(Absent); return !is })
+}
+
+// everything returns all that the table may hold.
+func (t *Table) everything() Value {
+	v := t.Rest
+	for _, item := range t.Items {
+		v = Join(v, item)
+	}
+	for _, field := range t.Fields {
+		v = Join(v, field)
+	}
+	return v
+}
+
+// set returns the table after v has been stored at an index.
+func (t *Table) set(index, v Value) *Table {
+	strong := !t.many
+	k, one := index.only()
+	if !one {
+		strong = false
+	}
+	var all *Table
+	for _, k = range index.kinds {
+		after := t.setKind(k, v, strong)
+		if all != nil {
+			after = joinTables(all, after)
+		}
+		all = after
+	}
+	if all == nil {
+		return t
+	}
+	return all
+}
+
+func (t *Table) setKind(k Kind, v Value, strong bool) *Table {
+	u := *t
+	u.Pairs = nil
+	switch k := k.(type) {
+	case Str, Empty:
+		name := ""
+		if s, ok := k.(Str); ok {
+			name = s.S
+		}
+		u.Fields = maps.Clone(t.Fields)
+		if u.Fields == nil {
+			u.Fields = map[string]Value{}
+		}
+		if !strong {
+			v = Join(v, orNil(t.Fields, name))
+		}
+		u.Fields[name] = v
+		return &u
+	case Num:
+		return t.setItem(k.F, v, strong)
+	case Nil, Absent:
+		return t // an error
+	}
+	if mayIndex(Of(k), false) {
+		u.Exact = false
+		u.Items = slices.Clone(t.Items)
+		for i := range u.Items {
+			u.Items[i] = Join(u.Items[i], v)
+		}
+	}
+	if mayIndex(Of(k), true) {
+		u.Fields = maps.Clone(t.Fields)
+		for name := range u.Fields {
+			u.Fields[name] = Join(u.Fields[name], v)
+		}
+	}
+	u.Rest, u.Names = Join(t.Rest, present(v)), Join(t.Names, Of(k))
+	return &u
+}
+
+// present returns v without nil, which takes an element away.
+func present(v Value) Value {
+	return v.filter(func(k Kind) bool {
+		switch k.(type) {
+		case Nil, Absent:
+			return false
+		}
+		return true
+	})
+}
+
+func (t *Table) setItem(f float64, v Value, strong bool) *Table {
+	u := *t
+	u.Pairs = nil
+	i := int(f)
+	mayBeNil := v.mayBe(func(k Kind) bool {
+		switch k.(type) {
+		case Nil, Absent, Unknown:
+			return true
+		}
+		return false
+	})
+	switch {
+	case float64(i) == f && 1 <= i && i <= len(t.Items):
+		u.Items = slices.Clone(t.Items)
+		if !strong {
+			v = Join(v, t.Items[i-1])
+		}
+		u.Items[i-1] = v
+		if mayBeNil {
+			u.Exact = false
+		}
+		return &u
+	case i == len(t.Items)+1 && float64(i) == f && strong && t.Exact && t.Rest.Bottom() && i <= mostItems:
+		if v.equal(vNil) {
+			return t
+		}
+		u.Items = append(slices.Clip(t.Items), v)
+		u.Exact = !mayBeNil
+		return &u
+	}
+	u.Exact = false
+	u.Rest, u.Names = Join(t.Rest, present(v)), Join(t.Names, anyIndex)
+	return &u
+}
+
+// mostItems bounds the lists of which every item is known by itself.
+const mostItems = 64
+
+// list returns a table of which only the elements are known.
+func listOf(elements Value) *Table {
+	if elements.Bottom() {
+		return emptyTable
+	}
+	return &Table{Rest: elements, Names: anyIndex}
+}

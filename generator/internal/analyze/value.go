@@ -1,0 +1,284 @@
+package analyze
+
+import (
+	"math"
+	"slices"
+)
+
+// Value is what is known of a Lua value: all that it may be. The zero Value is the
+// bottom of the lattice, of what never comes to be; a Value with Unknown among its
+// kinds is the top. A value may be redis.call or something else: both are followed.
+type Value struct {
+	kinds []Kind // sorted, without repetitions
+
+	// A script is past its guard whenever the value turns out to be true, or not to be.
+	// Both hold for values that cannot turn out so.
+	provesTrue, provesFalse bool
+}
+
+const (
+	mostStrings = 16 // constants that a value remembers one by one
+	mostNumbers = 16
+	mostEntries = 40 // entries of KEYS, and of ARGV
+	mostReads   = 24
+)
+
+// Of returns the Value that may be each of kinds.
+func Of(kinds ...Kind) Value { return Value{kinds: normal(kinds)}.settled() }
+
+// Kinds returns all that the value may be, in a fixed order.
+func (v Value) Kinds() []Kind { return v.kinds }
+
+// Bottom reports whether no value ever comes to be here.
+func (v Value) Bottom() bool { return len(v.kinds) == 0 }
+
+// Top returns where and why the value is unknown.
+func (v Value) Top() (Unknown, bool) {
+	if n := len(v.kinds); n > 0 {
+		u, ok := v.kinds[n-1].(Unknown)
+		return u, ok
+	}
+	return Unknown{}, false
+}
+
+// Join returns the least Value that may be what either may be.
+func Join(v, w Value) Value {
+	switch {
+	case v.Bottom():
+		return w
+	case w.Bottom():
+		return v
+	case v.equal(w):
+		return v
+	}
+	return Value{
+		kinds:       normal(slices.Concat(v.kinds, w.kinds)),
+		provesTrue:  v.provesTrue && w.provesTrue,
+		provesFalse: v.provesFalse && w.provesFalse,
+	}.settled()
+}
+
+// settled gives the flags of a value that they say nothing of one form.
+func (v Value) settled() Value {
+	v.provesTrue = v.provesTrue || !v.mayBe(truthy)
+	v.provesFalse = v.provesFalse || !v.mayBe(falsy)
+	return v
+}
+
+// proving returns v for a state in which the guard is kept whatever v is.
+func (v Value) proving() Value {
+	v.provesTrue, v.provesFalse = true, true
+	return v
+}
+
+func (v Value) equal(w Value) bool {
+	return v.provesTrue == w.provesTrue && v.provesFalse == w.provesFalse && slices.Equal(v.kinds, w.kinds)
+}
+
+// MayBe reports whether any of the kinds is such a one.
+func (v Value) MayBe(is func(Kind) bool) bool { return v.mayBe(is) }
+
+// All reports whether every kind is such a one, and there is one.
+func (v Value) All(is func(Kind) bool) bool {
+	return !v.Bottom() && !v.mayBe(func(k Kind) bool { return !is(k) })
+}
+
+// Without returns the value without a kind.
+func (v Value) Without(k Kind) Value { return v.filter(func(other Kind) bool { return other != k }) }
+
+func (v Value) mayBe(is func(Kind) bool) bool { return slices.ContainsFunc(v.kinds, is) }
+
+// filter returns v without the kinds that it is not.
+func (v Value) filter(is func(Kind) bool) Value {
+	if !v.mayBe(func(k Kind) bool { return !is(k) }) {
+		return v
+	}
+	var kinds []Kind
+	for _, k := range v.kinds {
+		if is(k) {
+			kinds = append(kinds, k)
+		}
+	}
+	v.kinds = kinds
+	return v.settled()
+}
+
+// each maps every kind of v to what becomes of it.
+func (v Value) each(to func(Kind) Value) Value {
+	var all Value
+	for _, k := range v.kinds {
+		all = Join(all, to(k))
+	}
+	return all
+}
+
+// only returns the one kind that v is.
+func (v Value) only() (Kind, bool) {
+	if len(v.kinds) == 1 {
+		return v.kinds[0], true
+	}
+	return nil, false
+}
+
+// Str returns the constant string that v is.
+func (v Value) Str() (string, bool) {
+	k, _ := v.only()
+	switch k := k.(type) {
+	case Str:
+		return k.S, true
+	case Empty:
+		return "", true
+	}
+	return "", false
+}
+
+// Num returns the constant number that v is.
+func (v Value) Num() (float64, bool) {
+	k, _ := v.only()
+	n, ok := k.(Num)
+	return n.F, ok
+}
+
+// normal brings a set of kinds into its one form: sorted, without repetitions and
+// without what others stand for. Constants, entries and readings become what stands
+// for all of them when there are too many, each sort by itself, so that the order of
+// joins does not matter.
+func normal(kinds []Kind) []Kind {
+	kinds = dedupe(slices.Clone(kinds))
+	kinds = collapse(kinds, mostStrings, func(k Kind) (Kind, bool) {
+		_, is := k.(Str)
+		return Text{Class: Any}, is
+	})
+	for _, class := range []Class{Integer, Fraction} {
+		kinds = collapse(kinds, mostNumbers, func(k Kind) (Kind, bool) {
+			n, is := k.(Num)
+			return Number{Class: class}, is && classOf(n.F) == class
+		})
+	}
+	kinds = collapse(kinds, mostEntries, func(k Kind) (Kind, bool) {
+		_, is := k.(Key)
+		return Key{}, is
+	})
+	for _, number := range []bool{false, true} {
+		kinds = collapse(kinds, mostEntries, func(k Kind) (Kind, bool) {
+			a, is := k.(Arg)
+			return Arg{Number: number}, is && a.Number == number
+		})
+		kinds = collapse(kinds, mostReads, func(k Kind) (Kind, bool) {
+			r, is := k.(Read)
+			return Read{Number: number}, is && r.Number == number
+		})
+	}
+	for _, all := range []Missing{{}, {Nil: true}, {Nil: true, Malformed: true}} {
+		kinds = collapse(kinds, mostReads, func(k Kind) (Kind, bool) {
+			m, is := k.(Missing)
+			return all, is && m.Nil == all.Nil && m.Malformed == all.Malformed
+		})
+	}
+	// The first of several reasons is enough to mend.
+	for n := len(kinds); n > 1; n-- {
+		_, last := kinds[n-1].(Unknown)
+		_, before := kinds[n-2].(Unknown)
+		if !last || !before {
+			break
+		}
+		kinds = kinds[:n-1]
+	}
+	return kinds
+}
+
+// collapse replaces the kinds that some kind stands for by it, where there are more
+// than most, or where it is among them already.
+func collapse(kinds []Kind, most int, stands func(Kind) (Kind, bool)) []Kind {
+	count, all := 0, Kind(nil)
+	for _, k := range kinds {
+		if for_, is := stands(k); is {
+			count, all = count+1, for_
+		}
+	}
+	if count == 0 || count <= most && !slices.Contains(kinds, all) {
+		return kinds
+	}
+	var rest []Kind
+	for _, k := range kinds {
+		if _, is := stands(k); !is {
+			rest = append(rest, k)
+		}
+	}
+	return dedupe(append(rest, all))
+}
+
+func dedupe(kinds []Kind) []Kind {
+	if len(kinds) > 1 {
+		slices.SortFunc(kinds, func(a, b Kind) int { return a.key().compare(b.key()) })
+		kinds = slices.Compact(kinds)
+	}
+	return kinds
+}
+
+func classOf(f float64) Class {
+	if f == math.Trunc(f) && !math.IsInf(f, 0) {
+		return Integer
+	}
+	return Fraction
+}
+
+// widen returns a Value above both that is reached after a few steps, whatever a loop
+// does: constants that keep coming become what stands for all of them.
+func widen(before, after Value) Value {
+	joined := Join(before, after)
+	if joined.equal(before) {
+		return before
+	}
+	grown := func(is func(Kind) bool) bool {
+		for _, k := range joined.kinds {
+			if is(k) && !slices.Contains(before.kinds, k) {
+				return true
+			}
+		}
+		return false
+	}
+	isNum := func(k Kind) bool { _, is := k.(Num); return is }
+	isStr := func(k Kind) bool { _, is := k.(Str); return is }
+	nums, strs := grown(isNum), grown(isStr)
+	if !nums && !strs {
+		return joined
+	}
+	wide := joined.each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Num:
+			if nums {
+				return Of(Number{Class: classOf(k.F)})
+			}
+		case Str:
+			if strs {
+				return Of(Text{Class: Any})
+			}
+		}
+		return Of(k)
+	})
+	wide.provesTrue, wide.provesFalse = joined.provesTrue, joined.provesFalse
+	return wide.settled()
+}
+
+// truthy reports whether a kind may count as true.
+func truthy(k Kind) bool {
+	switch k := k.(type) {
+	case Nil, Absent, Missing:
+		return false
+	case Bool:
+		return k.V
+	}
+	return true
+}
+
+// falsy reports whether a kind may count as false.
+func falsy(k Kind) bool {
+	switch k := k.(type) {
+	case Nil, Absent, Missing, Unknown:
+		return true
+	case Bool:
+		return !k.V
+	}
+	return false
+}
