@@ -87,7 +87,10 @@ func TestShortenedBehindAnExtension(t *testing.T) {
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		server := e.Start(t)
 		hook := rlock.NewHook()
-		f := &faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })}
+		// One connection, since faulty sends the commands of a pipeline one by one.
+		f := &faulty{Client: server.Client(t, func(o *rueidis.ClientOption) {
+			o.PipelineMultiplex, o.OnInvalidations = -1, hook.OnInvalidations
+		})}
 		require.NoError(t, gen.New().Load(t.Context(), f.Client))
 		locker := newLocker(t, f, rlock.WithHook(hook), rlock.WithFence(false))
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
