@@ -212,7 +212,11 @@ func (a *acquisition) fail(err, cause error) error {
 // failed reports why the acquisition failed.
 func (a *acquisition) failed(err, cause error) error {
 	a.stage = failed
-	return a.lock.failed(a.start, a.seen, err, cause)
+	kind := single
+	if a.want.wait {
+		kind = waiting
+	}
+	return a.lock.failed(kind, a.start, a.seen, err, cause)
 }
 
 // granted follows the success of the acquisition.
@@ -275,6 +279,7 @@ func (a *acquisition) run() error {
 				return a.fail(ErrGaveUp, contextError(ctx, nil))
 			}
 			l.attempts++
+			a.seen.left = 0 // nobody knows any more
 			if !a.next(0) {
 				return a.fail(ErrGaveUp, nil)
 			}
@@ -331,6 +336,7 @@ func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, seen *take
 	l.attempts++
 	if !t.acquired {
 		*seen = t
+		seen.at = now()
 		l.noteContended(t, false)
 		if t.sent != 0 {
 			l.locker.lastTrip.Store(int64(now() - t.sent))
@@ -362,11 +368,11 @@ func (l *Lock) cleanUp() {
 }
 
 // failed reports why an acquisition failed.
-func (l *Lock) failed(start instant, seen taken, err, cause error) error {
+func (l *Lock) failed(kind call, start instant, seen taken, err, cause error) error {
 	l.noteWaited(start)
 	failed := &AcquireError{
-		Key: seen.key, Left: seen.left, Attempts: l.Attempts(), Waited: time.Duration(now() - start),
-		Err: err, Cause: cause, held: seen.held,
+		Key: seen.key, Left: seen.remains(), Attempts: l.Attempts(), Waited: time.Duration(now() - start),
+		Err: err, Cause: cause, call: kind, held: seen.held,
 	}
 	l.noteFailed(failed)
 	return failed

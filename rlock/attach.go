@@ -209,16 +209,17 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		return err
 	}
 	if l.isClosed() {
-		return &LockError{"check", full, ErrClosed}
+		return &LockError{"wait for", full, ErrClosed}
 	}
 	start := now()
 	if _, held := l.heldIn(ctx, []string{full}); held {
-		return &AcquireError{Key: full, Err: ErrAlreadyHeld}
+		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: watching}
 	}
 	var pause time.Duration
 	w := &waiter{locker: l, patient: set.retry.unlimited()}
 	defer w.leave()
 	var s State // as last seen
+	var looked instant
 	down := outage{locker: l}
 	for number := 1; ; number++ {
 		seen, err := l.inspect(ctx, full)
@@ -226,21 +227,21 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return nil
 		}
 		if err == nil {
-			s = seen
+			s, looked = seen, now()
 		} else {
 			s.Left = 0 // nobody knows any more
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{
-				Key: full, Left: s.Left, Attempts: number, Waited: time.Duration(now() - start),
-				Err: err, Cause: down.explain(cause), held: s.Held,
+				Key: full, Left: (&taken{left: s.Left, at: looked}).remains(), Attempts: number, Waited: time.Duration(now() - start),
+				Err: err, Cause: down.explain(cause), call: watching, held: s.Held,
 			}
 		}
 		if ctx.Err() != nil {
 			return fail(ErrGaveUp, contextError(ctx, err))
 		}
 		if passes := down.passes(errors.Unwrap(err)); err != nil && !passes {
-			return err
+			return &LockError{"wait for", full, errors.Unwrap(err)}
 		}
 		var more bool
 		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(now() - start), Previous: pause, Left: s.Left})

@@ -168,7 +168,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 
 func (b *batch) fail(a *taking, err, cause error) {
 	a.lock.cleanUp()
-	a.stage, a.failure = failed, a.lock.failed(b.start, a.seen, err, cause)
+	a.stage, a.failure = failed, a.lock.failed(single, b.start, a.seen, err, cause)
 }
 
 // interrupted is that of an acquisition, for all keys.

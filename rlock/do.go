@@ -16,7 +16,7 @@ import (
 // the lock. An fn that cannot stop in time needs the fence.
 //
 // Do returns fn's error. If the lock was lost meanwhile or could not be released,
-// it returns that error too: a nil from Do means that fn had the lock from
+// it returns that error too, unless fn's says the same: a nil from Do means that fn had the lock from
 // beginning to end, unless somebody released it by hand meanwhile. If ctx has ended before
 // the lock is granted, fn is not called and the error is ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
@@ -44,6 +44,16 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 	return lock.do(ctx, start, fn)
 }
 
+// saysSo reports whether err tells already why a lock has ended.
+func saysSo(err, why error) bool {
+	for _, end := range []error{ErrLost, ErrExpired, ErrDetached, ErrClosed} {
+		if errors.Is(err, end) && errors.Is(why, end) {
+			return true
+		}
+	}
+	return false
+}
+
 func (l *Lock) do(ctx context.Context, start instant, fn func(ctx context.Context, lock *Lock) error) (err error) {
 	defer func() {
 		released := l.Release(ctx)
@@ -51,6 +61,7 @@ func (l *Lock) do(ctx context.Context, start instant, fn func(ctx context.Contex
 		case released == nil || errors.Is(released, ErrReleased): // by fn itself
 		case err == nil:
 			err = released
+		case saysSo(err, released):
 		default:
 			err = fmt.Errorf("%w; %w", err, released)
 		}

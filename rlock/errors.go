@@ -70,32 +70,68 @@ func (r *reason) Unwrap() error { return r.kind }
 // the server, or is being removed in the background where a reply was lost.
 type AcquireError struct {
 	Key      string        // the Redis key that stood in the way; of a set, the first one
-	Left     time.Duration // holder's remaining time when last seen; NoExpiry when it never expires; 0 when unknown
+	Left     time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
 	Attempts int           // looks at the lock: tries, and finding another of this process first
 	Waited   time.Duration // from the call to this error
 	Err      error         // ErrHeld, ErrGaveUp, ErrExpired, ErrClosed, ErrAlreadyHeld, or the server's or client's error
 	Cause    error         // what ended the waiting, such as the context's error; may be nil
 
+	call call // that failed
 	held bool // a holder, or others before it, were seen
 }
 
+// call is how a call that failed is told of.
+type call int
+
+const (
+	waiting  call = iota // for a lock
+	single               // one attempt
+	watching             // WaitFree
+)
+
 func (e *AcquireError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "rlock: acquire %s: %s", quoteKey(e.Key), strings.TrimPrefix(e.Err.Error(), "rlock: "))
-	if e.held {
-		fmt.Fprintf(&b, " (%d attempts in %v", e.Attempts, e.Waited.Round(time.Millisecond))
-		switch {
-		case e.Left == NoExpiry:
-			b.WriteString(", holder never expires")
-		case e.Left > 0:
-			fmt.Fprintf(&b, ", holder had %v left", e.Left.Round(time.Millisecond))
-		}
-		b.WriteString(")")
+	b.WriteString("rlock: ")
+	if e.call == watching {
+		b.WriteString("wait for ")
+	} else {
+		b.WriteString("acquire ")
+	}
+	b.WriteString(quoteKey(e.Key) + ": ")
+	switch {
+	case e.Err != ErrGaveUp:
+		b.WriteString(strings.TrimPrefix(e.Err.Error(), "rlock: "))
+	case e.call == single:
+		b.WriteString("ended before the answer")
+	default:
+		b.WriteString("gave up waiting" + e.effort())
+	}
+	switch {
+	case !e.held || e.Err != ErrGaveUp && e.Err != ErrHeld:
+	case e.Left == NoExpiry:
+		b.WriteString("; its holder's lease never ends")
+	case e.Left > 0:
+		fmt.Fprintf(&b, "; its holder's lease ends in %v", max(e.Left.Round(time.Millisecond), time.Millisecond))
 	}
 	if e.Cause != nil {
 		fmt.Fprintf(&b, ": %v", e.Cause)
 	}
 	return b.String()
+}
+
+// effort tells how often and for how long a waiter has tried, as far as it did.
+func (e *AcquireError) effort() string {
+	if e.Attempts == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(" after %d attempts", e.Attempts)
+	if e.Attempts == 1 {
+		text = " after 1 attempt"
+	}
+	if waited := e.Waited.Round(time.Millisecond); waited > 0 {
+		text += fmt.Sprintf(" in %v", waited)
+	}
+	return text
 }
 
 // Unwrap makes Err and Cause reachable, and ErrHeld where a holder was seen.
@@ -112,7 +148,7 @@ func (e *AcquireError) Unwrap() []error {
 
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
-	Op  string // extend, release, check (also of Inspect and WaitFree), attach, detach, force release or probe
+	Op  string // extend, release, check (also of Inspect), wait for, attach, detach, force release or probe
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrClosed, or the server's or client's error
 }

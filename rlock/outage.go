@@ -17,8 +17,9 @@ import (
 // moves.
 type outage struct {
 	locker   *Locker
-	err      error // of the last attempt, if it may pass
-	closings int   // in a row
+	err      error   // of the last attempt, if it may pass
+	since    instant // when the first attempt of those in a row had ended
+	closings int     // in a row
 }
 
 // mostClosings is how often the client may say that it is closed before it is
@@ -32,6 +33,9 @@ func (o *outage) passes(err error) bool {
 	if closed := o.closed(err); err == nil || closed || !mayPass(err) {
 		o.err = nil
 		return false
+	}
+	if o.err == nil {
+		o.since = now()
 	}
 	if o.err == nil || !isContextError(err) {
 		o.err = err
@@ -85,11 +89,19 @@ func mayPass(err error) bool {
 
 // explain adds the outage, if there is one, to what ended the waiting.
 func (o *outage) explain(cause error) error {
-	switch {
-	case o.err == nil || errors.Is(cause, o.err):
+	if o.err == nil || cause != nil && isContextError(o.err) { // it was cut short
 		return cause
-	case cause == nil:
-		return o.err
 	}
-	return fmt.Errorf("%w: %w", cause, o.err)
+	why := "the server has not answered"
+	var server *rueidis.RedisError
+	if errors.As(o.err, &server) {
+		why = "the server cannot serve yet"
+	}
+	if lasted := time.Duration(now() - o.since).Round(time.Millisecond); lasted > 0 {
+		why += fmt.Sprintf(", for %v now", lasted)
+	}
+	if cause == nil {
+		return fmt.Errorf("%s: %w", why, o.err)
+	}
+	return fmt.Errorf("%w; %s: %w", cause, why, o.err)
 }

@@ -19,7 +19,7 @@ func (a *acquisition) stand() (fate, error) {
 	first.noticeEnd()
 	for {
 		l.attempts++
-		a.seen.left, a.seen.held = queues.left(l.key[0]), true
+		a.seen.left, a.seen.held, a.seen.at = queues.left(l.key[0]), true, now()
 		l.noteContended(a.seen, true)
 		l.deliverFirst(true)
 		pause := NoExpiry
@@ -94,7 +94,7 @@ func (l *Lock) heldAs(first *Lock, state State, seen *taken) error {
 		return nil
 	}
 	l.attempts++
-	seen.left, seen.held = state.Left, true
+	seen.left, seen.held, seen.at = state.Left, true, now()
 	l.noteContended(*seen, own)
 	return ErrHeld
 }

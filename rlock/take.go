@@ -18,7 +18,16 @@ type taken struct {
 	fence    int64
 	key      string        // first key that another token holds
 	left     time.Duration // and its holder's remaining time; 0: not known
+	at       instant       // when that was learnt
 	held     bool          // somebody stands in the way
+}
+
+// remains returns what should be left of the holder's time by now.
+func (t *taken) remains() time.Duration {
+	if t.left == NoExpiry {
+		return NoExpiry
+	}
+	return max(t.left-time.Duration(now()-t.at), 0)
 }
 
 // attempt tries once to take all keys.
