@@ -84,8 +84,12 @@ func TestErrorTexts(t *testing.T) {
 			return of(s.locker.TryAcquire(s.ctx, "job"))
 		}, `rlock: acquire "job": gen: Acquire: unexpected EOF`},
 		"try, no answer in time": {func(s scene) error {
-			s.f.when(silent)
-			return of(s.locker.TryAcquire(deadline(s), "job"))
+			ctx := deadline(s)
+			s.f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+				<-ctx.Done()
+				return noReply()
+			})
+			return of(s.locker.TryAcquire(ctx, "job"))
 		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: gen: Acquire: unexpected EOF`},
 		"of another type": {func(s scene) error {
 			require.NoError(s.t, do(s.t, s.direct, "LPUSH", "job", "x").Error())
@@ -159,8 +163,12 @@ func TestErrorTexts(t *testing.T) {
 			`rlock: extend "job": lock was lost: its key is gone or has another token`},
 		"extend, no answer": {func(s scene) error {
 			lock := take(s)
-			s.f.when(silent)
-			return lock.Extend(deadline(s), time.Minute)
+			ctx := deadline(s)
+			s.f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+				<-ctx.Done()
+				return noReply()
+			})
+			return lock.Extend(ctx, time.Minute)
 		}, `rlock: extend "job": gen: Extend: unexpected EOF`},
 		"check, lost":   {func(s scene) error { return of(lose(s).Check(s.ctx)) }, `rlock: check "job": lock was lost: its key is gone or has another token`},
 		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) }, `rlock: release "job": lock was lost: its key is gone or has another token`},
