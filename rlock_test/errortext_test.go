@@ -180,10 +180,15 @@ func TestErrorTexts(t *testing.T) {
 		"detach, released": {func(s scene) error {
 			lock := take(s)
 			require.NoError(s.t, lock.Release(s.ctx))
-			return lock.Detach()
+			return of(lock.Detach())
 		}, `rlock: detach "job": lock was released`},
-		"attach, not held": {func(s scene) error { return of(s.locker.Attach(s.ctx, "token", 1, "job")) }, `rlock: attach "job": lock was lost: its key is gone or has another token`},
-		"force, not held":  {func(s scene) error { return s.locker.ForceRelease(s.ctx, "job", "token") }, `rlock: force release "job": lock was lost: its key is gone or has another token`},
+		"attach, not held": {func(s scene) error {
+			handoff, err := take(s).Detach()
+			require.NoError(s.t, err)
+			require.NoError(s.t, do(s.t, s.direct, "DEL", "job").Error())
+			return of(s.locker.Attach(s.ctx, handoff))
+		}, `rlock: attach "job": lock was lost: its key is gone or has another token`},
+		"force, not held": {func(s scene) error { return s.locker.ForceRelease(s.ctx, "job", "token") }, `rlock: force release "job": lock was lost: its key is gone or has another token`},
 		"do, its own error": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(context.Context, *rlock.Lock) error { return errors.New("no") })
 		}, `no`},
