@@ -147,6 +147,42 @@ func ExampleLock_Extend() {
 	// Output: 1m0s
 }
 
+func ExampleLocker_Attach() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	handoff, err := lock.Detach()
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := handoff.MarshalText() // a secret: whoever has it can take the lock over
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// In another process:
+	var received rlock.Handoff
+	if err := received.UnmarshalText(text); err != nil {
+		log.Fatal(err)
+	}
+	attached, err := locker.Attach(ctx, received, rlock.WithAutoExtend(true))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(received.Keys(), attached.Fence() == lock.Fence())
+	_, err = locker.Attach(ctx, received)
+	fmt.Println(errors.Is(err, rlock.ErrLost))
+	fmt.Println(attached.Release(ctx))
+	// Output:
+	// [import] true
+	// true
+	// <nil>
+}
+
 func ExampleLock_Context() {
 	locker, done := embedded()
 	defer done()

@@ -206,18 +206,38 @@ func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
 func TestRefusedExtensionAlone(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, _ := newFaulty(t, e)
+		f, locker, direct := newFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
+		token, tries := lock.Token(), 0
 		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if is(words, gen.ExtendSHA1) {
+				tries++
 				return f.refuse("READONLY for now")
 			}
 			return run()
 		})
-		require.ErrorContains(t, lock.Extend(t.Context(), time.Second), "READONLY")
-		require.Greater(t, time.Until(lock.Deadline()), 30*time.Second)
+		require.ErrorContains(t, lock.Extend(t.Context(), 5*time.Second), "READONLY")
+		require.Equal(t, token, lock.Token())
+		lasts(t, direct, lock, time.Minute)
+
+		// Behind a try that got no answer, nobody knows what the lease is.
+		tries = 0
+		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if is(words, gen.ExtendSHA1) {
+				if tries++; tries == 1 {
+					return noReply()
+				}
+				return f.refuse("READONLY for now")
+			}
+			return run()
+		})
+		require.ErrorContains(t, lock.Extend(t.Context(), 5*time.Second), "READONLY")
+		require.LessOrEqual(t, time.Until(lock.Deadline()), 5*time.Second)
 		require.True(t, lock.Valid())
+		f.when(nil)
+		require.NoError(t, lock.Extend(t.Context(), 20*time.Second))
+		lasts(t, direct, lock, 20*time.Second)
 	})
 }
 

@@ -258,6 +258,71 @@ func TestSlotGroups(t *testing.T) {
 			require.NoError(t, again.Release(t.Context()))
 			nothing(t)
 		})
+		t.Run("handed over, and one key is lost", func(t *testing.T) {
+			lock, err := locker.AcquireAll(t.Context(), spread)
+			require.NoError(t, err)
+			h := detach(t, lock)
+			require.NoError(t, do(t, direct, "DEL", spread[1]).Error())
+			_, err = rival.Attach(t.Context(), h)
+			require.ErrorIs(t, err, rlock.ErrLost)
+			_, err = rival.Attach(t.Context(), h)
+			require.ErrorIs(t, err, rlock.ErrLost)
+			for _, key := range spread { // those of slots that were asked later wait for their lease
+				require.NoError(t, do(t, direct, "DEL", key).Error())
+			}
+		})
+		t.Run("handed over, and one slot does not answer", func(t *testing.T) {
+			lock, err := locker.AcquireAll(t.Context(), spread)
+			require.NoError(t, err)
+			h := detach(t, lock)
+			asked := 0
+			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if asked++; attaches(words) && asked > 1 {
+					run()
+					return noReply()
+				}
+				return run()
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err = locker.Attach(ctx, h)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, rlock.ErrLost)
+			f.when(nil)
+			again, err := rival.Attach(t.Context(), h)
+			require.NoError(t, err)
+			require.NoError(t, again.Release(t.Context()))
+			nothing(t)
+		})
+		t.Run("shortened, and one slot does not answer", func(t *testing.T) {
+			for how, runs := range map[string]bool{"ran": true, "did not run": false} {
+				lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Hour))
+				require.NoError(t, err)
+				asked := 0
+				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if asked++; extension(words) && asked > 1 {
+						if runs {
+							run()
+						}
+						return noReply()
+					}
+					return run()
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				require.Error(t, lock.Extend(ctx, time.Minute), how)
+				cancel()
+				f.when(nil)
+				if runs {
+					require.NoError(t, lock.Extend(t.Context(), 30*time.Second))
+					for _, key := range spread {
+						require.InDelta(t, 30*time.Second, left(t, direct, key), float64(5*time.Second))
+						require.Equal(t, lock.Token(), get(t, direct, key))
+					}
+				}
+				require.NoError(t, lock.Release(t.Context()), how)
+				nothing(t)
+			}
+		})
 		t.Run("extended by itself", func(t *testing.T) {
 			err := locker.DoAll(t.Context(), spread, func(ctx context.Context, lock *rlock.Lock) error {
 				time.Sleep(4 * time.Second)
