@@ -63,6 +63,9 @@ func (s *Scripts) CheckBatch(ctx context.Context, c rueidis.Client, params []Che
 //
 // It sends GET itself, which is all that the script does.
 func (s *Scripts) CheckCached(ctx context.Context, c rueidis.Client, p CheckParams, ttl time.Duration) (Cached[Null[string]], error) {
+	if err := checkKeys("Check", "lock", p.Lock); err != nil {
+		return Cached[Null[string]]{}, err
+	}
 	reply := s.checkScript.cachedGet(ctx, c, p.Lock, ttl)
 	value, err := decodeCheckReply(&s.checkScript, reply)
 	if err != nil {

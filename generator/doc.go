@@ -70,8 +70,9 @@
 //	                 is a call through the client-side cache, which sends a bare GET
 //	                 where return redis.call('GET', KEYS[1]) is the whole script
 //
-// returns: is none; ok, for the status OK; a type; or names with types, for which
-// the script returns a table of as many values in that order.
+// returns: is none, for a script that ends without a value; ok, for the status OK; a
+// type; or names with types, for which the script returns a table of as many values in
+// that order.
 //
 // errors: lists the words with which the script's error replies begin. Each becomes
 // a Go sentinel that errors.Is finds, however the server decorates the reply; here,

@@ -26,6 +26,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/check"
 	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/finding"
+	"github.com/rlock-go/toolkit/generator/internal/output"
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
@@ -110,7 +111,7 @@ func packages(t testing.TB) types.Importer {
 }
 
 // generate does what the command does with one script.
-func generate(text []byte) (*script.Script, []emit.File, []finding.Finding, error) {
+func generate(text []byte) (*script.Script, []output.File, []finding.Finding, error) {
 	s, findings := script.Parse("fuzz.lua", text)
 	var audits []audit.Script
 	if len(findings) == 0 {

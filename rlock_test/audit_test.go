@@ -300,6 +300,9 @@ func TestAuditRuleForLoad(t *testing.T) {
 	said := regexp.MustCompile("connects with `([^`]+)`. Load needs\n`([^`]+)` too").FindSubmatch(text)
 	require.NotNil(t, said)
 	connect, load := string(said[1]), string(said[2])
+	for _, word := range clusterWords(t) { // which TestReadmeRuleOnACluster tries
+		require.Contains(t, string(text), "`"+word+"`")
+	}
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		t.Parallel()
 		server := e.Start(t)

@@ -83,6 +83,10 @@ func values(t *testing.T, e env) {
 		require.Equal(t, param, wrong.Param)
 	}
 	require.Equal(t, "1000000", e.text(t, "GET", store.Whole))
+	var wrong *bindings.ParamError
+	_, err := e.ReadFlagCached(t.Context(), e.client, bindings.ReadFlagParams{}, time.Minute) // by a bare GET
+	require.ErrorAs(t, err, &wrong)
+	require.ErrorAs(t, e.TagAllBatch(t.Context(), e.client, []bindings.TagAllParams{{Members: []string{"x"}}})[0].Err, &wrong)
 }
 
 // A call tells by the command that it chooses, on the channels that it gives.

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rlock-go/toolkit/generator/internal/emit"
+	"github.com/rlock-go/toolkit/generator/internal/output"
 )
 
 // client says what a user needs beside the rules of the scripts that it runs.
@@ -48,9 +48,9 @@ func JSON(w io.Writer, scripts []Script) error {
 }
 
 // Markdown returns the audit as a file of the generated package.
-func Markdown(scripts []Script) emit.File {
+func Markdown(scripts []Script) output.File {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "<!-- %sall scripts%s -->\n\n# Audit\n\n", strings.TrimPrefix(emit.HeaderStart, "// "), emit.HeaderEnd)
+	fmt.Fprintf(&b, "<!-- %s -->\n\n# Audit\n\n", output.Header("all scripts"))
 	b.WriteString("What each script is, what it touches, and the least that its user must be allowed to do.\n" +
 		"In an ACL rule, `~<name>` and `&<name>` stand for the keys and channels that are passed as that name.\n" +
 		regexp.MustCompile(`\+[a-z|]+`).ReplaceAllString(client, "`$0`"))
@@ -71,7 +71,7 @@ func Markdown(scripts []Script) emit.File {
 			fmt.Fprintf(&b, "\nThe text that runs:\n\n```lua\n%s```\n", s.Text)
 		}
 	}
-	return emit.File{Name: "AUDIT.md", Text: b.Bytes()}
+	return output.File{Name: "AUDIT.md", Text: b.Bytes()}
 }
 
 // cell shows a row's value: as code, unless it is prose.

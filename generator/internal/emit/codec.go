@@ -103,7 +103,7 @@ func decode(f *jen.File, s *script.Script) {
 	default:
 		body = call("decodeValue", decoder(r.Type, s.ResultName()))
 	}
-	f.Func().Id(decodeName(s)).
+	f.Func().Id(s.ReplyDecoder()).
 		Params(jen.Id("s").Op("*").Id("luaScript"), jen.Id("reply").Qual(rueidis, "RedisResult")).
 		Params(answer(s), jen.Error()).Block(body)
 	for _, t := range s.Structs() {

@@ -79,7 +79,8 @@ func sentinels(f *jen.File, scripts []*script.Script) {
 func load(f *jen.File, scripts []*script.Script) {
 	f.Comment("Load makes every node of the client know every script, so that the first calls")
 	f.Comment("need no fallback. It goes on after an error and returns all of them. Calling it is")
-	f.Comment("optional: a script that a server does not know is sent along with its call.")
+	f.Comment("optional: a script that a server does not know is sent along with its call. A user")
+	f.Comment("who calls it needs +script|load.")
 	recv, ctx, client := receiverAndClient()
 	f.Func().Params(recv).Id("Load").Params(ctx, client).Error().BlockFunc(func(g *jen.Group) {
 		g.Var().Id("failed").Error()

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/output"
 )
 
 //go:embed runtime/*.go
@@ -94,7 +96,7 @@ func (l *library) declare(spec ast.Spec) error {
 // file returns the package as one file of another package.
 func (l *library) file(pkg string) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\n\npackage %s\n\nimport (\n", headerFor("its own helpers"), pkg)
+	fmt.Fprintf(&b, "// %s\n\npackage %s\n\nimport (\n", output.Header("its own helpers"), pkg)
 	for _, path := range slices.Sorted(maps.Keys(l.imports)) {
 		fmt.Fprintln(&b, strconv.Quote(path))
 	}

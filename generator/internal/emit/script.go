@@ -68,7 +68,6 @@ func plain(text string) string {
 
 func sourceName(s *script.Script) string { return lowerFirst(s.Name) + "Source" }
 func luaName(s *script.Script) string    { return lowerFirst(s.Name) + "Script" }
-func decodeName(s *script.Script) string { return "decode" + s.Name + "Reply" }
 
 func params(f *jen.File, s *script.Script) {
 	f.Line()
@@ -262,7 +261,7 @@ func single(f *jen.File, s *script.Script) {
 	recv, ctx, client := receiverAndClient()
 	fn := f.Func().Params(recv).Id(s.Name).Params(ctx, client, jen.Id("p").Id(s.Name+"Params"))
 	reply := jen.Id("s").Dot(luaName(s)).Dot("exec").Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"))
-	call := jen.Id(decodeName(s)).Call(jen.Op("&").Id("s").Dot(luaName(s)), reply)
+	call := jen.Id(s.ReplyDecoder()).Call(jen.Op("&").Id("s").Dot(luaName(s)), reply)
 	if silent(s) {
 		fn.Error().BlockFunc(func(g *jen.Group) {
 			encoded(g, s, jen.Err())
@@ -287,7 +286,7 @@ func batch(f *jen.File, s *script.Script) {
 		Index().Id("Reply").Types(answer(s)).
 		Block(jen.Return(jen.Id("batch").Call(
 			jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("params"),
-			jen.Id(s.Name+"Params").Dot("encode"), jen.Id(decodeName(s)),
+			jen.Id(s.Name+"Params").Dot("encode"), jen.Id(s.ReplyDecoder()),
 		)))
 }
 
@@ -307,15 +306,21 @@ func cached(f *jen.File, s *script.Script) {
 		BlockFunc(func(g *jen.Group) {
 			none := jen.Id("Cached").Types(answer(s)).Values()
 			if s.IsGet() {
+				key := s.Keys[0]
+				field := jen.Id("p").Dot(script.Camel(key.Name))
+				g.If(
+					jen.Err().Op(":=").Id("checkKeys").Call(jen.Lit(s.Name), jen.Lit(key.Name), field),
+					jen.Err().Op("!=").Nil(),
+				).Block(jen.Return(none, jen.Err()))
 				g.Id("reply").Op(":=").Id("s").Dot(luaName(s)).Dot("cachedGet").
-					Call(jen.Id("ctx"), jen.Id("c"), jen.Id("p").Dot(script.Camel(s.Keys[0].Name)), jen.Id("ttl"))
+					Call(jen.Id("ctx"), jen.Id("c"), field, jen.Id("ttl"))
 			} else {
 				encoded(g, s, none, jen.Err())
 				g.Id("reply").Op(":=").Id("s").Dot(luaName(s)).Dot("cached").
 					Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"), jen.Id("ttl"))
 			}
 			g.List(jen.Id("value"), jen.Err()).Op(":=").
-				Id(decodeName(s)).Call(jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("reply"))
+				Id(s.ReplyDecoder()).Call(jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("reply"))
 			g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(none, jen.Err()))
 			g.Return(jen.Id("Cached").Types(answer(s)).Values(jen.Dict{
 				jen.Id("Value"): jen.Id("value"),

@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/rlock-go/toolkit/generator/internal/emit"
 )
 
-const mark = emit.HeaderStart + "x" + emit.HeaderEnd + "\n"
+var mark = "// " + Header("x") + "\n"
 
 // tree returns all files below dir with what is in them.
 func tree(t *testing.T, dir string) map[string]string {
@@ -42,7 +40,7 @@ func TestApplyMakesAllChangesOrNone(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "changed.go"), mark+"old")
 	put(t, filepath.Join(dir, "removed.go"), mark+"gone")
-	files := []emit.File{
+	files := []File{
 		{Name: "changed.go", Text: []byte(mark + "new")},
 		{Name: "new.go", Text: []byte(mark + "new")},
 		{Name: "way.go", Text: []byte(mark + "new")},
@@ -76,7 +74,7 @@ func TestApplySweeps(t *testing.T) {
 	yesterday := time.Now().Add(-24 * time.Hour)
 	require.NoError(t, os.Chtimes(old, yesterday, yesterday))
 
-	changes, err := Changes(dir, []emit.File{{Name: "a.go", Text: []byte(mark)}})
+	changes, err := Changes(dir, []File{{Name: "a.go", Text: []byte(mark)}})
 	require.NoError(t, err)
 	require.Len(t, changes, 1)
 	require.NoError(t, Apply(dir, changes))
@@ -89,7 +87,7 @@ func TestSameFileIsNoOrphan(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "foo.lua.go"), mark)
 	require.NoError(t, os.Link(filepath.Join(dir, "foo.lua.go"), filepath.Join(dir, "Foo.lua.go")))
-	changes, err := Changes(dir, []emit.File{{Name: "Foo.lua.go", Text: []byte(mark)}})
+	changes, err := Changes(dir, []File{{Name: "Foo.lua.go", Text: []byte(mark)}})
 	require.NoError(t, err)
 	require.Empty(t, changes)
 }

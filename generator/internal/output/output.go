@@ -13,7 +13,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/file"
 )
 
@@ -26,7 +25,7 @@ type Change struct {
 // Changes compares dir with the files that should be there. Generated files that
 // no script stands behind any more are changes too. A file in the way that was
 // not generated is an error, as it must never be overwritten.
-func Changes(dir string, files []emit.File) ([]Change, error) {
+func Changes(dir string, files []File) ([]Change, error) {
 	changes, err := orphans(dir, files)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func Changes(dir string, files []emit.File) ([]Change, error) {
 }
 
 // orphans finds the generated files that no script stands behind any more.
-func orphans(dir string, files []emit.File) ([]Change, error) {
+func orphans(dir string, files []File) ([]Change, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -72,8 +71,8 @@ func orphans(dir string, files []emit.File) ([]Change, error) {
 
 // wanted reports whether path is one of the files, under another name where the file
 // system does not tell A from a.
-func wanted(dir, path string, files []emit.File) bool {
-	return slices.ContainsFunc(files, func(f emit.File) bool {
+func wanted(dir, path string, files []File) bool {
+	return slices.ContainsFunc(files, func(f File) bool {
 		base := filepath.Base(path)
 		return f.Name == base || strings.EqualFold(f.Name, base) && same(path, filepath.Join(dir, f.Name))
 	})
@@ -83,13 +82,6 @@ func same(a, b string) bool {
 	first, err1 := os.Stat(a)
 	second, err2 := os.Stat(b)
 	return err1 == nil && err2 == nil && os.SameFile(first, second)
-}
-
-// generated reports whether the generator wrote the text.
-func generated(text []byte) bool {
-	line, _, _ := bytes.Cut(text, []byte("\n"))
-	header := strings.TrimSuffix(strings.TrimPrefix(string(line), "<!-- "), " -->")
-	return strings.HasPrefix("// "+strings.TrimPrefix(header, "// "), emit.HeaderStart) && strings.HasSuffix(header, emit.HeaderEnd)
 }
 
 // Reason says why a file changes.

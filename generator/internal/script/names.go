@@ -44,9 +44,16 @@ func structs(name string, t Type) []NamedStruct {
 // EnumName returns the name in Go of the type of an enum argument.
 func (s *Script) EnumName(p Param) string { return s.Name + Camel(p.Name) }
 
-// Declares returns the exported names that the script's file declares in Go.
+// ReplyDecoder returns the name in Go of the function that reads the reply.
+func (s *Script) ReplyDecoder() string { return "decode" + s.Name + "Reply" }
+
+// Decoder returns the name in Go of the function that reads the struct.
+func (t NamedStruct) Decoder() string { return "decode" + t.Name }
+
+// Declares returns the names that the script's file declares in Go, but for those
+// that no other file can have.
 func (s *Script) Declares() []string {
-	names := []string{s.Name + "Params", s.Name + "SHA1", s.Name + "SHA256"}
+	names := []string{s.Name + "Params", s.Name + "SHA1", s.Name + "SHA256", s.ReplyDecoder()}
 	for _, p := range s.Args {
 		if p.Type.Base != EnumType {
 			continue
@@ -57,7 +64,7 @@ func (s *Script) Declares() []string {
 		}
 	}
 	for _, t := range s.Structs() {
-		names = append(names, t.Name)
+		names = append(names, t.Name, t.Decoder())
 	}
 	return names
 }

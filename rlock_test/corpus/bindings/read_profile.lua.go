@@ -59,6 +59,9 @@ func (s *Scripts) ReadProfileBatch(ctx context.Context, c rueidis.Client, params
 //
 // It sends GET itself, which is all that the script does.
 func (s *Scripts) ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (Cached[Null[Profile]], error) {
+	if err := checkKeys("ReadProfile", "profile", p.Profile); err != nil {
+		return Cached[Null[Profile]]{}, err
+	}
 	reply := s.readProfileScript.cachedGet(ctx, c, p.Profile, ttl)
 	value, err := decodeReadProfileReply(&s.readProfileScript, reply)
 	if err != nil {

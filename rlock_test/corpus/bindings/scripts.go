@@ -202,7 +202,8 @@ func New(opts ...Option) *Scripts {
 
 // Load makes every node of the client know every script, so that the first calls
 // need no fallback. It goes on after an error and returns all of them. Calling it is
-// optional: a script that a server does not know is sent along with its call.
+// optional: a script that a server does not know is sent along with its call. A user
+// who calls it needs +script|load.
 func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	var failed error
 	for _, script := range []*luaScript{
