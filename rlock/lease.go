@@ -96,7 +96,7 @@ func (l *Lock) beginExtension(ttl time.Duration, shortens bool) extension {
 	l.takeCare()
 	g := &l.generation
 	sent, longest := now(), l.longest()
-	l.extended = sent
+	l.extensions++
 	var found *before
 	if shortens {
 		found = &before{l.token, *g, instant(l.deadline.Load())}

@@ -57,14 +57,11 @@ type care struct {
 	// Guarded by mu.
 	generation generation
 	changes    int             // of what tokens the keys may have
-	pending    int             // extensions under way
+	pending    int32           // extensions under way
+	extensions uint32          // how many were sent
 	first      string          // token that the acquisition had, if it has changed since
 	ctx        context.Context // made by Context
 	cancel     context.CancelCauseFunc
-
-	extended       instant // when the last extension was sent; 0: none was
-	extendedAsRead instant // the same, when the monitor read the keys last
-	read           bool    // it has read them
 
 	// Guarded by the keeper.
 	due   instant

@@ -41,6 +41,7 @@ type monitored struct {
 	listed bool    // it is to be read
 	told   bool    // the server has told of a change since it was read last
 	vain   uint8   // reads in a row for which there was no reason
+	asRead uint32  // guarded by the lock's mu: its extensions when it was read last, and 1; 0: it was not read
 }
 
 const (
@@ -165,10 +166,10 @@ func (o *monitor) round() {
 // reading is a lock that is being read.
 type reading struct {
 	lock     *Lock
-	told     bool    // the server told of a change
-	foreign  bool    // which no extension of the lock's own explains
-	extended instant // when the last extension was sent, before it was read
-	changes  int     // of what tokens the keys may have, before it was read
+	told     bool   // the server told of a change
+	foreign  bool   // which no extension of the lock's own explains
+	extended uint32 // how many extensions were sent before it was read
+	changes  int    // of what tokens the keys may have, before it was read
 }
 
 func locksRead(due []reading) []*Lock {
@@ -204,8 +205,9 @@ func (r *reading) register() bool {
 	if l.end.Load() != nil {
 		return false
 	}
-	r.foreign = r.told && l.read && l.extended == l.extendedAsRead
-	r.extended, l.extendedAsRead, l.read = l.extended, l.extended, true
+	r.extended = l.extensions
+	r.foreign = r.told && l.asRead == r.extended+1
+	l.asRead = r.extended + 1
 	r.changes = l.changes
 	if !l.listens {
 		l.listens = true
@@ -393,13 +395,13 @@ func (o *monitor) calm(l *Lock) {
 
 // shorten follows a lease that somebody else has shortened: it is extended at once if
 // the lock is extended at all, and else the deadline comes nearer. The lease was read
-// with so much left of it between sent and received; an extension that was sent since
-// extended makes that out of date.
-func (l *Lock) shorten(extended instant, left time.Duration, sent, received instant) verdict {
+// with so much left of it between sent and received, after so many extensions; one that was
+// sent since makes that out of date.
+func (l *Lock) shorten(extended uint32, left time.Duration, sent, received instant) verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.end.Load() != nil || l.extended != extended:
+	case l.end.Load() != nil || l.extensions != extended:
 		return settled
 	case received.after(left+time.Millisecond) >= instant(l.deadline.Load()):
 		return unharmed
