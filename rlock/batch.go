@@ -124,6 +124,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 	var (
 		rest, doubtful []*taking
 		holders        []*Lock
+		changes        []int
 		params         []gen.InspectParams
 	)
 	for _, a := range asked {
@@ -132,7 +133,8 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 			rest = append(rest, a)
 			continue
 		}
-		doubtful, holders = append(doubtful, a), append(holders, holder)
+		_, n := holder.current()
+		doubtful, holders, changes = append(doubtful, a), append(holders, holder), append(changes, n)
 		params = append(params, gen.InspectParams{Locks: a.lock.keys()})
 	}
 	if len(doubtful) == 0 {
@@ -156,7 +158,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 		case err != nil:
 			b.fail(a, err, nil)
 		default:
-			if held := a.lock.heldAs(holders[i], states[0], &a.seen); held != nil {
+			if held := a.lock.heldAs(holders[i], changes[i], states[0], &a.seen); held != nil {
 				b.fail(a, held, nil)
 			} else {
 				rest = append(rest, a)

@@ -74,6 +74,7 @@ func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause 
 	if first == nil || !first.Valid() {
 		return nil, nil
 	}
+	_, changes := first.current()
 	state, err := l.locker.inspect(ctx, l.key[0])
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -81,15 +82,13 @@ func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause 
 	case err != nil:
 		return errors.Unwrap(err), nil
 	}
-	return l.heldAs(first, state, seen), nil
+	return l.heldAs(first, changes, state, seen), nil
 }
 
-// heldAs is askAboutHolder when the server has answered.
-func (l *Lock) heldAs(first *Lock, state State, seen *taken) error {
-	own := state.HeldBy(first.token)
-	if !own {
-		first.lose()
-	}
+// heldAs is askAboutHolder when the server has answered what the state was after so many
+// changes of the holder's token.
+func (l *Lock) heldAs(first *Lock, changes int, state State, seen *taken) error {
+	own := !first.loses(state.Token, changes)
 	if !state.Held {
 		return nil
 	}
@@ -99,12 +98,17 @@ func (l *Lock) heldAs(first *Lock, state State, seen *taken) error {
 	return ErrHeld
 }
 
-// lose ends a lock whose key the server says is gone or another's.
-func (l *Lock) lose() {
+// loses ends a lock if its key, which has that owner, is gone or another's. It reports
+// whether it is.
+func (l *Lock) loses(owner string, changes int) bool {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.finish(lost)
+	is, _ := l.lostTo(owner, changes)
+	if is {
+		l.finish(lost)
+	}
+	return is
 }
 
 // verify ends the holder that a place is next to, if its key is gone: nobody else would
@@ -116,14 +120,8 @@ func (l *Locker) verify(ctx context.Context, p *place) {
 	}
 	_, changes := holder.current()
 	states, err := l.inspectAll(ctx, holder.key[:])
-	if err != nil {
-		return
-	}
-	defer holder.deliver()
-	holder.mu.Lock()
-	defer holder.mu.Unlock()
-	if is, _ := holder.lostTo(states[0].Token, changes); is {
-		holder.finish(lost)
+	if err == nil {
+		holder.loses(states[0].Token, changes)
 	}
 }
 

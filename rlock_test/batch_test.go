@@ -185,6 +185,42 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 	})
 }
 
+// An answer about a lock of the same Locker is out of date when the lock has got a new token
+// since: it is not lost then.
+func TestTryAsksWhileTheTokenChanges(t *testing.T) {
+	t.Parallel()
+	for name, try := range map[string]func(locker *rlock.Locker) error{
+		"TryAcquire": func(locker *rlock.Locker) error { return errorOf(locker.TryAcquire(context.Background(), "job")) },
+		"TryAcquireEach": func(locker *rlock.Locker) error {
+			results, err := locker.TryAcquireEach(context.Background(), []string{"job"})
+			if err != nil {
+				return err
+			}
+			return results[0].Err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, locker, _ := newFaulty(t, bed.Engines(t)[0], rlock.WithTTL(time.Hour))
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				answer := run()
+				if is(words, gen.InspectSHA1) {
+					f.when(nil)
+					if err := lock.Extend(context.Background(), time.Minute); err != nil {
+						t.Error(err)
+					}
+				}
+				return answer
+			})
+			require.ErrorIs(t, try(locker), rlock.ErrHeld)
+			require.True(t, lock.Valid())
+			require.NoError(t, lock.Release(t.Context()))
+		})
+	}
+}
+
 func TestBatchRefuses(t *testing.T) {
 	t.Parallel()
 	server := bed.Start(t)
