@@ -75,7 +75,10 @@ type recursion struct {
 }
 
 // caught joins the states from which an error may be raised within a pcall.
-type caught struct{ state *state }
+type caught struct {
+	state  *state
+	thrown Value // tables and the like that the script raises
+}
 
 // overrun ends the analysis.
 type overrun struct{ misuse Misuse }

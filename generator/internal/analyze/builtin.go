@@ -18,6 +18,9 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		case "table":
 			return a.tableCall(st, n, member, args)
 		case "math":
+			if member == "modf" || member == "frexp" {
+				return List{Items: []Value{Of(Number{Class: Fraction}), Of(Number{Class: Fraction})}}
+			}
 			return one(a.mathCall(member, args))
 		case "redis":
 			return a.redisCall(st, n, member, args)
@@ -28,8 +31,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "assert":
 		return a.assert(st, n, args)
 	case "error":
-		a.raise(n, x)
-		a.mayRaise(st)
+		a.throw(st, n, x)
 		st.dead = true
 		return List{}
 	case "type":
@@ -44,10 +46,10 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "tonumber":
 		return one(a.toNumber(st, n, args))
 	case "pairs":
-		a.useAll(x)
+		a.useWhole(n, x)
 		return List{Items: []Value{Of(Builtin{"next"}), x, vNil}}
 	case "ipairs":
-		a.useAll(x)
+		a.useWhole(n, x)
 		return List{Items: []Value{Of(Builtin{"ipairs.next"}), x, Of(Num{})}}
 	case "next":
 		return a.next(st, n, x)
@@ -56,7 +58,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "gmatch.next":
 		return List{Items: []Value{Of(Text{Class: Any}, Nil{})}, Rest: Of(Text{Class: Any}), Open: true}
 	case "unpack":
-		return a.unpack(st, args)
+		return a.unpack(st, n, args)
 	case "select":
 		return a.selectArgs(args)
 	case "setmetatable":
@@ -130,13 +132,13 @@ func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 	x := args.at(0)
 	a.mayRaise(st)
 	if x.mayBe(falsy) && len(args.Items) > 1 {
-		a.raise(n, args.at(1))
+		a.throw(st, n, args.at(1))
 	}
 	if !x.mayBe(truthy) {
 		st.dead = true
 		return List{}
 	}
-	if call, ok := n.(*ast.FuncCallExpr); ok && len(call.Args) > 0 {
+	if call, ok := n.(*ast.FuncCallExpr); ok && len(call.Args) > 0 && a.steady(call.Args[0], call.Args[1:]...) {
 		a.test(call.Args[0], Test{Left: x})
 		a.narrow(st, call.Args[0], truthy)
 	}
@@ -150,8 +152,12 @@ func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 	return args
 }
 
-// raise notes an error whose value is a text, to which the server adds its place.
-func (a *analyzer) raise(n ast.Expr, v Value) {
+// throw notes an error that is raised with a value. To a text the server adds its place.
+func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
+	a.mayRaise(st)
+	if i := len(a.caught); i > 0 {
+		a.caught[i-1].thrown = Join(a.caught[i-1].thrown, v.filter(func(k Kind) bool { return TypeOf(k) != "string" }))
+	}
 	a.facts.Raised = append(a.facts.Raised, Raise{v, a.script.Pos(n)})
 }
 
@@ -170,6 +176,8 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 		case Str:
 			if q, ok := a.quantity(k); ok && q.known {
 				return Of(Num{q.value, k.Default})
+			} else if ok {
+				return Join(Of(Number{Class: Any}), vNil)
 			}
 			return vNil
 		case Arg:
@@ -292,9 +300,13 @@ func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control
 }
 
 // unpack follows unpack(list, from, to).
-func (a *analyzer) unpack(st *state, args List) List {
+func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 	x, from, to := args.at(0), args.at(1), args.at(2)
-	a.useAll(x)
+	if first, known := from.Num(); known && first > 1 {
+		a.useAll(x)
+	} else {
+		a.useWhole(n, x)
+	}
 	var all *List
 	for _, k := range x.kinds {
 		var l List
@@ -343,6 +355,10 @@ func (t *Table) slice(from, to Value) List {
 	}
 	if mayIndex(t.Names, false) {
 		l.Rest, l.Open = t.Rest, true
+		if t.Pairs != nil && int(first) <= len(t.Items)+1 {
+			shift := len(t.Items) % 2 // of the first that is not among the items
+			l.Pairs = &[2]Value{t.Pairs[shift], t.Pairs[1-shift]}
+		}
 	}
 	return l
 }
@@ -460,8 +476,10 @@ func (a *analyzer) mathCall(name string, args List) Value {
 func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List {
 	switch name {
 	case "error_reply", "status_reply":
-		field := map[string]string{"error_reply": "err", "status_reply": "ok"}[name]
-		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{field: args.at(0)}}))
+		if name == "status_reply" {
+			return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"ok": args.at(0)}}))
+		}
+		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
 	case "sha1hex":
 		return one(Of(Text{Class: Label}))
 	case "setresp":

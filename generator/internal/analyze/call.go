@@ -26,7 +26,25 @@ func (a *analyzer) callExpr(st *state, n *ast.FuncCallExpr) List {
 		return List{}
 	}
 	a.callees[n] = Join(a.callees[n], callee)
-	return a.call(st, n, callee, args)
+	result := a.call(st, n, callee, args)
+	a.mayRaise(st)
+	if callee.All(func(k Kind) bool { _, is := k.(Command); return is }) {
+		for _, arg := range n.Args { // with anything else an error was raised
+			if a.steady(arg, n.Args...) {
+				a.narrow(st, arg, sendable)
+			}
+		}
+	}
+	return result
+}
+
+// sendable reports whether a kind can be an argument of a command.
+func sendable(k Kind) bool {
+	switch TypeOf(k) {
+	case "string", "number", "":
+		return true
+	}
+	return false
 }
 
 // call follows a call of whatever callee may be, each by itself.
@@ -237,7 +255,7 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 		if failed.state != nil {
 			st.take(failed.state)
 		}
-		return List{Items: []Value{Of(Bool{Call: id}), Of(raised)}}
+		return List{Items: []Value{Of(Bool{Call: id}), Join(Of(raised), failed.thrown)}}
 	}
 	if failed.state != nil {
 		st.joinShared(failed.state)
@@ -245,12 +263,12 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 	result := List{Items: []Value{Of(Bool{V: true, Call: id}, Bool{Call: id})}, Rest: l.Rest, Open: true}
 	for i, v := range l.Items {
 		if i == 0 {
-			v = Join(v, Of(raised))
+			v = Join(v, Join(Of(raised), failed.thrown))
 		}
 		result.Items = append(result.Items, v)
 	}
 	if len(l.Items) == 0 {
-		result.Rest = Join(result.Rest, Of(raised))
+		result.Rest = Join(result.Rest, Join(Of(raised), failed.thrown))
 	}
 	return result
 }

@@ -21,7 +21,7 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 		if pos.Line == 0 {
 			pos = a.script.Pos(n)
 		}
-		words = append(words, Word{Value: args.Rest, Open: true, Pos: pos})
+		words = append(words, Word{Value: args.Rest, Open: true, Pairs: args.Pairs, Pos: pos})
 	}
 	for i, w := range words {
 		if w.Bottom() && !w.Open {
@@ -111,7 +111,11 @@ func joinWords(v, w []Word) []Word {
 			}
 			return append(joined, last)
 		}
-		joined = append(joined, Word{Value: Join(v[i].Value, w[i].Value), Open: v[i].Open, Pos: v[i].Pos})
+		word := Word{Value: Join(v[i].Value, w[i].Value), Open: v[i].Open, Pos: v[i].Pos}
+		if p, q := v[i].Pairs, w[i].Pairs; p != nil && q != nil {
+			word.Pairs = &[2]Value{Join(p[0], q[0]), Join(p[1], q[1])}
+		}
+		joined = append(joined, word)
 	}
 	return joined
 }

@@ -188,14 +188,14 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 	var yes, no *state
 	if differ {
 		no = st.clone()
-		a.narrowTo(no, n.Lhs, right, false)
-		a.narrowTo(no, n.Rhs, left, false)
+		a.narrowTo(no, n.Lhs, n.Rhs, right, false)
+		a.narrowTo(no, n.Rhs, n.Lhs, left, false)
 		a.narrowType(no, n, left, right, false)
 	}
 	if equal {
 		yes = st
-		a.narrowTo(yes, n.Lhs, right, true)
-		a.narrowTo(yes, n.Rhs, left, true)
+		a.narrowTo(yes, n.Lhs, n.Rhs, right, true)
+		a.narrowTo(yes, n.Rhs, n.Lhs, left, true)
 		a.narrowType(yes, n, left, right, true)
 		if a.nothingThere(left.filter(falsy)) && !right.mayBe(truthy) || a.nothingThere(right.filter(falsy)) && !left.mayBe(truthy) {
 			yes.pass()
@@ -232,8 +232,7 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 			v = Of(Bool{V: holds})
 		}
 	}
-	a.narrow(st, n.Lhs, operand)
-	a.narrow(st, n.Rhs, operand)
+	a.operate(st, n.Lhs, n.Rhs)
 	operator := n.Operator
 	a.candidate(left, right)
 	a.candidate(right, left)
@@ -413,13 +412,19 @@ func (a *analyzer) peek(st *state, e ast.Expr) (Value, bool) {
 		if !single || !isTable || !known || st.heap[ref.site] == nil || !st.heap[ref.site].Meta.Bottom() {
 			return Value{}, false
 		}
-		return st.heap[ref.site].get(index), true
+		return a.element(st, ref, index), true
 	}
 	return Value{}, false
 }
 
 // narrow drops from what an expression stands for the kinds that it turns out not to be.
 func (a *analyzer) narrow(st *state, e ast.Expr, is func(Kind) bool) {
+	a.become(st, e, func(v Value) Value { return v.filter(is) })
+}
+
+// become replaces what an expression that has just been followed stands for by what it
+// turns out to be.
+func (a *analyzer) become(st *state, e ast.Expr, to func(Value) Value) {
 	switch n := e.(type) {
 	case *ast.IdentExpr:
 		v := a.names.uses[n]
@@ -427,16 +432,16 @@ func (a *analyzer) narrow(st *state, e ast.Expr, is func(Kind) bool) {
 			return
 		}
 		if !v.captured {
-			st.frame[v.slot] = st.frame[v.slot].filter(is)
+			st.frame[v.slot] = to(st.frame[v.slot])
 			return
 		}
 		at := a.cellOf(v)
 		if h := st.cells[at]; !h.many {
-			st.cells[at] = held{h.Value.filter(is), false}
+			st.cells[at] = held{to(h.Value), false}
 		}
 	case *ast.UnaryLenOpExpr: // the length tells which table it is
 		a.narrow(st, n.Expr, func(k Kind) bool {
-			return !isRef(k) || a.lengthOf(st, k).mayBe(is)
+			return !isRef(k) || !to(a.lengthOf(st, k)).Bottom()
 		})
 	case *ast.AttrGetExpr:
 		object, ok := a.peek(st, n.Object)
@@ -453,7 +458,7 @@ func (a *analyzer) narrow(st *state, e ast.Expr, is func(Kind) bool) {
 			if !isTable || st.heap[r.site] == nil || !st.heap[r.site].Meta.Bottom() {
 				return true
 			}
-			return st.heap[r.site].get(index).mayBe(is)
+			return !to(a.element(st, r, index)).Bottom()
 		}
 		left := object.filter(fits)
 		if !left.equal(object) {
@@ -461,20 +466,20 @@ func (a *analyzer) narrow(st *state, e ast.Expr, is func(Kind) bool) {
 		}
 		k, single := left.only()
 		if r, isTable := k.(Ref); single && isTable {
-			st.heap[r.site] = st.heap[r.site].narrowed(i, is)
+			st.heap[r.site] = st.heap[r.site].narrowed(i, to)
 		}
 	}
 }
 
 // narrowed returns the table with what stands at one index narrowed.
-func (t *Table) narrowed(index Kind, is func(Kind) bool) *Table {
+func (t *Table) narrowed(index Kind, to func(Value) Value) *Table {
 	if t.many || !t.Meta.Bottom() {
 		return t
 	}
 	switch k := index.(type) {
 	case Str:
 		before := t.field(k.S)
-		after := before.filter(is)
+		after := to(before)
 		if _, known := t.Fields[k.S]; !known && before.equal(vNil) || after.equal(before) || after.Bottom() {
 			return t
 		}
@@ -484,7 +489,7 @@ func (t *Table) narrowed(index Kind, is func(Kind) bool) *Table {
 		return t.setKind(k, after, true)
 	case Num:
 		if i := int(k.F); float64(i) == k.F && 1 <= i && i <= len(t.Items) {
-			after := t.Items[i-1].filter(is)
+			after := to(t.Items[i-1])
 			if after.Bottom() {
 				return t
 			}
@@ -497,15 +502,98 @@ func (t *Table) narrowed(index Kind, is func(Kind) bool) *Table {
 	return t
 }
 
-// narrowTo narrows an expression that is equal to a value, or is not.
-func (a *analyzer) narrowTo(st *state, e ast.Expr, to Value, equal bool) {
-	a.narrow(st, e, func(k Kind) bool {
-		if equal {
-			return to.mayBe(func(l Kind) bool { return mayEqual(k, l) && !a.never(k, l) && !a.never(l, k) })
-		}
+// narrowTo narrows an expression that is equal to a value, or is not. other is the
+// expression that it was compared with, which was followed as well.
+func (a *analyzer) narrowTo(st *state, e, other ast.Expr, to Value, equal bool) {
+	if !a.steady(e, other) {
+		return
+	}
+	if !equal {
 		l, one := to.only()
-		return !one || !sameValue(k, l)
+		a.narrow(st, e, func(k Kind) bool { return !one || !sameValue(k, l) })
+		return
+	}
+	a.become(st, e, func(v Value) Value {
+		return v.mapped(func(k Kind) Value {
+			var met Value
+			for _, l := range to.kinds {
+				if mayEqual(k, l) && !a.never(k, l) && !a.never(l, k) {
+					met = Join(met, Of(meet(k, l)))
+				}
+			}
+			return met
+		})
 	})
+}
+
+// meet returns the one of two kinds that are equal which says more.
+func meet(k, l Kind) Kind {
+	switch l := l.(type) {
+	case Str:
+		switch k.(type) {
+		case Str, Empty:
+		default:
+			return Str{S: l.S}
+		}
+	case Num:
+		if _, ok := k.(Num); !ok {
+			return Num{F: l.F}
+		}
+	case Key:
+		switch k.(type) {
+		case Text, Arg, Read:
+			return l
+		}
+	}
+	return k
+}
+
+// steady reports whether what an expression stands for cannot be changed by following
+// the others: no call in them can reach it.
+func (a *analyzer) steady(e ast.Expr, others ...ast.Expr) bool {
+	if name, ok := e.(*ast.IdentExpr); ok {
+		if v := a.names.uses[name]; v != nil && (!v.captured || !v.assigned) {
+			return true
+		}
+	}
+	for _, other := range others {
+		switch other.(type) {
+		case ast.ConstExpr, *ast.IdentExpr:
+			continue
+		case *ast.AttrGetExpr:
+			if !callFree(other) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// callFree reports whether an expression is made of names and fields only.
+func callFree(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.IdentExpr, ast.ConstExpr:
+		return true
+	case *ast.AttrGetExpr:
+		return callFree(e.Object) && callFree(e.Key)
+	}
+	return false
+}
+
+// element returns what a table holds at an index.
+func (a *analyzer) element(st *state, r Ref, index Value) Value {
+	t := st.heap[r.site]
+	v := t.get(index)
+	if t.shrunk || t.many {
+		return v
+	}
+	// An index that is no larger than the length of the list is never behind its end.
+	if index.All(func(k Kind) bool { n, ok := k.(Number); return ok && n.Within == r.site }) {
+		return v.filter(func(k Kind) bool { _, is := k.(Absent); return !is })
+	}
+	return v
 }
 
 // never reports whether an argument cannot be that string.
@@ -522,9 +610,9 @@ func (a *analyzer) never(k, l Kind) bool {
 // narrowType narrows x in type(x) == 'table'.
 func (a *analyzer) narrowType(st *state, n *ast.RelationalOpExpr, left, right Value, equal bool) {
 	for _, side := range []struct {
-		e    ast.Expr
-		want Value
-	}{{n.Lhs, right}, {n.Rhs, left}} {
+		e, other ast.Expr
+		want     Value
+	}{{n.Lhs, n.Rhs, right}, {n.Rhs, n.Lhs, left}} {
 		call, ok := side.e.(*ast.FuncCallExpr)
 		if !ok || call.Func == nil || len(call.Args) != 1 {
 			continue
@@ -532,7 +620,7 @@ func (a *analyzer) narrowType(st *state, n *ast.RelationalOpExpr, left, right Va
 		if fn, ok := call.Func.(*ast.IdentExpr); !ok || fn.Value != "type" || a.names.uses[fn] != nil {
 			continue
 		}
-		if name, isConstant := side.want.Str(); isConstant {
+		if name, isConstant := side.want.Str(); isConstant && literal(side.other) {
 			a.narrow(st, call.Args[0], func(k Kind) bool {
 				t := TypeOf(k)
 				return t == "" || (t == name) == equal

@@ -26,7 +26,7 @@ func (a *analyzer) list(st *state, exprs []ast.Expr) List {
 					}
 					l.pos = append(l.pos, at)
 				}
-				l.Rest, l.Open, l.end = more.Rest, more.Open, pos
+				l.Rest, l.Open, l.Pairs, l.end = more.Rest, more.Open, more.Pairs, pos
 				if _, dots := e.(*ast.Comma3Expr); dots && more.end.Line > 0 {
 					l.end = more.end
 				}
@@ -111,8 +111,7 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 		return a.concat(st, n)
 	case *ast.ArithmeticOpExpr:
 		left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
-		a.narrow(st, n.Lhs, operand)
-		a.narrow(st, n.Rhs, operand)
+		a.operate(st, n.Lhs, n.Rhs)
 		return a.arithmetic(st, n, n.Operator, left, right)
 	case *ast.UnaryMinusOpExpr:
 		return a.arithmetic(st, n, "-", Of(Num{}), a.expr(st, n.Expr))
@@ -149,6 +148,9 @@ func (a *analyzer) name(st *state, n *ast.IdentExpr) Value {
 	}
 	if !globals[n.Value] || evasive[n.Value] { // a finding wherever it stands
 		return Of(Unknown{Pos: a.script.Pos(n), Why: n.Value + " is not known", Found: true})
+	}
+	if n.Value == "_VERSION" {
+		return Of(Text{Class: Label})
 	}
 	return Of(Builtin{n.Value})
 }
@@ -306,7 +308,7 @@ func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value, depth int) V
 			if t == nil {
 				return a.lost(n, "what this table holds was never learned")
 			}
-			v := t.get(key)
+			v := a.element(st, k, key)
 			if t.Meta.Bottom() {
 				return v
 			}
@@ -382,7 +384,7 @@ func (a *analyzer) member(n ast.Expr, library Builtin, key Value) Value {
 	}
 	v := builtin(library.Name, name)
 	if b, ok := v.kinds[0].(Builtin); ok && b.Name == "math.random" {
-		a.facts.Random = append(a.facts.Random, Use{b.Name, a.script.Pos(n)})
+		a.facts.Random = append(a.facts.Random, Use{Name: b.Name, Pos: a.script.Pos(n)})
 	}
 	return v
 }
@@ -467,6 +469,22 @@ func (a *analyzer) useAll(v Value) {
 	}
 }
 
+// useWhole notes that all of KEYS or ARGV is passed on or walked through.
+func (a *analyzer) useWhole(n ast.Expr, v Value) {
+	a.useAll(v)
+	pos := a.script.Pos(n)
+	for _, k := range v.kinds {
+		for _, of := range []struct {
+			table Value
+			uses  *Uses
+		}{{a.keys, &a.facts.Keys}, {a.args, &a.facts.Args}} {
+			if k == of.table.kinds[0] && !slices.Contains(of.uses.Whole, pos) {
+				of.uses.Whole = append(of.uses.Whole, pos)
+			}
+		}
+	}
+}
+
 // store follows object[key] = v.
 func (a *analyzer) store(st *state, target ast.Expr, object, key, v Value) {
 	a.storeAs(st, target, object, key, v, false)
@@ -485,8 +503,8 @@ func (a *analyzer) storeAs(st *state, target ast.Expr, object, key, v Value, beh
 			if t == nil {
 				continue
 			}
-			if t.Origin == Keys && !v.All(isKey) {
-				a.facts.Stores = append(a.facts.Stores, Use{"KEYS", a.script.Pos(target)})
+			if t.Origin == Keys {
+				a.facts.Stores = append(a.facts.Stores, Use{Name: "KEYS", Pos: a.script.Pos(target)})
 			}
 			after := t.set(key, v)
 			if behind && !t.Exact {
@@ -503,7 +521,7 @@ func (a *analyzer) storeAs(st *state, target ast.Expr, object, key, v Value, beh
 			if members[k.Name] == nil {
 				continue // an error
 			}
-			a.facts.Stores = append(a.facts.Stores, Use{k.Name, a.script.Pos(target)})
+			a.facts.Stores = append(a.facts.Stores, Use{Name: k.Name, Pos: a.script.Pos(target)})
 		case Unknown:
 			// It hides no table of the script so far, and must not begin to.
 			if v.mayBe(holds) {

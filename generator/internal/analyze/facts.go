@@ -46,8 +46,9 @@ type Call struct {
 // Word is one argument of a command.
 type Word struct {
 	Value
-	Open bool // any number of words, each like Value, as of unpack
-	Pos  script.Pos
+	Open  bool      // any number of words, each like Value, as of unpack
+	Pairs *[2]Value // of an open word, where it is words of two sorts in turn
+	Pos   script.Pos
 }
 
 // Names returns what the command may be; false: it may be something else.
@@ -94,6 +95,7 @@ type Uses struct {
 	Constant []Index
 	Computed []script.Pos // by an index of which nothing is known but that it is a number
 	All      bool         // counted, unpacked or walked through
+	Whole    []script.Pos // where it is unpacked or walked through
 }
 
 // Index is a use of one entry.
@@ -104,8 +106,9 @@ type Index struct {
 
 // Use is a place where something with a name is used.
 type Use struct {
-	Name string
-	Pos  script.Pos
+	Name  string
+	Order bool // of KEYS: what it holds stays the same but for its order
+	Pos   script.Pos
 }
 
 // Misuse is something that Redis' Lua does not take, or not as it is meant.
@@ -132,8 +135,9 @@ type Test struct {
 // List is a list of values: arguments, results, or varargs.
 type List struct {
 	Items []Value
-	Rest  Value // of those behind Items, where their number is not known
-	Open  bool  // there may be any number behind Items
+	Rest  Value     // of those behind Items, where their number is not known
+	Pairs *[2]Value // of Rest, where it is values of two sorts in turn
+	Open  bool      // there may be any number behind Items
 	pos   []script.Pos
 	end   script.Pos // of what brings Rest
 }
@@ -169,7 +173,10 @@ func (l List) all() Value {
 // from returns the list without its first n values.
 func (l List) from(n int) List {
 	if n >= len(l.Items) {
-		return List{Rest: l.Rest, Open: l.Open}
+		if n > len(l.Items) {
+			l.Pairs = nil
+		}
+		return List{Rest: l.Rest, Open: l.Open, Pairs: l.Pairs}
 	}
 	l.Items = l.Items[n:]
 	if n < len(l.pos) {

@@ -51,10 +51,12 @@ type (
 		Class Class
 		Unit  Unit
 	}
-	// Number is a number of which only its class is known.
+	// Number is a number of which only its class is known. Within is the table of whose
+	// indices it is one, from 1 to its length.
 	Number struct {
-		Class Class
-		Unit  Unit
+		Class  Class
+		Unit   Unit
+		Within *site
 	}
 	// Key is KEYS[Index], or any of KEYS where Index is 0.
 	Key struct{ Index int }
@@ -181,11 +183,17 @@ func (k Num) key() sortKey {
 	a, t := k.Default.code()
 	return sortKey{rank: 6, a: a, f: k.F, t: t}
 }
-func (k Empty) key() sortKey  { return sortKey{rank: 7, a: k.Index} }
-func (k Text) key() sortKey   { return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit)} }
-func (k Number) key() sortKey { return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit)} }
-func (k Key) key() sortKey    { return sortKey{rank: 10, a: k.Index} }
-func (k Arg) key() sortKey    { return sortKey{rank: 11, a: k.Index, b: bit(k.Number)} }
+func (k Empty) key() sortKey { return sortKey{rank: 7, a: k.Index} }
+func (k Text) key() sortKey  { return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit)} }
+func (k Number) key() sortKey {
+	within := 0
+	if k.Within != nil {
+		within = k.Within.id
+	}
+	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit), f: float64(within)}
+}
+func (k Key) key() sortKey { return sortKey{rank: 10, a: k.Index} }
+func (k Arg) key() sortKey { return sortKey{rank: 11, a: k.Index, b: bit(k.Number)} }
 func (k Read) key() sortKey {
 	a, s := k.code()
 	return sortKey{rank: 12, a: a, b: bit(k.Number), s: s}

@@ -139,6 +139,8 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		a.insert(st, n, x, args)
 		return List{}
 	case "remove":
+		a.useAll(x)
+		a.storeAll(n, x, st, true)
 		removed := Of(Nil{})
 		for _, r := range refs {
 			removed = Join(removed, st.heap[r.site].anyItem())
@@ -146,15 +148,20 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		a.change(st, x, func(t *Table) *Table {
 			u := *t
 			last := len(t.Items) - 1
+			u.shrunk = true
 			if t.Exact && t.Rest.Bottom() && last >= 0 && len(args.Items) == 1 && !args.Open {
 				removed = t.Items[last]
 				u.Items = slices.Clone(t.Items[:last])
 				return &u
 			}
-			return t.shuffled(false)
+			w := t.shuffled(false)
+			w.shrunk = true
+			return w
 		})
 		return one(removed)
 	case "sort":
+		a.useAll(x)
+		a.storeAll(n, x, st, true)
 		var items Value
 		for _, r := range refs {
 			items = Join(items, present(st.heap[r.site].anyItem()))
@@ -167,7 +174,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		a.change(st, x, func(t *Table) *Table { return t.shuffled(true) })
 		return List{}
 	case "concat":
-		a.useAll(x)
+		a.useWhole(n, x)
 		var all Value
 		for _, r := range refs {
 			all = Join(all, present(st.heap[r.site].anyItem()))
@@ -192,19 +199,17 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 func wordingKind(k Kind) bool { return wording(k) }
 
 // storeAll notes a change of KEYS by a function.
-func (a *analyzer) storeAll(n ast.Expr, x Value, st *state) {
+func (a *analyzer) storeAll(n ast.Expr, x Value, st *state, order bool) {
 	for _, k := range x.kinds {
 		if r, ok := k.(Ref); ok && st.heap[r.site] != nil && st.heap[r.site].Origin == Keys {
-			a.facts.Stores = append(a.facts.Stores, Use{"KEYS", a.script.Pos(n)})
+			a.facts.Stores = append(a.facts.Stores, Use{Name: "KEYS", Order: order, Pos: a.script.Pos(n)})
 		}
 	}
 }
 
 // insert follows table.insert(list, v) and table.insert(list, at, v).
 func (a *analyzer) insert(st *state, n ast.Expr, x Value, args List) {
-	if !args.from(1).all().All(isKey) {
-		a.storeAll(n, x, st)
-	}
+	a.storeAll(n, x, st, false)
 	if args.Open {
 		a.change(st, x, func(t *Table) *Table { return t.shuffled(false).set(anyIndex, args.from(1).all()) })
 		return
@@ -238,6 +243,9 @@ func (t *Table) shuffled(whole bool) *Table {
 	all := t.Elements()
 	if whole {
 		u.Items = slices.Repeat([]Value{all}, len(t.Items))
+		if mayIndex(t.Names, false) {
+			u.Rest = Join(t.Rest, present(all))
+		}
 		return &u
 	}
 	u.Items, u.Exact = nil, len(t.Items) == 0 && t.Exact
@@ -255,7 +263,11 @@ func (t *Table) append(v Value) *Table {
 		}
 	}
 	u := *t
-	u.Pairs = nil
+	pairs, odd := t.inTurn()
+	if u.Pairs = nil; pairs != nil && !t.many && present(v).equal(v) {
+		u.Pairs, u.odd = &[2]Value{pairs[0], pairs[1]}, !odd
+		u.Pairs[bit(odd)] = Join(u.Pairs[bit(odd)], v)
+	}
 	u.Exact, u.Rest, u.Names = false, Join(t.Rest, present(v)), Join(t.Names, anyIndex)
 	return &u
 }

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -34,10 +35,10 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	case Text:
 		return quantity{class: numeric(k.Class), unit: k.Unit}, true
 	case Str:
-		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && decimal.MatchString(k.S) && !math.IsInf(f, 0) {
 			return quantity{class: classOf(f), value: f, known: true}, true
 		}
-		return quantity{}, false
+		return quantity{class: Any}, !words.MatchString(k.S)
 	case Arg:
 		class, unit := a.argClass(k.Index)
 		return quantity{class: class, unit: unit}, true
@@ -46,6 +47,11 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	}
 	return quantity{}, false
 }
+
+var (
+	decimal = regexp.MustCompile(`^[ \t\n]*[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?[ \t\n]*$`)
+	words   = regexp.MustCompile(`^([G-HJ-MO-Zg-hj-mo-z_:].*)?$`) // no number of C starts so: not hex, inf or nan
+)
 
 // numeric returns the class of the number that a text of some class is.
 func numeric(c Class) Class {
@@ -213,6 +219,16 @@ func unitOf(operator string, p, q quantity) Unit {
 	return None
 }
 
+// operate notes that two expressions were operands, so that no error was raised.
+func (a *analyzer) operate(st *state, left, right ast.Expr) {
+	if a.steady(left, right) {
+		a.narrow(st, left, operand)
+	}
+	if a.steady(right, left) {
+		a.narrow(st, right, operand)
+	}
+}
+
 // operand reports whether a kind can be an operand: with others, an error is raised.
 func operand(k Kind) bool {
 	switch TypeOf(k) {
@@ -225,8 +241,7 @@ func operand(k Kind) bool {
 // concat follows left .. right.
 func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
 	left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
-	a.narrow(st, n.Lhs, operand)
-	a.narrow(st, n.Rhs, operand)
+	a.operate(st, n.Lhs, n.Rhs)
 	v := a.event(st, n, "__concat", left, right)
 	for _, k := range left.kinds {
 		for _, l := range right.kinds {
@@ -271,13 +286,16 @@ func canConcat(k Kind) bool {
 // plainText returns the text that a constant becomes where it is joined to others.
 func plainText(k Kind) (string, bool) {
 	if n, ok := k.(Num); ok {
-		return numberText(n.F), true
+		return numberText(n.F), plainNumber(n.F)
 	}
 	return constantText(k)
 }
 
 // numberText writes a number as Lua does.
 func numberText(f float64) string { return strconv.FormatFloat(f, 'g', 14, 64) }
+
+// plainNumber reports whether the text of a number is certain.
+func plainNumber(f float64) bool { return f == math.Trunc(f) && math.Abs(f) < 1e14 }
 
 // wording reports whether a text has what no number has.
 func wording(k Kind) bool {
@@ -294,6 +312,9 @@ func wording(k Kind) bool {
 func (a *analyzer) asText(k Kind) Value {
 	switch k := k.(type) {
 	case Num:
+		if !plainNumber(k.F) {
+			return Of(Text{Class: classOf(k.F)})
+		}
 		return Of(Str{numberText(k.F), k.Default})
 	case Number:
 		return Of(Text{Class: k.Class, Unit: k.Unit})
@@ -341,7 +362,7 @@ func (a *analyzer) lengthOf(st *state, k Kind) Value {
 		if t := st.heap[k.site]; t != nil && t.Exact && !mayIndex(t.Names, false) {
 			return Of(Num{F: float64(len(t.Items))})
 		}
-		return Of(Number{Class: Integer})
+		return Of(Number{Class: Integer, Within: k.site})
 	case Str:
 		return Of(Num{F: float64(len(k.S))})
 	case Empty:

@@ -71,7 +71,7 @@ var replies = map[string]shape{
 	"scan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}}, "sscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}},
 	"hscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}}, "zscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}},
 	"geopos": of(list, shape{form: tuple, elems: []*shape{{form: double, class: Fraction}, {form: double, class: Fraction}}, orNil: true}),
-	"xrange": entries, "xrevrange": entries, "info": text, "type": {form: status, class: Label}, "ping": {form: status, class: Label},
+	"xrange": entries, "xrevrange": entries, "info": text, "type": {form: status, class: Label},
 	"xread": of(pairsOf, entries).keyed(), "xreadgroup": of(pairsOf, pending).keyed(),
 	"zmpop": {form: tuple, elems: []*shape{&text, pointer(of(list, shape{form: tuple, elems: []*shape{&text, &score}}))}, orNil: true},
 	"lmpop": {form: tuple, elems: []*shape{&text, &texts}, orNil: true},
@@ -102,29 +102,11 @@ var (
 )
 
 // shapeOf tells what a command answers.
-func shapeOf(name string, words []Word) shape {
+func shapeOf(name string, words []Word, typed func(Kind) bool) shape {
 	if known, found := command.Lookup(name, Subcommand(words)); found {
 		name = known.Name
 	}
 	open := len(words) > 0 && words[len(words)-1].Open
-	has := func(options ...string) bool {
-		for _, w := range words[min(2, len(words)):] {
-			for _, k := range w.kinds {
-				if s, ok := k.(Str); !ok && TypeOf(k) != "number" && !isEntry(k) || ok && slices.Contains(options, strings.ToLower(s.S)) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	certain := func(option string) bool {
-		for _, w := range words[min(2, len(words)):] {
-			if s, ok := w.Str(); ok && strings.EqualFold(s, option) {
-				return true
-			}
-		}
-		return false
-	}
 	switch {
 	case slices.Contains(binary, name):
 		return flag
@@ -142,35 +124,77 @@ func shapeOf(name string, words []Word) shape {
 	if s, ok := replies[name]; ok {
 		return s
 	}
-	return conditional(name, words, open, has, certain)
+	return conditional(name, words, open, typed)
 }
 
-// isEntry reports whether a kind is an argument of the caller or a key, which are taken
-// for values rather than options.
-func isEntry(k Kind) bool {
-	switch k.(type) {
-	case Arg, Key, Read, Text, Empty, Nil, Absent, Missing, Bool:
-		return true
+// optioned is a call whose options decide what it answers.
+type optioned struct {
+	words []Word
+	open  bool
+	typed func(Kind) bool // a kind is a number, and no option
+}
+
+// has tells whether an option stands among the words from some place on: surely, or
+// perhaps, where a word may be anything. takes are the options with values behind them.
+func (o optioned) has(from int, option string, takes map[string]int) (surely, perhaps bool) {
+	for i := from; i < len(o.words); i++ {
+		w := o.words[i]
+		s, constant := w.Str()
+		switch {
+		case w.Open, !constant && !w.All(o.typed):
+			return false, true
+		case !constant:
+			continue
+		case strings.EqualFold(s, option):
+			return true, true
+		}
+		i += takes[strings.ToLower(s)]
 	}
-	return false
+	return false, false
+}
+
+// either is one shape with an option, another without it, and nothing that is known
+// where that cannot be told.
+func (o optioned) either(from int, option string, with, without shape) shape {
+	switch surely, perhaps := o.has(from, option, values); {
+	case surely:
+		return with
+	case perhaps:
+		return shape{form: anything}
+	}
+	return without
+}
+
+// values are the options with words behind them that are values.
+var values = map[string]int{
+	"limit": 2, "weights": 0, "aggregate": 1, "count": 1, "rank": 1, "maxlen": 1, "ex": 1, "px": 1, "exat": 1, "pxat": 1, "idle": 1, "time": 1,
+	"retrycount": 1, "by": 1, "get": 1, "store": 1, "frommember": 1, "fromlonlat": 2, "byradius": 2, "bybox": 3,
 }
 
 // conditional tells what the commands answer whose words decide it.
-func conditional(name string, words []Word, open bool, has func(...string) bool, certain func(string) bool) shape {
+func conditional(name string, words []Word, open bool, typed func(Kind) bool) shape {
+	o := optioned{words, open, typed}
 	switch name {
-	case "set":
-		switch {
-		case certain("get"):
-			return text.nullable()
-		case has("nx", "xx"):
-			return okReply.nullable()
+	case "ping":
+		if len(words) == 1 && !open {
+			return shape{form: status, class: Label}
 		}
-		return okReply
+		return text
+	case "set":
+		return setShape(o)
 	case "zadd":
+		if len(words) == 4 && !open {
+			return flag
+		}
+		incr, mayIncr := o.has(2, "incr", nil)
+		// What follows the options are pairs of a score and a member.
+		n := 2 + options(words, "nx", "xx", "gt", "lt", "ch", "incr")
 		switch {
-		case certain("incr"):
+		case incr:
 			return score.nullable()
-		case !open && len(words) == 4+options(words, "nx", "xx", "gt", "lt", "ch"):
+		case mayIncr && (len(words)-n)%2 != 0 || open && n == 2 && !words[min(2, len(words)-1)].All(typed):
+			return shape{form: anything}
+		case !open && len(words) == n+2:
 			return flag
 		}
 		return number
@@ -178,84 +202,134 @@ func conditional(name string, words []Word, open bool, has func(...string) bool,
 		switch {
 		case len(words) == 2 && !open:
 			return text.nullable()
+		case open && len(words) < 3:
+			return shape{form: anything}
 		case name == "lpop" || name == "rpop":
 			return texts.nullable()
 		}
 		return texts
 	case "hrandfield", "zrandmember":
-		if len(words) == 2 && !open {
-			return text.nullable()
-		}
-		return texts
-	case "zpopmin", "zpopmax":
-		return shape{form: pairsOf, elem: &score, class: Fraction, single: len(words) == 2 && !open}
-	case "zrange", "zrevrange", "zrangebyscore", "zrevrangebyscore", "zdiff", "zinter", "zunion":
-		if certain("withscores") {
-			return shape{form: pairsOf, elem: &score, class: Fraction}
-		}
-		return texts
-	case "lpos":
-		if certain("count") {
-			return of(list, number)
-		}
-		return number.nullable()
-	case "xadd":
-		if has("nomkstream") && certain("nomkstream") {
-			return label.nullable()
-		}
-		return label
-	case "sort", "sort_ro":
 		switch {
-		case certain("store"):
+		case len(words) == 2 && !open:
+			return text.nullable()
+		case open && len(words) < 3:
+			return shape{form: anything}
+		}
+		return o.either(3, "withscores", shape{form: pairsOf, elem: &score, class: Fraction}, o.either(3, "withvalues", of(flat, text), texts))
+	case "zpopmin", "zpopmax":
+		if open {
+			return shape{form: anything}
+		}
+		return shape{form: pairsOf, elem: &score, class: Fraction, single: len(words) == 2}
+	case "zrange", "zrevrange", "zrangebyscore", "zrevrangebyscore":
+		return o.either(4, "withscores", shape{form: pairsOf, elem: &score, class: Fraction}, texts)
+	case "zdiff", "zinter", "zunion":
+		if f, known := words[min(1, len(words)-1)].Num(); known {
+			return o.either(2+int(f), "withscores", shape{form: pairsOf, elem: &score, class: Fraction}, texts)
+		}
+		return shape{form: anything}
+	case "lpos":
+		return o.either(3, "count", of(list, number), number.nullable())
+	case "xadd":
+		return o.xadd()
+	case "sort", "sort_ro":
+		stores, mayStore := o.has(2, "store", map[string]int{"limit": 2, "by": 1, "get": 1})
+		switch {
+		case stores:
 			return number
-		case certain("get"):
-			return of(list, text.nullable())
+		case mayStore:
+			return shape{form: anything}
 		}
-		return texts
+		return o.either(2, "get", of(list, text.nullable()), texts)
 	case "geosearch", "georadius_ro", "georadiusbymember_ro", "georadius", "georadiusbymember":
-		if name == "georadius" || name == "georadiusbymember" {
-			if has("store", "storedist") {
-				return shape{form: anything}
-			}
-		}
-		return of(list, place(certain))
+		return o.places(name)
 	case "xautoclaim":
-		if certain("justid") {
-			return shape{form: tuple, elems: []*shape{&label, pointer(of(list, label)), pointer(of(list, label))}}
-		}
-		return shape{form: tuple, elems: []*shape{&label, &entries, pointer(of(list, label))}}
+		return o.either(6, "justid", shape{form: tuple, elems: []*shape{&label, pointer(of(list, label)), pointer(of(list, label))}},
+			shape{form: tuple, elems: []*shape{&label, &entries, pointer(of(list, label))}})
 	case "xclaim":
-		if certain("justid") {
-			return of(list, label)
-		}
-		return entries
+		return o.either(5, "justid", of(list, label), entries)
 	case "xpending":
 		if len(words) == 3 && !open {
 			return shape{form: tuple, elems: []*shape{&number, pointer(label.nullable()), pointer(label.nullable()),
 				pointer(of(list, shape{form: tuple, elems: []*shape{&text, {form: bulk, class: Integer}}}).nullable())}}
+		}
+		if open && len(words) < 5 {
+			return shape{form: anything}
 		}
 		return of(list, shape{form: tuple, elems: []*shape{&label, &text, pointer(counted(Integer, Milliseconds)), &number}})
 	}
 	return shape{form: anything}
 }
 
-// place tells what GEOSEARCH answers for each place.
-func place(certain func(string) bool) shape {
+// setShape tells what SET answers.
+func setShape(o optioned) shape {
+	takes := map[string]int{"ex": 1, "px": 1, "exat": 1, "pxat": 1}
+	if get, perhaps := o.has(3, "get", takes); get {
+		return text.nullable()
+	} else if perhaps {
+		return shape{form: anything}
+	}
+	for _, option := range []string{"nx", "xx"} {
+		if _, perhaps := o.has(3, option, takes); perhaps {
+			return okReply.nullable()
+		}
+	}
+	return okReply
+}
+
+// xadd tells what XADD answers: nil only with NOMKSTREAM, which stands before the id.
+func (o optioned) xadd() shape {
+	for i := 2; i < len(o.words); i++ {
+		s, constant := o.words[i].Str()
+		switch {
+		case o.words[i].Open, !constant && !o.words[i].All(o.typed):
+			return label.nullable()
+		case strings.EqualFold(s, "nomkstream"):
+			return label.nullable()
+		case strings.EqualFold(s, "maxlen"), strings.EqualFold(s, "minid"), s == "~", s == "=":
+			if i+1 < len(o.words) && !isText(o.words[i+1], "~", "=") {
+				i++
+			}
+		case strings.EqualFold(s, "limit"):
+			i++
+		default:
+			return label
+		}
+	}
+	return label
+}
+
+func isText(w Word, texts ...string) bool {
+	s, constant := w.Str()
+	return constant && slices.Contains(texts, s)
+}
+
+// places tells what GEOSEARCH and its like answer.
+func (o optioned) places(name string) shape {
+	from := map[string]int{"geosearch": 2, "georadius": 6, "georadius_ro": 6, "georadiusbymember": 5, "georadiusbymember_ro": 5}[name]
+	for _, option := range []string{"store", "storedist"} {
+		if _, perhaps := o.has(from, option, values); perhaps && !strings.HasSuffix(name, "_ro") && name != "geosearch" {
+			return shape{form: anything}
+		}
+	}
 	coordinates := shape{form: tuple, elems: []*shape{{form: double, class: Fraction}, {form: double, class: Fraction}}}
 	parts := []*shape{&text}
-	if certain("withdist") {
-		parts = append(parts, &shape{form: bulk, class: Fraction})
-	}
-	if certain("withhash") {
-		parts = append(parts, &number)
-	}
-	if certain("withcoord") {
-		parts = append(parts, &coordinates)
+	for _, part := range []struct {
+		option string
+		shape  *shape
+	}{{"withdist", &shape{form: bulk, class: Fraction}}, {"withhash", &number}, {"withcoord", &coordinates}} {
+		surely, perhaps := o.has(from, part.option, values)
+		if perhaps && !surely {
+			return shape{form: anything}
+		}
+		if surely {
+			parts = append(parts, part.shape)
+		}
 	}
 	if len(parts) == 1 {
-		return text
+		return texts
 	}
-	return shape{form: tuple, elems: parts}
+	return of(list, shape{form: tuple, elems: parts})
 }
 
 // options counts the words from the third on that are options.
@@ -271,13 +345,26 @@ func options(words []Word, names ...string) int {
 	return n
 }
 
+// isTyped reports whether a kind is a number, or nothing, so that it is no option.
+func (a *analyzer) isTyped(k Kind) bool {
+	if arg, ok := k.(Arg); ok {
+		class, _ := a.argClass(arg.Index)
+		return class != Any
+	}
+	if text, ok := k.(Text); ok {
+		return numeric(text.Class) != Any
+	}
+	t := TypeOf(k)
+	return t == "number" || t == "nil" || t == "boolean"
+}
+
 // reply makes what a command answers.
 func (a *analyzer) reply(st *state, n ast.Expr, part int, name string, words []Word) Value {
 	_, found := command.Lookup(name, Subcommand(words))
 	if !found {
 		return Join(a.data(st, n, Waived, strings.ToUpper(name), Value{}), a.status(st, n))
 	}
-	s := shapeOf(name, words)
+	s := shapeOf(name, words, a.isTyped)
 	if s.form == anything {
 		return Join(a.data(st, n, Foreign, strings.ToUpper(name), Value{}), a.status(st, n))
 	}

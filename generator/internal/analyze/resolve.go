@@ -163,7 +163,7 @@ func (r *resolver) stmt(stmt ast.Stmt) {
 	case *ast.AssignStmt:
 		for _, target := range n.Lhs {
 			if name, ok := target.(*ast.IdentExpr); ok && r.lookup(name.Value) == nil {
-				r.writes = append(r.writes, Use{name.Value, r.script.Pos(name)})
+				r.writes = append(r.writes, Use{Name: name.Value, Pos: r.script.Pos(name)})
 				continue
 			}
 			r.expr(target)
@@ -210,7 +210,7 @@ func (r *resolver) stmt(stmt ast.Stmt) {
 		switch target := n.Name.Func.(type) {
 		case *ast.IdentExpr:
 			if r.lookup(target.Value) == nil {
-				r.writes = append(r.writes, Use{target.Value, r.script.Pos(target)})
+				r.writes = append(r.writes, Use{Name: target.Value, Pos: r.script.Pos(target)})
 			} else {
 				r.expr(target)
 				r.uses[target].assigned = true
@@ -297,9 +297,9 @@ func (r *resolver) name(n *ast.IdentExpr) {
 	}
 	switch {
 	case !globals[n.Value]:
-		r.reads = append(r.reads, Use{n.Value, r.script.Pos(n)})
+		r.reads = append(r.reads, Use{Name: n.Value, Pos: r.script.Pos(n)})
 	case evasive[n.Value]:
-		r.unsafe = append(r.unsafe, Use{n.Value, r.script.Pos(n)})
+		r.unsafe = append(r.unsafe, Use{Name: n.Value, Pos: r.script.Pos(n)})
 	}
 }
 

@@ -215,13 +215,18 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 			}
 		}
 	}
-	class := Any
-	if whole(init) && whole(step) {
-		class = Integer
+	index := Number{Class: Any}
+	if a.whole(init) && a.whole(step) {
+		index.Class = Integer
+		if bound, one := limit.only(); one && fromKnown && from >= 1 && byKnown && by > 0 {
+			if length, ok := bound.(Number); ok {
+				index.Within = length.Within
+			}
+		}
 	}
 	return a.fix(st, n.Line(), func(st *state) (again, out *state) {
 		out = st.clone()
-		a.declare(st, counter, Of(Number{Class: class}))
+		a.declare(st, counter, Of(index))
 		if again = a.block(st, n.Stmts); again != nil {
 			again.frame[counter.slot] = Value{}
 		}
@@ -230,17 +235,10 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 }
 
 // whole reports whether a value is a whole number, as far as it is a number.
-func whole(v Value) bool {
+func (a *analyzer) whole(v Value) bool {
 	return !v.mayBe(func(k Kind) bool {
-		switch k := k.(type) {
-		case Num:
-			return classOf(k.F) != Integer
-		case Number:
-			return k.Class != Integer && k.Class != Binary
-		case Arg, Read, Text, Unknown, Str:
-			return true
-		}
-		return false
+		q, ok := a.quantity(k)
+		return ok && !isWhole(q.class)
 	})
 }
 

@@ -28,18 +28,20 @@ type Table struct {
 	Rest   Value            // by all other indices, and maybe by those above too
 	Names  Value            // the indices of Rest
 	Pairs  *[2]Value        // of a list that is names and values in turn: what both are
+	odd    bool             // with Pairs: the list ends with a name
 	Exact  bool             // its length is that of Items
 	Meta   Value            // its metatable
 
-	Err  bool // a command answers it for an error
-	many bool // it stands for several tables
+	Err    bool // a command answers it for an error
+	shrunk bool // elements were taken away
+	many   bool // it stands for several tables
 }
 
 var emptyTable = &Table{Exact: true}
 
 func (t *Table) equal(u *Table) bool {
-	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Err == u.Err && t.many == u.many &&
-		(t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
+	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Err == u.Err && t.shrunk == u.shrunk && t.many == u.many &&
+		t.odd == u.odd && (t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
 		t.Rest.equal(u.Rest) && t.Names.equal(u.Names) && t.Meta.equal(u.Meta) &&
 		slices.EqualFunc(t.Items, u.Items, Value.equal) && maps.EqualFunc(t.Fields, u.Fields, Value.equal)
 }
@@ -50,10 +52,12 @@ func joinTables(t, u *Table) *Table {
 	}
 	j := &Table{
 		Origin: max(t.Origin, u.Origin), What: max(t.What, u.What), Exact: t.Exact && u.Exact && len(t.Items) == len(u.Items),
-		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: Join(t.Meta, u.Meta), Err: t.Err || u.Err, many: t.many || u.many,
+		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: Join(t.Meta, u.Meta), Err: t.Err || u.Err, shrunk: t.shrunk || u.shrunk, many: t.many || u.many,
 	}
-	if t.Pairs != nil && u.Pairs != nil {
-		j.Pairs = &[2]Value{Join(t.Pairs[0], u.Pairs[0]), Join(t.Pairs[1], u.Pairs[1])}
+	p, odd := t.inTurn()
+	q, odder := u.inTurn()
+	if p != nil && q != nil && odd == odder && !j.Exact {
+		j.Pairs, j.odd = &[2]Value{Join(p[0], q[0]), Join(p[1], q[1])}, odd
 	}
 	n := min(len(t.Items), len(u.Items))
 	for i := range n {
@@ -80,6 +84,22 @@ func joinTables(t, u *Table) *Table {
 	return j
 }
 
+// inTurn tells what stands at the odd and the even places of a list, and whether its
+// last place is an odd one; nil: that is not known.
+func (t *Table) inTurn() (pairs *[2]Value, odd bool) {
+	switch {
+	case t.Pairs != nil:
+		return t.Pairs, t.odd
+	case !t.Exact || t.many || mayIndex(t.Names, false):
+		return nil, false
+	}
+	pairs = &[2]Value{}
+	for i, item := range t.Items {
+		pairs[i%2] = Join(pairs[i%2], item)
+	}
+	return pairs, len(t.Items)%2 != 0
+}
+
 func orNil(fields map[string]Value, name string) Value {
 	if v, known := fields[name]; known {
 		return v
@@ -93,6 +113,9 @@ func widenTable(before, after *Table) *Table {
 	}
 	w := *after
 	w.Rest, w.Names, w.Meta = widen(before.Rest, after.Rest), widen(before.Names, after.Names), widen(before.Meta, after.Meta)
+	if after.Pairs != nil && before.Pairs != nil {
+		w.Pairs = &[2]Value{widen(before.Pairs[0], after.Pairs[0]), widen(before.Pairs[1], after.Pairs[1])}
+	}
 	w.Items = slices.Clone(after.Items)
 	for i := range min(len(before.Items), len(after.Items)) {
 		w.Items[i] = widen(before.Items[i], after.Items[i])
@@ -284,6 +307,7 @@ func (t *Table) set(index, v Value) *Table {
 func (t *Table) setKind(k Kind, v Value, strong bool) *Table {
 	u := *t
 	u.Pairs = nil
+	u.shrunk = t.shrunk || !present(v).equal(v) || v.mayBe(isUnknown)
 	switch k := k.(type) {
 	case Str, Empty:
 		name := ""
@@ -335,6 +359,7 @@ func present(v Value) Value {
 func (t *Table) setItem(f float64, v Value, strong bool) *Table {
 	u := *t
 	u.Pairs = nil
+	u.shrunk = t.shrunk || !present(v).equal(v) || v.mayBe(isUnknown)
 	i := int(f)
 	mayBeNil := v.mayBe(func(k Kind) bool {
 		switch k.(type) {

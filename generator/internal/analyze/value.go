@@ -103,6 +103,13 @@ func (v Value) filter(is func(Kind) bool) Value {
 	return v.settled()
 }
 
+// mapped returns v with its kinds turned into others; it proves what v does.
+func (v Value) mapped(to func(Kind) Value) Value {
+	w := v.each(to)
+	w.provesTrue, w.provesFalse = v.provesTrue, v.provesFalse
+	return w.settled()
+}
+
 // each maps every kind of v to what becomes of it.
 func (v Value) each(to func(Kind) Value) Value {
 	var all Value
@@ -145,6 +152,9 @@ func (v Value) Num() (float64, bool) {
 // joins does not matter.
 func normal(kinds []Kind) []Kind {
 	kinds = dedupe(slices.Clone(kinds))
+	if len(kinds) < 2 || len(kinds) <= mostNumbers && !slices.ContainsFunc(kinds, gathers) {
+		return kinds
+	}
 	kinds = collapse(kinds, mostStrings, func(k Kind) (Kind, bool) {
 		_, is := k.(Str)
 		return Text{Class: Any}, is
@@ -185,6 +195,27 @@ func normal(kinds []Kind) []Kind {
 		kinds = kinds[:n-1]
 	}
 	return kinds
+}
+
+// gathers reports whether a kind stands for others in normal.
+func gathers(k Kind) bool {
+	switch k := k.(type) {
+	case Text:
+		return k == Text{}
+	case Number:
+		return k.Unit == None && k.Within == nil
+	case Key:
+		return k.Index == 0
+	case Arg:
+		return k.Index == 0
+	case Read:
+		return k.Source == Source{}
+	case Missing:
+		return k.Of == Source{}
+	case Unknown:
+		return true
+	}
+	return false
 }
 
 // collapse replaces the kinds that some kind stands for by it, where there are more

@@ -134,6 +134,8 @@ func (c *checker) unused(name string, declared []script.Param, used analyze.Uses
 		if p.Skipped {
 			if i := slices.IndexFunc(used.Constant, func(u analyze.Index) bool { return u.Index == p.Index }); i >= 0 {
 				c.findf(used.Constant[i].Pos, "%s%s is used here, but the header says that it is not; give it a name and a type", name, p)
+			} else if len(used.Whole) > 0 {
+				c.findf(used.Whole[0], "%s is used as a whole here, and %[1]s%s with it, but the header says that this place is not used; give it a name and a type, or leave it out, as unpack(%[1]s, 2) does", name, p)
 			}
 			continue
 		}
@@ -171,6 +173,9 @@ func (c *checker) globals() {
 	}
 	for _, use := range c.facts.Stores {
 		if use.Name == "KEYS" {
+			if len(c.script.Keys) == 0 || c.script.Keys[0].Variadic && use.Order {
+				continue // there are no names that the order is of
+			}
 			c.once("KEYS changed", use.Pos, "KEYS is changed, so that what stands in it is not what the caller names any more; keep other things in a local table")
 			continue
 		}

@@ -158,6 +158,10 @@ func (c *checker) channel(shown string, call *analyze.Call) {
 			continue
 		case analyze.Key:
 			if k.Index >= 1 && k.Index <= len(c.script.Keys) {
+				if p := c.script.Keys[k.Index-1]; p.Type.Base != script.ChannelType {
+					c.findf(w.Pos, "KEYS%s %s is a channel of %q, but the header says key; give it the type channel", p, p.Name, shown)
+					return
+				}
 				c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[k.Index-1].Name, Sharded: sharded})
 				continue
 			}
@@ -279,6 +283,10 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 	for _, k := range w.Kinds() {
 		switch k := k.(type) {
 		case analyze.Key:
+			if k.Index >= 1 && k.Index <= len(c.script.Keys) && c.script.Keys[k.Index-1].Type.Base == script.ChannelType {
+				p := c.script.Keys[k.Index-1]
+				c.findf(w.Pos, "KEYS%s %s is a key of %q, but the header says channel; give it the type key", p, p.Name, shown)
+			}
 			c.report.Keys[k.Index] |= access
 		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // an error when it is reached
 		default:
@@ -337,6 +345,11 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, dou
 	}
 	for i := first; i <= last && i < n; i += max(spec.Step, 1) {
 		keys = append(keys, words[i])
+	}
+	if w := words[n-1]; w.Open && w.Pairs != nil && spec.Step == 2 && last >= n-1 {
+		keys = slices.DeleteFunc(keys, func(w analyze.Word) bool { return w.Open })
+		w.Value = w.Pairs[(n-1-first)%2]
+		return append(keys, w), nil
 	}
 	if words[n-1].Open && last >= n-1 && !slices.ContainsFunc(keys, func(w analyze.Word) bool { return w.Open }) {
 		keys = append(keys, words[n-1])

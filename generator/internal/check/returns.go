@@ -534,7 +534,7 @@ func (f fitter) flatFits(k analyze.Kind, table *analyze.Table, t script.Type) *m
 		}
 		return nil
 	}
-	if table.Pairs != nil || len(table.Rest.Kinds()) > 0 && n > 1 && !f.inTurn(table.Rest, fields) {
+	if table.Pairs != nil || len(table.Rest.Kinds()) > 0 && n > 1 && (len(table.Rest.Kinds()) < 2 || !f.inTurn(table.Rest, fields)) {
 		return f.wrong(k, t, fmt.Sprintf("return a table for each element: {%s}", names(fields)))
 	}
 	return nil
@@ -593,6 +593,10 @@ func (f fitter) mapFits(k analyze.Kind, t script.Type) *misfit {
 		return m
 	}
 	if table.Pairs != nil {
+		if m := f.fits(table.Pairs[0], key); m != nil {
+			m.field = "a name"
+			return m
+		}
 		if m := f.fits(table.Pairs[1], value); m != nil {
 			m.field = "a value"
 			return m
