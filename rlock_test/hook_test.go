@@ -145,7 +145,7 @@ func TestHooksThatHearNothing(t *testing.T) {
 			hook := rlock.NewHook()
 			client := server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })
 			locker := newLocker(t, client, rlock.WithHook(hook))
-			waits(t, server, locker, "first", 10*time.Millisecond)
+			waits(t, server, locker, "first", time.Second)
 			late, lock := waits(t, server, locker, "second", 2*time.Second)
 			t.Logf("%v late, %d attempts", late, lock.Attempts())
 			require.LessOrEqual(t, lock.Attempts(), 3, "it was told")
@@ -165,7 +165,7 @@ func TestLockersShareAHook(t *testing.T) {
 		first, second := newLocker(t, client, rlock.WithHook(hook)), newLocker(t, client, rlock.WithHook(hook))
 		elsewhere := newLocker(t, other.Client(t, wire), rlock.WithHook(hook))
 		for i, locker := range []*rlock.Locker{first, second, elsewhere} { // each hears something
-			waits(t, []*bed.Server{one, one, other}[i], locker, "warm", 10*time.Millisecond)
+			waits(t, []*bed.Server{one, one, other}[i], locker, "warm", time.Second)
 		}
 
 		// Whoever waits longest elsewhere keeps nobody here from being told.
