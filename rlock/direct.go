@@ -13,7 +13,7 @@ import (
 // setWillDo tells whether acquire.lua is the one of which takeFree knows the beginning.
 // When the script is changed, it is the script that runs, until somebody has made sure
 // that this still holds.
-const setWillDo = gen.AcquireSHA1 == "5f2ce9bc2ab9f505b3bd383a3d8910be7b4b9d7b"
+const setWillDo = gen.AcquireSHA1 == "8f97314505364022e947b78678ad247238f1e974"
 
 // takeFree takes a lock that is expected to be free, and reports whether it was.
 //

@@ -16,7 +16,7 @@ import (
 func isSet(words []string) bool { return words[0] == "SET" }
 
 // acquireSHA1 is of the acquire.lua in place of which package rlock sends a SET.
-const acquireSHA1 = "5f2ce9bc2ab9f505b3bd383a3d8910be7b4b9d7b"
+const acquireSHA1 = "8f97314505364022e947b78678ad247238f1e974"
 
 // ready has the locker find out that the server runs scripts, without which it sends no
 // SET.
