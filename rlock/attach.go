@@ -120,7 +120,7 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 		}
 		left := remaining(r.Left)
 		end = min(end, leaseEnd(sent, left))
-		l.generation.longest = max(l.generation.longest, left)
+		l.longest = max(l.longest, left)
 	}
 	return l.carryOn(end)
 }

@@ -133,7 +133,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 			rest = append(rest, a)
 			continue
 		}
-		_, n := holder.current()
+		n := holder.changes()
 		doubtful, holders, changes = append(doubtful, a), append(holders, holder), append(changes, n)
 		params = append(params, gen.InspectParams{Locks: a.lock.keys()})
 	}

@@ -89,7 +89,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	if cause != nil {
 		return State{}, &LockError{"check", l.key[0], cause}
 	}
-	_, changes := l.current()
+	changes := l.changes()
 	states, err := l.inspect(ctx)
 	if err != nil {
 		return State{}, err

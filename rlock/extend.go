@@ -94,7 +94,7 @@ func (l *Lock) startExtension(ttl time.Duration) (extension, error) {
 	if err := l.stillHeld(); err != nil {
 		return extension{}, err
 	}
-	longest := l.longest()
+	longest := l.longestLease()
 	if l.ownToken && ttl < longest {
 		return extension{}, &ArgumentError{"TTL", fmt.Sprintf(
 			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest))}

@@ -15,12 +15,13 @@ import (
 // effect on the server, and a second copy of the command that shortens finds the new
 // token, with which it only lets the lease grow.
 //
-// All of it is guarded by the lock's mu, and stays as it is once the lock has ended.
+// It is guarded by the lock's mu, and stays as it is once the lock has ended.
 type generation struct {
-	number  int           // how many were before it
-	longest time.Duration // lease that was asked for with the token; 0: that of the acquisition
-	sent    int           // extensions with the token
-	former  []string      // tokens that the keys may still have, as no command with the new one is confirmed
+	number  int      // how many were before it
+	sent    int      // extensions with the token
+	changes int      // of what the keys may have, so far; never fewer
+	former  []string // tokens that the keys may still have, as no command with the new one is confirmed
+	first   string   // token of the acquisition
 }
 
 // extension is one that is under way.
@@ -36,91 +37,103 @@ type extension struct {
 // before is what an extension that shortens found, for the case that the server refuses it.
 type before struct {
 	token      string
+	longest    time.Duration
 	generation generation
 	deadline   instant
 }
 
-// longest returns the longest lease that was asked for with the token. The caller holds mu.
-func (l *Lock) longest() time.Duration {
-	if l.care == nil || l.generation.longest == 0 {
+// tokenAge returns the generation of the token. The caller holds mu, or the lock has ended.
+func (l *Lock) tokenAge() generation {
+	if l.care == nil || l.generation == nil {
+		return generation{}
+	}
+	return *l.generation
+}
+
+// longestLease returns the longest lease that was asked for with the token. The caller
+// holds mu.
+func (l *Lock) longestLease() time.Duration {
+	if l.care == nil || l.longest == 0 {
 		return l.ttl
 	}
-	return l.generation.longest
+	return l.longest
 }
 
 // settled reports whether the keys have the token and no other, with a lease that is no
 // longer than that of the next extension. The caller holds mu.
-func (l *Lock) settled() bool { return len(l.former()) == 0 && l.longest() == l.ttl }
+func (l *Lock) settled() bool { return len(l.former()) == 0 && l.longestLease() == l.ttl }
 
 // former returns the tokens that the keys may still have. The caller holds mu, or the lock
 // has ended.
-func (l *Lock) former() []string {
-	if l.care == nil {
-		return nil
-	}
-	return l.generation.former
-}
+func (l *Lock) former() []string { return l.tokenAge().former }
 
 // tokens returns all that the keys may have, the one that they are to have last. Release
 // them in this order: a change from one to the next that is late on its way then finds
 // nothing. The caller holds mu, or the lock has ended.
 func (l *Lock) tokens() []string { return append(slices.Clone(l.former()), l.token) }
 
-// current returns the token, and how often it has changed what the keys may have.
-func (l *Lock) current() (token string, changes int) {
+// changes returns how often what the keys may have has changed.
+func (l *Lock) changes() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.care != nil {
-		changes = l.changes
-	}
-	return l.token, changes
+	return l.tokenAge().changes
 }
 
 // lostTo reports whether a key with that owner is another's, as read after so many changes.
 // If there have been more since, the owner may be a token that the key has rightly lost:
 // read it again. The caller holds mu.
 func (l *Lock) lostTo(owner string, changes int) (is, again bool) {
+	age := l.tokenAge()
 	switch {
-	case owner == l.token || slices.Contains(l.former(), owner):
+	case owner == l.token || slices.Contains(age.former, owner):
 		return false, false
-	case l.care != nil && l.changes != changes:
+	case age.changes != changes:
 		return false, true
 	}
 	return true, false
 }
 
-// begin notes an extension that is sent now. The caller holds mu. One that shortens counts
-// at once, because the server may have run it before the answer is here; any other when it
-// is confirmed.
+// beginExtension notes an extension that is sent now. The caller holds mu. One that
+// shortens counts at once, because the server may have run it before the answer is here;
+// any other when it is confirmed.
 func (l *Lock) beginExtension(ttl time.Duration, shortens bool) extension {
 	l.takeCare()
-	g := &l.generation
-	sent, longest := now(), l.longest()
-	l.extensions++
-	var found *before
-	if shortens {
-		found = &before{l.token, *g, instant(l.deadline.Load())}
-		if g.number == 0 {
-			l.first = l.token
-		}
-		*g = generation{number: g.number + 1, longest: ttl, former: l.tokens()}
-		l.changes++
-		l.token = l.mintToken()
-		if end := leaseEnd(sent, ttl); end < found.deadline {
-			l.deadline.Store(int64(end))
-			l.locker.keeper.follow(l, sent.after(ttl/renewals))
-		}
-	} else {
-		g.longest = max(longest, ttl)
-	}
-	g.sent++
 	l.pending++
-	return extension{sent, ttl, l.token, g.former, g.number, found}
+	e := extension{sent: now(), ttl: ttl}
+	l.extensions++
+	if !shortens {
+		l.longest = max(l.longestLease(), ttl)
+	} else {
+		e.before = &before{l.token, l.longestLease(), l.tokenAge(), instant(l.deadline.Load())}
+		l.replaceToken()
+		l.longest = ttl
+		if end := leaseEnd(e.sent, ttl); end < e.before.deadline {
+			l.deadline.Store(int64(end))
+			l.locker.keeper.follow(l, e.sent.after(ttl/renewals))
+		}
+	}
+	if l.generation != nil {
+		l.generation.sent++
+	}
+	age := l.tokenAge()
+	e.token, e.former, e.number = l.token, age.former, age.number
+	return e
+}
+
+// replaceToken gives the lock a new token, which the keys get with the next command. The
+// caller holds mu.
+func (l *Lock) replaceToken() {
+	age := l.tokenAge()
+	if age.number == 0 {
+		age.first = l.token
+	}
+	l.generation = &generation{number: age.number + 1, changes: age.changes + 1, former: l.tokens(), first: age.first}
+	l.token = l.mintToken()
 }
 
 // superseded reports whether the lock has got another token since an extension was sent:
 // the server may not have run it, or has cut its lease since. The caller holds mu.
-func (l *Lock) superseded(e extension) bool { return e.number != l.generation.number }
+func (l *Lock) superseded(e extension) bool { return e.number != l.tokenAge().number }
 
 // errSuperseded is for an extension that must be sent again.
 var errSuperseded = errors.New("rlock: another Extend has shortened the lease meanwhile; extend it again")
@@ -135,15 +148,17 @@ func (l *Lock) endExtension(e extension, answer answer) {
 	end := instant(l.deadline.Load())
 	switch {
 	case answer == confirmed:
-		if len(l.generation.former) > 0 {
-			l.generation.former = nil
-			l.changes++
+		if g := l.generation; g != nil && len(g.former) > 0 {
+			g.former = nil
+			g.changes++
 		}
 		end = max(end, leaseEnd(e.sent, e.ttl))
 	case answer == refused && e.before != nil && l.generation.sent == 1:
 		// The server has not touched the lease, and has not seen the token.
-		l.token, l.generation = e.before.token, e.before.generation
-		l.changes++
+		changes := l.generation.changes + 1
+		l.token, l.longest = e.before.token, e.before.longest
+		*l.generation = e.before.generation
+		l.generation.changes = changes
 		end = max(end, e.before.deadline)
 	}
 	l.deadline.Store(int64(end))

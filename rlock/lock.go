@@ -55,11 +55,10 @@ type Lock struct {
 // so that the others stay small.
 type care struct {
 	// Guarded by mu.
-	generation generation
-	changes    int             // of what tokens the keys may have
+	longest    time.Duration   // lease that was asked for with the token; 0: that of the acquisition
 	pending    int32           // extensions under way
 	extensions uint32          // how many were sent
-	first      string          // token that the acquisition had, if it has changed since
+	generation *generation     // of the token; nil: it is the first
 	ctx        context.Context // made by Context
 	cancel     context.CancelCauseFunc
 

@@ -208,7 +208,7 @@ func (r *reading) register() bool {
 	r.extended = l.extensions
 	r.foreign = r.told && l.asRead == r.extended+1
 	l.asRead = r.extended + 1
-	r.changes = l.changes
+	r.changes = l.tokenAge().changes
 	if !l.listens {
 		l.listens = true
 		for _, key := range l.keys() {

@@ -271,8 +271,8 @@ func (l *Lock) abandon(ttl time.Duration, lost int) {
 		return
 	}
 	tokens := l.tokens()
-	if l.late > 0 && l.care != nil && l.first != "" {
-		tokens = append(tokens, l.first) // what is late of the acquisition has it
+	if first := l.tokenAge().first; l.late > 0 && first != "" {
+		tokens = append(tokens, first) // what is late of the acquisition has it
 	}
 	for _, keys := range l.parts() {
 		for _, token := range tokens {

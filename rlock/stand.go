@@ -74,7 +74,7 @@ func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause 
 	if first == nil || !first.Valid() {
 		return nil, nil
 	}
-	_, changes := first.current()
+	changes := first.changes()
 	state, err := l.locker.inspect(ctx, l.key[0])
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -118,7 +118,7 @@ func (l *Locker) verify(ctx context.Context, p *place) {
 	if holder == nil || holder.extends {
 		return
 	}
-	_, changes := holder.current()
+	changes := holder.changes()
 	states, err := l.inspectAll(ctx, holder.key[:])
 	if err == nil {
 		holder.loses(states[0].Token, changes)

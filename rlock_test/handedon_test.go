@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,12 +93,13 @@ func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
 		inLine(t, locker, 1)
 		sent, run1, ran2, answer2 := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 		handedOver := make(chan int64, 1)
+		var first1, first2 atomic.Bool
 		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			switch {
-			case is(words, gen.ExtendSHA1) && words[len(words)-1] == "3600000":
+			case extends(words, "3600000") && first1.CompareAndSwap(false, true):
 				close(sent)
 				<-run1
-			case is(words, gen.ExtendSHA1):
+			case is(words, gen.ExtendSHA1) && !extends(words, "3600000") && first2.CompareAndSwap(false, true):
 				reply := run()
 				close(ran2)
 				<-answer2

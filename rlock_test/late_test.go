@@ -209,10 +209,9 @@ func TestRefusedExtensionAlone(t *testing.T) {
 		f, locker, direct := newFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
-		token, tries := lock.Token(), 0
+		token := lock.Token()
 		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if is(words, gen.ExtendSHA1) {
-				tries++
 				return f.refuse("READONLY for now")
 			}
 			return run()
@@ -222,7 +221,7 @@ func TestRefusedExtensionAlone(t *testing.T) {
 		lasts(t, direct, lock, time.Minute)
 
 		// Behind a try that got no answer, nobody knows what the lease is.
-		tries = 0
+		tries := 0
 		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if is(words, gen.ExtendSHA1) {
 				if tries++; tries == 1 {

@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,9 +276,9 @@ func TestSlotGroups(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
 			h := detach(t, lock)
-			asked := 0
+			var asked atomic.Int32
 			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if asked++; attaches(words) && asked > 1 {
+				if n := asked.Add(1); attaches(words) && n > 1 {
 					run()
 					return noReply()
 				}
@@ -298,9 +299,9 @@ func TestSlotGroups(t *testing.T) {
 			for how, runs := range map[string]bool{"ran": true, "did not run": false} {
 				lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Hour))
 				require.NoError(t, err)
-				asked := 0
+				var asked atomic.Int32
 				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if asked++; extension(words) && asked > 1 {
+					if n := asked.Add(1); extension(words) && n > 1 {
 						if runs {
 							run()
 						}
