@@ -297,7 +297,7 @@ func TestAuditRuleForLoad(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "gen", "AUDIT.md"))
 	require.NoError(t, err)
-	said := regexp.MustCompile("connects with `([^`]+)`. Load needs\n`([^`]+)` too").FindSubmatch(text)
+	said := regexp.MustCompile("connects with `([^`]+)`. Load, and\ncalls with rueidis.WithLoadSHA1, need `([^`]+)` too").FindSubmatch(text)
 	require.NotNil(t, said)
 	connect, load := string(said[1]), string(said[2])
 	for _, word := range clusterWords(t) { // which TestReadmeRuleOnACluster tries
@@ -315,6 +315,17 @@ func TestAuditRuleForLoad(t *testing.T) {
 		server.Do(t, "ACL", "SETUSER", "app", load)
 		require.NoError(t, gen.New().Load(t.Context(), client))
 
+		// Who may not compute SHA-1 loads each script before its first call.
+		params := gen.CheckParams{Lock: "lock"}
+		server.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", connect, "~lock", "+evalsha", "+eval", "+get")
+		_, err = gen.New().Check(t.Context(), client, params)
+		require.NoError(t, err)
+		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Check(t.Context(), client, params)
+		require.Regexp(t, denied, fmt.Sprint(err))
+		server.Do(t, "ACL", "SETUSER", "app", load)
+		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Check(t.Context(), client, params)
+		require.NoError(t, err)
+
 		server.Do(t, "ACL", "SETUSER", "app", "-"+strings.TrimPrefix(connect, "+"))
 		_, err = rueidis.NewClient(asApp(server))
 		require.Regexp(t, denied, fmt.Sprint(err))
@@ -330,7 +341,7 @@ return redis.call('SORT_RO', KEYS[1], 'BY', 'weight_*')
 
 const picturedScript = `-- mode: read
 -- KEYS[1] ids key
--- returns: []string
+-- returns: []string?
 -- allow: undeclared-key so do the texts
 return redis.call('SORT_RO', KEYS[1], 'BY', 'nosort', 'GET', 'text_*')
 `

@@ -12,8 +12,9 @@ import (
 )
 
 // client says what a user needs beside the rules of the scripts that it runs.
-const client = "Each rule is for a client with its cache, which connects with +client|tracking. Load needs\n" +
-	"+script|load too, and a client of a cluster +cluster|slots +cluster|shards +asking.\n"
+const client = "Each rule is for a client with its cache, which connects with +client|tracking. Load, and\n" +
+	"calls with rueidis.WithLoadSHA1, need +script|load too; a client of a cluster needs +cluster|slots\n" +
+	"+cluster|shards +asking.\n"
 
 // Text writes one paragraph for every script.
 func Text(w io.Writer, scripts []Script) error {
