@@ -38,6 +38,7 @@ type test struct {
 	output    strings.Builder
 	parent    bool // of subtests
 	blamed    bool // a subtest of it has failed
+	cut       bool // off by the end of its package, before it could say anything
 }
 
 // counts are of tests that have no subtests.
@@ -168,8 +169,10 @@ func (r *report) endPackage(p *test, seconds float64) {
 		word = "FAIL"
 		for _, t := range r.order {
 			if t.pkg == p.pkg && t.name != "" && t.outcome == "" {
-				t.outcome = "fail"
-				r.show(t)
+				t.outcome, t.cut = "fail", t.output.Len() == 0
+				if !t.cut {
+					r.show(t)
+				}
 			}
 		}
 		for line := range strings.Lines(p.output.String()) {
@@ -195,8 +198,12 @@ func (r *report) end(err error, took time.Duration) {
 			}
 		}
 	}
+	cut := map[string]int{} // tests by package
 	for _, t := range r.order {
 		switch {
+		case t.cut && !t.blamed:
+			r.count(result, t, func(c *counts) { c.failed++ })
+			cut[t.pkg]++
 		case t.outcome == "fail" && !t.blamed:
 			r.fail(result, t, strings.TrimSpace(t.pkg+" "+t.name))
 		case t.name == "" || t.parent:
@@ -211,6 +218,9 @@ func (r *report) end(err error, took time.Duration) {
 				r.fail(result, t, what+", which must run")
 			}
 		}
+	}
+	for pkg, n := range cut {
+		r.failed = append(r.failed, fmt.Sprintf("%s: %s: %d tests had not run when it ended", r.step.name, pkg, n))
 	}
 	switch {
 	case err != nil && result.failed == 0:
