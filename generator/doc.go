@@ -291,10 +291,12 @@
 // module but rueidis. Files of removed scripts are removed, unchanged ones are not
 // touched, and a file that the generator did not write is never overwritten.
 //
-// All files change or none: after an error in the midst of writing, those that were
-// written are as they were before. A killed run leaves at most a directory
-// .generator-…, which neither Go nor the next run looks into, and which is removed by a
-// run an hour later or more.
+// All files change or none: what is new is on disk before the first file is replaced, and
+// after an error in the midst of that, those that were replaced are as they were before.
+// Nobody can take back what a killed run has done: it leaves all files as they were, or,
+// if it was killed between two replacements, some of them new, which -check shows and the
+// next run completes. It also leaves a directory .generator-…, which neither Go nor the
+// generator looks into, and which a run an hour later or more removes.
 //
 // # Audit
 //
