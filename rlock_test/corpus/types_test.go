@@ -92,7 +92,7 @@ func values(t *testing.T, e env) {
 // A call tells by the command that it chooses, on the channels that it gives.
 func announce(t *testing.T, e env) {
 	p := bindings.AnnounceParams{Count: e.key("count"), Channel: e.key("channel"), How: bindings.AnnounceHowPublish, Text: "x", Copy: e.key("copy")}
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()
 	heard := map[string]chan string{}
 	for name, subscribe := range map[string]rueidis.Completed{

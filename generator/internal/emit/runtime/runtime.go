@@ -81,7 +81,9 @@ type options struct {
 func newOptions(opts []Option) options {
 	o := options{retry: true}
 	for _, set := range opts {
-		set(&o)
+		if set != nil {
+			set(&o)
+		}
 	}
 	return o
 }

@@ -33,7 +33,7 @@ func TestExecFallsBackToTheText(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, options{retry: true}, newOptions(nil))
-	o := newOptions([]Option{WithoutRetry(), WithLuaOptions(rueidis.WithLoadSHA1(true)), WithLuaOptions()})
+	o := newOptions([]Option{nil, WithoutRetry(), WithLuaOptions(rueidis.WithLoadSHA1(true)), WithLuaOptions()})
 	require.False(t, o.retry)
 	require.Len(t, o.lua, 1)
 }
