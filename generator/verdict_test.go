@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -125,7 +126,10 @@ func (s sample) judge(t *testing.T) error {
 		require.NoError(t, os.WriteFile(place, f.Data, 0o666))
 	}
 	var stdout, stderr bytes.Buffer
-	err := run([]string{"-scripts", lua, "-out", filepath.Join(dir, "bindings")}, &stdout, &stderr)
+	err := runSafely([]string{"-scripts", lua, "-out", filepath.Join(dir, "bindings")}, &stdout, &stderr)
+	if panicked := new(panicError); errors.As(err, &panicked) {
+		return err
+	}
 	findings := strings.ReplaceAll(stderr.String(), filepath.ToSlash(lua)+"/", "")
 	if strings.HasPrefix(s.name, "good/") {
 		if err != nil {
@@ -137,6 +141,20 @@ func (s sample) judge(t *testing.T) error {
 		return errors.New("a script with a mistake is accepted")
 	}
 	return compare(s.marks(t), findings)
+}
+
+// panicError is a panic of the generator: no verdict at all.
+type panicError struct{ value any }
+
+func (p *panicError) Error() string { return fmt.Sprint("the generator panics: ", p.value) }
+
+func runSafely(args []string, stdout, stderr io.Writer) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicError{value}
+		}
+	}()
+	return run(args, stdout, stderr)
 }
 
 // mark is a line that may be reported, and the words that a message for it must have.

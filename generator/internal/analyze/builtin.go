@@ -68,7 +68,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return one(x.each(func(k Kind) Value {
 			if r, ok := k.(Ref); ok {
 				if t := st.heap[r.site]; t != nil && !t.Meta.Bottom() {
-					return Join(t.Meta, present(a.handler(st, t.Meta, "__metatable")))
+					return t.Meta
 				}
 				return vNil
 			}

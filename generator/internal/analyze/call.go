@@ -93,7 +93,7 @@ func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, boo
 		if t == nil || t.Meta.Bottom() {
 			return List{}, false
 		}
-		callee := a.handler(st, t.Meta, "__call")
+		callee := a.lookUp(st, n, t.Meta, Of(Str{S: "__call"}), 1)
 		with := args
 		with.Items = slices.Concat([]Value{Of(k)}, args.Items)
 		with.pos = nil

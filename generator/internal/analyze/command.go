@@ -103,7 +103,7 @@ func joinWords(v, w []Word) []Word {
 	for i := range max(len(v), len(w)) {
 		switch {
 		case i >= len(v) || i >= len(w) || v[i].Open != w[i].Open:
-			last := Word{Open: true}
+			last := Word{Open: true, Pos: w[len(w)-1].Pos}
 			for _, more := range [][]Word{v[min(i, len(v)):], w[min(i, len(w)):]} {
 				for _, each := range more {
 					last.Value, last.Pos = Join(last.Value, each.Value), each.Pos

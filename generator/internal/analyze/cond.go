@@ -175,13 +175,8 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 	a.emptyCompared(left, right)
 	a.emptyCompared(right, left)
 	var decided Value
-	switch n.Operator {
-	case "==", "~=":
-		if left.mayBe(isRef) && right.mayBe(isRef) {
-			decided = a.event(st, n, "__eq", left, right)
-		}
-	default:
-		decided = a.less(st, n, n.Operator, left, right)
+	if event := map[string]string{"==": "__eq", "~=": "__eq", "<": "__lt", ">": "__lt", "<=": "__le", ">=": "__le"}[n.Operator]; left.mayBe(isRef) && right.mayBe(isRef) || event != "__eq" {
+		decided = a.event(st, n, event, left, right)
 	}
 	if !decided.Bottom() { // a metatable decides
 		return Of(Bool{V: true}, Bool{}), st.clone(), st
@@ -649,18 +644,6 @@ func (a *analyzer) emptyCompared(v, with Value) {
 	}
 }
 
-// less follows what metatables make of <, <=, > and >=: Lua turns the operands round for
-// the last two, and asks __lt where there is no __le.
-func (a *analyzer) less(st *state, n ast.Expr, operator string, left, right Value) Value {
-	if operator == ">" || operator == ">=" {
-		left, right = right, left
-	}
-	if operator == "<" || operator == ">" {
-		return a.event(st, n, "__lt", left, right)
-	}
-	return Join(a.event(st, n, "__le", left, right), a.event(st, n, "__lt", right, left))
-}
-
 // event follows what a metatable makes of an operation, for each operand that has one.
 func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) Value {
 	var result Value
@@ -670,7 +653,7 @@ func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) 
 			if !ok || st.heap[r.site] == nil || st.heap[r.site].Meta.Bottom() {
 				continue
 			}
-			handler := a.handler(st, st.heap[r.site].Meta, name)
+			handler := a.lookUp(st, n, st.heap[r.site].Meta, Of(Str{S: name}), 1)
 			if !handler.mayBe(truthy) {
 				continue
 			}

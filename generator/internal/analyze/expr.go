@@ -289,7 +289,7 @@ func isUnknown(k Kind) bool { _, is := k.(Unknown); return is }
 func (a *analyzer) index(st *state, n ast.Expr, object, key Value) Value {
 	a.useEntries(n, st, object, key)
 	a.noField(n, object, key)
-	v := a.lookUp(st, n, object, key)
+	v := a.lookUp(st, n, object, key, 0)
 	if v.Bottom() && !object.Bottom() {
 		a.noIndex(n, object)
 		st.dead = true
@@ -297,13 +297,10 @@ func (a *analyzer) index(st *state, n ast.Expr, object, key Value) Value {
 	return v
 }
 
-// lookUp follows object[key] for all that object may be. A table is looked into once,
-// however many metatables lead to it.
-func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value) Value {
-	return a.lookUpIn(st, n, object, key, map[*site]bool{})
-}
-
-func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*site]bool) Value {
+func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value, depth int) Value {
+	if depth > 20 {
+		return a.lost(n, "the metatables here lead to one another")
+	}
 	return object.each(func(k Kind) Value {
 		switch k := k.(type) {
 		case Ref:
@@ -312,11 +309,10 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 				return a.lost(n, "what this table holds was never learned")
 			}
 			v := a.element(st, k, key)
-			if t.Meta.Bottom() || seen[k.site] {
+			if t.Meta.Bottom() {
 				return v
 			}
-			seen[k.site] = true
-			return Join(v, a.inherited(st, n, k, t.Meta, key, seen))
+			return Join(v, a.inherited(st, n, k, t.Meta, key, depth))
 		case Builtin:
 			return a.member(n, k, key)
 		case Str, Empty, Text, Key:
@@ -327,7 +323,7 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 			}
 			return a.method(n, key)
 		case Raised: // a text, or a table with err
-			return Join(a.method(n, key), Of(Text{Class: Any}, Nil{}))
+			return Join(a.method(n, key), Join(Of(Text{Class: Any}), vNil))
 		case Unknown:
 			return Of(k)
 		}
@@ -335,37 +331,20 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 	})
 }
 
-// handler returns what a metatable has for an event.
-func (a *analyzer) handler(st *state, meta Value, event string) Value {
-	return meta.each(func(k Kind) Value {
-		switch k := k.(type) {
-		case Ref:
-			if t := st.heap[k.site]; t != nil {
-				return t.field(event)
-			}
-		case Unknown:
-			return Of(k)
-		}
-		return vNil
-	})
-}
-
 // inherited returns what a metatable gives for an index.
-func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value, seen map[*site]bool) Value {
-	return a.handler(st, meta, "__index").each(func(k Kind) Value {
+func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value, depth int) Value {
+	parents := a.lookUp(st, n, meta, Of(Str{S: "__index"}), depth+1)
+	return parents.each(func(k Kind) Value {
 		switch k := k.(type) {
 		case Ref:
-			return a.lookUpIn(st, n, Of(k), key, seen)
+			return a.lookUp(st, n, Of(k), key, depth+1)
+		case Closure:
+			l := a.invoke(st, n, k, List{Items: []Value{Of(object), key}})
+			return l.at(0)
 		case Nil, Absent:
 			return vNil
 		}
-		// The value of a call is at most one, whatever else the callee may be.
-		after := st.clone()
-		l := a.call(after, n, Of(k), List{Items: []Value{Of(object), key}})
-		if joined := joinStates(st.clone(), after); joined != nil {
-			*st = *joined
-		}
-		return l.at(0)
+		return a.lost(n, "the __index of this table's metatable is neither a table nor a function of the script")
 	})
 }
 
@@ -593,7 +572,7 @@ func (a *analyzer) sameExpr(e, f ast.Expr) bool {
 
 // newIndex follows what a metatable makes of a store.
 func (a *analyzer) newIndex(st *state, target ast.Expr, object Ref, meta, key, v Value) {
-	handler := a.handler(st, meta, "__newindex")
+	handler := a.lookUp(st, target, meta, Of(Str{S: "__newindex"}), 1)
 	for _, k := range handler.kinds {
 		after := st.clone()
 		if _, isTable := k.(Ref); isTable {

@@ -170,7 +170,6 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 			a.perhaps(st, n, by, List{Items: []Value{items, items}})
 		} else {
 			a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})
-			a.less(st, n, "<", items, items)
 		}
 		a.change(st, x, func(t *Table) *Table { return t.shuffled(true) })
 		return List{}
