@@ -89,6 +89,7 @@ func TestSums(t *testing.T) {
 	sums := map[string][2]string{
 		"acquire.lua":     {gen.AcquireSHA1, gen.AcquireSHA256},
 		"acquire_all.lua": {gen.AcquireAllSHA1, gen.AcquireAllSHA256},
+		"attach.lua":      {gen.AttachSHA1, gen.AttachSHA256},
 		"check.lua":       {gen.CheckSHA1, gen.CheckSHA256},
 		"extend.lua":      {gen.ExtendSHA1, gen.ExtendSHA256},
 		"hand_over.lua":   {gen.HandOverSHA1, gen.HandOverSHA256},
