@@ -8,11 +8,9 @@ import (
 	"go/format"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/rlock-go/toolkit/generator/internal/output"
 )
@@ -30,15 +28,8 @@ type library struct {
 
 func readLibrary() (*library, error) {
 	l := &library{names: map[string]bool{}, imports: map[string]bool{}}
-	names, err := fs.Glob(runtimeFiles, "runtime/*.go")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "/doc.go") {
-			continue
-		}
-		if err := l.add(name); err != nil {
+	for _, name := range []string{"runtime", "guard", "slot", "encode", "decode"} {
+		if err := l.add("runtime/" + name + ".go"); err != nil {
 			return nil, err
 		}
 	}

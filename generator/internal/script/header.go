@@ -281,7 +281,7 @@ func (h *header) guarded() {
 	if !h.script.Mode.Write {
 		h.findf(g.Pos, "guard: is for scripts that write; this one has mode: %s", h.script.Mode)
 	}
-	if g.Key < 1 || g.Key > len(h.script.Keys) || h.script.Keys[g.Key-1].Variadic {
+	if g.Key < 1 || g.Key > len(h.script.Keys) || h.script.Keys[g.Key-1].Variadic || h.script.Keys[g.Key-1].Type.Base != KeyType {
 		h.findf(g.Pos, "guard: KEYS[%d] is not a declared single key", g.Key)
 	}
 	want := "string"

@@ -19,43 +19,6 @@ import (
 // packageName opens every error text.
 const packageName = "bindings"
 
-// Held is a lock that a guarded script runs under, such as *rlock.Lock: the script
-// does its work only while the lock's key has the lock's token.
-type Held interface {
-	Key() string   // the lock's key on the server
-	Token() string // the value that the key has while the lock is held
-}
-
-// Fenced is a lock with a fence, such as *rlock.Lock: the script does its work only
-// if it has not worked for a larger fence before.
-type Fenced interface {
-	Fence() uint64
-}
-
-// checkHeld refuses to call a guarded script for nobody.
-func checkHeld(script, param string, lock Held) error {
-	switch {
-	case lock == nil:
-		return &ParamError{script, param, "there is no lock; the script runs only while one is held"}
-	case lock.Key() == "":
-		return &ParamError{script, param, "the lock has no key"}
-	case lock.Token() == "":
-		return &ParamError{script, param, "the lock has no token"}
-	}
-	return nil
-}
-
-// encodeFence writes a lock's fence.
-func encodeFence(script, param string, lock Fenced) (string, error) {
-	switch {
-	case lock == nil:
-		return "", &ParamError{script, param, "there is no lock; the script compares its fence"}
-	case lock.Fence() == 0:
-		return "", &ParamError{script, param, "the lock was taken without a fence"}
-	}
-	return strconv.FormatUint(lock.Fence(), 10), nil
-}
-
 // Reply is the outcome of one call of a batch.
 type Reply[T any] struct {
 	Value T     // the answer; the zero value when Err is set
@@ -301,6 +264,43 @@ func (s *luaScript) wrong(err error) error {
 		return &ReplyError{s.name, in.field, in.reason}
 	}
 	return &ReplyError{s.name, "", err}
+}
+
+// Held is a lock that a guarded script runs under, such as *rlock.Lock: the script
+// does its work only while the lock's key has the lock's token.
+type Held interface {
+	Key() string   // the lock's key on the server
+	Token() string // the value that the key has while the lock is held
+}
+
+// Fenced is a lock with a fence, such as *rlock.Lock: the script does its work only
+// if it has not worked for a larger fence before.
+type Fenced interface {
+	Fence() uint64
+}
+
+// checkHeld refuses to call a guarded script for nobody.
+func checkHeld(script, param string, lock Held) error {
+	switch {
+	case lock == nil:
+		return &ParamError{script, param, "there is no lock; the script runs only while one is held"}
+	case lock.Key() == "":
+		return &ParamError{script, param, "the lock has no key"}
+	case lock.Token() == "":
+		return &ParamError{script, param, "the lock has no token"}
+	}
+	return nil
+}
+
+// encodeFence writes a lock's fence.
+func encodeFence(script, param string, lock Fenced) (string, error) {
+	switch {
+	case lock == nil:
+		return "", &ParamError{script, param, "there is no lock; the script compares its fence"}
+	case lock.Fence() == 0:
+		return "", &ParamError{script, param, "the lock was taken without a fence"}
+	}
+	return strconv.FormatUint(lock.Fence(), 10), nil
 }
 
 // Slot returns the hash slot, 0 to 16383, that a Redis Cluster keeps key in: the
@@ -768,6 +768,7 @@ type fieldError struct {
 }
 
 func (e *fieldError) Error() string { return "field " + e.field + " " + e.reason.Error() }
+
 func (e *fieldError) Unwrap() error { return e.reason }
 
 // decodeValue reads a reply that is one value.

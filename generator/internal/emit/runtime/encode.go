@@ -1,0 +1,113 @@
+package runtime
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// encodeDuration writes d as whole milliseconds.
+func encodeDuration(script, param string, d time.Duration) (string, error) {
+	switch {
+	case d < time.Millisecond:
+		return "", &ParamError{script, param, fmt.Sprintf("%v is below 1ms", d)}
+	case d%time.Millisecond != 0:
+		return "", &ParamError{script, param, fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", d)}
+	}
+	return strconv.FormatInt(d.Milliseconds(), 10), nil
+}
+
+// encodeOptionalDuration writes an absent lease, which is zero, as the empty string.
+func encodeOptionalDuration(script, param string, d time.Duration) (string, error) {
+	if d == 0 {
+		return "", nil
+	}
+	return encodeDuration(script, param, d)
+}
+
+// encodeTime writes t as milliseconds since 1970, cutting off smaller parts.
+func encodeTime(script, param string, t time.Time) (string, error) {
+	if t.IsZero() {
+		return "", &ParamError{script, param, "it is the zero time; give one"}
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10), nil
+}
+
+// encodeOptionalTime writes an absent instant, the zero time, as the empty string.
+func encodeOptionalTime(script, param string, t time.Time) (string, error) {
+	if t.IsZero() {
+		return "", nil
+	}
+	return encodeTime(script, param, t)
+}
+
+func encodeInt(n int64) string { return strconv.FormatInt(n, 10) }
+
+// encodeFloat writes f without an exponent, so that a whole number can also be read
+// as an integer, as by INCRBY and EXPIRE. The sign of zero is left out for the same
+// reason.
+func encodeFloat(script, param string, f float64) (string, error) {
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		return "", &ParamError{script, param, fmt.Sprintf("%v is not a number that a script can count with", f)}
+	case f == 0:
+		return "0", nil
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64), nil
+}
+
+func encodeBool(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+func encodeJSON(script, param string, v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", &ParamError{script, param, err.Error()}
+	}
+	return string(text), nil
+}
+
+// encodeChannel refuses the channel that nobody can mean.
+func encodeChannel(script, param, channel string) (string, error) {
+	if channel == "" {
+		return "", &ParamError{script, param, "it is an empty channel; give its name"}
+	}
+	return channel, nil
+}
+
+// encodeEnum refuses what is none of the values.
+func encodeEnum[T ~string](script, param string, v T, values ...T) (string, error) {
+	if !slices.Contains(values, v) {
+		return "", &ParamError{script, param, fmt.Sprintf("%q is not one of %q", string(v), values)}
+	}
+	return string(v), nil
+}
+
+// encodeOptionalEnum writes an absent value as the empty string.
+func encodeOptionalEnum[T ~string](script, param string, v T, values ...T) (string, error) {
+	if v == "" {
+		return "", nil
+	}
+	return encodeEnum(script, param, v, values...)
+}
+
+// checkKeys refuses empty keys: each means a name that was forgotten.
+func checkKeys(script, param string, keys ...string) error {
+	for i, key := range keys {
+		switch {
+		case key != "":
+		case len(keys) == 1:
+			return &ParamError{script, param, "it is an empty key; give its name"}
+		default:
+			return &ParamError{script, param, fmt.Sprintf("number %d is an empty key; give its name", i+1)}
+		}
+	}
+	return nil
+}
