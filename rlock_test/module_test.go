@@ -234,15 +234,15 @@ func TestNamesInGo(t *testing.T) {
 	writeFiles(t, dir, map[string]string{"go.mod": "module example.test/names\n\ngo 1.25.0\n\nrequire (\n" + versions + ")\n"})
 	plain := "-- name: Plain\n-- mode: read\n-- returns: int\nreturn 1\n"
 	cases := map[string]string{} // the text of a script by the path of its file
-	for _, file := range []string{"on_windows", "on_plan9", "on_arm", "a_test", "_hidden", ".dot"} {
-		cases["file_"+strings.Trim(file, "_.")+"/"+file+".lua"] = plain
+	for _, file := range []string{"on_windows", "on_plan9", "on_arm", "a_test", "_hidden"} {
+		cases["file_"+strings.Trim(file, "_")+"/"+file+".lua"] = plain
 	}
 	for _, name := range []string{"reply", "value", "list", "batch", "s", "p", "c", "ctx", "args", "keys", "fields", "rueidis", "time", "errors"} {
 		writeFiles(t, dir, map[string]string{"types/" + name + "/t.go": "package " + name + "\n\ntype T struct{ X int }\n"})
 		named := "json(example.test/names/types/" + name + ".T)"
 		cases["type_"+name+"/plain.lua"] = "-- mode: read cached\n-- KEYS[1] k key\n-- ARGV[1] x " + named +
-			"\n-- returns: a " + named + ", b []" + named + "?\nreturn {redis.call('GET', KEYS[1]), {ARGV[1]}}\n"
-		cases["type_"+name+"/single.lua"] = "-- mode: read cached\n-- KEYS[1] k key\n-- returns: " + named + "\nreturn redis.call('GET', KEYS[1])\n"
+			"\n-- returns: a " + named + "?, b []" + named + "?\nreturn {redis.call('GET', KEYS[1]), {ARGV[1]}}\n"
+		cases["type_"+name+"/single.lua"] = "-- mode: read cached\n-- KEYS[1] k key\n-- returns: " + named + "?\nreturn redis.call('GET', KEYS[1])\n"
 	}
 	writeFiles(t, dir, cases)
 	tested := map[string]bool{}
