@@ -6,7 +6,8 @@
 //	generator [-scripts DIR]… -audit [-json]
 //
 // It reads every *.lua file of the directories, by default scripts, and writes the
-// package in -out, by default gen. In a module of yours:
+// package in -out, by default gen. It leaves out files whose name starts with a dot,
+// because editors keep such files. In a module of yours:
 //
 //	go get -tool github.com/rlock-go/toolkit/generator
 //
