@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	mostSteps  = 400_000 // expressions followed in one script
-	mostPasses = 60      // through one loop, or one function that calls itself
-	mostDepth  = 100     // calls within calls, and expressions within expressions are a quarter of it
+	mostSteps  = 60_000 // expressions followed in one script
+	mostPasses = 60     // through one loop, or one function that calls itself
+	mostDepth  = 100    // calls within calls, and expressions within expressions are a quarter of it
 )
 
 type analyzer struct {
@@ -106,6 +106,8 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 	}
 	n := a.names
 	f := a.facts
+	facts = f // also where the analysis does not come to its end
+	f.Keys.Text, f.Args.Text = n.mentions["KEYS"], n.mentions["ARGV"]
 	f.Misuses, f.Reads, f.Writes, f.Unsafe, f.Texts = n.misuses, n.reads, n.writes, n.unsafe, n.texts
 	defer func() {
 		switch r := recover().(type) {
@@ -129,7 +131,7 @@ func (a *analyzer) follow() {
 	a.keys = a.global(st, "KEYS", a.keysTable())
 	a.args = a.global(st, "ARGV", a.argsTable())
 	if end := a.block(st, main.stmts); end != nil {
-		a.facts.EndReached = &Return{Progress: end.progress, Owed: end.owed, Heap: Heap{end.heap}}
+		a.facts.EndReached = &Return{Progress: end.progress, Heap: Heap{end.heap}}
 	}
 }
 

@@ -42,6 +42,9 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 			return Of(Text{Class: Label})
 		}))
 	case "tostring":
+		if x.mayBe(func(k Kind) bool { t := TypeOf(k); return t == "table" || t == "function" }) {
+			a.random(n, "tostring of a table or a function")
+		}
 		return one(Join(a.event(st, n, "__tostring", x), x.each(a.asText)))
 	case "tonumber":
 		return one(a.toNumber(st, n, args))
@@ -68,7 +71,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return one(x.each(func(k Kind) Value {
 			if r, ok := k.(Ref); ok {
 				if t := st.heap[r.site]; t != nil && !t.Meta.Bottom() {
-					return t.Meta
+					return Join(t.Meta, present(a.handler(st, t.Meta, "__metatable")))
 				}
 				return vNil
 			}
@@ -100,6 +103,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		}
 		return l
 	case "collectgarbage", "gcinfo":
+		a.random(n, name)
 		return one(Of(Number{Class: Fraction}))
 	case "cjson.encode":
 		return one(Of(Text{Class: JSON}))
@@ -150,6 +154,11 @@ func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 		args.Items[0] = x.filter(truthy)
 	}
 	return args
+}
+
+// random notes that something answers differently each time.
+func (a *analyzer) random(n ast.Expr, name string) {
+	a.facts.Random = append(a.facts.Random, Use{Name: name, Pos: a.script.Pos(n)})
 }
 
 // throw notes an error that is raised with a value. To a text the server adds its place.

@@ -93,7 +93,7 @@ func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, boo
 		if t == nil || t.Meta.Bottom() {
 			return List{}, false
 		}
-		callee := a.lookUp(st, n, t.Meta, Of(Str{S: "__call"}), 1)
+		callee := a.handler(st, t.Meta, "__call")
 		with := args
 		with.Items = slices.Concat([]Value{Of(k)}, args.Items)
 		with.pos = nil
@@ -196,7 +196,7 @@ func (a *analyzer) leave(st *state, result *List, exit *state) List {
 		return List{}
 	}
 	st.cells, st.heap = maps.Clone(exit.cells), maps.Clone(exit.heap)
-	st.progress, st.owed, st.protocol = exit.progress, exit.owed, exit.protocol
+	st.progress, st.protocol = exit.progress, exit.protocol
 	return *result
 }
 
@@ -217,13 +217,26 @@ func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, 
 		a.argTable(st, r)
 	}
 	if end := a.block(st, c.fn.stmts); end != nil {
-		r.result = joinLists(r.result, &List{})
+		none := a.nothing(end)
+		r.result = joinLists(r.result, &none)
 		r.exit = joinStates(r.exit, end)
 	}
 	if r.exit != nil {
 		r.exit.frame = nil
 	}
 	return r.result, r.exit
+}
+
+// nothing is what a function answers that returns no value. In a guarded script that is
+// taken for one nil, as it may tell that the guard is kept.
+func (a *analyzer) nothing(st *state) List {
+	switch {
+	case a.script.Guard == nil:
+		return List{}
+	case st.progress == Unchecked:
+		return one(vNil)
+	}
+	return one(vNil.proving())
 }
 
 // argTable declares arg, which Lua 5.1 gives to functions that take ... and do not
@@ -264,6 +277,8 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 	for i, v := range l.Items {
 		if i == 0 {
 			v = Join(v, Join(Of(raised), failed.thrown))
+		} else {
+			v = Join(v, vNil)
 		}
 		result.Items = append(result.Items, v)
 	}
@@ -275,7 +290,7 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 
 func (s *state) take(from *state) {
 	s.cells, s.heap = from.cells, from.heap
-	s.progress, s.owed, s.protocol = from.progress, from.owed, from.protocol
+	s.progress, s.protocol = from.progress, from.protocol
 }
 
 // pcall numbers the pcalls of the script, so that what they answer belongs together.

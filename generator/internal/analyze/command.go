@@ -6,7 +6,6 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/rlock-go/toolkit/generator/internal/command"
-	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // command follows a call of redis.call or redis.pcall.
@@ -40,11 +39,8 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 			names = nil
 		}
 		before := st.progress
-		switch st.progress = a.advance(before, names, words); {
-		case st.progress != Wrote:
-			st.owed = script.Pos{}
-		case before != Wrote:
-			st.owed = c.Pos
+		if st.progress = a.advance(before, names, words); st.progress == Wrote && before != Wrote {
+			a.facts.Owed = append(a.facts.Owed, Debt{Pos: c.Pos, Stored: before == Stored})
 		}
 	}
 	var v Value
@@ -103,7 +99,7 @@ func joinWords(v, w []Word) []Word {
 	for i := range max(len(v), len(w)) {
 		switch {
 		case i >= len(v) || i >= len(w) || v[i].Open != w[i].Open:
-			last := Word{Open: true, Pos: w[len(w)-1].Pos}
+			last := Word{Open: true}
 			for _, more := range [][]Word{v[min(i, len(v)):], w[min(i, len(w)):]} {
 				for _, each := range more {
 					last.Value, last.Pos = Join(last.Value, each.Value), each.Pos

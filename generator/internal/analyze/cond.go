@@ -88,6 +88,14 @@ func pcallOf(v Value, when bool) int {
 	return call
 }
 
+// same notes that the caller's fence is not above the stored one: where it is not below
+// either, it is stored.
+func (s *state) same(notAbove bool) {
+	if notAbove && s.progress == Passed {
+		s.progress = Stored
+	}
+}
+
 // without drops the error of a pcall that turns out to have gone well.
 func (s *state) without(call int) {
 	not := func(k Kind) bool { r, ok := k.(Raised); return !ok || r.Call != call }
@@ -175,8 +183,13 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 	a.emptyCompared(left, right)
 	a.emptyCompared(right, left)
 	var decided Value
-	if event := map[string]string{"==": "__eq", "~=": "__eq", "<": "__lt", ">": "__lt", "<=": "__le", ">=": "__le"}[n.Operator]; left.mayBe(isRef) && right.mayBe(isRef) || event != "__eq" {
-		decided = a.event(st, n, event, left, right)
+	switch n.Operator {
+	case "==", "~=":
+		if left.mayBe(isRef) && right.mayBe(isRef) {
+			decided = a.event(st, n, "__eq", left, right)
+		}
+	default:
+		decided = a.less(st, n, n.Operator, left, right)
 	}
 	if !decided.Bottom() { // a metatable decides
 		return Of(Bool{V: true}, Bool{}), st.clone(), st
@@ -201,6 +214,8 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 			yes.pass()
 		}
 	}
+	a.equalsTruth(left, right, yes, no)
+	a.equalsTruth(right, left, yes, no)
 	var v Value
 	if equal {
 		v = Join(v, Of(Bool{V: true}))
@@ -223,6 +238,25 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 	return v.settled(), yes, no
 }
 
+// equalsTruth follows v == true and v == false: what v proves is proved then.
+func (a *analyzer) equalsTruth(v, constant Value, yes, no *state) {
+	k, _ := constant.only()
+	b, ok := k.(Bool)
+	if !ok || !v.All(func(k Kind) bool { return TypeOf(k) == "boolean" }) {
+		return
+	}
+	isTrue, isFalse := yes, no
+	if !b.V {
+		isTrue, isFalse = no, yes
+	}
+	if isTrue != nil && v.provesTrue {
+		isTrue.pass()
+	}
+	if isFalse != nil && v.provesFalse {
+		isFalse.pass()
+	}
+}
+
 // order follows <, <=, > and >=.
 func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) (Value, *state, *state) {
 	v := Of(Bool{V: true}, Bool{})
@@ -243,18 +277,21 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 		v.provesTrue = v.provesTrue || operator == ">" || operator == ">="
 		v.provesFalse = v.provesFalse || operator == "<" || operator == "<="
 	}
+	fenced := a.callersFence(left) && a.fenceReadings(right)
 	var yes, no *state
 	if v.mayBe(truthy) {
 		yes = st.clone()
 		if v.provesTrue {
 			yes.pass()
 		}
+		yes.same(fenced && operator == "<=")
 	}
 	if v.mayBe(falsy) {
 		no = st
 		if v.provesFalse {
 			no.pass()
 		}
+		no.same(fenced && operator == ">")
 	}
 	return v.settled(), yes, no
 }
@@ -590,10 +627,15 @@ func (a *analyzer) element(st *state, r Ref, index Value) Value {
 		return v
 	}
 	// An index that is no larger than the length of the list is never behind its end.
-	if index.All(func(k Kind) bool { n, ok := k.(Number); return ok && n.Within == r.site }) {
-		return v.filter(func(k Kind) bool { _, is := k.(Absent); return !is })
+	if !index.All(func(k Kind) bool { n, ok := k.(Number); return ok && n.Within == r.site }) {
+		return v
 	}
-	return v
+	if n, _ := index.kinds[0].(Number); len(index.kinds) == 1 && n.Least > 1 && t.Pairs == nil {
+		behind := *t
+		behind.Items = t.Items[min(n.Least-1, len(t.Items)):]
+		v = behind.anyItem()
+	}
+	return v.filter(func(k Kind) bool { _, is := k.(Absent); return !is })
 }
 
 // never reports whether an argument cannot be that string.
@@ -644,6 +686,18 @@ func (a *analyzer) emptyCompared(v, with Value) {
 	}
 }
 
+// less follows what metatables make of <, <=, > and >=: Lua turns the operands round for
+// the last two, and asks __lt where there is no __le.
+func (a *analyzer) less(st *state, n ast.Expr, operator string, left, right Value) Value {
+	if operator == ">" || operator == ">=" {
+		left, right = right, left
+	}
+	if operator == "<" || operator == ">" {
+		return a.event(st, n, "__lt", left, right)
+	}
+	return Join(a.event(st, n, "__le", left, right), a.event(st, n, "__lt", right, left))
+}
+
 // event follows what a metatable makes of an operation, for each operand that has one.
 func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) Value {
 	var result Value
@@ -653,7 +707,7 @@ func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) 
 			if !ok || st.heap[r.site] == nil || st.heap[r.site].Meta.Bottom() {
 				continue
 			}
-			handler := a.lookUp(st, n, st.heap[r.site].Meta, Of(Str{S: name}), 1)
+			handler := a.handler(st, st.heap[r.site].Meta, name)
 			if !handler.mayBe(truthy) {
 				continue
 			}

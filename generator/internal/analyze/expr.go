@@ -289,7 +289,7 @@ func isUnknown(k Kind) bool { _, is := k.(Unknown); return is }
 func (a *analyzer) index(st *state, n ast.Expr, object, key Value) Value {
 	a.useEntries(n, st, object, key)
 	a.noField(n, object, key)
-	v := a.lookUp(st, n, object, key, 0)
+	v := a.lookUp(st, n, object, key)
 	if v.Bottom() && !object.Bottom() {
 		a.noIndex(n, object)
 		st.dead = true
@@ -297,10 +297,13 @@ func (a *analyzer) index(st *state, n ast.Expr, object, key Value) Value {
 	return v
 }
 
-func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value, depth int) Value {
-	if depth > 20 {
-		return a.lost(n, "the metatables here lead to one another")
-	}
+// lookUp follows object[key] for all that object may be. A table is looked into once,
+// however many metatables lead to it.
+func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value) Value {
+	return a.lookUpIn(st, n, object, key, map[*site]bool{})
+}
+
+func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*site]bool) Value {
 	return object.each(func(k Kind) Value {
 		switch k := k.(type) {
 		case Ref:
@@ -309,10 +312,11 @@ func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value, depth int) V
 				return a.lost(n, "what this table holds was never learned")
 			}
 			v := a.element(st, k, key)
-			if t.Meta.Bottom() {
+			if t.Meta.Bottom() || seen[k.site] {
 				return v
 			}
-			return Join(v, a.inherited(st, n, k, t.Meta, key, depth))
+			seen[k.site] = true
+			return Join(v, a.inherited(st, n, k, t.Meta, key, seen))
 		case Builtin:
 			return a.member(n, k, key)
 		case Str, Empty, Text, Key:
@@ -323,7 +327,7 @@ func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value, depth int) V
 			}
 			return a.method(n, key)
 		case Raised: // a text, or a table with err
-			return Join(a.method(n, key), Join(Of(Text{Class: Any}), vNil))
+			return Join(a.method(n, key), Of(Text{Class: Any}, Nil{}))
 		case Unknown:
 			return Of(k)
 		}
@@ -331,20 +335,37 @@ func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value, depth int) V
 	})
 }
 
-// inherited returns what a metatable gives for an index.
-func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value, depth int) Value {
-	parents := a.lookUp(st, n, meta, Of(Str{S: "__index"}), depth+1)
-	return parents.each(func(k Kind) Value {
+// handler returns what a metatable has for an event.
+func (a *analyzer) handler(st *state, meta Value, event string) Value {
+	return meta.each(func(k Kind) Value {
 		switch k := k.(type) {
 		case Ref:
-			return a.lookUp(st, n, Of(k), key, depth+1)
-		case Closure:
-			l := a.invoke(st, n, k, List{Items: []Value{Of(object), key}})
-			return l.at(0)
+			if t := st.heap[k.site]; t != nil {
+				return t.field(event)
+			}
+		case Unknown:
+			return Of(k)
+		}
+		return vNil
+	})
+}
+
+// inherited returns what a metatable gives for an index.
+func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value, seen map[*site]bool) Value {
+	return a.handler(st, meta, "__index").each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Ref:
+			return a.lookUpIn(st, n, Of(k), key, seen)
 		case Nil, Absent:
 			return vNil
 		}
-		return a.lost(n, "the __index of this table's metatable is neither a table nor a function of the script")
+		// The value of a call is at most one, whatever else the callee may be.
+		after := st.clone()
+		l := a.call(after, n, Of(k), List{Items: []Value{Of(object), key}})
+		if joined := joinStates(st.clone(), after); joined != nil {
+			*st = *joined
+		}
+		return l.at(0)
 	})
 }
 
@@ -541,8 +562,6 @@ func (a *analyzer) storeAs(st *state, target ast.Expr, object, key, v Value, beh
 	}
 }
 
-func isKey(k Kind) bool { _, is := k.(Key); return is }
-
 // isBehind reports whether an assignment is to list[#list + 1].
 func (a *analyzer) isBehind(target *ast.AttrGetExpr) bool {
 	sum, ok := target.Key.(*ast.ArithmeticOpExpr)
@@ -572,7 +591,7 @@ func (a *analyzer) sameExpr(e, f ast.Expr) bool {
 
 // newIndex follows what a metatable makes of a store.
 func (a *analyzer) newIndex(st *state, target ast.Expr, object Ref, meta, key, v Value) {
-	handler := a.lookUp(st, target, meta, Of(Str{S: "__newindex"}), 1)
+	handler := a.handler(st, meta, "__newindex")
 	for _, k := range handler.kinds {
 		after := st.clone()
 		if _, isTable := k.(Ref); isTable {

@@ -25,6 +25,7 @@ type Facts struct {
 	Misuses  []Misuse
 	Texts    []string               // all string constants of the text
 	Fences   map[Source]bool        // what the caller's fence is compared with
+	Owed     []Debt                 // fenced: writes after which the fence is not stored
 	Needed   map[script.Pos]int     // optional arguments that are counted with
 	Mixed    map[script.Pos][2]Unit // different units that are added or subtracted
 	Compared map[int]bool           // optional arguments that are compared with the empty string
@@ -75,7 +76,6 @@ type Return struct {
 	Exprs    []ast.Expr
 	Values   List
 	Progress Progress
-	Owed     script.Pos // with Wrote: the change after which the fence is not stored
 	Heap     Heap
 }
 
@@ -90,11 +90,19 @@ func (h Heap) Table(r Ref) *Table {
 	return emptyTable
 }
 
+// Debt is a write of a fenced script after which the fence is not stored: an error, or
+// the end, leaves the data open to smaller fences.
+type Debt struct {
+	Pos    script.Pos
+	Stored bool // it was, and this write takes it away
+}
+
 // Uses are the places where KEYS or ARGV is used.
 type Uses struct {
 	Constant []Index
 	Computed []script.Pos // by an index of which nothing is known but that it is a number
 	All      bool         // counted, unpacked or walked through
+	Text     map[int]bool // the constant indices of the text, where it is never run too
 	Whole    []script.Pos // where it is unpacked or walked through
 }
 

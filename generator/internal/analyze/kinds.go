@@ -52,11 +52,12 @@ type (
 		Unit  Unit
 	}
 	// Number is a number of which only its class is known. Within is the table of whose
-	// indices it is one, from 1 to its length.
+	// indices it is one, from Least to its length.
 	Number struct {
 		Class  Class
 		Unit   Unit
 		Within *site
+		Least  int
 	}
 	// Key is KEYS[Index], or any of KEYS where Index is 0.
 	Key struct{ Index int }
@@ -190,7 +191,7 @@ func (k Number) key() sortKey {
 	if k.Within != nil {
 		within = k.Within.id
 	}
-	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit), f: float64(within)}
+	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit), f: float64(within)*1e6 + float64(k.Least)}
 }
 func (k Key) key() sortKey { return sortKey{rank: 10, a: k.Index} }
 func (k Arg) key() sortKey { return sortKey{rank: 11, a: k.Index, b: bit(k.Number)} }

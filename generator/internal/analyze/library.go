@@ -170,6 +170,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 			a.perhaps(st, n, by, List{Items: []Value{items, items}})
 		} else {
 			a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})
+			a.less(st, n, "<", items, items)
 		}
 		a.change(st, x, func(t *Table) *Table { return t.shuffled(true) })
 		return List{}
@@ -265,7 +266,7 @@ func (t *Table) append(v Value) *Table {
 	u := *t
 	pairs, odd := t.inTurn()
 	if u.Pairs = nil; pairs != nil && !t.many && present(v).equal(v) {
-		u.Pairs, u.odd = &[2]Value{pairs[0], pairs[1]}, !odd
+		u.Pairs, u.Odd = &[2]Value{pairs[0], pairs[1]}, !odd
 		u.Pairs[bit(odd)] = Join(u.Pairs[bit(odd)], v)
 	}
 	u.Exact, u.Rest, u.Names = false, Join(t.Rest, present(v)), Join(t.Names, anyIndex)

@@ -69,7 +69,7 @@ var replies = map[string]shape{
 	"smismember": of(list, flag), "bitfield": of(list, number.nullable()), "bitfield_ro": of(list, number), "script exists": of(list, flag),
 	"time": {form: tuple, elems: []*shape{{form: bulk, class: Integer, unit: UnixSeconds}, {form: bulk, class: Integer}}},
 	"scan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}}, "sscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}},
-	"hscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}}, "zscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}},
+	"hscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, pointer(of(flat, text))}}, "zscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, pointer(of(flat, shape{form: bulk, class: Decimal}))}},
 	"geopos": of(list, shape{form: tuple, elems: []*shape{{form: double, class: Fraction}, {form: double, class: Fraction}}, orNil: true}),
 	"xrange": entries, "xrevrange": entries, "info": text, "type": {form: status, class: Label},
 	"xread": of(pairsOf, entries).keyed(), "xreadgroup": of(pairsOf, pending).keyed(),

@@ -41,6 +41,7 @@ type names struct {
 	locals    map[ast.Stmt][]*variable // that a statement declares
 	uses      map[*ast.IdentExpr]*variable
 	texts     []string
+	mentions  map[string]map[int]bool // KEYS and ARGV -> the constant indices of the text
 	misuses   []Misuse
 	reads     []Use // of globals that are not there
 	writes    []Use // of globals
@@ -70,6 +71,7 @@ func resolve(s *script.Script) *names {
 			functions: map[*ast.FunctionExpr]*function{},
 			locals:    map[ast.Stmt][]*variable{},
 			uses:      map[*ast.IdentExpr]*variable{},
+			mentions:  map[string]map[int]bool{"KEYS": {}, "ARGV": {}},
 		},
 		script:  s,
 		current: main,
@@ -261,6 +263,7 @@ func (r *resolver) expr(expr ast.Expr) {
 	case *ast.AttrGetExpr:
 		r.expr(n.Object)
 		r.expr(n.Key)
+		r.mention(n)
 	case *ast.TableExpr:
 		for _, f := range n.Fields {
 			r.expr(f.Key)
@@ -286,6 +289,18 @@ func (r *resolver) expr(expr ast.Expr) {
 		r.expr(n.Expr)
 	case *ast.FunctionExpr:
 		r.function(n, false)
+	}
+}
+
+// mention notes KEYS[1] and the like, wherever it stands.
+func (r *resolver) mention(n *ast.AttrGetExpr) {
+	table, isName := n.Object.(*ast.IdentExpr)
+	index, isNumber := n.Key.(*ast.NumberExpr)
+	if !isName || !isNumber || r.mentions[table.Value] == nil || r.lookup(table.Value) != nil {
+		return
+	}
+	if f, known := constant(index.Value).Num(); known {
+		r.mentions[table.Value][int(f)] = true
 	}
 }
 

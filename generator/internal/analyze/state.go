@@ -3,8 +3,6 @@ package analyze
 import (
 	"maps"
 	"slices"
-
-	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // Progress is how far a script is past its guard, on the way to some place.
@@ -14,7 +12,7 @@ type Progress uint8
 const (
 	Unchecked Progress = iota // the guard has not been compared
 	Passed                    // it has been, and holds
-	Wrote                     // fenced: data was written, and the fence has not been stored since
+	Wrote                     // fenced: data was written, and the fence is not stored
 	Stored                    // fenced: the fence is stored
 )
 
@@ -33,7 +31,6 @@ type state struct {
 	cells    map[cell]held // of the locals that other functions use as well
 	heap     map[*site]*Table
 	progress Progress
-	owed     script.Pos // see Return
 	protocol protocol
 	dead     bool // the expression that was just followed never comes to an end
 }
@@ -93,9 +90,6 @@ func (s *state) joinShared(t *state) {
 		s.heap[at] = other
 	}
 	s.progress = joinProgress(s.progress, t.progress)
-	if s.owed == (script.Pos{}) || t.owed != (script.Pos{}) && (t.owed.Line < s.owed.Line || t.owed.Line == s.owed.Line && t.owed.Column < s.owed.Column) {
-		s.owed = t.owed
-	}
 	s.protocol |= t.protocol
 }
 
@@ -113,7 +107,7 @@ func joinProgress(p, q Progress) Progress {
 }
 
 func (s *state) equal(t *state) bool {
-	return s.progress == t.progress && s.owed == t.owed && s.protocol == t.protocol &&
+	return s.progress == t.progress && s.protocol == t.protocol &&
 		slices.EqualFunc(s.frame, t.frame, Value.equal) &&
 		maps.EqualFunc(s.cells, t.cells, func(a, b held) bool { return a.many == b.many && a.Value.equal(b.Value) }) &&
 		maps.EqualFunc(s.heap, t.heap, (*Table).equal)

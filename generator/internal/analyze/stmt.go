@@ -220,7 +220,9 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 		index.Class = Integer
 		if bound, one := limit.only(); one && fromKnown && from >= 1 && byKnown && by > 0 {
 			if length, ok := bound.(Number); ok {
-				index.Within = length.Within
+				if index.Within = length.Within; index.Within != nil {
+					index.Least = min(int(from), mostEntries)
+				}
 			}
 		}
 	}
@@ -407,13 +409,16 @@ func (a *analyzer) returns(st *state, n *ast.ReturnStmt) {
 		if len(n.Exprs) > 0 {
 			pos = a.script.Pos(n.Exprs[0])
 		}
-		a.facts.Returns = append(a.facts.Returns, &Return{Pos: pos, Exprs: n.Exprs, Values: values, Progress: st.progress, Owed: st.owed, Heap: Heap{st.clone().heap}})
+		a.facts.Returns = append(a.facts.Returns, &Return{Pos: pos, Exprs: n.Exprs, Values: values, Progress: st.progress, Heap: Heap{st.clone().heap}})
 		return
 	}
 	if st.progress != Unchecked {
 		for i := range values.Items {
 			values.Items[i] = values.Items[i].proving()
 		}
+	}
+	if len(n.Exprs) == 0 {
+		values = a.nothing(st)
 	}
 	a.run.result = joinLists(a.run.result, &values)
 	a.run.exit = joinStates(a.run.exit, st)

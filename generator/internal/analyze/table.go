@@ -28,7 +28,7 @@ type Table struct {
 	Rest   Value            // by all other indices, and maybe by those above too
 	Names  Value            // the indices of Rest
 	Pairs  *[2]Value        // of a list that is names and values in turn: what both are
-	odd    bool             // with Pairs: the list ends with a name
+	Odd    bool             // with Pairs: the list ends with a name
 	Exact  bool             // its length is that of Items
 	Meta   Value            // its metatable
 
@@ -41,7 +41,7 @@ var emptyTable = &Table{Exact: true}
 
 func (t *Table) equal(u *Table) bool {
 	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Err == u.Err && t.shrunk == u.shrunk && t.many == u.many &&
-		t.odd == u.odd && (t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
+		t.Odd == u.Odd && (t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
 		t.Rest.equal(u.Rest) && t.Names.equal(u.Names) && t.Meta.equal(u.Meta) &&
 		slices.EqualFunc(t.Items, u.Items, Value.equal) && maps.EqualFunc(t.Fields, u.Fields, Value.equal)
 }
@@ -57,7 +57,7 @@ func joinTables(t, u *Table) *Table {
 	p, odd := t.inTurn()
 	q, odder := u.inTurn()
 	if p != nil && q != nil && odd == odder && !j.Exact {
-		j.Pairs, j.odd = &[2]Value{Join(p[0], q[0]), Join(p[1], q[1])}, odd
+		j.Pairs, j.Odd = &[2]Value{Join(p[0], q[0]), Join(p[1], q[1])}, odd
 	}
 	n := min(len(t.Items), len(u.Items))
 	for i := range n {
@@ -89,7 +89,7 @@ func joinTables(t, u *Table) *Table {
 func (t *Table) inTurn() (pairs *[2]Value, odd bool) {
 	switch {
 	case t.Pairs != nil:
-		return t.Pairs, t.odd
+		return t.Pairs, t.Odd
 	case !t.Exact || t.many || mayIndex(t.Names, false):
 		return nil, false
 	}
@@ -285,13 +285,9 @@ func (t *Table) everything() Value {
 
 // set returns the table after v has been stored at an index.
 func (t *Table) set(index, v Value) *Table {
-	strong := !t.many
-	k, one := index.only()
-	if !one {
-		strong = false
-	}
+	strong := !t.many && len(index.kinds) == 1
 	var all *Table
-	for _, k = range index.kinds {
+	for _, k := range index.kinds {
 		after := t.setKind(k, v, strong)
 		if all != nil {
 			after = joinTables(all, after)

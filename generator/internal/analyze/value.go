@@ -72,6 +72,9 @@ func (v Value) proving() Value {
 }
 
 func (v Value) equal(w Value) bool {
+	if v.Bottom() || w.Bottom() {
+		return v.Bottom() && w.Bottom()
+	}
 	return v.provesTrue == w.provesTrue && v.provesFalse == w.provesFalse && slices.Equal(v.kinds, w.kinds)
 }
 

@@ -147,6 +147,11 @@ func (c *checker) unused(name string, declared []script.Param, used analyze.Uses
 
 // covers reports whether some use reads the declared entry.
 func covers(used analyze.Uses, p script.Param) bool {
+	for index := range used.Text {
+		if index == p.Index || p.Variadic && index > p.Index {
+			return true
+		}
+	}
 	return slices.ContainsFunc(used.Constant, func(use analyze.Index) bool {
 		return use.Index == p.Index || p.Variadic && use.Index > p.Index
 	})

@@ -93,6 +93,8 @@ func (c *checker) command(name string, call *analyze.Call) {
 			c.findf(w.Pos, "%s cannot be an argument of a command; send a string or a number", no)
 		} else if w.MayBe(func(k analyze.Kind) bool { r, ok := k.(analyze.Ref); return ok && call.Heap.Table(r).Err }) {
 			c.findf(w.Pos, "an error that redis.pcall answers, which is a table, may be sent here; look first whether there is one: if type(x) == 'table' and x.err then return x end")
+		} else if no := unsent(w, call.Heap); no != "" {
+			c.findf(w.Pos, "%s may be sent here, which cannot be an argument of a command; ask first for its type: if type(x) == 'string' then …", no)
 		}
 	}
 	if known.Flags&command.Write != 0 && !c.script.Mode.Write {
@@ -101,6 +103,9 @@ func (c *checker) command(name string, call *analyze.Call) {
 			writes = "counts as a write inside a script, as it may be replicated"
 		}
 		c.findf(call.Pos, "%q %s, but the header says mode: %s; use mode: write", shown, writes, c.script.Mode)
+	}
+	if administers[known.Name] && !c.script.Mode.Write {
+		c.findf(call.Pos, "%q changes the server, but the header says mode: %s; use mode: write", shown, c.script.Mode)
 	}
 	c.count(call, known.Name)
 	c.keysOf(known, shown, call)
@@ -138,12 +143,40 @@ func unsendable(w analyze.Word) string {
 	return name
 }
 
+// unsent names a function or a table of the script that a word may be. What a text was
+// decoded to may be a table as well, and is trusted to be none.
+func unsent(w analyze.Word, heap analyze.Heap) string {
+	for _, k := range w.Kinds() {
+		switch k := k.(type) {
+		case analyze.Ref:
+			if t := heap.Table(k); t.Origin == analyze.Made {
+				return "a table"
+			}
+		case analyze.Closure, analyze.Command:
+			return "a function"
+		case analyze.Builtin:
+			if k.Name != "cjson.null" {
+				return "a function"
+			}
+		}
+	}
+	return ""
+}
+
 // replicated are commands that change nothing, or nothing that is seen, and are
 // passed on to replicas all the same.
 var replicated = map[string]bool{"publish": true, "spublish": true, "pfcount": true}
 
+// administers are commands that write no data and change the server all the same.
+var administers = map[string]bool{
+	"cluster addslots": true, "cluster addslotsrange": true, "cluster bumpepoch": true, "cluster delslots": true,
+	"cluster delslotsrange": true, "cluster failover": true, "cluster flushslots": true, "cluster forget": true, "cluster meet": true,
+	"cluster replicate": true, "cluster saveconfig": true, "cluster set-config-epoch": true, "cluster setslot": true,
+	"memory purge": true, "slowlog reset": true, "readonly": true, "readwrite": true, "asking": true,
+}
+
 // sweeping are commands that reach keys which nobody names.
-var sweeping = map[string]bool{"flushall": true, "flushdb": true, "keys": true, "scan": true, "randomkey": true, "swapdb": true, "select": true}
+var sweeping = map[string]bool{"flushall": true, "flushdb": true, "keys": true, "scan": true, "randomkey": true, "swapdb": true, "select": true, "cluster getkeysinslot": true}
 
 // channel checks that the channel of a call is declared or a literal.
 func (c *checker) channel(shown string, call *analyze.Call) {
@@ -248,8 +281,8 @@ func (c *checker) cached(shown string, known command.Command, call *analyze.Call
 		c.findf(call.Pos, "%q does not ask about KEYS[1], and a cached script must ask about nothing else; use mode: read", shown)
 	}
 	switch known.Name {
-	case "pttl", "ttl", "object idletime", "object freq":
-		c.findf(call.Pos, "%q changes though the key does not, which a cache would freeze; the cached call reports the remaining time by itself", shown)
+	case "pttl", "ttl", "object idletime", "object freq", "xpending", "xinfo consumers", "xinfo stream":
+		c.findf(call.Pos, "%q changes with time though the key does not, which a cache would freeze; use mode: read. The cached call reports the remaining time by itself", shown)
 	}
 }
 

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlock-go/toolkit/generator/internal/analyze"
@@ -35,26 +37,29 @@ func (c *checker) guard() {
 	if !g.Fenced {
 		return
 	}
-	for _, r := range c.facts.Returns {
-		if r.Progress == analyze.Wrote {
-			c.stored(g, r.Owed)
-			return
-		}
-	}
-	if end := c.facts.EndReached; end != nil && end.Progress == analyze.Wrote {
-		c.stored(g, end.Owed)
-	}
+	c.stored(g)
 }
 
-// stored finds a write on a way from which the fence is not stored.
-func (c *checker) stored(g *script.Guard, pos script.Pos) {
+// stored checks that the first write of a fenced script stores the fence, and that none
+// takes it away: an error between two writes would leave the data open to smaller fences.
+func (c *checker) stored(g *script.Guard) {
+	if len(c.facts.Owed) == 0 {
+		return
+	}
+	first := slices.MinFunc(c.facts.Owed, func(a, b analyze.Debt) int {
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	})
 	where := fmt.Sprintf("SET KEYS[%d] to ARGV[%d]", g.Key, g.Arg)
 	for source := range c.facts.Fences {
 		if source.Command == "hget" {
-			where = fmt.Sprintf("HSET KEYS[%d] %q to ARGV[%d]", g.Key, source.Field, g.Arg)
+			where = fmt.Sprintf("HSET %q of KEYS[%d] to ARGV[%d]", source.Field, g.Key, g.Arg)
 		}
 	}
-	c.findf(pos, "guard: the fence ARGV[%d] is not stored in KEYS[%d] on every way that comes from this write, or this removes it, overwrites it or lets it expire, so that an older fence would pass later; %s, on every way",
+	if first.Stored {
+		c.findf(first.Pos, "guard: this can remove the fence that is stored in KEYS[%d], overwrite it or let it expire, so that an older fence would pass later; write other keys and fields only", g.Key)
+		return
+	}
+	c.findf(first.Pos, "guard: this write does not store the fence ARGV[%d] in KEYS[%d], and an error behind it would leave it so, that an older fence would pass later; %s in this command or before it, whatever is there and without an expiry",
 		g.Arg, g.Key, where)
 }
 

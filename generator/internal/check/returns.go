@@ -532,16 +532,19 @@ func (f fitter) flatFits(k analyze.Kind, table *analyze.Table, t script.Type) *m
 				return m
 			}
 		}
+		if table.Odd {
+			return f.wrong(k, t, fmt.Sprintf("it has an odd number of values, which is no multiple of 2; return a table for each element: {%s}", names(fields)))
+		}
 		return nil
 	}
-	if table.Pairs != nil || len(table.Rest.Kinds()) > 0 && n > 1 && (len(table.Rest.Kinds()) < 2 || !f.inTurn(table.Rest, fields)) {
+	if table.Pairs != nil || len(table.Rest.Kinds()) > 0 && (n == 2 || n > 2 && !f.inTurn(table.Rest, fields)) {
 		return f.wrong(k, t, fmt.Sprintf("return a table for each element: {%s}", names(fields)))
 	}
 	return nil
 }
 
 // inTurn reports whether all that a list may hold is good as one of the fields, and
-// there is something for each of them.
+// there is something for each of them. That they take turns is not known.
 func (f fitter) inTurn(rest analyze.Value, fields []script.Field) bool {
 	for _, k := range rest.Kinds() {
 		if !slices.ContainsFunc(fields, func(field script.Field) bool { return f.fits(analyze.Of(k), field.Type) == nil }) {
@@ -553,7 +556,7 @@ func (f fitter) inTurn(rest analyze.Value, fields []script.Field) bool {
 			return false
 		}
 	}
-	return true
+	return len(rest.Kinds()) > 1
 }
 
 func (f fitter) setFits(inner analyze.Value, t script.Type) *misfit {
@@ -601,18 +604,13 @@ func (f fitter) mapFits(k analyze.Kind, t script.Type) *misfit {
 			m.field = "a value"
 			return m
 		}
+		if table.Odd {
+			return &misfit{what: "a list of an odd number of values is returned", want: t.String(), mend: mend}
+		}
 		return nil
 	}
-	// Names and values are not told apart here: each must be good as one of both.
-	for _, k := range table.Rest.Kinds() {
-		v := analyze.Of(k)
-		if f.fits(v, key) == nil {
-			continue
-		}
-		if m := f.fits(v, value); m != nil {
-			m.field = "a value"
-			return m
-		}
+	if len(table.Rest.Kinds()) > 0 {
+		return &misfit{what: "a list is returned of which it is not known that names and values take turns", want: t.String(), mend: mend + "; append both one after the other, or declare a list"}
 	}
 	return nil
 }
