@@ -88,6 +88,17 @@ func isScript(argv []string) bool {
 	return false
 }
 
+// mayBlock reports whether a command may wait for others to be run. None of these sets
+// the lease of a key.
+func mayBlock(argv []string) bool {
+	switch argv[0] {
+	case "BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX", "BZPOPMIN",
+		"WAIT", "XREAD", "XREADGROUP":
+		return true
+	}
+	return false
+}
+
 func isFlush(argv []string) bool {
 	switch argv[0] {
 	case "FLUSHALL", "FLUSHDB", "SWAPDB":

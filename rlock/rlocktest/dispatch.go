@@ -101,8 +101,11 @@ func (c *conn) selected(argv []string) {
 func (t *tracker) execute(c *conn, argv []string, batch [][]string) {
 	t.rememberReads(c, batch)
 	scripts := slices.ContainsFunc(batch, isScript)
-	if scripts {
+	switch {
+	case scripts:
 		t.enterScript(c)
+	case !mayBlock(argv):
+		t.scripting.RLock()
 	}
 	reply := ""
 	switch {
@@ -114,8 +117,11 @@ func (t *tracker) execute(c *conn, argv []string, batch [][]string) {
 		t.backend.Dispatch(c.peer, argv)
 	}
 	var e effect
-	if scripts {
+	switch {
+	case scripts:
 		e = t.leaveScript(c, batch)
+	case !mayBlock(argv):
+		t.scripting.RUnlock()
 	}
 	for _, cmd := range batch {
 		switch {

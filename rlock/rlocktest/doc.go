@@ -3,7 +3,8 @@
 //
 // It is miniredis with three differences:
 //
-//   - TTLs run down in real time, and TIME moves.
+//   - TTLs run down in real time, and TIME moves. As in Redis, no key expires while a
+//     script runs.
 //   - Client-side caching works: CLIENT TRACKING and CLIENT CACHING are
 //     understood, and invalidations are pushed to RESP3 connections. A rueidis
 //     client with default options can use DoCache against it.

@@ -1,13 +1,35 @@
 package rlocktest
 
-import "github.com/alicebob/miniredis/v2/server"
+import (
+	"time"
 
-// enterScript notes that what scripts do from now on is the doing of c.
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// enterScript notes that what scripts do from now on is the doing of c, and stops the
+// clock that leases run down by.
 func (t *tracker) enterScript(c *conn) {
 	t.scripting.Lock()
+	t.stopClock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.script, c.script, c.noticed = c, effect{}, false
+}
+
+// stopClock keeps keys from expiring between two commands of a script, as Redis does:
+// otherwise SET NX could find a key that GET does not find any more. The caller holds
+// scripting.
+func (t *tracker) stopClock() {
+	t.redis.DB(0) // what is over expires now
+	t.stopped = time.Now()
+	t.redis.ClockTTL(false)
+}
+
+// startClock counts the time of the script from all leases, those included that the
+// script has set: they began when it began.
+func (t *tracker) startClock() {
+	t.redis.ClockTTL(true)
+	t.redis.FastForward(time.Since(t.stopped))
 }
 
 // setNoticed returns what it was.
@@ -25,6 +47,7 @@ func (t *tracker) leaveScript(c *conn, batch [][]string) effect {
 	t.script = nil
 	e, noticed := c.script, c.noticed
 	t.mu.Unlock()
+	t.startClock()
 	t.scripting.Unlock()
 	if noticed {
 		return e

@@ -3,6 +3,7 @@ package rlocktest
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -27,9 +28,11 @@ type tracker struct {
 	// inner has the peers made by ask, whose commands need no notice, or only one for
 	// the conn that is the value.
 	inner sync.Map
-	// scripting lets one script run at a time, which tells whose it is.
+	// scripting lets one script run at a time, which tells whose it is, and no other
+	// command that sets a lease while its clock stands still.
 	// miniredis runs them one at a time anyway.
-	scripting sync.Mutex
+	scripting sync.RWMutex
+	stopped   time.Time // when the running script began; guarded by scripting
 
 	mu       sync.Mutex
 	conns    map[*server.Peer]*conn
