@@ -68,11 +68,29 @@ func joinStates(s, t *state) *state {
 	case t == nil || t.dead:
 		return s
 	}
+	s.prove(t)
+	t.prove(s)
 	for i := range s.frame {
 		s.frame[i] = Join(s.frame[i], t.frame[i])
 	}
 	s.joinShared(t)
 	return s
+}
+
+// prove notes in the locals of a state that is past the guard, where it meets one that
+// is not, that whoever finds a value of theirs is past it: a flag that a branch sets.
+func (s *state) prove(other *state) {
+	if s.progress == Unchecked || other.progress != Unchecked {
+		return
+	}
+	for i, v := range s.frame {
+		s.frame[i] = v.proving()
+	}
+	for at, h := range s.cells {
+		if !h.many {
+			s.cells[at] = held{h.Value.proving(), false}
+		}
+	}
 }
 
 // joinShared joins all but the locals of the running function.
