@@ -285,7 +285,17 @@ func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.D
 				sent = append(sent, i)
 			}
 		}
-		for n, reply := range l.scripts.ExtendBatch(ctx, l.client, params) {
+		answered := false
+		defer func() {
+			for _, i := range sent {
+				if !answered { // user code has panicked
+					asked[i].lock.dropExtension()
+				}
+			}
+		}()
+		replies := l.scripts.ExtendBatch(ctx, l.client, params)
+		answered = true
+		for n, reply := range replies {
 			i := sent[n]
 			errs[i] = asked[i].lock.settleAsked(asked[i].sent, reply.Value, reply.Err)
 		}

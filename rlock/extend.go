@@ -21,7 +21,8 @@ import (
 // An error that is ErrNotHeld or ErrClosed means that the lock has ended; Extend never
 // takes it again. With any other error it is held until the Deadline, which a failed
 // Extend may bring nearer if ttl is shorter than what was left, but never moves
-// farther. Extend it again to have a lease that is known.
+// farther. Extend it again to have a lease that is known. If the lock expires first, its keys
+// are freed in the background, as the server may still have the longer lease.
 //
 // A server that does not answer is asked again for 2 seconds, while ctx and the lease
 // last. Where the network has gone silent, only the client's own time-outs end a call
@@ -36,7 +37,14 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		if err != nil {
 			return err
 		}
+		answered := false
+		defer func() {
+			if !answered { // user code has panicked
+				l.dropExtension()
+			}
+		}()
 		position, err := l.runExtend(ctx, e)
+		answered = true
 		return l.settleAsked(e, position, err)
 	}))
 	return err
@@ -103,14 +111,19 @@ func (l *Lock) startExtension(ttl time.Duration) (extension, error) {
 }
 
 // startRenewal begins an automatic extension, by the lease that the lock has. It never
-// shortens.
+// shortens. Beside an Extend that shortens and has no answer it asks for that lease: a
+// longer one could arrive when that Extend has returned.
 func (l *Lock) startRenewal() (extension, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.stillHeld(); err != nil {
 		return extension{}, err
 	}
-	return l.beginExtension(l.ttl, false), nil
+	ttl := l.ttl
+	if len(l.former()) > 0 {
+		ttl = min(ttl, l.longestLease())
+	}
+	return l.beginExtension(ttl, false), nil
 }
 
 // stillHeld returns why the lock cannot be extended. The caller holds mu.
@@ -158,6 +171,9 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 		l.endExtension(e, answerOf(err))
 	}
 	if err != nil {
+		if len(l.former()) > 0 && l.end.Load() == nil && !l.kept {
+			l.watch() // the keys must be freed when the lock expires; see finish
+		}
 		l.noteExtension(err)
 		if answerOf(err) == unknown {
 			return err

@@ -38,7 +38,10 @@
 //   - An Extend that returns nil has given the lock a lease of ttl, counted from then, and
 //     Lock.Deadline tells it, whatever else is under way for the lock. No command that arrives
 //     late shortens a lease, or makes one long again that was shortened. (TestLateExtend,
-//     TestExtendBesideARenewal, TestLateCommandsLeaveAShortLeaseAlone, TestShorteningIsNoLoss)
+//     TestExtendBesideARenewal, TestRenewalBesideAShortening, TestLateCommandsLeaveAShortLeaseAlone,
+//     TestShorteningIsNoLoss)
+//   - A lock that expires while nobody knows whether its lease was shortened leaves no longer
+//     lease behind: its keys are freed in the background. (TestShorteningThatIsNeverAnswered)
 //   - Once a lock that was detached is attached, nothing that the former process sent or
 //     still sends has an effect on it, and nobody else can attach it.
 //     (TestLateCommandsOfTheFormerProcess, TestDetachBesideARenewal, TestAttachAgain)

@@ -164,6 +164,14 @@ func (l *Lock) endExtension(e extension, answer answer) {
 	l.deadline.Store(int64(end))
 }
 
+// dropExtension notes that an extension under way will never be settled. What it may have
+// done on the server stays as unknown as if its reply was lost.
+func (l *Lock) dropExtension() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending--
+}
+
 // answer is what is known of a command's outcome.
 type answer int
 

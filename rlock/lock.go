@@ -247,6 +247,9 @@ func (l *Lock) finish(cause *reason) *reason {
 	if l.care != nil && l.cancel != nil {
 		l.cancel(cause)
 	}
+	if cause == expired && len(l.former()) > 0 {
+		l.abandon(NoExpiry, 1) // a key that has a former token has the longer lease that came with it
+	}
 	l.locker.roll.remove(l)
 	if l.kept {
 		l.locker.keeper.forget(l)
