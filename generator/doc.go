@@ -116,7 +116,9 @@
 //
 // The second needs no lock key: the data remembers the largest fence that it was
 // written with, and refuses smaller ones. It is proved that the comparison, of
-// numbers, comes before the first write, and that the fence is stored:
+// numbers, comes before the first write; that the first write stores the fence where it
+// is compared, so that no error leaves the data changed without it; and that nothing
+// behind it removes the fence, overwrites it or lets it expire:
 //
 //	-- mode: write
 //	-- KEYS[1] record key
@@ -232,10 +234,14 @@
 //
 // # What is proved
 //
-// The body is parsed and followed: through locals, aliases such as
-// local call = redis.call, loops, tables and the script's own functions. For a script
-// without waivers these hold in every run, on every path; what cannot be told is a
-// finding that says how to write it or names its waiver, never silence:
+// The body is followed statement by statement, with all that each value may be: through
+// locals, tables, metatables, loops, varargs, pcall and the script's own functions, each
+// call by itself. Conditions narrow what is known, as if not owner then return end does. A
+// guard may be compared in an if, an else, an assert or a function of the script, and its
+// result may be kept in a local. For a script without waivers these hold in every run, on
+// every path. What is not known where it counts, as a key, a command, a called function or
+// a reply, is a finding: it names the line where the knowledge was lost, and how to write
+// it or the waiver. So is a script that is too much to follow:
 //
 //   - every command that it can call stands in the audit; none of them writes where the
 //     mode is read (PUBLISH, SPUBLISH and PFCOUNT count as writes)
@@ -244,7 +250,14 @@
 //     FLUSHALL and SORT with a pattern, are findings
 //   - a cached script asks about KEYS[1] alone, and not for the clock, a random pick or
 //     a remaining time
-//   - no write comes before the check of a guard, and a fence that passed is stored
+//   - no write comes before the check of a guard; the first write of a fenced script
+//     stores the fence, and none behind it takes it away
+//   - a table or a function is never the argument of a command, unless it was decoded from
+//     a text
+//   - a reply has the declared shape: as many values, in a table without named fields or a
+//     nil that cuts it short, names and values in turn for a map; nil and false only where
+//     the type is optional or bool; numbers, texts and tables each where they decode; no
+//     number with a fraction that Redis would cut off
 //
 // A waiver opens what it names. The audit says so first, and calls nothing proved that
 // rests on it.
@@ -255,9 +268,16 @@
 //
 //   - entries of KEYS or ARGV that are used but not declared, or declared but not used;
 //     gaps in the numbering
-//   - a command that Redis 7.0 does not have, that takes another number of arguments,
-//     is sent nil, a boolean, a table or a function, or cannot run in a script
-//   - a reply that does not fit returns:, as far as the text tells its type
+//   - a command that Redis 7.0 does not have, that takes another number of arguments, or
+//     cannot run in a script. Where an argument may be nil or false, as what GET answers,
+//     the server refuses the call in that case: only what is nothing else is a finding
+//   - units: seconds where milliseconds are meant, a span of time where an instant is, both
+//     in arguments of commands and in replies, as far as a number comes from the clock, a
+//     remaining time or an argument of such a type, added to and multiplied by constants
+//   - a bool or an optional argument as a condition, which is true whatever was passed; a
+//     comparison of a text with a number; numbers that are compared as texts; an optional
+//     argument that is used and never compared with ”
+//   - a call, an index or an operation that always is an error
 //   - a global that is written, or read and unknown, also as a member: table.unpack,
 //     and server and os, which Redis 7.0 does not have; a function that runs or reaches
 //     what the text does not show, such as loadstring
@@ -280,6 +300,12 @@
 //   - "safe to repeat" of write retryable, and the prose: both are the author's word
 //   - that whoever calls passes the keys that it means: a proof is about KEYS[n], not
 //     about what stands there
+//   - what is stored, and what cjson, cmsgpack and struct decode: that a text which GET
+//     answers is the int, the float, the bool or the JSON that returns: says. If it is not,
+//     the call is a *ReplyError; only a decoded number with a fraction that is returned as
+//     an int is cut
+//   - that three values or more take turns in one list for a list of structs
+//   - errors that are raised: a script may end with one at every command and operation
 //   - the reason of a waiver
 //
 // # Output
