@@ -112,13 +112,13 @@ func TestTenThousandKeys(t *testing.T) {
 	})
 }
 
-// Workers take overlapping sets in any order. Exclusion, progress and rising
-// fences are checked per key; opposite orders would deadlock one-by-one locking.
-// Two who take one lock after the other, in opposite orders, wait until a lease ends.
+// Two who take one lock after the other, in opposite orders, wait until a lease ends. It is
+// longer than a busy machine takes for a reply: a lock that comes later than its lease is
+// none.
 func TestCrossedLocks(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithTTL(500*time.Millisecond))
+		locker := newLocker(t, client, rlock.WithTTL(3*time.Second))
 		first := make(map[string]*rlock.Lock)
 		for _, key := range []string{"a", "b"} {
 			lock, err := locker.Acquire(t.Context(), key)
@@ -136,6 +136,8 @@ func TestCrossedLocks(t *testing.T) {
 	})
 }
 
+// Workers take overlapping sets in any order. Exclusion, progress and rising
+// fences are checked per key; opposite orders would deadlock one-by-one locking.
 func TestOverlappingSets(t *testing.T) {
 	t.Parallel()
 	onEvery(t, func(t *testing.T, client rueidis.Client) {

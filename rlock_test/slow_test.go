@@ -78,7 +78,9 @@ func TestContextEndsAnywhere(t *testing.T) {
 		require.NoError(t, gen.New().Load(t.Context(), direct))
 		proxy.Delay(4 * time.Millisecond)
 		acquired := 0
-		for wait := range 50 {
+		// Contexts last longer and longer, until the lock has been granted to some: on a busy
+		// machine that may need more than 50 ms.
+		for wait := 0; wait < 50 || acquired == 0; wait++ {
 			key := fmt.Sprint("job", wait)
 			held, err := rival.Acquire(t.Context(), key, rlock.WithTTL(rlock.NoExpiry))
 			require.NoError(t, err)
@@ -99,7 +101,6 @@ func TestContextEndsAnywhere(t *testing.T) {
 			cancel()
 			soon(t, func() bool { return get(t, direct, key) == "" }, "no key is left")
 		}
-		require.Positive(t, acquired)
 		require.Positive(t, locker.Stats().AcquireFailed)
 		// Late commands have arrived by now, and what they took is freed again.
 		soon(t, func() bool {
