@@ -155,103 +155,6 @@ func (a *analyzer) name(st *state, n *ast.IdentExpr) Value {
 	return Of(Builtin{n.Value})
 }
 
-// cellOf returns where a local that several functions use is kept.
-func (a *analyzer) cellOf(v *variable) cell {
-	e := a.run.env
-	for e != nil && e.fn != v.owner {
-		e = e.outer
-	}
-	return cell{v, e}
-}
-
-func (a *analyzer) read(st *state, v *variable) Value {
-	if v.captured {
-		return st.cells[a.cellOf(v)].Value
-	}
-	return st.frame[v.slot]
-}
-
-// declare begins the life of a local.
-func (a *analyzer) declare(st *state, v *variable, value Value) {
-	if !v.captured {
-		st.frame[v.slot] = value
-		return
-	}
-	at := a.cellOf(v)
-	if before, again := st.cells[at]; again || a.run.recursive {
-		st.cells[at] = held{Join(before.Value, value), true}
-		return
-	}
-	st.cells[at] = held{value, false}
-}
-
-// write assigns to a local.
-func (a *analyzer) write(st *state, v *variable, value Value) {
-	if !v.captured {
-		st.frame[v.slot] = value
-		return
-	}
-	at := a.cellOf(v)
-	before := st.cells[at]
-	if before.many {
-		value = Join(before.Value, value)
-	}
-	st.cells[at] = held{value, before.many}
-}
-
-// alloc makes a table. Where the place has made one that somebody still has, it
-// stands for both from now on.
-func (a *analyzer) alloc(st *state, node any, part int, t *Table) Value {
-	at := a.site(node, a.run.env.context, part)
-	if old := st.heap[at]; old != nil && (a.run.recursive || old.many || a.reachable(st, at)) || a.run.recursive {
-		j := t
-		if old != nil {
-			j = joinTables(old, t)
-		}
-		many := *j
-		many.many = true
-		t = &many
-	}
-	st.heap[at] = t
-	return Of(Ref{at})
-}
-
-// reachable reports whether any local or table may hold the table made at that site.
-func (a *analyzer) reachable(st *state, at *site) bool {
-	seen := map[*site]bool{}
-	var in func(Value) bool
-	in = func(v Value) bool {
-		for _, k := range v.kinds {
-			r, ok := k.(Ref)
-			if !ok || seen[r.site] {
-				continue
-			}
-			if r.site == at {
-				return true
-			}
-			seen[r.site] = true
-			if t := st.heap[r.site]; t != nil && (in(t.everything()) || in(t.Names) || in(t.Meta)) {
-				return true
-			}
-		}
-		return false
-	}
-	for _, h := range st.cells {
-		if in(h.Value) {
-			return true
-		}
-	}
-	if slices.ContainsFunc(st.frame, in) || in(a.keys) || in(a.args) {
-		return true
-	}
-	for r := a.run; r != nil; r = r.outer {
-		if in(r.varargs.all()) || r.caller != nil && slices.ContainsFunc(r.caller.frame, in) || r.result != nil && in(r.result.all()) {
-			return true
-		}
-	}
-	return false
-}
-
 func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	t := &Table{Exact: true}
 	for i, field := range n.Fields {
@@ -295,78 +198,6 @@ func (a *analyzer) index(st *state, n ast.Expr, object, key Value) Value {
 		st.dead = true
 	}
 	return v
-}
-
-// lookUp follows object[key] for all that object may be. A table is looked into once,
-// however many metatables lead to it.
-func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value) Value {
-	return a.lookUpIn(st, n, object, key, map[*site]bool{})
-}
-
-func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*site]bool) Value {
-	return object.each(func(k Kind) Value {
-		switch k := k.(type) {
-		case Ref:
-			t := st.heap[k.site]
-			if t == nil {
-				return a.lost(n, "what this table holds was never learned")
-			}
-			v := a.element(st, k, key)
-			if t.Meta.Bottom() || seen[k.site] {
-				return v
-			}
-			seen[k.site] = true
-			return Join(v, a.inherited(st, n, k, t.Meta, key, seen))
-		case Builtin:
-			return a.member(n, k, key)
-		case Str, Empty, Text, Key:
-			return a.method(n, key)
-		case Arg, Read:
-			if isNumber(k) {
-				return Value{}
-			}
-			return a.method(n, key)
-		case Raised: // a text, or a table with err
-			return Join(a.method(n, key), Of(Text{Class: Any}, Nil{}))
-		case Unknown:
-			return Of(k)
-		}
-		return Value{} // an error when it is reached
-	})
-}
-
-// handler returns what a metatable has for an event.
-func (a *analyzer) handler(st *state, meta Value, event string) Value {
-	return meta.each(func(k Kind) Value {
-		switch k := k.(type) {
-		case Ref:
-			if t := st.heap[k.site]; t != nil {
-				return t.field(event)
-			}
-		case Unknown:
-			return Of(k)
-		}
-		return vNil
-	})
-}
-
-// inherited returns what a metatable gives for an index.
-func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value, seen map[*site]bool) Value {
-	return a.handler(st, meta, "__index").each(func(k Kind) Value {
-		switch k := k.(type) {
-		case Ref:
-			return a.lookUpIn(st, n, Of(k), key, seen)
-		case Nil, Absent:
-			return vNil
-		}
-		// The value of a call is at most one, whatever else the callee may be.
-		after := st.clone()
-		l := a.call(after, n, Of(k), List{Items: []Value{Of(object), key}})
-		if joined := joinStates(st.clone(), after); joined != nil {
-			*st = *joined
-		}
-		return l.at(0)
-	})
 }
 
 // method returns a function of strings: ("x"):upper().
@@ -430,80 +261,6 @@ func builtin(library, name string) Value {
 		return Of(Text{Class: Wording})
 	}
 	return Of(Builtin{full})
-}
-
-// noField finds fields of strings, which have only the functions of string.
-func (a *analyzer) noField(n ast.Expr, object, key Value) {
-	name, constant := key.Str()
-	if !constant || slices.Contains(members["string"], name) || !object.All(func(k Kind) bool { return TypeOf(k) == "string" }) {
-		return
-	}
-	a.misuse(n, DescribeValue(object)+" is a string, which has no "+name+"; for JSON write cjson.decode(…)")
-}
-
-// noIndex notes that something without fields is indexed.
-func (a *analyzer) noIndex(n ast.Expr, object Value) {
-	if field, ok := n.(*ast.AttrGetExpr); ok {
-		a.callees[field] = Join(a.callees[field], object)
-	}
-}
-
-// useEntries notes a use of KEYS or ARGV.
-func (a *analyzer) useEntries(n ast.Expr, st *state, object, key Value) {
-	for _, k := range object.kinds {
-		ref, ok := k.(Ref)
-		if !ok || st.heap[ref.site] == nil {
-			continue
-		}
-		var uses *Uses
-		switch Of(ref).kinds[0] {
-		case a.keys.kinds[0]:
-			uses = &a.facts.Keys
-		case a.args.kinds[0]:
-			uses = &a.facts.Args
-		default:
-			continue
-		}
-		pos := a.script.Pos(n)
-		for _, index := range key.kinds {
-			switch i := index.(type) {
-			case Num:
-				use := Index{int(i.F), pos}
-				if !slices.Contains(uses.Constant, use) {
-					uses.Constant = append(uses.Constant, use)
-				}
-			case Str, Empty: // a field that is not there
-			default:
-				if !slices.Contains(uses.Computed, pos) {
-					uses.Computed = append(uses.Computed, pos)
-				}
-			}
-		}
-	}
-}
-
-// useAll notes that all of KEYS or ARGV is counted or walked through.
-func (a *analyzer) useAll(v Value) {
-	for _, k := range v.kinds {
-		a.facts.Keys.All = a.facts.Keys.All || k == a.keys.kinds[0]
-		a.facts.Args.All = a.facts.Args.All || k == a.args.kinds[0]
-	}
-}
-
-// useWhole notes that all of KEYS or ARGV is passed on or walked through.
-func (a *analyzer) useWhole(n ast.Expr, v Value) {
-	a.useAll(v)
-	pos := a.script.Pos(n)
-	for _, k := range v.kinds {
-		for _, of := range []struct {
-			table Value
-			uses  *Uses
-		}{{a.keys, &a.facts.Keys}, {a.args, &a.facts.Args}} {
-			if k == of.table.kinds[0] && !slices.Contains(of.uses.Whole, pos) {
-				of.uses.Whole = append(of.uses.Whole, pos)
-			}
-		}
-	}
 }
 
 // store follows object[key] = v.
@@ -589,24 +346,6 @@ func (a *analyzer) sameExpr(e, f ast.Expr) bool {
 	return false
 }
 
-// newIndex follows what a metatable makes of a store.
-func (a *analyzer) newIndex(st *state, target ast.Expr, object Ref, meta, key, v Value) {
-	handler := a.handler(st, meta, "__newindex")
-	for _, k := range handler.kinds {
-		after := st.clone()
-		if _, isTable := k.(Ref); isTable {
-			if a.depth++; a.depth > 4*mostDepth {
-				a.stop(target.Line(), "the metatables here lead to one another")
-			}
-			a.store(after, target, Of(k), key, v)
-			a.depth--
-		} else if truthy(k) {
-			a.call(after, target, Of(k), List{Items: []Value{Of(object), key, v}})
-		}
-		*st = *joinStates(st.clone(), after)
-	}
-}
-
 // holds reports whether a kind can be called, or changed from elsewhere.
 func holds(k Kind) bool {
 	switch k.(type) {
@@ -614,8 +353,4 @@ func holds(k Kind) bool {
 		return true
 	}
 	return false
-}
-
-func (a *analyzer) misuse(n ast.Expr, message string) {
-	a.facts.Misuses = append(a.facts.Misuses, Misuse{message, a.script.Pos(n)})
 }

@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -271,4 +272,113 @@ func (t *Table) append(v Value) *Table {
 	}
 	u.Exact, u.Rest, u.Names = false, Join(t.Rest, present(v)), Join(t.Names, anyIndex)
 	return &u
+}
+
+// structUnpack tells what struct.unpack gives for a format.
+func (a *analyzer) structUnpack(format Value) List {
+	unknown := List{Rest: Of(Text{Class: Any}, Number{Class: Any}), Open: true}
+	pattern, known := format.Str()
+	if !known {
+		return unknown
+	}
+	var l List
+	for _, c := range pattern {
+		switch {
+		case strings.ContainsRune("<>=! 0123456789x", c):
+		case strings.ContainsRune("bBhHlLTiI", c):
+			l.Items = append(l.Items, anyIndex)
+		case strings.ContainsRune("fd", c):
+			l.Items = append(l.Items, Of(Number{Class: Decimal}))
+		case strings.ContainsRune("s", c):
+			l.Items = append(l.Items, Of(Text{Class: Any}))
+		default: // c0 takes the number before it
+			return unknown
+		}
+	}
+	l.Items = append(l.Items, anyIndex) // where it has stopped
+	return l
+}
+
+func (a *analyzer) mathCall(name string, args List) Value {
+	switch name {
+	case "max", "min":
+		var v Value
+		known, best := !args.Open && len(args.Items) > 0, 0.0
+		for i, x := range args.Items {
+			f, isNum := x.Num()
+			known = known && isNum
+			if i == 0 || name == "max" && f > best || name == "min" && f < best {
+				best = f
+			}
+		}
+		if known {
+			return Of(Num{F: best})
+		}
+		for _, k := range args.all().kinds {
+			if q, ok := a.quantity(k); ok {
+				if q.known {
+					v = Join(v, Of(Num{F: q.value}))
+				} else {
+					v = Join(v, Of(Number{Class: q.class, Unit: q.unit}))
+				}
+			}
+		}
+		if v.Bottom() {
+			return Of(Number{Class: Any})
+		}
+		return v
+	case "floor", "ceil", "abs":
+		v := args.at(0).each(func(k Kind) Value {
+			q, ok := a.quantity(k)
+			switch {
+			case !ok:
+				return Value{}
+			case q.known && name == "floor":
+				return Of(Num{F: math.Floor(q.value)})
+			case q.known && name == "ceil":
+				return Of(Num{F: math.Ceil(q.value) + 0})
+			case q.known:
+				return Of(Num{F: math.Abs(q.value)})
+			case name == "abs":
+				return Of(Number{Class: q.class, Unit: q.unit})
+			case q.class == Binary:
+				return Of(Number{Class: Binary})
+			}
+			return Of(Number{Class: Integer, Unit: q.unit})
+		})
+		if v.Bottom() {
+			return Of(Number{Class: Integer})
+		}
+		return v
+	case "random":
+		if len(args.Items) > 0 {
+			return Of(Number{Class: Integer})
+		}
+	}
+	return Of(Number{Class: Fraction})
+}
+
+func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List {
+	switch name {
+	case "error_reply", "status_reply":
+		if name == "status_reply" {
+			return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"ok": args.at(0)}}))
+		}
+		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
+	case "sha1hex":
+		return one(Of(Text{Class: Label}))
+	case "setresp":
+		switch f, known := args.at(0).Num(); {
+		case known && f == 2:
+			st.protocol = resp2
+		case known && f == 3:
+			st.protocol = resp3
+		default:
+			st.protocol = resp2 | resp3
+		}
+		return List{}
+	case "replicate_commands", "acl_check_cmd":
+		return one(Of(Bool{V: true}, Bool{}))
+	}
+	return List{}
 }

@@ -1,0 +1,158 @@
+package analyze
+
+// compare tells whether two values may be equal, and whether they may differ.
+func compare(v, w Value) (equal, differ bool) {
+	for _, k := range v.kinds {
+		for _, l := range w.kinds {
+			e := mayEqual(k, l)
+			equal = equal || e
+			differ = differ || !e || !sameValue(k, l)
+		}
+	}
+	return equal, differ
+}
+
+// sameValue reports whether two kinds are one value each, and the same.
+func sameValue(k, l Kind) bool {
+	switch k := k.(type) {
+	case Nil, Absent:
+		return TypeOf(l) == "nil"
+	case Bool:
+		return TypeOf(l) == "boolean" && k.V == truthy(l)
+	case Missing:
+		return TypeOf(k) == TypeOf(l) && !truthy(l)
+	case Str, Empty:
+		s, _ := constantText(k)
+		t, ok := constantText(l)
+		return ok && s == t
+	case Num:
+		n, ok := l.(Num)
+		return ok && n.F == k.F
+	case Builtin, Command:
+		return k == l
+	}
+	return false
+}
+
+func constantText(k Kind) (string, bool) {
+	switch k := k.(type) {
+	case Str:
+		return k.S, true
+	case Empty:
+		return "", true
+	}
+	return "", false
+}
+
+// MayEqual reports whether two values may be equal.
+func MayEqual(v, w Value) bool {
+	equal, _ := compare(v, w)
+	return equal
+}
+
+// TypeOf returns what Lua's type() tells of a kind; empty: it may be several things.
+func TypeOf(k Kind) string {
+	switch k := k.(type) {
+	case Nil, Absent:
+		return "nil"
+	case Missing:
+		if k.Nil {
+			return "nil"
+		}
+		return "boolean"
+	case Bool:
+		return "boolean"
+	case Str, Empty, Text, Key:
+		return "string"
+	case Num, Number:
+		return "number"
+	case Arg:
+		if k.Number {
+			return "number"
+		}
+		return "string"
+	case Read:
+		if k.Number {
+			return "number"
+		}
+		return "string"
+	case Command, Closure:
+		return "function"
+	case Builtin:
+		if _, library := members[k.Name]; library {
+			return "table"
+		}
+		if k.Name == "cjson.null" {
+			return "userdata"
+		}
+		return "function"
+	case Ref:
+		return "table"
+	}
+	return ""
+}
+
+// mayEqual reports whether a value of each kind may be the same.
+func mayEqual(k, l Kind) bool {
+	s, t := TypeOf(k), TypeOf(l)
+	if s == "" || t == "" {
+		return true
+	}
+	if s != t {
+		return false
+	}
+	switch s {
+	case "nil":
+		return true
+	case "boolean":
+		return truthy(k) == truthy(l)
+	case "table", "function", "userdata":
+		return k == l || s == "table" && isRef(k) && isRef(l) && k == l
+	}
+	if a, ok := constantText(k); ok {
+		if b, ok := constantText(l); ok {
+			return a == b
+		}
+	}
+	if a, ok := k.(Num); ok {
+		if b, ok := l.(Num); ok {
+			return a.F == b.F
+		}
+	}
+	return true
+}
+
+func isRef(k Kind) bool { _, is := k.(Ref); return is }
+
+// meet returns the one of two kinds that are equal which says more.
+func meet(k, l Kind) Kind {
+	switch l := l.(type) {
+	case Str:
+		switch k.(type) {
+		case Str, Empty:
+		default:
+			return Str{S: l.S}
+		}
+	case Num:
+		if _, ok := k.(Num); !ok {
+			return Num{F: l.F}
+		}
+	case Key:
+		switch k.(type) {
+		case Text, Arg, Read:
+			return l
+		}
+	}
+	return k
+}
+
+// never reports whether an argument cannot be that string.
+func (a *analyzer) never(k, l Kind) bool {
+	arg, ok := k.(Arg)
+	text, isText := constantText(l)
+	if !ok || !isText || arg.Number {
+		return false
+	}
+	t, known := a.declared(arg.Index)
+	return known && text == "" && t.Base != "string" && t.Base != "bytes"
+}

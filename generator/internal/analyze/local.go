@@ -1,0 +1,100 @@
+package analyze
+
+import "slices"
+
+// cellOf returns where a local that several functions use is kept.
+func (a *analyzer) cellOf(v *variable) cell {
+	e := a.run.env
+	for e != nil && e.fn != v.owner {
+		e = e.outer
+	}
+	return cell{v, e}
+}
+
+func (a *analyzer) read(st *state, v *variable) Value {
+	if v.captured {
+		return st.cells[a.cellOf(v)].Value
+	}
+	return st.frame[v.slot]
+}
+
+// declare begins the life of a local.
+func (a *analyzer) declare(st *state, v *variable, value Value) {
+	if !v.captured {
+		st.frame[v.slot] = value
+		return
+	}
+	at := a.cellOf(v)
+	if before, again := st.cells[at]; again || a.run.recursive {
+		st.cells[at] = held{Join(before.Value, value), true}
+		return
+	}
+	st.cells[at] = held{value, false}
+}
+
+// write assigns to a local.
+func (a *analyzer) write(st *state, v *variable, value Value) {
+	if !v.captured {
+		st.frame[v.slot] = value
+		return
+	}
+	at := a.cellOf(v)
+	before := st.cells[at]
+	if before.many {
+		value = Join(before.Value, value)
+	}
+	st.cells[at] = held{value, before.many}
+}
+
+// alloc makes a table. Where the place has made one that somebody still has, it
+// stands for both from now on.
+func (a *analyzer) alloc(st *state, node any, part int, t *Table) Value {
+	at := a.site(node, a.run.env.context, part)
+	if old := st.heap[at]; old != nil && (a.run.recursive || old.many || a.reachable(st, at)) || a.run.recursive {
+		j := t
+		if old != nil {
+			j = joinTables(old, t)
+		}
+		many := *j
+		many.many = true
+		t = &many
+	}
+	st.heap[at] = t
+	return Of(Ref{at})
+}
+
+// reachable reports whether any local or table may hold the table made at that site.
+func (a *analyzer) reachable(st *state, at *site) bool {
+	seen := map[*site]bool{}
+	var in func(Value) bool
+	in = func(v Value) bool {
+		for _, k := range v.kinds {
+			r, ok := k.(Ref)
+			if !ok || seen[r.site] {
+				continue
+			}
+			if r.site == at {
+				return true
+			}
+			seen[r.site] = true
+			if t := st.heap[r.site]; t != nil && (in(t.everything()) || in(t.Names) || in(t.Meta)) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, h := range st.cells {
+		if in(h.Value) {
+			return true
+		}
+	}
+	if slices.ContainsFunc(st.frame, in) || in(a.keys) || in(a.args) {
+		return true
+	}
+	for r := a.run; r != nil; r = r.outer {
+		if in(r.varargs.all()) || r.caller != nil && slices.ContainsFunc(r.caller.frame, in) || r.result != nil && in(r.result.all()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,148 @@
+package analyze
+
+import "github.com/yuin/gopher-lua/ast"
+
+// less follows what metatables make of <, <=, > and >=: Lua turns the operands round for
+// the last two, and asks __lt where there is no __le.
+func (a *analyzer) less(st *state, n ast.Expr, operator string, left, right Value) Value {
+	if operator == ">" || operator == ">=" {
+		left, right = right, left
+	}
+	if operator == "<" || operator == ">" {
+		return a.event(st, n, "__lt", left, right)
+	}
+	return Join(a.event(st, n, "__le", left, right), a.event(st, n, "__lt", right, left))
+}
+
+// event follows what a metatable makes of an operation, for each operand that has one.
+func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) Value {
+	var result Value
+	for _, v := range operands {
+		for _, k := range v.kinds {
+			r, ok := k.(Ref)
+			if !ok || st.heap[r.site] == nil || st.heap[r.site].Meta.Bottom() {
+				continue
+			}
+			handler := a.handler(st, st.heap[r.site].Meta, name)
+			if !handler.mayBe(truthy) {
+				continue
+			}
+			after := st.clone()
+			l := a.call(after, n, handler.filter(truthy), List{Items: operands})
+			if joined := joinStates(st.clone(), after); joined != nil {
+				*st = *joined
+			}
+			result = Join(result, l.at(0))
+		}
+	}
+	return result
+}
+
+// lookUp follows object[key] for all that object may be. A table is looked into once,
+// however many metatables lead to it.
+func (a *analyzer) lookUp(st *state, n ast.Expr, object, key Value) Value {
+	return a.lookUpIn(st, n, object, key, map[*site]bool{})
+}
+
+func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*site]bool) Value {
+	return object.each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Ref:
+			t := st.heap[k.site]
+			if t == nil {
+				return a.lost(n, "what this table holds was never learned")
+			}
+			v := a.element(st, k, key)
+			if t.Meta.Bottom() || seen[k.site] {
+				return v
+			}
+			seen[k.site] = true
+			return Join(v, a.inherited(st, n, k, t.Meta, key, seen))
+		case Builtin:
+			return a.member(n, k, key)
+		case Str, Empty, Text, Key:
+			return a.method(n, key)
+		case Arg, Read:
+			if isNumber(k) {
+				return Value{}
+			}
+			return a.method(n, key)
+		case Raised: // a text, or a table with err
+			return Join(a.method(n, key), Of(Text{Class: Any}, Nil{}))
+		case Unknown:
+			return Of(k)
+		}
+		return Value{} // an error when it is reached
+	})
+}
+
+// handler returns what a metatable has for an event.
+func (a *analyzer) handler(st *state, meta Value, event string) Value {
+	return meta.each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Ref:
+			if t := st.heap[k.site]; t != nil {
+				return t.field(event)
+			}
+		case Unknown:
+			return Of(k)
+		}
+		return vNil
+	})
+}
+
+// inherited returns what a metatable gives for an index.
+func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value, seen map[*site]bool) Value {
+	return a.handler(st, meta, "__index").each(func(k Kind) Value {
+		switch k := k.(type) {
+		case Ref:
+			return a.lookUpIn(st, n, Of(k), key, seen)
+		case Nil, Absent:
+			return vNil
+		}
+		// The value of a call is at most one, whatever else the callee may be.
+		after := st.clone()
+		l := a.call(after, n, Of(k), List{Items: []Value{Of(object), key}})
+		if joined := joinStates(st.clone(), after); joined != nil {
+			*st = *joined
+		}
+		return l.at(0)
+	})
+}
+
+// newIndex follows what a metatable makes of a store.
+func (a *analyzer) newIndex(st *state, target ast.Expr, object Ref, meta, key, v Value) {
+	handler := a.handler(st, meta, "__newindex")
+	for _, k := range handler.kinds {
+		after := st.clone()
+		if _, isTable := k.(Ref); isTable {
+			if a.depth++; a.depth > 4*mostDepth {
+				a.stop(target.Line(), "the metatables here lead to one another")
+			}
+			a.store(after, target, Of(k), key, v)
+			a.depth--
+		} else if truthy(k) {
+			a.call(after, target, Of(k), List{Items: []Value{Of(object), key, v}})
+		}
+		*st = *joinStates(st.clone(), after)
+	}
+}
+
+func (a *analyzer) setMeta(st *state, x, meta Value) {
+	single := len(x.kinds) == 1
+	for _, k := range x.kinds {
+		r, ok := k.(Ref)
+		if !ok || st.heap[r.site] == nil {
+			continue
+		}
+		u := *st.heap[r.site]
+		if u.many || !single {
+			meta = Join(u.Meta, meta)
+		}
+		u.Meta = meta
+		if meta.equal(vNil) {
+			u.Meta = Value{}
+		}
+		st.heap[r.site] = &u
+	}
+}

@@ -1,0 +1,353 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/rlock-go/toolkit/generator/internal/analyze"
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// misfit is a part of a reply that does not fit what is declared.
+type misfit struct {
+	what  string // what is returned
+	want  string // the declared type of it
+	mend  string
+	field string // the declared name of the part; empty: all of it
+	full  string // the whole message, where it is of another form
+	item  int    // where the part stands in the reply; 0: all of it
+}
+
+// fitter holds values against declared types.
+type fitter struct {
+	script *script.Script
+	heap   analyze.Heap
+	depth  int
+}
+
+// failure reports whether a kind is an error reply, which every script may answer.
+func (f fitter) failure(k analyze.Kind) bool {
+	switch k := k.(type) {
+	case analyze.Ref:
+		err, named := f.heap.Table(k).Fields["err"]
+		return named && err.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "nil" })
+	case analyze.Raised:
+		return !k.Script
+	}
+	return false
+}
+
+func (f fitter) onlyErrors(v analyze.Value) bool {
+	return len(v.Kinds()) > 0 && !v.MayBe(func(k analyze.Kind) bool { return !f.failure(k) })
+}
+
+// none returns what a script answers that is to answer nothing.
+func (f fitter) none(v analyze.Value) string {
+	for _, k := range v.Kinds() {
+		switch k := k.(type) {
+		case analyze.Nil, analyze.Absent, analyze.Missing:
+			continue
+		case analyze.Bool:
+			if !k.V {
+				continue
+			}
+		}
+		if !f.failure(k) {
+			return "a value"
+		}
+	}
+	return ""
+}
+
+func (f fitter) ok(v analyze.Value) string {
+	for _, k := range v.Kinds() {
+		if s, isText := k.(analyze.Str); f.failure(k) || f.status(k) || f.trusted(k) || isText && s.S == "OK" {
+			continue
+		}
+		if f.trustedValue(v) {
+			continue
+		}
+		return f.describe(k) + " may be returned"
+	}
+	return ""
+}
+
+func (f fitter) status(k analyze.Kind) bool {
+	r, ok := k.(analyze.Ref)
+	if !ok {
+		return false
+	}
+	_, named := f.heap.Table(r).Fields["ok"]
+	return named
+}
+
+// trusted reports whether a kind is the answer of a command that the header takes the
+// responsibility for.
+func (f fitter) trusted(k analyze.Kind) bool {
+	r, ok := k.(analyze.Ref)
+	return ok && f.heap.Table(r).Origin == analyze.Waived
+}
+
+func (f fitter) trustedValue(v analyze.Value) bool { return v.MayBe(f.trusted) }
+
+// describe tells what a part of a reply is.
+func (f fitter) describe(k analyze.Kind) string {
+	switch k := k.(type) {
+	case analyze.Ref:
+		switch t := f.heap.Table(k); {
+		case t.Origin == analyze.Decoded:
+			return "what " + t.What + " gives, of whatever type,"
+		case t.Origin == analyze.Foreign:
+			return "what " + t.What + " answers, whose shape is not known here,"
+		case f.status(k):
+			return "a status"
+		case len(t.Fields) > 0:
+			return "a table with named fields, which Redis drops,"
+		}
+	case analyze.Str, analyze.Num, analyze.Bool, analyze.Missing, analyze.Nil, analyze.Absent:
+	case analyze.Number:
+		if k.Class == analyze.Fraction {
+			return "a number that may have a fraction"
+		}
+	case analyze.Text:
+		switch k.Class {
+		case analyze.Wording, analyze.Label:
+			return "a text that is no number"
+		case analyze.JSON:
+			return "JSON"
+		}
+	}
+	return analyze.Describe(k)
+}
+
+// fits returns the first part of a value that does not fit a type; nil: it fits.
+func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
+	if f.depth++; f.depth > 20 || t.Base == script.RawType || f.trustedValue(v) {
+		return nil
+	}
+	if len(v.Kinds()) == 0 {
+		return nil
+	}
+	if u, top := v.Top(); top {
+		if u.Found {
+			return nil
+		}
+		return &misfit{what: fmt.Sprintf("what is returned is not known (line %d: %s)", u.Pos.Line, u.Why), want: t.String(), mend: "make sure of it with tostring(…) or tonumber(…), or declare raw"}
+	}
+	for _, k := range v.Kinds() {
+		if r, ok := k.(analyze.Ref); ok {
+			switch table := f.heap.Table(r); {
+			case table.Origin == analyze.Decoded && t.Kind == script.Scalar && t.Base != "float" && t.Base != "json":
+				return nil // what is stored is trusted to be what the header says
+			case table.Origin == analyze.Decoded || table.Origin == analyze.Foreign:
+				return f.wrong(k, t, "make sure of it: tostring(…) for a string or a float, cjson.encode(…) for json, a table of your own for a list; or declare raw")
+			}
+		}
+	}
+	for _, k := range v.Kinds() {
+		if f.failure(k) {
+			continue
+		}
+		if m := f.kindFits(k, t); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+func (f fitter) wrong(k analyze.Kind, t script.Type, mend string) *misfit {
+	return &misfit{what: f.describe(k) + " is returned", want: t.String(), mend: mend}
+}
+
+func (f fitter) kindFits(k analyze.Kind, t script.Type) *misfit {
+	switch analyze.TypeOf(k) {
+	case "nil":
+		return f.nilFits(k, t)
+	case "boolean":
+		if isFalse(k) {
+			return f.nilFits(k, t)
+		}
+	}
+	if raised, ok := k.(analyze.Raised); ok && raised.Script {
+		return &misfit{what: "what pcall answers for an error, which may be a text, is returned", want: t.String(), mend: "return redis.error_reply(…)"}
+	}
+	switch t.Kind {
+	case script.List:
+		return f.listFits(k, t)
+	case script.Map:
+		return f.mapFits(k, t)
+	case script.Struct:
+		return f.structFits(k, t)
+	}
+	if r, ok := k.(analyze.Ref); ok {
+		return f.tableFitsScalar(r, t)
+	}
+	return f.scalarFits(k, t)
+}
+
+func isFalse(k analyze.Kind) bool {
+	switch k := k.(type) {
+	case analyze.Bool:
+		return !k.V
+	case analyze.Missing:
+		return true
+	}
+	return false
+}
+
+// nilFits checks nil and false, which arrive as nil.
+func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
+	if t.Optional || t.Kind == script.Scalar && t.Base == "bool" {
+		return nil
+	}
+	if m, ok := k.(analyze.Missing); ok && m.Malformed && (t.Base == "int" || t.Base == "float") {
+		return nil // what is stored is trusted to be what the header says
+	}
+	optional := t
+	optional.Optional = true
+	instead := "or a value that stands for it"
+	switch {
+	case t.Kind != script.Scalar:
+		instead = "or {}"
+	case t.Base == "string" || t.Base == "bytes":
+		instead = "or ''"
+	case t.Base == "int" || t.Base == "duration":
+		instead = "or 0"
+	case t.Base == "float":
+		instead = "or '0'"
+	}
+	what := analyze.Describe(k)
+	if m, ok := k.(analyze.Missing); ok {
+		what += ", where there is nothing"
+		if m.Nil {
+			what = "nil, where there is no number"
+		}
+		what += ","
+	}
+	return &misfit{what: what + " may be returned, which arrives as nil", want: t.String(), mend: fmt.Sprintf("declare %s, or return … %s", optional, instead)}
+}
+
+func (f fitter) scalarFits(k analyze.Kind, t script.Type) *misfit {
+	if _, ok := k.(analyze.Bool); ok { // true
+		if t.Base == "bool" {
+			return nil
+		}
+		if t.Base == "int" {
+			return f.wrong(k, t, "true arrives as 1; return 1, or declare bool")
+		}
+		return f.wrong(k, t, "true arrives as 1; declare bool")
+	}
+	class, unit, _ := analyze.Quantity(f.script, k)
+	switch analyze.TypeOf(k) {
+	case "number":
+		return f.numberFits(k, t, class, unit)
+	case "string", "":
+		return f.textFits(k, t, class, unit)
+	}
+	return f.wrong(k, t, "return a value of that type")
+}
+
+var units = map[string]analyze.Unit{"duration": analyze.Milliseconds, "time": analyze.UnixMilliseconds}
+
+// unitFits checks what a number counts where a duration or a time is declared.
+func (f fitter) unitFits(k analyze.Kind, t script.Type, unit analyze.Unit) *misfit {
+	want, counted := units[t.Base]
+	if !counted || unit == analyze.None || unit == want {
+		return nil
+	}
+	mend := "declare int, or return " + want.String()
+	switch {
+	case unit == analyze.Seconds && want == analyze.Milliseconds, unit == analyze.UnixSeconds && want == analyze.UnixMilliseconds:
+		mend = "return milliseconds: * 1000, or PTTL in place of TTL and PEXPIRETIME in place of EXPIRETIME"
+	case want == analyze.Milliseconds && unit == analyze.UnixMilliseconds:
+		mend = "declare time, or return the difference to another instant"
+	case want == analyze.UnixMilliseconds && unit == analyze.Milliseconds:
+		mend = "declare duration, or add it to an instant"
+	}
+	return &misfit{what: analyze.Describe(k) + " of " + unit.String() + " is returned", want: t.String() + ", which is " + want.String(), mend: mend}
+}
+
+func (f fitter) numberFits(k analyze.Kind, t script.Type, class analyze.Class, unit analyze.Unit) *misfit {
+	switch t.Base {
+	case "int", "duration", "time":
+		if class == analyze.Fraction {
+			return f.wrong(k, t, "Redis cuts the fraction off a returned number; return math.floor(…), or declare float and return tostring(…)")
+		}
+		return f.unitFits(k, t, unit)
+	case "bool":
+		if n, ok := k.(analyze.Num); class == analyze.Binary || ok && (n.F == 0 || n.F == 1) {
+			return nil
+		}
+		return f.wrong(k, t, "it may be other than 0 and 1; return … > 0, or declare int")
+	case "float":
+		return f.wrong(k, t, "Redis cuts the fraction off a returned number; return a string, as of tostring")
+	case "json":
+		return f.wrong(k, t, "return cjson.encode(…)")
+	}
+	return f.wrong(k, t, "return tostring(…), or declare int")
+}
+
+func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, unit analyze.Unit) *misfit {
+	s, constant := k.(analyze.Str)
+	_, empty := k.(analyze.Empty)
+	text, _ := k.(analyze.Text)
+	if (empty || constant && s.S == "") && t.Optional && (t.Base == "duration" || t.Base == "time") {
+		return nil // it decodes as absent
+	}
+	worded := text.Class == analyze.Wording || text.Class == analyze.Label
+	arg, isArg := k.(analyze.Arg)
+	base := ""
+	if isArg {
+		declared, _ := analyze.ArgType(f.script, arg.Index)
+		base = declared.Base
+	}
+	switch t.Base {
+	case "string", "bytes":
+		return nil
+	case "int", "duration", "time":
+		_, err := strconv.ParseInt(s.S, 10, 64)
+		switch {
+		case constant && err != nil, worded, empty, text.Class == analyze.JSON, !constant && class == analyze.Fraction && (isArg || text.Class == analyze.Fraction):
+			return f.wrong(k, t, "return a whole number, or declare another type")
+		case isArg && slices.Contains([]string{"string", "bytes", "json", script.ChannelType, script.EnumType}, base):
+			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tonumber(…), or declare %[1]s here as well", base))
+		}
+		return f.unitFits(k, t, unit)
+	case "float":
+		_, err := strconv.ParseFloat(s.S, 64)
+		if constant && err != nil || worded || empty || text.Class == analyze.JSON {
+			return f.wrong(k, t, "return a number as a string, as of tostring")
+		}
+		if isArg && slices.Contains([]string{"string", "bytes", "json", "bool", script.ChannelType, script.EnumType}, base) {
+			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tostring(tonumber(…)), or declare %[1]s here as well", base))
+		}
+	case "bool":
+		switch {
+		case constant && slices.Contains([]string{"0", "1", "OK"}, s.S), base == "bool", text.Class == analyze.Binary:
+			return nil
+		case isRead(k) && !constant:
+			return nil // a stored bool
+		}
+		return f.wrong(k, t, "return true or false, as of … == '1'")
+	case "json":
+		switch {
+		case constant && !json.Valid([]byte(s.S)), worded, empty:
+			return f.wrong(k, t, "return cjson.encode(…)")
+		case isArg && slices.Contains([]string{"string", "bytes", script.ChannelType, script.EnumType}, base):
+			return f.wrong(k, t, "return cjson.encode(…)")
+		}
+	}
+	return nil
+}
+
+func isRead(k analyze.Kind) bool {
+	switch k := k.(type) {
+	case analyze.Read:
+		return true
+	case analyze.Text:
+		return k.Class == analyze.Any
+	}
+	return false
+}
