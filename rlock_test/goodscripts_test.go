@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,12 +22,13 @@ import (
 // command, or --> and a call of the script with its answer. The program in
 // testdata/goodscripts takes them as JSON.
 type goodStep struct {
-	Place   string
-	Command []string        `json:",omitempty"`
-	Script  string          `json:",omitempty"`
-	Params  json.RawMessage `json:",omitempty"`
-	Want    json.RawMessage `json:",omitempty"`
-	Error   string          `json:",omitempty"`
+	Place    string
+	Command  []string        `json:",omitempty"`
+	Script   string          `json:",omitempty"`
+	Params   json.RawMessage `json:",omitempty"`
+	Want     json.RawMessage `json:",omitempty"`
+	Error    string          `json:",omitempty"`
+	Declares bool            `json:",omitempty"` // the script declares Error, which is an error of the bindings then
 }
 
 var (
@@ -98,18 +100,30 @@ func goodScripts(t *testing.T, dir string) (steps []goodStep, codes map[string]b
 			if strings.Contains(base, "/") { // a fragment
 				continue
 			}
-			for _, list := range errorList.FindAllStringSubmatch(string(f.Data), -1) {
-				for code := range strings.SplitSeq(list[1], ",") {
-					codes[strings.TrimSpace(code)] = true
-				}
+			declared := declaredErrors(string(f.Data))
+			for _, code := range declared {
+				codes[code] = true
 			}
 			of := goodSteps(t, base, string(f.Data))
+			for i := range of {
+				of[i].Declares = slices.Contains(declared, of[i].Error)
+			}
 			require.Greater(t, len(of), 1, "%s is never called", f.Name)
 			steps = append(steps, of...)
 		}
 	}
 	writeFiles(t, dir, files)
 	return steps, codes
+}
+
+// declaredErrors returns the error codes that the header of a script names.
+func declaredErrors(text string) (codes []string) {
+	for _, list := range errorList.FindAllStringSubmatch(text, -1) {
+		for code := range strings.SplitSeq(list[1], ",") {
+			codes = append(codes, strings.TrimSpace(code))
+		}
+	}
+	return codes
 }
 
 // goodSteps returns the steps of one script, which begin on an empty server.

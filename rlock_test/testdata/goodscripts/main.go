@@ -19,12 +19,13 @@ import (
 
 // step is a command for the server, or else a call of a script's binding.
 type step struct {
-	Place   string // file:line
-	Command []string
-	Script  string // in the bindings
-	Params  map[string]json.RawMessage
-	Want    any
-	Error   string // the call must fail, with the sentinel of this code or a text that has it
+	Place    string // file:line
+	Command  []string
+	Script   string // in the bindings
+	Params   map[string]json.RawMessage
+	Want     any
+	Error    string // the call must fail with a text that has it
+	Declares bool   // and with the sentinel of this code, as the script declares it
 }
 
 // lock stands for a lock in the parameters of a guarded script.
@@ -98,7 +99,7 @@ func (s step) run(client rueidis.Client, scripts reflect.Value) error {
 	case s.Error != "" && err == nil:
 		return fmt.Errorf("no error, want %s", s.Error)
 	case s.Error != "":
-		if sentinel := sentinels[s.Error]; sentinel != nil && !errors.Is(err, sentinel) || !strings.Contains(err.Error(), s.Error) {
+		if s.Declares && !errors.Is(err, sentinels[s.Error]) || !strings.Contains(err.Error(), s.Error) {
 			return fmt.Errorf("is no %s: %w", s.Error, err)
 		}
 		return nil
