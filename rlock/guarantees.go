@@ -9,7 +9,8 @@
 // those whose token they have:
 //
 //   - No two holders of a key are valid at the same time, whatever clients, processes and
-//     the network do. (TestHistories, TestSchedules, TestOverlappingSets)
+//     the network do. (TestHistories, TestSchedules, TestOverlappingSets,
+//     TestTokensChangeUnderEverything)
 //   - Lock.Valid is false before the server lets another token in, and Lock.Context ends
 //     then, as fast as timers are. The lease is counted on the local monotonic clock, from
 //     before the command was sent, and ends with no server to ask; clocks may differ in

@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -121,4 +122,26 @@ func TestRenewalsOfForbiddenKeys(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.ElementsMatch(t, kept, locker.Held())
 	})
+}
+
+// An observer may end the goroutine that extends locks in the background: the other locks
+// of that round, and that lock later, are extended all the same. (A panic there ends the
+// program, as one in any goroutine does that nobody recovers.)
+func TestObserverEndsARenewal(t *testing.T) {
+	t.Parallel()
+	b := &bomb{kind: rlock.EventExtended, end: runtime.Goexit, anywhere: true}
+	b.armed.Store(true)
+	_, locker, _ := newFaulty(t, bed.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
+	var locks []*rlock.Lock
+	for _, key := range siteKeys {
+		lock, err := locker.Acquire(t.Context(), key)
+		require.NoError(t, err)
+		locks = append(locks, lock)
+	}
+	time.Sleep(2500 * time.Millisecond)
+	require.True(t, b.fired.Load())
+	for _, lock := range locks {
+		require.True(t, lock.Valid())
+		require.NoError(t, lock.Release(t.Context()))
+	}
 }
