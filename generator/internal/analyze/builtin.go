@@ -59,7 +59,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "ipairs.next":
 		return a.nextItem(st, x)
 	case "gmatch.next":
-		return List{Items: []Value{Of(Text{Class: Any}, Nil{})}, Rest: Of(Text{Class: Any}), Open: true}
+		return List{Items: []Value{Of(Text{Class: Built}, Nil{})}, Rest: Of(Text{Class: Built}), Open: true}
 	case "unpack":
 		return a.unpack(st, n, args)
 	case "select":
@@ -210,8 +210,11 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 			if c := numeric(k.Class); c != Any {
 				return Of(Number{Class: c, Unit: k.Unit})
 			}
-			if k.Class == Wording || k.Class == Label {
+			switch k.Class {
+			case Wording, Label:
 				return vNil
+			case Built:
+				return Of(Number{Class: Any, Unit: k.Unit}, Nil{})
 			}
 			return Of(Number{Class: Any, Unit: k.Unit}, Missing{Nil: true, Malformed: true})
 		case Key, Raised:

@@ -127,6 +127,7 @@ const (
 	JSON                  // of strings only: JSON
 	Wording               // of strings only: words, which are no number
 	Label                 // of strings only: one word that names something
+	Built                 // of strings only: a function of the script's or of string has made it
 )
 
 // Unit is what a number counts.

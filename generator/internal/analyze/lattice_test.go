@@ -82,7 +82,7 @@ func (w *world) kind() Kind {
 	case 8:
 		return Empty{2}
 	case 9:
-		return Text{Class: Class(w.IntN(8)), Unit: Unit(w.IntN(5))}
+		return Text{Class: Class(w.IntN(9)), Unit: Unit(w.IntN(5))}
 	case 10:
 		return Number{Class: Class(w.IntN(5)), Unit: Unit(w.IntN(5))}
 	case 11:

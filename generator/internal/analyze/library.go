@@ -18,9 +18,9 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	case "byte":
 		return List{Rest: Of(Number{Class: Integer}), Open: true}
 	case "find":
-		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})}, Rest: Of(Number{Class: Integer}, Text{Class: Any}), Open: true}
+		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})}, Rest: Of(Number{Class: Integer}, Text{Class: Built}), Open: true}
 	case "match":
-		l := List{Items: []Value{Of(Text{Class: Any}, Nil{})}, Rest: Of(Text{Class: Any}), Open: true}
+		l := List{Items: []Value{Of(Text{Class: Built}, Nil{})}, Rest: Of(Text{Class: Built}), Open: true}
 		if pattern, known := args.at(1).Str(); !known || strings.Contains(pattern, "()") {
 			l.Items[0], l.Rest = Join(l.Items[0], anyIndex), Join(l.Rest, anyIndex)
 		}
@@ -30,10 +30,10 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	case "gsub":
 		for _, k := range args.at(2).kinds {
 			if holds(k) && !isRef(k) {
-				a.perhaps(st, n, Of(k), List{Rest: Of(Text{Class: Any}, Number{Class: Integer}), Open: true})
+				a.perhaps(st, n, Of(k), List{Rest: Of(Text{Class: Built}, Number{Class: Integer}), Open: true})
 			}
 		}
-		return List{Items: []Value{Of(Text{Class: Any}), Of(Number{Class: Integer})}}
+		return List{Items: []Value{Of(Text{Class: Built}), Of(Number{Class: Integer})}}
 	case "lower", "upper", "sub", "rep", "reverse":
 		if s, ok := args.at(0).Str(); ok && name == "upper" {
 			return one(Of(Str{S: strings.ToUpper(s)}))
@@ -41,7 +41,7 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 			return one(Of(Str{S: strings.ToLower(s)}))
 		}
 	}
-	return one(Of(Text{Class: Any}))
+	return one(Of(Text{Class: Built}))
 }
 
 var directive = regexp.MustCompile(`%[-+ #0]*[0-9]*(?:\.[0-9]+)?([a-zA-Z%])`)
@@ -50,7 +50,7 @@ var directive = regexp.MustCompile(`%[-+ #0]*[0-9]*(?:\.[0-9]+)?([a-zA-Z%])`)
 func (a *analyzer) format(args List) Value {
 	pattern, known := args.at(0).Str()
 	if !known {
-		return Of(Text{Class: Any})
+		return Of(Text{Class: Built})
 	}
 	found := directive.FindAllStringSubmatch(pattern, -1)
 	around := directive.ReplaceAllString(pattern, "")
@@ -60,7 +60,7 @@ func (a *analyzer) format(args List) Value {
 	case wording(Str{S: around}):
 		return Of(Text{Class: Wording})
 	case len(found) > 1 || strings.TrimSpace(around) != "":
-		return Of(Text{Class: Any})
+		return Of(Text{Class: Built})
 	}
 	unit := None
 	for _, k := range args.at(1).kinds {
@@ -82,7 +82,7 @@ func (a *analyzer) format(args List) Value {
 			return a.asText(k)
 		})
 	}
-	return Of(Text{Class: Any})
+	return Of(Text{Class: Built})
 }
 
 // perhaps follows a call that is made any number of times, or not at all.
@@ -184,7 +184,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		if all.mayBe(wordingKind) {
 			return one(Of(Text{Class: Wording}))
 		}
-		return one(Of(Text{Class: Any}))
+		return one(Of(Text{Class: Built}))
 	case "getn", "maxn":
 		return one(a.length(st, x))
 	case "foreach", "foreachi":

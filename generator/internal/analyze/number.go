@@ -272,7 +272,7 @@ func (a *analyzer) concatKinds(k, l Kind) Value {
 	case wording(k) || wording(l):
 		return Of(Text{Class: Wording})
 	}
-	return Of(Text{Class: Any})
+	return Of(Text{Class: Built})
 }
 
 func canConcat(k Kind) bool {

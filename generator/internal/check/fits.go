@@ -115,6 +115,8 @@ func (f fitter) describe(k analyze.Kind) string {
 		switch k.Class {
 		case analyze.Wording, analyze.Label:
 			return "a text that is no number"
+		case analyze.Built:
+			return "a text that the script has made"
 		case analyze.JSON:
 			return "JSON"
 		}
@@ -302,6 +304,13 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 	if isArg {
 		declared, _ := analyze.ArgType(f.script, arg.Index)
 		base = declared.Base
+	}
+	if text.Class == analyze.Built && t.Base != "string" && t.Base != "bytes" {
+		mend := map[string]string{"json": "return cjson.encode(…)", "bool": "return true or false, as of … == '1'", "float": "return tostring(tonumber(…) or 0)"}[t.Base]
+		if mend == "" {
+			mend = "return tonumber(…) or 0"
+		}
+		return f.wrong(k, t, mend)
 	}
 	switch t.Base {
 	case "string", "bytes":
