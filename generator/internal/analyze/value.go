@@ -160,7 +160,7 @@ func normal(kinds []Kind) []Kind {
 	}
 	kinds = collapse(kinds, mostStrings, func(k Kind) (Kind, bool) {
 		_, is := k.(Str)
-		return Text{Class: Any}, is
+		return Text{Class: Built}, is
 	})
 	for _, class := range []Class{Integer, Fraction} {
 		kinds = collapse(kinds, mostNumbers, func(k Kind) (Kind, bool) {
@@ -204,7 +204,7 @@ func normal(kinds []Kind) []Kind {
 func gathers(k Kind) bool {
 	switch k := k.(type) {
 	case Text:
-		return k == Text{}
+		return k == Text{Class: Built}
 	case Number:
 		return k.Unit == None && k.Within == nil
 	case Key:
@@ -286,7 +286,7 @@ func widen(before, after Value) Value {
 			}
 		case Str:
 			if strs {
-				return Of(Text{Class: Any})
+				return Of(Text{Class: Built})
 			}
 		}
 		return Of(k)
