@@ -17,7 +17,8 @@ import (
 // taken WithSlotGroups). From then on nothing that the former process may still have under
 // way has an effect, and the Handoff is spent. If another token has a key, be it because the
 // lock was lost, or because the Handoff was used before, the error is ErrLost and nothing is
-// changed. With any other error the server may have done it without an answer: call Attach
+// changed; of several slots, those before that key's are freed in the background, or left to
+// their leases with WithToken. With any other error the server may have done it without an answer: call Attach
 // again with the same Handoff (not one that was read from its text once more), or with the
 // same WithToken, also in another process.
 //
@@ -89,7 +90,7 @@ func (l *Lock) carryOn(deadline instant) error {
 	if cause := l.end.Load(); cause != nil {
 		return &LockError{"attach", l.key[0], cause}
 	}
-	l.locker.roll.add(l)
+	l.locker.registry.add(l)
 	l.held.Store(true)
 	l.noteHeld(EventAttached, false)
 	return nil
@@ -99,7 +100,7 @@ func (l *Lock) carryOn(deadline instant) error {
 // given them, and counts their leases. Slots are asked one after the other, so that only one
 // of two that use the same Handoff gets beyond the first.
 func (l *Lock) takeOver(ctx context.Context, former []string) error {
-	l.takeCare()
+	l.needLifetime()
 	end := never
 	for done, keys := range l.parts() {
 		var r gen.AttachResult
@@ -160,7 +161,7 @@ func (l *Lock) Detach() (Handoff, error) {
 // extends, checks or releases; until then it believes that it holds the lock, so let
 // it use the fence.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
-	full, err := l.begun(ctx, key)
+	full, err := l.begun(ctx, "force release", key)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (s State) HeldBy(token string) bool { return s.Held && s.Token == token }
 // A server that does not answer is asked until ctx ends. Where the client has no cache,
 // Check is Inspect.
 func (l *Locker) Check(ctx context.Context, key string) (State, error) {
-	full, err := l.begun(ctx, key)
+	full, err := l.begun(ctx, "check", key)
 	if err != nil {
 		return State{}, err
 	}
@@ -62,7 +62,7 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 
 // Inspect asks the server who holds the lock of key and for how long.
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
-	full, err := l.begun(ctx, key)
+	full, err := l.begun(ctx, "check", key)
 	if err != nil {
 		return State{}, err
 	}
@@ -123,8 +123,9 @@ func (l *Lock) inspect(ctx context.Context) ([]State, error) {
 	return l.locker.inspectAll(ctx, l.keys())
 }
 
-// begun checks the arguments of a question and returns the Redis key.
-func (l *Locker) begun(ctx context.Context, key string) (string, error) {
+// begun checks the arguments of a call about a key and returns the Redis key. The call is
+// told of as op.
+func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
 	if err := l.usable(); err != nil {
 		return "", err
 	}
@@ -133,7 +134,7 @@ func (l *Locker) begun(ctx context.Context, key string) (string, error) {
 	}
 	full, err := l.defaults.redisKey(key)
 	if err == nil && l.isClosed() {
-		err = &LockError{"check", full, ErrClosed}
+		err = &LockError{op, full, ErrClosed}
 	}
 	return full, err
 }

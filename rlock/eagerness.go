@@ -32,11 +32,11 @@ func (e *eagerness) restraint() (pause time.Duration, look bool) {
 		e.falter = min(max(2*e.falter, firstFalter), longestFalter)
 	}
 	e.woken = at
-	courtesy, modesty := time.Duration(0), 0.0
+	backoff, recency := time.Duration(0), 0.0
 	if e.lock.queued {
-		courtesy, modesty = e.lock.locker.queues.standing(e.lock)
+		backoff, recency = e.lock.locker.queues.standing(e.lock)
 	}
 	// Whoever has waited long looks more often.
-	falter := float64(e.falter) * (0.2 + 3*modesty)
-	return courtesy + time.Duration(falter*(0.5+rand.Float64()/2)), e.falter > 0
+	falter := float64(e.falter) * (0.2 + 3*recency)
+	return backoff + time.Duration(falter*(0.5+rand.Float64()/2)), e.falter > 0
 }

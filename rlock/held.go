@@ -21,31 +21,31 @@ func (l *Locker) Held() []*Lock {
 		return nil
 	}
 	var held []*Lock
-	for i := range l.roll.shards {
-		held = l.roll.shards[i].valid(held)
+	for i := range l.registry.shards {
+		held = l.registry.shards[i].valid(held)
 	}
 	return held
 }
 
-// roll lists the locks that are held. A lock is on it from its acquisition until it
-// ends; one whose lease ends without anybody noticing is taken off later.
-type roll struct {
+// registry lists the locks that are held. A lock is in it from its acquisition until it
+// ends; one whose lease ends without anybody noticing is taken out later.
+type registry struct {
 	seed   maphash.Seed
-	shards [16]rollShard
+	shards [16]registryShard
 }
 
-// rollShard is a list whose locks know their place in it. Its mutex is taken last.
-type rollShard struct {
+// registryShard is a list whose locks know their place in it. Its mutex is taken last.
+type registryShard struct {
 	mu    sync.Mutex
 	locks []*Lock
 	limit int // size at which locks are looked for whose lease has ended
 }
 
-func (r *roll) shard(l *Lock) *rollShard {
+func (r *registry) shard(l *Lock) *registryShard {
 	return &r.shards[maphash.String(r.seed, l.key[0])%uint64(len(r.shards))]
 }
 
-func (r *roll) add(l *Lock) {
+func (r *registry) add(l *Lock) {
 	s := r.shard(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *roll) add(l *Lock) {
 	l.listed = uint32(len(s.locks))
 }
 
-func (r *roll) remove(l *Lock) {
+func (r *registry) remove(l *Lock) {
 	s := r.shard(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *roll) remove(l *Lock) {
 
 // remove takes a lock off the list, if it is on it: the last one gets its place. The
 // caller holds mu.
-func (s *rollShard) remove(l *Lock) {
+func (s *registryShard) remove(l *Lock) {
 	if l.listed == 0 {
 		return
 	}
@@ -77,7 +77,7 @@ func (s *rollShard) remove(l *Lock) {
 // sweep takes off the locks whose lease has ended, for good as no extension revives
 // one. It looks at all when there are twice as many as after the last time. The
 // caller holds mu.
-func (s *rollShard) sweep() {
+func (s *registryShard) sweep() {
 	if len(s.locks) < s.limit {
 		return
 	}
@@ -89,7 +89,7 @@ func (s *rollShard) sweep() {
 	s.limit = max(2*len(s.locks), 64)
 }
 
-func (s *rollShard) valid(held []*Lock) []*Lock {
+func (s *registryShard) valid(held []*Lock) []*Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.locks {

@@ -71,7 +71,7 @@ func (k *keeper) hurry(l *Lock, renew instant) { k.set(l, renew, true) }
 func (k *keeper) set(l *Lock, renew instant, sooner bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if l.care == nil || l.index == 0 {
+	if l.lifetime == nil || l.index == 0 {
 		return
 	}
 	if sooner {

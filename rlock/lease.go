@@ -44,7 +44,7 @@ type before struct {
 
 // tokenAge returns the generation of the token. The caller holds mu, or the lock has ended.
 func (l *Lock) tokenAge() generation {
-	if l.care == nil || l.generation == nil {
+	if l.lifetime == nil || l.generation == nil {
 		return generation{}
 	}
 	return *l.generation
@@ -53,7 +53,7 @@ func (l *Lock) tokenAge() generation {
 // longestLease returns the longest lease that was asked for with the token. The caller
 // holds mu.
 func (l *Lock) longestLease() time.Duration {
-	if l.care == nil || l.longest == 0 {
+	if l.lifetime == nil || l.longest == 0 {
 		return l.ttl
 	}
 	return l.longest
@@ -97,7 +97,7 @@ func (l *Lock) lostTo(owner string, changes int) (is, again bool) {
 // shortens counts at once, because the server may have run it before the answer is here;
 // any other when it is confirmed.
 func (l *Lock) beginExtension(ttl time.Duration, shortens bool) extension {
-	l.takeCare()
+	l.needLifetime()
 	l.pending++
 	e := extension{sent: now(), ttl: ttl}
 	l.extensions++

@@ -29,7 +29,7 @@ type Lock struct {
 	queued   bool   // it is the first for its key; see queue.go
 	rivals   bool   // other processes want the key too
 	line     *line  // those behind it, guarded by the shard
-	listed   uint32 // place on the roll, from 1, which guards it; 0: none
+	listed   uint32 // place in the registry, from 1, which guards it; 0: none
 
 	held     atomic.Bool            // the acquisition has succeeded
 	deadline atomic.Int64           // instant of the lease's end; see lease.go
@@ -42,7 +42,7 @@ type Lock struct {
 	noted      bool          // its events have begun; see observe.go
 	shown      bool          // somebody has asked for the token
 	bequeathed bool          // the next holder has the token
-	*care                    // nil until something needs it; never changed then
+	*lifetime                // nil until something needs it; never changed then
 
 	freeing   bool          // a Release has its calls to make; guarded by mu
 	freeable  chan struct{} // closed when it is through; nil: nobody waits for that; guarded by mu
@@ -51,9 +51,9 @@ type Lock struct {
 	contended bool          // the acquisition has found it held
 }
 
-// care is what locks have that are extended, watched or asked for a Context, apart
+// lifetime is what locks have that are extended, watched or asked for a Context, apart
 // so that the others stay small.
-type care struct {
+type lifetime struct {
 	// Guarded by mu.
 	longest    time.Duration   // lease that was asked for with the token; 0: that of the acquisition
 	pending    int32           // extensions under way
@@ -70,10 +70,10 @@ type care struct {
 	monitored // guarded by the monitor
 }
 
-// takeCare makes care. The caller holds mu.
-func (l *Lock) takeCare() {
-	if l.care == nil {
-		l.care = &care{}
+// needLifetime makes lifetime. The caller holds mu.
+func (l *Lock) needLifetime() {
+	if l.lifetime == nil {
+		l.lifetime = &lifetime{}
 	}
 }
 
@@ -134,7 +134,8 @@ func (l *Lock) Keys() []string {
 // Token returns the value that the keys have on the server while the lock is
 // held. Whoever knows it can extend and release the lock. It changes when Extend
 // shortens the lease, so ask for it when it is needed: what is under way with the former
-// one finds that the lock is another's.
+// one finds that the lock is another's. While that Extend has no answer, the keys may have
+// either token, so that a guarded script may refuse its work although the lock is held.
 //
 // A token that was asked for is never another holder's. Until then the next holder of
 // this process may take it over with the lease: then it is no longer this lock's, and
@@ -220,7 +221,7 @@ func (l *Lock) Context() context.Context {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.takeCare()
+	l.needLifetime()
 	if l.ctx != nil {
 		return l.ctx
 	}
@@ -244,13 +245,13 @@ func (l *Lock) finish(cause *reason) *reason {
 	if !l.end.CompareAndSwap(nil, cause) {
 		return l.end.Load()
 	}
-	if l.care != nil && l.cancel != nil {
+	if l.lifetime != nil && l.cancel != nil {
 		l.cancel(cause)
 	}
 	if cause == expired && len(l.former()) > 0 {
 		l.abandon(NoExpiry, 1) // a key that has a former token has the longer lease that came with it
 	}
-	l.locker.roll.remove(l)
+	l.locker.registry.remove(l)
 	if l.kept {
 		l.locker.keeper.forget(l)
 	}
@@ -280,7 +281,7 @@ func (l *Lock) expire() {
 // watch has the keeper and, where the server tells of changed keys, the monitor look
 // after the lock. The caller holds mu.
 func (l *Lock) watch() {
-	l.takeCare()
+	l.needLifetime()
 	l.kept = true
 	if !l.locker.keeper.watch(l) {
 		l.finish(closed)

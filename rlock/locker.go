@@ -26,7 +26,7 @@ type Locker struct {
 	defaults *settings
 	hook     *Hook // nil: no push
 	queues   *queues
-	roll     roll
+	registry registry
 	keeper   keeper
 	monitor  monitor
 	cleaner  cleaner
@@ -87,7 +87,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	if reflect.TypeOf(client).Comparable() {
 		l.server = client
 	}
-	l.roll.seed = maphash.MakeSeed()
+	l.registry.seed = maphash.MakeSeed()
 	l.expectations.seed = maphash.MakeSeed()
 	l.keeper.extend = l.extendAll
 	l.monitor = monitor{client: client, scripts: l.scripts, calls: l.background, next: never}

@@ -57,7 +57,7 @@ const (
 // caller holds mu.
 func (l *Lock) listen() {
 	if !l.listens && l.locker.listens() && l.end.Load() == nil {
-		l.takeCare()
+		l.needLifetime()
 		l.locker.monitor.add(l, firstRead)
 	}
 }

@@ -138,7 +138,7 @@ func (l *Lock) noteAcquired(start instant, handedOver bool) {
 		l.noteEnd(cause)
 		return
 	}
-	l.locker.roll.add(l) // not earlier: nobody else may have a lock that has no caller yet
+	l.locker.registry.add(l) // not earlier: nobody else may have a lock that has no caller yet
 }
 
 // noteFailed follows an acquisition that failed.

@@ -4,7 +4,7 @@ import "time"
 
 // past remembers the last few keys that this process has shared with others and
 // that nobody here waits for any more, so that whoever comes back at once neither
-// forgets its courtesy nor loses the rest of its turn.
+// forgets to back off nor loses the rest of its turn.
 type past struct {
 	keys [4]string
 	turn [4]turn

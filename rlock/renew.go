@@ -21,9 +21,9 @@ type renewal struct {
 	extension
 }
 
-// kin are locks that one script can extend: it gives one lease to all, and a
+// batchKey is equal for locks that one script can extend: it gives one lease to all, and a
 // cluster wants its keys in one slot.
-type kin struct {
+type batchKey struct {
 	ttl  time.Duration
 	slot uint16
 }
@@ -33,9 +33,9 @@ type kin struct {
 func (l *Locker) extendAll(locks []*Lock) {
 	defer deliverAll(locks) // of those that have ended
 	var (
-		families = map[kin][]renewal{}
-		sets     []renewal // each of which is a call of its own: of several keys, tokens, or without a lease
-		limit    = 50 * time.Millisecond
+		alike = map[batchKey][]renewal{}
+		sets  []renewal // each of which is a call of its own: of several keys, tokens, or without a lease
+		limit = 50 * time.Millisecond
 	)
 	for _, lock := range locks {
 		if lock.groups() != nil {
@@ -52,17 +52,17 @@ func (l *Locker) extendAll(locks []*Lock) {
 			sets = append(sets, r)
 			continue
 		}
-		k := kin{ttl: e.ttl}
+		k := batchKey{ttl: e.ttl}
 		if l.cluster {
 			k.slot = gen.Slot(lock.key[0])
 		}
-		families[k] = append(families[k], r)
+		alike[k] = append(alike[k], r)
 	}
-	if len(families) > 0 {
+	if len(alike) > 0 {
 		l.detach(limit, func(ctx context.Context) {
-			l.renew(ctx, families)
-			for _, family := range families {
-				defer deliverAll(locksOf(family))
+			l.renew(ctx, alike)
+			for _, renewals := range alike {
+				defer deliverAll(locksOf(renewals))
 			}
 		})
 	}
@@ -83,13 +83,13 @@ func locksOf(renewals []renewal) []*Lock {
 }
 
 // renew extends locks of one key, up to renewBatch with a script, in one pipeline.
-func (l *Locker) renew(ctx context.Context, families map[kin][]renewal) {
+func (l *Locker) renew(ctx context.Context, alike map[batchKey][]renewal) {
 	var (
 		batches [][]renewal
 		params  []gen.RenewParams
 	)
-	for k, family := range families {
-		for batch := range slices.Chunk(family, renewBatch) {
+	for k, renewals := range alike {
+		for batch := range slices.Chunk(renewals, renewBatch) {
 			p := gen.RenewParams{TTL: k.ttl}
 			for _, r := range batch {
 				p.Locks = append(p.Locks, r.lock.key[0])

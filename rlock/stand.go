@@ -13,8 +13,8 @@ func (a *acquisition) stand() (fate, error) {
 	var first *Lock
 	a.place, first = queues.enter(l)
 	if a.place == nil {
-		courtesy, _ := queues.standing(l)
-		return free, sleep(a.ctx, courtesy, l.locker.closed)
+		backoff, _ := queues.standing(l)
+		return free, sleep(a.ctx, backoff, l.locker.closed)
 	}
 	first.noticeEnd()
 	for {
@@ -48,8 +48,8 @@ func (a *acquisition) stand() (fate, error) {
 			return given, err
 		default:
 			a.place, a.seen = nil, taken{key: l.key[0]}
-			courtesy, _ := queues.standing(l)
-			return free, sleep(a.ctx, courtesy, l.locker.closed)
+			backoff, _ := queues.standing(l)
+			return free, sleep(a.ctx, backoff, l.locker.closed)
 		}
 	}
 }

@@ -62,10 +62,10 @@ func (t *turn) end() {
 	*t = ended
 }
 
-// modesty is how far this process must stand back behind others who want the key:
+// recency is how far this process must let others who want the key go first:
 // from 1, right after its own turn, towards 0, when it has waited for the turns of
 // many others; 0 before its first.
-func (t *turn) modesty() float64 {
+func (t *turn) recency() float64 {
 	if t.ended == 0 {
 		return 0
 	}
@@ -76,42 +76,42 @@ func (t *turn) modesty() float64 {
 // shortestTurn is about what a turn costs at least.
 const shortestTurn = time.Millisecond / 4
 
-// courtesy is how long the first of a process lets others go ahead to a key that is
+// backoff is how long the first of a process lets others go ahead to a key that is
 // free. Without it the process that frees a key, or the one that the server tells
 // first, would get it time and again. The draw keeps those who have waited equally
 // long from marching in step.
-func (t *turn) courtesy(roundTrip time.Duration) time.Duration {
+func (t *turn) backoff(roundTrip time.Duration) time.Duration {
 	longest := 2*roundTrip + time.Millisecond/4
 	if t.met {
 		longest = 2*roundTrip + longestFalter*5/4 // they may just be faltering; see eagerness.go
 	}
-	courtesy := time.Duration(float64(min(longest, longestCourtesy)) * t.modesty() * (0.7 + 0.3*rand.Float64()))
-	if courtesy < max(shortestCourtesy, min(roundTrip, longestCourtesy)/4) {
+	backoff := time.Duration(float64(min(longest, longestBackoff)) * t.recency() * (0.7 + 0.3*rand.Float64()))
+	if backoff < max(shortestBackoff, min(roundTrip, longestBackoff)/4) {
 		return 0 // others would hardly notice
 	}
-	return courtesy
+	return backoff
 }
 
-// shortestCourtesy is what timers can be trusted with: asked for less, they may take a
+// shortestBackoff is what timers can be trusted with: asked for less, they may take a
 // millisecond.
-const shortestCourtesy = 100 * time.Microsecond
+const shortestBackoff = 100 * time.Microsecond
 
-// longestCourtesy bounds what a slow network costs where nobody else wants the key.
-const longestCourtesy = 50 * time.Millisecond
+// longestBackoff bounds what a slow network costs where nobody else wants the key.
+const longestBackoff = 50 * time.Millisecond
 
 // roundTrip is about how long a command takes.
 func (l *Locker) roundTrip() time.Duration { return time.Duration(l.lastTrip.Load()) }
 
 // standing is what the turns of the past mean for l, which is the first: how long
-// it lets others go ahead to a key that is free, and how modest it is.
-func (q *queues) standing(l *Lock) (courtesy time.Duration, modesty float64) {
+// it lets others go ahead to a key that is free, and how recent the last one was.
+func (q *queues) standing(l *Lock) (backoff time.Duration, recency float64) {
 	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.line == nil || l.line.turn.began != 0 {
 		return 0, 0
 	}
-	return l.line.turn.courtesy(l.locker.roundTrip()), l.line.turn.modesty()
+	return l.line.turn.backoff(l.locker.roundTrip()), l.line.turn.recency()
 }
 
 // meet notes that l, which is the first, has found another process holding the key.

@@ -189,6 +189,10 @@ func TestErrorTexts(t *testing.T) {
 			return of(s.locker.Attach(s.ctx, handoff))
 		}, `rlock: attach "job": lock was lost: its key is gone or has another token`},
 		"force, not held": {func(s scene) error { return s.locker.ForceRelease(s.ctx, "job", "token") }, `rlock: force release "job": lock was lost: its key is gone or has another token`},
+		"force, closed": {func(s scene) error {
+			s.locker.Close()
+			return s.locker.ForceRelease(s.ctx, "job", "token")
+		}, `rlock: force release "job": locker is closed`},
 		"do, its own error": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(context.Context, *rlock.Lock) error { return errors.New("no") })
 		}, `no`},
