@@ -372,7 +372,7 @@ func (a *analyzer) data(st *state, n any, origin Origin, what string, _ Value) V
 	if origin == Decoded {
 		v = Join(v, Of(Builtin{"cjson.null"}))
 	} else {
-		v = Join(v, Of(Missing{}, Nil{}))
+		v = Join(v, Of(Missing{}, Missing{Nil: true, Malformed: true}))
 	}
 	t := &Table{Origin: origin, What: what, Rest: present(v), Names: Of(Text{Class: Any}, Number{Class: Integer}), many: true}
 	if old := st.heap[at]; old != nil {

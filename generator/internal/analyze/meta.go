@@ -60,7 +60,13 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 			return Join(v, a.inherited(st, n, k, t.Meta, key, seen))
 		case Builtin:
 			return a.member(n, k, key)
-		case Str, Empty, Text, Key:
+		case Text:
+			v := a.method(n, key)
+			if k.Class == Any { // of what is stored, or decoded
+				return trusted(v)
+			}
+			return v
+		case Str, Empty, Key:
 			return a.method(n, key)
 		case Arg, Read:
 			if isNumber(k) {

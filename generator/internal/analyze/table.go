@@ -155,8 +155,28 @@ func mayIndex(names Value, isString bool) bool {
 	})
 }
 
-// get returns what stands at an index.
+// get returns what stands at an index. The nil of what a text was decoded to, or of what
+// nobody knows, is trusted to be none where the header says so.
 func (t *Table) get(index Value) Value {
+	v := t.at(index)
+	if t.Origin == Made || t.Origin == Keys || t.Origin == Args {
+		return v
+	}
+	return trusted(v)
+}
+
+// trusted marks nil as one that the header may say is none.
+func trusted(v Value) Value {
+	return v.mapped(func(k Kind) Value {
+		switch k.(type) {
+		case Nil, Absent:
+			return Of(Missing{Nil: true, Malformed: true})
+		}
+		return Of(k)
+	})
+}
+
+func (t *Table) at(index Value) Value {
 	return index.each(func(k Kind) Value {
 		switch k := k.(type) {
 		case Str:
@@ -344,9 +364,11 @@ func (t *Table) setKind(k Kind, v Value, strong bool) *Table {
 // present returns v without nil, which takes an element away.
 func present(v Value) Value {
 	return v.filter(func(k Kind) bool {
-		switch k.(type) {
+		switch k := k.(type) {
 		case Nil, Absent:
 			return false
+		case Missing:
+			return !k.Nil
 		}
 		return true
 	})
@@ -358,9 +380,11 @@ func (t *Table) setItem(f float64, v Value, strong bool) *Table {
 	u.shrunk = t.shrunk || !present(v).equal(v) || v.mayBe(isUnknown)
 	i := int(f)
 	mayBeNil := v.mayBe(func(k Kind) bool {
-		switch k.(type) {
+		switch k := k.(type) {
 		case Nil, Absent, Unknown:
 			return true
+		case Missing:
+			return k.Nil
 		}
 		return false
 	})

@@ -66,7 +66,7 @@ func (f fitter) ok(v analyze.Value) string {
 		if s, isText := k.(analyze.Str); f.failure(k) || f.status(k) || f.trusted(k) || isText && s.S == "OK" {
 			continue
 		}
-		if f.trustedValue(v) {
+		if f.trustedValue(v) && f.partOfData(k) {
 			continue
 		}
 		return f.describe(k) + " may be returned"
@@ -126,11 +126,11 @@ func (f fitter) describe(k analyze.Kind) string {
 
 // fits returns the first part of a value that does not fit a type; nil: it fits.
 func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
-	if f.depth++; f.depth > 20 || t.Base == script.RawType || f.trustedValue(v) {
+	if t.Base == script.RawType || len(v.Kinds()) == 0 {
 		return nil
 	}
-	if len(v.Kinds()) == 0 {
-		return nil
+	if f.depth++; f.depth > 20 {
+		return &misfit{full: "what is returned is nested too deeply, or is part of itself; return a table of its own"}
 	}
 	if u, top := v.Top(); top {
 		if u.Found {
@@ -138,18 +138,16 @@ func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 		}
 		return &misfit{what: fmt.Sprintf("what is returned is not known (line %d: %s)", u.Pos.Line, u.Why), want: t.String(), mend: "make sure of it with tostring(…) or tonumber(…), or declare raw"}
 	}
+	given := f.given(v, t)
 	for _, k := range v.Kinds() {
-		if r, ok := k.(analyze.Ref); ok {
-			switch table := f.heap.Table(r); {
-			case table.Origin == analyze.Decoded && t.Kind == script.Scalar && t.Base != "float" && t.Base != "json":
-				return nil // what is stored is trusted to be what the header says
-			case table.Origin == analyze.Decoded || table.Origin == analyze.Foreign:
+		if r, ok := k.(analyze.Ref); ok && !given {
+			if table := f.heap.Table(r); table.Origin == analyze.Decoded || table.Origin == analyze.Foreign {
 				return f.wrong(k, t, "make sure of it: tostring(…) for a string or a float, cjson.encode(…) for json, a table of your own for a list; or declare raw")
 			}
 		}
 	}
 	for _, k := range v.Kinds() {
-		if f.failure(k) {
+		if f.failure(k) || given && f.partOfData(k) {
 			continue
 		}
 		if m := f.kindFits(k, t); m != nil {
@@ -157,6 +155,45 @@ func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 		}
 	}
 	return nil
+}
+
+// given reports whether a value may be what nobody here can know, and is trusted to be of
+// the declared type: the answer of a command that the header waives, or one value of a
+// text that was decoded.
+func (f fitter) given(v analyze.Value, t script.Type) bool {
+	return v.MayBe(func(k analyze.Kind) bool {
+		r, ok := k.(analyze.Ref)
+		if !ok {
+			return false
+		}
+		switch f.heap.Table(r).Origin {
+		case analyze.Waived:
+			return true
+		case analyze.Decoded:
+			return t.Kind == script.Scalar && t.Base != "float" && t.Base != "json"
+		}
+		return false
+	})
+}
+
+// partOfData reports whether a kind is one of those that such a value consists of.
+func (f fitter) partOfData(k analyze.Kind) bool {
+	switch k := k.(type) {
+	case analyze.Ref:
+		origin := f.heap.Table(k).Origin
+		return origin == analyze.Waived || origin == analyze.Decoded || f.status(k)
+	case analyze.Text:
+		return k.Class == analyze.Any
+	case analyze.Number:
+		return k.Class == analyze.Any
+	case analyze.Bool:
+		return true
+	case analyze.Missing:
+		return k.Malformed || k == analyze.Missing{}
+	case analyze.Builtin:
+		return k.Name == "cjson.null"
+	}
+	return false
 }
 
 func (f fitter) wrong(k analyze.Kind, t script.Type, mend string) *misfit {
@@ -204,7 +241,7 @@ func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
 	if t.Optional || t.Kind == script.Scalar && t.Base == "bool" {
 		return nil
 	}
-	if m, ok := k.(analyze.Missing); ok && m.Malformed && (t.Base == "int" || t.Base == "float") {
+	if m, ok := k.(analyze.Missing); ok && m.Malformed && t.Kind == script.Scalar {
 		return nil // what is stored is trusted to be what the header says
 	}
 	optional := t

@@ -45,19 +45,11 @@ func named(t *analyze.Table) bool {
 
 const nilInside = "a nil inside a returned table cuts the reply short; use false, which arrives as nil and keeps its place"
 
-// stored reports whether a value is part of what a text was decoded to.
-func (f fitter) stored(v analyze.Value) bool {
-	return v.MayBe(func(k analyze.Kind) bool {
-		r, ok := k.(analyze.Ref)
-		return ok && f.heap.Table(r).Origin == analyze.Decoded
-	})
-}
-
 // items checks what a table holds, one after the other. Where the length counts, an item
 // may not be behind the end of the list that it was taken from.
 func (f fitter) items(t *analyze.Table, counted bool, check func(i int, v analyze.Value) *misfit) *misfit {
 	for i, item := range t.Items {
-		if !f.stored(item) && item.MayBe(func(k analyze.Kind) bool {
+		if item.MayBe(func(k analyze.Kind) bool {
 			return k == analyze.Kind(analyze.Nil{}) || counted && k == analyze.Kind(analyze.Absent{})
 		}) {
 			return &misfit{full: nilInside, item: i + 1}
