@@ -69,11 +69,14 @@ func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 
 // finishExtend follows an extension that the caller asked for, after the last try.
 func (l *Lock) finishExtend(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lifetime != nil && l.generation != nil {
+		l.generation.asked = 0
+	}
 	if answerOf(err) != unknown {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.expire()
 	if cause := l.end.Load(); cause != nil {
 		err = cause
@@ -120,8 +123,8 @@ func (l *Lock) startRenewal() (extension, error) {
 		return extension{}, err
 	}
 	ttl := l.ttl
-	if len(l.former()) > 0 {
-		ttl = min(ttl, l.longestLease())
+	if asked := l.tokenAge().asked; asked > 0 {
+		ttl = min(ttl, asked)
 	}
 	return l.beginExtension(ttl, false), nil
 }

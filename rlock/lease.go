@@ -22,6 +22,8 @@ type generation struct {
 	changes int      // of what the keys may have, so far; never fewer
 	former  []string // tokens that the keys may still have, as no command with the new one is confirmed
 	first   string   // token of the acquisition
+
+	asked time.Duration // lease of the Extend that began it, until an Extend returns; then 0
 }
 
 // extension is one that is under way.
@@ -106,6 +108,7 @@ func (l *Lock) beginExtension(ttl time.Duration, shortens bool) extension {
 	} else {
 		e.before = &before{l.token, l.longestLease(), l.tokenAge(), instant(l.deadline.Load())}
 		l.replaceToken()
+		l.generation.asked = ttl
 		l.longest = ttl
 		if end := leaseEnd(e.sent, ttl); end < e.before.deadline {
 			l.deadline.Store(int64(end))

@@ -19,36 +19,47 @@ import (
 func TestRenewalBesideAShortening(t *testing.T) {
 	t.Parallel()
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
-		shortened, renewing, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		var calls atomic.Int32
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if !extension(words) {
-				return run()
-			}
-			switch calls.Add(1) {
-			case 1: // Extend: its answer comes when the renewal is on its way
-				reply := run()
-				<-renewing
-				return reply
-			case 2: // the renewal: it arrives when Extend has returned
-				close(renewing)
-				<-shortened
-				defer close(goOn)
-				return run()
-			}
-			return run()
-		})
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(20*time.Second), rlock.WithAutoExtend(true))
-		require.NoError(t, err)
-		require.NoError(t, lock.Extend(t.Context(), 6*time.Second))
-		close(shortened)
-		<-goOn
-		time.Sleep(50 * time.Millisecond) // the Locker takes the answer
-		lasts(t, direct, lock, 6*time.Second)
-		require.NoError(t, lock.Release(t.Context()))
-		require.Empty(t, get(t, direct, "job"))
+		for name, late := range map[string]int32{"the first": 2, "the second": 3} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				testRenewalBesideAShortening(t, e, late)
+			})
+		}
 	})
+}
+
+// testRenewalBesideAShortening has the extension with that number arrive late, of which the
+// first is an Extend, and the others are renewals.
+func testRenewalBesideAShortening(t *testing.T, e bed.Engine, late int32) {
+	f, locker, direct := newFaulty(t, e)
+	shortened, renewing, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if !extension(words) && !renewal(words) {
+			return run()
+		}
+		switch calls.Add(1) {
+		case 1: // Extend: its answer comes when the renewal is on its way
+			reply := run()
+			<-renewing
+			return reply
+		case late: // the renewal: it arrives when Extend has returned
+			close(renewing)
+			<-shortened
+			defer close(goOn)
+			return run()
+		}
+		return run()
+	})
+	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(20*time.Second), rlock.WithAutoExtend(true))
+	require.NoError(t, err)
+	require.NoError(t, lock.Extend(t.Context(), 6*time.Second))
+	close(shortened)
+	<-goOn
+	time.Sleep(50 * time.Millisecond) // the Locker takes the answer
+	lasts(t, direct, lock, 6*time.Second)
+	require.NoError(t, lock.Release(t.Context()))
+	require.Empty(t, get(t, direct, "job"))
 }
 
 // A lock that expires after an Extend that shortens got no answer, or was refused, leaves
