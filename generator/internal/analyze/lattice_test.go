@@ -12,7 +12,7 @@ import (
 )
 
 // rounds is how often each law is tried, with other values each time.
-const rounds = 150
+const rounds = 60
 
 // world makes values at random that belong to one analysis.
 type world struct {

@@ -77,6 +77,9 @@ func (f fitter) listFits(k analyze.Kind, t script.Type) *misfit {
 	if f.status(k) || named(table) {
 		return f.wrong(k, t, "return the values by the indices 1, 2, 3, or declare a map")
 	}
+	if table.Pairs != nil && t.Elem.Kind == script.Scalar && !slices.Contains([]string{"string", "bytes", script.RawType}, t.Elem.Base) && table.Pairs[0].MayBe(isText) {
+		return &misfit{what: "a list of names and values in turn is returned", want: t.String(), mend: "declare map[string]" + t.Elem.String() + ", or a list of structs"}
+	}
 	if t.Elem.Kind == script.Struct && !everything(table).MayBe(isTable) {
 		return f.flatFits(k, table, t)
 	}
@@ -91,6 +94,8 @@ func (f fitter) listFits(k analyze.Kind, t script.Type) *misfit {
 }
 
 func isTable(k analyze.Kind) bool { _, is := k.(analyze.Ref); return is }
+
+func isText(k analyze.Kind) bool { _, is := k.(analyze.Text); return is }
 
 func everything(t *analyze.Table) analyze.Value {
 	v := t.Rest
