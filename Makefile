@@ -5,6 +5,7 @@
 # make lint      formatting, vet, staticcheck, tidiness
 # make check     generated code is what the scripts say
 # make chaos     histories of locks under faults, DURATION=30m long, drawn from SEED=1 (see rlock_test/chaos/doc.go)
+# make oracle    what the generator proves of random scripts, against servers, DURATION=1h long, drawn from SEED=1
 # make bench     beside other lock libraries, or bench-quick: less, in two minutes
 # make interop   rlock's keys against those of other lock libraries, of Go and of npm
 # make vuln      known vulnerabilities in what is required
@@ -30,7 +31,7 @@ STEP ?=
 ONE = servers=$$(sh rlock_test/engines.sh $(ENGINE)) && RLOCK_SERVERS=$$servers
 ALL = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: run setup test test-all chaos fuzz lint check generate bench bench-quick interop vuln compiler
+.PHONY: run setup test test-all chaos oracle fuzz lint check generate bench bench-quick interop vuln compiler
 
 run:
 	@$(GO) run ./generator
@@ -49,6 +50,10 @@ test-all: compiler
 chaos: compiler
 	$(ALL) $(GO) test -C rlock_test/chaos -race -count=1 -timeout=0 $(if $(filter-out 0,$(ROUND)),-run=TestHistories) \
 		-args -duration=$(DURATION) -seed=$(SEED) -round=$(ROUND)
+
+# Prints how many programs reached each rule, and each hole made small (see rlock_test/oracle/doc.go).
+oracle:
+	$(ALL) $(GO) test -count=1 -timeout=0 -v -run=TestOracle ./rlock_test/oracle -args -length=$(DURATION) -oracle.seed=$(SEED)
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says.
 fuzz:

@@ -262,6 +262,10 @@
 // A waiver opens what it names. The audit says so first, and calls nothing proved that
 // rests on it.
 //
+// An oracle tests that: it writes random programs, runs those that are accepted on real
+// servers with no right that the audit does not name, and looks for anything that should
+// have been proved impossible: make oracle in this module.
+//
 // # What is checked
 //
 // These are findings, too, but a script without them may still fail when it runs:

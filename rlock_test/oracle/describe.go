@@ -1,0 +1,151 @@
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// describer is a script that runs a body and describes what it returned as JSON, before
+// Redis makes a reply of it. Numbers are texts, since JSON has no NaN. It also tells of a
+// table or a function that the body gives to a command: the server answers both with the
+// error that it has for nil and false, which are no holes.
+const describer = `
+local function __describe(v, depth)
+  local kind = type(v)
+  if kind == 'number' then return {kind = 'number', text = string.format('%%.17g', v)} end
+  if kind == 'string' then return {kind = 'string', text = v} end
+  if kind == 'boolean' then return {kind = 'boolean', text = tostring(v)} end
+  if kind ~= 'table' or depth > 5 then return {kind = kind} end
+  local described, others, length = {}, 0, 0
+  for k, x in pairs(v) do
+    if type(k) == 'number' and k >= 1 and k == math.floor(k) then
+      length = math.max(length, k)
+    else
+      others = others + 1
+    end
+  end
+  if rawget(v, 'err') then return {kind = 'error', text = tostring(rawget(v, 'err'))} end
+  if rawget(v, 'ok') then return {kind = 'status', text = tostring(rawget(v, 'ok'))} end
+  for i = 1, math.min(length, 100) do described[i] = __describe(rawget(v, i), depth + 1) end
+  return {kind = 'table', items = described, others = others}
+end
+local __given
+local function __watch(command)
+  return function(...)
+    for i = 1, select('#', ...) do
+      local kind = type((select(i, ...)))
+      if kind == 'table' or kind == 'function' then __given = kind end
+    end
+    return command(...)
+  end
+end
+local redis = setmetatable({call = __watch(redis.call), pcall = __watch(redis.pcall)}, {__index = redis})
+local __ended, __value = pcall(function(...)
+%s
+end, ...)
+if __given then return cjson.encode({kind = 'given', text = __given}) end
+if not __ended then error(__value) end
+return cjson.encode(__describe(__value, 0))
+`
+
+// described is a value of Lua as the describer tells it.
+type described struct {
+	Kind   string          `json:"kind"`
+	Text   string          `json:"text"`
+	Items  json.RawMessage `json:"items"` // cjson writes {} for an empty list
+	Others int             `json:"others"`
+}
+
+func (d described) items() ([]described, error) {
+	if len(d.Items) == 0 || d.Items[0] == '{' {
+		return nil, nil
+	}
+	var items []described
+	err := json.Unmarshal(d.Items, &items)
+	return items, err
+}
+
+func (d described) String() string {
+	if d.Kind != "table" {
+		return strings.TrimSpace(d.Kind + " " + strconv.Quote(d.Text))
+	}
+	items, _ := d.items()
+	return fmt.Sprintf("table %v and %d other fields", items, d.Others)
+}
+
+// fits returns why the value is not of the header's type, or "". Error replies fit all.
+func (d described) fits(kind string) string {
+	if d.Kind == "error" {
+		return ""
+	}
+	if names := strings.Split(kind, ", "); len(names) > 1 {
+		return d.list(len(names), func(i int, item described) string {
+			_, kind, _ := strings.Cut(names[i], " ")
+			return item.fits(kind)
+		})
+	}
+	absent := d.Kind == "nil" || d.Kind == "boolean" && d.Text == "false"
+	if rest, ok := strings.CutSuffix(kind, "?"); ok {
+		if absent {
+			return ""
+		}
+		return d.fits(rest)
+	}
+	number, err := strconv.ParseFloat(d.Text, 64)
+	isText := d.Kind == "string" || d.Kind == "status"
+	whole := err == nil && number == math.Trunc(number) && math.Abs(number) < 1<<62
+	ok := false
+	switch kind {
+	case "int", "duration", "time":
+		_, err := strconv.ParseInt(d.Text, 10, 64)
+		ok = d.Kind == "number" && whole || isText && err == nil
+	case "float":
+		ok = isText && err == nil
+	case "string", "bytes":
+		ok = isText
+	case "bool":
+		ok = absent || d.Kind == "number" && (number == 0 || number == 1) || isText && (d.Text == "OK" || d.Text == "0" || d.Text == "1") || d.Kind == "boolean"
+	case "ok":
+		ok = isText && d.Text == "OK"
+	case "none":
+		ok = true
+	case "map[string]string":
+		items, err := d.items()
+		if err == nil && len(items)%2 != 0 {
+			return fmt.Sprintf("%v has an odd number of values for a map", d)
+		}
+		return d.list(-1, func(_ int, item described) string { return item.fits("string") })
+	default:
+		if of, isList := strings.CutPrefix(kind, "[]"); isList {
+			return d.list(-1, func(_ int, item described) string { return item.fits(of) })
+		}
+		return "the oracle does not know the type " + kind
+	}
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf("%v is no %s", d, kind)
+}
+
+// list checks a table that must be a list of n values, or of any number if n is -1.
+func (d described) list(n int, fits func(i int, item described) string) string {
+	items, err := d.items()
+	if err != nil || d.Kind != "table" || d.Others > 0 {
+		return fmt.Sprintf("%v is no list", d)
+	}
+	if n >= 0 && len(items) != n {
+		return fmt.Sprintf("%v has %d values, not %d", d, len(items), n)
+	}
+	for i, item := range items {
+		if item.Kind == "nil" && i < len(items)-1 {
+			return fmt.Sprintf("%v has a nil in the middle, so that Redis drops what follows", d)
+		}
+		if why := fits(i, item); why != "" {
+			return fmt.Sprintf("value %d: %s", i+1, why)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,30 @@
+// Package oracle holds what the generator says of scripts against what real servers
+// see them do.
+//
+//	make oracle DURATION=1h SEED=1
+//
+// It writes random programs of the Lua that people write for Redis: commands whose
+// function, name, key and arguments go through locals, tables, closures, varargs,
+// metatables, methods and dispatch before they are used, some of them with a mistake.
+// The generator reads all of them. What it refuses is counted. What it accepts runs on
+// a server, several times with random arguments, as a user who has exactly the rights
+// that -audit prints for the script, on exactly the keys that the call names.
+//
+// An accepted program is a hole in the generator when
+//
+//   - the server refuses a command or a key: the audit has not named it
+//   - a read script changes data, or EVAL_RO refuses it
+//   - a guarded script changes data for somebody whose token or fence is not good
+//   - its value is of another type than the header says. A copy of the script
+//     describes the value inside the server, before Redis cuts fractions off and drops
+//     what follows a nil
+//   - a command is given a table or a function
+//   - the server raises an error that the generator says it excludes: an unknown
+//     command, a wrong number of arguments, a global that is unknown or written
+//   - a cached script answers the same data in two ways
+//   - a duration that was passed for a lease lasts longer than it should
+//
+// The generator is run as its users run it, as a program, so that the oracle depends on
+// nothing inside it. TestPlanted builds generators with a flaw in them, and must find
+// each: that is the test of the oracle.
+package oracle

@@ -1,0 +1,220 @@
+package oracle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+const (
+	batch = 500 // programs that the generator reads in one run
+	runs  = 6   // of an accepted program
+)
+
+// hole is an accepted program of which the server shows that it should not have been.
+type hole struct {
+	program *Program
+	engine  string
+	seed    uint64
+	fault   fault
+}
+
+func (h hole) String() string {
+	return fmt.Sprintf("%s\n%s (%s of seed %d, on %s)", h.program.Text(), h.fault, h.program.Name, h.seed, h.engine)
+}
+
+// tally counts programs with a feature.
+type tally struct{ accepted, refused, holes int }
+
+// report is what a search has seen.
+type report struct {
+	seed              uint64
+	accepted, refused int
+	alarms            int // refused although they have no mistake
+	calls             int
+	holes             []hole
+	features          map[string]*tally
+	findings          map[string]int    // refused programs by the text of their first finding, without names
+	samples           map[string]string // the shortest of the refused programs without a mistake, by finding
+	kinds             map[string]int    // holes
+}
+
+// search writes programs until enough says so of what it has seen. It keeps the first hole
+// of a kind, made as small as can be.
+func search(ctx context.Context, g generator, servers []*server, seed uint64, enough func(*report) bool) (*report, error) {
+	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}}
+	for number := 0; !enough(found); number += batch {
+		programs := make([]*Program, batch)
+		for i := range programs {
+			programs[i] = Write(seed, number+i)
+		}
+		accepted, refused, err := g.judge(programs)
+		if err != nil {
+			return nil, err
+		}
+		for i, p := range programs {
+			rule, ok := accepted[p.Name]
+			if !ok {
+				found.refused++
+				text := shorten(refused[p.Name])
+				if !p.Mistaken() {
+					text = "(no mistake) " + text
+					found.alarms++
+					if sample, ok := found.samples[text]; !ok || len(p.Text()) < len(sample) {
+						found.samples[text] = p.Text() + refused[p.Name]
+					}
+				}
+				found.findings[text]++
+				found.count(p, func(t *tally) { t.refused++ })
+				continue
+			}
+			found.accepted++
+			found.count(p, func(t *tally) { t.accepted++ })
+			s := servers[(number+i)%len(servers)]
+			f, err := examine(ctx, s, p, rule, seed^uint64(number+i))
+			if err != nil {
+				return nil, fmt.Errorf("%s\n%w", p.Text(), err)
+			}
+			found.calls += runs
+			if f == nil {
+				continue
+			}
+			found.count(p, func(t *tally) { t.holes++ })
+			if found.kinds[f.kind]++; found.kinds[f.kind] > 1 {
+				continue
+			}
+			h, err := shrink(ctx, g, s, p, *f, seed^uint64(number+i))
+			if err != nil {
+				return nil, err
+			}
+			h.seed = seed
+			found.holes = append(found.holes, h)
+		}
+	}
+	return found, nil
+}
+
+// examine runs an accepted program several times.
+func examine(ctx context.Context, s *server, p *Program, r rule, seed uint64) (*fault, error) {
+	for n := range runs {
+		f, err := s.run(ctx, p, r, rand.New(rand.NewPCG(seed, uint64(n))))
+		if f != nil || err != nil {
+			return f, err
+		}
+	}
+	return nil, nil
+}
+
+// shrink takes lines out of a program for as long as the generator accepts it and it has
+// a fault of the same kind, so that a person sees what matters.
+func shrink(ctx context.Context, g generator, s *server, p *Program, f fault, seed uint64) (hole, error) {
+	small := hole{program: p, engine: s.engine, fault: f}
+	for _, size := range []int{16, 8, 4, 2, 1, 3, 2, 1} {
+		for from := 0; ; {
+			lines := strings.SplitAfter(small.program.Body, "\n")
+			if from >= len(lines)-1 { // the last is the empty rest
+				break
+			}
+			if endsLoop(lines[from:min(from+size, len(lines)-1)]) {
+				from += size
+				continue
+			}
+			candidate := *small.program
+			candidate.Body = strings.Join(slices.Delete(lines, from, min(from+size, len(lines)-1)), "")
+			candidate.Body, candidate.Keys = prune(candidate.Body, "KEYS", candidate.Keys)
+			candidate.Body, candidate.Args = prune(candidate.Body, "ARGV", candidate.Args)
+			accepted, _, err := g.judge([]*Program{&candidate})
+			if err != nil {
+				return hole{}, err
+			}
+			if rule, ok := accepted[candidate.Name]; ok {
+				again, err := examine(ctx, s, &candidate, rule, seed)
+				if err != nil {
+					return hole{}, err
+				}
+				if again != nil && again.kind == f.kind {
+					small.program, small.fault = &candidate, *again
+					continue
+				}
+			}
+			from += size
+		}
+	}
+	return small, nil
+}
+
+// endsLoop reports whether one of the lines may be what ends a loop: without it, the
+// program would keep its server for ever.
+func endsLoop(lines []string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool {
+		return strings.Contains(line, "break") || strings.Contains(line, " + 1")
+	})
+}
+
+func (r *report) count(p *Program, add func(*tally)) {
+	for _, feature := range append([]string{"mode " + p.Mode, "guard of kind " + cmp.Or(p.Guard, "none")}, p.Features...) {
+		if r.features[feature] == nil {
+			r.features[feature] = &tally{}
+		}
+		add(r.features[feature])
+	}
+}
+
+// shorten takes the names and numbers out of a finding, so that it can be counted.
+func shorten(text string) string {
+	var b strings.Builder
+	for _, word := range strings.Fields(text) {
+		if strings.ContainsAny(word, "0123456789'\"()[]{}") {
+			word = "…"
+		}
+		if b.Len() > 90 {
+			break
+		}
+		b.WriteString(word + " ")
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// programs returns how many there were.
+func (r *report) programs() int { return r.accepted + r.refused }
+
+func (r *report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: %d programs: %d refused (%d of them without a mistake), %d accepted and run %d times, holes: %v\n", r.seed, r.programs(), r.refused, r.alarms, r.accepted, r.calls, r.kinds)
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "programs made of\taccepted\trefused\tholes")
+	names := make([]string, 0, len(r.features))
+	for name := range r.features {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		f := r.features[name]
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\n", name, f.accepted, f.refused, f.holes)
+	}
+	t.Flush()
+	findings := make([]string, 0, len(r.findings))
+	for text := range r.findings {
+		findings = append(findings, text)
+	}
+	slices.SortFunc(findings, func(x, y string) int { return cmp.Or(r.findings[y]-r.findings[x], strings.Compare(x, y)) })
+	b.WriteString("refused, by their first finding:\n")
+	for _, text := range findings {
+		fmt.Fprintf(&b, "%6d  %s\n", r.findings[text], text)
+	}
+	return b.String()
+}
+
+// alarmed shows a program for each finding about programs without a mistake.
+func (r *report) alarmed() string {
+	var b strings.Builder
+	for _, text := range slices.Sorted(maps.Keys(r.samples)) {
+		fmt.Fprintf(&b, "%d programs without a mistake are refused as this one is:\n%s\n\n", r.findings[text], r.samples[text])
+	}
+	return b.String()
+}

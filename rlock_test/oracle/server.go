@@ -1,0 +1,330 @@
+package oracle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+)
+
+const user = "oracle"
+
+// server is a server to run programs on.
+type server struct {
+	engine  string
+	admin   rueidis.Client
+	limited rueidis.Client // as the user whom the audit describes
+}
+
+func start(tb testing.TB, e bed.Engine) *server {
+	tb.Helper()
+	process := e.Start(tb)
+	s := &server{engine: e.Version, admin: process.Client(tb)}
+	process.Do(tb, "ACL", "SETUSER", user, "on", "nopass", "~*", "&*", "+@all")
+	option := process.Option()
+	option.Username, option.Password = user, "any"
+	option.DisableCache, option.DisableRetry, option.ForceSingleClient = true, true, true
+	var err error
+	if s.limited, err = rueidis.NewClient(option); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.limited.Close)
+	return s
+}
+
+// call is one call of a program.
+type call struct {
+	keys, args []string
+	good       bool // the token is that of the lock
+	fence      int64
+	lease      int64 // milliseconds, the longest that was passed
+}
+
+// values of keys of a type.
+func dataset(r *rand.Rand, key, kind string) [][]string {
+	if r.IntN(6) == 0 {
+		return nil
+	}
+	expire := []string{"PEXPIRE", key, "60000"}
+	switch kind {
+	case "string":
+		return [][]string{{"SET", key, []string{"1", "5", "text", "outside", "OK", "0"}[r.IntN(6)]}, expire}
+	case "hash":
+		return [][]string{{"HSET", key, "f", "1", "g", "2", "b", "3"}}
+	case "list":
+		return [][]string{{"RPUSH", key, "3", "1", "2"}}
+	case "set":
+		return [][]string{{"SADD", key, "v", "w"}}
+	case "zset":
+		return [][]string{{"ZADD", key, "1", "v", "2", "w"}}
+	case "stream":
+		return [][]string{{"XADD", key, "1-1", "f", "v"}}
+	}
+	return nil
+}
+
+// draw draws the data and the calls of a run.
+func draw(p *Program, r *rand.Rand) (data [][]string, calls []call) {
+	data = [][]string{{"FLUSHALL"}, {"SET", "outside", "kept"}, {"SET", "7", "kept"}, {"SET", "a", "kept"}, {"SET", "b", "kept"}}
+	keys := make([]string, len(p.Keys), len(p.Keys)+2)
+	for i, k := range p.Keys {
+		keys[i] = fmt.Sprintf("{x}:%s:%d", k.Name, r.IntN(1000))
+		if k.Kind == "token" {
+			data = append(data, []string{"SET", keys[i], "the token"})
+			continue
+		}
+		if p.Guard == "fenced" && k.Bound {
+			continue // its fence is written by the calls
+		}
+		data = append(data, dataset(r, keys[i], k.Kind)...)
+	}
+	if p.Rest {
+		for i := range 1 + r.IntN(2) {
+			keys = append(keys, fmt.Sprintf("{x}:rest:%d", i))
+			data = append(data, []string{"SET", keys[len(keys)-1], "1"})
+		}
+	}
+	number := 1
+	if p.Guard == "fenced" {
+		number = 5
+	}
+	for range number {
+		c := call{keys: keys, args: make([]string, len(p.Args)), good: r.IntN(3) == 0}
+		for i, a := range p.Args {
+			switch a.Kind {
+			case "bool":
+				c.args[i] = strconv.Itoa(r.IntN(2))
+			case "int":
+				c.args[i] = []string{"0", "1", "60", "7", "100"}[r.IntN(5)]
+			case "float":
+				c.args[i] = []string{"0.5", "3", "60.25"}[r.IntN(3)]
+			case "duration":
+				lease := int64(20_000 + r.IntN(20_000))
+				c.lease = max(c.lease, lease)
+				c.args[i] = strconv.FormatInt(lease, 10)
+			case "fence":
+				c.fence = int64(1 + r.IntN(120))
+				c.args[i] = strconv.FormatInt(c.fence, 10)
+			default:
+				c.args[i] = []string{"a", "b", "1", "KEYS", "x"}[r.IntN(5)]
+				if a.Bound && c.good {
+					c.args[i] = "the token"
+				}
+			}
+		}
+		calls = append(calls, c)
+	}
+	return data, calls
+}
+
+// forbidden is what Redis 7.0 and later servers say of a command or a key for which the
+// script's user has no right.
+var forbidden = regexp.MustCompile(`NOPERM|ACL failure|The user executing the script can't`)
+
+// excluded are errors of the server that the generator says no accepted script has.
+var excluded = regexp.MustCompile(`Unknown Redis command|Wrong number of args|nonexistent global|readonly table|` +
+	`Please specify at least one argument|not allowed from script|Write commands are not allowed`)
+
+// fault is what is wrong with an accepted program.
+type fault struct {
+	kind string // the promise that it breaks
+	why  string
+}
+
+func (f fault) String() string { return f.kind + ": " + f.why }
+
+// run runs an accepted program on random data and returns what is wrong with it, or nil.
+func (s *server) run(ctx context.Context, p *Program, r rule, seed *rand.Rand) (*fault, error) {
+	data, calls := draw(p, seed)
+	if err := s.prepare(ctx, data); err != nil {
+		return nil, err
+	}
+	if err := s.restrict(ctx, p, r, calls[0].keys); err != nil {
+		return nil, err
+	}
+	before, err := s.digest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var largest int64 // of the fences with which the data was changed
+	for _, c := range calls {
+		reply := s.limited.Do(ctx, s.limited.B().Arbitrary("EVAL", p.Body, strconv.Itoa(len(c.keys))).Args(c.keys...).Args(c.args...).Build())
+		text, err := refusal(reply)
+		if err != nil {
+			return nil, err
+		}
+		if forbidden.MatchString(text) {
+			return &fault{"rights", fmt.Sprintf("the server says %q; the audit's rule is %q", text, r.ACL)}, nil
+		}
+		if spread := strings.Contains(p.Body, "unpack("); spread && strings.Contains(text, "Wrong number of args") {
+			continue // nobody says how many values a list has
+		}
+		if excluded.MatchString(text) {
+			return &fault{"error", fmt.Sprintf("the server says %q", text)}, nil
+		}
+		after, err := s.digest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		changed := after != before
+		before = after
+		switch {
+		case changed && p.Mode != "write":
+			return &fault{"read only", "a script of mode " + p.Mode + " changed data"}, nil
+		case changed && p.Guard == "held" && !c.good:
+			return &fault{"guard", "data was changed without the lock"}, nil
+		case changed && p.Guard == "fenced" && c.fence < largest:
+			return &fault{"fence", fmt.Sprintf("data was changed with the fence %d after %d", c.fence, largest)}, nil
+		case changed:
+			largest = max(largest, c.fence)
+		}
+		if p.Lease && c.lease > 0 {
+			if f, err := s.leases(ctx, c); f != nil || err != nil {
+				return f, err
+			}
+		}
+	}
+	return s.reply(ctx, p, data, calls[0])
+}
+
+// reply runs the copy of the program that describes its value.
+func (s *server) reply(ctx context.Context, p *Program, data [][]string, c call) (*fault, error) {
+	if p.Guard != "" {
+		return nil, nil
+	}
+	var first string
+	verb, times := "EVAL", 1
+	if p.Mode != "write" {
+		verb = "EVAL_RO"
+	}
+	if p.Mode == "read cached" {
+		times = 2
+	}
+	for n := range times {
+		if err := s.prepare(ctx, data); err != nil {
+			return nil, err
+		}
+		reply := s.admin.Do(ctx, s.admin.B().Arbitrary(verb, fmt.Sprintf(describer, p.Body), strconv.Itoa(len(c.keys))).Args(c.keys...).Args(c.args...).Build())
+		text, err := refusal(reply)
+		if err != nil {
+			return nil, err
+		}
+		if text != "" {
+			if strings.Contains(text, "Write commands are not allowed") {
+				return &fault{"read only", "EVAL_RO says " + text}, nil
+			}
+			return nil, nil // the program failed, as it may: WRONGTYPE, arithmetic on nil …
+		}
+		text, err = reply.ToString()
+		if err != nil {
+			return nil, err
+		}
+		var value described
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			return nil, fmt.Errorf("the describer answers %q: %w", text, err)
+		}
+		if value.Kind == "given" {
+			return &fault{"argument", "a " + value.Text + " is the argument of a command"}, nil
+		}
+		if value.Kind == "string" && p.Texts {
+			continue // it is trusted to decode
+		}
+		if why := value.fits(p.Returns); why != "" {
+			return &fault{"reply", fmt.Sprintf("the header says %s: %s", p.Returns, why)}, nil
+		}
+		if n > 0 && text != first {
+			return &fault{"cached", fmt.Sprintf("the same data is answered with %s, then with %s", first, text)}, nil
+		}
+		first = text
+	}
+	return nil, nil
+}
+
+// leases looks for keys with a longer lease than the call passed.
+func (s *server) leases(ctx context.Context, c call) (*fault, error) {
+	const ofTheData = 60_000
+	for _, key := range c.keys {
+		left, err := s.admin.Do(ctx, s.admin.B().Pttl().Key(key).Build()).AsInt64()
+		if err != nil {
+			return nil, err
+		}
+		if left > max(c.lease, ofTheData) {
+			return &fault{"lease", fmt.Sprintf("a lease of %d ms became %d ms", c.lease, left)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// refusal is the text of an error of the server, or "".
+func refusal(reply rueidis.RedisResult) (string, error) {
+	err := reply.Error()
+	var server *rueidis.RedisError
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.As(err, &server):
+		if server.IsNil() {
+			return "", nil
+		}
+		return server.Error(), nil
+	}
+	return "", err
+}
+
+func (s *server) prepare(ctx context.Context, data [][]string) error {
+	commands := make([]rueidis.Completed, len(data))
+	for i, args := range data {
+		commands[i] = s.admin.B().Arbitrary(args...).Build()
+	}
+	for i, reply := range s.admin.DoMulti(ctx, commands...) {
+		if err := reply.Error(); err != nil && !rueidis.IsRedisNil(err) {
+			return fmt.Errorf("%v: %w", data[i], err)
+		}
+	}
+	return nil
+}
+
+var placeholder = regexp.MustCompile(`<(\w+)>`)
+
+// restrict gives the user the rights of the audit, and no others.
+func (s *server) restrict(ctx context.Context, p *Program, r rule, keys []string) error {
+	named := map[string][]string{}
+	for i, k := range p.Keys {
+		named[k.Name] = keys[i : i+1]
+	}
+	if p.Rest {
+		named["rest"] = keys[len(p.Keys):]
+	}
+	rights := []string{"SETUSER", user, "reset", "on", "nopass", "+ping"}
+	for _, word := range r.ACL {
+		name := placeholder.FindString(word)
+		if name == "" {
+			rights = append(rights, word)
+			continue
+		}
+		keys, ok := named[strings.Trim(name, "<>")]
+		if !ok {
+			return fmt.Errorf("the audit's rule %q names %s, which is none of %v", r.ACL, name, slices.Sorted(maps.Keys(named)))
+		}
+		for _, key := range keys {
+			rights = append(rights, strings.Replace(word, name, key, 1))
+		}
+	}
+	return s.admin.Do(ctx, s.admin.B().Arbitrary("ACL").Args(rights...).Build()).Error()
+}
+
+// digest is a sum of all data, with what leases there are.
+func (s *server) digest(ctx context.Context) (string, error) {
+	return s.admin.Do(ctx, s.admin.B().Arbitrary("DEBUG", "DIGEST").Build()).ToString()
+}
