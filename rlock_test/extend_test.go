@@ -282,7 +282,7 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 					require.NoError(t, locker.ReleaseEach(t.Context(), []*rlock.Lock{lock})[0])
 					require.Empty(t, get(t, direct, keys[0]))
 
-					_, locker, direct, lock = unanswered(t, rlock.NoExpiry, keys...)
+					_, _, direct, lock = unanswered(t, rlock.NoExpiry, keys...)
 					again, err := newLocker(t, direct).Attach(t.Context(), detach(t, lock))
 					require.NoError(t, err)
 					require.NoError(t, again.Extend(t.Context(), time.Minute))
