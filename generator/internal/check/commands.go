@@ -108,8 +108,9 @@ func (c *checker) command(name string, call *analyze.Call) {
 		c.findf(call.Pos, "%q changes the server, but the header says mode: %s; use mode: write", shown, c.script.Mode)
 	}
 	c.count(call, known.Name)
-	c.keysOf(known, shown, call)
-	c.reaches(known, shown, call)
+	if told := c.keysOf(known, shown, call); told {
+		c.reaches(known, shown, call)
+	}
 	c.units(known, shown, call)
 	if known.Name == "publish" || known.Name == "spublish" {
 		c.channel(shown, call)
@@ -287,8 +288,9 @@ func (c *checker) cached(shown string, known command.Command, call *analyze.Call
 }
 
 // keysOf checks that the keys of a call come from KEYS, and notes what is done to
-// them.
-func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call) {
+// them. It reports false if a finding says that they cannot be told.
+func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call) bool {
+	told := true
 	for _, spec := range known.Keys {
 		words, doubt := keyWords(spec, call.Words)
 		for _, w := range words {
@@ -297,10 +299,12 @@ func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call
 		if doubt != nil {
 			c.report.Undeclared = true
 			if !c.waived("undeclared-key") {
+				told = false
 				c.findf(doubt.Pos, `which words of %q are keys cannot be told here; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
 			}
 		}
 	}
+	return told
 }
 
 // mend says how to write a call such that its keys can be told.
@@ -391,7 +395,9 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, dou
 }
 
 // behind returns the position of the first key behind the keyword; 0: there is none.
-// A word that is not a literal may be the keyword, unless it is the value of an option.
+// A word that is not a literal may be the keyword. The value of an option may be anything
+// but the keyword, since a server looks for keys behind the first one, and but a list, since
+// nobody knows what else that brings.
 func behind(spec command.Keys, words []analyze.Word) (at int, doubt *analyze.Word) {
 	takes := map[string]int{"LIMIT": 2, "BY": 1, "GET": 1, "COUNT": 1, "BLOCK": 1, "STORE": 1, "STOREDIST": 1}
 	for i := max(spec.First, 1); i < len(words); i++ {
@@ -402,7 +408,11 @@ func behind(spec command.Keys, words []analyze.Word) (at int, doubt *analyze.Wor
 		case strings.EqualFold(s, spec.Keyword):
 			return i + 1, nil
 		}
-		i += takes[strings.ToUpper(s)]
+		for range takes[strings.ToUpper(s)] {
+			if i++; i < len(words) && (words[i].Open || mayBeWord(words[i], spec.Keyword)) {
+				return 0, &words[i]
+			}
+		}
 	}
 	return 0, nil
 }
@@ -440,6 +450,14 @@ func onlyKeys(w analyze.Word) bool {
 		}
 	}
 	return len(w.Kinds()) > 0
+}
+
+// mayBeWord reports whether a word may be that literal, in whatever case.
+func mayBeWord(w analyze.Word, text string) bool {
+	return w.MayBe(func(k analyze.Kind) bool {
+		s, constant := k.(analyze.Str)
+		return constant && strings.EqualFold(s.S, text)
+	})
 }
 
 // isWord reports whether a word is that literal, in whatever case.
