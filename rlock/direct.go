@@ -56,22 +56,22 @@ func (e *expectations) scripts(run bool) {
 	}
 }
 
-// wariness is what a lock that was held leaves.
-const wariness = 4
+// freeAfterHeld is how often a lock must be found free after it was found held.
+const freeAfterHeld = 4
 
 func (e *expectations) about(key string) *expectation {
 	return &e.of[maphash.String(e.seed, key)%uint64(len(e.of))]
 }
 
-// expectation is how often the lock must be found free before it is expected to be.
-type expectation struct{ wary atomic.Int32 }
+// expectation is how often a lock must still be found free before SET takes it.
+type expectation struct{ needed atomic.Int32 }
 
-func (e *expectation) free() bool { return e.wary.Load() <= 0 }
+func (e *expectation) free() bool { return e.needed.Load() <= 0 }
 
 func (e *expectation) found(free bool) {
 	if !free {
-		e.wary.Store(wariness)
+		e.needed.Store(freeAfterHeld)
 	} else if !e.free() {
-		e.wary.Add(-1)
+		e.needed.Add(-1)
 	}
 }

@@ -82,8 +82,8 @@ func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared boo
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = instant(l.deadline.Load())
-	l.bequeathed = !l.shown && l.settled() && l.ttl == heir.ttl && heir.contentWith(deadline)
-	return deadline, l.bequeathed
+	l.tokenMoved = !l.shown && l.settled() && l.ttl == heir.ttl && heir.contentWith(deadline)
+	return deadline, l.tokenMoved
 }
 
 // contentWith reports whether a lease that ends at deadline does for l: nearly all of

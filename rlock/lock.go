@@ -41,7 +41,7 @@ type Lock struct {
 	listens    bool          // the monitor has the Hook tell it of changes
 	noted      bool          // its events have begun; see observe.go
 	shown      bool          // somebody has asked for the token
-	bequeathed bool          // the next holder has the token
+	tokenMoved bool          // the next holder has the token
 	*lifetime                // nil until something needs it; never changed then
 
 	freeing   bool          // a Release has its calls to make; guarded by mu
@@ -147,7 +147,7 @@ func (l *Lock) Token() string {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.bequeathed {
+	if l.tokenMoved {
 		return ""
 	}
 	l.shown = true

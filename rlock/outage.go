@@ -45,18 +45,18 @@ func (o *outage) passes(err error) bool {
 
 // closed reports whether the client is closed for good.
 func (o *outage) closed(err error) bool {
-	believed := &o.locker.clientClosed
+	clientClosed := &o.locker.clientClosed
 	if !errors.Is(err, rueidis.ErrClosing) {
 		o.closings = 0
-		if believed.Load() {
-			believed.Store(false)
+		if clientClosed.Load() {
+			clientClosed.Store(false)
 		}
 		return false
 	}
 	if o.closings++; o.closings == mostClosings {
-		believed.Store(true)
+		clientClosed.Store(true)
 	}
-	return believed.Load()
+	return clientClosed.Load()
 }
 
 // pace is the pause before the next attempt. Whether the client is closed for good is

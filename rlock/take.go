@@ -51,7 +51,7 @@ func (l *Lock) identify() {
 // because the script knows the token.
 func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	var t taken
-	believed := &l.locker.clientClosed
+	clientClosed := &l.locker.clientClosed
 	closing := false
 	err := again(ctx, func(ctx context.Context) (err error) {
 		sent := now()
@@ -68,13 +68,13 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 		if answerOf(err) == unknown {
 			l.late++
 		}
-		if closing = errors.Is(err, rueidis.ErrClosing); !closing && believed.Load() {
-			believed.Store(false)
+		if closing = errors.Is(err, rueidis.ErrClosing); !closing && clientClosed.Load() {
+			clientClosed.Store(false)
 		}
 		return err
 	}, func(try int) bool {
 		// Those who found the client closed have asked often enough for all.
-		return try < tries && !(closing && believed.Load())
+		return try < tries && !(closing && clientClosed.Load())
 	})
 	return t, err
 }

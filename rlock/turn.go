@@ -83,7 +83,7 @@ const shortestTurn = time.Millisecond / 4
 func (t *turn) backoff(roundTrip time.Duration) time.Duration {
 	longest := 2*roundTrip + time.Millisecond/4
 	if t.met {
-		longest = 2*roundTrip + longestFalter*5/4 // they may just be faltering; see eagerness.go
+		longest = 2*roundTrip + longestStep*5/4 // they may only pause; see backoff.go
 	}
 	backoff := time.Duration(float64(min(longest, longestBackoff)) * t.recency() * (0.7 + 0.3*rand.Float64()))
 	if backoff < max(shortestBackoff, min(roundTrip, longestBackoff)/4) {

@@ -13,15 +13,15 @@ import (
 // be expected, it pauses.
 type waiter struct {
 	locker  *Locker
-	patient bool       // no attempts are counted: it may wait for as long as it takes
-	eager   *eagerness // nil: it looks before it tries
+	patient bool         // no attempts are counted: it may wait for as long as it takes
+	backoff *pushBackoff // nil: it looks before it tries
 	watch   *watch
 }
 
 func newWaiter(l *Lock, retry Retry) *waiter {
 	w := &waiter{locker: l.locker, patient: retry.unlimited()}
 	if w.patient {
-		w.eager = &eagerness{lock: l}
+		w.backoff = &pushBackoff{lock: l}
 	}
 	return w
 }
@@ -81,9 +81,9 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 		if over || err != nil {
 			return err
 		}
-		if w.eager != nil {
-			restraint, look := w.eager.restraint()
-			if err := sleep(ctx, restraint, l.closed); err != nil || !look {
+		if w.backoff != nil {
+			delay, look := w.backoff.delay()
+			if err := sleep(ctx, delay, l.closed); err != nil || !look {
 				return err
 			}
 		}
