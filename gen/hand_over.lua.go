@@ -12,31 +12,31 @@ import (
 // The sums of hand_over.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	HandOverSHA1   = "e172027537d4d778dc96b58858ff773e6c36ac0b"
-	HandOverSHA256 = "98c5c1dce7ad28f72f4786a6487a2792c917e4c912227a308d90c8a841bf73c6"
+	HandOverSHA1   = "dde930e899a814552f965fd10ce2f0582f13f6ef"
+	HandOverSHA256 = "5a5990d4e1b038bfb1be1e5fd96fe34f201c41e67da66d4b2c1b7425b20fdcb1"
 )
 
 // handOverSource is hand_over.lua, byte for byte.
 const handOverSource = `-- Passes a held lock on to another token, with a new lease, so that it is never
 -- free in between. If neither token owns it, nothing changes. Repeating the call
--- after a lost reply is safe: it confirms the heir.
+-- after a lost reply is safe: it confirms the next owner.
 --
 -- name: HandOver
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the owner's token
--- ARGV[2]   heir    string     the next owner's token
--- ARGV[3]   ttl     duration?  lease of the heir; absent: never expires
--- ARGV[4]   fences  int        how many fences in a row to take at most: the heir's, and
+-- ARGV[2]   next    string     the next owner's token
+-- ARGV[3]   ttl     duration?  lease of the next owner; absent: never expires
+-- ARGV[4]   fences  int        how many fences in a row to take at most: that of the next owner, and
 --                              those of whom it passes the lock on to without asking
 -- returns: passed bool, fence int, fences int
 
 local lock, counter = KEYS[1], KEYS[2]
-local token, heir, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local token, next, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local owner = redis.call('GET', lock)
-if owner ~= token and owner ~= heir then
+if owner ~= token and owner ~= next then
   return {0, 0, 0}
 end
 
@@ -58,9 +58,9 @@ if counter then
 end
 
 if owner == token and ttl == '' then
-  redis.call('SET', lock, heir)
+  redis.call('SET', lock, next)
 elseif owner == token then
-  redis.call('SET', lock, heir, 'PX', ttl)
+  redis.call('SET', lock, next, 'PX', ttl)
 elseif ttl == '' then
   redis.call('PERSIST', lock)
 else
@@ -76,9 +76,9 @@ type HandOverParams struct {
 	Lock    string        // KEYS[1]: the lock
 	Counter []string      // KEYS[2..]: fence counter of the lock's slot; none: no fence
 	Token   string        // ARGV[1]: the owner's token
-	Heir    string        // ARGV[2]: the next owner's token
-	TTL     time.Duration // ARGV[3]: lease of the heir; absent: never expires (zero: absent)
-	Fences  int64         // ARGV[4]: how many fences in a row to take at most: the heir's, and those of whom it passes the lock on to without asking
+	Next    string        // ARGV[2]: the next owner's token
+	TTL     time.Duration // ARGV[3]: lease of the next owner; absent: never expires (zero: absent)
+	Fences  int64         // ARGV[4]: how many fences in a row to take at most: that of the next owner, and those of whom it passes the lock on to without asking
 }
 
 // HandOverResult is the answer of [Scripts.HandOver].
@@ -90,7 +90,7 @@ type HandOverResult struct {
 
 // HandOver passes a held lock on to another token, with a new lease, so that it is never
 // free in between. If neither token owns it, nothing changes. Repeating the call
-// after a lost reply is safe: it confirms the heir.
+// after a lost reply is safe: it confirms the next owner.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error) {
@@ -122,7 +122,7 @@ func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) 
 	}
 	keys = append(keys, p.Counter...)
 	args = append(args, p.Token)
-	args = append(args, p.Heir)
+	args = append(args, p.Next)
 	ttlText, err := encodeOptionalDuration("HandOver", "ttl", p.TTL)
 	if err != nil {
 		return nil, nil, err

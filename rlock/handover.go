@@ -12,14 +12,14 @@ import (
 // false if the key must be freed instead: nobody waits, other processes must have
 // their turn, or the server did not agree.
 //
-// A holder leaves its lease to an heir who wants the same one, together with the token,
-// if there is enough left of it: that costs no command. Any other heir gets a token and
+// A holder leaves its lease to the next holder if it wants the same one, together with the token,
+// if there is enough left of it: that costs no command. Otherwise the next holder gets a token and
 // a lease of its own from the server, in one command.
 //
-// The heir's Lock is completed here, by whoever releases, while the heir may be
+// The next holder's Lock is completed here, by whoever releases, while the next holder may be
 // giving up: from claim to call, nobody else touches it.
 //
-// It returns the lock in whose name the key must be freed: l, an heir that gave up when it
+// It returns the lock in whose name the key must be freed: l, a next holder that gave up when it
 // had the key already, or nil if there is nothing to be freed.
 func (l *Lock) handOver(ctx context.Context) (last *Lock) {
 	queues := l.locker.queues
@@ -27,62 +27,62 @@ func (l *Lock) handOver(ctx context.Context) (last *Lock) {
 	if p == nil {
 		return l
 	}
-	heir := p.lock
-	deadline, shared := l.inherited(heir, fence)
+	next := p.lock
+	deadline, shared := l.inherited(next, fence)
 	if shared {
-		heir.token = l.token
+		next.token = l.token
 	} else {
 		passed := false
 		func() {
 			defer func() {
 				if !passed { // also if user code has panicked
 					queues.unclaim(l, p)
-					if p.left && heir.late > 0 {
-						heir.abandon(heir.ttl, int(heir.late))
+					if p.left && next.late > 0 {
+						next.abandon(next.ttl, int(next.late))
 					}
 				}
 			}()
-			fence, deadline, passed = l.passOn(ctx, heir, more)
+			fence, deadline, passed = l.passOn(ctx, next, more)
 		}()
 		if !passed {
 			return l
 		}
 	}
-	queues.install(l, heir)
-	if !heir.fenced {
+	queues.install(l, next)
+	if !next.fenced {
 		fence = 0
 	}
-	p.err = heir.hold(deadline, fence)
+	p.err = next.hold(deadline, fence)
 	if queues.call(p) {
 		return nil
 	}
-	heir.mu.Lock()
-	heir.finish(released)
-	heir.mu.Unlock()
+	next.mu.Lock()
+	next.finish(released)
+	next.mu.Unlock()
 	done := false
 	defer func() {
 		if !done { // user code has panicked
-			_ = heir.freedBy(released, 0, errInterrupted)
+			_ = next.freedBy(released, 0, errInterrupted)
 		}
 	}()
-	last = heir.handOver(ctx)
+	last = next.handOver(ctx)
 	done = true
-	if last != heir {
-		heir.clean()
+	if last != next {
+		next.clean()
 	}
 	return last
 }
 
-// inherited returns the deadline of a lease that heir can go on with as it is, with
+// inherited returns the deadline of a lease that the next holder can go on with as it is, with
 // the token.
-func (l *Lock) inherited(heir *Lock, fence uint64) (deadline instant, shared bool) {
-	if !l.shares || !heir.shares || l.owner() != heir.owner() || l.late > 0 || heir.fenced && fence == 0 {
+func (l *Lock) inherited(next *Lock, fence uint64) (deadline instant, shared bool) {
+	if !l.shares || !next.shares || l.owner() != next.owner() || l.late > 0 || next.fenced && fence == 0 {
 		return 0, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = instant(l.deadline.Load())
-	l.tokenMoved = !l.shown && l.settled() && l.ttl == heir.ttl && heir.contentWith(deadline)
+	l.tokenMoved = !l.shown && l.settled() && l.ttl == next.ttl && next.contentWith(deadline)
 	return deadline, l.tokenMoved
 }
 
@@ -104,34 +104,34 @@ func (l *Lock) contentWith(deadline instant) bool {
 // by: what was lost since then is handed on too.
 const longestUnasked = 100 * time.Millisecond
 
-// passOn gives the key to heir on the server. If the outcome is unknown, heir may
+// passOn gives the key to the next holder on the server. If the outcome is unknown, it may
 // have it; it then asks the server itself, with the same token, and is confirmed.
-func (l *Lock) passOn(ctx context.Context, heir *Lock, fences int) (fence uint64, deadline instant, passed bool) {
-	heir.token = heir.mintToken()
-	params := gen.HandOverParams{Lock: l.key[0], Token: l.token, Heir: heir.token, TTL: lease(heir.ttl), Fences: 1}
-	if heir.fenced {
+func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64, deadline instant, passed bool) {
+	next.token = next.mintToken()
+	params := gen.HandOverParams{Lock: l.key[0], Token: l.token, Next: next.token, TTL: lease(next.ttl), Fences: 1}
+	if next.fenced {
 		params.Counter = fenceCounter(l.key[0])
 	}
-	if heir.fenced && heir.shares {
+	if next.fenced && next.shares {
 		params.Fences = int64(fences)
 	}
 	if ctx.Err() != nil || len(l.former()) > 0 {
 		return 0, 0, false // what is left to do is for the release, which has its own time and knows all tokens
 	}
 	sent := now()
-	heir.late++ // until there is an answer
+	next.late++ // until there is an answer
 	r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
 	l.locker.lastTrip.Store(int64(now() - sent))
 	if answerOf(err) == unknown {
 		l.unsure = true
 	} else {
-		heir.late--
+		next.late--
 	}
 	if err != nil || !r.Passed {
 		return 0, 0, false
 	}
 	l.locker.queues.reserve(l, uint64(r.Fence), int(r.Fences))
-	return uint64(r.Fence), leaseEnd(sent, heir.ttl), true
+	return uint64(r.Fence), leaseEnd(sent, next.ttl), true
 }
 
 // claim takes the next in line out of it, to hand l over to, with a fence if one is
@@ -174,14 +174,14 @@ func (q *queues) reserve(l *Lock, first uint64, fences int) {
 	l.line.turn.reserve(first, fences)
 }
 
-// install makes heir the first in l's place.
-func (q *queues) install(l, heir *Lock) {
+// install makes the next holder the first in l's place.
+func (q *queues) install(l, next *Lock) {
 	s := q.shard(l.key[0])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	heir.line, l.line = l.line, nil
-	heir.queued = true
-	s.first[l.key[0]] = heir
+	next.line, l.line = l.line, nil
+	next.queued = true
+	s.first[l.key[0]] = next
 }
 
 // call tells a claimed place that the lock is its own. It reports false if nobody

@@ -125,7 +125,7 @@ func (l *Lock) noteWaited(start instant) {
 }
 
 // noteAcquired follows an acquisition that succeeded. The lock may have ended since:
-// a hand-over starts its lease before the heir wakes up.
+// a hand-over starts its lease before the next holder wakes up.
 func (l *Lock) noteAcquired(start instant, handedOver bool) {
 	l.noteWaited(start)
 	l.mu.Lock()

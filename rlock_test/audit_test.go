@@ -150,7 +150,7 @@ var journeys = map[string]journey{
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			s := gen.New()
 			pass := func(token, heir string, ttl time.Duration, counter ...string) (gen.HandOverResult, error) {
-				return s.HandOver(ctx, client, gen.HandOverParams{Lock: "{s}lock", Counter: counter, Token: token, Heir: heir, TTL: ttl, Fences: 3})
+				return s.HandOver(ctx, client, gen.HandOverParams{Lock: "{s}lock", Counter: counter, Token: token, Next: heir, TTL: ttl, Fences: 3})
 			}
 			free, err1 := pass(mine, theirs, time.Minute)
 			err2 := command(ctx, owner, "SET", "{s}lock", mine)

@@ -1,23 +1,23 @@
 -- Passes a held lock on to another token, with a new lease, so that it is never
 -- free in between. If neither token owns it, nothing changes. Repeating the call
--- after a lost reply is safe: it confirms the heir.
+-- after a lost reply is safe: it confirms the next owner.
 --
 -- name: HandOver
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the owner's token
--- ARGV[2]   heir    string     the next owner's token
--- ARGV[3]   ttl     duration?  lease of the heir; absent: never expires
--- ARGV[4]   fences  int        how many fences in a row to take at most: the heir's, and
+-- ARGV[2]   next    string     the next owner's token
+-- ARGV[3]   ttl     duration?  lease of the next owner; absent: never expires
+-- ARGV[4]   fences  int        how many fences in a row to take at most: that of the next owner, and
 --                              those of whom it passes the lock on to without asking
 -- returns: passed bool, fence int, fences int
 
 local lock, counter = KEYS[1], KEYS[2]
-local token, heir, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local token, next, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local owner = redis.call('GET', lock)
-if owner ~= token and owner ~= heir then
+if owner ~= token and owner ~= next then
   return {0, 0, 0}
 end
 
@@ -39,9 +39,9 @@ if counter then
 end
 
 if owner == token and ttl == '' then
-  redis.call('SET', lock, heir)
+  redis.call('SET', lock, next)
 elseif owner == token then
-  redis.call('SET', lock, heir, 'PX', ttl)
+  redis.call('SET', lock, next, 'PX', ttl)
 elseif ttl == '' then
   redis.call('PERSIST', lock)
 else
