@@ -168,6 +168,9 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	if l.queued {
 		l.locker.queues.leave(l)
 	}
+	if n := int64(len(l.keys())); err == nil && freed > n {
+		err = fmt.Errorf("the server answers that it freed %d keys, where %d were asked for: something between them changes answers", freed, n)
+	}
 	err = redactAll(redact(err, l.token), l.former())
 	if errors.Is(err, rueidis.ErrClosing) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
@@ -181,7 +184,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	l.freed = true
 	l.clean()
 	switch {
-	case freed >= int64(len(l.keys())):
+	case freed == int64(len(l.keys())):
 		return nil
 	case freed == 0 && l.unsure && cause == released:
 		return nil // an earlier try that got no answer did it
