@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Acquire takes the lock of key, waiting while another token holds it until ctx
@@ -127,7 +129,7 @@ type acquisition struct {
 	ctx     context.Context
 	set     *settings
 	want    wanted
-	start   instant
+	start   clock.Instant
 	stage   stage
 	told    bool          // its events: whatever comes now is not its own to tell
 	seen    taken         // what the last look saw
@@ -149,7 +151,7 @@ const (
 
 // acquire turns a Lock that has keys into a held one.
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
-	a := acquisition{lock: l, ctx: ctx, set: set, want: want, start: now(), seen: taken{key: l.key[0]}, down: outage{locker: l.locker}}
+	a := acquisition{lock: l, ctx: ctx, set: set, want: want, start: clock.Now(), seen: taken{key: l.key[0]}, down: outage{locker: l.locker}}
 	l.prepare(ctx, set, want)
 	l.observe(set, a.start)
 	returned := false
@@ -229,7 +231,7 @@ func (a *acquisition) granted(handedOver bool) {
 // policy gives up.
 func (a *acquisition) next(left time.Duration) (more bool) {
 	a.pause, more = a.set.retry.next(Attempt{
-		Number: a.lock.Attempts(), Elapsed: time.Duration(now() - a.start), Previous: a.pause, Left: left,
+		Number: a.lock.Attempts(), Elapsed: time.Duration(clock.Now() - a.start), Previous: a.pause, Left: left,
 	})
 	return more
 }
@@ -271,19 +273,19 @@ func (a *acquisition) run() error {
 		case l.locker.isClosed():
 			return a.fail(ErrClosed, nil)
 		case ctx.Err() != nil:
-			return a.fail(ErrGaveUp, contextError(ctx, nil))
+			return a.fail(ErrGaveUp, clock.ContextError(ctx, nil))
 		}
 		t, err := l.attempt(ctx, counters, a.collect)
 		if a.want.wait && a.down.passes(err) {
 			if ctx.Err() != nil {
-				return a.fail(ErrGaveUp, contextError(ctx, nil))
+				return a.fail(ErrGaveUp, clock.ContextError(ctx, nil))
 			}
 			l.attempts++
 			a.seen.left = 0 // nobody knows any more
 			if !a.next(0) {
 				return a.fail(ErrGaveUp, nil)
 			}
-			if err := sleep(ctx, a.down.pace(a.pause), l.locker.closed); err != nil {
+			if err := clock.Sleep(ctx, a.down.pace(a.pause), l.locker.closed); err != nil {
 				return a.fail(waitEnded(err))
 			}
 			continue
@@ -304,7 +306,7 @@ func (a *acquisition) run() error {
 		}
 		if len(l.keys()) > 1 && !l.ownToken && l.groups() == nil {
 			if a.collect == nil {
-				a.collect = &collector{lock: l, turning: a.start.after(collectAfter)}
+				a.collect = &collector{lock: l, turning: a.start.After(collectAfter)}
 			}
 			if a.collect.next(ctx) {
 				continue
@@ -318,7 +320,10 @@ func (a *acquisition) run() error {
 
 // waitEnded makes of what ended the waiting the error and the cause of a failure.
 func waitEnded(err error) (failure, cause error) {
-	if err == ErrClosed || err == ErrHeld || err == ErrGaveUp {
+	switch err {
+	case clock.ErrStopped:
+		return ErrClosed, nil
+	case ErrHeld, ErrGaveUp:
 		return err, nil
 	}
 	return ErrGaveUp, err
@@ -329,17 +334,17 @@ func waitEnded(err error) (failure, cause error) {
 func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, seen *taken) (failure, cause error) {
 	switch {
 	case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
-		return ErrGaveUp, contextError(ctx, err)
+		return ErrGaveUp, clock.ContextError(ctx, err)
 	case err != nil:
 		return err, nil
 	}
 	l.attempts++
 	if !t.acquired {
 		*seen = t
-		seen.at = now()
+		seen.at = clock.Now()
 		l.noteContended(t, false)
 		if t.sent != 0 {
-			l.locker.lastTrip.Store(int64(now() - t.sent))
+			l.locker.lastTrip.Store(int64(clock.Now() - t.sent))
 		}
 		if l.queued {
 			l.rivals = true
@@ -368,10 +373,10 @@ func (l *Lock) cleanUp() {
 }
 
 // failed reports why an acquisition failed.
-func (l *Lock) failed(kind call, start instant, seen taken, err, cause error) error {
+func (l *Lock) failed(kind call, start clock.Instant, seen taken, err, cause error) error {
 	l.noteWaited(start)
 	failed := &AcquireError{
-		Key: seen.key, Left: seen.remains(), Attempts: l.Attempts(), Waited: time.Duration(now() - start),
+		Key: seen.key, Left: seen.remains(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
 		Err: err, Cause: cause, call: kind, held: seen.held,
 	}
 	l.noteFailed(failed)
@@ -414,16 +419,16 @@ func newToken() string {
 
 // start starts the lease that the server has granted.
 func (l *Lock) start(t taken) error {
-	err := l.hold(leaseEnd(t.sent, l.ttl), uint64(t.fence))
+	err := l.hold(clock.LeaseEnd(t.sent, l.ttl), uint64(t.fence))
 	if err == expired {
-		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(now()-t.sent), l.ttl)
+		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-t.sent), l.ttl)
 	}
 	return err
 }
 
 // hold starts a lease that lasts until deadline. It returns why not when the Locker
 // was closed meanwhile, or the lease must count as over.
-func (l *Lock) hold(deadline instant, fence uint64) error {
+func (l *Lock) hold(deadline clock.Instant, fence uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fence = fence

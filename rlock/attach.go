@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Attach carries on with a lock that was taken elsewhere, most often by another process,
@@ -49,13 +50,13 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	case l.isClosed():
 		return nil, &LockError{"attach", full[0], ErrClosed}
 	case ctx.Err() != nil:
-		return nil, &LockError{"attach", full[0], contextError(ctx, nil)}
+		return nil, &LockError{"attach", full[0], clock.ContextError(ctx, nil)}
 	}
 	lock := l.setOf(full)
 	lock.token, lock.ownToken, lock.fence, lock.attempts = set.token, set.token != "", t.fence, 1
 	lock.parent, lock.ttl, lock.extends = ctx, set.ttl, set.extends(false)
 	lock.split()
-	lock.observe(&set, now())
+	lock.observe(&set, clock.Now())
 	if set.token == "" {
 		if set.owner != "" {
 			lock.more().owner = set.owner
@@ -79,7 +80,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 }
 
 // carryOn begins the lock that another handle has taken.
-func (l *Lock) carryOn(deadline instant) error {
+func (l *Lock) carryOn(deadline clock.Instant) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deadline.Store(int64(deadline))
@@ -101,12 +102,12 @@ func (l *Lock) carryOn(deadline instant) error {
 // of two that use the same Handoff gets beyond the first.
 func (l *Lock) takeOver(ctx context.Context, former []string) error {
 	l.needLifetime()
-	end := never
+	end := clock.Never
 	for done, keys := range l.parts() {
 		var r gen.AttachResult
-		var sent instant
+		var sent clock.Instant
 		err := insist(ctx, func(ctx context.Context) (err error) {
-			sent = now()
+			sent = clock.Now()
 			r, err = l.locker.scripts.Attach(ctx, l.locker.client, gen.AttachParams{Locks: keys, Token: l.token, Former: former})
 			return err
 		})
@@ -120,7 +121,7 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 			return &LockError{"attach", keyAt(keys, r.Position), ErrLost}
 		}
 		left := remaining(r.Left)
-		end = min(end, leaseEnd(sent, left))
+		end = min(end, clock.LeaseEnd(sent, left))
 		l.longest = max(l.longest, left)
 	}
 	return l.carryOn(end)
@@ -169,7 +170,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 		return &ArgumentError{"token", "it is empty"}
 	}
 	if ctx.Err() != nil {
-		return &LockError{"force release", full, contextError(ctx, nil)}
+		return &LockError{"force release", full, clock.ContextError(ctx, nil)}
 	}
 	var freed int64
 	unsure := false // a try that got no answer may have freed it
@@ -212,7 +213,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	if l.isClosed() {
 		return &LockError{"wait for", full, ErrClosed}
 	}
-	start := now()
+	start := clock.Now()
 	if _, held := l.heldIn(ctx, []string{full}); held {
 		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: watching}
 	}
@@ -220,7 +221,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	w := &waiter{locker: l, patient: set.retry.unlimited()}
 	defer w.leave()
 	var s State // as last seen
-	var looked instant
+	var looked clock.Instant
 	down := outage{locker: l}
 	for number := 1; ; number++ {
 		seen, err := l.inspect(ctx, full)
@@ -228,28 +229,28 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return nil
 		}
 		if err == nil {
-			s, looked = seen, now()
+			s, looked = seen, clock.Now()
 		} else {
 			s.Left = 0 // nobody knows any more
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{
-				Key: full, Left: (&taken{left: s.Left, at: looked}).remains(), Attempts: number, Waited: time.Duration(now() - start),
+				Key: full, Left: (&taken{left: s.Left, at: looked}).remains(), Attempts: number, Waited: time.Duration(clock.Now() - start),
 				Err: err, Cause: down.explain(cause), call: watching, held: s.Held,
 			}
 		}
 		if ctx.Err() != nil {
-			return fail(ErrGaveUp, contextError(ctx, err))
+			return fail(ErrGaveUp, clock.ContextError(ctx, err))
 		}
 		if passes := down.passes(errors.Unwrap(err)); err != nil && !passes {
 			return &LockError{"wait for", full, errors.Unwrap(err)}
 		}
 		var more bool
-		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(now() - start), Previous: pause, Left: s.Left})
+		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause, Left: s.Left})
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if err := w.await(ctx, full, down.pace(pause), never); err != nil {
+		if err := w.await(ctx, full, down.pace(pause), clock.Never); err != nil {
 			return fail(waitEnded(err))
 		}
 	}

@@ -3,6 +3,8 @@ package rlock
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // pushBackoff is how long a waiter pauses before it tries a key after the server has said
@@ -10,7 +12,7 @@ import (
 // changes all the time because its holders extend it or hand it over.
 type pushBackoff struct {
 	lock  *Lock
-	woken instant // when the server said so last
+	woken clock.Instant // when the server said so last
 	step  time.Duration
 }
 
@@ -25,7 +27,7 @@ const (
 // look at it first: where it changes all the time, somebody else has it by then. A try
 // that finds it free saves a round trip.
 func (e *pushBackoff) delay() (pause time.Duration, look bool) {
-	at := now()
+	at := clock.Now()
 	if e.woken == 0 || time.Duration(at-e.woken) > busy {
 		e.step = 0
 	} else {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Result is what became of one key of TryAcquireEach: a Lock, or the error that
@@ -36,7 +37,7 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	if err != nil {
 		return nil, err
 	}
-	b := batch{locker: l, ctx: ctx, set: set, start: now(), takings: make([]taking, len(full))}
+	b := batch{locker: l, ctx: ctx, set: set, start: clock.Now(), takings: make([]taking, len(full))}
 	returned := false
 	defer func() {
 		if !returned {
@@ -66,7 +67,7 @@ type batch struct {
 	locker  *Locker
 	ctx     context.Context
 	set     *settings
-	start   instant
+	start   clock.Instant
 	takings []taking
 	told    bool // their events
 }
@@ -82,7 +83,7 @@ type taking struct {
 	failure  error // what the caller gets
 }
 
-func (a *taking) prepare(ctx context.Context, l *Lock, set *settings, start instant) {
+func (a *taking) prepare(ctx context.Context, l *Lock, set *settings, start clock.Instant) {
 	a.lock, a.seen = l, taken{key: l.key[0]}
 	l.prepare(ctx, set, wanted{})
 	l.observe(set, start)
@@ -101,7 +102,7 @@ func (b *batch) run() {
 		case b.locker.isClosed():
 			b.fail(a, ErrClosed, nil)
 		case b.ctx.Err() != nil:
-			b.fail(a, ErrGaveUp, contextError(b.ctx, nil))
+			b.fail(a, ErrGaveUp, clock.ContextError(b.ctx, nil))
 		default:
 			asked = append(asked, a)
 		}
@@ -154,7 +155,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 		states, err := statesOf(a.lock.keys(), replies[i].Value, replies[i].Err)
 		switch {
 		case err != nil && b.ctx.Err() != nil:
-			b.fail(a, ErrGaveUp, contextError(b.ctx, err))
+			b.fail(a, ErrGaveUp, clock.ContextError(b.ctx, err))
 		case err != nil:
 			b.fail(a, err, nil)
 		default:
@@ -223,7 +224,7 @@ func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
 			params[i] = a.lock.acquireParams(a.counters)
 		}
 		errs := make([]error, len(asked))
-		sent := now()
+		sent := clock.Now()
 		for i, reply := range l.scripts.AcquireBatch(ctx, l.client, params) {
 			a := asked[i]
 			a.answer, a.err = a.lock.takenOne(reply.Value), redact(reply.Err, a.lock.token)

@@ -3,13 +3,13 @@ package rlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // answerOf tells what an error of a call says about the server.
@@ -51,8 +51,8 @@ func repeat(ctx context.Context, f func(ctx context.Context) error) error {
 
 // insist calls f until its outcome is known, ctx ends, or it has no more time.
 func insist(ctx context.Context, f func(ctx context.Context) error) error {
-	end := now().after(insistence)
-	return again(ctx, f, func(int) bool { return now() < end })
+	end := clock.Now().After(insistence)
+	return again(ctx, f, func(int) bool { return clock.Now() < end })
 }
 
 // persist insists whether or not ctx has ended.
@@ -77,7 +77,7 @@ func again(ctx context.Context, f func(ctx context.Context) error, more func(try
 			return err
 		}
 		pause := min(10*time.Millisecond<<min(try, 6), 500*time.Millisecond)
-		if sleep(ctx, pause/2+rand.N(pause), nil) != nil {
+		if clock.Sleep(ctx, pause/2+rand.N(pause), nil) != nil {
 			return err
 		}
 	}
@@ -99,35 +99,4 @@ func checkContext(ctx context.Context) error {
 	_, _ = ctx.Deadline()
 	_, _ = ctx.Done(), ctx.Err()
 	return nil
-}
-
-// sleep waits for d. It returns why ctx ended if that comes first, and ErrClosed
-// if closing does.
-func sleep(ctx context.Context, d time.Duration, closing <-chan struct{}) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return contextError(ctx, nil)
-	case <-closing:
-		return ErrClosed
-	}
-}
-
-// contextError returns why ctx has ended: its error, with its cause and what a
-// call made of it still in reach.
-func contextError(ctx context.Context, err error) error {
-	ended := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, ended) {
-		ended = fmt.Errorf("%w: %w", ended, cause)
-	}
-	if err != nil && !errors.Is(err, ctx.Err()) {
-		ended = fmt.Errorf("%w: %w", ended, err)
-	}
-	return ended
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // cleaner frees keys that acquisitions with lost replies may have taken. A lost
@@ -21,7 +22,7 @@ type cleaner struct {
 	mu      sync.Mutex
 	waiting []*leftover
 	timer   *time.Timer   // of the next round; nil: none is due or under way
-	armed   instant       // when that is
+	armed   clock.Instant // when that is
 	closed  bool          // every round is the last
 	flushed chan struct{} // closed when the last round is over; nil before close
 }
@@ -32,8 +33,8 @@ type leftover struct {
 	token string
 	lost  int // commands whose outcome is unknown
 	pause time.Duration
-	next  instant
-	until instant
+	next  clock.Instant
+	until clock.Instant
 }
 
 const (
@@ -48,7 +49,7 @@ const (
 func (c *cleaner) add(keys []string, token string, ttl time.Duration, lost int) {
 	o := &leftover{
 		keys: keys, token: token, lost: lost, pause: firstPause,
-		next: now(), until: now().after(min(ttl, longestClean)),
+		next: clock.Now(), until: clock.Now().After(min(ttl, longestClean)),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,18 +71,18 @@ func (c *cleaner) start() {
 
 // arm runs a round at next or earlier, unless one is under way, which arms the next
 // when it ends. The caller holds mu.
-func (c *cleaner) arm(next instant) {
+func (c *cleaner) arm(next clock.Instant) {
 	if c.timer != nil && (next >= c.armed || !c.timer.Stop()) {
 		return
 	}
 	c.armed = next
-	c.timer = time.AfterFunc(max(next.until(), 0), c.round)
+	c.timer = time.AfterFunc(max(next.Until(), 0), c.round)
 }
 
 // round frees what is due and keeps what has to be tried again.
 func (c *cleaner) round() {
 	c.mu.Lock()
-	at := now()
+	at := clock.Now()
 	var due, later []*leftover
 	for _, o := range c.waiting {
 		if c.closed || o.next <= at {
@@ -131,7 +132,7 @@ func (c *cleaner) freeSome(due []*leftover) (again []*leftover) {
 		if o.next >= o.until {
 			continue // that was the last try
 		}
-		o.next = min(now().after(o.pause), o.until)
+		o.next = min(clock.Now().After(o.pause), o.until)
 		o.pause *= pauseFactor
 		again = append(again, o)
 	}
@@ -144,7 +145,7 @@ func (c *cleaner) close(limit time.Duration) {
 	c.mu.Lock()
 	c.closed = true
 	for _, o := range c.waiting {
-		o.next = now()
+		o.next = clock.Now()
 	}
 	c.start()
 	flushed := make(chan struct{})

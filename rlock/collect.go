@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // A set that has waited this long takes its keys one by one for as long again, and
@@ -22,17 +23,17 @@ const collectAfter = 2 * time.Second
 // after a while.
 type collector struct {
 	lock    *Lock
-	keys    []string // sorted; nil: it is not collecting
-	turning instant  // when that changes
+	keys    []string      // sorted; nil: it is not collecting
+	turning clock.Instant // when that changes
 }
 
 // next starts or ends collecting when it is time. It reports whether it has just
 // started.
 func (c *collector) next(ctx context.Context) bool {
-	if now() < c.turning {
+	if clock.Now() < c.turning {
 		return false
 	}
-	c.turning = now().after(collectAfter)
+	c.turning = clock.Now().After(collectAfter)
 	if c.keys == nil {
 		c.keys = slices.Sorted(slices.Values(c.lock.keys()))
 		return true
@@ -49,14 +50,14 @@ func (c *collector) next(ctx context.Context) bool {
 }
 
 // end returns when to try again at the latest: what was collected must not expire.
-func (c *collector) end() instant {
+func (c *collector) end() clock.Instant {
 	switch {
 	case c == nil:
-		return never
+		return clock.Never
 	case c.keys == nil || c.lock.ttl == NoExpiry:
 		return c.turning
 	}
-	return min(c.turning, now().after(c.lock.ttl/renewals))
+	return min(c.turning, clock.Now().After(c.lock.ttl/renewals))
 }
 
 // order returns the keys for the next attempt, and whether it is to keep some.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Do runs fn while it holds the lock of key, which it acquires like Acquire,
@@ -23,7 +25,7 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 	if fn == nil {
 		return &ArgumentError{"fn", "it is nil"}
 	}
-	start := now()
+	start := clock.Now()
 	lock, err := l.acquire(ctx, key, opts, wanted{wait: true, do: true})
 	if err != nil {
 		return err
@@ -36,7 +38,7 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 	if fn == nil {
 		return &ArgumentError{"fn", "it is nil"}
 	}
-	start := now()
+	start := clock.Now()
 	lock, err := l.acquireAll(ctx, keys, opts, wanted{wait: true, do: true})
 	if err != nil {
 		return err
@@ -54,7 +56,7 @@ func saysSo(err, why error) bool {
 	return false
 }
 
-func (l *Lock) do(ctx context.Context, start instant, fn func(ctx context.Context, lock *Lock) error) (err error) {
+func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.Context, lock *Lock) error) (err error) {
 	defer func() {
 		released := l.Release(ctx)
 		switch {
@@ -68,7 +70,7 @@ func (l *Lock) do(ctx context.Context, start instant, fn func(ctx context.Contex
 	}()
 	if ctx.Err() != nil { // perhaps before the lock was granted
 		return &AcquireError{
-			Key: l.key[0], Attempts: l.Attempts(), Waited: time.Duration(now() - start), Err: ErrGaveUp, Cause: contextError(ctx, nil),
+			Key: l.key[0], Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start), Err: ErrGaveUp, Cause: clock.ContextError(ctx, nil),
 		}
 	}
 	return fn(l.Context(), l)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
@@ -62,7 +63,7 @@ func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return &LockError{"extend", l.key[0], contextError(ctx, nil)}
+		return &LockError{"extend", l.key[0], clock.ContextError(ctx, nil)}
 	}
 	return nil
 }
@@ -200,11 +201,11 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 
 // nextExtension returns when the keeper should extend a lock whose lease began at
 // from. The caller holds mu.
-func (l *Lock) nextExtension(from instant) instant {
-	end := instant(l.deadline.Load())
-	if !l.extends || end == never {
-		return never
+func (l *Lock) nextExtension(from clock.Instant) clock.Instant {
+	end := clock.Instant(l.deadline.Load())
+	if !l.extends || end == clock.Never {
+		return clock.Never
 	}
 	span := min(l.ttl, time.Duration(end-from)) // the deadline is nearer where an Extend that shortens got no answer
-	return from.after(max(span, 0) / renewals)
+	return from.After(max(span, 0) / renewals)
 }

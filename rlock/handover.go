@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // handOver passes the lock, which has just been given up, on to the next of this
@@ -75,13 +76,13 @@ func (l *Lock) handOver(ctx context.Context) (last *Lock) {
 
 // inherited returns the deadline of a lease that the next holder can go on with as it is, with
 // the token.
-func (l *Lock) inherited(next *Lock, fence uint64) (deadline instant, shared bool) {
+func (l *Lock) inherited(next *Lock, fence uint64) (deadline clock.Instant, shared bool) {
 	if !l.shares || !next.shares || l.owner() != next.owner() || l.late > 0 || next.fenced && fence == 0 {
 		return 0, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	deadline = instant(l.deadline.Load())
+	deadline = clock.Instant(l.deadline.Load())
 	l.tokenMoved = !l.shown && l.settled() && l.ttl == next.ttl && next.contentWith(deadline)
 	return deadline, l.tokenMoved
 }
@@ -89,7 +90,7 @@ func (l *Lock) inherited(next *Lock, fence uint64) (deadline instant, shared boo
 // contentWith reports whether a lease that ends at deadline does for l: nearly all of
 // what it asked for, or half of it if it is extended anyway. One without an end does not
 // tell when the server has confirmed it last, and is not handed on unasked.
-func (l *Lock) contentWith(deadline instant) bool {
+func (l *Lock) contentWith(deadline clock.Instant) bool {
 	if l.ttl == NoExpiry {
 		return false
 	}
@@ -97,7 +98,7 @@ func (l *Lock) contentWith(deadline instant) bool {
 	if !l.extends {
 		missing = min(l.ttl/100, longestUnasked)
 	}
-	return deadline.after(missing) >= leaseEnd(now(), l.ttl)
+	return deadline.After(missing) >= clock.LeaseEnd(clock.Now(), l.ttl)
 }
 
 // longestUnasked bounds how old the server's word may be that a fixed lease is handed on
@@ -106,7 +107,7 @@ const longestUnasked = 100 * time.Millisecond
 
 // passOn gives the key to the next holder on the server. If the outcome is unknown, it may
 // have it; it then asks the server itself, with the same token, and is confirmed.
-func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64, deadline instant, passed bool) {
+func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64, deadline clock.Instant, passed bool) {
 	next.token = next.mintToken()
 	params := gen.HandOverParams{Lock: l.key[0], Token: l.token, Next: next.token, TTL: lease(next.ttl), Fences: 1}
 	if next.fenced {
@@ -118,10 +119,10 @@ func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64
 	if ctx.Err() != nil || len(l.former()) > 0 {
 		return 0, 0, false // what is left to do is for the release, which has its own time and knows all tokens
 	}
-	sent := now()
+	sent := clock.Now()
 	next.late++ // until there is an answer
 	r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
-	l.locker.lastTrip.Store(int64(now() - sent))
+	l.locker.lastTrip.Store(int64(clock.Now() - sent))
 	if answerOf(err) == unknown {
 		l.unsure = true
 	} else {
@@ -131,7 +132,7 @@ func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64
 		return 0, 0, false
 	}
 	l.locker.queues.reserve(l, uint64(r.Fence), int(r.Fences))
-	return uint64(r.Fence), leaseEnd(sent, next.ttl), true
+	return uint64(r.Fence), clock.LeaseEnd(sent, next.ttl), true
 }
 
 // claim takes the next in line out of it, to hand l over to, with a fence if one is

@@ -3,6 +3,8 @@ package rlock
 import (
 	"hash/maphash"
 	"sync"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Held returns the locks of this Locker that are held as far as this process can
@@ -82,7 +84,7 @@ func (s *registryShard) sweep() {
 		return
 	}
 	for i := len(s.locks) - 1; i >= 0; i-- {
-		if instant(s.locks[i].deadline.Load()) <= now() {
+		if clock.Instant(s.locks[i].deadline.Load()) <= clock.Now() {
 			s.remove(s.locks[i])
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"sync"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // keeper looks after the locks that need something to happen at a time: those
@@ -17,7 +19,7 @@ type keeper struct {
 	mu     sync.Mutex
 	queue  dueQueue
 	timer  *time.Timer
-	armed  instant // when timer fires; never: it does not
+	armed  clock.Instant // when timer fires; never: it does not
 	closed bool
 }
 
@@ -28,7 +30,7 @@ const renewals = 3
 // watch starts looking after a lock. It reports false when the keeper is closed.
 // The caller holds the lock's mu.
 func (k *keeper) watch(l *Lock) bool {
-	renew := l.nextExtension(now())
+	renew := l.nextExtension(clock.Now())
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -36,7 +38,7 @@ func (k *keeper) watch(l *Lock) bool {
 	}
 	if l.index == 0 {
 		l.renew = renew
-		l.due = min(l.renew, instant(l.deadline.Load()))
+		l.due = min(l.renew, clock.Instant(l.deadline.Load()))
 		heap.Push(&k.queue, l)
 		k.arm()
 	}
@@ -56,19 +58,19 @@ func (k *keeper) forget(l *Lock) {
 func (k *keeper) reschedule(l *Lock, e extension) { k.set(l, l.nextExtension(e.sent), false) }
 
 // follow follows a deadline that came nearer. The caller holds the lock's mu.
-func (k *keeper) follow(l *Lock, renew instant) {
+func (k *keeper) follow(l *Lock, renew clock.Instant) {
 	if !l.extends {
-		renew = never
+		renew = clock.Never
 	}
 	k.set(l, renew, true)
 }
 
 // hurry extends a lock at renew, or earlier if that is planned.
-func (k *keeper) hurry(l *Lock, renew instant) { k.set(l, renew, true) }
+func (k *keeper) hurry(l *Lock, renew clock.Instant) { k.set(l, renew, true) }
 
 // set queues a lock that has not ended at what comes first: its extension or its
 // deadline. With sooner, an extension that is planned for earlier stays.
-func (k *keeper) set(l *Lock, renew instant, sooner bool) {
+func (k *keeper) set(l *Lock, renew clock.Instant, sooner bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if l.lifetime == nil || l.index == 0 {
@@ -78,36 +80,36 @@ func (k *keeper) set(l *Lock, renew instant, sooner bool) {
 		renew = min(renew, l.renew)
 	}
 	l.renew = renew
-	l.due = min(renew, instant(l.deadline.Load()))
+	l.due = min(renew, clock.Instant(l.deadline.Load()))
 	heap.Fix(&k.queue, l.index-1)
 	k.arm()
 }
 
 // arm sets the timer for the first lock of the queue. The caller holds mu.
 func (k *keeper) arm() {
-	next := never
+	next := clock.Never
 	if len(k.queue) > 0 {
 		next = k.queue[0].due
 	}
-	if next == never || k.timer != nil && k.armed <= next {
+	if next == clock.Never || k.timer != nil && k.armed <= next {
 		return // a timer that fires early finds nothing due and is set anew
 	}
 	k.armed = next
 	if k.timer == nil {
-		k.timer = time.AfterFunc(next.until(), k.run)
+		k.timer = time.AfterFunc(next.Until(), k.run)
 	} else {
-		k.timer.Reset(next.until())
+		k.timer.Reset(next.Until())
 	}
 }
 
 // run ends the locks whose lease is over and extends those that are due.
 func (k *keeper) run() {
 	k.mu.Lock()
-	k.armed = never
+	k.armed = clock.Never
 	var over, due []*Lock
-	for at := now(); len(k.queue) > 0 && k.queue[0].due <= at; {
+	for at := clock.Now(); len(k.queue) > 0 && k.queue[0].due <= at; {
 		l := k.queue[0]
-		end := instant(l.deadline.Load())
+		end := clock.Instant(l.deadline.Load())
 		if end <= at {
 			over = append(over, l)
 			heap.Remove(&k.queue, 0)
@@ -141,8 +143,8 @@ func (k *keeper) run() {
 // postpone sets the next attempt for a lock that is being extended. Unless an
 // answer changes it, that is halfway to the end: it does not wait for one that
 // hangs.
-func (l *Lock) postpone(at, end instant) {
-	l.renew = at.after(max(time.Duration(end-at)/2, 5*time.Millisecond))
+func (l *Lock) postpone(at, end clock.Instant) {
+	l.renew = at.After(max(time.Duration(end-at)/2, 5*time.Millisecond))
 }
 
 // fill adds locks to those that are due until they fill their last script, as a
@@ -155,9 +157,9 @@ func (k *keeper) fill(due []*Lock) []*Lock {
 	if len(due) == 0 {
 		return nil
 	}
-	for at := now(); len(k.queue) > 0 && (len(due) < renewRound || len(due)%renewBatch > 0); {
+	for at := clock.Now(); len(k.queue) > 0 && (len(due) < renewRound || len(due)%renewBatch > 0); {
 		l := k.queue[0]
-		end := instant(l.deadline.Load())
+		end := clock.Instant(l.deadline.Load())
 		ahead := (end - l.renew) / 2 // From an extension to the end of the lease are two intervals.
 		if len(due)%renewBatch == 0 {
 			ahead /= 10

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // generation is what extensions have made of a lock's token.
@@ -28,7 +30,7 @@ type generation struct {
 
 // extension is one that is under way.
 type extension struct {
-	sent   instant
+	sent   clock.Instant
 	ttl    time.Duration
 	token  string
 	former []string // see generation
@@ -41,7 +43,7 @@ type before struct {
 	token      string
 	longest    time.Duration
 	generation generation
-	deadline   instant
+	deadline   clock.Instant
 }
 
 // tokenAge returns the generation of the token. The caller holds mu, or the lock has ended.
@@ -101,18 +103,18 @@ func (l *Lock) lostTo(owner string, changes int) (is, again bool) {
 func (l *Lock) beginExtension(ttl time.Duration, shortens bool) extension {
 	l.needLifetime()
 	l.pending++
-	e := extension{sent: now(), ttl: ttl}
+	e := extension{sent: clock.Now(), ttl: ttl}
 	l.extensions++
 	if !shortens {
 		l.longest = max(l.longestLease(), ttl)
 	} else {
-		e.before = &before{l.token, l.longestLease(), l.tokenAge(), instant(l.deadline.Load())}
+		e.before = &before{l.token, l.longestLease(), l.tokenAge(), clock.Instant(l.deadline.Load())}
 		l.replaceToken()
 		l.generation.asked = ttl
 		l.longest = ttl
-		if end := leaseEnd(e.sent, ttl); end < e.before.deadline {
+		if end := clock.LeaseEnd(e.sent, ttl); end < e.before.deadline {
 			l.deadline.Store(int64(end))
-			l.locker.keeper.follow(l, e.sent.after(ttl/renewals))
+			l.locker.keeper.follow(l, e.sent.After(ttl/renewals))
 		}
 	}
 	if l.generation != nil {
@@ -148,14 +150,14 @@ func (l *Lock) endExtension(e extension, answer answer) {
 	if l.end.Load() != nil {
 		return
 	}
-	end := instant(l.deadline.Load())
+	end := clock.Instant(l.deadline.Load())
 	switch {
 	case answer == confirmed:
 		if g := l.generation; g != nil && len(g.former) > 0 {
 			g.former = nil
 			g.changes++
 		}
-		end = max(end, leaseEnd(e.sent, e.ttl))
+		end = max(end, clock.LeaseEnd(e.sent, e.ttl))
 	case answer == refused && e.before != nil && l.generation.sent == 1:
 		// The server has not touched the lease, and has not seen the token.
 		changes := l.generation.changes + 1

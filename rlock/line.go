@@ -1,10 +1,12 @@
 package rlock
 
+import "github.com/rlock-go/toolkit/rlock/internal/clock"
+
 // line are the acquisitions behind the first. It passes from one first to the next.
 type line struct {
 	head, tail *place
 	turn       turn
-	rival      instant // when the lease of another process ends that the first waits for
+	rival      clock.Instant // when the lease of another process ends that the first waits for
 }
 
 // place is a place in a line. It is guarded by the shard's mutex.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Lock is one acquisition of a key, or of a set of keys. It is safe for
@@ -63,8 +65,8 @@ type lifetime struct {
 	cancel     context.CancelCauseFunc
 
 	// Guarded by the keeper.
-	due   instant
-	renew instant
+	due   clock.Instant
+	renew clock.Instant
 	index int // in the keeper's queue, from 1; 0: not queued
 
 	monitored // guarded by the monitor
@@ -186,11 +188,11 @@ func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {
 		return time.Time{}
 	}
-	end := instant(l.deadline.Load())
-	if end == never {
+	end := clock.Instant(l.deadline.Load())
+	if end == clock.Never {
 		return time.Time{}
 	}
-	return end.time()
+	return end.Time()
 }
 
 // Valid reports whether the lock is held as far as this process can know without
@@ -201,7 +203,7 @@ func (l *Lock) Deadline() time.Time {
 // answer, and while a whole machine is suspended the clock may stand still. What
 // must be safe from that needs the Fence.
 func (l *Lock) Valid() bool {
-	return l != nil && l.locker != nil && l.end.Load() == nil && now() < instant(l.deadline.Load()) && !l.locker.isClosed()
+	return l != nil && l.locker != nil && l.end.Load() == nil && clock.Now() < clock.Instant(l.deadline.Load()) && !l.locker.isClosed()
 }
 
 // Context returns a context that ends when the lock does; context.Cause then
@@ -273,7 +275,7 @@ func (l *Lock) expire() {
 	if l.locker.isClosed() {
 		l.finish(closed)
 	}
-	if instant(l.deadline.Load()) <= now() {
+	if clock.Instant(l.deadline.Load()) <= clock.Now() {
 		l.finish(expired)
 	}
 }

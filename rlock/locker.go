@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Locker takes and checks locks through one rueidis client. Make one with New or
@@ -90,7 +91,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	l.registry.seed = maphash.MakeSeed()
 	l.expectations.seed = maphash.MakeSeed()
 	l.keeper.extend = l.extendAll
-	l.monitor = monitor{client: client, scripts: l.scripts, calls: l.background, next: never}
+	l.monitor = monitor{client: client, scripts: l.scripts, calls: l.background, next: clock.Never}
 	l.cleaner.release = func(ctx context.Context, params []gen.ReleaseParams) []gen.Reply[int64] {
 		return l.scripts.ReleaseBatch(ctx, client, params)
 	}

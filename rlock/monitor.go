@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // monitor notices at once that a lock was lost, or its lease shortened by somebody
@@ -31,17 +32,17 @@ type monitor struct {
 	mu      sync.Mutex
 	unread  []*Lock // to be read
 	timer   *time.Timer
-	next    instant // of the next round; never: none is planned
-	reading bool    // a round is under way
+	next    clock.Instant // of the next round; never: none is planned
+	reading bool          // a round is under way
 }
 
 // monitored is what the monitor knows of a lock, and guards.
 type monitored struct {
-	at     instant // when it is to be read, or if it is not: when it was read last
-	listed bool    // it is to be read
-	told   bool    // the server has told of a change since it was read last
-	vain   uint8   // reads in a row for which there was no reason
-	asRead uint32  // guarded by the lock's mu: its extensions when it was read last, and 1; 0: it was not read
+	at     clock.Instant // when it is to be read, or if it is not: when it was read last
+	listed bool          // it is to be read
+	told   bool          // the server has told of a change since it was read last
+	vain   uint8         // reads in a row for which there was no reason
+	asRead uint32        // guarded by the lock's mu: its extensions when it was read last, and 1; 0: it was not read
 }
 
 const (
@@ -96,7 +97,7 @@ func (o *monitor) changed(l *Lock) {
 	wait := gatherReads
 	switch {
 	case m.listed || m.vain == 0:
-	case now() > m.at.after(2*readAgain):
+	case clock.Now() > m.at.After(2*readAgain):
 		m.vain = 0
 	default:
 		wait = m.patience()
@@ -111,7 +112,7 @@ func (m *monitored) patience() time.Duration {
 
 // list is for a caller who holds mu.
 func (o *monitor) list(l *Lock, wait time.Duration) {
-	m, at := &l.monitored, now().after(wait)
+	m, at := &l.monitored, clock.Now().After(wait)
 	if !m.listed {
 		m.listed, m.at = true, at
 		o.unread = append(o.unread, l)
@@ -121,15 +122,15 @@ func (o *monitor) list(l *Lock, wait time.Duration) {
 }
 
 // plan has a round start at that instant, or earlier. The caller holds mu.
-func (o *monitor) plan(at instant) {
+func (o *monitor) plan(at clock.Instant) {
 	if o.reading || at >= o.next {
 		return // a round that ends plans the next
 	}
 	o.next = at
 	if o.timer == nil {
-		o.timer = time.AfterFunc(at.until(), o.round)
+		o.timer = time.AfterFunc(at.Until(), o.round)
 	} else {
-		o.timer.Reset(at.until())
+		o.timer.Reset(at.Until())
 	}
 }
 
@@ -137,7 +138,7 @@ func (o *monitor) plan(at instant) {
 // from then on is read in another round.
 func (o *monitor) round() {
 	o.mu.Lock()
-	o.next = never
+	o.next = clock.Never
 	if o.reading {
 		o.mu.Unlock()
 		return
@@ -157,7 +158,7 @@ func (o *monitor) round() {
 			o.list(r.lock, readAgain)
 		}
 		for _, l := range o.unread {
-			o.plan(max(l.monitored.at, now().after(gatherReads)))
+			o.plan(max(l.monitored.at, clock.Now().After(gatherReads)))
 		}
 	}()
 	unread = o.read(due)
@@ -183,10 +184,10 @@ func locksRead(due []reading) []*Lock {
 // take takes those off the list that are read now: all but those that are left alone for
 // a while yet. The caller holds mu.
 func (o *monitor) take() (due []reading) {
-	at := now()
+	at := clock.Now()
 	o.unread = slices.DeleteFunc(o.unread, func(l *Lock) bool {
 		m := &l.monitored
-		if m.vain > 0 && m.at > at.after(m.patience()/4) {
+		if m.vain > 0 && m.at > at.After(m.patience()/4) {
 			return false
 		}
 		due = append(due, reading{lock: l, told: m.told})
@@ -329,9 +330,9 @@ func (o *monitor) measure(ctx context.Context, locks []reading) (unread []readin
 	}
 	for len(params) > 0 {
 		n := min(len(params), readBatch)
-		sent := now()
+		sent := clock.Now()
 		replies := o.scripts.InspectBatch(ctx, o.client, params[:n])
-		received := now()
+		received := clock.Now()
 		for i, reply := range replies {
 			if reply.Err != nil || len(reply.Value.Left) != len(params[i].Locks) {
 				unread = append(unread, asked[i]...)
@@ -361,7 +362,7 @@ const (
 )
 
 // judge follows the answer that so much is left of the leases of a lock's keys.
-func (o *monitor) judge(r reading, each []time.Duration, sent, received instant) verdict {
+func (o *monitor) judge(r reading, each []time.Duration, sent, received clock.Instant) verdict {
 	least := NoExpiry
 	for _, left := range each {
 		if left == -2*time.Millisecond { // the key is gone, and the server will tell
@@ -397,18 +398,18 @@ func (o *monitor) calm(l *Lock) {
 // the lock is extended at all, and else the deadline comes nearer. The lease was read
 // with so much left of it between sent and received, after so many extensions; one that was
 // sent since makes that out of date.
-func (l *Lock) shorten(extended uint32, left time.Duration, sent, received instant) verdict {
+func (l *Lock) shorten(extended uint32, left time.Duration, sent, received clock.Instant) verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.end.Load() != nil || l.extensions != extended:
 		return settled
-	case received.after(left+time.Millisecond) >= instant(l.deadline.Load()):
+	case received.After(left+time.Millisecond) >= clock.Instant(l.deadline.Load()):
 		return unharmed
 	case l.pending > 0:
 		return unsettled
 	}
-	l.deadline.Store(int64(leaseEnd(sent, left)))
-	l.locker.keeper.follow(l, now())
+	l.deadline.Store(int64(clock.LeaseEnd(sent, left)))
+	l.locker.keeper.follow(l, clock.Now())
 	return settled
 }

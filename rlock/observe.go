@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // observed is what a Lock keeps for its observer. Events are put in a list where they
@@ -12,7 +14,7 @@ import (
 // so the observer may call the lock, and when it panics nothing is half done.
 type observed struct {
 	observer Observer
-	since    instant // when the call began, then when the lock was held
+	since    clock.Instant // when the call began, then when the lock was held
 
 	mu      sync.Mutex
 	events  []Event // to be told
@@ -21,7 +23,7 @@ type observed struct {
 
 // observe gives the lock an observer, if the settings have one. Until its call returns,
 // the caller's goroutine alone tells the events: a panic must not end up in another one.
-func (l *Lock) observe(set *settings, start instant) {
+func (l *Lock) observe(set *settings, start clock.Instant) {
 	if set.observer != nil {
 		l.more().observed = &observed{observer: set.observer, since: start, telling: true}
 	}
@@ -117,16 +119,16 @@ func (l *Lock) noteContended(seen taken, local bool) {
 }
 
 // noteWaited follows the end of an acquisition that began at start.
-func (l *Lock) noteWaited(start instant) {
+func (l *Lock) noteWaited(start clock.Instant) {
 	if l.contended {
 		l.locker.counters.waiting.Add(-1)
-		l.locker.counters.waited.Add(int64(now() - start))
+		l.locker.counters.waited.Add(int64(clock.Now() - start))
 	}
 }
 
 // noteAcquired follows an acquisition that succeeded. The lock may have ended since:
 // a hand-over starts its lease before the next holder wakes up.
-func (l *Lock) noteAcquired(start instant, handedOver bool) {
+func (l *Lock) noteAcquired(start clock.Instant, handedOver bool) {
 	l.noteWaited(start)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +156,7 @@ func (l *Lock) noteHeld(kind EventKind, handedOver bool) {
 	l.noted = true
 	if l.count(kind) {
 		waited := l.observed().passed()
-		l.observed().since = now()
+		l.observed().since = clock.Now()
 		l.tellHeld(Event{Kind: kind, Waited: waited, HandedOver: handedOver})
 	}
 }
@@ -214,7 +216,7 @@ func (l *Lock) count(kind EventKind) bool {
 }
 
 // passed returns the time since the call began, or the lock was held.
-func (o *observed) passed() time.Duration { return time.Duration(now() - o.since) }
+func (o *observed) passed() time.Duration { return time.Duration(clock.Now() - o.since) }
 
 // tell puts an event on the list of those to be told.
 func (l *Lock) tell(e Event) {
@@ -232,7 +234,7 @@ func (l *Lock) tell(e Event) {
 func (l *Lock) tellHeld(e Event) {
 	e.Fence, e.Held = l.fence, l.observed().passed()
 	if l.end.Load() == nil {
-		e.Left = max(instant(l.deadline.Load()).until(), 0)
+		e.Left = max(clock.Instant(l.deadline.Load()).Until(), 0)
 	}
 	l.tell(e)
 }

@@ -2,13 +2,14 @@ package rlock
 
 import (
 	"fmt"
-	"math"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // NoExpiry as a TTL makes a lock that lasts until it is released: if its holder
 // dies, somebody must delete the key. As a remaining time it means the same.
-const NoExpiry time.Duration = math.MaxInt64
+const NoExpiry = clock.NoExpiry
 
 // DefaultTTL is the lease of a lock whose caller names none.
 const DefaultTTL = 10 * time.Second

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // outage tells what may pass from what does not, so that a caller who waits for a
@@ -17,9 +18,9 @@ import (
 // moves.
 type outage struct {
 	locker   *Locker
-	err      error   // of the last attempt, if it may pass
-	since    instant // when the first attempt of those in a row had ended
-	closings int     // in a row
+	err      error         // of the last attempt, if it may pass
+	since    clock.Instant // when the first attempt of those in a row had ended
+	closings int           // in a row
 }
 
 // mostClosings is how often the client may say that it is closed before it is
@@ -35,7 +36,7 @@ func (o *outage) passes(err error) bool {
 		return false
 	}
 	if o.err == nil {
-		o.since = now()
+		o.since = clock.Now()
 	}
 	if o.err == nil || !isContextError(err) {
 		o.err = err
@@ -97,7 +98,7 @@ func (o *outage) explain(cause error) error {
 	if errors.As(o.err, &server) {
 		why = "the server cannot serve yet"
 	}
-	if lasted := time.Duration(now() - o.since).Round(time.Millisecond); lasted > 0 {
+	if lasted := time.Duration(clock.Now() - o.since).Round(time.Millisecond); lasted > 0 {
 		why += fmt.Sprintf(", for %v now", lasted)
 	}
 	if cause == nil {

@@ -1,6 +1,10 @@
 package rlock
 
-import "time"
+import (
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
 
 // past remembers the last few keys that this process has shared with others and
 // that nobody here waits for any more, so that whoever comes back at once neither
@@ -8,7 +12,7 @@ import "time"
 type past struct {
 	keys [4]string
 	turn [4]turn
-	at   [4]instant
+	at   [4]clock.Instant
 	next int
 }
 
@@ -21,7 +25,7 @@ func (p *past) remember(key string, l *line, set *settings) {
 		t.end()
 	}
 	t.spare, t.block = 0, 0 // the key is free: others get larger fences
-	p.keys[p.next], p.turn[p.next], p.at[p.next] = key, t, now()
+	p.keys[p.next], p.turn[p.next], p.at[p.next] = key, t, clock.Now()
 	p.next = (p.next + 1) % len(p.keys)
 }
 
@@ -33,7 +37,7 @@ func (p *past) recall(key string, set *settings) *line {
 		}
 		p.keys[i] = ""
 		t := p.turn[i]
-		if time.Duration(now()-p.at[i]) >= memory {
+		if time.Duration(clock.Now()-p.at[i]) >= memory {
 			return nil
 		}
 		if t.began != 0 && t.over(set.turnMost, set.turnTime) {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Report is what Probe found, in the order in which it looked.
@@ -109,6 +110,9 @@ func (l *Locker) Probe(ctx context.Context) (Report, error) {
 	p.lock.prepare(ctx, l.defaults, wanted{})
 	p.lock.ttl = probeTTL
 	if err := p.run(ctx); err != nil {
+		if err == clock.ErrStopped {
+			err = ErrClosed
+		}
 		return p.report, &LockError{"probe", key, err}
 	}
 	return p.report, nil
@@ -149,7 +153,7 @@ func (p *probe) locks(t taken, err error) {
 	refused := errors.As(err, &server)
 	switch {
 	case err == nil && t.acquired:
-		p.add("locks", SeverityOK, nil, "acquired in %v", time.Duration(now()-t.sent).Round(time.Microsecond))
+		p.add("locks", SeverityOK, nil, "acquired in %v", time.Duration(clock.Now()-t.sent).Round(time.Microsecond))
 	case refused && strings.HasPrefix(server.Error(), "READONLY"):
 		p.add("locks", SeverityFault, err, "the server is a replica that takes no writes; connect to the primary")
 	case refused && denied(server):
@@ -222,7 +226,7 @@ func (p *probe) push(ctx context.Context) error {
 	if !fresh {
 		patience = 0
 	}
-	switch over, err := receive(ctx, changed, patience, l.closed); {
+	switch over, err := clock.Receive(ctx, changed, patience, l.closed); {
 	case err != nil:
 		return err
 	case !over:
@@ -260,7 +264,7 @@ func (p *probe) held(ctx context.Context, changed <-chan struct{}) (Finding, err
 			return finding(SeverityFault, err, "the key of a held lock cannot be read and given a lease: "+noticedLate+"; grant +mget and +pexpire")
 		}
 	}
-	over, err := receive(ctx, changed, probeWait, l.closed)
+	over, err := clock.Receive(ctx, changed, probeWait, l.closed)
 	switch {
 	case err != nil:
 		return Finding{}, err
@@ -285,17 +289,17 @@ func optedOut(err error) bool {
 // follows reports whether the cache notices within probeWait that the scratch key is
 // free.
 func (p *probe) follows(ctx context.Context, key string) (bool, error) {
-	for end := now().after(probeWait); ; {
+	for end := clock.Now().After(probeWait); ; {
 		answer, err := p.locker.scripts.CheckCached(ctx, p.locker.client, gen.CheckParams{Lock: key}, probeTTL)
 		switch {
 		case err != nil:
 			return false, err
 		case !answer.Value.Valid:
 			return true, nil
-		case now() > end:
+		case clock.Now() > end:
 			return false, nil
 		}
-		if err := sleep(ctx, 5*time.Millisecond, p.locker.closed); err != nil {
+		if err := clock.Sleep(ctx, 5*time.Millisecond, p.locker.closed); err != nil {
 			return false, err
 		}
 	}

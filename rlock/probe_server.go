@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // servers asks every server that the client knows about itself.
@@ -20,7 +22,7 @@ func (p *probe) servers(ctx context.Context) error {
 			p.report[first+i].Server = addr
 		}
 		if ctx.Err() != nil {
-			return contextError(ctx, nil)
+			return clock.ContextError(ctx, nil)
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // queues lets one acquisition per key talk to the server. The others of this
@@ -67,7 +69,7 @@ func (q *queues) enter(l *Lock) (*place, *Lock) {
 // next itself.
 func (l *Lock) over() bool {
 	cause := l.end.Load()
-	return l.held.Load() && (cause != nil && cause != released || cause == nil && instant(l.deadline.Load()) <= now())
+	return l.held.Load() && (cause != nil && cause != released || cause == nil && clock.Instant(l.deadline.Load()) <= clock.Now())
 }
 
 // sweep forgets holders whose lease ended with nobody in line and no Release. It
@@ -107,11 +109,11 @@ func (q *queues) left(key string) time.Duration {
 	case first == nil:
 		return 0
 	case first.held.Load():
-		return max(instant(first.deadline.Load()).until(), time.Millisecond)
+		return max(clock.Instant(first.deadline.Load()).Until(), time.Millisecond)
 	case first.line == nil || first.line.rival == 0:
 		return 0
 	default:
-		return max(first.line.rival.until(), 0)
+		return max(first.line.rival.Until(), 0)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Release gives the lock up. The Context ends before the keys are freed. It does
@@ -103,7 +104,7 @@ func (l *Lock) startFreeing(ctx context.Context) error {
 		select {
 		case <-freeable:
 		case <-ctx.Done():
-			return fmt.Errorf("another Release of it has no answer yet: %w", contextError(ctx, nil))
+			return fmt.Errorf("another Release of it has no answer yet: %w", clock.ContextError(ctx, nil))
 		}
 	}
 	return nil

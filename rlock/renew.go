@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // renewBatch is how many locks one script extends. More would keep the server
@@ -46,7 +47,7 @@ func (l *Locker) extendAll(locks []*Lock) {
 		if err != nil {
 			continue
 		}
-		limit = max(limit, instant(lock.deadline.Load()).until())
+		limit = max(limit, clock.Instant(lock.deadline.Load()).Until())
 		r := renewal{lock, e}
 		if len(lock.keys()) > 1 || len(e.former) > 0 || e.ttl == NoExpiry {
 			sets = append(sets, r)
@@ -137,7 +138,7 @@ func (r renewal) settle(position int64, err error) {
 	defer r.lock.mu.Unlock()
 	if r.lock.settle(r.extension, position, err) != nil {
 		pause := min(max(r.ttl/20, 10*time.Millisecond), time.Second)
-		keeper.hurry(r.lock, now().after(pause))
+		keeper.hurry(r.lock, clock.Now().After(pause))
 		return
 	}
 	keeper.reschedule(r.lock, r.extension)

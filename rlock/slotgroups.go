@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // WithSlotGroups lets AcquireAll, TryAcquireAll and DoAll take keys of several
@@ -96,7 +97,7 @@ func (l *Lock) parts() [][]string {
 // free what a later attempt holds.
 func (l *Lock) takeGroups(ctx context.Context) (taken, error) {
 	l.token = l.mintToken()
-	whole := taken{sent: now(), acquired: true}
+	whole := taken{sent: clock.Now(), acquired: true}
 	fences := make([]int64, len(l.groups()))
 	for i, g := range l.groups() {
 		var counters []string
@@ -187,7 +188,7 @@ func (l *Locker) renewGroups(lock *Lock) {
 	if err != nil {
 		return
 	}
-	limit := max(50*time.Millisecond, instant(lock.deadline.Load()).until())
+	limit := max(50*time.Millisecond, clock.Instant(lock.deadline.Load()).Until())
 	l.detach(limit, func(ctx context.Context) {
 		position, err := lock.runExtend(ctx, e)
 		renewal{lock, e}.settle(position, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // stand waits in the line of this process for the key until it is l's turn to ask
@@ -14,12 +16,12 @@ func (a *acquisition) stand() (fate, error) {
 	a.place, first = queues.enter(l)
 	if a.place == nil {
 		backoff, _ := queues.standing(l)
-		return free, sleep(a.ctx, backoff, l.locker.closed)
+		return free, clock.Sleep(a.ctx, backoff, l.locker.closed)
 	}
 	first.noticeEnd()
 	for {
 		l.attempts++
-		a.seen.left, a.seen.held, a.seen.at = queues.left(l.key[0]), true, now()
+		a.seen.left, a.seen.held, a.seen.at = queues.left(l.key[0]), true, clock.Now()
 		l.noteContended(a.seen, true)
 		l.deliverFirst(true)
 		pause := NoExpiry
@@ -35,7 +37,7 @@ func (a *acquisition) stand() (fate, error) {
 		if looks {
 			pause = time.Second
 		}
-		over, err := receive(a.ctx, a.place.called, pause, l.locker.closed)
+		over, err := clock.Receive(a.ctx, a.place.called, pause, l.locker.closed)
 		switch {
 		case err != nil:
 			return a.quit(err)
@@ -49,7 +51,7 @@ func (a *acquisition) stand() (fate, error) {
 		default:
 			a.place, a.seen = nil, taken{key: l.key[0]}
 			backoff, _ := queues.standing(l)
-			return free, sleep(a.ctx, backoff, l.locker.closed)
+			return free, clock.Sleep(a.ctx, backoff, l.locker.closed)
 		}
 	}
 }
@@ -78,7 +80,7 @@ func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause 
 	state, err := l.locker.inspect(ctx, l.key[0])
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return ErrGaveUp, contextError(ctx, errors.Unwrap(err))
+		return ErrGaveUp, clock.ContextError(ctx, errors.Unwrap(err))
 	case err != nil:
 		return errors.Unwrap(err), nil
 	}
@@ -93,7 +95,7 @@ func (l *Lock) heldAs(first *Lock, changes int, state State, seen *taken) error 
 		return nil
 	}
 	l.attempts++
-	seen.left, seen.held, seen.at = state.Left, true, now()
+	seen.left, seen.held, seen.at = state.Left, true, clock.Now()
 	l.noteContended(*seen, own)
 	return ErrHeld
 }

@@ -9,16 +9,17 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // taken is the server's answer to an attempt.
 type taken struct {
-	sent     instant // the command that was answered
+	sent     clock.Instant // the command that was answered
 	acquired bool
 	fence    int64
 	key      string        // first key that another token holds
 	left     time.Duration // and its holder's remaining time; 0: not known
-	at       instant       // when that was learnt
+	at       clock.Instant // when that was learnt
 	held     bool          // somebody stands in the way
 }
 
@@ -27,7 +28,7 @@ func (t *taken) remains() time.Duration {
 	if t.left == NoExpiry {
 		return NoExpiry
 	}
-	return max(t.left-time.Duration(now()-t.at), 0)
+	return max(t.left-time.Duration(clock.Now()-t.at), 0)
 }
 
 // attempt tries once to take all keys.
@@ -54,7 +55,7 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 	clientClosed := &l.locker.clientClosed
 	closing := false
 	err := again(ctx, func(ctx context.Context) (err error) {
-		sent := now()
+		sent := clock.Now()
 		l.locker.counters.attempts.Add(1)
 		if len(l.keys()) == 1 {
 			t, err = l.takeOne(ctx, counters)
@@ -86,14 +87,14 @@ func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
 	}
 	expectations := &l.locker.expectations
 	expected := expectations.about(l.key[0])
-	var sent instant
+	var sent clock.Instant
 	if setWillDo && expectations.scripted.Load() && expected.free() && l.late == 0 {
 		free, err := l.takeFree(ctx)
 		if free || err != nil {
 			return taken{acquired: free}, err
 		}
 		expected.found(false)
-		sent = now()
+		sent = clock.Now()
 	}
 	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(nil))
 	if err == nil {

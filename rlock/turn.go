@@ -3,21 +3,23 @@ package rlock
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // turn is the time in which this process keeps a key to itself, passing it on among
 // its own waiters or taking it again at once. When it is over the key is freed, and
 // this process lets others go first. It is guarded by the shard's mutex.
 type turn struct {
-	began  instant // 0: it has not
-	passed int     // hand-overs
-	fence  uint64  // next of those reserved
-	spare  int     // how many are reserved
-	block  int     // how many were taken at once the last time
-	single bool    // reserving is of no use here: holders differ too much to share a lease
+	began  clock.Instant // 0: it has not
+	passed int           // hand-overs
+	fence  uint64        // next of those reserved
+	spare  int           // how many are reserved
+	block  int           // how many were taken at once the last time
+	single bool          // reserving is of no use here: holders differ too much to share a lease
 
 	met    bool          // another process has stood in the way
-	ended  instant       // end of the turn before; 0: there was none
+	ended  clock.Instant // end of the turn before; 0: there was none
 	lasted time.Duration // how long that was
 }
 
@@ -25,9 +27,9 @@ type turn struct {
 // the start of begins here.
 func (t *turn) over(most int, longest time.Duration) bool {
 	if t.began == 0 {
-		t.began = now()
+		t.began = clock.Now()
 	}
-	return t.passed >= most || time.Duration(now()-t.began) >= longest
+	return t.passed >= most || time.Duration(clock.Now()-t.began) >= longest
 }
 
 // pass counts a hand-over and returns its fence, if one is reserved, and how many to
@@ -55,7 +57,7 @@ func (t *turn) reserve(first uint64, fences int) {
 
 // end follows the end of a turn.
 func (t *turn) end() {
-	ended := turn{met: t.met, ended: now()}
+	ended := turn{met: t.met, ended: clock.Now()}
 	if t.began != 0 {
 		ended.lasted = time.Duration(ended.ended - t.began)
 	}
@@ -69,7 +71,7 @@ func (t *turn) recency() float64 {
 	if t.ended == 0 {
 		return 0
 	}
-	turns := float64(now()-t.ended) / float64(max(t.lasted, shortestTurn))
+	turns := float64(clock.Now()-t.ended) / float64(max(t.lasted, shortestTurn))
 	return 1 / ((1 + turns) * (1 + turns))
 }
 
@@ -126,7 +128,7 @@ func (q *queues) meet(l *Lock, left time.Duration) {
 		l.line.turn.end()
 	}
 	l.line.turn.met = true
-	l.line.rival = now().after(left)
+	l.line.rival = clock.Now().After(left)
 }
 
 // begin notes that the server has given a key to l, which is the first, that other
@@ -136,6 +138,6 @@ func (q *queues) begin(l *Lock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.line != nil && l.line.turn.began == 0 {
-		l.line.turn.began = now()
+		l.line.turn.began = clock.Now()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // waiter waits for a key that stands in the way to become free. Reading the key
@@ -35,10 +36,10 @@ func newWaiter(l *Lock, retry Retry) *waiter {
 //
 // The waiter keeps its place among those who wait for the key until it asks for
 // another one, or leaves.
-func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end instant) error {
+func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end clock.Instant) error {
 	l := w.locker
 	if l.hook == nil || l.uncached.Load() {
-		return sleep(ctx, min(pause, end.until()), l.closed)
+		return clock.Sleep(ctx, min(pause, end.Until()), l.closed)
 	}
 	if w.watch != nil && w.watch.key != key {
 		w.leave()
@@ -48,9 +49,9 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 	}
 	switch {
 	case !w.patient:
-		end = min(end, now().after(pause))
+		end = min(end, clock.Now().After(pause))
 	case !l.heard.Load():
-		end = min(end, now().after(max(pause, unheardPause)))
+		end = min(end, clock.Now().After(max(pause, unheardPause)))
 	}
 	for pushed := false; ; pushed = true {
 		select {
@@ -61,7 +62,7 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 		left := answer.Left + time.Millisecond + rand.N(2*time.Millisecond)
 		switch {
 		case err != nil || answer.Left < 0:
-			return sleep(ctx, min(pause, end.until()), l.closed)
+			return clock.Sleep(ctx, min(pause, end.Until()), l.closed)
 		case answer.Value.Valid:
 		case answer.Hit && !pushed:
 			// The cache has not heard of the holder that was just met. It will soon, or
@@ -73,17 +74,17 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 		if !w.watch.isFirst() {
 			left += time.Second // the first sees to it; this is for when it cannot
 		}
-		left = min(left, end.until())
+		left = min(left, end.Until())
 		if left <= 0 {
 			return nil
 		}
-		over, err := receive(ctx, w.watch.changed, left, l.closed)
+		over, err := clock.Receive(ctx, w.watch.changed, left, l.closed)
 		if over || err != nil {
 			return err
 		}
 		if w.backoff != nil {
 			delay, look := w.backoff.delay()
-			if err := sleep(ctx, delay, l.closed); err != nil || !look {
+			if err := clock.Sleep(ctx, delay, l.closed); err != nil || !look {
 				return err
 			}
 		}
@@ -109,21 +110,5 @@ func (w *waiter) leave() {
 	if w != nil && w.watch != nil {
 		w.watch.leave()
 		w.watch = nil
-	}
-}
-
-// receive waits for a change, or until d is over.
-func receive(ctx context.Context, changed <-chan struct{}, d time.Duration, closing <-chan struct{}) (over bool, err error) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-changed:
-		return false, nil
-	case <-timer.C:
-		return true, nil
-	case <-ctx.Done():
-		return false, contextError(ctx, nil)
-	case <-closing:
-		return false, ErrClosed
 	}
 }

@@ -1,0 +1,99 @@
+// Package clock measures leases: readings of the monotonic clock, when a lease must
+// count as over, and waiting that a context can end.
+//
+// It never knows what a lease is for, nor asks the server for its time.
+package clock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// NoExpiry is the length of a lease that does not end.
+const NoExpiry time.Duration = math.MaxInt64
+
+// Instant is a reading of the monotonic clock. Wall clocks jump; leases must not.
+type Instant int64
+
+// Never is later than every reading.
+const Never Instant = math.MaxInt64
+
+var epoch = time.Now()
+
+// Now reads the clock.
+func Now() Instant { return Instant(time.Since(epoch)) }
+
+// Time returns i as a time of the wall clock.
+func (i Instant) Time() time.Time { return time.Now().Add(time.Duration(i - Now())) }
+
+// Until returns how long it is from now to i, NoExpiry for Never.
+func (i Instant) Until() time.Duration {
+	if i == Never {
+		return NoExpiry
+	}
+	return time.Duration(i - Now())
+}
+
+// After returns the instant d after i; what is too far away is Never.
+func (i Instant) After(d time.Duration) Instant {
+	if end := i + Instant(d); end >= i || d < 0 {
+		return end
+	}
+	return Never
+}
+
+// LeaseEnd returns when a lease of ttl, granted by a command sent at sent, must
+// count as over. The server starts counting no earlier than at sent. It rounds to
+// whole milliseconds, and its clock may run up to 0.1 % faster than ours.
+func LeaseEnd(sent Instant, ttl time.Duration) Instant {
+	if ttl == NoExpiry {
+		return Never
+	}
+	return sent.After(ttl - ttl/1000 - time.Millisecond)
+}
+
+// ErrStopped is what Sleep and Receive return when stop is closed first.
+var ErrStopped = errors.New("rlock: stopped")
+
+// Sleep waits for d. It returns why ctx ended if that comes first, and ErrStopped if stop
+// is closed first. A nil stop is never closed.
+func Sleep(ctx context.Context, d time.Duration, stop <-chan struct{}) error {
+	if d <= 0 {
+		return nil
+	}
+	_, err := Receive(ctx, nil, d, stop)
+	return err
+}
+
+// Receive waits until signal is closed or sends, or until d is over, which it reports.
+// Like Sleep, it returns why it ended before.
+func Receive(ctx context.Context, signal <-chan struct{}, d time.Duration, stop <-chan struct{}) (over bool, err error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-signal:
+		return false, nil
+	case <-timer.C:
+		return true, nil
+	case <-ctx.Done():
+		return false, ContextError(ctx, nil)
+	case <-stop:
+		return false, ErrStopped
+	}
+}
+
+// ContextError returns why ctx has ended: its error, with its cause and what a call made
+// of it, which may be nil, still in reach of errors.Is.
+func ContextError(ctx context.Context, err error) error {
+	ended := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, ended) {
+		ended = fmt.Errorf("%w: %w", ended, cause)
+	}
+	if err != nil && !errors.Is(err, ctx.Err()) {
+		ended = fmt.Errorf("%w: %w", ended, err)
+	}
+	return ended
+}
