@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Acquire takes the lock of key, waiting while another token holds it until ctx
@@ -398,13 +399,10 @@ func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
 
 // counters returns the fence counters that the acquisition counts with.
 func (l *Lock) counters() []string {
-	switch {
-	case !l.fenced:
+	if !l.fenced {
 		return nil
-	case len(l.keys()) == 1:
-		return fenceCounter(l.key[0])
 	}
-	return countersOf(l.keys())
+	return slot.FenceCounters(l.keys())
 }
 
 // newToken returns a version 4 UUID: 122 random bits. It is uuid.NewString but

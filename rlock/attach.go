@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Attach carries on with a lock that was taken elsewhere, most often by another process,
@@ -118,7 +119,7 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 			if done > 0 {
 				l.abandon(NoExpiry, 1) // the keys of the slots before are nobody's now
 			}
-			return &LockError{"attach", keyAt(keys, r.Position), ErrLost}
+			return &LockError{"attach", slot.KeyAt(keys, r.Position), ErrLost}
 		}
 		left := remaining(r.Left)
 		end = min(end, clock.LeaseEnd(sent, left))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
@@ -169,7 +170,7 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 	l.expire() // an answer that comes after the deadline revives nothing
 	superseded := l.superseded(e)
 	if err == nil && position != 0 && !superseded {
-		return &LockError{"extend", keyAt(l.keys(), position), l.finish(lost)}
+		return &LockError{"extend", slot.KeyAt(l.keys(), position), l.finish(lost)}
 	}
 	if !superseded {
 		l.endExtension(e, answerOf(err))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // handOver passes the lock, which has just been given up, on to the next of this
@@ -111,7 +112,7 @@ func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64
 	next.token = next.mintToken()
 	params := gen.HandOverParams{Lock: l.key[0], Token: l.token, Next: next.token, TTL: lease(next.ttl), Fences: 1}
 	if next.fenced {
-		params.Counter = fenceCounter(l.key[0])
+		params.Counter = slot.FenceCounter(l.key[0])
 	}
 	if next.fenced && next.shares {
 		params.Fences = int64(fences)

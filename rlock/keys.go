@@ -2,9 +2,8 @@ package rlock
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // usable refuses a Lock that no acquisition has made.
@@ -23,21 +22,14 @@ func (l *Locker) usable() error {
 	return nil
 }
 
-// reserved are the starts of names that no lock can have.
-var reserved = [...]struct{ prefix, what string }{
-	{fencePrefix, "fence counters"},
-}
-
 // redisKey returns the key as Redis has it.
 func (s *settings) redisKey(key string) (string, error) {
 	if key == "" {
 		return "", &ArgumentError{"key", "it is empty"}
 	}
 	full := s.prefix + key
-	for _, r := range reserved {
-		if strings.HasPrefix(full, r.prefix) {
-			return "", &ArgumentError{"key", fmt.Sprintf("names that start with %s belong to %s; choose another", r.prefix, r.what)}
-		}
+	if prefix, owner, yes := slot.Reserved(full); yes {
+		return "", &ArgumentError{"key", fmt.Sprintf("names that start with %s belong to %s; choose another", prefix, owner)}
 	}
 	return full, nil
 }
@@ -53,10 +45,10 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 		return nil, err
 	}
 	if l.cluster && !s.slotGroups {
-		first := gen.Slot(full[0])
+		first := slot.Of(full[0])
 		for _, key := range full[1:] {
-			if slot := gen.Slot(key); slot != first {
-				return nil, &CrossSlotError{Keys: [2]string{full[0], key}, Slots: [2]uint16{first, slot}}
+			if other := slot.Of(key); other != first {
+				return nil, &CrossSlotError{Keys: [2]string{full[0], key}, Slots: [2]uint16{first, other}}
 			}
 		}
 	}
@@ -79,9 +71,4 @@ func (s *settings) distinctKeys(keys []string) ([]string, error) {
 		seen[key] = struct{}{}
 	}
 	return full, nil
-}
-
-// keyAt returns the key that a script's answer names by its position, from 1.
-func keyAt(keys []string, position int64) string {
-	return keys[min(max(position, 1), int64(len(keys)))-1]
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Locker takes and checks locks through one rueidis client. Make one with New or
@@ -96,7 +97,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		return l.scripts.ReleaseBatch(ctx, client, params)
 	}
 	if !set.unfenced {
-		fenceCounters()
+		slot.PrepareFences()
 	}
 	return l
 }

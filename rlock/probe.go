@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Report is what Probe found, in the order in which it looked.
@@ -158,7 +159,7 @@ func (p *probe) locks(t taken, err error) {
 		p.add("locks", SeverityFault, err, "the server is a replica that takes no writes; connect to the primary")
 	case refused && denied(server):
 		p.add("locks", SeverityFault, err, "the user may not run the scripts; grant what AUDIT.md of package gen lists for Acquire, "+
-			"on the locks and on %s*, or use WithFence(false); the key tried was %s", strings.TrimSuffix(fencePrefix, "{"), quoteKey(t.key))
+			"on the locks and on %s*, or use WithFence(false); the key tried was %s", strings.TrimSuffix(slot.FencePrefix, "{"), quoteKey(t.key))
 	default:
 		p.add("locks", SeverityFault, err, "a lock that nobody holds cannot be acquired")
 	}

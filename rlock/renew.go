@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // renewBatch is how many locks one script extends. More would keep the server
@@ -55,7 +56,7 @@ func (l *Locker) extendAll(locks []*Lock) {
 		}
 		k := batchKey{ttl: e.ttl}
 		if l.cluster {
-			k.slot = gen.Slot(lock.key[0])
+			k.slot = slot.Of(lock.key[0])
 		}
 		alike[k] = append(alike[k], r)
 	}

@@ -1,13 +1,13 @@
 package rlock
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // WithSlotGroups lets AcquireAll, TryAcquireAll and DoAll take keys of several
@@ -58,22 +58,14 @@ func (l *Lock) split() {
 	if !l.locker.cluster || len(keys) == 1 {
 		return
 	}
-	bySlot := map[uint16]*group{}
-	for _, key := range keys {
-		slot := gen.Slot(key)
-		if bySlot[slot] == nil {
-			bySlot[slot] = &group{}
-		}
-		bySlot[slot].keys = append(bySlot[slot].keys, key)
-	}
-	if len(bySlot) == 1 {
+	parts := slot.Groups(keys)
+	if len(parts) == 1 {
 		return
 	}
-	groups := make([]group, 0, len(bySlot))
-	for _, g := range bySlot {
-		groups = append(groups, *g)
+	groups := make([]group, len(parts))
+	for i, part := range parts {
+		groups[i].keys = part
 	}
-	slices.SortFunc(groups, func(a, b group) int { return cmp.Compare(gen.Slot(a.keys[0]), gen.Slot(b.keys[0])) })
 	l.more().groups = groups
 }
 
@@ -102,7 +94,7 @@ func (l *Lock) takeGroups(ctx context.Context) (taken, error) {
 	for i, g := range l.groups() {
 		var counters []string
 		if l.fenced {
-			counters = fenceCounter(g.keys[0])
+			counters = slot.FenceCounter(g.keys[0])
 		}
 		t, err := l.take(ctx, g.keys, counters, false)
 		if err != nil || !t.acquired {
@@ -126,7 +118,7 @@ func (l *Lock) lift(ctx context.Context, fences []int64, fence int64) (key strin
 	var params []gen.LiftParams
 	for i, g := range l.groups() {
 		if fences[i] < fence {
-			keys := slices.Concat(g.keys, fenceCounter(g.keys[0]))
+			keys := slices.Concat(g.keys, slot.FenceCounter(g.keys[0]))
 			params = append(params, gen.LiftParams{Keys: keys, Token: l.token, Fence: fence, Locks: int64(len(g.keys))})
 		}
 	}
@@ -134,7 +126,7 @@ func (l *Lock) lift(ctx context.Context, fences []int64, fence int64) (key strin
 		replies := l.locker.scripts.LiftBatch(ctx, l.locker.client, params)
 		for i, reply := range replies {
 			if reply.Value != 0 {
-				key = keyAt(params[i].Keys[:params[i].Locks], reply.Value)
+				key = slot.KeyAt(params[i].Keys[:params[i].Locks], reply.Value)
 			}
 		}
 		return outcome(replies)
@@ -176,7 +168,7 @@ func (l *Lock) extendGroups(ctx context.Context, p gen.ExtendParams) (int64, err
 	replies := l.locker.scripts.ExtendBatch(ctx, l.locker.client, params)
 	for i, reply := range replies {
 		if reply.Value != 0 {
-			return int64(slices.Index(l.keys(), keyAt(params[i].Locks, reply.Value)) + 1), nil
+			return int64(slices.Index(l.keys(), slot.KeyAt(params[i].Locks, reply.Value)) + 1), nil
 		}
 	}
 	return 0, outcome(replies)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // taken is the server's answer to an attempt.
@@ -120,7 +121,7 @@ func (l *Lock) takeAll(ctx context.Context, keys, counters []string, collect boo
 	})
 	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Left), held: !r.Acquired}
 	if r.Held != 0 {
-		t.key = keyAt(keys, r.Held)
+		t.key = slot.KeyAt(keys, r.Held)
 	}
 	return t, err
 }
