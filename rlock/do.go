@@ -22,26 +22,73 @@ import (
 // beginning to end, unless somebody released it by hand meanwhile. If ctx has ended before
 // the lock is granted, fn is not called and the error is ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	if fn == nil {
-		return &ArgumentError{"fn", "it is nil"}
-	}
-	start := clock.Now()
-	lock, err := l.acquire(ctx, key, opts, wanted{wait: true, do: true})
-	if err != nil {
-		return err
-	}
-	return lock.do(ctx, start, fn)
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquire(ctx, key, opts, want) }, true)
+	return err
 }
 
 // DoAll is Do for a set of keys, which it acquires like AcquireAll.
 func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireAll(ctx, keys, opts, want) }, true)
+	return err
+}
+
+// TryDo runs fn as Do does, but only if nobody holds the lock of key: it does not wait.
+// ran reports whether fn was called. If somebody else holds the lock, ran is false and
+// err is nil, since that is no failure:
+//
+//	ran, err := locker.TryDo(ctx, "cleanup", cleanUp)
+//	switch {
+//	case err != nil:
+//		return err // of cleanUp, of the server, or about the lock
+//	case !ran:
+//		log.Print("another process is cleaning up")
+//	}
+//
+// Any other error of TryAcquire is returned with ran false: among them ErrAlreadyHeld, if
+// ctx is that of a holder of the key, because the caller itself stands in the way then.
+// With ran true, err is what Do would return.
+//
+// TryDo keeps two runs from overlapping. It does not keep a second process from running
+// fn after the first one has finished, as processes do whose clocks differ by more than
+// fn takes. For a job that must run once in an hour, acquire a key that names the hour
+// with TryAcquire and a TTL of an hour, and do not release it.
+func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
+	return l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquire(ctx, key, opts, want) }, false)
+}
+
+// TryDoAll is TryDo for a set of keys, which it acquires like TryAcquireAll: fn is called
+// only if nobody holds any of them.
+func (l *Locker) TryDoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
+	return l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireAll(ctx, keys, opts, want) }, false)
+}
+
+// FromContext returns the lock that ctx belongs to: that of the Do, DoAll, TryDo or
+// TryDoAll whose function got ctx, or of the Lock.Context that ctx is derived from. If
+// there are several, it is the innermost. It reports false if there is none. The lock may
+// have ended: see Lock.Err.
+//
+// With it, code that runs below Do can read the fence without a parameter for the lock.
+func FromContext(ctx context.Context) (*Lock, bool) {
+	if ctx == nil {
+		return nil, false
+	}
+	holder, ok := ctx.Value(holderKey{}).(holderContext)
+	return holder.lock, ok
+}
+
+// do runs fn under the lock that acquire takes. Without wait, a lock that another holds
+// is no error.
+func (l *Locker) do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error, acquire func(wanted) (*Lock, error), wait bool) (ran bool, err error) {
 	if fn == nil {
-		return &ArgumentError{"fn", "it is nil"}
+		return false, &ArgumentError{"fn", "it is nil"}
 	}
 	start := clock.Now()
-	lock, err := l.acquireAll(ctx, keys, opts, wanted{wait: true, do: true})
+	lock, err := acquire(wanted{wait: wait, do: true})
+	if refused, ok := err.(*AcquireError); ok && !wait && refused.Err == ErrHeld {
+		return false, nil
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	return lock.do(ctx, start, fn)
 }
@@ -56,7 +103,8 @@ func saysSo(err, why error) bool {
 	return false
 }
 
-func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.Context, lock *Lock) error) (err error) {
+// do runs fn with the lock, which it releases, unless ctx has ended.
+func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.Context, lock *Lock) error) (ran bool, err error) {
 	defer func() {
 		released := l.Release(ctx)
 		switch {
@@ -69,9 +117,9 @@ func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.
 		}
 	}()
 	if ctx.Err() != nil { // perhaps before the lock was granted
-		return &AcquireError{
+		return false, &AcquireError{
 			Key: l.key[0], Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start), Err: ErrGaveUp, Cause: clock.ContextError(ctx, nil),
 		}
 	}
-	return fn(l.Context(), l)
+	return true, fn(l.Context(), l)
 }

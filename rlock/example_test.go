@@ -90,6 +90,51 @@ func ExampleLocker_TryAcquire() {
 	// Output: order:17 is free in 10s
 }
 
+func ExampleLocker_TryDo() {
+	locker, done := embedded()
+	defer done()
+	ctx := context.Background()
+
+	cleanUp := func(ctx context.Context, lock *rlock.Lock) error {
+		fmt.Println("cleaning up")
+		// On another machine, at the same moment:
+		ran, err := locker.TryDo(context.Background(), "cleanup", func(context.Context, *rlock.Lock) error { return nil })
+		fmt.Println("the other one ran:", ran, err)
+		return nil
+	}
+	ran, err := locker.TryDo(ctx, "cleanup", cleanUp)
+	switch {
+	case err != nil:
+		log.Fatal(err)
+	case !ran:
+		fmt.Println("another process is cleaning up")
+	}
+	// Output:
+	// cleaning up
+	// the other one ran: false <nil>
+}
+
+func ExampleFromContext() {
+	locker, done := embedded()
+	defer done()
+
+	write := func(ctx context.Context, text string) {
+		lock, ok := rlock.FromContext(ctx)
+		if !ok || lock.Err() != nil {
+			log.Fatal("write needs a lock")
+		}
+		fmt.Println(text, "under", lock.Key(), "with a fence:", lock.Fence() > 0)
+	}
+	err := locker.Do(context.Background(), "order:17", func(ctx context.Context, _ *rlock.Lock) error {
+		write(ctx, "paid")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: paid under order:17 with a fence: true
+}
+
 func ExampleLocker_DoAll() {
 	locker, done := embedded()
 	defer done()

@@ -38,6 +38,7 @@ func TestAllocationsBudget(t *testing.T) {
 		"acquire and release":                {4, cycle(locker)},
 		"acquire and release, without fence": {4, cycle(unfenced)},
 		"valid":                              {0, func() { held.Valid() }},
+		"err":                                {0, func() { held.Err() }},
 	} {
 		test.run() // scripts, pools and tables are warm
 		require.LessOrEqual(t, testing.AllocsPerRun(500, test.run), test.most, name)
