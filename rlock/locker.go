@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -21,8 +22,8 @@ import (
 // do nothing, and those that can fail return an error that is ErrInvalid.
 type Locker struct {
 	client   rueidis.Client
-	server   any          // equal for Lockers that certainly use the same server
-	dialled  *connections // of a client that is the Locker's own
+	server   any                // equal for Lockers that certainly use the same server
+	dialled  *conntrack.Tracker // of a client that is the Locker's own
 	cluster  bool
 	scripts  *gen.Scripts
 	defaults *settings
@@ -118,11 +119,10 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 	if !option.DisableCache {
 		option, set = hooked(option, set)
 	}
-	dialled := newConnections()
-	client, err := rueidis.NewClient(dialled.through(option))
+	dialled := conntrack.New()
+	client, err := rueidis.NewClient(dialled.Wrap(option))
 	if err != nil {
-		dialled.refuse()
-		dialled.cut()
+		dialled.Abort()
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
 	l := newLocker(client, set)
@@ -176,7 +176,7 @@ func (l *Locker) Close() {
 		ended = l.keeper.close()
 		l.cleaner.close(closingTime)
 		if l.dialled != nil {
-			l.dialled.close(l.client, closingTime)
+			l.dialled.Close(l.client, closingTime)
 		}
 	})
 	deliverAll(ended)

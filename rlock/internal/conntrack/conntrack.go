@@ -1,0 +1,190 @@
+// Package conntrack closes every connection that a rueidis client has dialled, those too
+// that the client has forgotten.
+//
+// A rueidis client forgets connections that it is dialling while it is closed: in
+// clusterClient.init, when it gives up starting with the first address, for instance,
+// and in mux._pipe, which stores what it dialled over the mark of the end. They would
+// stay open, pinged every second, until the process ends.
+//
+// It never knows what is sent on a connection, nor who uses the client.
+package conntrack
+
+import (
+	"context"
+	"crypto/tls"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Tracker has the connections that one client has dialled and not closed yet.
+type Tracker struct {
+	closing context.Context // ends when no connection may come any more
+	stop    context.CancelFunc
+
+	mu   sync.Mutex
+	open map[*connection]struct{}
+	none chan struct{} // closed when none is open and none may come
+}
+
+type connection struct {
+	net.Conn
+	tracker *Tracker
+}
+
+// New returns a Tracker for one client.
+func New() *Tracker {
+	t := &Tracker{open: make(map[*connection]struct{}), none: make(chan struct{})}
+	t.closing, t.stop = context.WithCancel(context.Background())
+	return t
+}
+
+// Wrap returns the option with which to build the client. The client dials as option says,
+// and the Tracker knows of it.
+func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
+	dial := dialerOf(option)
+	nagle := option.DisableTCPNoDelay
+	option.DialFn, option.DisableTCPNoDelay = nil, false
+	option.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+		if t.closing.Err() != nil {
+			return nil, rueidis.ErrClosing
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(t.closing, cancel)()
+		conn, err := dial(ctx, address, dialer, security)
+		if t.closing.Err() != nil && err != nil {
+			err = rueidis.ErrClosing // the client must not dial again
+		}
+		if err != nil {
+			return nil, err
+		}
+		if nagle {
+			disableNoDelay(conn)
+		}
+		return t.add(conn)
+	}
+	return option
+}
+
+type dialFunc = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error)
+
+// dialerOf returns how rueidis would dial with the option.
+func dialerOf(option rueidis.ClientOption) dialFunc {
+	switch {
+	case option.DialCtxFn != nil:
+		return option.DialCtxFn
+	case option.DialFn != nil:
+		return func(_ context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+			return option.DialFn(address, dialer, security)
+		}
+	}
+	return func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+		if security != nil {
+			return (&tls.Dialer{NetDialer: dialer, Config: security}).DialContext(ctx, "tcp", address)
+		}
+		return dialer.DialContext(ctx, "tcp", address)
+	}
+}
+
+// disableNoDelay does what DisableTCPNoDelay asks for, because rueidis cannot: it does not
+// see the TCP connection inside a tracked one.
+func disableNoDelay(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetNoDelay(false) // without it the connection works too
+	}
+}
+
+func (t *Tracker) add(conn net.Conn) (net.Conn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closing.Err() != nil {
+		_ = conn.Close() // nothing was said on it
+		return nil, rueidis.ErrClosing
+	}
+	one := &connection{conn, t}
+	t.open[one] = struct{}{}
+	return one, nil
+}
+
+// Close is called by rueidis, more than once too.
+func (c *connection) Close() error {
+	err := c.Conn.Close()
+	c.tracker.remove(c)
+	return err
+}
+
+func (t *Tracker) remove(one *connection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.open[one]; !ok {
+		return
+	}
+	delete(t.open, one)
+	if len(t.open) == 0 && t.closing.Err() != nil {
+		close(t.none)
+	}
+}
+
+// Close closes the client and all its connections, and refuses those that still come. It
+// waits up to limit for the client, because there may be replies to wait for, and because
+// the client of a cluster closes its connections in the background. Then it closes what
+// is left, and waits up to limit once more if the client's Close has not returned.
+func (t *Tracker) Close(client interface{ Close() }, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		client.Close()
+	}()
+	t.refuse()
+	for _, step := range []<-chan struct{}{returned, t.none} {
+		select {
+		case <-step:
+		case <-ctx.Done():
+		}
+	}
+	t.closeAll()
+	select {
+	case <-returned:
+	case <-time.After(limit): // its owner's way of dialling does not heed its context
+	}
+}
+
+// Abort closes all connections of a client that could not be built, and refuses those that
+// still come.
+func (t *Tracker) Abort() {
+	t.refuse()
+	t.closeAll()
+}
+
+// refuse lets no connection come any more.
+func (t *Tracker) refuse() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closing.Err() != nil {
+		return
+	}
+	t.stop()
+	if len(t.open) == 0 {
+		close(t.none)
+	}
+}
+
+// closeAll closes what is open.
+func (t *Tracker) closeAll() {
+	t.mu.Lock()
+	left := slices.Collect(maps.Keys(t.open))
+	t.mu.Unlock()
+	for _, one := range left {
+		_ = one.Close() // nobody uses it
+	}
+}

@@ -1,0 +1,241 @@
+package conntrack_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
+)
+
+// client closes as it is told to.
+type client func()
+
+func (c client) Close() { c() }
+
+const limit = 2 * time.Second
+
+// pipes dials connections within the process.
+type pipes struct{ dialled []*pipe }
+
+type pipe struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (p *pipe) Close() error {
+	p.closed.Store(true)
+	return p.Conn.Close()
+}
+
+func (p *pipes) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	here, _ := net.Pipe()
+	p.dialled = append(p.dialled, &pipe{Conn: here})
+	return p.dialled[len(p.dialled)-1], nil
+}
+
+func (p *pipes) requireClosed(t *testing.T, want ...bool) {
+	t.Helper()
+	for i, conn := range p.dialled {
+		require.Equal(t, want[i], conn.closed.Load(), "connection %d of %d", i+1, len(p.dialled))
+	}
+}
+
+func dialWith(t *testing.T, option rueidis.ClientOption) net.Conn {
+	t.Helper()
+	conn, err := option.DialCtxFn(t.Context(), "somewhere", &net.Dialer{}, nil)
+	require.NoError(t, err)
+	return conn
+}
+
+// A client that closes what it has dialled waits for nothing.
+func TestCloseOfATidyClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p pipes
+		tracker := conntrack.New()
+		option := tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial})
+		first, second := dialWith(t, option), dialWith(t, option)
+		require.NoError(t, first.Close())
+		require.NoError(t, first.Close(), "rueidis closes some twice")
+		p.requireClosed(t, true, false)
+		start := time.Now()
+		tracker.Close(client(func() { _ = second.Close() }), limit)
+		require.Equal(t, start, time.Now())
+		p.requireClosed(t, true, true)
+	})
+}
+
+// A cluster's client closes in the background: Close waits for its connections.
+func TestCloseWaitsForTheBackground(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p pipes
+		tracker := conntrack.New()
+		conn := dialWith(t, tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial}))
+		start := time.Now()
+		tracker.Close(client(func() { time.AfterFunc(limit/2, func() { _ = conn.Close() }) }), limit)
+		require.Equal(t, start.Add(limit/2), time.Now())
+		p.requireClosed(t, true)
+	})
+}
+
+// What the client has forgotten is closed when the limit is over.
+func TestCloseOfAForgottenConnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p pipes
+		tracker := conntrack.New()
+		option := tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial})
+		dialWith(t, option)
+		dialWith(t, option)
+		start := time.Now()
+		tracker.Close(client(func() {}), limit)
+		require.Equal(t, start.Add(limit), time.Now())
+		p.requireClosed(t, true, true)
+	})
+}
+
+// A client whose Close waits for a reply gets the end of its connections after limit.
+func TestCloseOfASilentServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p pipes
+		tracker := conntrack.New()
+		conn := dialWith(t, tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial}))
+		start := time.Now()
+		tracker.Close(client(func() { _, _ = conn.Read(make([]byte, 1)) }), limit)
+		require.Equal(t, start.Add(limit), time.Now())
+		p.requireClosed(t, true)
+	})
+}
+
+// A client whose Close does not return is left after twice the limit.
+func TestCloseIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p pipes
+		tracker := conntrack.New()
+		dialWith(t, tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial}))
+		start, release := time.Now(), make(chan struct{})
+		defer close(release)
+		tracker.Close(client(func() { <-release }), limit)
+		require.Equal(t, start.Add(2*limit), time.Now())
+		p.requireClosed(t, true)
+	})
+}
+
+// A dial that ends after Close leaves no connection, whether it heeds its context or not.
+func TestDialDuringClose(t *testing.T) {
+	t.Parallel()
+	for name, heeds := range map[string]bool{"heeds its context": true, "does not": false} {
+		for how, end := range map[string]func(*conntrack.Tracker){
+			"close": func(tracker *conntrack.Tracker) { tracker.Close(client(func() {}), limit) },
+			"abort": (*conntrack.Tracker).Abort,
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var p pipes
+					arrive := make(chan struct{})
+					tracker := conntrack.New()
+					option := tracker.Wrap(rueidis.ClientOption{
+						DialCtxFn: func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+							if heeds {
+								<-ctx.Done()
+								return nil, ctx.Err()
+							}
+							<-arrive
+							return p.dial(ctx, address, dialer, security)
+						},
+					})
+					failed := make(chan error)
+					go func() {
+						_, err := option.DialCtxFn(t.Context(), "somewhere", &net.Dialer{}, nil)
+						failed <- err
+					}()
+					synctest.Wait()
+					end(tracker)
+					close(arrive)
+					require.ErrorIs(t, <-failed, rueidis.ErrClosing)
+					p.requireClosed(t, true)
+					_, err := option.DialCtxFn(t.Context(), "somewhere", &net.Dialer{}, nil)
+					require.ErrorIs(t, err, rueidis.ErrClosing, "afterwards")
+				})
+			})
+		}
+	}
+}
+
+func TestAbort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p pipes
+		tracker := conntrack.New()
+		dialWith(t, tracker.Wrap(rueidis.ClientOption{DialCtxFn: p.dial}))
+		tracker.Abort()
+		p.requireClosed(t, true)
+		tracker.Abort() // twice is fine
+	})
+}
+
+// A dial that fails by itself, or whose caller gives up, fails as it would without a Tracker.
+func TestFailedDial(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("connection refused")
+	option := conntrack.New().Wrap(rueidis.ClientOption{
+		DialCtxFn: func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if address == "refused" {
+				return nil, refused
+			}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		},
+	})
+	_, err := option.DialCtxFn(t.Context(), "refused", &net.Dialer{}, nil)
+	require.ErrorIs(t, err, refused)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = option.DialCtxFn(ctx, "silent", &net.Dialer{}, nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The option's own way of dialling is used, in the order in which rueidis looks.
+func TestWrapDialsAsTold(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	var p pipes
+	var used string
+	withContext := func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+		used = "DialCtxFn"
+		return p.dial(ctx, address, dialer, security)
+	}
+	without := func(address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+		used = "DialFn"
+		return p.dial(nil, address, dialer, security) //nolint:staticcheck // it looks at none
+	}
+	for want, option := range map[string]rueidis.ClientOption{
+		"DialCtxFn": {DialCtxFn: withContext, DialFn: without},
+		"DialFn":    {DialFn: without},
+		"":          {},
+	} {
+		used = ""
+		tracker := conntrack.New()
+		wrapped := tracker.Wrap(option)
+		require.Nil(t, wrapped.DialFn)
+		_, err := wrapped.DialCtxFn(t.Context(), listener.Addr().String(), &net.Dialer{}, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, used)
+		tracker.Abort()
+	}
+}
