@@ -12,28 +12,28 @@ import (
 // The sums of acquire.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireSHA1   = "8f97314505364022e947b78678ad247238f1e974"
-	AcquireSHA256 = "0d9a728430dcb3d7140f35c1aee2e61d970e2a80a3180c56c6d627781adda643"
+	AcquireSHA1   = "69f7e0a528b5caf7f459998be72a5761ce8b369a"
+	AcquireSHA256 = "53a4841372651530c9b85fa92419a08d07187e28ead691b2a193960ef1f104a8"
 )
 
 // acquireSource is acquire.lua, byte for byte.
-const acquireSource = `-- Takes a free lock, or confirms it when this token already owns it, so that
--- repeating the call after a lost reply is safe. A confirmed lock keeps its lease
--- or gets the new one, whichever is longer, and a fresh fence if it has fences.
+const acquireSource = `-- Takes a free lock. A lock that this token already holds is confirmed, so a caller that
+-- lost the reply may safely send the same call again. A confirmed lock keeps its lease
+-- or gets the new one, whichever ends later, and a new fence if it has fences.
 --
 -- name: Acquire
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
--- ARGV[1]   token   string     owner token, unique per acquisition
--- ARGV[2]   ttl     duration?  lease; absent: never expires
--- returns: acquired bool, left duration, fence int
+-- ARGV[1]   token   string     token of this acquisition, which no other has
+-- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
+-- returns: acquired bool, remaining duration, fence int
 
 local lock, counter = KEYS[1], KEYS[2]
 local token, ttl = ARGV[1], ARGV[2]
 
--- Most locks are free: one command tells that and takes them. NX leaves a key alone that
--- exists, of whatever type.
+-- Most locks are free, so one command checks the lock and takes it. NX refuses if the key
+-- exists, whatever its type is.
 local taken
 if ttl == '' then
   taken = redis.pcall('SET', lock, token, 'NX')
@@ -42,24 +42,24 @@ else
 end
 
 if not taken or taken.err then
-  -- GET turns a key of another type into a WRONGTYPE error: its waiters would wait for
-  -- ever otherwise.
-  local owner = redis.call('GET', lock)
-  if owner and owner ~= token then
-    -- left is the holder's remaining time; -1 ms: the holder never expires.
+  -- GET fails with WRONGTYPE if the key is of another type. The caller must get that error,
+  -- because it would otherwise wait for ever for a key that is no lock.
+  local holder = redis.call('GET', lock)
+  if holder and holder ~= token then
+    -- remaining is what is left of the holder's lease; -1 ms: the lock never expires.
     return {0, redis.call('PTTL', lock), 0}
   end
-  if not owner then
-    -- Free, but the server does not take writes: OOM, READONLY …
+  if not holder then
+    -- The lock is free, but the server refused the write: OOM, READONLY …
     return taken or redis.error_reply('ERR the lock is free and was not taken')
   end
-  taken = false -- ours already
+  taken = false -- this token holds the lock already
 end
 
--- What was free must be free again when there is no fence for it, as a right is missing
--- or something else has the counter's name: Redis does not roll back. The user may lack
--- the right to DEL, but not to SET, which has just taken the lock: a lease that is over
--- frees it at once.
+-- Frees the lock that this script has just taken, if the fence fails: the user may lack a
+-- right, or the counter's key may be of another type. Redis does not undo the SET itself. A
+-- second SET, with an expiry in the past, frees the lock because the user may lack the right
+-- to DEL but does have the right to SET.
 local function fail(failure)
   if taken then
     redis.call('SET', lock, token, 'PXAT', 1)
@@ -67,39 +67,39 @@ local function fail(failure)
   return failure
 end
 
--- A fence is the next number of the slot, lifted to the server's clock
--- (microseconds, rounded down to 65,536) whenever the count lags behind it, so
--- that a counter that fell back in a failover goes on above what it gave out.
--- Rounding keeps the lifts to 16 a second. A counter that starts anew, after a
--- flush or an eviction, starts at the exact clock: above all numbers before, as
--- each of them took more than a microsecond.
+-- The fence is the next number of the slot's counter. If the counter is behind the server's
+-- clock (in microseconds, rounded down to a multiple of 65,536), the script raises it to the
+-- clock, because a failover may have set the counter back: it must not give out a fence
+-- twice. The rounding limits these writes to 16 a second. A counter that is new, because
+-- there was none or the server lost it, starts at the exact clock. That is above all former
+-- fences, because the server took more than a microsecond for each of them.
 local fence = 0
 if counter then
   fence = redis.pcall('INCR', counter)
   if type(fence) ~= 'number' then
     return fail(fence)
   end
-  local now = redis.pcall('TIME')
-  if now.err then
-    return fail(now)
+  local time = redis.pcall('TIME')
+  if time.err then
+    return fail(time)
   end
-  local micros = now[1] * 1000000 + now[2]
-  local least = micros - micros % 65536
+  local clock = time[1] * 1000000 + time[2]
+  local minimum = clock - clock % 65536
   if fence == 1 then
-    least = micros
+    minimum = clock
   end
-  if fence < least then
-    fence = least
-    local lifted = redis.pcall('SET', counter, fence)
-    if lifted.err then
-      return fail(lifted)
+  if fence < minimum then
+    fence = minimum
+    local raised = redis.pcall('SET', counter, fence)
+    if raised.err then
+      return fail(raised)
     end
   end
 end
 
 if not taken then
-  -- GT: a call that was late on its way must not cut a lease that has been extended
-  -- since.
+  -- GT never shortens a lease: this call may have been delayed, and another call may have
+  -- extended the lock since.
   if ttl == '' then
     redis.call('PERSIST', lock)
   else
@@ -113,20 +113,20 @@ return {1, 0, fence}
 type AcquireParams struct {
 	Lock    string        // KEYS[1]: the lock
 	Counter []string      // KEYS[2..]: fence counter of the lock's slot; none: no fence
-	Token   string        // ARGV[1]: owner token, unique per acquisition
-	TTL     time.Duration // ARGV[2]: lease; absent: never expires (zero: absent)
+	Token   string        // ARGV[1]: token of this acquisition, which no other has
+	TTL     time.Duration // ARGV[2]: lease; absent: the lock never expires (zero: absent)
 }
 
 // AcquireResult is the answer of [Scripts.Acquire].
 type AcquireResult struct {
-	Acquired bool
-	Left     time.Duration
-	Fence    int64
+	Acquired  bool
+	Remaining time.Duration
+	Fence     int64
 }
 
-// Acquire takes a free lock, or confirms it when this token already owns it, so that
-// repeating the call after a lost reply is safe. A confirmed lock keeps its lease
-// or gets the new one, whichever is longer, and a fresh fence if it has fences.
+// Acquire takes a free lock. A lock that this token already holds is confirmed, so a caller that
+// lost the reply may safely send the same call again. A confirmed lock keeps its lease
+// or gets the new one, whichever ends later, and a new fence if it has fences.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error) {
@@ -174,8 +174,8 @@ func decodeAcquireResult(values []rueidis.RedisMessage) (r AcquireResult, err er
 	if r.Acquired, err = decodeBool(values[0]); err != nil {
 		return AcquireResult{}, &fieldError{"acquired", err}
 	}
-	if r.Left, err = decodeDuration(values[1]); err != nil {
-		return AcquireResult{}, &fieldError{"left", err}
+	if r.Remaining, err = decodeDuration(values[1]); err != nil {
+		return AcquireResult{}, &fieldError{"remaining", err}
 	}
 	if r.Fence, err = decodeInt(values[2]); err != nil {
 		return AcquireResult{}, &fieldError{"fence", err}

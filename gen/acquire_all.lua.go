@@ -12,32 +12,33 @@ import (
 // The sums of acquire_all.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireAllSHA1   = "166889b4fd198f425b7da0c7c4d95b5d92553750"
-	AcquireAllSHA256 = "5c54c08ecde4536f8bd6f3b2cd15e114eeab60895d05ec4a779095a7ecde50d3"
+	AcquireAllSHA1   = "cf8b431ed8047b6f435de98816e3ec8018052d9b"
+	AcquireAllSHA256 = "5edfa4deddd95f23e3177bbcde962f9df554ee1144c8b3e80100950afa133148"
 )
 
 // acquireAllSource is acquire_all.lua, byte for byte.
-const acquireAllSource = `-- Takes every lock of a set, or none. Locks that this token already owns are
--- confirmed, so that repeating the call after a lost reply is safe. When one is
--- held by another token it is reported, and nothing changes unless the caller
--- collects: then the locks before it are taken.
+const acquireAllSource = `-- Takes all locks of a set, or none. Locks that this token already holds are confirmed, so
+-- a caller that lost the reply may safely send the same call again. If another token holds
+-- one of the locks, the reply has the position of that lock, and the script changes nothing.
+-- If the caller asks for a part, the script takes the locks before that one.
 --
 -- name: AcquireAll
 -- mode: write retryable
--- KEYS[1..] keys  key        the locks, then the fence counters of their slots; no counters: no fence
--- ARGV[1]   token string     owner token, unique per acquisition
--- ARGV[2]   ttl   duration?  lease of every lock; absent: they never expire
--- ARGV[3]   locks int        how many of the keys are locks
--- ARGV[4]   collect bool     whether to take the locks before the first that is held
--- returns: acquired bool, left duration, fence int, held int
+-- KEYS[1..] keys    key        the locks, then the fence counters of their slots; no counters: no fence
+-- ARGV[1]   token   string     token of this acquisition, which no other has
+-- ARGV[2]   ttl     duration?  lease of every lock; absent: the locks never expire
+-- ARGV[3]   locks   int        how many of the keys are locks
+-- ARGV[4]   partial bool       whether to take the locks before the first that another token holds
+-- returns: acquired bool, remaining duration, fence int, held int
 
-local token, ttl, locks, collect = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+local token, ttl, locks, partial = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 if not locks or locks < 1 or locks > #KEYS then
   return redis.error_reply('ERR the number of locks is not between 1 and the number of keys')
 end
 
--- One command a lock rather than one MSET of them all: unpack() gives out at
--- about eight thousand values, and MSET sets no lease. GT as in acquire.lua.
+-- Takes or confirms the first count locks, with one command for each. One MSET would not do,
+-- because it sets no lease, and unpack() fails at about eight thousand values. GT never
+-- shortens a lease, for the reason in acquire.lua.
 local owned = {}
 local function take(count)
   for i = 1, count do
@@ -53,43 +54,42 @@ local function take(count)
   end
 end
 
--- Most often all of them are free. EXISTS counts keys of any type, and tells that for
--- a thousand at once.
+-- Most often all locks are free. EXISTS counts keys of any type, a thousand in one command.
 local exist = 0
 for first = 1, locks, 1000 do
   exist = exist + redis.call('EXISTS', unpack(KEYS, first, math.min(first + 999, locks)))
 end
 
--- All reads stand before the first write: Redis does not roll back, so a held
--- lock or a key of another type must stop the script while nothing has changed.
+-- All reads of locks come before the first write, because Redis does not undo writes: if a
+-- lock is held or a key is of another type, the script must end before it changes anything.
 for i = 1, exist > 0 and locks or 0 do
   owned[i] = redis.call('GET', KEYS[i])
   if owned[i] and owned[i] ~= token then
-    -- left is the holder's remaining time; -1 ms: the holder never expires.
-    local left = redis.call('PTTL', KEYS[i])
-    if collect then
+    -- remaining is what is left of the holder's lease; -1 ms: the lock never expires.
+    local remaining = redis.call('PTTL', KEYS[i])
+    if partial then
       take(i - 1)
     end
-    return {0, left, 0, i}
+    return {0, remaining, 0, i}
   end
 end
 
--- One fence for the whole set: above the last number of every slot it touches,
--- and above the server's clock as in acquire.lua. Every counter then stands at
--- it or above, so that the next fence of any of these locks is larger.
-local fence, fresh, counts = 0, false, {}
+-- The whole set has one fence. It is above the count of every slot that the set touches, and
+-- not behind the server's clock, for the reasons in acquire.lua. The script raises every
+-- counter to it, so the next fence of any of these locks is larger.
+local fence, new, counts = 0, false, {}
 for i = locks + 1, #KEYS do
   counts[i] = redis.call('INCR', KEYS[i])
   fence = math.max(fence, counts[i])
-  fresh = fresh or counts[i] == 1
+  new = new or counts[i] == 1
 end
 if fence > 0 then
-  local now = redis.call('TIME')
-  local micros = now[1] * 1000000 + now[2]
-  if not fresh then
-    micros = micros - micros % 65536
+  local time = redis.call('TIME')
+  local minimum = time[1] * 1000000 + time[2]
+  if not new then
+    minimum = minimum - minimum % 65536
   end
-  fence = math.max(fence, micros)
+  fence = math.max(fence, minimum)
 end
 for i = locks + 1, #KEYS do
   if counts[i] < fence then
@@ -104,24 +104,24 @@ return {1, 0, fence, 0}
 // AcquireAllParams are the keys and arguments of [Scripts.AcquireAll].
 type AcquireAllParams struct {
 	Keys    []string      // KEYS[1..]: the locks, then the fence counters of their slots; no counters: no fence
-	Token   string        // ARGV[1]: owner token, unique per acquisition
-	TTL     time.Duration // ARGV[2]: lease of every lock; absent: they never expire (zero: absent)
+	Token   string        // ARGV[1]: token of this acquisition, which no other has
+	TTL     time.Duration // ARGV[2]: lease of every lock; absent: the locks never expire (zero: absent)
 	Locks   int64         // ARGV[3]: how many of the keys are locks
-	Collect bool          // ARGV[4]: whether to take the locks before the first that is held
+	Partial bool          // ARGV[4]: whether to take the locks before the first that another token holds
 }
 
 // AcquireAllResult is the answer of [Scripts.AcquireAll].
 type AcquireAllResult struct {
-	Acquired bool
-	Left     time.Duration
-	Fence    int64
-	Held     int64
+	Acquired  bool
+	Remaining time.Duration
+	Fence     int64
+	Held      int64
 }
 
-// AcquireAll takes every lock of a set, or none. Locks that this token already owns are
-// confirmed, so that repeating the call after a lost reply is safe. When one is
-// held by another token it is reported, and nothing changes unless the caller
-// collects: then the locks before it are taken.
+// AcquireAll takes all locks of a set, or none. Locks that this token already holds are confirmed, so
+// a caller that lost the reply may safely send the same call again. If another token holds
+// one of the locks, the reply has the position of that lock, and the script changes nothing.
+// If the caller asks for a part, the script takes the locks before that one.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error) {
@@ -155,7 +155,7 @@ func (p AcquireAllParams) encode(keys, args []string) ([]string, []string, error
 	}
 	args = append(args, ttlText)
 	args = append(args, encodeInt(p.Locks))
-	args = append(args, encodeBool(p.Collect))
+	args = append(args, encodeBool(p.Partial))
 	return keys, args, nil
 }
 
@@ -167,8 +167,8 @@ func decodeAcquireAllResult(values []rueidis.RedisMessage) (r AcquireAllResult, 
 	if r.Acquired, err = decodeBool(values[0]); err != nil {
 		return AcquireAllResult{}, &fieldError{"acquired", err}
 	}
-	if r.Left, err = decodeDuration(values[1]); err != nil {
-		return AcquireAllResult{}, &fieldError{"left", err}
+	if r.Remaining, err = decodeDuration(values[1]); err != nil {
+		return AcquireAllResult{}, &fieldError{"remaining", err}
 	}
 	if r.Fence, err = decodeInt(values[2]); err != nil {
 		return AcquireAllResult{}, &fieldError{"fence", err}

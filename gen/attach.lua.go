@@ -12,72 +12,74 @@ import (
 // The sums of attach.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AttachSHA1   = "227f752fc35cba3e385574f2a41e466c9b2fa768"
-	AttachSHA256 = "066381afcfdb737feeb30c862109552ba23a0a436dd85f4cb0037fabcb7ef781"
+	AttachSHA1   = "380f22e5469538648e96377ad2b87a300c3ab384"
+	AttachSHA256 = "41cc6703a403d41b4394988dadf32b52137772aea098fc4be381547bacf468e6"
 )
 
 // attachSource is attach.lua, byte for byte.
-const attachSource = `-- Gives every lock of a set a new token, if it or a former one owns all of them: whatever
--- was sent with a former token has no effect from then on. The leases stay as they are.
--- Otherwise nothing changes, and the answer is the position of the first lock that they
--- do not own; 0 means attached. Repeating the call after a lost reply is safe.
+const attachSource = `-- Gives every lock of a set a new token, if the new token or a former one holds each of
+-- them. From then on, calls with a former token change nothing. The leases stay as they are.
+-- Otherwise the script changes nothing, and the reply has the position of the first lock
+-- that none of these tokens holds; 0 means attached. A caller that lost the reply may safely
+-- send the same call again.
 --
 -- name: Attach
 -- mode: write retryable
 -- KEYS[1..] locks  key     the locks
--- ARGV[1]   token  string  owner token, that the locks are to have
--- ARGV[2..] former string  tokens that the locks may have so far
--- returns: position int, left duration
+-- ARGV[1]   token  string  the new token
+-- ARGV[2..] former string  tokens that may hold the locks now
+-- returns: position int, remaining duration
 
 local token = ARGV[1]
 
-local own = {[token] = true}
+local accepted = {[token] = true}
 for i = 2, #ARGV do
-  own[ARGV[i]] = true
+  accepted[ARGV[i]] = true
 end
 
--- All reads stand before the first write: the set is attached whole or not at all.
--- left is the shortest remaining time; -1 ms: none of the locks expires.
-local owners, least = {}, -1
+-- All reads come before the first write, so that the script attaches the whole set or
+-- nothing. remaining is what is left of the shortest lease; -1 ms: no lock expires.
+local holders, remaining = {}, -1
 for i, lock in ipairs(KEYS) do
-  owners[i] = redis.call('GET', lock)
-  if not own[owners[i]] then
+  holders[i] = redis.call('GET', lock)
+  if not accepted[holders[i]] then
     return {i, 0}
   end
-  local left = redis.call('PTTL', lock)
-  if left >= 0 and (least < 0 or left < least) then
-    least = left
+  local lease = redis.call('PTTL', lock)
+  if lease >= 0 and (remaining < 0 or lease < remaining) then
+    remaining = lease
   end
 end
 
 for i, lock in ipairs(KEYS) do
-  if owners[i] ~= token then
-    -- PEXPIRE GT changes nothing here, but it is a write that a server out of memory
-    -- takes, and after a script's first write it does not refuse SET either.
+  if holders[i] ~= token then
+    -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory
+    -- allows it, and allows any command after the first write of a script, so SET too.
     redis.call('PEXPIRE', lock, 1, 'GT')
     redis.call('SET', lock, token, 'KEEPTTL')
   end
 end
-return {0, least}
+return {0, remaining}
 `
 
 // AttachParams are the keys and arguments of [Scripts.Attach].
 type AttachParams struct {
 	Locks  []string // KEYS[1..]: the locks
-	Token  string   // ARGV[1]: owner token, that the locks are to have
-	Former []string // ARGV[2..]: tokens that the locks may have so far
+	Token  string   // ARGV[1]: the new token
+	Former []string // ARGV[2..]: tokens that may hold the locks now
 }
 
 // AttachResult is the answer of [Scripts.Attach].
 type AttachResult struct {
-	Position int64
-	Left     time.Duration
+	Position  int64
+	Remaining time.Duration
 }
 
-// Attach gives every lock of a set a new token, if it or a former one owns all of them: whatever
-// was sent with a former token has no effect from then on. The leases stay as they are.
-// Otherwise nothing changes, and the answer is the position of the first lock that they
-// do not own; 0 means attached. Repeating the call after a lost reply is safe.
+// Attach gives every lock of a set a new token, if the new token or a former one holds each of
+// them. From then on, calls with a former token change nothing. The leases stay as they are.
+// Otherwise the script changes nothing, and the reply has the position of the first lock
+// that none of these tokens holds; 0 means attached. A caller that lost the reply may safely
+// send the same call again.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) Attach(ctx context.Context, c rueidis.Client, p AttachParams) (AttachResult, error) {
@@ -117,8 +119,8 @@ func decodeAttachResult(values []rueidis.RedisMessage) (r AttachResult, err erro
 	if r.Position, err = decodeInt(values[0]); err != nil {
 		return AttachResult{}, &fieldError{"position", err}
 	}
-	if r.Left, err = decodeDuration(values[1]); err != nil {
-		return AttachResult{}, &fieldError{"left", err}
+	if r.Remaining, err = decodeDuration(values[1]); err != nil {
+		return AttachResult{}, &fieldError{"remaining", err}
 	}
 	return r, nil
 }

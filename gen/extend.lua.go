@@ -12,56 +12,57 @@ import (
 // The sums of extend.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	ExtendSHA1   = "da4980ec996984a7c1afa9e33e3614dc559b0ad3"
-	ExtendSHA256 = "2dbd958183915180bfbe4d54b1b955a4e5e241f2456c7ddba2da0793238cf246"
+	ExtendSHA1   = "e4ba45c26c7d2c572a0a327b56b6e659b824261e"
+	ExtendSHA256 = "d461ac9794c9bca0311310eb0ed99031c6ce6931774726b4183f5c2bc64bcedb"
 )
 
 // extendSource is extend.lua, byte for byte.
 const extendSource = `-- Gives every lock of a set a new lease, counted from now, if this token or a former one
--- owns all of them. Otherwise nothing changes, and the answer is the position of the
--- first lock that they do not own; 0 means extended. An expired lock is never created
--- anew.
+-- holds each of them. Otherwise the script changes nothing, and the reply is the position of
+-- the first lock that none of these tokens holds; 0 means extended. The script never takes
+-- a lock whose lease has ended. For locks that are no set, see extend_many.lua.
 --
--- With one token a lease only grows: a lock of this token keeps its lease if that is
--- longer. So calls may overlap, arrive late or arrive twice. A lease is shortened together
--- with the token: a lock of a former token gets this token with exactly the new lease, and
--- whatever was sent with the former one has no effect from then on.
+-- A lock of this token keeps its lease if that ends later than the new one, so calls with one
+-- token may overlap, arrive late or arrive twice. To shorten a lease, the caller changes the
+-- token: a lock of a former token gets this token and exactly the new lease. From then on,
+-- calls with the former token change nothing.
 --
 -- name: Extend
 -- mode: write retryable
 -- KEYS[1..] locks  key        the locks
--- ARGV[1]   token  string     owner token, that the locks are to have
--- ARGV[2]   ttl    duration?  new lease; absent: never expires
--- ARGV[3..] former string     tokens that the locks may have so far
+-- ARGV[1]   token  string     the token that the locks have, or are to have from now on
+-- ARGV[2]   ttl    duration?  new lease; absent: the locks never expire
+-- ARGV[3..] former string     other tokens that may hold the locks now
 -- returns: int
 
 local token, ttl = ARGV[1], ARGV[2]
 
-local own = {[token] = true}
+local accepted = {[token] = true}
 for i = 3, #ARGV do
-  own[ARGV[i]] = true
+  accepted[ARGV[i]] = true
 end
 
--- All reads stand before the first write: the set is extended whole or not at all.
-local owners = {}
+-- All reads come before the first write, so that the script extends the whole set or
+-- nothing.
+local holders = {}
 for i, lock in ipairs(KEYS) do
-  owners[i] = redis.call('GET', lock)
-  if not own[owners[i]] then
+  holders[i] = redis.call('GET', lock)
+  if not accepted[holders[i]] then
     return i
   end
 end
 
--- PEXPIRE also works when the server is out of memory, and SET does behind it: after a
--- script's first write the server does not refuse the others.
+-- PEXPIRE and PERSIST come first because a server that is out of memory allows them, and
+-- allows any command after the first write of a script, so SET too.
 for i, lock in ipairs(KEYS) do
   if ttl == '' then
     redis.call('PERSIST', lock)
-    if owners[i] ~= token then
+    if holders[i] ~= token then
       redis.call('SET', lock, token)
     end
   else
     redis.call('PEXPIRE', lock, ttl, 'GT')
-    if owners[i] ~= token then
+    if holders[i] ~= token then
       redis.call('SET', lock, token, 'PX', ttl)
     end
   end
@@ -72,20 +73,20 @@ return 0
 // ExtendParams are the keys and arguments of [Scripts.Extend].
 type ExtendParams struct {
 	Locks  []string      // KEYS[1..]: the locks
-	Token  string        // ARGV[1]: owner token, that the locks are to have
-	TTL    time.Duration // ARGV[2]: new lease; absent: never expires (zero: absent)
-	Former []string      // ARGV[3..]: tokens that the locks may have so far
+	Token  string        // ARGV[1]: the token that the locks have, or are to have from now on
+	TTL    time.Duration // ARGV[2]: new lease; absent: the locks never expire (zero: absent)
+	Former []string      // ARGV[3..]: other tokens that may hold the locks now
 }
 
 // Extend gives every lock of a set a new lease, counted from now, if this token or a former one
-// owns all of them. Otherwise nothing changes, and the answer is the position of the
-// first lock that they do not own; 0 means extended. An expired lock is never created
-// anew.
+// holds each of them. Otherwise the script changes nothing, and the reply is the position of
+// the first lock that none of these tokens holds; 0 means extended. The script never takes
+// a lock whose lease has ended. For locks that are no set, see extend_many.lua.
 //
-// With one token a lease only grows: a lock of this token keeps its lease if that is
-// longer. So calls may overlap, arrive late or arrive twice. A lease is shortened together
-// with the token: a lock of a former token gets this token with exactly the new lease, and
-// whatever was sent with the former one has no effect from then on.
+// A lock of this token keeps its lease if that ends later than the new one, so calls with one
+// token may overlap, arrive late or arrive twice. To shorten a lease, the caller changes the
+// token: a lock of a former token gets this token and exactly the new lease. From then on,
+// calls with the former token change nothing.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) (int64, error) {

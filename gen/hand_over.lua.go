@@ -12,85 +12,86 @@ import (
 // The sums of hand_over.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	HandOverSHA1   = "dde930e899a814552f965fd10ce2f0582f13f6ef"
-	HandOverSHA256 = "5a5990d4e1b038bfb1be1e5fd96fe34f201c41e67da66d4b2c1b7425b20fdcb1"
+	HandOverSHA1   = "cd64d0b8165558958f8b1c1945dc9cb7061f08f1"
+	HandOverSHA256 = "d882e61450384c8e6e140a7e6e55a9ca2815aad3a2d75717f8b9c7b2f488243d"
 )
 
 // handOverSource is hand_over.lua, byte for byte.
-const handOverSource = `-- Passes a held lock on to another token, with a new lease, so that it is never
--- free in between. If neither token owns it, nothing changes. Repeating the call
--- after a lost reply is safe: it confirms the next owner.
+const handOverSource = `-- Gives a held lock to another token, with a new lease. The lock is never free in between. If
+-- neither token holds the lock, the script changes nothing. A caller that lost the reply may
+-- safely send the same call again: it confirms the next holder.
 --
 -- name: HandOver
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
--- ARGV[1]   token   string     the owner's token
--- ARGV[2]   next    string     the next owner's token
--- ARGV[3]   ttl     duration?  lease of the next owner; absent: never expires
--- ARGV[4]   fences  int        how many fences in a row to take at most: that of the next owner, and
---                              those of whom it passes the lock on to without asking
--- returns: passed bool, fence int, fences int
+-- ARGV[1]   token   string     the holder's token
+-- ARGV[2]   next    string     the next holder's token
+-- ARGV[3]   ttl     duration?  lease of the next holder; absent: the lock never expires
+-- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
+--                              the others for holders to which the lock passes without a call
+-- returns: handed_over bool, fence int, fences int
 
 local lock, counter = KEYS[1], KEYS[2]
 local token, next, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local owner = redis.call('GET', lock)
-if owner ~= token and owner ~= next then
+local holder = redis.call('GET', lock)
+if holder ~= token and holder ~= next then
   return {0, 0, 0}
 end
 
--- The first of the fences is above all numbers before, and lifted to the clock as in
--- acquire.lua. Those after it must not pass the clock, or a counter that is lost could
--- start anew below them; the first one always is taken.
-local fence, taken = 0, 0
+-- The first fence is the next number of the counter, and not behind the server's clock, for
+-- the reasons in acquire.lua. The script always reserves that one. It reserves others only
+-- up to the clock, because a counter that the server loses starts again at the clock: it must
+-- not give out a reserved fence.
+local fence, reserved = 0, 0
 if counter then
   local last = tonumber(redis.call('GET', counter) or 0)
-  local now = redis.call('TIME')
-  local micros = now[1] * 1000000 + now[2]
-  local least = micros - micros % 65536
+  local time = redis.call('TIME')
+  local clock = time[1] * 1000000 + time[2]
+  local minimum = clock - clock % 65536
   if last == 0 then
-    least = micros
+    minimum = clock
   end
-  fence = math.max(last + 1, least)
-  taken = math.max(1, math.min(fences, micros - fence + 1))
-  redis.call('SET', counter, fence + taken - 1)
+  fence = math.max(last + 1, minimum)
+  reserved = math.max(1, math.min(fences, clock - fence + 1))
+  redis.call('SET', counter, fence + reserved - 1)
 end
 
-if owner == token and ttl == '' then
+if holder == token and ttl == '' then
   redis.call('SET', lock, next)
-elseif owner == token then
+elseif holder == token then
   redis.call('SET', lock, next, 'PX', ttl)
 elseif ttl == '' then
   redis.call('PERSIST', lock)
 else
-  -- GT: a call that was late on its way must not cut a lease that has been extended
-  -- since.
+  -- GT never shortens a lease: this call may have been delayed, and another call may have
+  -- extended the lock since.
   redis.call('PEXPIRE', lock, ttl, 'GT')
 end
-return {1, fence, taken}
+return {1, fence, reserved}
 `
 
 // HandOverParams are the keys and arguments of [Scripts.HandOver].
 type HandOverParams struct {
 	Lock    string        // KEYS[1]: the lock
 	Counter []string      // KEYS[2..]: fence counter of the lock's slot; none: no fence
-	Token   string        // ARGV[1]: the owner's token
-	Next    string        // ARGV[2]: the next owner's token
-	TTL     time.Duration // ARGV[3]: lease of the next owner; absent: never expires (zero: absent)
-	Fences  int64         // ARGV[4]: how many fences in a row to take at most: that of the next owner, and those of whom it passes the lock on to without asking
+	Token   string        // ARGV[1]: the holder's token
+	Next    string        // ARGV[2]: the next holder's token
+	TTL     time.Duration // ARGV[3]: lease of the next holder; absent: the lock never expires (zero: absent)
+	Fences  int64         // ARGV[4]: how many consecutive fences to reserve at most: one for the next holder, the others for holders to which the lock passes without a call
 }
 
 // HandOverResult is the answer of [Scripts.HandOver].
 type HandOverResult struct {
-	Passed bool
-	Fence  int64
-	Fences int64
+	HandedOver bool
+	Fence      int64
+	Fences     int64
 }
 
-// HandOver passes a held lock on to another token, with a new lease, so that it is never
-// free in between. If neither token owns it, nothing changes. Repeating the call
-// after a lost reply is safe: it confirms the next owner.
+// HandOver gives a held lock to another token, with a new lease. The lock is never free in between. If
+// neither token holds the lock, the script changes nothing. A caller that lost the reply may
+// safely send the same call again: it confirms the next holder.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error) {
@@ -137,8 +138,8 @@ func decodeHandOverReply(s *luaScript, reply rueidis.RedisResult) (HandOverResul
 }
 
 func decodeHandOverResult(values []rueidis.RedisMessage) (r HandOverResult, err error) {
-	if r.Passed, err = decodeBool(values[0]); err != nil {
-		return HandOverResult{}, &fieldError{"passed", err}
+	if r.HandedOver, err = decodeBool(values[0]); err != nil {
+		return HandOverResult{}, &fieldError{"handed_over", err}
 	}
 	if r.Fence, err = decodeInt(values[1]); err != nil {
 		return HandOverResult{}, &fieldError{"fence", err}

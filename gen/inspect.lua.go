@@ -12,26 +12,27 @@ import (
 // The sums of inspect.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	InspectSHA1   = "0340c8f6e2a5650c903f0dd0ec9f963e636e18e4"
-	InspectSHA256 = "032646415b4e610a8dfacc40536e84e7f151582493b8bec4f0a50566e1dac949"
+	InspectSHA1   = "38e335e11da3c85fef5e3e2fe65ec14dd80a97b4"
+	InspectSHA256 = "65152210cbcd5bf0e9fd4386cab7474718934eb76a5c03e936b81e34d4e5cd3f"
 )
 
 // inspectSource is inspect.lua, byte for byte.
-const inspectSource = `-- Tells, for every lock of a set and all at the same instant, the holder's
--- token (nil: free) and remaining time (-1 ms: never expires, -2 ms: free).
+const inspectSource = `-- Reads the holder of every lock of a set, all at the same instant: the holder's token (nil:
+-- the lock is free) and the remaining time of its lease (-1 ms: the lock never expires, -2 ms:
+-- the lock is free).
 --
 -- name: Inspect
 -- mode: read
 -- KEYS[1..] locks key  the locks
--- returns: owners []string?, left []duration
+-- returns: holders []string?, remaining []duration
 
-local owners, left = {}, {}
+local holders, remaining = {}, {}
 for i, lock in ipairs(KEYS) do
-  -- GET answers false for a free lock, which keeps its place in the list.
-  owners[i] = redis.call('GET', lock)
-  left[i] = redis.call('PTTL', lock)
+  -- GET answers false, not nil, for a free lock, so the lock keeps its place in the list.
+  holders[i] = redis.call('GET', lock)
+  remaining[i] = redis.call('PTTL', lock)
 end
-return {owners, left}
+return {holders, remaining}
 `
 
 // InspectParams are the keys and arguments of [Scripts.Inspect].
@@ -41,12 +42,13 @@ type InspectParams struct {
 
 // InspectResult is the answer of [Scripts.Inspect].
 type InspectResult struct {
-	Owners []Null[string]
-	Left   []time.Duration
+	Holders   []Null[string]
+	Remaining []time.Duration
 }
 
-// Inspect tells, for every lock of a set and all at the same instant, the holder's
-// token (nil: free) and remaining time (-1 ms: never expires, -2 ms: free).
+// Inspect reads the holder of every lock of a set, all at the same instant: the holder's token (nil:
+// the lock is free) and the remaining time of its lease (-1 ms: the lock never expires, -2 ms:
+// the lock is free).
 //
 // It only reads, on the primary.
 func (s *Scripts) Inspect(ctx context.Context, c rueidis.Client, p InspectParams) (InspectResult, error) {
@@ -81,11 +83,11 @@ func decodeInspectReply(s *luaScript, reply rueidis.RedisResult) (InspectResult,
 }
 
 func decodeInspectResult(values []rueidis.RedisMessage) (r InspectResult, err error) {
-	if r.Owners, err = list(nullable(decodeString))(values[0]); err != nil {
-		return InspectResult{}, &fieldError{"owners", err}
+	if r.Holders, err = list(nullable(decodeString))(values[0]); err != nil {
+		return InspectResult{}, &fieldError{"holders", err}
 	}
-	if r.Left, err = list(decodeDuration)(values[1]); err != nil {
-		return InspectResult{}, &fieldError{"left", err}
+	if r.Remaining, err = list(decodeDuration)(values[1]); err != nil {
+		return InspectResult{}, &fieldError{"remaining", err}
 	}
 	return r, nil
 }

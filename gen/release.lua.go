@@ -11,25 +11,25 @@ import (
 // The sums of release.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	ReleaseSHA1   = "8c933111a1063c694b2e05f324f834fa1dd63ee4"
-	ReleaseSHA256 = "150a3bd8bb4efa2d67b82de34cd9dabac91f24a5713a78765cdd331696cfb684"
+	ReleaseSHA1   = "9c4c7448ba9cd1034c97c8102d06e161f15fc640"
+	ReleaseSHA256 = "be57868bf3371226cbb883b5146f4c38ff340e26f25a6adf0fc0eaaca362e11b"
 )
 
 // releaseSource is release.lua, byte for byte.
-const releaseSource = `-- Frees the locks that this token owns and leaves all others as they are. The
--- answer is how many were freed. After a lost reply, repeat it: fewer than asked
--- for then means either "lost" or "freed by the first try", which only a caller
--- that knows of the first try can tell apart.
+const releaseSource = `-- Frees the locks that this token holds, and leaves all others as they are. The reply is how
+-- many locks it freed. A caller that lost the reply may safely send the same call again. If
+-- the second reply is smaller than the number of locks, the others were lost, or the first
+-- call freed them: the reply cannot tell which.
 --
 -- name: Release
 -- mode: write retryable
 -- KEYS[1..] locks key     the locks
--- ARGV[1]   token string  owner token
+-- ARGV[1]   token string  token of the holder
 -- returns: int
 
 local token = ARGV[1]
 
--- Most often it is one lock, which needs no lists.
+-- Most calls release one lock, which needs no lists.
 if #KEYS == 1 then
   if redis.call('GET', KEYS[1]) ~= token then
     return 0
@@ -37,18 +37,19 @@ if #KEYS == 1 then
   return redis.call('DEL', KEYS[1])
 end
 
--- All reads stand before the first write, so that a key of another type stops the
--- script while nothing has changed. A thousand keys a command: unpack() gives out at
+-- All reads come before the first write, so if a key is of another type, the script ends
+-- before it changes anything. One command reads a thousand keys, because unpack() fails at
 -- about eight thousand.
 local owned, count = {}, 0
 for first = 1, #KEYS, 1000 do
-  local owners = redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))
-  for i = 1, #owners do
-    if owners[i] == token then
+  local holders = redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))
+  for i = 1, #holders do
+    if holders[i] == token then
       count = count + 1
       owned[count] = KEYS[first + i - 1]
-    elseif not owners[i] then
-      redis.call('GET', KEYS[first + i - 1]) -- MGET would call a key of another type none
+    elseif not holders[i] then
+      -- MGET answers nil for a key of another type too, but GET then fails.
+      redis.call('GET', KEYS[first + i - 1])
     end
   end
 end
@@ -62,13 +63,13 @@ return count
 // ReleaseParams are the keys and arguments of [Scripts.Release].
 type ReleaseParams struct {
 	Locks []string // KEYS[1..]: the locks
-	Token string   // ARGV[1]: owner token
+	Token string   // ARGV[1]: token of the holder
 }
 
-// Release frees the locks that this token owns and leaves all others as they are. The
-// answer is how many were freed. After a lost reply, repeat it: fewer than asked
-// for then means either "lost" or "freed by the first try", which only a caller
-// that knows of the first try can tell apart.
+// Release frees the locks that this token holds, and leaves all others as they are. The reply is how
+// many locks it freed. A caller that lost the reply may safely send the same call again. If
+// the second reply is smaller than the number of locks, the others were lost, or the first
+// call freed them: the reply cannot tell which.
 //
 // It writes, and is safe to repeat: see [New] for what happens to a lost call.
 func (s *Scripts) Release(ctx context.Context, c rueidis.Client, p ReleaseParams) (int64, error) {

@@ -27,9 +27,9 @@ type Reply[T any] struct {
 
 // Cached is an answer that may come from the client-side cache.
 type Cached[T any] struct {
-	Value T
-	Hit   bool          // true: no server was asked
-	Left  time.Duration // for how long it may still be served: at most the key's remaining time; negative when the client has no cache
+	Value     T
+	Hit       bool          // true: no server was asked
+	Remaining time.Duration // for how long it may still be served: at most the key's remaining time; negative when the client has no cache
 }
 
 // Null is a value that may be absent, in the manner of sql.Null.

@@ -15,13 +15,13 @@ type Scripts struct {
 	acquireScript    luaScript
 	acquireAllScript luaScript
 	attachScript     luaScript
-	checkScript      luaScript
 	extendScript     luaScript
+	extendManyScript luaScript
 	handOverScript   luaScript
+	holderScript     luaScript
 	inspectScript    luaScript
-	liftScript       luaScript
+	raiseFenceScript luaScript
 	releaseScript    luaScript
-	renewScript      luaScript
 }
 
 // New returns the scripts. A call of a read script, or of a write script that is
@@ -36,13 +36,13 @@ func New(opts ...Option) *Scripts {
 		acquireAllScript: newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil, o.lua),
 		acquireScript:    newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil, o.lua),
 		attachScript:     newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil, o.lua),
-		checkScript:      newLuaScript("Check", CheckSHA1, checkSource, o.retry, nil, o.lua),
+		extendManyScript: newLuaScript("ExtendMany", ExtendManySHA1, extendManySource, o.retry, nil, o.lua),
 		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
 		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
+		holderScript:     newLuaScript("Holder", HolderSHA1, holderSource, o.retry, nil, o.lua),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
-		liftScript:       newLuaScript("Lift", LiftSHA1, liftSource, o.retry, nil, o.lua),
+		raiseFenceScript: newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
-		renewScript:      newLuaScript("Renew", RenewSHA1, renewSource, o.retry, nil, o.lua),
 	}
 }
 
@@ -56,13 +56,13 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.acquireScript,
 		&s.acquireAllScript,
 		&s.attachScript,
-		&s.checkScript,
 		&s.extendScript,
+		&s.extendManyScript,
 		&s.handOverScript,
+		&s.holderScript,
 		&s.inspectScript,
-		&s.liftScript,
+		&s.raiseFenceScript,
 		&s.releaseScript,
-		&s.renewScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}

@@ -121,7 +121,7 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 			}
 			return &LockError{"attach", slot.KeyAt(keys, r.Position), ErrLost}
 		}
-		left := remaining(r.Left)
+		left := remaining(r.Remaining)
 		end = min(end, clock.LeaseEnd(sent, left))
 		l.longest = max(l.longest, left)
 	}

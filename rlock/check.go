@@ -40,7 +40,7 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 		l.counters.misses.Add(1)
 		return l.inspect(ctx, full)
 	}
-	answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: full}, l.defaults.cacheTTL)
+	answer, err := l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: full}, l.defaults.cacheTTL)
 	if err == nil && answer.Hit {
 		l.counters.hits.Add(1)
 	} else {
@@ -49,13 +49,13 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	if err != nil {
 		return State{}, &LockError{"check", full, err}
 	}
-	if answer.Left < 0 {
+	if answer.Remaining < 0 {
 		l.uncached.Store(true)
 		return l.inspect(ctx, full)
 	}
 	s := State{Key: full, Held: answer.Value.Valid, Token: answer.Value.V, Cached: answer.Hit}
 	if s.Held {
-		s.Left, s.Owner = answer.Left, ownerIn(s.Token)
+		s.Left, s.Owner = answer.Remaining, ownerIn(s.Token)
 	}
 	return s, nil
 }
@@ -162,7 +162,7 @@ func (l *Locker) inspectAll(ctx context.Context, keys []string) ([]State, error)
 
 // statesOf reads the answer of inspect.lua.
 func statesOf(keys []string, r gen.InspectResult, err error) ([]State, error) {
-	if err == nil && (len(r.Owners) != len(keys) || len(r.Left) != len(keys)) {
+	if err == nil && (len(r.Holders) != len(keys) || len(r.Remaining) != len(keys)) {
 		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys")}
 	}
 	if err != nil {
@@ -170,10 +170,10 @@ func statesOf(keys []string, r gen.InspectResult, err error) ([]State, error) {
 	}
 	states := make([]State, len(keys))
 	for i, key := range keys {
-		states[i] = State{Key: key, Held: r.Owners[i].Valid, Token: r.Owners[i].V}
+		states[i] = State{Key: key, Held: r.Holders[i].Valid, Token: r.Holders[i].V}
 		states[i].Owner = ownerIn(states[i].Token)
 		if states[i].Held {
-			states[i].Left = remaining(r.Left[i])
+			states[i].Left = remaining(r.Remaining[i])
 		}
 	}
 	return states, nil

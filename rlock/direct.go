@@ -13,7 +13,7 @@ import (
 // setWillDo tells whether acquire.lua is the one of which takeFree knows the beginning.
 // When the script is changed, it is the script that runs, until somebody has made sure
 // that this still holds.
-const setWillDo = gen.AcquireSHA1 == "8f97314505364022e947b78678ad247238f1e974"
+const setWillDo = gen.AcquireSHA1 == "69f7e0a528b5caf7f459998be72a5761ce8b369a"
 
 // takeFree takes a lock that is expected to be free, and reports whether it was.
 //

@@ -129,7 +129,7 @@ func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64
 	} else {
 		next.late--
 	}
-	if err != nil || !r.Passed {
+	if err != nil || !r.HandedOver {
 		return 0, 0, false
 	}
 	l.locker.queues.reserve(l, uint64(r.Fence), int(r.Fences))

@@ -334,11 +334,11 @@ func (o *monitor) measure(ctx context.Context, locks []reading) (unread []readin
 		replies := o.scripts.InspectBatch(ctx, o.client, params[:n])
 		received := clock.Now()
 		for i, reply := range replies {
-			if reply.Err != nil || len(reply.Value.Left) != len(params[i].Locks) {
+			if reply.Err != nil || len(reply.Value.Remaining) != len(params[i].Locks) {
 				unread = append(unread, asked[i]...)
 				continue
 			}
-			left := reply.Value.Left
+			left := reply.Value.Remaining
 			for _, r := range asked[i] {
 				keys := len(r.lock.keys())
 				if o.judge(r, left[:keys], sent, received) == unsettled {

@@ -185,12 +185,12 @@ func (p *probe) push(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, probeTTL)
+	answer, err := l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: key}, probeTTL)
 	if _, err := p.lock.free(ctx); err != nil {
 		p.add("locks", SeverityFault, err, "a lock cannot be released; grant what AUDIT.md of package gen lists for Release")
 		return err
 	}
-	if held.Severity == SeverityFault && err == nil && answer.Left < 0 {
+	if held.Severity == SeverityFault && err == nil && answer.Remaining < 0 {
 		held = Finding{Name: "held", Severity: SeverityNote, Text: "no cache: " + noticedLate}
 	}
 	p.report = append(p.report, held)
@@ -201,7 +201,7 @@ func (p *probe) push(ctx context.Context) error {
 			"grant what AUDIT.md of package gen lists for Check, or build the client with DisableCache")
 		p.add("waiting", SeverityNote, nil, "no cache: %s", polls)
 		return nil
-	case answer.Left < 0:
+	case answer.Remaining < 0:
 		p.add("cache", SeverityNote, nil, "the client has none: Check asks the server every time")
 		p.add("waiting", SeverityNote, nil, "no cache: %s", polls)
 		return nil
@@ -291,7 +291,7 @@ func optedOut(err error) bool {
 // free.
 func (p *probe) follows(ctx context.Context, key string) (bool, error) {
 	for end := clock.Now().After(probeWait); ; {
-		answer, err := p.locker.scripts.CheckCached(ctx, p.locker.client, gen.CheckParams{Lock: key}, probeTTL)
+		answer, err := p.locker.scripts.HolderCached(ctx, p.locker.client, gen.HolderParams{Lock: key}, probeTTL)
 		switch {
 		case err != nil:
 			return false, err

@@ -88,11 +88,11 @@ func locksOf(renewals []renewal) []*Lock {
 func (l *Locker) renew(ctx context.Context, alike map[batchKey][]renewal) {
 	var (
 		batches [][]renewal
-		params  []gen.RenewParams
+		params  []gen.ExtendManyParams
 	)
 	for k, renewals := range alike {
 		for batch := range slices.Chunk(renewals, renewBatch) {
-			p := gen.RenewParams{TTL: k.ttl}
+			p := gen.ExtendManyParams{TTL: k.ttl}
 			for _, r := range batch {
 				p.Locks = append(p.Locks, r.lock.key[0])
 				p.Tokens = append(p.Tokens, r.token)
@@ -101,7 +101,7 @@ func (l *Locker) renew(ctx context.Context, alike map[batchKey][]renewal) {
 		}
 	}
 	var apart []renewal
-	for i, reply := range l.scripts.RenewBatch(ctx, l.client, params) {
+	for i, reply := range l.scripts.ExtendManyBatch(ctx, l.client, params) {
 		if answerOf(reply.Err) == refused && len(batches[i]) > 1 {
 			// One key may be the reason, such as one that the user may not use any
 			// more, or that a cluster is moving. It must not cost the others their lease.

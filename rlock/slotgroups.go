@@ -104,7 +104,7 @@ func (l *Lock) takeGroups(ctx context.Context) (taken, error) {
 		fences[i] = t.fence
 		whole.fence = max(whole.fence, t.fence)
 	}
-	key, err := l.lift(ctx, fences, whole.fence)
+	key, err := l.raiseFence(ctx, fences, whole.fence)
 	if err != nil || key != "" {
 		l.rollBack(ctx, l.groups())
 		return taken{key: key}, err
@@ -112,18 +112,18 @@ func (l *Lock) takeGroups(ctx context.Context) (taken, error) {
 	return whole, nil
 }
 
-// lift raises the counters of all groups to the fence of the set, which is the
+// raiseFence raises the counters of all groups to the fence of the set, which is the
 // largest of theirs. It returns a key that was lost meanwhile.
-func (l *Lock) lift(ctx context.Context, fences []int64, fence int64) (key string, err error) {
-	var params []gen.LiftParams
+func (l *Lock) raiseFence(ctx context.Context, fences []int64, fence int64) (key string, err error) {
+	var params []gen.RaiseFenceParams
 	for i, g := range l.groups() {
 		if fences[i] < fence {
 			keys := slices.Concat(g.keys, slot.FenceCounter(g.keys[0]))
-			params = append(params, gen.LiftParams{Keys: keys, Token: l.token, Fence: fence, Locks: int64(len(g.keys))})
+			params = append(params, gen.RaiseFenceParams{Keys: keys, Token: l.token, Fence: fence, Locks: int64(len(g.keys))})
 		}
 	}
 	err = repeat(ctx, func(ctx context.Context) error {
-		replies := l.locker.scripts.LiftBatch(ctx, l.locker.client, params)
+		replies := l.locker.scripts.RaiseFenceBatch(ctx, l.locker.client, params)
 		for i, reply := range replies {
 			if reply.Value != 0 {
 				key = slot.KeyAt(params[i].Keys[:params[i].Locks], reply.Value)

@@ -112,14 +112,14 @@ func (l *Lock) acquireParams(counters []string) gen.AcquireParams {
 }
 
 func (l *Lock) takenOne(r gen.AcquireResult) taken {
-	return taken{acquired: r.Acquired, fence: r.Fence, key: l.key[0], left: remaining(r.Left), held: !r.Acquired}
+	return taken{acquired: r.Acquired, fence: r.Fence, key: l.key[0], left: remaining(r.Remaining), held: !r.Acquired}
 }
 
 func (l *Lock) takeAll(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	r, err := l.locker.scripts.AcquireAll(ctx, l.locker.client, gen.AcquireAllParams{
-		Keys: slices.Concat(keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(keys)), Collect: collect,
+		Keys: slices.Concat(keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(keys)), Partial: collect,
 	})
-	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Left), held: !r.Acquired}
+	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Remaining), held: !r.Acquired}
 	if r.Held != 0 {
 		t.key = slot.KeyAt(keys, r.Held)
 	}

@@ -59,9 +59,9 @@ func (w *waiter) await(ctx context.Context, key string, pause time.Duration, end
 		default:
 		}
 		answer, err := l.look(ctx, key)
-		left := answer.Left + time.Millisecond + rand.N(2*time.Millisecond)
+		left := answer.Remaining + time.Millisecond + rand.N(2*time.Millisecond)
 		switch {
-		case err != nil || answer.Left < 0:
+		case err != nil || answer.Remaining < 0:
 			return clock.Sleep(ctx, min(pause, end.Until()), l.closed)
 		case answer.Value.Valid:
 		case answer.Hit && !pushed:
@@ -102,7 +102,7 @@ func (l *Locker) look(ctx context.Context, key string) (gen.Cached[gen.Null[stri
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	defer context.AfterFunc(l.background, cancel)()
-	return l.scripts.CheckCached(ctx, l.client, gen.CheckParams{Lock: key}, l.defaults.cacheTTL)
+	return l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: key}, l.defaults.cacheTTL)
 }
 
 // leave gives up the place among those who wait.

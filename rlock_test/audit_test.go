@@ -51,7 +51,7 @@ var journeys = map[string]journey{
 			fenced, err5 := acquire(mine, minute, "{s}fence")   // a counter that starts anew
 			after, err6 := acquire(mine, minute, "{s}fence")    // and one that goes on
 			err7 := command(ctx, owner, "SET", "{s}fence", "7") // or has fallen back
-			lifted, err8 := acquire(mine, minute, "{s}fence")   //
+			raised, err8 := acquire(mine, minute, "{s}fence")   //
 			err9 := command(ctx, owner, "DEL", "{s}lock")       //
 			forever, err10 := acquire(mine, 0)                  // free, without expiry
 			held2, err11 := acquire(theirs, minute, "{s}fence") // by one that never expires
@@ -66,8 +66,8 @@ var journeys = map[string]journey{
 			}
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, batch[0].Err, err14, err15, err16,
 				expect(free.Acquired && own.Acquired && kept.Acquired && forever.Acquired && batch[0].Value.Acquired, "it is acquired"),
-				expect(!held.Acquired && held.Left > 0 && !held2.Acquired && held2.Left == -time.Millisecond, "it is held"),
-				expect(fenced.Fence > 1e15 && after.Fence > fenced.Fence && lifted.Fence > 1e15 && both.Fence > lifted.Fence, "fences rise"))
+				expect(!held.Acquired && held.Remaining > 0 && !held2.Acquired && held2.Remaining == -time.Millisecond, "it is held"),
+				expect(fenced.Fence > 1e15 && after.Fence > fenced.Fence && raised.Fence > 1e15 && both.Fence > raised.Fence, "fences rise"))
 		},
 	},
 	"AcquireAll": {
@@ -83,13 +83,13 @@ var journeys = map[string]journey{
 			kept, err4 := acquire(mine, 0, "{s}a", "{s}b")
 			fenced, err5 := acquire(mine, time.Minute, "{s}a", "{s}b", "{s}fence")
 			err6 := command(ctx, owner, "SET", "{s}fence", "7")
-			lifted, err7 := acquire(mine, time.Minute, "{s}a", "{s}b", "{s}fence")
+			raised, err7 := acquire(mine, time.Minute, "{s}a", "{s}b", "{s}fence")
 			err8 := command(ctx, owner, "DEL", "{s}a")
 			forever, err9 := acquire(mine, 0, "{s}a", "{s}b", "{s}fence")
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9,
 				expect(free.Acquired && own.Acquired && kept.Acquired && forever.Acquired, "they are acquired"),
-				expect(!held.Acquired && held.Held == 1 && held.Left > 0, "they are held"),
-				expect(fenced.Fence > 1e15 && lifted.Fence > 1e15 && forever.Fence > lifted.Fence, "fences rise"))
+				expect(!held.Acquired && held.Held == 1 && held.Remaining > 0, "they are held"),
+				expect(fenced.Fence > 1e15 && raised.Fence > 1e15 && forever.Fence > raised.Fence, "fences rise"))
 		},
 	},
 	"Attach": {
@@ -101,24 +101,24 @@ var journeys = map[string]journey{
 			forever, err3 := s.Attach(ctx, client, p)
 			err4 := command(ctx, owner, "SET", "{s}a", mine, "PX", "60000")
 			again, err5 := s.Attach(ctx, client, p)
-			return errors.Join(err1, err2, err3, err4, err5, expect(free.Position == 1 && forever == gen.AttachResult{Left: -time.Millisecond} &&
-				again.Position == 0 && again.Left > 0, "the next owner attaches"))
+			return errors.Join(err1, err2, err3, err4, err5, expect(free.Position == 1 && forever == gen.AttachResult{Remaining: -time.Millisecond} &&
+				again.Position == 0 && again.Remaining > 0, "the next owner attaches"))
 		},
 	},
-	"Check": {
+	"Holder": {
 		map[string][]string{"lock": {"{s}lock"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			s, p := gen.New(), gen.CheckParams{Lock: "{s}lock"}
-			free, err1 := s.Check(ctx, client, p)
-			cached, err2 := s.CheckCached(ctx, client, p, time.Hour)
+			s, p := gen.New(), gen.HolderParams{Lock: "{s}lock"}
+			free, err1 := s.Holder(ctx, client, p)
+			cached, err2 := s.HolderCached(ctx, client, p, time.Hour)
 			err3 := command(ctx, owner, "SET", "{s}lock", mine, "PX", "60000")
-			held, err4 := s.Check(ctx, client, p)
+			held, err4 := s.Holder(ctx, client, p)
 			if err := errors.Join(err1, err2, err3, err4,
 				expect(!free.Valid && !cached.Value.Valid && held.V == mine, "the holder is told")); err != nil {
 				return err
 			}
 			for start := time.Now(); ; time.Sleep(time.Millisecond) {
-				cached, err := s.CheckCached(ctx, client, p, time.Hour)
+				cached, err := s.HolderCached(ctx, client, p, time.Hour)
 				if err != nil || cached.Value.V == mine {
 					return err
 				}
@@ -160,7 +160,7 @@ var journeys = map[string]journey{
 			forever, err6 := pass(theirs, mine, 0, "{s}fence")
 			confirmed, err7 := pass(theirs, mine, 0)
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7,
-				expect(!free.Passed && passed.Passed && again.Passed && forever.Passed && confirmed.Passed, "the owner passes it on"),
+				expect(!free.HandedOver && passed.HandedOver && again.HandedOver && forever.HandedOver && confirmed.HandedOver, "the holder hands it over"),
 				expect(passed.Fence > 1e15 && again.Fence >= passed.Fence+passed.Fences && forever.Fence > 1e15, "fences rise"))
 		},
 	},
@@ -170,19 +170,19 @@ var journeys = map[string]journey{
 			err1 := command(ctx, owner, "SET", "{s}a", mine)
 			r, err2 := gen.New().Inspect(ctx, client, gen.InspectParams{Locks: []string{"{s}a", "{s}b"}})
 			again, err3 := gen.New().Inspect(ctx, client, gen.InspectParams{Locks: []string{"{s}a", "{s}b"}})
-			return errors.Join(err1, err2, err3, expect(len(r.Owners) == 2 && r.Owners[0].V == mine && !r.Owners[1].Valid &&
-				slices.Equal(r.Left, again.Left), "holders are told"))
+			return errors.Join(err1, err2, err3, expect(len(r.Holders) == 2 && r.Holders[0].V == mine && !r.Holders[1].Valid &&
+				slices.Equal(r.Remaining, again.Remaining), "holders are told"))
 		},
 	},
-	"Lift": {
+	"RaiseFence": {
 		map[string][]string{"keys": {"{s}a", "{s}fence"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			s, p := gen.New(), gen.LiftParams{Keys: []string{"{s}a", "{s}fence"}, Token: mine, Fence: 7, Locks: 1}
-			free, err1 := s.Lift(ctx, client, p)
+			s, p := gen.New(), gen.RaiseFenceParams{Keys: []string{"{s}a", "{s}fence"}, Token: mine, Fence: 7, Locks: 1}
+			free, err1 := s.RaiseFence(ctx, client, p)
 			err2 := command(ctx, owner, "SET", "{s}a", mine)
-			low, err3 := s.Lift(ctx, client, p)
-			high, err4 := s.Lift(ctx, client, p)
-			return errors.Join(err1, err2, err3, err4, expect(free == 1 && low == 0 && high == 0, "the owner lifts"))
+			low, err3 := s.RaiseFence(ctx, client, p)
+			high, err4 := s.RaiseFence(ctx, client, p)
+			return errors.Join(err1, err2, err3, err4, expect(free == 1 && low == 0 && high == 0, "the holder raises the counter"))
 		},
 	},
 	"Release": {
@@ -197,14 +197,14 @@ var journeys = map[string]journey{
 			return errors.Join(err1, err2, err3, err4, err5, expect(none == 0 && one == 1 && two == 2, "the owner releases"))
 		},
 	},
-	"Renew": {
+	"ExtendMany": {
 		map[string][]string{"locks": {"{s}a", "{s}b"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			s, p := gen.New(), gen.RenewParams{Locks: []string{"{s}a", "{s}b"}, Tokens: []string{mine, theirs}, TTL: time.Minute}
-			none, err1 := s.Renew(ctx, client, p)
+			s, p := gen.New(), gen.ExtendManyParams{Locks: []string{"{s}a", "{s}b"}, Tokens: []string{mine, theirs}, TTL: time.Minute}
+			none, err1 := s.ExtendMany(ctx, client, p)
 			err2 := command(ctx, owner, "MSET", "{s}a", mine, "{s}b", mine)
-			one, err3 := s.Renew(ctx, client, p)
-			return errors.Join(err1, err2, err3, expect(slices.Equal(none, []int64{1, 2}) && slices.Equal(one, []int64{2}), "owners renew"))
+			one, err3 := s.ExtendMany(ctx, client, p)
+			return errors.Join(err1, err2, err3, expect(slices.Equal(none, []int64{1, 2}) && slices.Equal(one, []int64{2}), "holders extend"))
 		},
 	},
 }
@@ -316,14 +316,14 @@ func TestAuditRuleForLoad(t *testing.T) {
 		require.NoError(t, gen.New().Load(t.Context(), client))
 
 		// Who may not compute SHA-1 loads each script before its first call.
-		params := gen.CheckParams{Lock: "lock"}
+		params := gen.HolderParams{Lock: "lock"}
 		server.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", connect, "~lock", "+evalsha", "+eval", "+get")
-		_, err = gen.New().Check(t.Context(), client, params)
+		_, err = gen.New().Holder(t.Context(), client, params)
 		require.NoError(t, err)
-		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Check(t.Context(), client, params)
+		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Holder(t.Context(), client, params)
 		require.Regexp(t, denied, fmt.Sprint(err))
 		server.Do(t, "ACL", "SETUSER", "app", load)
-		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Check(t.Context(), client, params)
+		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Holder(t.Context(), client, params)
 		require.NoError(t, err)
 
 		server.Do(t, "ACL", "SETUSER", "app", "-"+strings.TrimPrefix(connect, "+"))

@@ -16,7 +16,7 @@ import (
 func isSet(words []string) bool { return words[0] == "SET" }
 
 // acquireSHA1 is of the acquire.lua in place of which package rlock sends a SET.
-const acquireSHA1 = "8f97314505364022e947b78678ad247238f1e974"
+const acquireSHA1 = "69f7e0a528b5caf7f459998be72a5761ce8b369a"
 
 // ready has the locker find out that the server runs scripts, without which it sends no
 // SET.

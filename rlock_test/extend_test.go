@@ -29,7 +29,7 @@ func loseOne(match func(words []string) bool) func([]string, func() rueidis.Redi
 
 func extension(words []string) bool { return is(words, gen.ExtendSHA1) }
 
-func renewal(words []string) bool { return is(words, gen.RenewSHA1) }
+func renewal(words []string) bool { return is(words, gen.ExtendManySHA1) }
 
 // lasts checks that a lock has a lease of about ttl, here and on the server.
 func lasts(t *testing.T, client rueidis.Client, lock *rlock.Lock, ttl time.Duration) {

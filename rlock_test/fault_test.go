@@ -220,7 +220,7 @@ func TestAutoExtendSurvivesAnOutage(t *testing.T) {
 		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		for range 2 {
-			l.proxy.DropReply(bed.Contains(gen.RenewSHA1))
+			l.proxy.DropReply(bed.Contains(gen.ExtendManySHA1))
 		}
 		soon(t, func() bool { return l.proxy.Dropped() == 2 }, "two extensions are lost")
 		time.Sleep(4 * time.Second)

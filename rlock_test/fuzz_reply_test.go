@@ -183,7 +183,7 @@ func (r *replied) check(ctx context.Context) {
 		r.means(ok, err)
 		return
 	}
-	answer := r.last(gen.CheckSHA1)
+	answer := r.last(gen.HolderSHA1)
 	r.means(answer.isText() || answer.isNil(), err)
 	require.Equal(r.t, answer.isText(), state.Held)
 }
@@ -255,7 +255,7 @@ func (r *replied) renew(context.Context) {
 	end := r.lock.Deadline()
 	for ; r.lock.Valid(); time.Sleep(time.Second) {
 		leases := 0
-		for _, answer := range r.answers(gen.RenewSHA1) {
+		for _, answer := range r.answers(gen.ExtendManySHA1) {
 			if answer.kind == '*' || answer.kind == '~' {
 				leases++
 			}

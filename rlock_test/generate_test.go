@@ -90,13 +90,13 @@ func TestSums(t *testing.T) {
 		"acquire.lua":     {gen.AcquireSHA1, gen.AcquireSHA256},
 		"acquire_all.lua": {gen.AcquireAllSHA1, gen.AcquireAllSHA256},
 		"attach.lua":      {gen.AttachSHA1, gen.AttachSHA256},
-		"check.lua":       {gen.CheckSHA1, gen.CheckSHA256},
+		"holder.lua":      {gen.HolderSHA1, gen.HolderSHA256},
 		"extend.lua":      {gen.ExtendSHA1, gen.ExtendSHA256},
 		"hand_over.lua":   {gen.HandOverSHA1, gen.HandOverSHA256},
 		"inspect.lua":     {gen.InspectSHA1, gen.InspectSHA256},
-		"lift.lua":        {gen.LiftSHA1, gen.LiftSHA256},
+		"raise_fence.lua": {gen.RaiseFenceSHA1, gen.RaiseFenceSHA256},
 		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
-		"renew.lua":       {gen.RenewSHA1, gen.RenewSHA256},
+		"extend_many.lua": {gen.ExtendManySHA1, gen.ExtendManySHA256},
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
 	require.NoError(t, err)

@@ -278,7 +278,7 @@ func TestExtendKeepsItsTTL(t *testing.T) {
 	bed.Each(t, func(t *testing.T, e bed.Engine) {
 		f, locker, direct := newFaulty(t, e)
 		started, goOn := make(chan struct{}), make(chan struct{})
-		f.when(once(gen.RenewSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.when(once(gen.ExtendManySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
 			close(started)
 			<-goOn

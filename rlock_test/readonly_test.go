@@ -113,7 +113,7 @@ func TestAutoExtendOutlastsRefusals(t *testing.T) {
 				t.Parallel()
 				f, locker, direct := newFaulty(t, e, rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if is(words, gen.RenewSHA1) || is(words, gen.ExtendSHA1) {
+					if is(words, gen.ExtendManySHA1) || is(words, gen.ExtendSHA1) {
 						return f.refuse(refusal)
 					}
 					return run()

@@ -22,13 +22,13 @@ func TestRenewScript(t *testing.T) {
 		require.NoError(t, do(t, client, "SET", "eternal", "e").Error())
 		require.NoError(t, do(t, client, "SET", "theirs", "t", "PX", "5000").Error())
 		require.NoError(t, do(t, client, "RPUSH", "list", "l").Error())
-		params := gen.RenewParams{
+		params := gen.ExtendManyParams{
 			Locks:  []string{"gone", "mine", "list", "eternal", "theirs"},
 			Tokens: []string{"g", "m", "l", "e", "mine"},
 			TTL:    time.Hour,
 		}
 		for range 2 { // safe to repeat
-			lost, err := s.Renew(t.Context(), client, params)
+			lost, err := s.ExtendMany(t.Context(), client, params)
 			require.NoError(t, err)
 			require.Equal(t, []int64{1, 3, 5}, lost)
 		}
@@ -42,7 +42,7 @@ func TestRenewScript(t *testing.T) {
 		require.LessOrEqual(t, left("theirs"), 5*time.Second)
 		require.Empty(t, get(t, client, "gone"))
 
-		lost, err := s.Renew(t.Context(), client, gen.RenewParams{Locks: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute})
+		lost, err := s.ExtendMany(t.Context(), client, gen.ExtendManyParams{Locks: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute})
 		require.NoError(t, err)
 		require.Empty(t, lost)
 		require.Greater(t, left("mine"), 55*time.Minute, "with one token a lease only grows")

@@ -79,7 +79,7 @@ func TestScripts(t *testing.T) {
 			require.Equal(t, -time.Millisecond, left("b"))
 			held, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"b"}, Token: "other", TTL: time.Second, Locks: 1})
 			require.NoError(t, err)
-			require.Equal(t, gen.AcquireAllResult{Left: -time.Millisecond, Held: 1}, held)
+			require.Equal(t, gen.AcquireAllResult{Remaining: -time.Millisecond, Held: 1}, held)
 		})
 		t.Run("a fence stands above all its counters and the clock", func(t *testing.T) {
 			set()
@@ -95,7 +95,7 @@ func TestScripts(t *testing.T) {
 			require.Equal(t, "4000000000000001", get(t, client, "x"))
 			require.Equal(t, "4000000000000001", get(t, client, "y"))
 
-			// A counter that lags behind the clock is lifted to it.
+			// A counter that lags behind the clock is raised to it.
 			require.NoError(t, do(t, client, "SET", "y", "7").Error())
 			one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "b", Counter: []string{"y"}, Token: "mine", TTL: time.Second})
 			require.NoError(t, err)
@@ -113,11 +113,11 @@ func TestScripts(t *testing.T) {
 			}
 			require.Empty(t, get(t, client, "a"))
 		})
-		t.Run("counters are lifted, by the owner of all locks", func(t *testing.T) {
+		t.Run("counters are raised, by the holder of all locks", func(t *testing.T) {
 			set("a", "mine", "b", "mine", "low", "7", "high", "5000000000000000")
-			params := gen.LiftParams{Keys: []string{"a", "b", "low", "high", "none"}, Token: "mine", Fence: 4_000_000_000_000_001, Locks: 2}
+			params := gen.RaiseFenceParams{Keys: []string{"a", "b", "low", "high", "none"}, Token: "mine", Fence: 4_000_000_000_000_001, Locks: 2}
 			for range 2 {
-				position, err := s.Lift(ctx, client, params)
+				position, err := s.RaiseFence(ctx, client, params)
 				require.NoError(t, err)
 				require.Zero(t, position)
 				require.Equal(t, "4000000000000001", get(t, client, "low"))
@@ -125,7 +125,7 @@ func TestScripts(t *testing.T) {
 				require.Equal(t, "5000000000000000", get(t, client, "high"))
 			}
 			set("a", "mine", "b", "other", "low", "7")
-			position, err := s.Lift(ctx, client, params)
+			position, err := s.RaiseFence(ctx, client, params)
 			require.NoError(t, err)
 			require.Equal(t, int64(2), position)
 			require.Equal(t, "7", get(t, client, "low"))

@@ -372,15 +372,15 @@ func TestSlotGroupsFences(t *testing.T) {
 			}
 		}
 
-		// A key that is lost before the counters are lifted is not acquired.
+		// A key that is lost before the counters are raised is not acquired.
 		ahead("a")
-		f.when(once(gen.LiftSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.when(once(gen.RaiseFenceSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			require.NoError(t, do(t, direct, "SET", "b", "thief").Error())
 			return run()
 		}))
 		_, err := locker.TryAcquireAll(t.Context(), spread)
 		require.ErrorIs(t, err, rlock.ErrHeld)
-		f.when(once(gen.LiftSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.when(once(gen.RaiseFenceSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			run()
 			return noReply()
 		}))

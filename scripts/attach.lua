@@ -1,42 +1,43 @@
--- Gives every lock of a set a new token, if it or a former one owns all of them: whatever
--- was sent with a former token has no effect from then on. The leases stay as they are.
--- Otherwise nothing changes, and the answer is the position of the first lock that they
--- do not own; 0 means attached. Repeating the call after a lost reply is safe.
+-- Gives every lock of a set a new token, if the new token or a former one holds each of
+-- them. From then on, calls with a former token change nothing. The leases stay as they are.
+-- Otherwise the script changes nothing, and the reply has the position of the first lock
+-- that none of these tokens holds; 0 means attached. A caller that lost the reply may safely
+-- send the same call again.
 --
 -- name: Attach
 -- mode: write retryable
 -- KEYS[1..] locks  key     the locks
--- ARGV[1]   token  string  owner token, that the locks are to have
--- ARGV[2..] former string  tokens that the locks may have so far
--- returns: position int, left duration
+-- ARGV[1]   token  string  the new token
+-- ARGV[2..] former string  tokens that may hold the locks now
+-- returns: position int, remaining duration
 
 local token = ARGV[1]
 
-local own = {[token] = true}
+local accepted = {[token] = true}
 for i = 2, #ARGV do
-  own[ARGV[i]] = true
+  accepted[ARGV[i]] = true
 end
 
--- All reads stand before the first write: the set is attached whole or not at all.
--- left is the shortest remaining time; -1 ms: none of the locks expires.
-local owners, least = {}, -1
+-- All reads come before the first write, so that the script attaches the whole set or
+-- nothing. remaining is what is left of the shortest lease; -1 ms: no lock expires.
+local holders, remaining = {}, -1
 for i, lock in ipairs(KEYS) do
-  owners[i] = redis.call('GET', lock)
-  if not own[owners[i]] then
+  holders[i] = redis.call('GET', lock)
+  if not accepted[holders[i]] then
     return {i, 0}
   end
-  local left = redis.call('PTTL', lock)
-  if left >= 0 and (least < 0 or left < least) then
-    least = left
+  local lease = redis.call('PTTL', lock)
+  if lease >= 0 and (remaining < 0 or lease < remaining) then
+    remaining = lease
   end
 end
 
 for i, lock in ipairs(KEYS) do
-  if owners[i] ~= token then
-    -- PEXPIRE GT changes nothing here, but it is a write that a server out of memory
-    -- takes, and after a script's first write it does not refuse SET either.
+  if holders[i] ~= token then
+    -- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory
+    -- allows it, and allows any command after the first write of a script, so SET too.
     redis.call('PEXPIRE', lock, 1, 'GT')
     redis.call('SET', lock, token, 'KEEPTTL')
   end
 end
-return {0, least}
+return {0, remaining}

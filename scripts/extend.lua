@@ -1,48 +1,49 @@
 -- Gives every lock of a set a new lease, counted from now, if this token or a former one
--- owns all of them. Otherwise nothing changes, and the answer is the position of the
--- first lock that they do not own; 0 means extended. An expired lock is never created
--- anew.
+-- holds each of them. Otherwise the script changes nothing, and the reply is the position of
+-- the first lock that none of these tokens holds; 0 means extended. The script never takes
+-- a lock whose lease has ended. For locks that are no set, see extend_many.lua.
 --
--- With one token a lease only grows: a lock of this token keeps its lease if that is
--- longer. So calls may overlap, arrive late or arrive twice. A lease is shortened together
--- with the token: a lock of a former token gets this token with exactly the new lease, and
--- whatever was sent with the former one has no effect from then on.
+-- A lock of this token keeps its lease if that ends later than the new one, so calls with one
+-- token may overlap, arrive late or arrive twice. To shorten a lease, the caller changes the
+-- token: a lock of a former token gets this token and exactly the new lease. From then on,
+-- calls with the former token change nothing.
 --
 -- name: Extend
 -- mode: write retryable
 -- KEYS[1..] locks  key        the locks
--- ARGV[1]   token  string     owner token, that the locks are to have
--- ARGV[2]   ttl    duration?  new lease; absent: never expires
--- ARGV[3..] former string     tokens that the locks may have so far
+-- ARGV[1]   token  string     the token that the locks have, or are to have from now on
+-- ARGV[2]   ttl    duration?  new lease; absent: the locks never expire
+-- ARGV[3..] former string     other tokens that may hold the locks now
 -- returns: int
 
 local token, ttl = ARGV[1], ARGV[2]
 
-local own = {[token] = true}
+local accepted = {[token] = true}
 for i = 3, #ARGV do
-  own[ARGV[i]] = true
+  accepted[ARGV[i]] = true
 end
 
--- All reads stand before the first write: the set is extended whole or not at all.
-local owners = {}
+-- All reads come before the first write, so that the script extends the whole set or
+-- nothing.
+local holders = {}
 for i, lock in ipairs(KEYS) do
-  owners[i] = redis.call('GET', lock)
-  if not own[owners[i]] then
+  holders[i] = redis.call('GET', lock)
+  if not accepted[holders[i]] then
     return i
   end
 end
 
--- PEXPIRE also works when the server is out of memory, and SET does behind it: after a
--- script's first write the server does not refuse the others.
+-- PEXPIRE and PERSIST come first because a server that is out of memory allows them, and
+-- allows any command after the first write of a script, so SET too.
 for i, lock in ipairs(KEYS) do
   if ttl == '' then
     redis.call('PERSIST', lock)
-    if owners[i] ~= token then
+    if holders[i] ~= token then
       redis.call('SET', lock, token)
     end
   else
     redis.call('PEXPIRE', lock, ttl, 'GT')
-    if owners[i] ~= token then
+    if holders[i] ~= token then
       redis.call('SET', lock, token, 'PX', ttl)
     end
   end

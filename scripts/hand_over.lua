@@ -1,52 +1,53 @@
--- Passes a held lock on to another token, with a new lease, so that it is never
--- free in between. If neither token owns it, nothing changes. Repeating the call
--- after a lost reply is safe: it confirms the next owner.
+-- Gives a held lock to another token, with a new lease. The lock is never free in between. If
+-- neither token holds the lock, the script changes nothing. A caller that lost the reply may
+-- safely send the same call again: it confirms the next holder.
 --
 -- name: HandOver
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
--- ARGV[1]   token   string     the owner's token
--- ARGV[2]   next    string     the next owner's token
--- ARGV[3]   ttl     duration?  lease of the next owner; absent: never expires
--- ARGV[4]   fences  int        how many fences in a row to take at most: that of the next owner, and
---                              those of whom it passes the lock on to without asking
--- returns: passed bool, fence int, fences int
+-- ARGV[1]   token   string     the holder's token
+-- ARGV[2]   next    string     the next holder's token
+-- ARGV[3]   ttl     duration?  lease of the next holder; absent: the lock never expires
+-- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
+--                              the others for holders to which the lock passes without a call
+-- returns: handed_over bool, fence int, fences int
 
 local lock, counter = KEYS[1], KEYS[2]
 local token, next, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local owner = redis.call('GET', lock)
-if owner ~= token and owner ~= next then
+local holder = redis.call('GET', lock)
+if holder ~= token and holder ~= next then
   return {0, 0, 0}
 end
 
--- The first of the fences is above all numbers before, and lifted to the clock as in
--- acquire.lua. Those after it must not pass the clock, or a counter that is lost could
--- start anew below them; the first one always is taken.
-local fence, taken = 0, 0
+-- The first fence is the next number of the counter, and not behind the server's clock, for
+-- the reasons in acquire.lua. The script always reserves that one. It reserves others only
+-- up to the clock, because a counter that the server loses starts again at the clock: it must
+-- not give out a reserved fence.
+local fence, reserved = 0, 0
 if counter then
   local last = tonumber(redis.call('GET', counter) or 0)
-  local now = redis.call('TIME')
-  local micros = now[1] * 1000000 + now[2]
-  local least = micros - micros % 65536
+  local time = redis.call('TIME')
+  local clock = time[1] * 1000000 + time[2]
+  local minimum = clock - clock % 65536
   if last == 0 then
-    least = micros
+    minimum = clock
   end
-  fence = math.max(last + 1, least)
-  taken = math.max(1, math.min(fences, micros - fence + 1))
-  redis.call('SET', counter, fence + taken - 1)
+  fence = math.max(last + 1, minimum)
+  reserved = math.max(1, math.min(fences, clock - fence + 1))
+  redis.call('SET', counter, fence + reserved - 1)
 end
 
-if owner == token and ttl == '' then
+if holder == token and ttl == '' then
   redis.call('SET', lock, next)
-elseif owner == token then
+elseif holder == token then
   redis.call('SET', lock, next, 'PX', ttl)
 elseif ttl == '' then
   redis.call('PERSIST', lock)
 else
-  -- GT: a call that was late on its way must not cut a lease that has been extended
-  -- since.
+  -- GT never shortens a lease: this call may have been delayed, and another call may have
+  -- extended the lock since.
   redis.call('PEXPIRE', lock, ttl, 'GT')
 end
-return {1, fence, taken}
+return {1, fence, reserved}

@@ -1,15 +1,16 @@
--- Tells, for every lock of a set and all at the same instant, the holder's
--- token (nil: free) and remaining time (-1 ms: never expires, -2 ms: free).
+-- Reads the holder of every lock of a set, all at the same instant: the holder's token (nil:
+-- the lock is free) and the remaining time of its lease (-1 ms: the lock never expires, -2 ms:
+-- the lock is free).
 --
 -- name: Inspect
 -- mode: read
 -- KEYS[1..] locks key  the locks
--- returns: owners []string?, left []duration
+-- returns: holders []string?, remaining []duration
 
-local owners, left = {}, {}
+local holders, remaining = {}, {}
 for i, lock in ipairs(KEYS) do
-  -- GET answers false for a free lock, which keeps its place in the list.
-  owners[i] = redis.call('GET', lock)
-  left[i] = redis.call('PTTL', lock)
+  -- GET answers false, not nil, for a free lock, so the lock keeps its place in the list.
+  holders[i] = redis.call('GET', lock)
+  remaining[i] = redis.call('PTTL', lock)
 end
-return {owners, left}
+return {holders, remaining}

@@ -1,17 +1,17 @@
--- Frees the locks that this token owns and leaves all others as they are. The
--- answer is how many were freed. After a lost reply, repeat it: fewer than asked
--- for then means either "lost" or "freed by the first try", which only a caller
--- that knows of the first try can tell apart.
+-- Frees the locks that this token holds, and leaves all others as they are. The reply is how
+-- many locks it freed. A caller that lost the reply may safely send the same call again. If
+-- the second reply is smaller than the number of locks, the others were lost, or the first
+-- call freed them: the reply cannot tell which.
 --
 -- name: Release
 -- mode: write retryable
 -- KEYS[1..] locks key     the locks
--- ARGV[1]   token string  owner token
+-- ARGV[1]   token string  token of the holder
 -- returns: int
 
 local token = ARGV[1]
 
--- Most often it is one lock, which needs no lists.
+-- Most calls release one lock, which needs no lists.
 if #KEYS == 1 then
   if redis.call('GET', KEYS[1]) ~= token then
     return 0
@@ -19,18 +19,19 @@ if #KEYS == 1 then
   return redis.call('DEL', KEYS[1])
 end
 
--- All reads stand before the first write, so that a key of another type stops the
--- script while nothing has changed. A thousand keys a command: unpack() gives out at
+-- All reads come before the first write, so if a key is of another type, the script ends
+-- before it changes anything. One command reads a thousand keys, because unpack() fails at
 -- about eight thousand.
 local owned, count = {}, 0
 for first = 1, #KEYS, 1000 do
-  local owners = redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))
-  for i = 1, #owners do
-    if owners[i] == token then
+  local holders = redis.call('MGET', unpack(KEYS, first, math.min(first + 999, #KEYS)))
+  for i = 1, #holders do
+    if holders[i] == token then
       count = count + 1
       owned[count] = KEYS[first + i - 1]
-    elseif not owners[i] then
-      redis.call('GET', KEYS[first + i - 1]) -- MGET would call a key of another type none
+    elseif not holders[i] then
+      -- MGET answers nil for a key of another type too, but GET then fails.
+      redis.call('GET', KEYS[first + i - 1])
     end
   end
 end

@@ -65,7 +65,7 @@ func (r *round) serverFaults(name string, s *bed.Server) []func() fault {
 }
 
 // commands that a faulty network picks out.
-var commands = []string{gen.AcquireSHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1, gen.RenewSHA1, gen.HandOverSHA1, "SET", "EVALSHA"}
+var commands = []string{gen.AcquireSHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1, gen.ExtendManySHA1, gen.HandOverSHA1, "SET", "EVALSHA"}
 
 // networkFaults are those of the network between one process and the server.
 func (r *round) networkFaults(place int, p *bed.Proxy) []func() fault {
