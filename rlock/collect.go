@@ -40,7 +40,7 @@ func (c *collector) next(ctx context.Context) bool {
 	}
 	l := c.lock
 	if _, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: c.keys, Token: l.token}); err != nil {
-		// The release may still run, and the cleaner repeats it: they must not meet what a
+		// The release may still run, and the reaper repeats it: they must not meet what a
 		// later attempt holds.
 		l.abandon(l.ttl, int(l.late)+1)
 		l.token, l.late = "", 0 // it gets a new one

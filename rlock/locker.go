@@ -14,6 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
+	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -32,7 +33,7 @@ type Locker struct {
 	registry registry
 	keeper   keeper
 	monitor  monitor
-	cleaner  cleaner
+	reaper   *reaper.Reaper
 
 	expectations expectations
 
@@ -94,9 +95,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	l.expectations.seed = maphash.MakeSeed()
 	l.keeper.extend = l.extendAll
 	l.monitor = monitor{client: client, scripts: l.scripts, calls: l.background, next: clock.Never}
-	l.cleaner.release = func(ctx context.Context, params []gen.ReleaseParams) []gen.Reply[int64] {
-		return l.scripts.ReleaseBatch(ctx, client, params)
-	}
+	l.reaper = reaper.New(l.releaseItems)
 	if !set.unfenced {
 		slot.PrepareFences()
 	}
@@ -174,7 +173,7 @@ func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.stop()
 		ended = l.keeper.close()
-		l.cleaner.close(closingTime)
+		l.reaper.Close(closingTime)
 		if l.dialled != nil {
 			l.dialled.Close(l.client, closingTime)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 )
 
 // Release gives the lock up. The Context ends before the keys are freed. It does
@@ -280,7 +281,20 @@ func (l *Lock) abandon(ttl time.Duration, lost int) {
 	}
 	for _, keys := range l.parts() {
 		for _, token := range tokens {
-			l.locker.cleaner.add(keys, token, ttl, lost)
+			l.locker.reaper.Add(reaper.Item{Keys: keys, Token: token, Unanswered: lost}, ttl)
 		}
 	}
+}
+
+// releaseItems is how the reaper frees what it has been given.
+func (l *Locker) releaseItems(ctx context.Context, items []reaper.Item) (freed []bool) {
+	params := make([]gen.ReleaseParams, len(items))
+	for i, item := range items {
+		params[i] = gen.ReleaseParams{Locks: item.Keys, Token: item.Token}
+	}
+	freed = make([]bool, len(items))
+	for i, reply := range l.scripts.ReleaseBatch(ctx, l.client, params) {
+		freed[i] = reply.Err == nil && reply.Value > 0
+	}
+	return freed
 }

@@ -1,0 +1,171 @@
+// Package reaper frees, in the background, keys that commands without an answer may have
+// taken.
+//
+// Such a command may still be on its way and arrive behind the release, so the release is
+// repeated at growing intervals, until the lease that the command could have started must
+// be over, for half a minute at most.
+//
+// It never knows how a release is sent, nor whether anybody still has a handle of what it
+// frees: whoever adds an item has given up its token.
+package reaper
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Item is what an acquisition may have left on a server.
+type Item struct {
+	Keys       []string // of one release
+	Token      string   // nobody uses it any more
+	Unanswered int      // commands that may have taken the keys, or may still do so
+}
+
+// Release frees of each item the keys that have its token, and reports of which items it
+// has certainly freed some.
+type Release func(ctx context.Context, items []Item) (freed []bool)
+
+// Reaper has the items that may still have to be freed. It has one timer, and one call
+// under way, however many they are.
+type Reaper struct {
+	release Release
+
+	mu      sync.Mutex
+	pending []*pending
+	timer   *time.Timer   // of the next round; nil: none is due or under way
+	armed   clock.Instant // when that is
+	closed  bool          // every try is the last
+	flushed chan struct{} // closed when nothing is pending any more; nil: nobody waits for it
+}
+
+// pending is an item with the schedule of its tries.
+type pending struct {
+	Item
+	backoff time.Duration
+	next    clock.Instant
+	last    clock.Instant // the try at this time is the last
+	done    bool          // of the round that is under way
+}
+
+const (
+	firstBackoff  = 25 * time.Millisecond
+	backoffFactor = 4 // tries after 0, 25, 125, 525 ms, 2.1, 8.5 and 30 s
+	longest       = 30 * time.Second
+	callTimeout   = 2 * time.Second
+	callItems     = 1000 // in one call
+)
+
+// New returns a Reaper that calls release from one goroutine at a time, which it starts
+// when something is due.
+func New(release Release) *Reaper { return &Reaper{release: release} }
+
+// Add has an item freed, soon for the first time. The ttl is that of the longest lease
+// that the unanswered commands could have started.
+func (r *Reaper) Add(item Item, ttl time.Duration) {
+	now := clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending = append(r.pending, &pending{
+		Item: item, backoff: firstBackoff,
+		next: now, last: now.After(min(ttl, longest)),
+	})
+	r.arm(now)
+}
+
+// Close makes one last try for everything that is pending, and waits up to limit for it.
+// What is added later gets one try too.
+func (r *Reaper) Close(limit time.Duration) {
+	r.mu.Lock()
+	r.closed = true
+	for _, p := range r.pending {
+		p.next = clock.Now()
+	}
+	r.armNext()
+	flushed := make(chan struct{})
+	if r.timer == nil {
+		close(flushed)
+	} else {
+		r.flushed = flushed
+	}
+	r.mu.Unlock()
+
+	select {
+	case <-flushed:
+	case <-time.After(limit):
+	}
+}
+
+// armNext has the next round run when its first item is due. The caller holds mu.
+func (r *Reaper) armNext() {
+	if len(r.pending) == 0 {
+		return
+	}
+	next := clock.Never
+	for _, p := range r.pending {
+		next = min(next, p.next)
+	}
+	r.arm(next)
+}
+
+// arm has a round run at next or earlier. A round that is under way arms the next one when
+// it ends. The caller holds mu.
+func (r *Reaper) arm(next clock.Instant) {
+	if r.timer != nil && (next >= r.armed || !r.timer.Stop()) {
+		return
+	}
+	r.armed = next
+	r.timer = time.AfterFunc(max(next.Until(), 0), r.round)
+}
+
+// round tries what is due.
+func (r *Reaper) round() {
+	r.mu.Lock()
+	now := clock.Now()
+	var due []*pending
+	for _, p := range r.pending {
+		if r.closed || p.next <= now {
+			due = append(due, p)
+		}
+	}
+	r.mu.Unlock()
+	defer r.endRound(due) // also when release ends the goroutine
+	for some := range slices.Chunk(due, callItems) {
+		r.reap(some)
+	}
+}
+
+// reap makes one try. An item is done when as many commands were undone as there were.
+func (r *Reaper) reap(due []*pending) {
+	items := make([]Item, len(due))
+	for i, p := range due {
+		items[i] = p.Item
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	for i, freed := range r.release(ctx, items) {
+		due[i].done = freed && due[i].Unanswered == 1
+	}
+}
+
+// endRound plans the next tries of what was due, and forgets what is done.
+func (r *Reaper) endRound(due []*pending) {
+	now := clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range due {
+		p.done = p.done || r.closed || p.next >= p.last
+		p.next = min(now.After(p.backoff), p.last)
+		p.backoff *= backoffFactor
+	}
+	r.pending = slices.DeleteFunc(r.pending, func(p *pending) bool { return p.done })
+	r.timer = nil
+	r.armNext()
+	if r.timer == nil && r.flushed != nil {
+		close(r.flushed)
+		r.flushed = nil
+	}
+}

@@ -1,0 +1,269 @@
+package reaper_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/reaper"
+)
+
+const limit = 2 * time.Second
+
+// try is a call as the server sees it.
+type try struct {
+	after time.Duration
+	token string
+}
+
+// server records the tries. What it answers is up to freed, with how many tries there
+// were before; nil frees nothing.
+type server struct {
+	start time.Time
+	tries []try
+	freed func(item reaper.Item, before int) bool
+	takes time.Duration // a call
+}
+
+func newServer() *server { return &server{start: time.Now()} }
+
+func (s *server) release(ctx context.Context, items []reaper.Item) []bool {
+	freed := make([]bool, len(items))
+	for i, item := range items {
+		freed[i] = s.freed != nil && s.freed(item, len(s.tries))
+		s.tries = append(s.tries, try{time.Since(s.start), item.Token})
+	}
+	if clock.Sleep(ctx, s.takes, nil) != nil {
+		clear(freed)
+	}
+	return freed
+}
+
+func (s *server) times(token string) (times []time.Duration) {
+	for _, try := range s.tries {
+		if try.token == token {
+			times = append(times, try.after)
+		}
+	}
+	return times
+}
+
+// pass lets d pass and everything be done that is due.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func item(token string, unanswered int) reaper.Item {
+	return reaper.Item{Keys: []string{"key of " + token}, Token: token, Unanswered: unanswered}
+}
+
+func milliseconds(times ...int) []time.Duration {
+	durations := make([]time.Duration, len(times))
+	for i, n := range times {
+		durations[i] = time.Duration(n) * time.Millisecond
+	}
+	return durations
+}
+
+// The tries are at growing intervals, the last when the lease must be over.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		unanswered int
+		ttl        time.Duration
+		freed      func(reaper.Item, int) bool
+		want       []time.Duration
+	}{
+		"no command ran": {1, clock.NoExpiry, nil, milliseconds(0, 25, 125, 525, 2125, 8525, 30000)},
+		"a short lease":  {1, 200 * time.Millisecond, nil, milliseconds(0, 25, 125, 200)},
+		"no lease":       {1, 0, nil, milliseconds(0)},
+		"the only command had run": {1, time.Hour,
+			func(reaper.Item, int) bool { return true }, milliseconds(0)},
+		"it arrived after the first try": {1, time.Hour,
+			func(_ reaper.Item, before int) bool { return before == 2 }, milliseconds(0, 25, 125)},
+		"another may still arrive": {2, 200 * time.Millisecond,
+			func(reaper.Item, int) bool { return true }, milliseconds(0, 25, 125, 200)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				s.freed = c.freed
+				reaper.New(s.release).Add(item("a", c.unanswered), c.ttl)
+				pass(time.Hour)
+				require.Equal(t, c.want, s.times("a"))
+			})
+		})
+	}
+}
+
+// A new item does not wait for older ones, nor they for it.
+func TestItemsHaveTimesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		r := reaper.New(s.release)
+		r.Add(item("old", 1), clock.NoExpiry)
+		pass(time.Second)
+		r.Add(item("new", 1), 100*time.Millisecond)
+		pass(time.Hour)
+		require.Equal(t, milliseconds(0, 25, 125, 525, 2125, 8525, 30000), s.times("old"))
+		require.Equal(t, milliseconds(1000, 1025, 1100), s.times("new"))
+	})
+}
+
+// One call is under way at a time. What comes meanwhile goes with the next.
+func TestOneCallAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.takes = time.Second
+		r := reaper.New(s.release)
+		r.Add(item("a", 1), 0)
+		synctest.Wait()
+		r.Add(item("b", 1), 0)
+		r.Add(item("c", 1), 0)
+		pass(time.Hour)
+		require.Equal(t, []try{{0, "a"}, {time.Second, "b"}, {time.Second, "c"}}, s.tries)
+	})
+	// Nor does the time come of an older item's next try while a call is under way.
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		r := reaper.New(s.release)
+		r.Add(item("old", 1), time.Second)
+		pass(50 * time.Millisecond)
+		s.takes = 500 * time.Millisecond
+		r.Add(item("new", 1), 0)
+		pass(time.Hour)
+		require.Equal(t, milliseconds(0, 25, 550, 1050), s.times("old"))
+	})
+}
+
+// A call that gets no answer ends after 2 seconds, and its items are tried again.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.takes = time.Hour
+		s.freed = func(reaper.Item, int) bool { return true }
+		reaper.New(s.release).Add(item("a", 1), 4025*time.Millisecond)
+		pass(time.Hour)
+		require.Equal(t, milliseconds(0, 2025, 4025), s.times("a"))
+	})
+}
+
+// A call has at most a thousand items.
+func TestManyItems(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var calls []int
+		r := reaper.New(func(_ context.Context, items []reaper.Item) []bool {
+			calls = append(calls, len(items))
+			time.Sleep(time.Millisecond)
+			return make([]bool, len(items))
+		})
+		r.Add(item("first", 1), 0)
+		synctest.Wait() // under way
+		for i := range 2500 {
+			r.Add(item(fmt.Sprint(i), 1), 0)
+		}
+		pass(time.Hour)
+		require.Equal(t, []int{1, 1000, 1000, 500}, calls)
+	})
+}
+
+// Code of the user's that runs within a call may end its goroutine.
+func TestReleaseEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.freed = func(_ reaper.Item, before int) bool {
+			if len(s.tries) == 0 {
+				s.tries = append(s.tries, try{token: "ended"})
+				runtime.Goexit()
+			}
+			return true
+		}
+		r := reaper.New(s.release)
+		r.Add(item("a", 1), time.Hour)
+		pass(time.Minute)
+		require.Equal(t, milliseconds(25), s.times("a"))
+		r.Close(limit)
+	})
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	t.Run("of nothing", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer()
+			reaper.New(s.release).Close(limit)
+			require.Equal(t, s.start, time.Now())
+			require.Empty(t, s.tries)
+		})
+	})
+	t.Run("one last try for all that is pending", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer()
+			r := reaper.New(s.release)
+			r.Add(item("a", 1), clock.NoExpiry)
+			r.Add(item("b", 2), clock.NoExpiry)
+			pass(time.Second)
+			s.tries, s.takes = nil, 50*time.Millisecond
+			r.Close(limit)
+			require.Equal(t, []try{{time.Second, "a"}, {time.Second, "b"}}, s.tries)
+			require.Equal(t, time.Second+50*time.Millisecond, time.Since(s.start), "it waits for the answer")
+			pass(time.Hour)
+			require.Len(t, s.tries, 2)
+		})
+	})
+	t.Run("during a call", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer()
+			s.takes = time.Second
+			r := reaper.New(s.release)
+			r.Add(item("a", 1), clock.NoExpiry)
+			synctest.Wait() // the call for a is under way, and is its last
+			r.Add(item("b", 1), clock.NoExpiry)
+			r.Close(2 * limit)
+			require.Equal(t, []try{{0, "a"}, {time.Second, "b"}}, s.tries)
+			require.Equal(t, 2*time.Second, time.Since(s.start))
+		})
+	})
+	t.Run("of a silent server", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer()
+			s.takes = time.Hour
+			r := reaper.New(s.release)
+			r.Add(item("a", 1), clock.NoExpiry)
+			r.Close(time.Second)
+			require.Equal(t, time.Second, time.Since(s.start))
+			pass(time.Hour)
+			require.Len(t, s.tries, 1)
+		})
+	})
+	t.Run("and then one try each", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer()
+			r := reaper.New(s.release)
+			r.Close(limit)
+			r.Add(item("late", 2), clock.NoExpiry)
+			pass(time.Hour)
+			require.Equal(t, milliseconds(0), s.times("late"))
+			r.Close(limit)
+			require.Equal(t, time.Hour, time.Since(s.start), "nothing is pending")
+		})
+	})
+}
