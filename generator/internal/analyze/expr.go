@@ -180,6 +180,7 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 		}
 		if values.Open {
 			u.Exact, u.Rest, u.Names = false, Join(u.Rest, present(values.Rest)), Join(u.Names, anyIndex)
+			u.Gaps = u.Gaps || values.Rest.mayBe(Vanishes)
 		}
 		t = &u
 	}
@@ -288,6 +289,11 @@ func (a *analyzer) storeAs(st *state, target ast.Expr, object, key, v Value, beh
 			if behind && !t.Exact {
 				after = t.append(v)
 			}
+			if !behind && !a.isLast(target) && t.gaps(key, v) {
+				u := *after
+				u.Gaps = true
+				after = &u
+			}
 			if !single {
 				after = joinTables(t, after)
 			}
@@ -328,6 +334,16 @@ func (a *analyzer) isBehind(target *ast.AttrGetExpr) bool {
 	length, isLength := sum.Lhs.(*ast.UnaryLenOpExpr)
 	one, isNumber := sum.Rhs.(*ast.NumberExpr)
 	return isLength && isNumber && one.Value == "1" && a.sameExpr(length.Expr, target.Object)
+}
+
+// isLast reports whether what is stored is list[#list], which may be taken away.
+func (a *analyzer) isLast(target ast.Expr) bool {
+	field, ok := target.(*ast.AttrGetExpr)
+	if !ok {
+		return false
+	}
+	length, ok := field.Key.(*ast.UnaryLenOpExpr)
+	return ok && a.sameExpr(length.Expr, field.Object)
 }
 
 // sameExpr reports whether two expressions are the same name, or the same fields of it.

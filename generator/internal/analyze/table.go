@@ -30,6 +30,7 @@ type Table struct {
 	Pairs  *[2]Value        // of a list that is names and values in turn: what both are
 	Odd    bool             // with Pairs: the list ends with a name
 	Exact  bool             // its length is that of Items
+	Gaps   bool             // a nil may have been stored between its elements
 	Meta   Value            // its metatable
 
 	Err    bool // a command answers it for an error
@@ -40,7 +41,7 @@ type Table struct {
 var emptyTable = &Table{Exact: true}
 
 func (t *Table) equal(u *Table) bool {
-	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Err == u.Err && t.shrunk == u.shrunk && t.many == u.many &&
+	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Gaps == u.Gaps && t.Err == u.Err && t.shrunk == u.shrunk && t.many == u.many &&
 		t.Odd == u.Odd && (t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
 		t.Rest.equal(u.Rest) && t.Names.equal(u.Names) && t.Meta.equal(u.Meta) &&
 		slices.EqualFunc(t.Items, u.Items, Value.equal) && maps.EqualFunc(t.Fields, u.Fields, Value.equal)
@@ -52,7 +53,7 @@ func joinTables(t, u *Table) *Table {
 	}
 	j := &Table{
 		Origin: max(t.Origin, u.Origin), What: max(t.What, u.What), Exact: t.Exact && u.Exact && len(t.Items) == len(u.Items),
-		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: Join(t.Meta, u.Meta), Err: t.Err || u.Err, shrunk: t.shrunk || u.shrunk, many: t.many || u.many,
+		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: Join(t.Meta, u.Meta), Gaps: t.Gaps || u.Gaps, Err: t.Err || u.Err, shrunk: t.shrunk || u.shrunk, many: t.many || u.many,
 	}
 	p, odd := t.inTurn()
 	q, odder := u.inTurn()
@@ -410,6 +411,28 @@ func (t *Table) setItem(f float64, v Value, strong bool) *Table {
 	u.Exact = false
 	u.Rest, u.Names = Join(t.Rest, present(v)), Join(t.Names, anyIndex)
 	return &u
+}
+
+// gaps reports whether v, stored at an index, may leave nothing between two elements, in a
+// place that is not known by itself.
+func (t *Table) gaps(index, v Value) bool {
+	if !mayIndex(index, false) || !v.mayBe(Vanishes) {
+		return false
+	}
+	f, known := index.Num()
+	return !known || f < 1 || f > float64(len(t.Items)+1)
+}
+
+// Vanishes reports whether a kind is a nil, which takes what follows it in a list out of a
+// reply. That what is stored is a number is trusted.
+func Vanishes(k Kind) bool {
+	switch k := k.(type) {
+	case Nil:
+		return true
+	case Missing:
+		return k.Nil && !k.Malformed
+	}
+	return false
 }
 
 // mostItems bounds the lists of which every item is known by itself.

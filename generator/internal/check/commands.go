@@ -420,8 +420,11 @@ func behind(spec command.Keys, words []analyze.Word) (at int, doubt *analyze.Wor
 // countedKeys returns the keys of a call that counts them. Where the count is not known,
 // nothing but keys may follow.
 func countedKeys(at int, words []analyze.Word) (keys []analyze.Word, doubt *analyze.Word) {
+	if words[at].Open { // the number is among the words that unpack brings, before the keys
+		return words[at:], nil
+	}
 	rest := words[at+1:]
-	if f, known := words[at].Num(); known && !words[at].Open {
+	if f, known := words[at].Num(); known {
 		n := max(0, int(f))
 		if n <= len(rest) && !slices.ContainsFunc(rest[:n], func(w analyze.Word) bool { return w.Open }) {
 			return rest[:n], nil

@@ -48,9 +48,12 @@ const nilInside = "a nil inside a returned table cuts the reply short; use false
 // items checks what a table holds, one after the other. Where the length counts, an item
 // may not be behind the end of the list that it was taken from.
 func (f fitter) items(t *analyze.Table, counted bool, check func(i int, v analyze.Value) *misfit) *misfit {
+	if t.Gaps || t.Rest.MayBe(analyze.Vanishes) {
+		return &misfit{full: nilInside}
+	}
 	for i, item := range t.Items {
 		if item.MayBe(func(k analyze.Kind) bool {
-			return k == analyze.Kind(analyze.Nil{}) || counted && k == analyze.Kind(analyze.Absent{})
+			return analyze.Vanishes(k) || counted && k == analyze.Kind(analyze.Absent{})
 		}) {
 			return &misfit{full: nilInside, item: i + 1}
 		}
