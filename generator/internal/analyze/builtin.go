@@ -109,8 +109,8 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return one(Of(Text{Class: JSON}))
 	case "cjson.decode":
 		return one(a.data(st, n, Decoded, "cjson.decode", x))
-	case "cmsgpack.pack", "struct.pack":
-		return one(Of(Text{Class: Any}))
+	case "cmsgpack.pack", "struct.pack", "bit.tohex":
+		return one(Of(Text{Class: Built}))
 	case "struct.unpack":
 		return a.structUnpack(args.at(0))
 	case "cmsgpack.unpack", "cmsgpack.unpack_one", "cmsgpack.unpack_limit":
@@ -118,8 +118,6 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return List{Items: []Value{v}, Rest: v, Open: true}
 	case "struct.size":
 		return one(Of(Number{Class: Integer}))
-	case "bit.tohex":
-		return one(Of(Text{Class: Any}))
 	}
 	switch {
 	case library == "bit":

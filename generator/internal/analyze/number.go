@@ -260,7 +260,7 @@ func (a *analyzer) concatKinds(k, l Kind) Value {
 	switch {
 	case sKnown && tKnown:
 		if len(s)+len(t) > 200 {
-			return Of(Text{Class: Any})
+			return Of(Text{Class: Built})
 		}
 		return Of(Str{S: s + t})
 	case !canConcat(k) || !canConcat(l):
