@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,10 +13,19 @@ import (
 // table or a function that the body gives to a command: the server answers both with the
 // error that it has for nil and false, which are no holes.
 const describer = `
+local __read = {}
+local function __note(v)
+  if type(v) == 'string' then __read[v] = true end
+  if type(v) ~= 'table' then return end
+  for k, x in pairs(v) do
+    __note(k)
+    __note(x)
+  end
+end
 local function __describe(v, depth)
   local kind = type(v)
   if kind == 'number' then return {kind = 'number', text = string.format('%%.17g', v)} end
-  if kind == 'string' then return {kind = 'string', text = v} end
+  if kind == 'string' then return {kind = 'string', text = v, read = __read[v]} end
   if kind == 'boolean' then return {kind = 'boolean', text = tostring(v)} end
   if kind ~= 'table' or depth > 5 then return {kind = kind} end
   local described, others, length = {}, 0, 0
@@ -30,6 +38,18 @@ local function __describe(v, depth)
   end
   if rawget(v, 'err') then return {kind = 'error', text = tostring(rawget(v, 'err'))} end
   if rawget(v, 'ok') then return {kind = 'status', text = tostring(rawget(v, 'ok'))} end
+  if rawget(v, 'double') then return {kind = 'double', text = string.format('%%.17g', rawget(v, 'double'))} end
+  if type(rawget(v, 'map')) == 'table' then
+    for k, x in pairs(v.map) do
+      described[#described + 1] = __describe(k, depth + 1)
+      described[#described + 1] = __describe(x, depth + 1)
+    end
+    return {kind = 'table', items = described, others = 0}
+  end
+  if type(rawget(v, 'set')) == 'table' then
+    for k in pairs(v.set) do described[#described + 1] = __describe(k, depth + 1) end
+    return {kind = 'table', items = described, others = 0}
+  end
   for i = 1, math.min(length, 100) do described[i] = __describe(rawget(v, i), depth + 1) end
   return {kind = 'table', items = described, others = others}
 end
@@ -40,7 +60,9 @@ local function __watch(command)
       local kind = type((select(i, ...)))
       if kind == 'table' or kind == 'function' then __given = kind end
     end
-    return command(...)
+    local answer = command(...)
+    __note(answer)
+    return answer
   end
 end
 local redis = setmetatable({call = __watch(redis.call), pcall = __watch(redis.pcall)}, {__index = redis})
@@ -58,6 +80,7 @@ type described struct {
 	Text   string          `json:"text"`
 	Items  json.RawMessage `json:"items"` // cjson writes {} for an empty list
 	Others int             `json:"others"`
+	Read   bool            `json:"read"` // a command has answered the same text
 }
 
 func (d described) items() ([]described, error) {
@@ -77,64 +100,68 @@ func (d described) String() string {
 	return fmt.Sprintf("table %v and %d other fields", items, d.Others)
 }
 
-// stored are texts among the data of a run that are no numbers.
-var stored = []string{"text", "outside"}
-
 // fits returns why the value is not of the header's type, or "". Error replies fit all.
-func (d described) fits(kind string) string {
-	if d.Kind == "error" {
-		return ""
-	}
-	if names := strings.Split(kind, ", "); len(names) > 1 {
-		return d.list(len(names), func(i int, item described) string {
-			_, kind, _ := strings.Cut(names[i], " ")
-			return item.fits(kind)
-		})
-	}
+func (d described) fits(t replyType) string {
 	absent := d.Kind == "nil" || d.Kind == "boolean" && d.Text == "false"
-	if rest, ok := strings.CutSuffix(kind, "?"); ok {
-		if absent {
-			return ""
+	switch {
+	case d.Kind == "error", t.name == "raw", t.name == "none", absent && t.optional:
+		return ""
+	case t.optional && d.Kind == "string" && d.Text == "" && (t.name == "duration" || t.name == "time"):
+		return "" // an absent argument that is answered
+	case t.scalar():
+		if !d.fitsScalar(t.name, absent) {
+			return fmt.Sprintf("%v is no %s", d, t.name)
 		}
-		return d.fits(rest)
+		return ""
+	case t.name == "map":
+		return d.fitsMap(t)
+	case t.name == "struct":
+		return d.list(len(t.fields), func(i int, item described) string { return item.fits(t.fields[i]) })
 	}
+	if items, err := d.items(); err == nil && t.elem.name == "struct" && len(items) > 0 && t.elem.fields[0].scalar() && items[0].Kind != "table" {
+		if n := len(t.elem.fields); len(items)%n == 0 {
+			return d.list(-1, func(i int, item described) string { return item.fits(t.elem.fields[i%n]) })
+		}
+	}
+	return d.list(-1, func(_ int, item described) string { return item.fits(*t.elem) })
+}
+
+func (d described) fitsMap(t replyType) string {
+	items, err := d.items()
+	if err == nil && len(items)%2 != 0 {
+		return fmt.Sprintf("%v has an odd number of values for a map", d)
+	}
+	return d.list(-1, func(i int, item described) string {
+		if i%2 == 0 {
+			return item.fits(replyType{name: "string"})
+		}
+		return item.fits(*t.elem)
+	})
+}
+
+func (d described) fitsScalar(kind string, absent bool) bool {
 	number, err := strconv.ParseFloat(d.Text, 64)
 	isText := d.Kind == "string" || d.Kind == "status"
 	whole := err == nil && number == math.Trunc(number) && math.Abs(number) < 1<<62
-	if d.Kind == "string" && slices.Contains(stored, d.Text) && slices.Contains([]string{"int", "duration", "time", "float", "bool"}, kind) {
-		return "" // what is stored is trusted to be what the header says
+	if d.Read {
+		return true // what is stored is trusted to be what the header says
 	}
-	ok := false
 	switch kind {
 	case "int", "duration", "time":
 		_, err := strconv.ParseInt(d.Text, 10, 64)
-		ok = d.Kind == "number" && whole || isText && err == nil
+		return d.Kind == "number" && whole || isText && err == nil
 	case "float":
-		ok = isText && err == nil
+		return (isText || d.Kind == "double") && err == nil
 	case "string", "bytes":
-		ok = isText
+		return isText
 	case "bool":
-		ok = absent || d.Kind == "number" && (number == 0 || number == 1) || isText && (d.Text == "OK" || d.Text == "0" || d.Text == "1") || d.Kind == "boolean"
+		return absent || d.Kind == "number" && (number == 0 || number == 1) || isText && (d.Text == "OK" || d.Text == "0" || d.Text == "1") || d.Kind == "boolean"
 	case "ok":
-		ok = isText && d.Text == "OK"
-	case "none":
-		ok = true
-	case "map[string]string":
-		items, err := d.items()
-		if err == nil && len(items)%2 != 0 {
-			return fmt.Sprintf("%v has an odd number of values for a map", d)
-		}
-		return d.list(-1, func(_ int, item described) string { return item.fits("string") })
-	default:
-		if of, isList := strings.CutPrefix(kind, "[]"); isList {
-			return d.list(-1, func(_ int, item described) string { return item.fits(of) })
-		}
-		return "the oracle does not know the type " + kind
+		return isText && d.Text == "OK"
+	case "json":
+		return isText && json.Valid([]byte(d.Text))
 	}
-	if ok {
-		return ""
-	}
-	return fmt.Sprintf("%v is no %s", d, kind)
+	return false
 }
 
 // list checks a table that must be a list of n values, or of any number if n is -1.

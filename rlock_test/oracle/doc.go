@@ -5,7 +5,9 @@
 //
 // It writes random programs of the Lua that people write for Redis: commands whose
 // function, name, key and arguments go through locals, tables, closures, varargs,
-// metatables, methods and dispatch before they are used, some of them with a mistake.
+// metatables, methods and dispatch before they are used; lists of any length; channels;
+// commands that the caller chooses; fragments. Some of them have a mistake, and some of
+// those a waiver for it.
 // The generator reads all of them. What it refuses is counted. What it accepts runs on
 // a server, several times with random arguments, as a user who has exactly the rights
 // that -audit prints for the script, on exactly the keys that the call names.
@@ -23,6 +25,8 @@
 //     command, a wrong number of arguments, a global that is unknown or written
 //   - a cached script answers the same data in two ways
 //   - a duration that was passed for a lease lasts longer than it should
+//   - the text that runs is not what its files say, or the audit does not say what a
+//     waiver leaves open; what the waiver does not name must hold all the same
 //
 // The generator is run as its users run it, as a program, so that the oracle depends on
 // nothing inside it. TestPlanted builds generators with a flaw in them, and must find

@@ -64,12 +64,15 @@ func build(tb testing.TB, flaws ...flaw) generator {
 
 // rule is what the audit says of a script.
 type rule struct {
-	Name string   `json:"name"`
-	File string   `json:"file"`
-	ACL  []string `json:"acl"`
+	Name     string   `json:"name"`
+	File     string   `json:"file"`
+	ACL      []string `json:"acl"`
+	Whole    bool     `json:"acl_whole"`
+	Unproved []string `json:"not_proved"`
+	Text     string   `json:"text"`
 }
 
-var findingLine = regexp.MustCompile(`(?m)^\S*?(p\d{6})\.lua:\d+:\d+: (.*)$`)
+var findingLine = regexp.MustCompile(`(?m)^\S*?(p\d{6})[.0-9]*\.lua:\d+:\d+: (.*)$`)
 
 // judge has the generator read the programs. It returns the audits of those that it
 // accepts and the first finding of each of the others, by name.
@@ -79,9 +82,14 @@ func (g generator) judge(programs []*Program) (accepted map[string]rule, refused
 		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
+	if err := os.Mkdir(filepath.Join(dir, "parts"), 0o700); err != nil {
+		return nil, nil, err
+	}
 	for _, p := range programs {
-		if err := os.WriteFile(filepath.Join(dir, p.Name+".lua"), []byte(p.Text()), 0o600); err != nil {
-			return nil, nil, err
+		for name, text := range p.files() {
+			if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o600); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	refused = map[string]string{}

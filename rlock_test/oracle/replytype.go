@@ -1,0 +1,60 @@
+package oracle
+
+import "strings"
+
+// replyType is the type of a reply's value.
+type replyType struct {
+	name     string      // of a scalar; else list, map or struct
+	elem     *replyType  // of a list or a map
+	fields   []replyType // of a struct
+	optional bool
+}
+
+// parseType reads a type as a header spells it.
+func parseType(text string) replyType {
+	text = strings.TrimSpace(text)
+	if fields := outside(text, ','); len(fields) > 1 {
+		t := replyType{name: "struct"}
+		for _, field := range fields {
+			_, kind, _ := strings.Cut(strings.TrimSpace(field), " ")
+			t.fields = append(t.fields, parseType(kind))
+		}
+		return t
+	}
+	for prefix, name := range map[string]string{"[]": "list", "map[string]": "map"} {
+		if rest, ok := strings.CutPrefix(text, prefix); ok {
+			elem := parseType(rest)
+			return replyType{name: name, elem: &elem}
+		}
+	}
+	rest, optional := strings.CutSuffix(text, "?")
+	if inner, ok := strings.CutPrefix(rest, "("); ok {
+		t := parseType(strings.TrimSuffix(inner, ")"))
+		t.optional = optional
+		return t
+	}
+	return replyType{name: rest, optional: optional}
+}
+
+// outside splits text at separators that stand outside of parentheses.
+func outside(text string, separator rune) []string {
+	var parts []string
+	depth, start := 0, 0
+	for i, r := range text {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case separator:
+			if depth == 0 {
+				parts = append(parts, text[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(parts, text[start:])
+}
+
+// scalar reports whether the type has no parts.
+func (t replyType) scalar() bool { return t.elem == nil && t.fields == nil }
