@@ -11,6 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/audit"
 	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/output"
+	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // Exit codes.
@@ -44,7 +45,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := load(o)
+	s := load(o.scripts)
+	audits, err := s.check(o.redis)
 	if err != nil {
 		return err
 	}
@@ -53,19 +55,25 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	switch {
 	case o.json:
-		return audit.JSON(stdout, s.audits)
+		return audit.JSON(stdout, audits)
 	case o.audit:
-		return audit.Text(stdout, s.audits)
+		return audit.Text(stdout, audits)
 	}
+	return generate(o, s.scripts, audits, stdout, stderr)
+}
+
+// generate writes the bindings and the audit of scripts without findings, or, with -check,
+// prints what it would change.
+func generate(o options, scripts []*script.Script, audits []audit.Script, stdout, stderr io.Writer) error {
 	pkg, err := packageName(o)
 	if err != nil {
 		return err
 	}
-	files, err := emit.Package(pkg, s.scripts)
+	files, err := emit.Package(pkg, scripts)
 	if err != nil {
 		return err
 	}
-	changes, err := output.Changes(o.out, append(files, audit.Markdown(s.audits)))
+	changes, err := output.Changes(o.out, append(files, audit.Markdown(audits)))
 	if err != nil {
 		return err
 	}
@@ -79,7 +87,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		for _, c := range changes {
 			fmt.Fprintf(stdout, "%s: %s\n", filepath.ToSlash(c.Path), c.Reason())
 		}
-		fmt.Fprintf(stdout, "%d scripts, %d files changed\n", len(s.scripts), len(changes))
+		fmt.Fprintf(stdout, "%d scripts, %d files changed\n", len(scripts), len(changes))
 	}
 	return nil
 }
