@@ -16,7 +16,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // readmeRule returns the words of the rule that the README gives.
@@ -35,7 +35,7 @@ func readmeRule(t *testing.T) []string {
 func TestReadmeRuleIsEnoughAndMinimal(t *testing.T) {
 	t.Parallel()
 	words := readmeRule(t)
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		require.NoError(t, everything(t, server, words))
@@ -47,24 +47,24 @@ func TestReadmeRuleIsEnoughAndMinimal(t *testing.T) {
 			if word != "+client|caching" {
 				require.Error(t, err, "%s is not needed", word)
 			}
-			if err == nil || !denied.MatchString(err.Error()) {
-				report, err := openLocker(t, asApp(server), rlock.WithPrefix("app:")).Probe(t.Context())
+			if err == nil || !env.NoPermission.MatchString(err.Error()) {
+				report, err := env.OpenLocker(t, asApp(server), rlock.WithPrefix("app:")).Probe(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, rlock.SeverityFault, worst(t, report)["cache"], "%s: %s", word, report)
+				require.Equal(t, rlock.SeverityFault, env.Worst(t, report)["cache"], "%s: %s", word, report)
 			}
 		}
 	})
 }
 
 // asApp returns the options of a client that is the user app.
-func asApp(server *bed.Server) rueidis.ClientOption {
+func asApp(server *env.Server) rueidis.ClientOption {
 	option := server.Option()
 	option.Username, option.Password = "app", "secret"
 	return option
 }
 
 // everything does whatever a Locker can do, as a user with these rules.
-func everything(t *testing.T, server *bed.Server, rules []string) error {
+func everything(t *testing.T, server *env.Server, rules []string) error {
 	t.Helper()
 	server.Do(t, "FLUSHALL")
 	server.Do(t, "SCRIPT", "FLUSH")
@@ -112,7 +112,7 @@ func everything(t *testing.T, server *bed.Server, rules []string) error {
 		}
 	}
 	// A hand-over that is refused is made up for by a release.
-	passes(t, locker, "job", 10)
+	env.PassOn(t, locker, "job", 10)
 	if locker.Stats().HandedOver == 0 {
 		return errors.New("nothing was handed over")
 	}
@@ -122,10 +122,10 @@ func everything(t *testing.T, server *bed.Server, rules []string) error {
 // A user who may not use the fence counters can still lock without fences.
 func TestNoCountersWithoutFence(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
-		locker := newLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+		locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
 			o.Username, o.Password = "app", "secret"
 		}), rlock.WithPrefix("app:"))
 		_, err := locker.Acquire(t.Context(), "job")
@@ -141,13 +141,13 @@ func TestNoCountersWithoutFence(t *testing.T) {
 func TestReadmeRuleRefusesNothing(t *testing.T) {
 	t.Parallel()
 	words := readmeRule(t)
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
 		ctx := t.Context()
 		prefix := rlock.WithPrefix("app:")
-		locker, rival := openLocker(t, asApp(server), prefix), openLocker(t, asApp(server), prefix)
+		locker, rival := env.OpenLocker(t, asApp(server), prefix), env.OpenLocker(t, asApp(server), prefix)
 
 		for name, opts := range map[string][]rlock.Option{
 			"fixed":    nil,
@@ -155,7 +155,7 @@ func TestReadmeRuleRefusesNothing(t *testing.T) {
 			"for ever": {rlock.WithTTL(rlock.NoExpiry)},
 			"unfenced": {rlock.WithFence(false)},
 		} {
-			passes(t, locker, name, 10, opts...)
+			env.PassOn(t, locker, name, 10, opts...)
 			held, err := rival.Acquire(ctx, name, append(opts, rlock.WithOwner("web-3"))...)
 			require.NoError(t, err)
 			got := make(chan error, 1)
@@ -166,7 +166,7 @@ func TestReadmeRuleRefusesNothing(t *testing.T) {
 				}
 				got <- err
 			}()
-			inLine(t, locker, 1)
+			env.AwaitWaiting(t, locker, 1)
 			state, err := locker.Inspect(ctx, name)
 			require.NoError(t, err)
 			require.Equal(t, "web-3", state.Owner)
@@ -181,13 +181,13 @@ func TestReadmeRuleRefusesNothing(t *testing.T) {
 		one, err := locker.Acquire(ctx, "one", rlock.WithTTL(time.Second), rlock.WithAutoExtend(true), rlock.WithOwner("web-3"))
 		require.NoError(t, err)
 		before := locker.Stats().Extended
-		soon(t, func() bool { return locker.Stats().Extended >= before+4 }, "they are extended")
+		env.Soon(t, func() bool { return locker.Stats().Extended >= before+4 }, "they are extended")
 		_, err = set.Check(ctx)
 		require.NoError(t, err)
-		tracked(t, server, 4)
+		server.AwaitTracked(t, 4)
 		server.Do(t, "DEL", "app:one")
-		ends(t, one, rlock.ErrLost)
-		set, err = rival.Attach(ctx, detach(t, set))
+		env.AwaitEnd(t, one, rlock.ErrLost)
+		set, err = rival.Attach(ctx, env.Detach(t, set))
 		require.NoError(t, err)
 		require.NoError(t, rival.ForceRelease(ctx, "b", set.Token()))
 		require.ErrorIs(t, set.Release(ctx), rlock.ErrLost)
@@ -200,7 +200,7 @@ func TestReadmeRuleRefusesNothing(t *testing.T) {
 			locks = append(locks, r.Lock)
 		}
 		require.NoError(t, errors.Join(locker.ExtendEach(ctx, locks, time.Minute)...))
-		warm(t, locker, "a")
+		env.AwaitCached(t, locker, "a")
 		require.NoError(t, errors.Join(locker.ReleaseEach(ctx, locks)...))
 		require.NoError(t, locker.WaitFree(ctx, "a"))
 
@@ -225,23 +225,27 @@ func TestReadmeRuleRefusesNothing(t *testing.T) {
 func TestForeignKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	words := readmeRule(t)
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
-		locker := openLocker(t, asApp(server))
+		locker := env.OpenLocker(t, asApp(server))
 		server.Do(t, "SET", "secret", "theirs")
 		for name, call := range map[string]func(ctx context.Context) error{
-			"acquire":       func(ctx context.Context) error { return errorOf(locker.Acquire(ctx, "secret")) },
-			"try":           func(ctx context.Context) error { return errorOf(locker.TryAcquire(ctx, "secret")) },
-			"set":           func(ctx context.Context) error { return errorOf(locker.AcquireAll(ctx, []string{"app:a", "secret"})) },
-			"check":         func(ctx context.Context) error { return errorOf(locker.Check(ctx, "secret")) },
-			"inspect":       func(ctx context.Context) error { return errorOf(locker.Inspect(ctx, "secret")) },
-			"wait":          func(ctx context.Context) error { return locker.WaitFree(ctx, "secret") },
-			"attach":        func(ctx context.Context) error { return errorOf(locker.Attach(ctx, handoff(t, "theirs", 1, "secret"))) },
+			"acquire": func(ctx context.Context) error { return env.ErrorOf(locker.Acquire(ctx, "secret")) },
+			"try":     func(ctx context.Context) error { return env.ErrorOf(locker.TryAcquire(ctx, "secret")) },
+			"set": func(ctx context.Context) error {
+				return env.ErrorOf(locker.AcquireAll(ctx, []string{"app:a", "secret"}))
+			},
+			"check":   func(ctx context.Context) error { return env.ErrorOf(locker.Check(ctx, "secret")) },
+			"inspect": func(ctx context.Context) error { return env.ErrorOf(locker.Inspect(ctx, "secret")) },
+			"wait":    func(ctx context.Context) error { return locker.WaitFree(ctx, "secret") },
+			"attach": func(ctx context.Context) error {
+				return env.ErrorOf(locker.Attach(ctx, env.NewHandoff(t, "theirs", 1, "secret")))
+			},
 			"force release": func(ctx context.Context) error { return locker.ForceRelease(ctx, "secret", "theirs") },
 		} {
-			surfaces(t, "NOPERM", call)
+			env.Surfaces(t, "NOPERM", call)
 			reply := server.Do(t, "KEYS", "*")
 			keys, err := reply.AsStrSlice()
 			require.NoError(t, err)
@@ -256,18 +260,15 @@ func TestForeignKeysAreRefused(t *testing.T) {
 		// A right that is missing inside a script is told in other words, which differ.
 		server.Do(t, "ACL", "SETUSER", "app", "-get", "-mget", "-set")
 		for _, call := range []func(ctx context.Context) error{
-			func(ctx context.Context) error { return errorOf(locker.Acquire(ctx, "app:c")) },
+			func(ctx context.Context) error { return env.ErrorOf(locker.Acquire(ctx, "app:c")) },
 			func(ctx context.Context) error { return results[0].Lock.Extend(ctx, time.Minute) },
 			func(ctx context.Context) error { return results[0].Lock.Release(ctx) },
 		} {
-			surfaces(t, "", func(ctx context.Context) error {
+			env.Surfaces(t, "", func(ctx context.Context) error {
 				err := call(ctx)
-				require.Regexp(t, denied, err.Error())
+				require.Regexp(t, env.NoPermission, err.Error())
 				return err
 			})
 		}
 	})
 }
-
-// errorOf returns the error of a call.
-func errorOf(_ any, err error) error { return err }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // clusterWords returns what the README's rule needs besides on a cluster.
@@ -31,13 +31,13 @@ func clusterWords(t *testing.T) []string {
 func TestReadmeRuleOnACluster(t *testing.T) {
 	t.Parallel()
 	rule := append(readmeRule(t), clusterWords(t)...)
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
 		for _, node := range cluster.Nodes {
 			node.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, rule...)...)
 		}
-		locker := openLocker(t, rueidis.ClientOption{InitAddress: cluster.Addrs(), Username: "app", Password: "secret"})
+		locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: cluster.Addrs(), Username: "app", Password: "secret"})
 		for _, key := range []string{"app:{a}", "app:{b}", "app:{c}"} { // one of each node
 			require.NoError(t, locker.Do(t.Context(), key, func(ctx context.Context, lock *rlock.Lock) error {
 				return lock.Extend(ctx, time.Minute)
@@ -48,13 +48,13 @@ func TestReadmeRuleOnACluster(t *testing.T) {
 
 		held, err := locker.Acquire(t.Context(), "app:{a}", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
-		m := split(t, cluster, "app:{a}")
+		m := env.SplitSlot(t, cluster, "app:{a}")
 		// Without the right to ask at the new place, the client goes from one to the other.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		require.NoError(t, held.Extend(ctx, time.Hour))
-		m.carry(t)
-		m.end(t)
+		m.Carry(t)
+		m.End(t)
 		require.NoError(t, held.Release(t.Context()))
 	})
 }

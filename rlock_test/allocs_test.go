@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // The race detector makes pools forget, so allocations are counted without it.
 func TestAllocationsBudget(t *testing.T) {
-	client := bed.Start(t).Client(t)
-	locker := newLocker(t, client)
-	unfenced := newLocker(t, client, rlock.WithFence(false))
+	client := env.Start(t).Client(t)
+	locker := env.NewLocker(t, client)
+	unfenced := env.NewLocker(t, client, rlock.WithFence(false))
 	ctx := t.Context()
 	cycle := func(locker *rlock.Locker) func() {
 		return func() {

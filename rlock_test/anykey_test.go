@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // anyKeys are keys that somebody might send to do harm.
@@ -40,7 +40,7 @@ func shows(t *testing.T, text string) {
 // key, and no error and no line of a log is longer or stranger for it.
 func TestAnyKeyWorksAndShows(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, key := range anyKeys {
 			t.Run(name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestAnyKeyWorksAndShows(t *testing.T) {
 				ctx := t.Context()
 				var logs bytes.Buffer
 				log := slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				rival := opened(t, server)
-				locker := opened(t, server, rlock.WithOwner("web-3"), rlock.WithObserver(rlock.SlogObserver(log)))
+				rival := env.OpenOn(t, server)
+				locker := env.OpenOn(t, server, rlock.WithOwner("web-3"), rlock.WithObserver(rlock.SlogObserver(log)))
 				fails := func(err, is error) {
 					t.Helper()
 					require.ErrorIs(t, err, is)
@@ -58,19 +58,19 @@ func TestAnyKeyWorksAndShows(t *testing.T) {
 
 				held, err := rival.Acquire(ctx, key, rlock.WithTTL(rlock.NoExpiry))
 				require.NoError(t, err)
-				fails(errorOf(locker.TryAcquire(ctx, key)), rlock.ErrHeld)
-				fails(errorOf(locker.TryAcquireAll(ctx, []string{key + "a", key})), rlock.ErrHeld)
-				fails(errorOf(locker.AcquireAll(ctx, []string{key, key})), rlock.ErrDuplicateKey)
-				fails(errorOf(locker.Attach(ctx, handoff(t, "theirs", 1, key))), rlock.ErrLost)
+				fails(env.ErrorOf(locker.TryAcquire(ctx, key)), rlock.ErrHeld)
+				fails(env.ErrorOf(locker.TryAcquireAll(ctx, []string{key + "a", key})), rlock.ErrHeld)
+				fails(env.ErrorOf(locker.AcquireAll(ctx, []string{key, key})), rlock.ErrDuplicateKey)
+				fails(env.ErrorOf(locker.Attach(ctx, env.NewHandoff(t, "theirs", 1, key))), rlock.ErrLost)
 				fails(locker.ForceRelease(ctx, key, "theirs"), rlock.ErrLost)
 				ended, cancel := context.WithCancel(ctx)
 				cancel()
 				fails(locker.WaitFree(ended, key), rlock.ErrGaveUp)
-				warm(t, locker, key)
+				env.AwaitCached(t, locker, key)
 
 				got := make(chan *rlock.Lock, 1)
-				go func() { got <- mustLock(t)(locker.Acquire(ctx, key, rlock.WithTTL(time.Minute))) }()
-				inLine(t, locker, 1)
+				go func() { got <- env.MustLock(t)(locker.Acquire(ctx, key, rlock.WithTTL(time.Minute))) }()
+				env.AwaitWaiting(t, locker, 1)
 				require.NoError(t, held.Release(ctx))
 				lock := <-got
 				state, err := locker.Inspect(ctx, key)
@@ -82,7 +82,7 @@ func TestAnyKeyWorksAndShows(t *testing.T) {
 				require.NoError(t, lock.Extend(ctx, time.Minute))
 				lock.Context()
 				server.Do(t, "SET", key, "thief")
-				ends(t, lock, rlock.ErrLost)
+				env.AwaitEnd(t, lock, rlock.ErrLost)
 				fails(lock.Extend(ctx, time.Minute), rlock.ErrLost)
 				fails(lock.Release(ctx), rlock.ErrLost)
 				server.Do(t, "DEL", key)
@@ -92,11 +92,11 @@ func TestAnyKeyWorksAndShows(t *testing.T) {
 				require.NoError(t, results[0].Err)
 				require.NoError(t, results[0].Lock.Release(ctx))
 				require.NoError(t, results[1].Lock.Release(ctx))
-				passes(t, rival, key, 5)
-				passes(t, rival, key, 5, rlock.WithAutoExtend(true))
+				env.PassOn(t, rival, key, 5)
+				env.PassOn(t, rival, key, 5, rlock.WithAutoExtend(true))
 				locker.Close()
-				fails(errorOf(locker.Acquire(ctx, key)), rlock.ErrClosed)
-				fails(errorOf(locker.Inspect(ctx, key)), rlock.ErrClosed)
+				fails(env.ErrorOf(locker.Acquire(ctx, key)), rlock.ErrClosed)
+				fails(env.ErrorOf(locker.Inspect(ctx, key)), rlock.ErrClosed)
 
 				require.Contains(t, logs.String(), "rlock: lost")
 				for line := range strings.Lines(logs.String()) {
@@ -111,22 +111,22 @@ func TestAnyKeyWorksAndShows(t *testing.T) {
 // no other harm.
 func TestForeignValuesAreHarmless(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := opened(t, server)
+		locker := env.OpenOn(t, server)
 		big := strings.Repeat("\x00\xff\r\n", 1<<18)
 		server.Do(t, "SET", "job", big)
-		err := errorOf(locker.TryAcquire(t.Context(), "job"))
+		err := env.ErrorOf(locker.TryAcquire(t.Context(), "job"))
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		shows(t, err.Error())
 		state, err := locker.Inspect(t.Context(), "job")
 		require.NoError(t, err)
 		require.True(t, state.HeldBy(big))
 		shows(t, state.String())
-		warm(t, locker, "job")
+		env.AwaitCached(t, locker, "job")
 		got := make(chan *rlock.Lock, 1)
-		go func() { got <- mustLock(t)(locker.Acquire(t.Context(), "job")) }()
-		inLine(t, locker, 1)
+		go func() { got <- env.MustLock(t)(locker.Acquire(t.Context(), "job")) }()
+		env.AwaitWaiting(t, locker, 1)
 		require.NoError(t, locker.ForceRelease(t.Context(), "job", big))
 		lock := <-got
 		server.Do(t, "SET", "job", big)
@@ -134,16 +134,16 @@ func TestForeignValuesAreHarmless(t *testing.T) {
 		require.ErrorIs(t, err, rlock.ErrLost)
 		shows(t, err.Error())
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
-		require.Equal(t, big, get(t, server.Client(t), "job"), "it is left alone")
+		require.Equal(t, big, env.Get(t, server.Client(t), "job"), "it is left alone")
 
 		for name, put := range map[string][]string{
 			"list": {"RPUSH", "x"}, "hash": {"HSET", "f", "v"}, "set": {"SADD", "x"}, "sorted set": {"ZADD", "1", "x"}, "stream": {"XADD", "*", "f", "v"},
 		} {
 			server.Do(t, append([]string{put[0], name}, put[1:]...)...)
-			surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return errorOf(locker.Acquire(ctx, name)) })
-			surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return errorOf(locker.Check(ctx, name)) })
-			surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return errorOf(locker.Inspect(ctx, name)) })
-			surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return locker.ForceRelease(ctx, name, "x") })
+			env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return env.ErrorOf(locker.Acquire(ctx, name)) })
+			env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return env.ErrorOf(locker.Check(ctx, name)) })
+			env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return env.ErrorOf(locker.Inspect(ctx, name)) })
+			env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return locker.ForceRelease(ctx, name, "x") })
 			reply := server.Do(t, "EXISTS", name)
 			n, err := reply.ToInt64()
 			require.NoError(t, err)

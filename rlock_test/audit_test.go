@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // audited is what these tests need of the generator's audit.
@@ -211,9 +211,6 @@ var journeys = map[string]journey{
 
 var errStaleAnswer = errors.New("the cached answer is stale")
 
-// denied is how servers refuse a command or a key, in a script and outside.
-var denied = regexp.MustCompile("NOPERM|The user executing the script can't|ACL failure in script|can't access at least one of the keys")
-
 func expect(ok bool, what string) error {
 	if !ok {
 		return fmt.Errorf("not so: %s", what)
@@ -234,7 +231,7 @@ func TestAuditRuleIsEnoughAndMinimal(t *testing.T) {
 	var scripts []audited
 	require.NoError(t, json.Unmarshal([]byte(stdout), &scripts))
 	require.Len(t, scripts, len(journeys))
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for _, script := range scripts {
 			t.Run(script.Name, func(t *testing.T) {
 				t.Parallel()
@@ -256,7 +253,7 @@ func TestAuditRuleIsEnoughAndMinimal(t *testing.T) {
 						require.Error(t, err, "%s is not needed", word)
 					default:
 						require.Error(t, err, "%s is not needed", word)
-						require.True(t, errors.Is(err, rueidis.ErrDoCacheAborted) || denied.MatchString(err.Error()), "%s: %v", word, err)
+						require.True(t, errors.Is(err, rueidis.ErrDoCacheAborted) || env.NoPermission.MatchString(err.Error()), "%s: %v", word, err)
 					}
 				}
 			})
@@ -266,7 +263,7 @@ func TestAuditRuleIsEnoughAndMinimal(t *testing.T) {
 
 // travel goes on a journey as a user with these rules, on a server that knows no
 // script and no key.
-func travel(t *testing.T, server *bed.Server, owner rueidis.Client, option rueidis.ClientOption, trip journey, rules []string, patience time.Duration) error {
+func travel(t *testing.T, server *env.Server, owner rueidis.Client, option rueidis.ClientOption, trip journey, rules []string, patience time.Duration) error {
 	t.Helper()
 	server.Do(t, "FLUSHALL")
 	server.Do(t, "SCRIPT", "FLUSH")
@@ -303,7 +300,7 @@ func TestAuditRuleForLoad(t *testing.T) {
 	for _, word := range clusterWords(t) { // which TestReadmeRuleOnACluster tries
 		require.Contains(t, string(text), "`"+word+"`")
 	}
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", connect)
@@ -311,7 +308,7 @@ func TestAuditRuleForLoad(t *testing.T) {
 		require.NoError(t, err)
 		defer client.Close()
 		err = gen.New().Load(t.Context(), client)
-		require.Regexp(t, denied, fmt.Sprint(err))
+		require.Regexp(t, env.NoPermission, fmt.Sprint(err))
 		server.Do(t, "ACL", "SETUSER", "app", load)
 		require.NoError(t, gen.New().Load(t.Context(), client))
 
@@ -321,14 +318,14 @@ func TestAuditRuleForLoad(t *testing.T) {
 		_, err = gen.New().Holder(t.Context(), client, params)
 		require.NoError(t, err)
 		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Holder(t.Context(), client, params)
-		require.Regexp(t, denied, fmt.Sprint(err))
+		require.Regexp(t, env.NoPermission, fmt.Sprint(err))
 		server.Do(t, "ACL", "SETUSER", "app", load)
 		_, err = gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Holder(t.Context(), client, params)
 		require.NoError(t, err)
 
 		server.Do(t, "ACL", "SETUSER", "app", "-"+strings.TrimPrefix(connect, "+"))
 		_, err = rueidis.NewClient(asApp(server))
-		require.Regexp(t, denied, fmt.Sprint(err))
+		require.Regexp(t, env.NoPermission, fmt.Sprint(err))
 	})
 }
 
@@ -366,7 +363,7 @@ func TestAuditRuleForPatterns(t *testing.T) {
 	var scripts []audited
 	require.NoError(t, json.Unmarshal([]byte(stdout), &scripts))
 	require.Len(t, scripts, len(sources))
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		server.Do(t, "RPUSH", "ids", "2", "1")

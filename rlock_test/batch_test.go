@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,42 +12,18 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// names returns n keys.
-func names(n int) []string {
-	keys := make([]string, n)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("job:%d", i)
-	}
-	return keys
-}
-
-// takeEach acquires keys, every one of them.
-func takeEach(t testing.TB, locker *rlock.Locker, keys []string, opts ...rlock.Option) []*rlock.Lock {
-	t.Helper()
-	results, err := locker.TryAcquireEach(t.Context(), keys, opts...)
-	require.NoError(t, err)
-	require.Len(t, results, len(keys))
-	locks := make([]*rlock.Lock, len(keys))
-	for i, r := range results {
-		require.NoError(t, r.Err)
-		require.Equal(t, keys[i], r.Lock.Key())
-		locks[i] = r.Lock
-	}
-	return locks
-}
 
 func TestBatch(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		mine, other := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		mine, other := env.NewLocker(t, client), env.NewLocker(t, client)
 		held, err := other.Acquire(t.Context(), "job:1", rlock.WithTTL(time.Hour))
 		require.NoError(t, err)
-		require.NoError(t, do(t, client, "LPUSH", "job:3", "x").Error())
+		require.NoError(t, env.Do(t, client, "LPUSH", "job:3", "x").Error())
 
-		results, err := mine.TryAcquireEach(t.Context(), names(5), rlock.WithTTL(time.Minute))
+		results, err := mine.TryAcquireEach(t.Context(), env.Keys(5), rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		require.Len(t, results, 5)
 		require.ErrorIs(t, results[1].Err, rlock.ErrHeld)
@@ -67,13 +42,13 @@ func TestBatch(t *testing.T) {
 			require.True(t, lock.Valid())
 			require.NotZero(t, lock.Fence())
 			require.Equal(t, 1, lock.Attempts())
-			require.Equal(t, lock.Token(), get(t, client, lock.Key()))
+			require.Equal(t, lock.Token(), env.Get(t, client, lock.Key()))
 			require.LessOrEqual(t, time.Until(lock.Deadline()), time.Minute)
 			tokens[lock.Token()] = true
 		}
 		require.Len(t, tokens, 3)
 
-		require.NoError(t, do(t, client, "SET", "job:2", "thief").Error())
+		require.NoError(t, env.Do(t, client, "SET", "job:2", "thief").Error())
 		for i, err := range mine.ExtendEach(t.Context(), locks, time.Hour) {
 			if i == 1 {
 				require.ErrorIs(t, err, rlock.ErrLost)
@@ -90,25 +65,25 @@ func TestBatch(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.ErrorIs(t, context.Cause(locks[i].Context()), rlock.ErrReleased)
-			require.Empty(t, get(t, client, locks[i].Key()))
+			require.Empty(t, env.Get(t, client, locks[i].Key()))
 		}
-		require.Equal(t, "thief", get(t, client, "job:2"))
+		require.Equal(t, "thief", env.Get(t, client, "job:2"))
 		for _, err := range mine.ReleaseEach(t.Context(), locks) {
 			require.ErrorIs(t, err, rlock.ErrReleased)
 		}
 		require.True(t, held.Valid())
-		require.Equal(t, held.Token(), get(t, client, "job:1"))
+		require.Equal(t, held.Token(), env.Get(t, client, "job:1"))
 	})
 }
 
 // A batch of n locks is n calls of a script that the server knows, and nothing else.
 func TestBatchCommands(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := newLocker(t, server.Client(t))
+		locker := env.NewLocker(t, server.Client(t))
 		cycle := func() {
-			locks := takeEach(t, locker, names(100))
+			locks := env.TakeEach(t, locker, env.Keys(100))
 			for _, errs := range [][]error{locker.ExtendEach(t.Context(), locks, time.Minute), locker.ReleaseEach(t.Context(), locks)} {
 				for _, err := range errs {
 					require.NoError(t, err)
@@ -123,9 +98,9 @@ func TestBatchCommands(t *testing.T) {
 		require.Zero(t, after["eval"]-before["eval"])
 		require.Zero(t, after["script|load"]-before["script|load"])
 
-		held := takeEach(t, locker, names(50))
+		held := env.TakeEach(t, locker, env.Keys(50))
 		before = server.CommandStats(t)
-		results, err := locker.TryAcquireEach(t.Context(), names(100))
+		results, err := locker.TryAcquireEach(t.Context(), env.Keys(100))
 		require.NoError(t, err)
 		// TryAcquire does not stand in line, so its holders are not known here.
 		require.Equal(t, int64(100), server.CommandStats(t)["evalsha"]-before["evalsha"])
@@ -152,8 +127,8 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 			return results[1].Lock, results[1].Err
 		},
 	}
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithTTL(rlock.NoExpiry))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithTTL(rlock.NoExpiry))
 		for name, try := range try {
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err, name)
@@ -161,7 +136,7 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrHeld, name)
 			require.True(t, lock.Valid(), name)
 
-			require.NoError(t, do(t, client, "SET", "job", "foreign", "PX", "60000").Error())
+			require.NoError(t, env.Do(t, client, "SET", "job", "foreign", "PX", "60000").Error())
 			_, err = try(t, locker)
 			var facts *rlock.AcquireError
 			require.ErrorAs(t, err, &facts, name)
@@ -170,11 +145,11 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 			require.False(t, lock.Valid(), name)
 			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
-			require.NoError(t, do(t, client, "DEL", "job").Error())
+			require.NoError(t, env.Do(t, client, "DEL", "job").Error())
 
 			lock, err = locker.Acquire(t.Context(), "job")
 			require.NoError(t, err, name)
-			require.NoError(t, do(t, client, "DEL", "job").Error())
+			require.NoError(t, env.Do(t, client, "DEL", "job").Error())
 			next, err := try(t, locker)
 			require.NoError(t, err, name)
 			require.False(t, lock.Valid(), name)
@@ -190,7 +165,7 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 func TestTryAsksWhileTheTokenChanges(t *testing.T) {
 	t.Parallel()
 	for name, try := range map[string]func(locker *rlock.Locker) error{
-		"TryAcquire": func(locker *rlock.Locker) error { return errorOf(locker.TryAcquire(context.Background(), "job")) },
+		"TryAcquire": func(locker *rlock.Locker) error { return env.ErrorOf(locker.TryAcquire(context.Background(), "job")) },
 		"TryAcquireEach": func(locker *rlock.Locker) error {
 			results, err := locker.TryAcquireEach(context.Background(), []string{"job"})
 			if err != nil {
@@ -201,13 +176,13 @@ func TestTryAsksWhileTheTokenChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, _ := newFaulty(t, bed.Engines(t)[0], rlock.WithTTL(time.Hour))
+			f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Hour))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				answer := run()
-				if is(words, gen.InspectSHA1) {
-					f.when(nil)
+				if env.Calls(words, gen.InspectSHA1) {
+					f.When(nil)
 					if err := lock.Extend(context.Background(), time.Minute); err != nil {
 						t.Error(err)
 					}
@@ -223,15 +198,15 @@ func TestTryAsksWhileTheTokenChanges(t *testing.T) {
 
 func TestBatchRefuses(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
+	server := env.Start(t)
 	client := server.Client(t)
-	locker := newLocker(t, client)
-	foreign, err := newLocker(t, client).Acquire(t.Context(), "foreign")
+	locker := env.NewLocker(t, client)
+	foreign, err := env.NewLocker(t, client).Acquire(t.Context(), "foreign")
 	require.NoError(t, err)
 	own, err := locker.Acquire(t.Context(), "own")
 	require.NoError(t, err)
 	var none context.Context
-	before := scripts(t, server)
+	before := server.ScriptCalls(t)
 
 	for name, test := range map[string]struct {
 		ctx  context.Context
@@ -265,7 +240,7 @@ func TestBatchRefuses(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrInvalid, name)
 		}
 	}
-	require.Equal(t, before, scripts(t, server), "nothing is sent")
+	require.Equal(t, before, server.ScriptCalls(t), "nothing is sent")
 
 	twice := []*rlock.Lock{own, nil, own}
 	errs := locker.ExtendEach(t.Context(), twice, time.Hour)
@@ -279,26 +254,26 @@ func TestBatchRefuses(t *testing.T) {
 // Only what got no answer is asked for again.
 func TestBatchRepeatsLostReplies(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		var calls atomic.Int32
 		lose := func(sha string) {
 			calls.Store(0)
 			var lost atomic.Bool
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if !is(words, sha) {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if !env.Calls(words, sha) {
 					return run()
 				}
 				calls.Add(1)
 				if words[3] == "job:2" && lost.CompareAndSwap(false, true) {
 					run()
-					return noReply()
+					return env.NoReply()
 				}
 				return run()
 			})
 		}
 		lose(gen.AcquireSHA1)
-		locks := takeEach(t, locker, names(5))
+		locks := env.TakeEach(t, locker, env.Keys(5))
 		require.Equal(t, int32(6), calls.Load())
 		lose(gen.ExtendSHA1)
 		for _, err := range locker.ExtendEach(t.Context(), locks, time.Minute) {
@@ -310,8 +285,8 @@ func TestBatchRepeatsLostReplies(t *testing.T) {
 			require.NoError(t, err, "an earlier try did it")
 		}
 		require.GreaterOrEqual(t, calls.Load(), int32(6)) // and the acquisition's lost try is cleaned up after
-		for _, key := range names(5) {
-			require.Empty(t, get(t, direct, key))
+		for _, key := range env.Keys(5) {
+			require.Empty(t, env.Get(t, direct, key))
 		}
 	})
 }
@@ -319,9 +294,9 @@ func TestBatchRepeatsLostReplies(t *testing.T) {
 // A context that ends in flight leaves nothing behind, and does not keep a release.
 func TestBatchWhoseContextEnds(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
-		locks := takeEach(t, l.locker, names(3), rlock.WithTTL(rlock.NoExpiry))
+		locks := env.TakeEach(t, l.locker, env.Keys(3), rlock.WithTTL(rlock.NoExpiry))
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for _, err := range l.locker.ExtendEach(ended, locks, time.Hour) {
@@ -330,7 +305,7 @@ func TestBatchWhoseContextEnds(t *testing.T) {
 		for _, err := range l.locker.ReleaseEach(ended, locks) {
 			require.NoError(t, err)
 		}
-		results, err := l.locker.TryAcquireEach(ended, names(3))
+		results, err := l.locker.TryAcquireEach(ended, env.Keys(3))
 		require.NoError(t, err)
 		for _, r := range results {
 			require.ErrorIs(t, r.Err, rlock.ErrGaveUp)
@@ -340,23 +315,23 @@ func TestBatchWhoseContextEnds(t *testing.T) {
 		l.proxy.Delay(100 * time.Millisecond)
 		short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		results, err = l.locker.TryAcquireEach(short, names(20), rlock.WithTTL(rlock.NoExpiry))
+		results, err = l.locker.TryAcquireEach(short, env.Keys(20), rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
 		for _, r := range results {
 			require.ErrorIs(t, r.Err, rlock.ErrGaveUp)
 			require.ErrorIs(t, r.Err, context.DeadlineExceeded)
 		}
 		l.proxy.Delay(0)
-		l.free(t, names(20)...)
+		l.free(t, env.Keys(20)...)
 	})
 }
 
 func TestBatchAfterClose(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
-		locker := newLocker(t, client)
-		locks := takeEach(t, locker, names(2))
+		locker := env.NewLocker(t, client)
+		locks := env.TakeEach(t, locker, env.Keys(2))
 		locker.Close()
 		results, err := locker.TryAcquireEach(t.Context(), []string{"a", "b"})
 		require.NoError(t, err)
@@ -375,17 +350,17 @@ func TestBatchAfterClose(t *testing.T) {
 // Releases of the same locks in opposite orders do not wait for each other for ever.
 func TestBatchReleasesOverlap(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		locker := newLocker(t, e.Start(t).Client(t))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		locker := env.NewLocker(t, e.Start(t).Client(t))
 		const n = 500 // enough for them to meet
 		for range 20 {
-			locks := takeEach(t, locker, names(n))
+			locks := env.TakeEach(t, locker, env.Keys(n))
 			backwards := make([]*rlock.Lock, len(locks))
 			for i, lock := range locks {
 				backwards[len(locks)-1-i] = lock
 			}
 			var freed atomic.Int32
-			require.NoError(t, together(4, func(n int) error {
+			require.NoError(t, env.Together(4, func(n int) error {
 				for _, err := range locker.ReleaseEach(t.Context(), [][]*rlock.Lock{locks, backwards}[n%2]) {
 					if err == nil {
 						freed.Add(1)
@@ -400,18 +375,18 @@ func TestBatchReleasesOverlap(t *testing.T) {
 
 func TestBatchOnACluster(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.StartCluster(t).Client(t)
-		locker := newLocker(t, client)
-		locks := takeEach(t, locker, names(100))
+		locker := env.NewLocker(t, client)
+		locks := env.TakeEach(t, locker, env.Keys(100))
 		for _, err := range locker.ExtendEach(t.Context(), locks, time.Minute) {
 			require.NoError(t, err)
 		}
 		for _, err := range locker.ReleaseEach(t.Context(), locks) {
 			require.NoError(t, err)
 		}
-		for _, key := range names(100) {
-			require.Empty(t, get(t, client, key))
+		for _, key := range env.Keys(100) {
+			require.Empty(t, env.Get(t, client, key))
 		}
 	})
 }
@@ -419,10 +394,10 @@ func TestBatchOnACluster(t *testing.T) {
 // A locked context's own keys are refused one by one.
 func TestBatchUnderAHolder(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		require.NoError(t, locker.Do(t.Context(), "job:1", func(ctx context.Context, _ *rlock.Lock) error {
-			results, err := locker.TryAcquireEach(ctx, names(3), rlock.WithToken("mine"))
+			results, err := locker.TryAcquireEach(ctx, env.Keys(3), rlock.WithToken("mine"))
 			require.NoError(t, err)
 			require.NoError(t, results[0].Err)
 			require.ErrorIs(t, results[1].Err, rlock.ErrAlreadyHeld)
@@ -436,8 +411,8 @@ func TestBatchUnderAHolder(t *testing.T) {
 // BenchmarkHundredLocks acquires and releases a hundred locks, in one pipeline and
 // one by one.
 func BenchmarkHundredLocks(b *testing.B) {
-	locker := newLocker(b, bed.Start(b).Client(b))
-	keys := names(100)
+	locker := env.NewLocker(b, env.Start(b).Client(b))
+	keys := env.Keys(100)
 	b.Run("batch", func(b *testing.B) {
 		for b.Loop() {
 			results, err := locker.TryAcquireEach(b.Context(), keys)

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // BenchmarkCycle is an uncontended acquire and release on one connection.
 func BenchmarkCycle(b *testing.B) {
-	client := bed.Start(b).Client(b)
+	client := env.Start(b).Client(b)
 	for name, opts := range map[string][]rlock.Option{"fenced": nil, "unfenced": {rlock.WithFence(false)}} {
 		b.Run(name, func(b *testing.B) {
 			locker, err := rlock.New(client, opts...)
@@ -51,7 +51,7 @@ func BenchmarkCycle(b *testing.B) {
 // BenchmarkCheck is a check from the client-side cache, beside the same command sent
 // through rueidis by hand, and beside asking the server.
 func BenchmarkCheck(b *testing.B) {
-	server := bed.Start(b)
+	server := env.Start(b)
 	client := server.Client(b)
 	locker, err := rlock.New(client)
 	require.NoError(b, err)

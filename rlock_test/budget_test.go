@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // An uncontended cycle is two calls of the server, whatever its options.
 func TestCallsPerCycle(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		client := server.Client(t)
 		const cycles = 100
@@ -26,7 +26,7 @@ func TestCallsPerCycle(t *testing.T) {
 			"unfenced, no expiry": {[]rlock.Option{rlock.WithFence(false), rlock.WithTTL(rlock.NoExpiry)}, 1},
 		} {
 			t.Run(name, func(t *testing.T) {
-				locker := newLocker(t, client, test.opts...)
+				locker := env.NewLocker(t, client, test.opts...)
 				cycle := func() {
 					lock, err := locker.Acquire(t.Context(), "job")
 					require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // holders are the locks of one key whose callers have not given them up.
@@ -38,32 +38,33 @@ func (h *holders) two() string {
 	return ""
 }
 
-func (h *holders) add(l *rlock.Lock)  { h.mu.Lock(); h.locks[l] = struct{}{}; h.mu.Unlock() }
+func (h *holders) add(l *rlock.Lock) { h.mu.Lock(); h.locks[l] = struct{}{}; h.mu.Unlock() }
+
 func (h *holders) drop(l *rlock.Lock) { h.mu.Lock(); delete(h.locks, l); h.mu.Unlock() }
 
 // Whatever is done with a lock at once, while replies are lost and commands are refused or
 // late: it has one valid holder, and nothing of it stays.
 func TestTokensChangeUnderEverything(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, one, direct := newFaulty(t, e, rlock.WithTTL(time.Second))
-		two := newLocker(t, f, rlock.WithTTL(time.Second), rlock.WithOwner("two"))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, one, direct := env.NewFaulty(t, e, rlock.WithTTL(time.Second))
+		two := env.NewLocker(t, f, rlock.WithTTL(time.Second), rlock.WithOwner("two"))
 		var late sync.WaitGroup
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			switch n := rand.IntN(100); {
 			case n < 3:
-				return noReply()
+				return env.NoReply()
 			case n < 6:
 				run()
-				return noReply()
+				return env.NoReply()
 			case n < 9 && (words[0] == "EVALSHA" || words[0] == "EVAL"):
 				late.Go(func() {
 					time.Sleep(rand.N(300 * time.Millisecond))
-					do(t, direct, words...)
+					env.Do(t, direct, words...)
 				})
-				return noReply()
+				return env.NoReply()
 			case n < 11:
-				return f.refuse("LOADING for the test")
+				return f.Refuse("LOADING for the test")
 			case n < 15:
 				time.Sleep(rand.N(100 * time.Millisecond))
 			}
@@ -167,14 +168,14 @@ func TestTokensChangeUnderEverything(t *testing.T) {
 		}
 		all.Wait()
 		late.Wait()
-		f.when(nil)
+		f.When(nil)
 		if text := wrong.Load(); text != nil {
 			t.Error(*text)
 		}
 		require.Positive(t, extended.Load())
 		require.Positive(t, attached.Load())
 		for _, key := range keys {
-			soon(t, func() bool { return get(t, direct, key) == "" }, key+" is free")
+			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, key+" is free")
 		}
 		require.Empty(t, one.Held())
 		require.Empty(t, two.Held())

@@ -9,13 +9,13 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 func TestCheckAnswersFromTheCache(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		state, err := locker.Check(t.Context(), "job")
 		require.NoError(t, err)
 		require.Equal(t, rlock.State{Key: "job"}, state)
@@ -25,7 +25,7 @@ func TestCheckAnswersFromTheCache(t *testing.T) {
 
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		soon(t, func() bool {
+		env.Soon(t, func() bool {
 			state, err = locker.Check(t.Context(), "job")
 			require.NoError(t, err)
 			return state.HeldBy(lock.Token()) && state.Cached
@@ -34,7 +34,7 @@ func TestCheckAnswersFromTheCache(t *testing.T) {
 		require.LessOrEqual(t, state.Left, 10*time.Second)
 
 		require.NoError(t, lock.Release(t.Context()))
-		soon(t, func() bool {
+		env.Soon(t, func() bool {
 			state, err = locker.Check(t.Context(), "job")
 			require.NoError(t, err)
 			return !state.Held
@@ -44,14 +44,14 @@ func TestCheckAnswersFromTheCache(t *testing.T) {
 
 func TestCheckSeesTheLeaseEnd(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
-		require.NoError(t, do(t, client, "SET", "job", "foreign", "PX", "2000").Error())
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		require.NoError(t, env.Do(t, client, "SET", "job", "foreign", "PX", "2000").Error())
 		state, err := locker.Check(t.Context(), "job")
 		require.NoError(t, err)
 		require.True(t, state.HeldBy("foreign"))
 		require.LessOrEqual(t, state.Left, 2*time.Second)
-		soon(t, func() bool {
+		env.Soon(t, func() bool {
 			state, err = locker.Check(t.Context(), "job")
 			require.NoError(t, err)
 			return !state.Held
@@ -61,8 +61,8 @@ func TestCheckSeesTheLeaseEnd(t *testing.T) {
 
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		state, err := locker.Inspect(t.Context(), "job")
 		require.NoError(t, err)
 		require.Equal(t, rlock.State{Key: "job"}, state)
@@ -76,7 +76,7 @@ func TestInspect(t *testing.T) {
 		require.False(t, state.Cached)
 		require.InDelta(t, 10*time.Second, state.Left, float64(5*time.Second))
 
-		require.NoError(t, do(t, client, "SET", "foreign", "").Error())
+		require.NoError(t, env.Do(t, client, "SET", "foreign", "").Error())
 		state, err = locker.Inspect(t.Context(), "foreign")
 		require.NoError(t, err)
 		require.Equal(t, rlock.State{Key: "foreign", Held: true, Left: rlock.NoExpiry}, state, "an empty value is a holder too")
@@ -86,10 +86,10 @@ func TestInspect(t *testing.T) {
 // The State of a set is that of the key with the least time left.
 func TestLockCheckOfASet(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		lock, err := newLocker(t, client).AcquireAll(t.Context(), []string{"x", "y", "z"}, rlock.WithTTL(time.Hour))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		lock, err := env.NewLocker(t, client).AcquireAll(t.Context(), []string{"x", "y", "z"}, rlock.WithTTL(time.Hour))
 		require.NoError(t, err)
-		require.NoError(t, do(t, client, "PEXPIRE", "y", "60000").Error())
+		require.NoError(t, env.Do(t, client, "PEXPIRE", "y", "60000").Error())
 		state, err := lock.Check(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "y", state.Key)
@@ -106,7 +106,7 @@ func TestCheckWithoutACache(t *testing.T) {
 		client, err := rueidis.NewClient(option)
 		require.NoError(t, err)
 		t.Cleanup(client.Close)
-		locker := newLocker(t, client)
+		locker := env.NewLocker(t, client)
 		for range 2 {
 			state, err := locker.Check(t.Context(), "job")
 			require.NoError(t, err)
@@ -121,5 +121,5 @@ func TestCheckWithoutACache(t *testing.T) {
 		require.InDelta(t, 10*time.Second, state.Left, float64(5*time.Second))
 	}
 	t.Run("embedded", func(t *testing.T) { noCache(t, rlocktest.Start(t).Option()) })
-	bed.Each(t, func(t *testing.T, e bed.Engine) { noCache(t, e.Start(t).Option()) })
+	env.Each(t, func(t *testing.T, e env.Engine) { noCache(t, e.Start(t).Option()) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // clientOptions are ways of building a client that change which of its connections a
@@ -54,20 +54,20 @@ var clientOptions = map[string]struct {
 // where the server tells and by polling where not; and Probe says which it is.
 func TestClientOptions(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, test := range clientOptions {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				option := server.Option()
 				test.change(&option)
-				locker := openLocker(t, option)
+				locker := env.OpenLocker(t, option)
 				t.Run("a loss", func(t *testing.T) { lossIsNoticed(t, server, locker, "job:lost:"+name, test.told) })
 				t.Run("a wait", func(t *testing.T) { waitEnds(t, server, locker, "job:wanted:"+name, test.told) })
 				t.Run("probe", func(t *testing.T) {
 					report, err := locker.Probe(t.Context())
 					require.NoError(t, err)
-					require.Equal(t, severities(test.probe), worst(t, report), "%s", report)
+					require.Equal(t, env.Severities(test.probe), env.Worst(t, report), "%s", report)
 				})
 			})
 		}
@@ -76,7 +76,7 @@ func TestClientOptions(t *testing.T) {
 
 // lossIsNoticed loses a lock whose next extension is 20 seconds away, where the server
 // tells, or less than 1.
-func lossIsNoticed(t *testing.T, server *bed.Server, locker *rlock.Locker, key string, told bool) {
+func lossIsNoticed(t *testing.T, server *env.Server, locker *rlock.Locker, key string, told bool) {
 	ttl := 3 * time.Second
 	if told {
 		ttl = time.Minute
@@ -86,11 +86,11 @@ func lossIsNoticed(t *testing.T, server *bed.Server, locker *rlock.Locker, key s
 	time.Sleep(300 * time.Millisecond) // its key has been read
 	require.True(t, lock.Valid())
 	server.Do(t, "DEL", key)
-	ends(t, lock, rlock.ErrLost)
+	env.AwaitEnd(t, lock, rlock.ErrLost)
 }
 
 // waitEnds has a stranger hold a key without a lease, and free it.
-func waitEnds(t *testing.T, server *bed.Server, locker *rlock.Locker, key string, told bool) {
+func waitEnds(t *testing.T, server *env.Server, locker *rlock.Locker, key string, told bool) {
 	server.Do(t, "SET", key, "stranger")
 	freed := time.AfterFunc(time.Second, func() { server.Do(t, "DEL", key) })
 	defer freed.Stop()
@@ -108,12 +108,12 @@ func waitEnds(t *testing.T, server *bed.Server, locker *rlock.Locker, key string
 // a replica that is behind would tell of losses that are none.
 func TestReadsFromReplicas(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		pair := e.StartPair(t)
 		option := pair.Primary.Option()
 		option.Standalone.ReplicaAddress = []string{pair.Replica.Addr()}
 		option.SendToReplicas = func(cmd rueidis.Completed) bool { return cmd.IsReadOnly() }
-		locker := openLocker(t, option)
+		locker := env.OpenLocker(t, option)
 		t.Run("in step", func(t *testing.T) {
 			lossIsNoticed(t, pair.Primary, locker, "job:lost", true)
 			waitEnds(t, pair.Primary, locker, "job:wanted", true)
@@ -123,7 +123,7 @@ func TestReadsFromReplicas(t *testing.T) {
 		})
 		t.Run("behind", func(t *testing.T) {
 			// The replica follows nobody who answers, and serves what it had.
-			_, port, err := net.SplitHostPort(bed.NewProxy(t, "127.0.0.1:1").Addr())
+			_, port, err := net.SplitHostPort(env.NewProxy(t, "127.0.0.1:1").Addr())
 			require.NoError(t, err)
 			pair.Replica.Do(t, "REPLICAOF", "127.0.0.1", port)
 			lock, err := locker.Acquire(t.Context(), "job:kept", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))

@@ -11,20 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A client whose clock is wrong does no harm, as no point in time is ever sent: no
 // word of any command is a number that could be one, in seconds or parts of them.
 func TestNoClockIsSent(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, _ := newFaulty(t, e, rlock.WithTTL(time.Second), rlock.WithOwner("me"))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e, rlock.WithTTL(time.Second), rlock.WithOwner("me"))
 		var (
 			mu   sync.Mutex
 			sent [][]string
 		)
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			mu.Lock()
 			sent = append(sent, words)
 			mu.Unlock()
@@ -39,7 +39,7 @@ func TestNoClockIsSent(t *testing.T) {
 		require.NoError(t, locker.DoAll(ctx, []string{"a", "b"}, func(ctx context.Context, lock *rlock.Lock) error {
 			return lock.Extend(ctx, time.Hour)
 		}))
-		passes(t, locker, "line", 10)
+		env.PassOn(t, locker, "line", 10)
 		results, err := locker.TryAcquireEach(ctx, []string{"x", "y"})
 		require.NoError(t, err)
 		for _, err := range locker.ReleaseEach(ctx, []*rlock.Lock{results[0].Lock, results[1].Lock}) {

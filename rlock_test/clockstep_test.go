@@ -7,21 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A lease is as long as the server's clock says. Where that jumps, the lock ends too
 // early or too late; the local deadline and the fence do not depend on it.
 func TestServerClockJumps(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("ahead", func(t *testing.T) {
 			t.Parallel()
 			server, clock := e.StartWithClock(t)
-			rival := newLocker(t, server.Client(t))
-			fixed, err := newLocker(t, server.Client(t)).Acquire(t.Context(), "fixed", rlock.WithTTL(30*time.Second))
+			rival := env.NewLocker(t, server.Client(t))
+			fixed, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "fixed", rlock.WithTTL(30*time.Second))
 			require.NoError(t, err)
-			extended, err := opened(t, server).Acquire(t.Context(), "extended", rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
+			extended, err := env.OpenOn(t, server).Acquire(t.Context(), "extended", rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			clock.Shift(time.Minute)
 			for _, lock := range []*rlock.Lock{fixed, extended} {
@@ -34,16 +34,16 @@ func TestServerClockJumps(t *testing.T) {
 			}
 			require.True(t, fixed.Valid(), "nobody has told it")
 			require.ErrorIs(t, fixed.Extend(t.Context(), time.Minute), rlock.ErrLost)
-			ends(t, extended, rlock.ErrLost)
+			env.AwaitEnd(t, extended, rlock.ErrLost)
 		})
 		t.Run("behind", func(t *testing.T) {
 			t.Parallel()
 			server, clock := e.StartWithClock(t)
-			rival := newLocker(t, server.Client(t))
-			lock, err := newLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
+			rival := env.NewLocker(t, server.Client(t))
+			lock, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
 			require.NoError(t, err)
 			clock.Shift(-6 * time.Minute)
-			ends(t, lock, rlock.ErrExpired)
+			env.AwaitEnd(t, lock, rlock.ErrExpired)
 			_, err = rival.TryAcquire(t.Context(), "job")
 			var facts *rlock.AcquireError
 			require.ErrorAs(t, err, &facts)
@@ -57,14 +57,14 @@ func TestServerClockJumps(t *testing.T) {
 		t.Run("behind, and the counter is lost", func(t *testing.T) {
 			t.Parallel()
 			server, clock := e.StartWithClock(t)
-			locker := newLocker(t, server.Client(t))
+			locker := env.NewLocker(t, server.Client(t))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			var resource guarded
 			require.True(t, resource.write(lock.Fence()))
 			clock.Shift(-time.Minute)
 			server.Do(t, "FLUSHALL")
-			next, err := newLocker(t, server.Client(t)).Acquire(t.Context(), "job")
+			next, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			require.Less(t, next.Fence(), lock.Fence(), "neither data nor clock are left")
 			require.False(t, resource.write(next.Fence()), "nobody can tell who came first: better none than both")

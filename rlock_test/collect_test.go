@@ -10,21 +10,21 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A set frees what it has collected, and that gets no answer. Trying it again must
 // not free what the set has acquired since.
 func TestLostReplyWhileCollecting(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
-		require.NoError(t, do(t, direct, "SET", "b", "other").Error())
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		require.NoError(t, env.Do(t, direct, "SET", "b", "other").Error())
 		var lost atomic.Bool
-		f.when(once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			run()
 			lost.Store(true)
-			return noReply()
+			return env.NoReply()
 		}))
 		acquired := make(chan *rlock.Lock, 1)
 		go func() {
@@ -36,13 +36,13 @@ func TestLostReplyWhileCollecting(t *testing.T) {
 			}
 			acquired <- set
 		}()
-		soon(t, lost.Load, "what was collected is freed")
-		require.NoError(t, do(t, direct, "DEL", "b").Error())
+		env.Soon(t, lost.Load, "what was collected is freed")
+		require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
 		set := <-acquired
 		require.NotNil(t, set)
 		time.Sleep(time.Second) // the second and later tries
 		for _, key := range set.Keys() {
-			require.Equal(t, set.Token(), get(t, direct, key))
+			require.Equal(t, set.Token(), env.Get(t, direct, key))
 		}
 		require.NoError(t, set.Release(t.Context()))
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // victim is the environment variable that makes the test binary a holder to be killed,
@@ -39,13 +39,13 @@ func holdForEver(address string) error {
 // minutes to notice that one is over.
 func TestHolderDies(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		server.Do(t, "EVAL", "for i = 1, 20000 do redis.call('SET', 'other:' .. i, 'x', 'PX', 3600000) end", "0")
-		holder := bed.Reexec(t, victim+"="+server.Addr())
+		holder := env.Reexec(t, victim+"="+server.Addr())
 		require.Equal(t, "held", holder.Line())
-		waiting := opened(t, server)
+		waiting := env.OpenOn(t, server)
 		got := make(chan error, 1)
 		var next time.Time
 		go func() {
@@ -56,8 +56,8 @@ func TestHolderDies(t *testing.T) {
 			}
 			got <- err
 		}()
-		inLine(t, waiting, 1)
-		soon(t, func() bool { return server.CommandStats(t)["pexpire"] > 0 }, "the lease has been extended")
+		env.AwaitWaiting(t, waiting, 1)
+		env.Soon(t, func() bool { return server.CommandStats(t)["pexpire"] > 0 }, "the lease has been extended")
 
 		died := time.Now()
 		holder.Kill()

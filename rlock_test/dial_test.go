@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // counting counts the connections that are open.
@@ -65,12 +65,12 @@ func (d *slowDialer) dial(_ context.Context, address string, dialer *net.Dialer,
 
 // stayAway fails unless the connections of that name go, and none comes later. What
 // was closed before may be in the server's next list still.
-func stayAway(t *testing.T, server *bed.Server, name string) {
+func stayAway(t *testing.T, server *env.Server, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return connections(t, server, name) == 0 },
+	require.Eventually(t, func() bool { return server.Connections(t, name) == 0 },
 		5*time.Second, 10*time.Millisecond, "a connection was left")
 	for start := time.Now(); time.Since(start) < time.Second; time.Sleep(50 * time.Millisecond) {
-		require.Zero(t, connections(t, server, name), "a connection came")
+		require.Zero(t, server.Connections(t, name), "a connection came")
 	}
 }
 
@@ -78,7 +78,7 @@ func stayAway(t *testing.T, server *bed.Server, name string) {
 // answers. If it cannot, the others may still be on their way.
 func TestFailedOpenLeavesNoConnection(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		quick, slow := e.Start(t), e.Start(t)
 		d := newSlowDialer(func(address string) bool { return address == slow.Addr() })
 		_, err := rlock.Open(rueidis.ClientOption{
@@ -96,9 +96,9 @@ func TestFailedOpenLeavesNoConnection(t *testing.T) {
 // A client that reconnects while it is closed.
 func TestCloseDuringADialLeavesNoConnection(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		proxy := bed.NewProxy(t, server.Addr())
+		proxy := env.NewProxy(t, server.Addr())
 		var lost atomic.Bool
 		d := newSlowDialer(func(string) bool { return lost.Load() })
 		locker, err := rlock.Open(rueidis.ClientOption{
@@ -126,9 +126,9 @@ func TestCloseDuringADialLeavesNoConnection(t *testing.T) {
 // the background, and waits a second for each that a silent server has.
 func TestCloseLeavesNoConnection(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server, cluster := e.Start(t), e.StartCluster(t)
-		proxy := bed.NewProxy(t, server.Addr())
+		proxy := env.NewProxy(t, server.Addr())
 		for name, test := range map[string]struct {
 			addresses []string
 			before    func()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 func isSet(words []string) bool { return words[0] == "SET" }
@@ -38,11 +38,11 @@ func TestSetKnowsTheScript(t *testing.T) {
 // A lock without a fence that is taken by a SET is the lock that the script takes.
 func TestSetTakesWhatTheScriptTakes(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, ttl := range map[string]time.Duration{"lease": time.Minute, "no end": rlock.NoExpiry} {
 			t.Run(name, func(t *testing.T) {
 				client := e.Start(t).Client(t)
-				locker := newLocker(t, client, rlock.WithFence(false), rlock.WithTTL(ttl))
+				locker := env.NewLocker(t, client, rlock.WithFence(false), rlock.WithTTL(ttl))
 				ready(t, locker)
 				lock, err := locker.TryAcquire(t.Context(), "job")
 				require.NoError(t, err)
@@ -58,9 +58,9 @@ func TestSetTakesWhatTheScriptTakes(t *testing.T) {
 				dumps := [2]string{}
 				lefts := [2]int64{}
 				for i, key := range []string{"job", "scripted"} {
-					dumps[i], err = do(t, client, "DUMP", key).ToString()
+					dumps[i], err = env.Do(t, client, "DUMP", key).ToString()
 					require.NoError(t, err)
-					lefts[i], err = do(t, client, "PTTL", key).ToInt64()
+					lefts[i], err = env.Do(t, client, "PTTL", key).ToInt64()
 					require.NoError(t, err)
 				}
 				require.Equal(t, dumps[0], dumps[1])
@@ -79,25 +79,25 @@ func TestSetTakesWhatTheScriptTakes(t *testing.T) {
 // A SET whose reply is lost is followed by the script, which knows whether it ran.
 func TestLostSet(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, runs := range map[string]bool{"ran": true, "did not run": false} {
 			t.Run(name, func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e, rlock.WithFence(false), rlock.WithTTL(time.Minute))
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithFence(false), rlock.WithTTL(time.Minute))
 				ready(t, locker)
 				var sets int
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if !isSet(words) {
 						return run()
 					}
 					if sets++; runs {
 						run()
 					}
-					return noReply()
+					return env.NoReply()
 				})
 				lock, err := locker.TryAcquire(t.Context(), "job")
 				require.NoError(t, err)
 				require.Equal(t, 1, sets)
-				owner, err := do(t, direct, "GET", "job").ToString()
+				owner, err := env.Do(t, direct, "GET", "job").ToString()
 				require.NoError(t, err)
 				require.Equal(t, lock.Token(), owner)
 				require.NoError(t, lock.Release(t.Context()))
@@ -109,23 +109,23 @@ func TestLostSet(t *testing.T) {
 // One that runs after the call has given up is cleaned up like a script.
 func TestLateSet(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e, rlock.WithFence(false), rlock.WithTTL(time.Minute))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e, rlock.WithFence(false), rlock.WithTTL(time.Minute))
 		ready(t, locker)
 		l := &late{client: direct}
 		ctx, cancel := context.WithCancel(t.Context())
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if isSet(words) && l.words.CompareAndSwap(nil, &words) {
 				cancel()
-				return noReply()
+				return env.NoReply()
 			}
 			return run()
 		})
 		_, err := locker.TryAcquire(ctx, "job")
 		require.ErrorIs(t, err, context.Canceled)
 		l.deliver(t)
-		soon(t, func() bool {
-			n, err := do(t, direct, "EXISTS", "job").ToInt64()
+		env.Soon(t, func() bool {
+			n, err := env.Do(t, direct, "EXISTS", "job").ToInt64()
 			return err == nil && n == 0
 		}, "it is free again")
 	})
@@ -135,11 +135,11 @@ func TestLateSet(t *testing.T) {
 // another type, a refusal, an answer that makes no sense.
 func TestSetThatDoesNotDo(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e, rlock.WithFence(false))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e, rlock.WithFence(false))
 		ready(t, locker)
-		do(t, direct, "SET", "held", "somebody", "PX", "60000")
-		do(t, direct, "RPUSH", "list", "x")
+		env.Do(t, direct, "SET", "held", "somebody", "PX", "60000")
+		env.Do(t, direct, "RPUSH", "list", "x")
 
 		_, err := locker.TryAcquire(t.Context(), "held")
 		var held *rlock.AcquireError
@@ -150,7 +150,7 @@ func TestSetThatDoesNotDo(t *testing.T) {
 		require.ErrorContains(t, err, "WRONGTYPE")
 
 		for name, answer := range map[string]func(run func() rueidis.RedisResult) rueidis.RedisResult{
-			"refused": func(func() rueidis.RedisResult) rueidis.RedisResult { return f.refuse("OOM no memory") },
+			"refused": func(func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("OOM no memory") },
 			"a number": func(func() rueidis.RedisResult) rueidis.RedisResult {
 				return f.Client.Do(t.Context(), f.Client.B().Arbitrary("INCR", "n").Build())
 			},
@@ -158,7 +158,7 @@ func TestSetThatDoesNotDo(t *testing.T) {
 				return f.Client.Do(t.Context(), f.Client.B().Ping().Build())
 			},
 		} {
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				if isSet(words) {
 					return answer(run)
 				}
@@ -166,7 +166,7 @@ func TestSetThatDoesNotDo(t *testing.T) {
 			})
 			lock, err := locker.TryAcquire(t.Context(), name)
 			require.NoError(t, err, name)
-			owner, err := do(t, direct, "GET", name).ToString()
+			owner, err := env.Do(t, direct, "GET", name).ToString()
 			require.NoError(t, err)
 			require.Equal(t, lock.Token(), owner)
 		}
@@ -176,11 +176,11 @@ func TestSetThatDoesNotDo(t *testing.T) {
 // Whoever finds a lock held again and again asks once each time.
 func TestHeldLocksAreAskedForOnce(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e, rlock.WithFence(false))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e, rlock.WithFence(false))
 		ready(t, locker)
 		var sent []string
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			sent = append(sent, words[0])
 			return run()
 		})
@@ -194,13 +194,13 @@ func TestHeldLocksAreAskedForOnce(t *testing.T) {
 			return commands, err
 		}
 		const set, script = "SET", "EVALSHA"
-		do(t, direct, "SET", "job", "somebody", "PX", "60000")
+		env.Do(t, direct, "SET", "job", "somebody", "PX", "60000")
 		for _, want := range [][]string{{set, script}, {script}, {script}, {script}} {
 			commands, err := try()
 			require.ErrorIs(t, err, rlock.ErrHeld)
 			require.Equal(t, want, commands)
 		}
-		do(t, direct, "DEL", "job")
+		env.Do(t, direct, "DEL", "job")
 		for _, want := range []string{script, script, script, script, set, set} {
 			commands, err := try()
 			require.NoError(t, err)
@@ -212,20 +212,20 @@ func TestHeldLocksAreAskedForOnce(t *testing.T) {
 // Once the server has refused a script, locks are taken by nothing else.
 func TestNoSetWithoutScripts(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e, rlock.WithFence(false))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e, rlock.WithFence(false))
 		ready(t, locker)
 		lock, err := locker.TryAcquire(t.Context(), "job")
 		require.NoError(t, err)
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if words[0] == "EVALSHA" {
-				return f.refuse("NOPERM not any more")
+				return f.Refuse("NOPERM not any more")
 			}
 			return run()
 		})
 		require.ErrorContains(t, lock.Release(t.Context()), "NOPERM")
 		_, err = locker.TryAcquire(t.Context(), "other")
 		require.ErrorContains(t, err, "NOPERM")
-		require.Empty(t, get(t, direct, "other"))
+		require.Empty(t, env.Get(t, direct, "other"))
 	})
 }

@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // TryDo runs the function unless another does, which is no error.
 func TestTryDo(t *testing.T) {
 	t.Parallel()
 	mine := errors.New("mine")
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker, elsewhere := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker, elsewhere := env.NewLocker(t, client), env.NewLocker(t, client)
 		type runner func(ctx context.Context, l *rlock.Locker, fn func(context.Context, *rlock.Lock) error) (bool, error)
 		for name, run := range map[string]runner{
 			"one key": func(ctx context.Context, l *rlock.Locker, fn func(context.Context, *rlock.Lock) error) (bool, error) {
@@ -49,10 +50,10 @@ func TestTryDo(t *testing.T) {
 				})
 				require.Equal(t, mine, err)
 				require.True(t, ran)
-				require.Empty(t, get(t, client, "{job}:a"), "it is released")
+				require.Empty(t, env.Get(t, client, "{job}:a"), "it is released")
 
 				ran, err = run(t.Context(), elsewhere, func(ctx context.Context, lock *rlock.Lock) error {
-					require.NoError(t, do(t, client, "DEL", "{job}:a").Error())
+					require.NoError(t, env.Do(t, client, "DEL", "{job}:a").Error())
 					<-ctx.Done()
 					return nil
 				})
@@ -75,8 +76,8 @@ func TestTryDo(t *testing.T) {
 // An fn whose own error says that a lock is held has run all the same.
 func TestTryDoOfAFunctionThatFindsALockHeld(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		held, err := locker.Acquire(t.Context(), "inner")
 		require.NoError(t, err)
 		ran, err := locker.TryDo(t.Context(), "outer", func(ctx context.Context, _ *rlock.Lock) error {
@@ -94,8 +95,8 @@ func TestFromContext(t *testing.T) {
 	t.Parallel()
 	_, found := rlock.FromContext(t.Context())
 	require.False(t, found)
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		type key struct{}
 		err := locker.Do(t.Context(), "outer", func(ctx context.Context, outer *rlock.Lock) error {
 			below, cancel := context.WithTimeout(context.WithValue(ctx, key{}, 1), time.Minute)
@@ -129,8 +130,8 @@ func TestFromContext(t *testing.T) {
 // Err is nil while the lock is held, and then what its context ended with.
 func TestErr(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		for name, test := range map[string]struct {
 			end  func(t *testing.T, locker *rlock.Locker, lock *rlock.Lock)
 			want error
@@ -141,7 +142,7 @@ func TestErr(t *testing.T) {
 				require.NoError(t, err)
 			}, rlock.ErrDetached},
 			"lost": {func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) {
-				require.NoError(t, do(t, client, "DEL", lock.Key()).Error())
+				require.NoError(t, env.Do(t, client, "DEL", lock.Key()).Error())
 				require.Error(t, lock.Extend(t.Context(), time.Minute))
 			}, rlock.ErrLost},
 			"expired": {func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) {
@@ -154,7 +155,7 @@ func TestErr(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					locker := locker
 					if name == "closed" {
-						locker = newLocker(t, client)
+						locker = env.NewLocker(t, client)
 					}
 					lock, err := locker.Acquire(t.Context(), "job:"+name, rlock.WithTTL(time.Minute))
 					require.NoError(t, err)
@@ -165,7 +166,7 @@ func TestErr(t *testing.T) {
 					test.end(t, locker, lock)
 					require.ErrorIs(t, lock.Err(), test.want)
 					require.Equal(t, lock.Err(), context.Cause(lock.Context()))
-					do(t, client, "DEL", lock.Key())
+					env.Do(t, client, "DEL", lock.Key())
 				})
 			}
 		}

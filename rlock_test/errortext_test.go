@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 var lengthOfTime = regexp.MustCompile(`(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b`)
@@ -26,13 +26,13 @@ func TestErrorTexts(t *testing.T) {
 	type scene struct {
 		t      *testing.T
 		ctx    context.Context
-		f      *faulty
+		f      *env.Faulty
 		locker *rlock.Locker
 		direct rueidis.Client
 	}
 	of := func(_ any, err error) error { return err }
 	foreign := func(s scene, words ...string) {
-		require.NoError(s.t, do(s.t, s.direct, append([]string{"SET", "job", "foreign"}, words...)...).Error())
+		require.NoError(s.t, env.Do(s.t, s.direct, append([]string{"SET", "job", "foreign"}, words...)...).Error())
 	}
 	take := func(s scene, opts ...rlock.Option) *rlock.Lock {
 		lock, err := s.locker.Acquire(s.ctx, "job", opts...)
@@ -50,10 +50,10 @@ func TestErrorTexts(t *testing.T) {
 		return ctx
 	}
 	three := rlock.WithRetry(rlock.Fixed(5 * time.Millisecond).MaxAttempts(3))
-	silent := func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return noReply() }
+	silent := func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() }
 	lose := func(s scene) *rlock.Lock {
 		lock := take(s)
-		require.NoError(s.t, do(s.t, s.direct, "DEL", "job").Error())
+		require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
 		return lock
 	}
 	for name, test := range map[string]struct {
@@ -80,19 +80,19 @@ func TestErrorTexts(t *testing.T) {
 			return of(s.locker.TryAcquire(ended(s), "job"))
 		}, `rlock: acquire "job": ended before the answer: context canceled: shutting down`},
 		"try, no answer": {func(s scene) error {
-			s.f.when(silent)
+			s.f.When(silent)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
 		}, `rlock: acquire "job": gen: Acquire: unexpected EOF`},
 		"try, no answer in time": {func(s scene) error {
 			ctx := deadline(s)
-			s.f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
 				<-ctx.Done()
-				return noReply()
+				return env.NoReply()
 			})
 			return of(s.locker.TryAcquire(ctx, "job"))
 		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: gen: Acquire: unexpected EOF`},
 		"of another type": {func(s scene) error {
-			require.NoError(s.t, do(s.t, s.direct, "LPUSH", "job", "x").Error())
+			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
 			return of(s.locker.Acquire(s.ctx, "job"))
 		}, `rlock: acquire "job": gen: Acquire: WRONGTYPE Operation against a key holding the wrong kind of value`},
 		"gave up, by the context": {func(s scene) error {
@@ -111,21 +111,21 @@ func TestErrorTexts(t *testing.T) {
 			return of(s.locker.Acquire(ended(s), "job"))
 		}, `rlock: acquire "job": gave up waiting: context canceled: shutting down`},
 		"gave up, no answer": {func(s scene) error {
-			s.f.when(silent)
+			s.f.When(silent)
 			return of(s.locker.Acquire(s.ctx, "job", three))
 		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server has not answered, for <time> now: gen: Acquire: unexpected EOF`},
 		"gave up, not ready": {func(s scene) error {
-			s.f.when(refusing(s.f))
+			s.f.RefuseAll()
 			return of(s.locker.Acquire(s.ctx, "job", three))
 		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server cannot serve yet, for <time> now: gen: Acquire: LOADING later`},
 		"gave up, the holder was seen long ago": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			calls := 0
-			s.f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			s.f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				if calls++; calls == 1 {
 					return run()
 				}
-				return noReply()
+				return env.NoReply()
 			})
 			return of(s.locker.Acquire(s.ctx, "job", three))
 		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server has not answered, for <time> now: gen: Acquire: unexpected EOF`},
@@ -133,7 +133,7 @@ func TestErrorTexts(t *testing.T) {
 			return of(s.locker.Acquire(take(s).Context(), "job"))
 		}, `rlock: acquire "job": this context already holds the key`},
 		"answered too late": {func(s scene) error {
-			s.f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			s.f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				answer := run()
 				time.Sleep(30 * time.Millisecond)
 				return answer
@@ -152,7 +152,7 @@ func TestErrorTexts(t *testing.T) {
 			return s.locker.WaitFree(take(s).Context(), "job")
 		}, `rlock: wait for "job": this context already holds the key`},
 		"wait, of another type": {func(s scene) error {
-			require.NoError(s.t, do(s.t, s.direct, "LPUSH", "job", "x").Error())
+			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
 			return s.locker.WaitFree(s.ctx, "job")
 		}, `rlock: wait for "job": gen: Inspect: WRONGTYPE Operation against a key holding the wrong kind of value`},
 		"wait, closed": {func(s scene) error {
@@ -164,9 +164,9 @@ func TestErrorTexts(t *testing.T) {
 		"extend, no answer": {func(s scene) error {
 			lock := take(s)
 			ctx := deadline(s)
-			s.f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
 				<-ctx.Done()
-				return noReply()
+				return env.NoReply()
 			})
 			return lock.Extend(ctx, time.Minute)
 		}, `rlock: extend "job": gen: Extend: unexpected EOF`},
@@ -185,7 +185,7 @@ func TestErrorTexts(t *testing.T) {
 		"attach, not held": {func(s scene) error {
 			handoff, err := take(s).Detach()
 			require.NoError(s.t, err)
-			require.NoError(s.t, do(s.t, s.direct, "DEL", "job").Error())
+			require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
 			return of(s.locker.Attach(s.ctx, handoff))
 		}, `rlock: attach "job": lock was lost: its key is gone or has another token`},
 		"force, not held": {func(s scene) error { return s.locker.ForceRelease(s.ctx, "job", "token") }, `rlock: force release "job": lock was lost: its key is gone or has another token`},
@@ -198,13 +198,13 @@ func TestErrorTexts(t *testing.T) {
 		}, `no`},
 		"do, lost": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
-				require.NoError(s.t, do(s.t, s.direct, "DEL", "job").Error())
+				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
 				return nil
 			})
 		}, `rlock: release "job": lock was lost: its key is gone or has another token`},
 		"do, lost, and told so": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
-				require.NoError(s.t, do(s.t, s.direct, "DEL", "job").Error())
+				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
 				_, err := lock.Check(ctx)
 				require.ErrorIs(s.t, context.Cause(ctx), rlock.ErrLost)
 				return err
@@ -212,7 +212,7 @@ func TestErrorTexts(t *testing.T) {
 		}, `rlock: check "job": lock was lost: its key is gone or has another token`},
 		"do, lost, and an error of its own": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
-				require.NoError(s.t, do(s.t, s.direct, "DEL", "job").Error())
+				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
 				return errors.New("no")
 			})
 		}, `no; rlock: release "job": lock was lost: its key is gone or has another token`},
@@ -221,9 +221,9 @@ func TestErrorTexts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, direct := newFaulty(t, bed.Engines(t)[0], rlock.WithTTL(time.Minute))
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Minute))
 			err := test.fail(scene{t, t.Context(), f, locker, direct})
-			f.when(nil)
+			f.When(nil)
 			require.Error(t, err)
 			text := inScript.ReplaceAllString(lengthOfTime.ReplaceAllString(err.Error(), "<time>"), "")
 			if strings.Contains(test.want, "<n>") {

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // Among many keys that expire the server finds one that has, and tells of it, only
 // after a long time: half a minute with these. Waiters know when to look themselves.
 func TestExpiryAmongThousandsOfKeys(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		server.Do(t, "EVAL", "for i = 1, 10000 do redis.call('SET', 'session:' .. i, '', 'PX', 3600000) end", "0")
@@ -32,19 +32,19 @@ func TestExpiryAmongThousandsOfKeys(t *testing.T) {
 			locker  *rlock.Locker
 			acquire func(locker *rlock.Locker, key string) (*rlock.Lock, error)
 		}{
-			"pushed": {opened(t, server), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
+			"pushed": {env.OpenOn(t, server), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
 				return locker.Acquire(t.Context(), key)
 			}},
-			"polled": {newLocker(t, server.Client(t)), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
+			"polled": {env.NewLocker(t, server.Client(t)), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
 				return locker.Acquire(t.Context(), key)
 			}},
-			"a set": {opened(t, server), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
+			"a set": {env.OpenOn(t, server), func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
 				return locker.AcquireAll(t.Context(), []string{key + ":free", key})
 			}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				dying := opened(t, server)
+				dying := env.OpenOn(t, server)
 				lock, err := dying.Acquire(context.WithoutCancel(t.Context()), name, rlock.WithTTL(ttl))
 				require.NoError(t, err)
 				granted, until := time.Now(), lock.Deadline()
@@ -53,7 +53,7 @@ func TestExpiryAmongThousandsOfKeys(t *testing.T) {
 					next, err := test.acquire(test.locker, name)
 					got <- grant{next, err, time.Now()}
 				}()
-				soon(t, func() bool { return test.locker.Stats().Waiting == 1 }, "it waits")
+				env.Soon(t, func() bool { return test.locker.Stats().Waiting == 1 }, "it waits")
 				dying.Close() // which releases nothing
 				next := <-got
 				require.NoError(t, next.err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // loseOne runs the first command that matches, and loses its reply.
@@ -21,28 +21,26 @@ func loseOne(match func(words []string) bool) func([]string, func() rueidis.Redi
 	return func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		reply := run()
 		if match(words) && done.CompareAndSwap(false, true) {
-			return noReply()
+			return env.NoReply()
 		}
 		return reply
 	}
 }
 
-func extension(words []string) bool { return is(words, gen.ExtendSHA1) }
-
-func renewal(words []string) bool { return is(words, gen.ExtendManySHA1) }
+func renewal(words []string) bool { return env.Calls(words, gen.ExtendManySHA1) }
 
 // lasts checks that a lock has a lease of about ttl, here and on the server.
 func lasts(t *testing.T, client rueidis.Client, lock *rlock.Lock, ttl time.Duration) {
 	t.Helper()
 	require.True(t, lock.Valid())
 	for _, key := range lock.Keys() {
-		require.Equal(t, lock.Token(), get(t, client, key))
+		require.Equal(t, lock.Token(), env.Get(t, client, key))
 		if ttl == rlock.NoExpiry {
-			left, err := do(t, client, "PTTL", key).ToInt64()
+			left, err := env.Do(t, client, "PTTL", key).ToInt64()
 			require.NoError(t, err)
 			require.Equal(t, int64(-1), left, "%s never expires", key)
 		} else {
-			require.InDelta(t, ttl, left(t, client, key), float64(ttl/4), key)
+			require.InDelta(t, ttl, env.TTL(t, client, key), float64(ttl/4), key)
 		}
 	}
 	if ttl == rlock.NoExpiry {
@@ -56,47 +54,47 @@ func lasts(t *testing.T, client rueidis.Client, lock *rlock.Lock, ttl time.Durat
 // was asked for or of an automatic one.
 func TestLostExtensionIsForgotten(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry, "shorter": 5 * time.Second} {
 			t.Run(name, func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e)
+				f, locker, direct := env.NewFaulty(t, e)
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(20*time.Second))
 				require.NoError(t, err)
-				f.when(loseOne(extension))
+				f.When(loseOne(env.IsExtend))
 				require.NoError(t, lock.Extend(t.Context(), 10*time.Second), "it is sent again")
 				require.NoError(t, lock.Extend(t.Context(), ttl))
 				lasts(t, direct, lock, ttl)
 			})
 			t.Run(name+" of a set", func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e)
+				f, locker, direct := env.NewFaulty(t, e)
 				lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(20*time.Second))
 				require.NoError(t, err)
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if extension(words) {
-						return noReply()
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if env.IsExtend(words) {
+						return env.NoReply()
 					}
 					return run()
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
 				require.Error(t, lock.Extend(ctx, 10*time.Second))
-				f.when(nil)
+				f.When(nil)
 				require.NoError(t, lock.Extend(t.Context(), ttl))
 				lasts(t, direct, lock, ttl)
 			})
 			t.Run(name+" after a renewal", func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e)
+				f, locker, direct := env.NewFaulty(t, e)
 				var lost atomic.Bool
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					reply := run()
 					if renewal(words) && lost.CompareAndSwap(false, true) {
-						return noReply()
+						return env.NoReply()
 					}
 					return reply
 				})
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(1500*time.Millisecond), rlock.WithAutoExtend(true))
 				require.NoError(t, err)
-				soon(t, func() bool { return lost.Load() }, "a renewal is lost")
+				env.Soon(t, func() bool { return lost.Load() }, "a renewal is lost")
 				require.NoError(t, lock.Extend(t.Context(), ttl))
 				lasts(t, direct, lock, ttl)
 			})
@@ -107,14 +105,14 @@ func TestLostExtensionIsForgotten(t *testing.T) {
 // A nil means a new lease of ttl, whatever renewal is on its way at that moment.
 func TestExtendBesideARenewal(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry, "shorter": 2 * time.Second} {
 			for order, runsFirst := range map[string]bool{"before": true, "behind": false} {
 				t.Run(name+", the renewal runs "+order, func(t *testing.T) {
-					f, locker, direct := newFaulty(t, e)
+					f, locker, direct := env.NewFaulty(t, e)
 					started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 					var first atomic.Bool
-					f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 						if !renewal(words) || !first.CompareAndSwap(false, true) {
 							return run()
 						}
@@ -143,7 +141,7 @@ func TestExtendBesideARenewal(t *testing.T) {
 						require.True(t, lock.Valid(), "it does not end with the old lease")
 					}
 					require.NoError(t, lock.Release(t.Context()))
-					require.Empty(t, get(t, direct, "job"))
+					require.Empty(t, env.Get(t, direct, "job"))
 				})
 			}
 		}
@@ -153,12 +151,12 @@ func TestExtendBesideARenewal(t *testing.T) {
 // No command that is late makes a lease long again that was shortened.
 func TestLateCommandsLeaveAShortLeaseAlone(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("acquire", func(t *testing.T) {
 			for _, ttl := range []time.Duration{time.Hour, rlock.NoExpiry} {
-				f, locker, direct := newFaulty(t, e)
+				f, locker, direct := env.NewFaulty(t, e)
 				l := &late{client: direct}
-				f.when(l.lose(acquires))
+				f.When(l.lose(env.IsAcquire))
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl))
 				require.NoError(t, err)
 				require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
@@ -167,13 +165,13 @@ func TestLateCommandsLeaveAShortLeaseAlone(t *testing.T) {
 				// Released, it is not taken by what is late a second time.
 				require.NoError(t, lock.Release(t.Context()))
 				l.deliver(t)
-				soon(t, func() bool { return get(t, direct, "job") == "" }, "what arrives late is freed")
+				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "what arrives late is freed")
 			}
 		})
 		t.Run("acquire a set", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
+			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
-			f.when(l.lose(func(words []string) bool { return is(words, gen.AcquireAllSHA1) }))
+			f.When(l.lose(func(words []string) bool { return env.Calls(words, gen.AcquireAllSHA1) }))
 			lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(rlock.NoExpiry))
 			require.NoError(t, err)
 			require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
@@ -181,12 +179,12 @@ func TestLateCommandsLeaveAShortLeaseAlone(t *testing.T) {
 			lasts(t, direct, lock, 5*time.Second)
 		})
 		t.Run("hand over", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e, rlock.WithTTL(rlock.NoExpiry))
+			f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(rlock.NoExpiry))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			l := &late{client: direct}
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if is(words, gen.HandOverSHA1) {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if env.Calls(words, gen.HandOverSHA1) {
 					l.words.CompareAndSwap(nil, &words) // a second copy comes later
 				}
 				return run()
@@ -198,7 +196,7 @@ func TestLateCommandsLeaveAShortLeaseAlone(t *testing.T) {
 					got <- next
 				}
 			}()
-			inLine(t, locker, 1)
+			env.AwaitWaiting(t, locker, 1)
 			require.NoError(t, lock.Release(t.Context()))
 			next := <-got
 			require.NoError(t, next.Extend(t.Context(), 5*time.Second))
@@ -207,11 +205,11 @@ func TestLateCommandsLeaveAShortLeaseAlone(t *testing.T) {
 		})
 		t.Run("extend", func(t *testing.T) {
 			for _, ttl := range []time.Duration{time.Hour, rlock.NoExpiry} {
-				f, locker, direct := newFaulty(t, e)
+				f, locker, direct := env.NewFaulty(t, e)
 				lock, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
 				l := &late{client: direct}
-				f.when(l.lose(extension))
+				f.When(l.lose(env.IsExtend))
 				require.NoError(t, lock.Extend(t.Context(), ttl))
 				require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
 				l.deliver(t)
@@ -219,18 +217,18 @@ func TestLateCommandsLeaveAShortLeaseAlone(t *testing.T) {
 			}
 		})
 		t.Run("renewal", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
+			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
-			f.when(l.lose(renewal))
+			f.When(l.lose(renewal))
 			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
-			soon(t, func() bool { return l.words.Load() != nil }, "a renewal is lost")
+			env.Soon(t, func() bool { return l.words.Load() != nil }, "a renewal is lost")
 			require.NoError(t, lock.Extend(t.Context(), 500*time.Millisecond))
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				return noReply() // the holder is cut off
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				return env.NoReply() // the holder is cut off
 			})
 			l.deliver(t)
-			require.LessOrEqual(t, left(t, direct, "job"), 500*time.Millisecond)
+			require.LessOrEqual(t, env.TTL(t, direct, "job"), 500*time.Millisecond)
 		})
 	})
 }
@@ -239,26 +237,26 @@ func TestLateCommandsLeaveAShortLeaseAlone(t *testing.T) {
 // known, whatever is done with the lock does it in both cases.
 func TestShorteningWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for how, runs := range map[string]bool{"ran": true, "did not run": false} {
 			// unanswered returns a lock whose Extend has just got no answer.
-			unanswered := func(t *testing.T, ttl time.Duration, keys ...string) (*faulty, *rlock.Locker, rueidis.Client, *rlock.Lock) {
-				f, locker, direct := newFaulty(t, e, rlock.WithTTL(ttl))
+			unanswered := func(t *testing.T, ttl time.Duration, keys ...string) (*env.Faulty, *rlock.Locker, rueidis.Client, *rlock.Lock) {
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl))
 				lock, err := locker.AcquireAll(t.Context(), keys)
 				require.NoError(t, err)
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if !extension(words) {
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if !env.IsExtend(words) {
 						return run()
 					}
 					if runs {
 						run()
 					}
-					return noReply()
+					return env.NoReply()
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				require.Error(t, lock.Extend(ctx, 10*time.Second))
-				f.when(nil)
+				f.When(nil)
 				require.LessOrEqual(t, time.Until(lock.Deadline()), 10*time.Second)
 				return f, locker, direct, lock
 			}
@@ -276,36 +274,36 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 
 					_, _, direct, lock = unanswered(t, rlock.NoExpiry, keys...)
 					require.NoError(t, lock.Release(t.Context()))
-					require.Empty(t, get(t, direct, keys[0]))
+					require.Empty(t, env.Get(t, direct, keys[0]))
 
 					_, locker, direct, lock := unanswered(t, rlock.NoExpiry, keys...)
 					require.NoError(t, locker.ReleaseEach(t.Context(), []*rlock.Lock{lock})[0])
-					require.Empty(t, get(t, direct, keys[0]))
+					require.Empty(t, env.Get(t, direct, keys[0]))
 
 					_, _, direct, lock = unanswered(t, rlock.NoExpiry, keys...)
-					again, err := newLocker(t, direct).Attach(t.Context(), detach(t, lock))
+					again, err := env.NewLocker(t, direct).Attach(t.Context(), env.Detach(t, lock))
 					require.NoError(t, err)
 					require.NoError(t, again.Extend(t.Context(), time.Minute))
 					lasts(t, direct, again, time.Minute)
 					require.NoError(t, again.Release(t.Context()))
 
 					_, locker, direct, lock = unanswered(t, rlock.NoExpiry, keys...)
-					require.NoError(t, locker.ForceRelease(t.Context(), keys[0], get(t, direct, keys[0])))
+					require.NoError(t, locker.ForceRelease(t.Context(), keys[0], env.Get(t, direct, keys[0])))
 					require.ErrorIs(t, lock.Extend(t.Context(), time.Hour), rlock.ErrLost)
 				})
 			}
 			t.Run(how+", somebody waits", func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e, rlock.WithTTL(time.Hour))
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(time.Hour))
 				lock, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if !extension(words) {
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if !env.IsExtend(words) {
 						return run()
 					}
 					if runs {
 						run()
 					}
-					return noReply()
+					return env.NoReply()
 				})
 				got := make(chan *rlock.Lock, 1)
 				go func() {
@@ -313,7 +311,7 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 						got <- next
 					}
 				}()
-				inLine(t, locker, 1)
+				env.AwaitWaiting(t, locker, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				require.Error(t, lock.Extend(ctx, time.Minute))
@@ -321,26 +319,26 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 				lasts(t, direct, <-got, time.Hour)
 			})
 			t.Run(how+", and it is extended", func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e)
+				f, locker, direct := env.NewFaulty(t, e)
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
 				lasts(t, direct, lock, rlock.NoExpiry)
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if !extension(words) {
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if !env.IsExtend(words) {
 						return run()
 					}
 					if runs {
 						run()
 					}
-					return noReply()
+					return env.NoReply()
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				require.Error(t, lock.Extend(ctx, 3*time.Second))
 				require.NotZero(t, lock.Deadline())
-				f.when(nil)
-				soon(t, func() bool { return lock.Deadline().IsZero() }, "it gets back the lease that it had")
+				f.When(nil)
+				env.Soon(t, func() bool { return lock.Deadline().IsZero() }, "it gets back the lease that it had")
 				lasts(t, direct, lock, rlock.NoExpiry)
 			})
 		}
@@ -351,13 +349,13 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 // not take it for lost.
 func TestShorteningIsNoLoss(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := openLocker(t, server.Option())
+		locker := env.OpenLocker(t, server.Option())
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		ctx := lock.Context()
-		tracked(t, server, 1)
+		server.AwaitTracked(t, 1)
 		checks := make(chan error, 1)
 		go func() {
 			for {
@@ -385,8 +383,8 @@ func TestShorteningIsNoLoss(t *testing.T) {
 // With a token of the caller's a lease only grows, as somebody else may hold by the token.
 func TestNobodyShortensASharedToken(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		a, b := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		a, b := env.NewLocker(t, client), env.NewLocker(t, client)
 		one, err := a.Acquire(t.Context(), "job", rlock.WithToken("mine"), rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		other, err := b.Acquire(t.Context(), "job", rlock.WithToken("mine"), rlock.WithTTL(time.Second))
@@ -407,10 +405,10 @@ func TestNobodyShortensASharedToken(t *testing.T) {
 // A server that is out of memory shortens leases too, and has locks attached.
 func TestShorteningWithoutMemory(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		client := server.Client(t)
-		locker := newLocker(t, client)
+		locker := env.NewLocker(t, client)
 		lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(time.Hour))
 		require.NoError(t, err)
 		server.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
@@ -421,7 +419,7 @@ func TestShorteningWithoutMemory(t *testing.T) {
 		lasts(t, client, lock, time.Minute)
 		require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
 		lasts(t, client, lock, rlock.NoExpiry)
-		again, err := locker.Attach(t.Context(), detach(t, lock))
+		again, err := locker.Attach(t.Context(), env.Detach(t, lock))
 		require.NoError(t, err)
 		lasts(t, client, again, rlock.NoExpiry)
 		require.NoError(t, again.Release(t.Context()))

@@ -11,14 +11,14 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // An extension that is on its way while the lease ends finds the key or does not. It
 // never makes it anew, and never deletes it.
 func TestExtensionsRaceTheLease(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		const keys = 100
 		client := e.Start(t).Client(t)
@@ -26,13 +26,13 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 		race := func(t *testing.T, ttl time.Duration, try func(key string, wait time.Duration) (extended bool, err error)) {
 			var in, late atomic.Int32
 			all := func(round int) error {
-				return together(keys, func(i int) error {
+				return env.Together(keys, func(i int) error {
 					key := fmt.Sprint(t.Name(), round, ":", i)
 					extended, err := try(key, 2*ttl*time.Duration(i)/keys)
 					if err != nil {
 						return err
 					}
-					left, err := do(t, client, "PTTL", key).ToInt64()
+					left, err := env.Do(t, client, "PTTL", key).ToInt64()
 					switch {
 					case err != nil:
 						return err
@@ -58,7 +58,7 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 		t.Run("script", func(t *testing.T) {
 			s := gen.New()
 			race(t, 300*time.Millisecond, func(key string, wait time.Duration) (bool, error) {
-				if err := do(t, client, "SET", key, "token", "PX", "300").Error(); err != nil {
+				if err := env.Do(t, client, "SET", key, "token", "PX", "300").Error(); err != nil {
 					return false, err
 				}
 				time.Sleep(wait)
@@ -67,7 +67,7 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 			})
 		})
 		t.Run("lock", func(t *testing.T) {
-			locker := newLocker(t, client)
+			locker := env.NewLocker(t, client)
 			race(t, 500*time.Millisecond, func(key string, wait time.Duration) (bool, error) {
 				lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(500*time.Millisecond))
 				if err == nil {
@@ -82,20 +82,20 @@ func TestExtensionsRaceTheLease(t *testing.T) {
 				}
 				// What is over by the local clock has a moment left on the server, and what was
 				// answered too late is freed in the background.
-				for end := time.Now().Add(10 * time.Second); get(t, client, key) != "" && time.Now().Before(end); {
+				for end := time.Now().Add(10 * time.Second); env.Get(t, client, key) != "" && time.Now().Before(end); {
 					time.Sleep(5 * time.Millisecond)
 				}
 				return false, nil
 			})
 		})
 		t.Run("without a lease", func(t *testing.T) {
-			require.NoError(t, do(t, client, "SET", "job", "token").Error())
+			require.NoError(t, env.Do(t, client, "SET", "job", "token").Error())
 			for _, ttl := range []time.Duration{-1, 1, time.Millisecond - 1, -time.Second} {
 				_, err := gen.New().Extend(t.Context(), client, gen.ExtendParams{Locks: []string{"job"}, Token: "token", TTL: ttl})
 				var param *gen.ParamError
 				require.ErrorAs(t, err, &param, "%v, which would delete the key", ttl)
 			}
-			require.Equal(t, "token", get(t, client, "job"))
+			require.Equal(t, "token", env.Get(t, client, "job"))
 		})
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // competitor is the environment variable that makes the test binary a competitor
@@ -44,7 +44,7 @@ func compete(address string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), competeFor)
 	defer cancel()
 	var had atomic.Int64
-	err = together(workers, func(int) error {
+	err = env.Together(workers, func(int) error {
 		for {
 			lock, err := locker.Acquire(ctx, "job")
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -67,8 +67,8 @@ func compete(address string) error {
 // at least half as often as the luckiest. Chance has a part in that, and so does the
 // machine, so it is two rounds out of five that must show it.
 func TestProcessesShareALock(t *testing.T) {
-	bed.Long(t)
-	server := bed.Start(t)
+	env.Long(t)
+	server := env.Start(t)
 	fair, unfair := 0, 0
 	for fair < 2 && unfair < 4 {
 		had := competition(t, server)
@@ -84,7 +84,7 @@ func TestProcessesShareALock(t *testing.T) {
 
 // competition has processes compete for a lock, and returns how often each had it, in
 // rising order.
-func competition(t *testing.T, server *bed.Server) []int {
+func competition(t *testing.T, server *env.Server) []int {
 	t.Helper()
 	const processes = 8
 	type process struct {

@@ -10,23 +10,23 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // link is a locker whose traffic goes through a proxy, and a client beside it.
 type link struct {
-	server *bed.Server
-	proxy  *bed.Proxy
+	server *env.Server
+	proxy  *env.Proxy
 	locker *rlock.Locker
 	direct rueidis.Client
 }
 
-func newLink(t *testing.T, e bed.Engine, opts ...rlock.Option) *link {
+func newLink(t *testing.T, e env.Engine, opts ...rlock.Option) *link {
 	t.Helper()
 	server := e.Start(t)
-	proxy := bed.NewProxy(t, server.Addr())
+	proxy := env.NewProxy(t, server.Addr())
 	client := server.Client(t, func(o *rueidis.ClientOption) { o.InitAddress = []string{proxy.Addr()} })
-	locker := newLocker(t, client, opts...)
+	locker := env.NewLocker(t, client, opts...)
 	// The scripts are known to the server, so that requests carry their SHA1.
 	require.NoError(t, gen.New().Load(t.Context(), client))
 	return &link{server: server, proxy: proxy, locker: locker, direct: server.Client(t)}
@@ -34,9 +34,9 @@ func newLink(t *testing.T, e bed.Engine, opts ...rlock.Option) *link {
 
 func (l *link) free(t *testing.T, keys ...string) {
 	t.Helper()
-	soon(t, func() bool {
+	env.Soon(t, func() bool {
 		for _, key := range keys {
-			if get(t, l.direct, key) != "" {
+			if env.Get(t, l.direct, key) != "" {
 				return false
 			}
 		}
@@ -46,20 +46,20 @@ func (l *link) free(t *testing.T, keys ...string) {
 
 func TestLostReplyOnAcquire(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("one key", func(t *testing.T) {
 			l := newLink(t, e)
-			l.proxy.DropReply(bed.Contains(gen.AcquireSHA1))
+			l.proxy.DropReply(env.Contains(gen.AcquireSHA1))
 			lock, err := l.locker.Acquire(t.Context(), "job")
 			require.NoError(t, err, "the question is repeated, and the owner confirmed")
 			require.Equal(t, 1, l.proxy.Dropped())
-			require.Equal(t, lock.Token(), get(t, l.direct, "job"))
+			require.Equal(t, lock.Token(), env.Get(t, l.direct, "job"))
 			require.NoError(t, lock.Release(t.Context()))
 			l.free(t, "job")
 		})
 		t.Run("a set", func(t *testing.T) {
 			l := newLink(t, e)
-			l.proxy.DropReply(bed.Contains(gen.AcquireAllSHA1))
+			l.proxy.DropReply(env.Contains(gen.AcquireAllSHA1))
 			lock, err := l.locker.AcquireAll(t.Context(), []string{"a", "b"})
 			require.NoError(t, err)
 			require.Equal(t, 1, l.proxy.Dropped())
@@ -69,7 +69,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 		t.Run("every reply", func(t *testing.T) {
 			l := newLink(t, e)
 			for range 10 {
-				l.proxy.DropReply(bed.Contains(gen.AcquireSHA1))
+				l.proxy.DropReply(env.Contains(gen.AcquireSHA1))
 			}
 			_, err := l.locker.TryAcquire(t.Context(), "job")
 			require.Error(t, err)
@@ -80,26 +80,26 @@ func TestLostReplyOnAcquire(t *testing.T) {
 		// repeated, calls its lock another's and leaves it behind.
 		t.Run("a script that is not safe to repeat", func(t *testing.T) {
 			server := e.Start(t)
-			proxy := bed.NewProxy(t, server.Addr())
+			proxy := env.NewProxy(t, server.Addr())
 			client := server.Client(t, func(o *rueidis.ClientOption) { o.InitAddress = []string{proxy.Addr()} })
-			proxy.DropReply(bed.Contains("evalsha"))
+			proxy.DropReply(env.Contains("evalsha"))
 			const script = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 60000) and 1 or 0"
 			server.Do(t, "SCRIPT", "LOAD", script)
 			acquired, err := rueidis.NewLuaScriptRetryable(script).Exec(t.Context(), client, []string{"job"}, []string{"mine"}).AsInt64()
 			require.NoError(t, err)
 			require.Zero(t, acquired)
-			require.Equal(t, "mine", get(t, server.Client(t), "job"))
+			require.Equal(t, "mine", env.Get(t, server.Client(t), "job"))
 		})
 	})
 }
 
 func TestLostReplyOnRelease(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
 		lock, err := l.locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		l.proxy.DropReply(bed.Contains(gen.ReleaseSHA1))
+		l.proxy.DropReply(env.Contains(gen.ReleaseSHA1))
 		require.NoError(t, lock.Release(t.Context()), "the first try did the work")
 		require.Equal(t, 1, l.proxy.Dropped())
 		l.free(t, "job")
@@ -108,18 +108,18 @@ func TestLostReplyOnRelease(t *testing.T) {
 
 func TestLostReplyOnExtend(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
 		lock, err := l.locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		l.proxy.DropReply(bed.Contains(gen.ExtendSHA1))
+		l.proxy.DropReply(env.Contains(gen.ExtendSHA1))
 		require.NoError(t, lock.Extend(t.Context(), time.Hour))
 		require.Equal(t, 1, l.proxy.Dropped())
 		require.WithinDuration(t, time.Now().Add(time.Hour), lock.Deadline(), time.Minute)
 
 		// The server may have shortened the lease although nobody says so.
 		for range 100 {
-			l.proxy.DropReply(bed.Contains(gen.ExtendSHA1))
+			l.proxy.DropReply(env.Contains(gen.ExtendSHA1))
 		}
 		require.Error(t, lock.Extend(t.Context(), 30*time.Second))
 		require.True(t, lock.Valid())
@@ -129,7 +129,7 @@ func TestLostReplyOnExtend(t *testing.T) {
 
 func TestContextEndsMidAcquire(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("reply under way", func(t *testing.T) {
 			l := newLink(t, e)
 			l.proxy.Delay(200 * time.Millisecond)
@@ -139,23 +139,23 @@ func TestContextEndsMidAcquire(t *testing.T) {
 			_, err := l.locker.Acquire(ctx, "job", rlock.WithTTL(time.Minute))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Less(t, time.Since(start), 5*time.Second, "the caller does not wait for the cleaning up")
-			soon(t, func() bool { return scripts(t, l.server) >= 2 }, "the acquisition and the release arrive")
+			env.Soon(t, func() bool { return l.server.ScriptCalls(t) >= 2 }, "the acquisition and the release arrive")
 			l.free(t, "job")
 		})
 		t.Run("request under way", func(t *testing.T) {
 			l := newLink(t, e)
-			deliver := l.proxy.Hold(bed.Contains(gen.AcquireSHA1))
+			deliver := l.proxy.Hold(env.Contains(gen.AcquireSHA1))
 			ctx, cancel := context.WithCancel(t.Context())
 			soonCancelled := make(chan error, 1)
 			go func() {
 				_, err := l.locker.Acquire(ctx, "job", rlock.WithTTL(time.Minute))
 				soonCancelled <- err
 			}()
-			soon(t, func() bool { return l.proxy.Held() == 1 }, "the request is held")
+			env.Soon(t, func() bool { return l.proxy.Held() == 1 }, "the request is held")
 			cancel()
 			require.ErrorIs(t, <-soonCancelled, context.Canceled)
 			deliver()
-			soon(t, func() bool { return l.server.CommandStats(t)["evalsha"] >= 2 }, "the acquisition and the release arrive")
+			env.Soon(t, func() bool { return l.server.CommandStats(t)["evalsha"] >= 2 }, "the acquisition and the release arrive")
 			l.free(t, "job")
 		})
 		t.Run("swept", func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestContextEndsMidAcquire(t *testing.T) {
 // A reply that takes longer than the lease grants nothing.
 func TestReplyAfterTheLease(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
 		l.proxy.Delay(100 * time.Millisecond)
 		_, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(50*time.Millisecond))
@@ -189,7 +189,7 @@ func TestReplyAfterTheLease(t *testing.T) {
 
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
 		const ttl = 1200 * time.Millisecond
 		fixed, err := l.locker.Acquire(t.Context(), "fixed", rlock.WithTTL(ttl))
@@ -201,7 +201,7 @@ func TestBlackHole(t *testing.T) {
 
 		// A rival takes each lock as soon as the server lets go of it. By then its
 		// holder must know.
-		rival := newLocker(t, l.direct, rlock.WithRetry(rlock.Fixed(time.Millisecond)))
+		rival := env.NewLocker(t, l.direct, rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 		for i, lock := range []*rlock.Lock{fixed, extended} {
 			_, err := rival.Acquire(t.Context(), lock.Key())
 			require.NoError(t, err)
@@ -215,14 +215,14 @@ func TestBlackHole(t *testing.T) {
 // One lost extension is not a lost lock.
 func TestAutoExtendSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
 		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		for range 2 {
-			l.proxy.DropReply(bed.Contains(gen.ExtendManySHA1))
+			l.proxy.DropReply(env.Contains(gen.ExtendManySHA1))
 		}
-		soon(t, func() bool { return l.proxy.Dropped() == 2 }, "two extensions are lost")
+		env.Soon(t, func() bool { return l.proxy.Dropped() == 2 }, "two extensions are lost")
 		time.Sleep(4 * time.Second)
 		require.True(t, lock.Valid())
 		require.NoError(t, lock.Context().Err())
@@ -234,11 +234,11 @@ func TestAutoExtendSurvivesAnOutage(t *testing.T) {
 // ones by themselves.
 func TestScriptFlushIsInvisible(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithTTL(3*time.Second))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithTTL(3*time.Second))
 		flush := func() {
 			t.Helper()
-			require.NoError(t, do(t, client, "SCRIPT", "FLUSH").Error())
+			require.NoError(t, env.Do(t, client, "SCRIPT", "FLUSH").Error())
 		}
 		for range 2 {
 			flush()
@@ -273,7 +273,7 @@ func TestScriptFlushIsInvisible(t *testing.T) {
 
 func TestServerGone(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
 		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		require.NoError(t, err)

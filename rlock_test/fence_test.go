@@ -13,13 +13,13 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 func TestFencesRise(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		a, b := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		a, b := env.NewLocker(t, client), env.NewLocker(t, client)
 		last := map[string]uint64{}
 		take := func(locker *rlock.Locker, keys ...string) {
 			t.Helper()
@@ -49,8 +49,8 @@ func TestFencesRise(t *testing.T) {
 // What a failover, a flush or an eviction can do to the counter.
 func TestFencesSurviveALostCounter(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		var last uint64
 		for range 5 {
 			for range 20 {
@@ -61,27 +61,27 @@ func TestFencesSurviveALostCounter(t *testing.T) {
 				require.NoError(t, lock.Release(t.Context()))
 			}
 			time.Sleep(70 * time.Millisecond) // the clock is counted in steps of 65.536 ms
-			require.NoError(t, do(t, client, "FLUSHALL").Error())
+			require.NoError(t, env.Do(t, client, "FLUSHALL").Error())
 		}
 	})
 }
 
 func TestCountersAreBounded(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		for i := range 50 {
 			// One slot for all, as in any cluster that keeps related keys together.
 			lock, err := locker.Acquire(t.Context(), fmt.Sprintf("{tenant}:%d", i))
 			require.NoError(t, err)
 			require.NoError(t, lock.Release(t.Context()))
 		}
-		keys, err := do(t, client, "KEYS", "*").AsStrSlice()
+		keys, err := env.Do(t, client, "KEYS", "*").AsStrSlice()
 		require.NoError(t, err)
 		require.Len(t, keys, 1)
 		require.True(t, strings.HasPrefix(keys[0], "rlock:fence:{"), keys[0])
 		require.Equal(t, gen.Slot("{tenant}:1"), gen.Slot(keys[0]), "the counter is in its locks' slot")
-		left, err := do(t, client, "PTTL", keys[0]).ToInt64()
+		left, err := env.Do(t, client, "PTTL", keys[0]).ToInt64()
 		require.NoError(t, err)
 		require.Equal(t, int64(-1), left)
 	})
@@ -89,8 +89,8 @@ func TestCountersAreBounded(t *testing.T) {
 
 func TestWithoutFence(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithFence(false))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithFence(false))
 		one, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		require.Zero(t, one.Fence())
@@ -99,7 +99,7 @@ func TestWithoutFence(t *testing.T) {
 		require.Zero(t, set.Fence())
 		require.NoError(t, one.Release(t.Context()))
 		require.NoError(t, set.Release(t.Context()))
-		keys, err := do(t, client, "KEYS", "*").AsStrSlice()
+		keys, err := env.Do(t, client, "KEYS", "*").AsStrSlice()
 		require.NoError(t, err)
 		require.Empty(t, keys)
 	})
@@ -108,8 +108,8 @@ func TestWithoutFence(t *testing.T) {
 // A counter that is lost starts anew above every number before, however soon.
 func TestFencesRiseAtOnceAfterAFlush(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		last := map[string]uint64{}
 		for range 30 {
 			for _, keys := range [][]string{{"job"}, {"job", "other"}, {"other"}} {
@@ -121,7 +121,7 @@ func TestFencesRiseAtOnceAfterAFlush(t *testing.T) {
 				}
 				require.NoError(t, lock.Release(t.Context()))
 			}
-			require.NoError(t, do(t, client, "FLUSHALL").Error())
+			require.NoError(t, env.Do(t, client, "FLUSHALL").Error())
 		}
 	})
 }
@@ -129,10 +129,10 @@ func TestFencesRiseAtOnceAfterAFlush(t *testing.T) {
 // A lock with the name of a counter would break the fences of its slot.
 func TestCountersAreNoLocks(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		_, err := newLocker(t, client).Acquire(t.Context(), "rlock:fence:{0}")
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		_, err := env.NewLocker(t, client).Acquire(t.Context(), "rlock:fence:{0}")
 		require.ErrorIs(t, err, rlock.ErrInvalid)
-		_, err = newLocker(t, client, rlock.WithPrefix("rlock:")).AcquireAll(t.Context(), []string{"a", "fence:{x}"})
+		_, err = env.NewLocker(t, client, rlock.WithPrefix("rlock:")).AcquireAll(t.Context(), []string{"a", "fence:{x}"})
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 	})
 }
@@ -140,7 +140,7 @@ func TestCountersAreNoLocks(t *testing.T) {
 // serverMicros is the server's clock, in microseconds since 1970.
 func serverMicros(t *testing.T, client rueidis.Client) int64 {
 	t.Helper()
-	parts, err := do(t, client, "TIME").AsIntSlice()
+	parts, err := env.Do(t, client, "TIME").AsIntSlice()
 	require.NoError(t, err)
 	return parts[0]*1e6 + parts[1]
 }
@@ -149,15 +149,15 @@ func serverMicros(t *testing.T, client rueidis.Client) int64 {
 // server's clock, so that none falls when the counter is lost.
 func TestFencesStayBehindTheClock(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker, client := opened(t, server), server.Client(t)
+		locker, client := env.OpenOn(t, server), server.Client(t)
 		for name, different := range map[string]int{"same lease": 1, "leases that cannot be shared": 2} {
 			t.Run(name, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				var last atomic.Uint64
-				require.NoError(t, together(8, func(i int) error {
+				require.NoError(t, env.Together(8, func(i int) error {
 					for ctx.Err() == nil {
 						err := locker.Do(ctx, "job", func(_ context.Context, lock *rlock.Lock) error {
 							last.Store(lock.Fence())

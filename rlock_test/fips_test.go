@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // strict is the environment variable that makes the test binary a program which locks
@@ -40,8 +40,8 @@ func lockStrictly(address string) error {
 func TestLocksWithoutSHA1(t *testing.T) {
 	t.Parallel()
 	for debug, loads := range map[string]bool{"fips140=only": true, "fips140=off": false} {
-		server := bed.Start(t)
-		program := bed.Reexec(t, strict+"="+server.Addr(), "GODEBUG="+debug)
+		server := env.Start(t)
+		program := env.Reexec(t, strict+"="+server.Addr(), "GODEBUG="+debug)
 		require.Equal(t, "locked", program.Line(), debug)
 		program.Wait()
 		require.Equal(t, loads, server.CommandStats(t)["script|load"] > 0, debug)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // logged returns what slog makes of v, without time, level and message.
@@ -56,7 +56,7 @@ func TestStateInWords(t *testing.T) {
 
 func TestLockInWords(t *testing.T) {
 	t.Parallel()
-	locker := newLocker(t, bed.Start(t).Client(t))
+	locker := env.NewLocker(t, env.Start(t).Client(t))
 	says := func(lock *rlock.Lock, text, inLog string) {
 		t.Helper()
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
@@ -77,6 +77,6 @@ func TestLockInWords(t *testing.T) {
 
 	short, err := locker.Acquire(t.Context(), "short", rlock.WithTTL(time.Second), rlock.WithFence(false))
 	require.NoError(t, err)
-	soon(t, func() bool { return !short.Valid() }, "the lease ends")
+	env.Soon(t, func() bool { return !short.Valid() }, "the lease ends")
 	says(short, `lock "short": no longer valid`, `v.key=short v.state="no longer valid"`)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // FuzzOperations: whatever is done one after the other, every answer is that of a
@@ -27,14 +27,14 @@ func FuzzOperations(f *testing.F) {
 		}
 	}
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 6, 0, 0, 0}) // what is attached has less than a millisecond left
-	server := bed.Start(f)
+	server := env.Start(f)
 	client := server.Client(f, func(option *rueidis.ClientOption) { option.DisableCache = true })
 	f.Fuzz(func(t *testing.T, data []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newModel(t, embedded(t), time.Millisecond, 20*time.Millisecond, 300*time.Millisecond, 10*time.Second, rlock.NoExpiry)
 			m.run(&source{data}, time.Sleep)
 		})
-		require.NoError(t, do(t, client, "FLUSHALL").Error())
+		require.NoError(t, env.Do(t, client, "FLUSHALL").Error())
 		m := newModel(t, client, 10*time.Second, time.Minute, time.Hour, 24*time.Hour, rlock.NoExpiry)
 		m.run(&source{data}, func(time.Duration) {})
 	})
@@ -124,5 +124,5 @@ func (m *model) run(s *source, pass func(time.Duration)) {
 
 func (m *model) foreign(words ...string) {
 	m.t.Helper()
-	require.NoError(m.t, do(m.t, m.client, words...).Error())
+	require.NoError(m.t, env.Do(m.t, m.client, words...).Error())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // FuzzOptions: whatever a call is given, it refuses what cannot be right before
@@ -271,7 +272,7 @@ func (c *callOf) call(ctx context.Context) (err error) {
 		c.prefix = ""
 		var h rlock.Handoff
 		c.slotGroups = true // the lock was one before
-		if err = h.UnmarshalText(handoffText(c.owner(), uint64(c.number()), c.set()...)); err == nil {
+		if err = h.UnmarshalText(env.HandoffText(c.owner(), uint64(c.number()), c.set()...)); err == nil {
 			_, err = c.locker.Attach(ctx, h)
 		}
 	}

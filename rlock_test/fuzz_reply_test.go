@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // FuzzReply: whatever a server answers, every call returns, with an error of the
@@ -45,7 +46,7 @@ func FuzzReply(f *testing.F) {
 			return b.value(3)
 		}
 		onPuppet(t, answer, func(t *testing.T, client rueidis.Client, p *puppet) {
-			r := &replied{t: t, puppet: p, locker: newLocker(t, client)}
+			r := &replied{t: t, puppet: p, locker: env.NewLocker(t, client)}
 			start := time.Now()
 			if ask.held {
 				var err error
@@ -196,7 +197,7 @@ func (r *replied) waitFree(ctx context.Context) {
 }
 
 func (r *replied) attach(ctx context.Context) {
-	lock, err := r.locker.Attach(ctx, handoff(r.t, "token", 5, "job"))
+	lock, err := r.locker.Attach(ctx, env.NewHandoff(r.t, "token", 5, "job"))
 	r.means(lock != nil, err)
 	if lock != nil {
 		answer := r.last(gen.AttachSHA1)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // root is the module's directory, seen from the tests.
@@ -101,7 +101,7 @@ func TestSums(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
 	require.NoError(t, err)
 	require.Len(t, paths, len(sums))
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
 		for _, path := range paths {
 			text, err := os.ReadFile(path)
@@ -110,7 +110,7 @@ func TestSums(t *testing.T) {
 			sum1, sum256 := sha1.Sum(text), sha256.Sum256(text)
 			require.Equal(t, hex.EncodeToString(sum1[:]), want[0], path)
 			require.Equal(t, hex.EncodeToString(sum256[:]), want[1], path)
-			loaded, err := do(t, client, "SCRIPT", "LOAD", string(text)).ToString()
+			loaded, err := env.Do(t, client, "SCRIPT", "LOAD", string(text)).ToString()
 			require.NoError(t, err)
 			require.Equal(t, want[0], loaded, path)
 		}
@@ -190,7 +190,7 @@ func TestForeignModule(t *testing.T) {
 	_, stderr, err = run(t, dir, offline, "vet", "./...")
 	require.NoError(t, err, stderr)
 
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		stdout, stderr, err := run(t, dir, offline, "run", ".", e.Start(t).Addr())
 		require.NoError(t, err, stderr)
 		require.Equal(t, []string{

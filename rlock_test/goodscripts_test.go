@@ -15,7 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // goodStep is a line of a good script that says what to do with the server: --: and a
@@ -63,7 +63,7 @@ func TestGoodScripts(t *testing.T) {
 	_, stderr, err = run(t, dir, offline, "build", "-o", "good", ".")
 	require.NoError(t, err, stderr)
 
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		command := exec.CommandContext(t.Context(), filepath.Join(dir, "good"), e.Start(t).Addr())
 		command.Stdin = bytes.NewReader(input)
 		out, err := command.CombinedOutput()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // The next in line gets the lease that it asked for, not the longer one that its
@@ -19,7 +19,7 @@ import (
 func TestAskedLeaseIsNotHandedOn(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, test := range map[string]struct {
 			waits bool // for the answer, while the lock is handed over
 			lost  bool // the answer
@@ -30,24 +30,24 @@ func TestAskedLeaseIsNotHandedOn(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				f, locker, direct := newFaulty(t, e, rlock.WithTTL(ttl), rlock.WithFence(false))
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl), rlock.WithFence(false))
 				first, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
-				next := nextInLine(t, locker, "job")
+				next := env.NextInLine(t, locker, "job")
 
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ran, answer := make(chan struct{}, 1), make(chan struct{})
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					reply := run()
-					if !is(words, gen.ExtendSHA1) {
+					if !env.Calls(words, gen.ExtendSHA1) {
 						return reply
 					}
 					ran <- struct{}{}
 					<-answer
 					if test.lost {
 						cancel() // nobody asks again
-						return noReply()
+						return env.NoReply()
 					}
 					return reply
 				})
@@ -60,7 +60,7 @@ func TestAskedLeaseIsNotHandedOn(t *testing.T) {
 				}
 				require.NoError(t, first.Release(t.Context()))
 				second := <-next
-				left, err := do(t, direct, "PTTL", "job").ToInt64()
+				left, err := env.Do(t, direct, "PTTL", "job").ToInt64()
 				require.NoError(t, err)
 				require.LessOrEqual(t, left, ttl.Milliseconds())
 				if test.waits {
@@ -78,8 +78,8 @@ func TestAskedLeaseIsNotHandedOn(t *testing.T) {
 func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e, rlock.WithTTL(ttl), rlock.WithFence(false))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl), rlock.WithFence(false))
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		released := make(chan error, 1)
@@ -90,22 +90,22 @@ func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
 			}
 			released <- err
 		}()
-		inLine(t, locker, 1)
+		env.AwaitWaiting(t, locker, 1)
 		sent, run1, ran2, answer2 := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 		handedOver := make(chan int64, 1)
 		var first1, first2 atomic.Bool
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			switch {
-			case extends(words, "3600000") && first1.CompareAndSwap(false, true):
+			case env.IsExtendTo(words, "3600000") && first1.CompareAndSwap(false, true):
 				close(sent)
 				<-run1
-			case is(words, gen.ExtendSHA1) && !extends(words, "3600000") && first2.CompareAndSwap(false, true):
+			case env.Calls(words, gen.ExtendSHA1) && !env.IsExtendTo(words, "3600000") && first2.CompareAndSwap(false, true):
 				reply := run()
 				close(ran2)
 				<-answer2
 				return reply
-			case is(words, gen.ReleaseSHA1): // of the second holder
-				left, _ := do(t, direct, "PTTL", "job").ToInt64()
+			case env.Calls(words, gen.ReleaseSHA1): // of the second holder
+				left, _ := env.Do(t, direct, "PTTL", "job").ToInt64()
 				handedOver <- left
 			}
 			return run()

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"log/slog"
 	"testing"
 
@@ -14,50 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// detach lets go of a lock.
-func detach(t *testing.T, lock *rlock.Lock) rlock.Handoff {
-	t.Helper()
-	h, err := lock.Detach()
-	require.NoError(t, err)
-	return h
-}
-
-// handoff is what Detach of a lock with these keys and that token would return.
-func handoff(t *testing.T, token string, fence uint64, keys ...string) (h rlock.Handoff) {
-	t.Helper()
-	require.NoError(t, h.UnmarshalText(handoffText(token, fence, keys...)))
-	return h
-}
-
-// handoffText is the text of a Handoff, as its first version is for ever.
-func handoffText(token string, fence uint64, keys ...string) []byte {
-	data := binary.AppendUvarint(nil, fence)
-	for _, list := range [][]string{keys, {token}} {
-		data = binary.AppendUvarint(data, uint64(len(list)))
-		for _, s := range list {
-			data = append(binary.AppendUvarint(data, uint64(len(s))), s...)
-		}
-	}
-	return sealed(data)
-}
-
-func sealed(data []byte) []byte {
-	data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data))
-	return []byte("rlock-handoff-1:" + base64.RawURLEncoding.EncodeToString(data))
-}
 
 // A Handoff goes through text to another process, whatever bytes are in the keys.
 func TestHandoffAsText(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		here, there := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		here, there := env.NewLocker(t, client), env.NewLocker(t, client)
 		keys := []string{"plain", "\x00\xff{ }\n", "日本"}
 		lock, err := here.AcquireAll(t.Context(), keys)
 		require.NoError(t, err)
 		token := lock.Token()
-		sent := detach(t, lock)
+		sent := env.Detach(t, lock)
 		require.Equal(t, keys, sent.Keys())
 		require.Equal(t, lock.Fence(), sent.Fence())
 
@@ -72,7 +40,7 @@ func TestHandoffAsText(t *testing.T) {
 
 		plain, err := sent.MarshalText()
 		require.NoError(t, err)
-		require.Equal(t, string(handoffText(token, lock.Fence(), keys...)), string(plain), "the format of this version is for ever")
+		require.Equal(t, string(env.HandoffText(token, lock.Fence(), keys...)), string(plain), "the format of this version is for ever")
 		require.NoError(t, sent.UnmarshalText(append(plain, 10)), "a file may end with a line end")
 		_, err = rlock.Handoff{}.MarshalText()
 		require.ErrorIs(t, err, rlock.ErrInvalid)
@@ -82,7 +50,7 @@ func TestHandoffAsText(t *testing.T) {
 // What is not the text of a Handoff is refused, and is not in the error.
 func TestHandoffOfBadText(t *testing.T) {
 	t.Parallel()
-	good := handoffText("SECRET", 7, "job")
+	good := env.HandoffText("SECRET", 7, "job")
 	huge := binary.AppendUvarint(nil, 1<<62)
 	for name, text := range map[string][]byte{
 		"nothing":         nil,
@@ -90,16 +58,16 @@ func TestHandoffOfBadText(t *testing.T) {
 		"only the token":  []byte("SECRET"),
 		"cut off":         good[:len(good)-3],
 		"with more":       append(bytes.Clone(good), "AAAA"...),
-		"no keys":         handoffText("SECRET", 7),
-		"an empty key":    handoffText("SECRET", 7, ""),
-		"no token":        handoffText("", 7, "job"),
-		"a huge list":     sealed(append([]byte{7}, huge...)),
-		"a huge key":      sealed(append([]byte{7, 1}, huge...)),
-		"half a number":   sealed([]byte{0x80}),
-		"more behind":     sealed(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 'c')),
+		"no keys":         env.HandoffText("SECRET", 7),
+		"an empty key":    env.HandoffText("SECRET", 7, ""),
+		"no token":        env.HandoffText("", 7, "job"),
+		"a huge list":     env.SealHandoff(append([]byte{7}, huge...)),
+		"a huge key":      env.SealHandoff(append([]byte{7, 1}, huge...)),
+		"half a number":   env.SealHandoff([]byte{0x80}),
+		"more behind":     env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 'c')),
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := handoff(t, "kept", 1, "kept")
+			h := env.NewHandoff(t, "kept", 1, "kept")
 			err := h.UnmarshalText(text)
 			require.ErrorIs(t, err, rlock.ErrInvalid)
 			require.NotContains(t, err.Error(), "SECRET")
@@ -117,7 +85,7 @@ func TestHandoffOfBadText(t *testing.T) {
 // Nothing that prints a Handoff shows the token.
 func TestHandoffIsNotPrinted(t *testing.T) {
 	t.Parallel()
-	h := handoff(t, "SECRET", 7, "job", "other")
+	h := env.NewHandoff(t, "SECRET", 7, "job", "other")
 	require.Equal(t, `handoff of "job" and 1 more, fence 7`, h.String())
 	require.Equal(t, "handoff of no lock", rlock.Handoff{}.String())
 	require.Nil(t, rlock.Handoff{}.Keys())
@@ -144,10 +112,10 @@ func TestHandoffIsNotPrinted(t *testing.T) {
 
 // FuzzHandoff: whatever the text is, it is refused or is what MarshalText makes.
 func FuzzHandoff(f *testing.F) {
-	f.Add(handoffText("t", 7, "job"))
-	f.Add(sealed([]byte{7, 1, 1, 'a', 1, 1, 'b'}))
+	f.Add(env.HandoffText("t", 7, "job"))
+	f.Add(env.SealHandoff([]byte{7, 1, 1, 'a', 1, 1, 'b'}))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, text := range [][]byte{text, sealed(text)} {
+		for _, text := range [][]byte{text, env.SealHandoff(text)} {
 			var h rlock.Handoff
 			if err := h.UnmarshalText(text); err != nil {
 				require.ErrorIs(t, err, rlock.ErrInvalid)

@@ -15,71 +15,16 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// inLine waits until n acquisitions of the locker wait.
-func inLine(t *testing.T, locker *rlock.Locker, n int64) {
-	t.Helper()
-	soon(t, func() bool { return locker.Stats().Waiting == n }, "they stand in line")
-}
-
-// nextInLine has an acquisition of key wait as the only one, and returns where its lock
-// arrives.
-func nextInLine(t *testing.T, locker *rlock.Locker, key string) <-chan *rlock.Lock {
-	t.Helper()
-	next := make(chan *rlock.Lock, 1)
-	go func() {
-		lock, err := locker.Acquire(t.Context(), key)
-		if err != nil {
-			t.Error(err)
-		}
-		next <- lock
-	}()
-	inLine(t, locker, 1)
-	return next
-}
-
-// passes has n acquisitions of key go from one to the next, with all of them waiting
-// before the first is released, and returns their locks in order.
-func passes(t *testing.T, locker *rlock.Locker, key string, n int, opts ...rlock.Option) []*rlock.Lock {
-	t.Helper()
-	first, err := locker.Acquire(t.Context(), key, opts...)
-	require.NoError(t, err)
-	var (
-		group sync.WaitGroup
-		mu    sync.Mutex
-		locks = []*rlock.Lock{first}
-	)
-	for range n - 1 {
-		group.Go(func() {
-			lock, err := locker.Acquire(t.Context(), key, opts...)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			locks = append(locks, lock)
-			if err := lock.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	inLine(t, locker, int64(n-1))
-	require.NoError(t, first.Release(t.Context()))
-	group.Wait()
-	require.Len(t, locks, n)
-	return locks
-}
 
 // A release with a waiter of the same process behind it costs next to no scripts, and
 // one where tokens must differ; fences rise all the same.
 func TestHandOverBudget(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := opened(t, server, rlock.WithTurn(1000, time.Hour))
+		locker := env.OpenOn(t, server, rlock.WithTurn(1000, time.Hour))
 		for name, test := range map[string]struct {
 			opts   []rlock.Option
 			most   float64 // scripts per hand-over
@@ -95,9 +40,9 @@ func TestHandOverBudget(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				const n = 500
-				before := scripts(t, server)
-				locks := passes(t, locker, name, n, test.opts...)
-				require.LessOrEqual(t, float64(scripts(t, server)-before), n*test.most+3)
+				before := server.ScriptCalls(t)
+				locks := env.PassOn(t, locker, name, n, test.opts...)
+				require.LessOrEqual(t, float64(server.ScriptCalls(t)-before), n*test.most+3)
 				bequeathed, tokens := 0, map[string]bool{}
 				for i, lock := range locks {
 					require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
@@ -127,7 +72,7 @@ func TestHandOverBudget(t *testing.T) {
 // A turn has an end: by count, and by time. The key is then free for a moment.
 func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, turn := range map[string]rlock.Option{
 			"by count": rlock.WithTurn(10, time.Hour),
@@ -136,7 +81,7 @@ func TestTurnsEnd(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				// One process has many who want the key all the time, the other has one.
-				greedy, modest := opened(t, server, turn), opened(t, server)
+				greedy, modest := env.OpenOn(t, server, turn), env.OpenOn(t, server)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var group sync.WaitGroup
@@ -164,8 +109,8 @@ func TestTurnsEnd(t *testing.T) {
 // over its token.
 func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour), rlock.WithFence(false))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour), rlock.WithFence(false))
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		heirs := make(chan *rlock.Lock, 1)
@@ -177,8 +122,8 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 			heirs <- lock
 		}()
 		ctx := first.Context()
-		inLine(t, locker, 1)
-		token := get(t, client, "job")
+		env.AwaitWaiting(t, locker, 1)
+		token := env.Get(t, client, "job")
 		require.NoError(t, first.Release(t.Context()))
 		heir := <-heirs
 		require.Equal(t, token, heir.Token())
@@ -188,7 +133,7 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 		require.False(t, first.Valid())
 		require.ErrorIs(t, first.Release(t.Context()), rlock.ErrReleased)
 		require.ErrorIs(t, first.Extend(t.Context(), time.Millisecond), rlock.ErrReleased)
-		require.ErrorIs(t, errorOf(first.Detach()), rlock.ErrReleased)
+		require.ErrorIs(t, env.ErrorOf(first.Detach()), rlock.ErrReleased)
 		_, err = first.Check(t.Context())
 		require.ErrorIs(t, err, rlock.ErrReleased)
 
@@ -204,8 +149,8 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 // A token that a holder was asked for guards nothing that its successor does.
 func TestTokenThatWasToldIsNotHandedOn(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour))
 		first, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
 		require.NoError(t, err)
 		told := first.Token()
@@ -217,10 +162,10 @@ func TestTokenThatWasToldIsNotHandedOn(t *testing.T) {
 			}
 			heirs <- lock
 		}()
-		inLine(t, locker, 1)
+		env.AwaitWaiting(t, locker, 1)
 		require.NoError(t, first.Release(t.Context()))
 		heir := <-heirs
-		require.NotEqual(t, told, get(t, client, "job"))
+		require.NotEqual(t, told, env.Get(t, client, "job"))
 		require.Equal(t, told, first.Token())
 		require.ErrorIs(t, locker.ForceRelease(t.Context(), "job", told), rlock.ErrLost)
 		require.True(t, heir.Valid())
@@ -231,9 +176,9 @@ func TestTokenThatWasToldIsNotHandedOn(t *testing.T) {
 // Whoever has lost the lock hands nothing over: the next asks the server.
 func TestLostLockIsNotHandedOver(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := opened(t, server, rlock.WithTurn(100, time.Hour))
+		locker := env.OpenOn(t, server, rlock.WithTurn(100, time.Hour))
 		held, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		next := make(chan error, 1)
@@ -244,7 +189,7 @@ func TestLostLockIsNotHandedOver(t *testing.T) {
 			}
 			next <- err
 		}()
-		inLine(t, locker, 1)
+		env.AwaitWaiting(t, locker, 1)
 		server.Do(t, "SET", "job", "another", "PX", "300")
 		require.ErrorIs(t, held.Release(t.Context()), rlock.ErrLost)
 		require.NoError(t, <-next, "it waits for the other and takes the lock then")
@@ -255,9 +200,9 @@ func TestLostLockIsNotHandedOver(t *testing.T) {
 // holders at once, no fence falls, nobody is stranded, nothing is left.
 func TestHandOversUnderCancellation(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		lockers := []*rlock.Locker{opened(t, server), opened(t, server, rlock.WithTurn(5, time.Hour))}
+		lockers := []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server, rlock.WithTurn(5, time.Hour))}
 		var (
 			inside atomic.Int32
 			fence  uint64
@@ -270,7 +215,7 @@ func TestHandOversUnderCancellation(t *testing.T) {
 			{rlock.WithAutoExtend(true), rlock.WithTTL(5 * time.Second)},
 			{rlock.WithAutoExtend(true), rlock.WithFence(false)},
 		}
-		require.NoError(t, together(24, func(i int) error {
+		require.NoError(t, env.Together(24, func(i int) error {
 			random := rand.New(rand.NewPCG(uint64(i), 7))
 			for range 60 {
 				patience := time.Duration(random.IntN(6000)) * time.Microsecond
@@ -306,7 +251,7 @@ func TestHandOversUnderCancellation(t *testing.T) {
 		lock, err := lockers[0].Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		require.NoError(t, lock.Release(t.Context()))
-		soon(t, func() bool {
+		env.Soon(t, func() bool {
 			state, err := lockers[0].Inspect(t.Context(), "job")
 			return err == nil && !state.Held
 		}, "the key is free")
@@ -317,27 +262,27 @@ func TestHandOversUnderCancellation(t *testing.T) {
 // lock.
 func TestHandOverThatGoesWrong(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		for name, fault := range map[string]func(f *faulty, run func() rueidis.RedisResult) rueidis.RedisResult{
-			"its reply is lost": func(_ *faulty, run func() rueidis.RedisResult) rueidis.RedisResult {
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		for name, fault := range map[string]func(f *env.Faulty, run func() rueidis.RedisResult) rueidis.RedisResult{
+			"its reply is lost": func(_ *env.Faulty, run func() rueidis.RedisResult) rueidis.RedisResult {
 				run()
-				return noReply()
+				return env.NoReply()
 			},
-			"it does not arrive": func(*faulty, func() rueidis.RedisResult) rueidis.RedisResult { return noReply() },
-			"it is refused": func(f *faulty, _ func() rueidis.RedisResult) rueidis.RedisResult {
-				return f.refuse("OOM command not allowed")
+			"it does not arrive": func(*env.Faulty, func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() },
+			"it is refused": func(f *env.Faulty, _ func() rueidis.RedisResult) rueidis.RedisResult {
+				return f.Refuse("OOM command not allowed")
 			},
 		} {
 			for times, often := range map[string]int{"once": 1, "always": 1000} {
 				t.Run(name+" "+times, func(t *testing.T) {
 					t.Parallel()
-					f, locker, direct := newFaulty(t, e, rlock.WithTurn(1000, time.Hour))
+					f, locker, direct := env.NewFaulty(t, e, rlock.WithTurn(1000, time.Hour))
 					first, err := locker.Acquire(t.Context(), "job")
 					require.NoError(t, err)
-					heirs := nextInLine(t, locker, "job")
+					heirs := env.NextInLine(t, locker, "job")
 					var calls atomic.Int32
-					f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-						if is(words, gen.HandOverSHA1) && int(calls.Add(1)) <= often {
+					f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+						if env.Calls(words, gen.HandOverSHA1) && int(calls.Add(1)) <= often {
 							return fault(f, run)
 						}
 						return run()
@@ -347,9 +292,9 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 					require.Positive(t, calls.Load())
 					require.True(t, heir.Valid())
 					require.Greater(t, heir.Fence(), first.Fence())
-					require.Equal(t, heir.Token(), get(t, direct, "job"))
+					require.Equal(t, heir.Token(), env.Get(t, direct, "job"))
 					require.NoError(t, heir.Release(t.Context()))
-					require.Empty(t, get(t, direct, "job"))
+					require.Empty(t, env.Get(t, direct, "job"))
 				})
 			}
 		}
@@ -360,10 +305,10 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 // and the next one gets it.
 func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, lost := range map[string]bool{"answered": false, "not answered": true} {
 			t.Run(name, func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e, rlock.WithTurn(1000, time.Hour))
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTurn(1000, time.Hour))
 				first, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -372,7 +317,7 @@ func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 					_, err := locker.Acquire(ctx, "job")
 					gaveUp <- err
 				}()
-				inLine(t, locker, 1)
+				env.AwaitWaiting(t, locker, 1)
 				go func() {
 					lock, err := locker.Acquire(t.Context(), "job")
 					if err == nil {
@@ -380,25 +325,25 @@ func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 					}
 					next <- err
 				}()
-				inLine(t, locker, 2)
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if !is(words, gen.HandOverSHA1) {
+				env.AwaitWaiting(t, locker, 2)
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if !env.Calls(words, gen.HandOverSHA1) {
 						return run()
 					}
 					cancel()
 					if err := <-gaveUp; !errors.Is(err, rlock.ErrGaveUp) {
 						t.Error(err)
 					}
-					f.when(nil)
+					f.When(nil)
 					reply := run()
 					if lost {
-						return noReply()
+						return env.NoReply()
 					}
 					return reply
 				})
 				require.NoError(t, first.Release(t.Context()))
 				require.NoError(t, <-next)
-				soon(t, func() bool { return get(t, direct, "job") == "" }, "the key is free")
+				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the key is free")
 			})
 		}
 	})
@@ -407,8 +352,8 @@ func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 // A waiter whose Locker is closed while the lock is being handed to it is told so.
 func TestClosedDuringTheHandOver(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, _ := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		got := make(chan error, 1)
@@ -416,10 +361,10 @@ func TestClosedDuringTheHandOver(t *testing.T) {
 			_, err := locker.Acquire(t.Context(), "job")
 			got <- err
 		}()
-		inLine(t, locker, 1)
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if is(words, gen.HandOverSHA1) {
-				f.when(nil)
+		env.AwaitWaiting(t, locker, 1)
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.HandOverSHA1) {
+				f.When(nil)
 				go locker.Close()
 				got <- <-got // the waiter is gone
 			}

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithTTL(time.Minute))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithTTL(time.Minute))
 		must := func(lock *rlock.Lock, err error) *rlock.Lock {
 			t.Helper()
 			require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestHeld(t *testing.T) {
 			"never ending": must(locker.Acquire(t.Context(), "g", rlock.WithTTL(rlock.NoExpiry))),
 		}
 		detached := must(locker.Acquire(t.Context(), "h"))
-		taken["attached"] = must(locker.Attach(t.Context(), detach(t, detached)))
+		taken["attached"] = must(locker.Attach(t.Context(), env.Detach(t, detached)))
 
 		all := func() []*rlock.Lock {
 			list := []*rlock.Lock{}
@@ -59,7 +59,7 @@ func TestHeld(t *testing.T) {
 		delete(taken, "a set")
 		require.ElementsMatch(t, all(), locker.Held(), "released")
 
-		require.NoError(t, do(t, client, "DEL", "b").Error())
+		require.NoError(t, env.Do(t, client, "DEL", "b").Error())
 		require.ElementsMatch(t, all(), locker.Held(), "nobody has noticed yet")
 		_, err = taken["tried"].Check(t.Context())
 		require.ErrorIs(t, err, rlock.ErrLost)
@@ -84,9 +84,9 @@ func TestHeld(t *testing.T) {
 
 func TestHeldTogether(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
-		require.NoError(t, together(16, func(i int) error {
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		require.NoError(t, env.Together(16, func(i int) error {
 			for round := range 30 {
 				lock, err := locker.Acquire(t.Context(), fmt.Sprint(i, ":", round%3))
 				if err != nil {
@@ -112,7 +112,7 @@ func TestHeldTogether(t *testing.T) {
 // Locks that nobody releases or looks at again are forgotten after their lease.
 func TestHeldForgets(t *testing.T) {
 	t.Parallel()
-	locker := newLocker(t, bed.Start(t).Client(t))
+	locker := env.NewLocker(t, env.Start(t).Client(t))
 	var freed atomic.Int64
 	const locks = 3000
 	take := func(round string) {
@@ -126,13 +126,13 @@ func TestHeldForgets(t *testing.T) {
 	take("first")
 	time.Sleep(300 * time.Millisecond)
 	take("second")
-	soon(t, func() bool { runtime.GC(); return freed.Load() >= locks*9/10 }, "the first are gone")
+	env.Soon(t, func() bool { runtime.GC(); return freed.Load() >= locks*9/10 }, "the first are gone")
 }
 
 // Nothing keeps a lock that has ended, not even one that would never have expired.
 func TestEndedLocksAreFreed(t *testing.T) {
 	t.Parallel()
-	locker := newListener(t, bed.Start(t), rlock.WithTTL(rlock.NoExpiry))
+	locker := env.OpenLocker(t, env.Start(t).Option(), rlock.WithTTL(rlock.NoExpiry))
 	var freed atomic.Int64
 	const locks = 300
 	for i := range locks {
@@ -143,10 +143,10 @@ func TestEndedLocksAreFreed(t *testing.T) {
 			lock.Context()
 		}
 		if i%3 == 0 {
-			detach(t, lock)
+			env.Detach(t, lock)
 		} else {
 			require.NoError(t, lock.Release(t.Context()))
 		}
 	}
-	soon(t, func() bool { runtime.GC(); return freed.Load() >= locks-3 }, "they are gone")
+	env.Soon(t, func() bool { runtime.GC(); return freed.Load() >= locks-3 }, "they are gone")
 }

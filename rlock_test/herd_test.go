@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // crowder is the environment variable that makes the test binary a process with many
@@ -36,7 +36,7 @@ func crowd(address string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err = together(crowdSize, func(int) error {
+	err = env.Together(crowdSize, func(int) error {
 		lock, err := locker.Acquire(ctx, "job")
 		if err != nil {
 			return err
@@ -54,17 +54,17 @@ func crowd(address string) error {
 // acquisition, not one for everybody who waits.
 func TestCrowdIsNotAHerd(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		const processes = 8
 		server := e.Start(t)
-		var crowd []*bed.Program
+		var crowd []*env.Program
 		for range processes {
-			crowd = append(crowd, bed.Reexec(t, crowder+"="+server.Addr()))
+			crowd = append(crowd, env.Reexec(t, crowder+"="+server.Addr()))
 		}
 		for _, p := range crowd {
 			require.Equal(t, "ready", p.Line())
 		}
-		before := scripts(t, server)
+		before := server.ScriptCalls(t)
 		for _, p := range crowd {
 			p.Send("go")
 		}
@@ -72,7 +72,7 @@ func TestCrowdIsNotAHerd(t *testing.T) {
 			require.Equal(t, "done", p.Line())
 			p.Wait()
 		}
-		perRelease := float64(scripts(t, server)-before) / (processes * crowdSize)
+		perRelease := float64(server.ScriptCalls(t)-before) / (processes * crowdSize)
 		t.Logf("%.2f scripts a release", perRelease)
 		require.LessOrEqual(t, perRelease, float64(processes))
 	})

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // waits has a stranger hold a key for held and returns how long after that locker has
 // it, in vain for no longer than 8 seconds.
-func waits(t *testing.T, server *bed.Server, locker *rlock.Locker, key string, held time.Duration) (late time.Duration, lock *rlock.Lock) {
+func waits(t *testing.T, server *env.Server, locker *rlock.Locker, key string, held time.Duration) (late time.Duration, lock *rlock.Lock) {
 	t.Helper()
 	server.Do(t, "SET", key, "stranger", "PX", "60000")
 	var freed atomic.Int64
@@ -37,13 +37,13 @@ func waits(t *testing.T, server *bed.Server, locker *rlock.Locker, key string, h
 // A Hook that Open is given is the one that its client tells.
 func TestOpenWithHook(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		hook := rlock.NewHook()
 		var seen atomic.Int64
 		option := server.Option()
 		option.OnInvalidations = func([]rueidis.RedisMessage) { seen.Add(1) }
-		locker := openLocker(t, option, rlock.WithHook(hook))
+		locker := env.OpenLocker(t, option, rlock.WithHook(hook))
 		_, lock := waits(t, server, locker, "job", time.Second)
 		require.LessOrEqual(t, lock.Attempts(), 3, "it was told")
 		require.Positive(t, seen.Load(), "so was the option's own function")
@@ -53,7 +53,7 @@ func TestOpenWithHook(t *testing.T) {
 		require.NoError(t, report.Err())
 
 		// The client of Open is no worse with the Hook of another Locker as well.
-		other := openLocker(t, server.Option(), rlock.WithHook(hook))
+		other := env.OpenLocker(t, server.Option(), rlock.WithHook(hook))
 		_, lock = waits(t, server, other, "other", time.Second)
 		require.LessOrEqual(t, lock.Attempts(), 3)
 	})
@@ -86,16 +86,16 @@ func TestOpenRefusesBeforeItDials(t *testing.T) {
 // and then, until a message has come.
 func TestHooksThatHearNothing(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, open := range map[string]func(t *testing.T) *rlock.Locker{
 			"given to no client": func(t *testing.T) *rlock.Locker {
-				return newLocker(t, server.Client(t), rlock.WithHook(rlock.NewHook()))
+				return env.NewLocker(t, server.Client(t), rlock.WithHook(rlock.NewHook()))
 			},
 			"given to another client": func(t *testing.T) *rlock.Locker {
 				hook := rlock.NewHook()
-				newLocker(t, server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }), rlock.WithHook(hook))
-				return newLocker(t, server.Client(t), rlock.WithHook(hook))
+				env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }), rlock.WithHook(hook))
+				return env.NewLocker(t, server.Client(t), rlock.WithHook(hook))
 			},
 			"of a client that is closed": func(t *testing.T) *rlock.Locker {
 				hook := rlock.NewHook()
@@ -104,7 +104,7 @@ func TestHooksThatHearNothing(t *testing.T) {
 				client, err := rueidis.NewClient(option)
 				require.NoError(t, err)
 				client.Close()
-				return newLocker(t, server.Client(t), rlock.WithHook(hook))
+				return env.NewLocker(t, server.Client(t), rlock.WithHook(hook))
 			},
 			"whose messages are left out": func(t *testing.T) *rlock.Locker {
 				hook := rlock.NewHook()
@@ -115,17 +115,17 @@ func TestHooksThatHearNothing(t *testing.T) {
 						}
 					}
 				})
-				return newLocker(t, client, rlock.WithHook(hook))
+				return env.NewLocker(t, client, rlock.WithHook(hook))
 			},
 			"of a client without a cache": func(t *testing.T) *rlock.Locker {
 				hook := rlock.NewHook()
 				client := server.Client(t, func(o *rueidis.ClientOption) { o.DisableCache, o.OnInvalidations = true, hook.OnInvalidations })
-				return newLocker(t, client, rlock.WithHook(hook))
+				return env.NewLocker(t, client, rlock.WithHook(hook))
 			},
 			"of a client that tracks other keys, after Probe": func(t *testing.T) *rlock.Locker {
 				option := server.Option()
 				option.ClientTrackingOptions = []string{"BCAST", "PREFIX", "other"}
-				locker := openLocker(t, option)
+				locker := env.OpenLocker(t, option)
 				report, err := locker.Probe(t.Context())
 				require.NoError(t, err)
 				require.ErrorContains(t, report.Err(), "poll every 250ms")
@@ -144,7 +144,7 @@ func TestHooksThatHearNothing(t *testing.T) {
 		t.Run("that hears", func(t *testing.T) {
 			hook := rlock.NewHook()
 			client := server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })
-			locker := newLocker(t, client, rlock.WithHook(hook))
+			locker := env.NewLocker(t, client, rlock.WithHook(hook))
 			waits(t, server, locker, "first", time.Second)
 			late, lock := waits(t, server, locker, "second", 2*time.Second)
 			t.Logf("%v late, %d attempts", late, lock.Attempts())
@@ -157,15 +157,15 @@ func TestHooksThatHearNothing(t *testing.T) {
 // keys of the same name have nothing to do with each other.
 func TestLockersShareAHook(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		hook := rlock.NewHook()
 		wire := func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }
 		one, other := e.Start(t), e.Start(t)
 		client := one.Client(t, wire)
-		first, second := newLocker(t, client, rlock.WithHook(hook)), newLocker(t, client, rlock.WithHook(hook))
-		elsewhere := newLocker(t, other.Client(t, wire), rlock.WithHook(hook))
+		first, second := env.NewLocker(t, client, rlock.WithHook(hook)), env.NewLocker(t, client, rlock.WithHook(hook))
+		elsewhere := env.NewLocker(t, other.Client(t, wire), rlock.WithHook(hook))
 		for i, locker := range []*rlock.Locker{first, second, elsewhere} { // each hears something
-			waits(t, []*bed.Server{one, one, other}[i], locker, "warm", time.Second)
+			waits(t, []*env.Server{one, one, other}[i], locker, "warm", time.Second)
 		}
 
 		// Whoever waits longest elsewhere keeps nobody here from being told.
@@ -176,7 +176,7 @@ func TestLockersShareAHook(t *testing.T) {
 			_, err := first.Acquire(ctx, "job")
 			given <- err
 		}()
-		inLine(t, first, 1)
+		env.AwaitWaiting(t, first, 1)
 		time.Sleep(50 * time.Millisecond)
 		_, lock := waits(t, other, elsewhere, "job", time.Second)
 		require.LessOrEqual(t, lock.Attempts(), 3, "it was told")
@@ -198,7 +198,7 @@ func TestLockersShareAHook(t *testing.T) {
 		time.Sleep(200 * time.Millisecond) // all have been read
 		one.Do(t, "DEL", "held")
 		for _, lock := range locks {
-			ends(t, lock, rlock.ErrLost)
+			env.AwaitEnd(t, lock, rlock.ErrLost)
 		}
 		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, keeps.Err())

@@ -11,21 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // What 10,000 locks cost that are held, extended, told of losses, and otherwise
 // left alone. The race detector needs memory of its own, so this is measured
 // without it.
 func TestIdleBudget(t *testing.T) {
-	bed.Long(t)
+	env.Long(t)
 	const (
 		locks    = 10_000
 		ttl      = 6 * time.Second
 		interval = ttl / 3
 		rounds   = 4
 	)
-	server := bed.Start(t)
+	server := env.Start(t)
 	locker, err := rlock.Open(server.Option(), rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
 	require.NoError(t, err)
 	defer locker.Close()
@@ -80,7 +80,7 @@ func heapInUse() int64 {
 // A key that nobody holds or wants any more costs no memory, however many there were.
 func TestForgottenKeysBudget(t *testing.T) {
 	const keys = 20_000
-	server := bed.Start(t)
+	server := env.Start(t)
 	locker, err := rlock.Open(server.Option())
 	require.NoError(t, err)
 	defer locker.Close()

@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // Bad input is refused before anything is sent.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
+	server := env.Start(t)
 	client := server.Client(t)
-	locker := newLocker(t, client)
+	locker := env.NewLocker(t, client)
 	held, err := locker.Acquire(t.Context(), "held")
 	require.NoError(t, err)
 	ctx := t.Context()
@@ -85,29 +85,23 @@ func TestBadInput(t *testing.T) {
 		"bad default, open":       {func() error { return of(rlock.Open(server.Option(), rlock.WithTTL(-1))) }, rlock.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sent := scripts(t, server)
+			sent := server.ScriptCalls(t)
 			var err error
 			require.NotPanics(t, func() { err = test.call() })
 			require.ErrorIs(t, err, test.is)
 			require.ErrorIs(t, err, rlock.ErrInvalid)
-			require.Equal(t, sent, scripts(t, server), "nothing is sent")
+			require.Equal(t, sent, server.ScriptCalls(t), "nothing is sent")
 			require.True(t, held.Valid())
 		})
 	}
 	require.NoError(t, held.Release(t.Context()))
 }
 
-// scripts counts the script calls that the server has seen.
-func scripts(t testing.TB, server *bed.Server) int64 {
-	stats := server.CommandStats(t)
-	return stats["evalsha"] + stats["eval"] + stats["evalsha_ro"] + stats["eval_ro"]
-}
-
 // Strange keys are keys like any other.
 func TestAnyBytesAreAKey(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		keys := []string{"a\x00b", "line\r\nbreak", "\xff\xfe", "{", "}", "}{", "{}", "{}x", "a{b}c{d}", string(make([]byte, 64<<10))}
 		lock, err := locker.AcquireAll(t.Context(), keys)
 		require.NoError(t, err)
@@ -130,7 +124,7 @@ func TestAnyBytesAreAKey(t *testing.T) {
 
 func TestOpenReportsAnUnreachableServer(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
+	server := env.Start(t)
 	option := server.Option()
 	server.Kill()
 	_, err := rlock.Open(option)
@@ -140,7 +134,7 @@ func TestOpenReportsAnUnreachableServer(t *testing.T) {
 
 func TestOpenOwnsItsClient(t *testing.T) {
 	t.Parallel()
-	locker, err := rlock.Open(bed.Start(t).Option())
+	locker, err := rlock.Open(env.Start(t).Option())
 	require.NoError(t, err)
 	lock, err := locker.Acquire(t.Context(), "job")
 	require.NoError(t, err)

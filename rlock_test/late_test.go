@@ -11,7 +11,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // late runs a command when deliver is called, on another connection, after its
@@ -25,7 +25,7 @@ type late struct {
 func (l *late) lose(match func(words []string) bool) func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
 	return func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		if match(words) && l.words.CompareAndSwap(nil, &words) {
-			return noReply()
+			return env.NoReply()
 		}
 		return run()
 	}
@@ -33,9 +33,9 @@ func (l *late) lose(match func(words []string) bool) func([]string, func() rueid
 
 // keepAcquires answers no acquisition, and keeps the first.
 func (l *late) keepAcquires(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-	if acquires(words) {
+	if env.IsAcquire(words) {
 		l.words.CompareAndSwap(nil, &words)
-		return noReply()
+		return env.NoReply()
 	}
 	return run()
 }
@@ -43,62 +43,57 @@ func (l *late) keepAcquires(words []string, run func() rueidis.RedisResult) ruei
 func (l *late) deliver(t *testing.T) {
 	t.Helper()
 	require.NotNil(t, l.words.Load(), "nothing was lost")
-	do(t, l.client, *l.words.Load()...)
+	env.Do(t, l.client, *l.words.Load()...)
 }
-
-func acquires(words []string) bool { return is(words, gen.AcquireSHA1) }
-
-// extends reports whether words give one lock a lease of that many milliseconds.
-func extends(words []string, ttl string) bool { return is(words, gen.ExtendSHA1) && words[5] == ttl }
 
 // An attempt of an acquisition that arrives after a later one has succeeded.
 func TestLateAcquire(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("does not cut the lease", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
+			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
-			f.when(l.lose(acquires))
+			f.When(l.lose(env.IsAcquire))
 			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(5*time.Second))
 			require.NoError(t, err)
 			require.NoError(t, lock.Extend(t.Context(), time.Hour))
 			l.deliver(t)
-			left, err := do(t, direct, "PTTL", "job").ToInt64()
+			left, err := env.Do(t, direct, "PTTL", "job").ToInt64()
 			require.NoError(t, err)
 			require.Greater(t, left, int64(3_500_000))
 			require.True(t, lock.Valid())
 		})
 		t.Run("does not cut a lease without end", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
+			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
-			f.when(l.lose(func(words []string) bool { return is(words, gen.AcquireAllSHA1) }))
+			f.When(l.lose(func(words []string) bool { return env.Calls(words, gen.AcquireAllSHA1) }))
 			lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(5*time.Second))
 			require.NoError(t, err)
 			require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
 			l.deliver(t)
-			left, err := do(t, direct, "PTTL", "b").ToInt64()
+			left, err := env.Do(t, direct, "PTTL", "b").ToInt64()
 			require.NoError(t, err)
 			require.Equal(t, int64(-1), left)
 		})
 		t.Run("after the release is cleaned up", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
+			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
-			f.when(l.lose(acquires))
+			f.When(l.lose(env.IsAcquire))
 			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 			require.NoError(t, err)
 			require.NoError(t, lock.Release(t.Context()))
 			l.deliver(t)
-			soon(t, func() bool { return get(t, direct, "job") == "" }, "what arrives late is freed")
+			env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "what arrives late is freed")
 		})
 		t.Run("after giving up is cleaned up", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
+			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}
-			f.when(l.keepAcquires)
+			f.When(l.keepAcquires)
 			_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 			require.Error(t, err)
 			time.Sleep(700 * time.Millisecond) // several releases have found nothing
 			l.deliver(t)
-			soon(t, func() bool { return get(t, direct, "job") == "" }, "what arrives late is freed")
+			env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "what arrives late is freed")
 		})
 	})
 }
@@ -106,21 +101,21 @@ func TestLateAcquire(t *testing.T) {
 // Nothing that arrives late touches the lock of the next holder.
 func TestLateCommandsLeaveTheNextHolderAlone(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, sha := range map[string]string{"acquire": gen.AcquireSHA1, "extend": gen.ExtendSHA1, "release": gen.ReleaseSHA1} {
 			t.Run(name, func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e)
+				f, locker, direct := env.NewFaulty(t, e)
 				l := &late{client: direct}
-				f.when(l.lose(func(words []string) bool { return is(words, sha) }))
+				f.When(l.lose(func(words []string) bool { return env.Calls(words, sha) }))
 				lock, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
 				require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
 				require.NoError(t, lock.Release(t.Context()))
-				next, err := newLocker(t, direct).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+				next, err := env.NewLocker(t, direct).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
 				require.NoError(t, err)
 				l.deliver(t)
-				require.Equal(t, next.Token(), get(t, direct, "job"))
-				require.Greater(t, left(t, direct, "job"), 50*time.Minute)
+				require.Equal(t, next.Token(), env.Get(t, direct, "job"))
+				require.Greater(t, env.TTL(t, direct, "job"), 50*time.Minute)
 			})
 		}
 	})
@@ -130,35 +125,35 @@ func TestLateCommandsLeaveTheNextHolderAlone(t *testing.T) {
 // more than its lease.
 func TestLateAcquireOfTheDead(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		l := &late{client: direct}
-		f.when(l.keepAcquires)
+		f.When(l.keepAcquires)
 		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(time.Second))
 		require.Error(t, err)
 		locker.Close()
 		l.deliver(t)
-		require.Positive(t, left(t, direct, "job"), "it is there, for a time")
-		require.LessOrEqual(t, left(t, direct, "job"), time.Second)
-		next, err := newLocker(t, direct).Acquire(t.Context(), "job")
+		require.Positive(t, env.TTL(t, direct, "job"), "it is there, for a time")
+		require.LessOrEqual(t, env.TTL(t, direct, "job"), time.Second)
+		next, err := env.NewLocker(t, direct).Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		require.Equal(t, next.Token(), get(t, direct, "job"))
+		require.Equal(t, next.Token(), env.Get(t, direct, "job"))
 	})
 }
 
 // An extension that arrives after a longer one was confirmed does not cut the lease.
 func TestLateExtend(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		l := &late{client: direct}
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		short := func(words []string) bool { return extends(words, "3000") }
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		short := func(words []string) bool { return env.IsExtendTo(words, "3000") }
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if short(words) {
 				l.words.CompareAndSwap(nil, &words)
-				return noReply()
+				return env.NoReply()
 			}
 			return run()
 		})
@@ -166,8 +161,8 @@ func TestLateExtend(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), time.Hour))
 		require.Greater(t, time.Until(lock.Deadline()), 50*time.Minute)
 		l.deliver(t)
-		require.Greater(t, left(t, direct, "job"), 50*time.Minute)
-		require.Equal(t, lock.Token(), get(t, direct, "job"))
+		require.Greater(t, env.TTL(t, direct, "job"), 50*time.Minute)
+		require.Equal(t, lock.Token(), env.Get(t, direct, "job"))
 		require.NoError(t, lock.Release(t.Context()))
 	})
 }
@@ -176,16 +171,16 @@ func TestLateExtend(t *testing.T) {
 // brought nearer meanwhile.
 func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second))
 		require.NoError(t, err)
 		started, goOn := make(chan struct{}), make(chan struct{})
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if extends(words, "60000") {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.IsExtendTo(words, "60000") {
 				close(started)
 				<-goOn
-				return f.refuse("READONLY for now")
+				return f.Refuse("READONLY for now")
 			}
 			return run()
 		})
@@ -196,7 +191,7 @@ func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
 		close(goOn)
 		require.ErrorContains(t, <-long, "READONLY")
 		require.LessOrEqual(t, time.Until(lock.Deadline()), 2*time.Second)
-		_, err = newLocker(t, direct).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
+		_, err = env.NewLocker(t, direct).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 		require.NoError(t, err)
 		require.False(t, lock.Valid(), "two holders")
 	})
@@ -205,14 +200,14 @@ func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
 // A refused extension that ran alone has not touched the lease.
 func TestRefusedExtensionAlone(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		token := lock.Token()
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if is(words, gen.ExtendSHA1) {
-				return f.refuse("READONLY for now")
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ExtendSHA1) {
+				return f.Refuse("READONLY for now")
 			}
 			return run()
 		})
@@ -222,19 +217,19 @@ func TestRefusedExtensionAlone(t *testing.T) {
 
 		// Behind a try that got no answer, nobody knows what the lease is.
 		tries := 0
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if is(words, gen.ExtendSHA1) {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ExtendSHA1) {
 				if tries++; tries == 1 {
-					return noReply()
+					return env.NoReply()
 				}
-				return f.refuse("READONLY for now")
+				return f.Refuse("READONLY for now")
 			}
 			return run()
 		})
 		require.ErrorContains(t, lock.Extend(t.Context(), 5*time.Second), "READONLY")
 		require.LessOrEqual(t, time.Until(lock.Deadline()), 5*time.Second)
 		require.True(t, lock.Valid())
-		f.when(nil)
+		f.When(nil)
 		require.NoError(t, lock.Extend(t.Context(), 20*time.Second))
 		lasts(t, direct, lock, 20*time.Second)
 	})
@@ -244,21 +239,21 @@ func TestRefusedExtensionAlone(t *testing.T) {
 // in time where the lock is extended.
 func TestShortenedWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		silent := func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
-			if is(words, gen.ExtendSHA1) {
-				return noReply()
+			if env.Calls(words, gen.ExtendSHA1) {
+				return env.NoReply()
 			}
 			return reply
 		}
 		for name, ttl := range map[string]time.Duration{"a lease": time.Hour, "no lease": rlock.NoExpiry} {
 			t.Run(name, func(t *testing.T) {
-				f, locker, _ := newFaulty(t, e)
+				f, locker, _ := env.NewFaulty(t, e)
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl))
 				require.NoError(t, err)
 				ctx := lock.Context()
-				f.when(silent)
+				f.When(silent)
 				require.Error(t, lock.Extend(t.Context(), 500*time.Millisecond))
 				select {
 				case <-ctx.Done():
@@ -269,12 +264,12 @@ func TestShortenedWithoutAnAnswer(t *testing.T) {
 			})
 		}
 		t.Run("extended", func(t *testing.T) {
-			f, locker, _ := newFaulty(t, e)
+			f, locker, _ := env.NewFaulty(t, e)
 			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
-			f.when(silent)
+			f.When(silent)
 			require.Error(t, lock.Extend(t.Context(), 3*time.Second))
-			f.when(nil)
+			f.When(nil)
 			time.Sleep(4 * time.Second)
 			require.True(t, lock.Valid())
 		})
@@ -284,13 +279,13 @@ func TestShortenedWithoutAnAnswer(t *testing.T) {
 // An answer that comes after the lease revives nothing, and leaves nothing.
 func TestExtensionAnsweredTooLate(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, watched := range map[string]bool{"watched": true, "not watched": false} {
 			t.Run(name, func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e)
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				f, locker, direct := env.NewFaulty(t, e)
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					reply := run()
-					if is(words, gen.ExtendSHA1) {
+					if env.Calls(words, gen.ExtendSHA1) {
 						time.Sleep(1300 * time.Millisecond)
 					}
 					return reply
@@ -302,14 +297,14 @@ func TestExtensionAnsweredTooLate(t *testing.T) {
 				}
 				require.ErrorIs(t, lock.Extend(t.Context(), time.Hour), rlock.ErrExpired)
 				require.False(t, lock.Valid())
-				soon(t, func() bool { return get(t, direct, "job") == "" }, "nobody uses the new lease")
+				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "nobody uses the new lease")
 			})
 		}
 		t.Run("a lease that was over before its answer", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f, locker, direct := env.NewFaulty(t, e)
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				reply := run()
-				if is(words, gen.ExtendSHA1) {
+				if env.Calls(words, gen.ExtendSHA1) {
 					time.Sleep(200 * time.Millisecond)
 				}
 				return reply
@@ -317,7 +312,7 @@ func TestExtensionAnsweredTooLate(t *testing.T) {
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			require.ErrorIs(t, lock.Extend(t.Context(), 100*time.Millisecond), rlock.ErrExpired)
-			soon(t, func() bool { return get(t, direct, "job") == "" }, "nothing is left")
+			env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "nothing is left")
 		})
 	})
 }

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // What a server refuses becomes a finding, in the file and line that a person
 // edits.
 func TestServerCompilesScripts(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		_, stderr, err := run(t, root, nil, "run", "./generator", "-redis", server.Addr(), "-audit")
 		require.NoError(t, err, stderr)

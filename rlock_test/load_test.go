@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 const (
@@ -32,11 +32,11 @@ const (
 // TestLoad has very many callers take very many locks while the primary is killed
 // and replaced, twice. TestMain sees that none of their goroutines is left.
 func TestLoad(t *testing.T) {
-	bed.Long(t)
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Long(t)
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		s := e.StartSentinel(t)
 		scale := loadScale
-		if e.Path != bed.Engines(t)[0].Path {
+		if e.Path != env.Engines(t)[0].Path {
 			scale = 10 // enough to see that they behave alike
 		}
 		l := &load{
@@ -46,9 +46,9 @@ func TestLoad(t *testing.T) {
 		for range loadLockers {
 			option := s.Option()
 			option.ClientName, option.Sentinel.ClientName = loadClient, loadClient
-			l.lockers = append(l.lockers, openLocker(t, option, rlock.WithTTL(loadTTL)))
+			l.lockers = append(l.lockers, env.OpenLocker(t, option, rlock.WithTTL(loadTTL)))
 		}
-		kept := takeEach(t, l.lockers[0], names(loadKept/scale), rlock.WithTTL(loadKeptTTL), rlock.WithAutoExtend(true))
+		kept := env.TakeEach(t, l.lockers[0], env.Keys(loadKept/scale), rlock.WithTTL(loadKeptTTL), rlock.WithAutoExtend(true))
 		start := time.Now()
 		var callers sync.WaitGroup
 		for i := range l.callers {
@@ -107,7 +107,7 @@ type loadKey struct {
 }
 
 // kill replaces the primary and measures how long nobody gets a lock.
-func (l *load) kill(s *bed.Sentinel) {
+func (l *load) kill(s *env.Sentinel) {
 	l.kills.Add(1)
 	start := time.Now()
 	s.Failover(l.t)
@@ -258,10 +258,10 @@ func (l *load) report(took time.Duration) {
 }
 
 // leavesNothing checks that what lost replies have left behind has a lease that ends.
-func (l *load) leavesNothing(primary *bed.Server) {
+func (l *load) leavesNothing(primary *env.Server) {
 	direct := primary.Client(l.t)
 	left := func() []string {
-		keys, err := do(l.t, direct, "KEYS", "load:*").AsStrSlice()
+		keys, err := env.Do(l.t, direct, "KEYS", "load:*").AsStrSlice()
 		require.NoError(l.t, err)
 		return keys
 	}
@@ -272,11 +272,11 @@ func (l *load) leavesNothing(primary *bed.Server) {
 		require.NotEqual(l.t, int64(-1), lease, "%s never ends", key)
 		require.LessOrEqual(l.t, lease, loadTTL.Milliseconds(), key)
 	}
-	soon(l.t, func() bool { return len(left()) == 0 }, "all leases end")
+	env.Soon(l.t, func() bool { return len(left()) == 0 }, "all leases end")
 }
 
 // disconnects checks that lockers leave no connection open.
-func (l *load) disconnects(servers []*bed.Server) {
+func (l *load) disconnects(servers []*env.Server) {
 	open := func() (n int) {
 		for _, server := range servers {
 			reply := server.Do(l.t, "CLIENT", "LIST")
@@ -290,11 +290,11 @@ func (l *load) disconnects(servers []*bed.Server) {
 	for _, locker := range l.lockers {
 		locker.Close()
 	}
-	soon(l.t, func() bool { return open() == 0 }, "all connections are closed")
+	env.Soon(l.t, func() bool { return open() == 0 }, "all connections are closed")
 }
 
 // number runs a command that answers a number.
-func number(t *testing.T, server *bed.Server, words ...string) int64 {
+func number(t *testing.T, server *env.Server, words ...string) int64 {
 	t.Helper()
 	reply := server.Do(t, words...)
 	n, err := reply.ToInt64()

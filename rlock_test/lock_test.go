@@ -11,12 +11,13 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 func TestAcquireRelease(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		before := time.Now()
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(5*time.Second))
 		require.NoError(t, err)
@@ -25,9 +26,9 @@ func TestAcquireRelease(t *testing.T) {
 		require.Equal(t, 1, lock.Attempts())
 		require.NotZero(t, lock.Fence())
 		require.True(t, lock.Valid())
-		require.Equal(t, lock.Token(), get(t, client, "job"), "the value of the key is the token")
+		require.Equal(t, lock.Token(), env.Get(t, client, "job"), "the value of the key is the token")
 		require.WithinRange(t, lock.Deadline(), before.Add(4*time.Second), time.Now().Add(5*time.Second))
-		left, err := do(t, client, "PTTL", "job").ToInt64()
+		left, err := env.Do(t, client, "PTTL", "job").ToInt64()
 		require.NoError(t, err)
 		require.InDelta(t, 5000, left, 2000)
 
@@ -37,20 +38,20 @@ func TestAcquireRelease(t *testing.T) {
 		require.False(t, lock.Valid())
 		require.ErrorIs(t, context.Cause(ctx), rlock.ErrReleased)
 		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrReleased)
-		require.Empty(t, get(t, client, "job"))
+		require.Empty(t, env.Get(t, client, "job"))
 
 		err = lock.Release(t.Context())
 		require.ErrorIs(t, err, rlock.ErrReleased)
 		require.ErrorIs(t, err, rlock.ErrNotHeld)
 		require.ErrorIs(t, lock.Extend(t.Context(), time.Second), rlock.ErrReleased)
-		require.Empty(t, get(t, client, "job"), "a released handle takes nothing")
+		require.Empty(t, env.Get(t, client, "job"), "a released handle takes nothing")
 	})
 }
 
 func TestTryAcquireHeld(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		a, b := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		a, b := env.NewLocker(t, client), env.NewLocker(t, client)
 		held, err := a.TryAcquire(t.Context(), "job")
 		require.NoError(t, err)
 
@@ -62,14 +63,14 @@ func TestTryAcquireHeld(t *testing.T) {
 		require.Equal(t, 1, facts.Attempts)
 		require.InDelta(t, 10*time.Second, facts.Left, float64(5*time.Second))
 		require.NotContains(t, err.Error(), held.Token())
-		require.Equal(t, held.Token(), get(t, client, "job"))
+		require.Equal(t, held.Token(), env.Get(t, client, "job"))
 	})
 }
 
 func TestAcquireWaitsForRelease(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		a, b := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		a, b := env.NewLocker(t, client), env.NewLocker(t, client)
 		first, err := a.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		time.AfterFunc(50*time.Millisecond, func() { first.Release(context.Background()) })
@@ -83,8 +84,8 @@ func TestAcquireWaitsForRelease(t *testing.T) {
 
 func TestAcquireTakesOverWhenTheLeaseEnds(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		a, b := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		a, b := env.NewLocker(t, client), env.NewLocker(t, client)
 		start := time.Now()
 		dead, err := a.Acquire(t.Context(), "job", rlock.WithTTL(300*time.Millisecond))
 		require.NoError(t, err)
@@ -97,48 +98,48 @@ func TestAcquireTakesOverWhenTheLeaseEnds(t *testing.T) {
 
 		err = dead.Release(t.Context())
 		require.ErrorIs(t, err, rlock.ErrExpired)
-		require.Equal(t, next.Token(), get(t, client, "job"), "a late release leaves the next holder alone")
+		require.Equal(t, next.Token(), env.Get(t, client, "job"), "a late release leaves the next holder alone")
 		require.ErrorIs(t, dead.Extend(t.Context(), time.Minute), rlock.ErrExpired)
-		require.Equal(t, next.Token(), get(t, client, "job"))
+		require.Equal(t, next.Token(), env.Get(t, client, "job"))
 	})
 }
 
 func TestReleaseOfALostLock(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		require.NoError(t, do(t, client, "SET", "job", "thief").Error())
+		require.NoError(t, env.Do(t, client, "SET", "job", "thief").Error())
 		err = lock.Release(t.Context())
 		require.ErrorIs(t, err, rlock.ErrLost)
 		require.ErrorIs(t, err, rlock.ErrNotHeld)
-		require.Equal(t, "thief", get(t, client, "job"))
+		require.Equal(t, "thief", env.Get(t, client, "job"))
 	})
 }
 
 func TestExtend(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		require.NoError(t, lock.Extend(t.Context(), time.Hour))
 		require.WithinDuration(t, time.Now().Add(time.Hour), lock.Deadline(), 30*time.Second)
-		left, err := do(t, client, "PTTL", "job").ToInt64()
+		left, err := env.Do(t, client, "PTTL", "job").ToInt64()
 		require.NoError(t, err)
 		require.Greater(t, left, int64(3_500_000))
 
 		require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
 		require.True(t, lock.Deadline().IsZero())
 		require.True(t, lock.Valid())
-		left, err = do(t, client, "PTTL", "job").ToInt64()
+		left, err = env.Do(t, client, "PTTL", "job").ToInt64()
 		require.NoError(t, err)
 		require.Equal(t, int64(-1), left)
 
-		require.NoError(t, do(t, client, "DEL", "job").Error())
+		require.NoError(t, env.Do(t, client, "DEL", "job").Error())
 		require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrLost)
-		require.Empty(t, get(t, client, "job"), "extend never creates a lock")
+		require.Empty(t, env.Get(t, client, "job"), "extend never creates a lock")
 		require.False(t, lock.Valid())
 		require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrLost, "lost stays lost")
 	})
@@ -146,8 +147,8 @@ func TestExtend(t *testing.T) {
 
 func TestContextEndsWithTheLease(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(200*time.Millisecond))
 		require.NoError(t, err)
 		select {
@@ -163,8 +164,8 @@ func TestContextEndsWithTheLease(t *testing.T) {
 
 func TestContextFollowsExtend(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(2*time.Second))
 		require.NoError(t, err)
 		ctx := lock.Context()
@@ -180,35 +181,35 @@ func TestContextFollowsExtend(t *testing.T) {
 
 func TestAutoExtend(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(2*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		time.Sleep(5 * time.Second)
 		require.True(t, lock.Valid())
-		require.Equal(t, lock.Token(), get(t, client, "job"))
+		require.Equal(t, lock.Token(), env.Get(t, client, "job"))
 
-		require.NoError(t, do(t, client, "SET", "job", "thief", "PX", "60000").Error())
+		require.NoError(t, env.Do(t, client, "SET", "job", "thief", "PX", "60000").Error())
 		<-lock.Context().Done()
 		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)
-		require.Equal(t, "thief", get(t, client, "job"))
+		require.Equal(t, "thief", env.Get(t, client, "job"))
 	})
 }
 
 func TestNoExpiry(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
 		require.True(t, lock.Valid())
 		require.True(t, lock.Deadline().IsZero())
 		require.NoError(t, lock.Context().Err())
-		left, err := do(t, client, "PTTL", "job").ToInt64()
+		left, err := env.Do(t, client, "PTTL", "job").ToInt64()
 		require.NoError(t, err)
 		require.Equal(t, int64(-1), left)
 
-		_, err = newLocker(t, client).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+		_, err = env.NewLocker(t, client).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		var facts *rlock.AcquireError
@@ -221,8 +222,8 @@ func TestNoExpiry(t *testing.T) {
 
 func TestAcquireGivesUpWithTheContext(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		a, b := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		a, b := env.NewLocker(t, client), env.NewLocker(t, client)
 		held, err := a.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -231,35 +232,35 @@ func TestAcquireGivesUpWithTheContext(t *testing.T) {
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, held.Token(), get(t, client, "job"))
+		require.Equal(t, held.Token(), env.Get(t, client, "job"))
 
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err = b.Acquire(ended, "free")
 		require.ErrorIs(t, err, context.Canceled)
-		require.Empty(t, get(t, client, "free"))
+		require.Empty(t, env.Get(t, client, "free"))
 	})
 }
 
 func TestReleaseWithAnEndedContext(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		lock, err := newLocker(t, client).Acquire(t.Context(), "job")
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		lock, err := env.NewLocker(t, client).Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, lock.Release(ended))
-		require.Empty(t, get(t, client, "job"))
+		require.Empty(t, env.Get(t, client, "job"))
 	})
 }
 
 func TestToken(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		long, err := locker.Acquire(t.Context(), "job", rlock.WithToken("job-12"))
 		require.NoError(t, err)
-		require.Equal(t, "job-12", get(t, client, "job"))
+		require.Equal(t, "job-12", env.Get(t, client, "job"))
 
 		_, err = locker.TryAcquire(t.Context(), "job", rlock.WithToken("job-1"))
 		require.ErrorIs(t, err, rlock.ErrHeld, "tokens are compared whole")
@@ -274,36 +275,36 @@ func TestToken(t *testing.T) {
 
 func TestPrefix(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithPrefix("app:"))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithPrefix("app:"))
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		require.Equal(t, "app:job", lock.Key())
-		require.Equal(t, lock.Token(), get(t, client, "app:job"))
+		require.Equal(t, lock.Token(), env.Get(t, client, "app:job"))
 		state, err := locker.Inspect(t.Context(), "job")
 		require.NoError(t, err)
 		require.True(t, state.HeldBy(lock.Token()))
-		_, err = newLocker(t, client).TryAcquire(t.Context(), "app:job")
+		_, err = env.NewLocker(t, client).TryAcquire(t.Context(), "app:job")
 		require.ErrorIs(t, err, rlock.ErrHeld)
 	})
 }
 
 func TestAlreadyHeld(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		err := locker.Do(t.Context(), "outer", func(ctx context.Context, outer *rlock.Lock) error {
 			return locker.DoAll(ctx, []string{"a", "b"}, func(ctx context.Context, inner *rlock.Lock) error {
 				_, err := locker.Acquire(ctx, "outer")
 				require.ErrorIs(t, err, rlock.ErrAlreadyHeld)
 				_, err = locker.AcquireAll(ctx, []string{"c", "b"})
 				require.ErrorIs(t, err, rlock.ErrAlreadyHeld)
-				require.Empty(t, get(t, client, "c"))
+				require.Empty(t, env.Get(t, client, "c"))
 				other, err := locker.Acquire(ctx, "c")
 				require.NoError(t, err)
 				require.NoError(t, other.Release(ctx))
 
-				elsewhere := newLocker(t, rlocktest.Client(t))
+				elsewhere := env.NewLocker(t, rlocktest.Client(t))
 				same, err := elsewhere.Acquire(ctx, "outer")
 				require.NoError(t, err, "the key of another server")
 				require.NoError(t, same.Release(ctx))
@@ -320,29 +321,29 @@ func TestAlreadyHeld(t *testing.T) {
 
 func TestDo(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithTTL(2*time.Second))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithTTL(2*time.Second))
 
 		t.Run("extends and releases", func(t *testing.T) {
 			err := locker.Do(t.Context(), "long", func(ctx context.Context, lock *rlock.Lock) error {
 				time.Sleep(5 * time.Second)
 				require.NoError(t, ctx.Err())
-				require.Equal(t, lock.Token(), get(t, client, "long"))
+				require.Equal(t, lock.Token(), env.Get(t, client, "long"))
 				return nil
 			})
 			require.NoError(t, err)
-			require.Empty(t, get(t, client, "long"))
+			require.Empty(t, env.Get(t, client, "long"))
 		})
 		t.Run("returns the error as it is", func(t *testing.T) {
 			mine := errors.New("mine")
 			require.Equal(t, mine, locker.Do(t.Context(), "k", func(context.Context, *rlock.Lock) error { return mine }))
-			require.Empty(t, get(t, client, "k"))
+			require.Empty(t, env.Get(t, client, "k"))
 		})
 		t.Run("releases after a panic", func(t *testing.T) {
 			require.PanicsWithValue(t, "boom", func() {
 				locker.Do(t.Context(), "k", func(context.Context, *rlock.Lock) error { panic("boom") })
 			})
-			require.Empty(t, get(t, client, "k"))
+			require.Empty(t, env.Get(t, client, "k"))
 		})
 		t.Run("may be released inside", func(t *testing.T) {
 			require.NoError(t, locker.Do(t.Context(), "k", func(ctx context.Context, lock *rlock.Lock) error { return lock.Release(ctx) }))
@@ -350,7 +351,7 @@ func TestDo(t *testing.T) {
 		t.Run("tells of a loss", func(t *testing.T) {
 			mine := errors.New("mine")
 			err := locker.Do(t.Context(), "k", func(ctx context.Context, lock *rlock.Lock) error {
-				require.NoError(t, do(t, client, "DEL", "k").Error())
+				require.NoError(t, env.Do(t, client, "DEL", "k").Error())
 				<-ctx.Done()
 				require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost)
 				return mine
@@ -367,15 +368,15 @@ func TestDo(t *testing.T) {
 				return context.Cause(ctx)
 			})
 			require.Equal(t, mine, err)
-			require.Empty(t, get(t, client, "k"))
+			require.Empty(t, env.Get(t, client, "k"))
 		})
 	})
 }
 
 func TestClose(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		a, b := newLocker(t, client), newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		a, b := env.NewLocker(t, client), env.NewLocker(t, client)
 		held, err := a.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		mine, err := b.Acquire(t.Context(), "mine", rlock.WithTTL(rlock.NoExpiry))
@@ -393,7 +394,7 @@ func TestClose(t *testing.T) {
 		require.ErrorIs(t, <-waiting, rlock.ErrClosed)
 		require.ErrorIs(t, context.Cause(ctx), rlock.ErrClosed)
 		require.False(t, mine.Valid())
-		require.Equal(t, mine.Token(), get(t, client, "mine"), "Close releases nothing")
+		require.Equal(t, mine.Token(), env.Get(t, client, "mine"), "Close releases nothing")
 		_, err = b.Acquire(t.Context(), "other")
 		require.ErrorIs(t, err, rlock.ErrClosed)
 		_, err = b.Check(t.Context(), "other")

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,60 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// newListener returns a locker that hears from its server.
-func newListener(t *testing.T, server *bed.Server, opts ...rlock.Option) *rlock.Locker {
-	t.Helper()
-	locker, err := rlock.Open(server.Option(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(locker.Close)
-	return locker
-}
-
-// ends waits for the end of a lock, which must come long before its next extension.
-func ends(t *testing.T, lock *rlock.Lock, why error) {
-	t.Helper()
-	select {
-	case <-lock.Context().Done():
-		require.ErrorIs(t, context.Cause(lock.Context()), why)
-		require.False(t, lock.Valid())
-	case <-time.After(10 * time.Second):
-		t.Fatalf("%q has not ended", lock.Keys())
-	}
-}
-
 // looks tells how often the server was asked for the values of keys.
-func looks(t *testing.T, server *bed.Server) int64 {
+func looks(t *testing.T, server *env.Server) int64 {
 	t.Helper()
 	return server.CommandStats(t)["client|caching"]
-}
-
-var trackedLine = regexp.MustCompile(`tracking_total_keys:(\d+)`)
-
-func trackedKeys(t *testing.T, server *bed.Server) int {
-	t.Helper()
-	reply := server.Do(t, "INFO", "stats")
-	text, err := reply.ToString()
-	require.NoError(t, err)
-	match := trackedLine.FindStringSubmatch(text)
-	require.NotNil(t, match)
-	n, err := strconv.Atoi(match[1])
-	require.NoError(t, err)
-	return n
-}
-
-// tracked waits until the server knows of so many keys that it has to tell of.
-func tracked(t *testing.T, server *bed.Server, keys int) {
-	t.Helper()
-	soon(t, func() bool { return trackedKeys(t, server) == keys }, "the keys are tracked")
 }
 
 // The next extension of these locks is 20 seconds or more away.
 func TestLossIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, take := range map[string]func(locker *rlock.Locker, key string) (*rlock.Lock, error){
 			"extended": func(locker *rlock.Locker, key string) (*rlock.Lock, error) {
@@ -91,7 +48,7 @@ func TestLossIsNoticedAtOnce(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				lock, err := locker.Attach(t.Context(), detach(t, first))
+				lock, err := locker.Attach(t.Context(), env.Detach(t, first))
 				if err == nil {
 					lock.Context()
 				}
@@ -111,7 +68,7 @@ func TestLossIsNoticedAtOnce(t *testing.T) {
 			} {
 				t.Run(name+"/"+does, func(t *testing.T) {
 					t.Parallel()
-					locker, key := newListener(t, server), "job:"+name+":"+does
+					locker, key := env.OpenLocker(t, server.Option()), "job:"+name+":"+does
 					lock, err := take(locker, key)
 					require.NoError(t, err)
 					// Before the server is asked to tell, and while it does.
@@ -128,7 +85,7 @@ func TestLossIsNoticedAtOnce(t *testing.T) {
 						require.True(t, lock.Valid(), "a message is a hint")
 						server.Do(t, "DEL", key)
 					}
-					ends(t, lock, rlock.ErrLost)
+					env.AwaitEnd(t, lock, rlock.ErrLost)
 				})
 			}
 		}
@@ -137,20 +94,20 @@ func TestLossIsNoticedAtOnce(t *testing.T) {
 
 func TestLossOfAllIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := newListener(t, server, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		var locks []*rlock.Lock
 		for i := range 1000 {
 			lock, err := locker.Acquire(t.Context(), fmt.Sprint("job:", i))
 			require.NoError(t, err)
 			locks = append(locks, lock)
 		}
-		tracked(t, server, len(locks))
+		server.AwaitTracked(t, len(locks))
 		before := looks(t, server)
 		server.Do(t, "FLUSHALL")
 		for _, lock := range locks {
-			ends(t, lock, rlock.ErrLost)
+			env.AwaitEnd(t, lock, rlock.ErrLost)
 		}
 		require.LessOrEqual(t, looks(t, server)-before, int64(30), "they are read together")
 		require.Empty(t, locker.Held())
@@ -160,9 +117,9 @@ func TestLossOfAllIsNoticedAtOnce(t *testing.T) {
 // Every handle of a key is told, also when another has stopped listening.
 func TestLossIsNoticedByEveryHandle(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := newListener(t, server, rlock.WithTTL(time.Minute))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(time.Minute))
 		var handles []*rlock.Lock
 		for range 4 {
 			lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"))
@@ -171,11 +128,11 @@ func TestLossIsNoticedByEveryHandle(t *testing.T) {
 			handles = append(handles, lock)
 		}
 		time.Sleep(200 * time.Millisecond) // all have been read once
-		detach(t, handles[0])
-		detach(t, handles[2])
+		env.Detach(t, handles[0])
+		env.Detach(t, handles[2])
 		server.Do(t, "DEL", "job")
-		ends(t, handles[1], rlock.ErrLost)
-		ends(t, handles[3], rlock.ErrLost)
+		env.AwaitEnd(t, handles[1], rlock.ErrLost)
+		env.AwaitEnd(t, handles[3], rlock.ErrLost)
 		require.ErrorIs(t, context.Cause(handles[0].Context()), rlock.ErrDetached)
 	})
 }
@@ -183,28 +140,28 @@ func TestLossIsNoticedByEveryHandle(t *testing.T) {
 // A broken connection tracks nothing any more. The next one does.
 func TestLossIsNoticedAfterALostConnection(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := newListener(t, server, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		tracked(t, server, 1)
+		server.AwaitTracked(t, 1)
 		server.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		tracked(t, server, 1)
+		server.AwaitTracked(t, 1)
 		require.True(t, lock.Valid())
 		server.Do(t, "DEL", "job")
-		ends(t, lock, rlock.ErrLost)
+		env.AwaitEnd(t, lock, rlock.ErrLost)
 	})
 }
 
 // A read that fails is tried again.
 func TestLossIsNoticedAfterRefusals(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-mget")
 		hook := rlock.NewHook()
-		locker := newLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+		locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
 			o.Username, o.Password, o.OnInvalidations = "app", "secret", hook.OnInvalidations
 		}), rlock.WithHook(hook), rlock.WithTTL(time.Minute))
 		lock, err := locker.Acquire(t.Context(), "job")
@@ -214,7 +171,7 @@ func TestLossIsNoticedAfterRefusals(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		require.True(t, lock.Valid(), "nobody can know")
 		server.Do(t, "ACL", "SETUSER", "app", "+mget")
-		ends(t, lock, rlock.ErrLost)
+		env.AwaitEnd(t, lock, rlock.ErrLost)
 	})
 }
 
@@ -233,25 +190,25 @@ func TestLossIsNoticedByTheExtension(t *testing.T) {
 			require.NoError(t, err)
 			keys[key] = lock
 		}
-		require.NoError(t, do(t, client, "DEL", "deleted").Error())
-		require.NoError(t, do(t, client, "DEL", "{set}1").Error())
-		require.NoError(t, do(t, client, "SET", "taken", "other").Error())
-		require.NoError(t, do(t, client, "DEL", "list").Error())
-		require.NoError(t, do(t, client, "RPUSH", "list", "x").Error())
+		require.NoError(t, env.Do(t, client, "DEL", "deleted").Error())
+		require.NoError(t, env.Do(t, client, "DEL", "{set}1").Error())
+		require.NoError(t, env.Do(t, client, "SET", "taken", "other").Error())
+		require.NoError(t, env.Do(t, client, "DEL", "list").Error())
+		require.NoError(t, env.Do(t, client, "RPUSH", "list", "x").Error())
 		for _, key := range []string{"deleted", "taken", "list", "{set}1"} {
-			ends(t, keys[key], rlock.ErrLost)
+			env.AwaitEnd(t, keys[key], rlock.ErrLost)
 		}
 		time.Sleep(4 * time.Second)
 		require.True(t, keys["kept"].Valid(), "the loss of others is not its own")
-		require.Equal(t, "other", get(t, client, "taken"))
+		require.Equal(t, "other", env.Get(t, client, "taken"))
 		require.Equal(t, []*rlock.Lock{keys["kept"]}, locker.Held())
 	}
 	t.Run("one server", func(t *testing.T) {
-		onEvery(t, func(t *testing.T, client rueidis.Client) {
-			lost(t, newLocker(t, client), client)
+		env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+			lost(t, env.NewLocker(t, client), client)
 		})
 	})
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("cluster", func(t *testing.T) {
 			t.Parallel()
 			cluster := e.StartCluster(t)
@@ -267,10 +224,10 @@ func TestLossIsNoticedByTheExtension(t *testing.T) {
 // locks share.
 func TestOwnChangesAreNoLoss(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("short", func(t *testing.T) {
 			server := e.Start(t)
-			locker := newListener(t, server)
+			locker := env.OpenLocker(t, server.Option())
 			before, start := looks(t, server), time.Now()
 			for range 200 {
 				require.NoError(t, locker.Do(t.Context(), "job", func(ctx context.Context, lock *rlock.Lock) error {
@@ -283,16 +240,16 @@ func TestOwnChangesAreNoLoss(t *testing.T) {
 		})
 		t.Run("extended by hand", func(t *testing.T) {
 			server := e.Start(t)
-			locker := newListener(t, server)
+			locker := env.OpenLocker(t, server.Option())
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			ctx := lock.Context()
-			tracked(t, server, 1)
+			server.AwaitTracked(t, 1)
 			for range 5 {
 				before := looks(t, server)
 				require.NoError(t, lock.Extend(ctx, time.Minute))
-				soon(t, func() bool { return looks(t, server) > before }, "it is tracked again")
-				tracked(t, server, 1)
+				env.Soon(t, func() bool { return looks(t, server) > before }, "it is tracked again")
+				server.AwaitTracked(t, 1)
 				require.Equal(t, before+1, looks(t, server))
 			}
 			before := looks(t, server)
@@ -303,7 +260,7 @@ func TestOwnChangesAreNoLoss(t *testing.T) {
 		})
 		t.Run("extended for long", func(t *testing.T) {
 			server := e.Start(t)
-			locker := newListener(t, server, rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+			locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 			for i := range 300 {
 				_, err := locker.Acquire(t.Context(), fmt.Sprint("job:", i))
 				require.NoError(t, err)

@@ -11,50 +11,39 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// once does something to the first call of a script and lets the others through.
-func once(sha string, instead func(run func() rueidis.RedisResult) rueidis.RedisResult) func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-	var done atomic.Bool
-	return func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if is(words, sha) && done.CompareAndSwap(false, true) {
-			return instead(run)
-		}
-		return run()
-	}
-}
 
 // The first attempt takes the lock and its reply is lost; the second is refused.
 func TestLostThenRefusedIsCleanedUp(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		var calls atomic.Int32
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if !acquires(words) {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if !env.IsAcquire(words) {
 				return run()
 			}
 			if calls.Add(1) == 1 {
 				run()
-				return noReply()
+				return env.NoReply()
 			}
-			return f.refuse("OOM command not allowed")
+			return f.Refuse("OOM command not allowed")
 		})
 		_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.ErrorContains(t, err, "OOM")
-		soon(t, func() bool { return get(t, direct, "job") == "" }, "nothing is left")
+		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "nothing is left")
 	})
 }
 
 // Keys that wait for another try long from now do not keep others waiting.
 func TestCleaningUpStartsAtOnce(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if acquires(words) {
-				return noReply() // never arrives, so that there is nothing to free
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.IsAcquire(words) {
+				return env.NoReply() // never arrives, so that there is nothing to free
 			}
 			return run()
 		})
@@ -62,52 +51,52 @@ func TestCleaningUpStartsAtOnce(t *testing.T) {
 		require.Error(t, err)
 		time.Sleep(700 * time.Millisecond) // tries at 25, 125 and 525 ms; the next one after 1.6 s
 
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
-			if acquires(words) {
-				return noReply()
+			if env.IsAcquire(words) {
+				return env.NoReply()
 			}
 			return reply
 		})
 		_, err = locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.Error(t, err)
-		require.Eventually(t, func() bool { return get(t, direct, "job") == "" }, time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return env.Get(t, direct, "job") == "" }, time.Second, 5*time.Millisecond)
 	})
 }
 
 // A server that cannot release yet is asked again.
 func TestCleaningUpSurvivesRefusals(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		var releases atomic.Int32
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			switch {
-			case acquires(words):
+			case env.IsAcquire(words):
 				run()
-				return noReply()
-			case is(words, gen.ReleaseSHA1) && releases.Add(1) <= 2:
-				return f.refuse("LOADING for now")
+				return env.NoReply()
+			case env.Calls(words, gen.ReleaseSHA1) && releases.Add(1) <= 2:
+				return f.Refuse("LOADING for now")
 			}
 			return run()
 		})
 		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.Error(t, err)
-		soon(t, func() bool { return get(t, direct, "job") == "" }, "nothing is left")
+		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "nothing is left")
 	})
 }
 
 // Cleaning up costs a few calls, however long the server is away.
 func TestCleaningUpIsSparing(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, _ := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
 		var releases atomic.Int32
-		f.when(func(words []string, _ func() rueidis.RedisResult) rueidis.RedisResult {
-			if is(words, gen.ReleaseSHA1) {
+		f.When(func(words []string, _ func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ReleaseSHA1) {
 				releases.Add(1)
 			}
-			return noReply()
+			return env.NoReply()
 		})
 		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(3*time.Second))
 		require.Error(t, err)
@@ -123,9 +112,9 @@ func TestCleaningUpIsSparing(t *testing.T) {
 // With a token of the caller's, another acquisition may own the lock by now.
 func TestNoCleaningUpWithOnesOwnToken(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
-		f.when(once(gen.AcquireSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		f.When(env.Once(gen.AcquireSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
 			time.Sleep(60 * time.Millisecond)
 			return rueidis.NewErrorResult(context.DeadlineExceeded) // it never reached the server
 		}))
@@ -136,7 +125,7 @@ func TestNoCleaningUpWithOnesOwnToken(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("job-12"))
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		require.Equal(t, "job-12", get(t, direct, "job"))
+		require.Equal(t, "job-12", env.Get(t, direct, "job"))
 		require.True(t, lock.Valid())
 	})
 }
@@ -145,26 +134,26 @@ func TestNoCleaningUpWithOnesOwnToken(t *testing.T) {
 // reply of the release.
 func TestLossIsToldDespiteALostReply(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		lostOnce := func() func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-			return once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return noReply() })
+			return env.Once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() })
 		}
 		t.Run("do", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e, rlock.WithTTL(3*time.Second))
-			f.when(lostOnce())
+			f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(3*time.Second))
+			f.When(lostOnce())
 			err := locker.Do(t.Context(), "job", func(ctx context.Context, _ *rlock.Lock) error {
-				require.NoError(t, do(t, direct, "SET", "job", "thief").Error())
+				require.NoError(t, env.Do(t, direct, "SET", "job", "thief").Error())
 				<-ctx.Done()
 				return nil
 			})
 			require.ErrorIs(t, err, rlock.ErrLost)
 		})
 		t.Run("a set", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
+			f, locker, direct := env.NewFaulty(t, e)
 			lock, err := locker.AcquireAll(t.Context(), []string{"x", "y", "z"})
 			require.NoError(t, err)
-			require.NoError(t, do(t, direct, "SET", "y", "thief").Error())
-			f.when(lostOnce())
+			require.NoError(t, env.Do(t, direct, "SET", "y", "thief").Error())
+			f.When(lostOnce())
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
 		})
 	})
@@ -174,9 +163,9 @@ func TestLossIsToldDespiteALostReply(t *testing.T) {
 // why.
 func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
-		held, err := newLocker(t, l.direct).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+		held, err := env.NewLocker(t, l.direct).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		l.proxy.Delay(20 * time.Millisecond)
 		for range 5 {
@@ -192,27 +181,27 @@ func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 			require.ErrorAs(t, err, &facts)
 			require.Positive(t, facts.Left)
 		}
-		require.Equal(t, held.Token(), get(t, l.direct, "job"))
+		require.Equal(t, held.Token(), env.Get(t, l.direct, "job"))
 	})
 }
 
 func TestCloseDuringAnAcquisition(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, reply := range map[string]bool{"answered": true, "not answered": false} {
 			t.Run(name, func(t *testing.T) {
-				f, locker, direct := newFaulty(t, e)
-				f.when(once(gen.AcquireSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+				f, locker, direct := env.NewFaulty(t, e)
+				f.When(env.Once(gen.AcquireSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					answer := run()
 					locker.Close()
 					if !reply {
-						return noReply()
+						return env.NoReply()
 					}
 					return answer
 				}))
 				_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 				require.ErrorIs(t, err, rlock.ErrClosed)
-				soon(t, func() bool { return get(t, direct, "job") == "" }, "nothing is left")
+				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "nothing is left")
 			})
 		}
 	})
@@ -220,8 +209,8 @@ func TestCloseDuringAnAcquisition(t *testing.T) {
 
 func TestExtendAfterClose(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		_, locker, _ := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		_, locker, _ := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		locker.Close()
@@ -233,15 +222,15 @@ func TestExtendAfterClose(t *testing.T) {
 // A second Release waits for the first, and does the work if that could not.
 func TestConcurrentRelease(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		started, goOn := make(chan struct{}), make(chan struct{})
-		f.when(once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
 			close(started)
 			<-goOn
-			return f.refuse("READONLY for now")
+			return f.Refuse("READONLY for now")
 		}))
 		first, second := make(chan error, 1), make(chan error, 1)
 		go func() { first <- lock.Release(t.Context()) }()
@@ -250,20 +239,20 @@ func TestConcurrentRelease(t *testing.T) {
 		close(goOn)
 		require.ErrorContains(t, <-first, "READONLY")
 		require.NoError(t, <-second)
-		require.Empty(t, get(t, direct, "job"))
+		require.Empty(t, env.Get(t, direct, "job"))
 	})
 }
 
 // The Context ends before another can have the keys.
 func TestContextEndsBeforeTheKeysAreFree(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, _ := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		ctx := lock.Context()
 		var ended atomic.Bool
-		f.when(once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			ended.Store(ctx.Err() != nil)
 			return run()
 		}))
@@ -275,10 +264,10 @@ func TestContextEndsBeforeTheKeysAreFree(t *testing.T) {
 // The TTL of the user's Extend stays, although an automatic one was under way.
 func TestExtendKeepsItsTTL(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		started, goOn := make(chan struct{}), make(chan struct{})
-		f.when(once(gen.ExtendManySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ExtendManySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
 			close(started)
 			<-goOn
@@ -290,7 +279,7 @@ func TestExtendKeepsItsTTL(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), 18*time.Second))
 		close(goOn)
 		time.Sleep(8 * time.Second)
-		left, err := do(t, direct, "PTTL", "job").ToInt64()
+		left, err := env.Do(t, direct, "PTTL", "job").ToInt64()
 		require.NoError(t, err)
 		require.Greater(t, left, int64(6000))
 		require.True(t, lock.Valid())
@@ -301,7 +290,7 @@ func TestExtendKeepsItsTTL(t *testing.T) {
 // which takes several round trips.
 func TestAutoExtendOverASlowNetwork(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
 		l.proxy.Delay(250 * time.Millisecond)
 		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(5*time.Second), rlock.WithAutoExtend(true))

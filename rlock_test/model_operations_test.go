@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // acquire takes keys, or not. It gives up at once, whatever way it asks.
@@ -211,7 +212,7 @@ func (m *model) attach(locker *lockerModel, of *handle) {
 	if over(end) {
 		require.ErrorIs(m.t, err, rlock.ErrExpired)
 		for _, key := range of.keys { // the server has done it
-			m.leases[key] = lease{get(m.t, m.client, key), m.leases[key].end}
+			m.leases[key] = lease{env.Get(m.t, m.client, key), m.leases[key].end}
 		}
 		return
 	}

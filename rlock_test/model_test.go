@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // model is what locks are: keys that have a token until a time. It does everything
@@ -55,7 +56,7 @@ type handle struct {
 func newModel(t *testing.T, client rueidis.Client, slack time.Duration, ttls ...time.Duration) *model {
 	m := &model{t: t, client: client, slack: slack, ttls: ttls, leases: map[string]lease{}, fences: map[string]uint64{}}
 	for range 2 {
-		m.lockers = append(m.lockers, &lockerModel{newLocker(t, client), map[string]*handle{}})
+		m.lockers = append(m.lockers, &lockerModel{env.NewLocker(t, client), map[string]*handle{}})
 	}
 	return m
 }
@@ -147,7 +148,7 @@ func (m *model) agrees(keys []string) {
 	m.t.Helper()
 	for _, key := range keys {
 		l, _ := m.at(key)
-		require.Equal(m.t, l.token, get(m.t, m.client, key), key)
+		require.Equal(m.t, l.token, env.Get(m.t, m.client, key), key)
 	}
 	held := map[*lockerModel]int{}
 	for _, h := range m.handles {

@@ -11,7 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // stock is a stranger's module: a guarded script, one with an included fragment,
@@ -180,7 +180,7 @@ func TestStrangersModule(t *testing.T) {
 	require.NoError(t, err, stderr)
 	require.NotContains(t, packages, "rlock-go/toolkit")
 
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		stdout, stderr, err := run(t, dir, offline, "run", ".", e.Start(t).Addr())
 		require.NoError(t, err, stderr)
 		require.Equal(t, stockPrints, lines(stdout))
@@ -333,7 +333,7 @@ func main() {
 			}
 		}
 	}
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		stdout, stderr, err := run(t, dir, offline, "run", ".", e.Start(t).Addr())
 		require.NoError(t, err, stderr)
 		require.Equal(t, []string{

@@ -12,35 +12,35 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // An observer may end the goroutine that reads held locks: the losses of the others are
 // noticed all the same.
 func TestObserverEndsTheMonitor(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		b := &bomb{kind: rlock.EventLost, end: runtime.Goexit, anywhere: true}
 		b.armed.Store(true)
-		locker := newListener(t, server, rlock.WithObserver(b), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithObserver(b), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		var locks []*rlock.Lock
 		for _, key := range siteKeys {
 			lock, err := locker.Acquire(t.Context(), key)
 			require.NoError(t, err)
 			locks = append(locks, lock)
 		}
-		tracked(t, server, len(siteKeys))
+		server.AwaitTracked(t, len(siteKeys))
 		server.Do(t, "FLUSHALL")
 		for _, lock := range locks {
-			ends(t, lock, rlock.ErrLost)
+			env.AwaitEnd(t, lock, rlock.ErrLost)
 		}
 		require.True(t, b.fired.Load())
 		last, err := locker.Acquire(t.Context(), "last")
 		require.NoError(t, err)
 		time.Sleep(300 * time.Millisecond) // it has been read
 		server.Do(t, "DEL", "last")
-		ends(t, last, rlock.ErrLost)
+		env.AwaitEnd(t, last, rlock.ErrLost)
 	})
 }
 
@@ -49,25 +49,25 @@ func TestObserverEndsTheMonitor(t *testing.T) {
 // shortened in between is extended.
 func TestAllIsReadAfterALostConnection(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		const locks = 2000
 		server := e.Start(t)
 		require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
-		locker := newListener(t, server, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true), rlock.WithFence(false))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true), rlock.WithFence(false))
 		held := make([]*rlock.Lock, locks)
 		for i := range held {
 			var err error
 			held[i], err = locker.Acquire(t.Context(), fmt.Sprint("job:", i))
 			require.NoError(t, err)
 		}
-		tracked(t, server, locks)
+		server.AwaitTracked(t, locks)
 		before := server.CommandStats(t)
 		server.Do(t, "MULTI")
 		server.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		server.Do(t, "PEXPIRE", "job:3", "3000")
 		server.Do(t, "EXEC")
-		tracked(t, server, locks)
-		soon(t, func() bool { return leftOn(t, server, "job:3") > 30*time.Second }, "it is extended")
+		server.AwaitTracked(t, locks)
+		env.Soon(t, func() bool { return leftOn(t, server, "job:3") > 30*time.Second }, "it is extended")
 		time.Sleep(200 * time.Millisecond)
 		after := server.CommandStats(t)
 		reads, scripts := after["client|caching"]-before["client|caching"], after["evalsha"]-before["evalsha"]
@@ -76,7 +76,7 @@ func TestAllIsReadAfterALostConnection(t *testing.T) {
 		require.LessOrEqual(t, scripts, int64(5*locks/100))
 		require.Len(t, locker.Held(), locks)
 		server.Do(t, "DEL", "job:1234")
-		ends(t, held[1234], rlock.ErrLost)
+		env.AwaitEnd(t, held[1234], rlock.ErrLost)
 	})
 }
 
@@ -84,21 +84,21 @@ func TestAllIsReadAfterALostConnection(t *testing.T) {
 // out when it has come.
 func TestShortenedBehindAnExtension(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		hook := rlock.NewHook()
 		// One connection, since faulty sends the commands of a pipeline one by one.
-		f := &faulty{Client: server.Client(t, func(o *rueidis.ClientOption) {
+		f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) {
 			o.PipelineMultiplex, o.OnInvalidations = -1, hook.OnInvalidations
 		})}
 		require.NoError(t, gen.New().Load(t.Context(), f.Client))
-		locker := newLocker(t, f, rlock.WithHook(hook), rlock.WithFence(false))
+		locker := env.NewLocker(t, f, rlock.WithHook(hook), rlock.WithFence(false))
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
-		tracked(t, server, 1)
+		server.AwaitTracked(t, 1)
 
 		ran, answer := make(chan struct{}), make(chan struct{})
-		f.when(once(gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
 			close(ran)
 			<-answer
@@ -107,12 +107,12 @@ func TestShortenedBehindAnExtension(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- lock.Extend(context.WithoutCancel(t.Context()), time.Minute) }()
 		<-ran
-		tracked(t, server, 1) // anew
+		server.AwaitTracked(t, 1) // anew
 		server.Do(t, "PEXPIRE", "job", "6000")
 		time.Sleep(500 * time.Millisecond)
 		close(answer)
 		require.NoError(t, <-done)
-		soon(t, func() bool { return leftOn(t, server, "job") > 30*time.Second }, "it is extended")
+		env.Soon(t, func() bool { return leftOn(t, server, "job") > 30*time.Second }, "it is extended")
 		require.True(t, lock.Valid())
 	})
 }
@@ -120,20 +120,20 @@ func TestShortenedBehindAnExtension(t *testing.T) {
 // Closing a Locker does not wait for a read that gets no answer.
 func TestCloseDuringARead(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		proxy := bed.NewProxy(t, server.Addr())
+		proxy := env.NewProxy(t, server.Addr())
 		hook := rlock.NewHook()
 		client := server.Client(t, func(o *rueidis.ClientOption) {
 			o.InitAddress, o.OnInvalidations = []string{proxy.Addr()}, hook.OnInvalidations
 		})
 		locker, err := rlock.New(client, rlock.WithHook(hook))
 		require.NoError(t, err)
-		release := proxy.Hold(bed.Contains("mget"))
+		release := proxy.Hold(env.Contains("mget"))
 		defer release()
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
-		soon(t, func() bool { return proxy.Held() > 0 }, "it is being read")
+		env.Soon(t, func() bool { return proxy.Held() > 0 }, "it is being read")
 		began := time.Now()
 		locker.Close()
 		require.Less(t, time.Since(began), time.Second)
@@ -147,7 +147,7 @@ func TestCloseDuringARead(t *testing.T) {
 // What a client cannot be built with is said by Open.
 func TestOptionsThatOpenRefuses(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
+	server := env.Start(t)
 	for name, test := range map[string]struct {
 		change func(o *rueidis.ClientOption)
 		want   error

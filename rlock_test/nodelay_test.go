@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // What an option says about dialling holds for a Locker's own client too.
 func TestOpenDialsAsTold(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []bool{false, true} {
-		server := bed.Engines(t)[0].Start(t)
+		server := env.Engines(t)[0].Start(t)
 		option := server.Option()
 		var dialled atomic.Pointer[net.TCPConn]
 		option.DialFn = func(address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
@@ -29,7 +29,7 @@ func TestOpenDialsAsTold(t *testing.T) {
 			return conn, err
 		}
 		option.DisableTCPNoDelay = delay
-		locker := openLocker(t, option)
+		locker := env.OpenLocker(t, option)
 		_, err := locker.TryAcquire(t.Context(), "job")
 		require.NoError(t, err)
 		raw, err := dialled.Load().SyscallConn()

@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // No call notices that its script is forgotten just then, wherever that happens.
 func TestScriptFlushAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker, client := opened(t, server), server.Client(t)
+		locker, client := env.OpenOn(t, server), server.Client(t)
 		ctx, stop := context.WithCancel(t.Context())
 		var flushing sync.WaitGroup
 		flushing.Go(func() {
@@ -27,7 +27,7 @@ func TestScriptFlushAtAnyMoment(t *testing.T) {
 				client.Do(ctx, client.B().ScriptFlush().Build())
 			}
 		})
-		require.NoError(t, together(4, func(i int) error {
+		require.NoError(t, env.Together(4, func(i int) error {
 			for range 50 {
 				err := locker.Do(t.Context(), "job", func(ctx context.Context, lock *rlock.Lock) error {
 					if err := lock.Extend(ctx, time.Minute); err != nil {
@@ -46,8 +46,8 @@ func TestScriptFlushAtAnyMoment(t *testing.T) {
 		}))
 		stop()
 		flushing.Wait()
-		require.Greater(t, errorsOf(t, server, "NOSCRIPT"), 50)
-		require.Empty(t, get(t, client, "job"))
-		require.Empty(t, get(t, client, "other"))
+		require.Greater(t, server.ErrorCount(t, "NOSCRIPT"), 50)
+		require.Empty(t, env.Get(t, client, "job"))
+		require.Empty(t, env.Get(t, client, "other"))
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // diary is an observer that remembers everything.
@@ -53,7 +53,7 @@ func (d *diary) kinds(key string) []string {
 func (d *diary) last(t *testing.T, key string, kind rlock.EventKind) rlock.Event {
 	t.Helper()
 	var last rlock.Event
-	soon(t, func() bool {
+	env.Soon(t, func() bool {
 		events := d.of(key)
 		if len(events) > 0 {
 			last = events[len(events)-1]
@@ -77,16 +77,11 @@ func unfinished(kinds []string) int {
 	return n
 }
 
-// refusing answers everything with an error of the server.
-func refusing(f *faulty) func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-	return func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.refuse("LOADING later") }
-}
-
 // Each way for a lock to live and end, and its events, in order.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	type scene struct {
-		f      *faulty
+		f      *env.Faulty
 		locker *rlock.Locker
 		direct rueidis.Client
 		diary  *diary
@@ -122,61 +117,61 @@ func TestEvents(t *testing.T) {
 		}, []string{"acquired", "lost"}, rlock.ErrExpired},
 		"lost, found by an extension": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
-			require.NoError(t, do(t, s.direct, "DEL", "job").Error())
+			require.NoError(t, env.Do(t, s.direct, "DEL", "job").Error())
 			require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrLost)
 			require.Error(t, lock.Release(t.Context()))
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
 		"lost, found by an automatic extension": {func(t *testing.T, s scene) {
 			acquire(t, s, rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
-			require.NoError(t, do(t, s.direct, "SET", "job", "thief").Error())
+			require.NoError(t, env.Do(t, s.direct, "SET", "job", "thief").Error())
 			s.diary.last(t, "job", rlock.EventLost)
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
 		"lost, found by a check": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
-			require.NoError(t, do(t, s.direct, "DEL", "job").Error())
+			require.NoError(t, env.Do(t, s.direct, "DEL", "job").Error())
 			_, err := lock.Check(t.Context())
 			require.ErrorIs(t, err, rlock.ErrLost)
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
 		"lost, found by the release": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
-			require.NoError(t, do(t, s.direct, "DEL", "job").Error())
+			require.NoError(t, env.Do(t, s.direct, "DEL", "job").Error())
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
 		"extension refused": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
-			s.f.when(refusing(s.f))
+			s.f.RefuseAll()
 			require.ErrorContains(t, lock.Extend(t.Context(), time.Minute), "LOADING")
-			s.f.when(nil)
+			s.f.When(nil)
 			require.NoError(t, lock.Release(t.Context()))
 		}, []string{"acquired", "extend failed", "released"}, nil},
 		"release refused, then done": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
-			s.f.when(refusing(s.f))
+			s.f.RefuseAll()
 			require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
-			s.f.when(nil)
+			s.f.When(nil)
 			require.NoError(t, lock.Release(t.Context()))
 		}, []string{"acquired", "release failed"}, &rueidis.RedisError{}},
 		"detached and attached": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
-			again, err := s.locker.Attach(t.Context(), detach(t, lock))
+			again, err := s.locker.Attach(t.Context(), env.Detach(t, lock))
 			require.NoError(t, err)
 			require.NoError(t, again.Release(t.Context()))
 			require.Error(t, lock.Release(t.Context()))
 		}, []string{"acquired", "detached", "attached", "released"}, nil},
 		"attached and left to its lease": {func(t *testing.T, s scene) {
 			lock := acquire(t, s, rlock.WithTTL(500*time.Millisecond))
-			_, err := s.locker.Attach(t.Context(), detach(t, lock))
+			_, err := s.locker.Attach(t.Context(), env.Detach(t, lock))
 			require.NoError(t, err)
 			s.diary.last(t, "job", rlock.EventLost)
 		}, []string{"acquired", "detached", "attached", "lost"}, rlock.ErrExpired},
 		"released during an extension that fails": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
-			s.f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-				s.f.when(nil)
+			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+				s.f.When(nil)
 				if err := lock.Release(t.Context()); err != nil {
 					t.Error(err)
 				}
-				return s.f.refuse("LOADING later")
+				return s.f.Refuse("LOADING later")
 			})
 			require.Error(t, lock.Extend(t.Context(), time.Minute))
 		}, []string{"acquired", "released"}, nil},
@@ -186,17 +181,17 @@ func TestEvents(t *testing.T) {
 			require.NoError(t, lock.Release(t.Context()))
 		}, []string{"acquired", "closed"}, rlock.ErrClosed},
 		"held by another": {func(t *testing.T, s scene) {
-			require.NoError(t, do(t, s.direct, "SET", "job", "foreign").Error())
+			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign").Error())
 			_, err := s.locker.TryAcquire(t.Context(), "job")
 			require.ErrorIs(t, err, rlock.ErrHeld)
 		}, []string{"contended", "acquire failed"}, rlock.ErrHeld},
 		"gave up": {func(t *testing.T, s scene) {
-			require.NoError(t, do(t, s.direct, "SET", "job", "foreign").Error())
+			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign").Error())
 			_, err := s.locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(5)))
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
 		}, []string{"contended", "acquire failed"}, rlock.ErrGaveUp},
 		"waited": {func(t *testing.T, s scene) {
-			require.NoError(t, do(t, s.direct, "SET", "job", "foreign", "PX", "300").Error())
+			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign", "PX", "300").Error())
 			require.NoError(t, acquire(t, s).Release(t.Context()))
 		}, []string{"contended", "acquired", "released"}, nil},
 		"waited in the line": {func(t *testing.T, s scene) {
@@ -204,7 +199,7 @@ func TestEvents(t *testing.T) {
 			require.NoError(t, acquire(t, s).Release(t.Context()))
 		}, []string{"acquired", "contended", "lost", "acquired", "released"}, nil},
 		"refused by the server": {func(t *testing.T, s scene) {
-			require.NoError(t, do(t, s.direct, "LPUSH", "job", "1").Error())
+			require.NoError(t, env.Do(t, s.direct, "LPUSH", "job", "1").Error())
 			_, err := s.locker.Acquire(t.Context(), "job")
 			require.Error(t, err)
 		}, []string{"acquire failed"}, &rueidis.RedisError{}},
@@ -214,7 +209,7 @@ func TestEvents(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrAlreadyHeld)
 		}, []string{"acquired", "acquire failed"}, rlock.ErrAlreadyHeld},
 		"answered too late": {func(t *testing.T, s scene) {
-			s.f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			s.f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				answer := run()
 				time.Sleep(30 * time.Millisecond)
 				return answer
@@ -230,7 +225,7 @@ func TestEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &diary{}
-			f, locker, direct := newFaulty(t, bed.Engines(t)[0], rlock.WithObserver(d))
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(d))
 			test.live(t, scene{f, locker, direct, d})
 			require.Equal(t, test.want, d.kinds("job"))
 			if len(test.want) == 0 {
@@ -252,17 +247,17 @@ func TestEvents(t *testing.T) {
 // What an event says.
 func TestEventFacts(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		type traceKey struct{}
 		var d diary
-		locker := newLocker(t, client, rlock.WithPrefix("app:"), rlock.WithObserver(rlock.ObserverFunc(func(ctx context.Context, e rlock.Event) {
+		locker := env.NewLocker(t, client, rlock.WithPrefix("app:"), rlock.WithObserver(rlock.ObserverFunc(func(ctx context.Context, e rlock.Event) {
 			if ctx.Value(traceKey{}) != "trace" {
 				t.Error("the context has not the values of the acquisition's")
 			}
 			d.Observe(ctx, e)
 		})))
 		ctx := context.WithValue(t.Context(), traceKey{}, "trace")
-		require.NoError(t, do(t, client, "SET", "app:b", "foreign", "PX", "500").Error())
+		require.NoError(t, env.Do(t, client, "SET", "app:b", "foreign", "PX", "500").Error())
 		set, err := locker.AcquireAll(ctx, []string{"a", "b"})
 		require.NoError(t, err)
 		behind := make(chan error, 1)
@@ -275,7 +270,7 @@ func TestEventFacts(t *testing.T) {
 			}
 			behind <- err
 		}()
-		soon(t, func() bool { return len(d.of("app:c")) == 2 }, "one stands behind")
+		env.Soon(t, func() bool { return len(d.of("app:c")) == 2 }, "one stands behind")
 		require.NoError(t, single.Release(ctx))
 		require.NoError(t, <-behind)
 		require.NoError(t, set.Release(ctx))
@@ -316,9 +311,9 @@ func TestEventFacts(t *testing.T) {
 // An observer of a call takes the place of its Locker's.
 func TestObserverOfACall(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		var whole, one diary
-		locker := newLocker(t, client, rlock.WithObserver(&whole))
+		locker := env.NewLocker(t, client, rlock.WithObserver(&whole))
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithObserver(&one))
 		require.NoError(t, err)
 		require.NoError(t, lock.Release(t.Context()))
@@ -336,10 +331,10 @@ func TestObserverOfACall(t *testing.T) {
 // end, and the counters agree with the events.
 func TestEveryLockEndsOnce(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		var d diary
-		locker := newLocker(t, client, rlock.WithObserver(&d))
-		require.NoError(t, together(16, func(i int) error {
+		locker := env.NewLocker(t, client, rlock.WithObserver(&d))
+		require.NoError(t, env.Together(16, func(i int) error {
 			for round := range 20 {
 				key := fmt.Sprintf("job:%d", (i+round)%3)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+round)*time.Millisecond)
@@ -363,7 +358,7 @@ func TestEveryLockEndsOnce(t *testing.T) {
 			}
 			return held, begun
 		}
-		soon(t, func() bool {
+		env.Soon(t, func() bool {
 			_, by := counted()
 			return by["acquired"] == by["released"]+by["lost"]+by["release failed"]
 		}, "every lock ends")

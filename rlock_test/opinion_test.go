@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // opinion is something that both the generator and Redis have an opinion on: bad
@@ -34,8 +34,8 @@ type verdict func(t *testing.T, s *court, bad, good string)
 
 // court is where servers give their verdicts.
 type court struct {
-	engine bed.Engine
-	server *bed.Server
+	engine env.Engine
+	server *env.Server
 	client rueidis.Client
 }
 
@@ -164,7 +164,7 @@ func TestGeneratorAndServersAgree(t *testing.T) {
 	_, findings, err = run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "good"), "-out", out)
 	require.NoError(t, err, findings)
 
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		s := &court{engine: e, server: server, client: server.Client(t)}
 		_, findings, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, live), "-out", filepath.Join(dir, "none"), "-redis", server.Addr())
@@ -172,7 +172,7 @@ func TestGeneratorAndServersAgree(t *testing.T) {
 		for _, o := range opinions {
 			t.Run(o.name, func(t *testing.T) {
 				server.Do(t, "FLUSHALL")
-				require.NoError(t, do(t, s.client, "SCRIPT", "LOAD", o.text(o.good)).Error())
+				require.NoError(t, env.Do(t, s.client, "SCRIPT", "LOAD", o.text(o.good)).Error())
 				_, err := s.eval(t, s.client, o.text(o.good))
 				require.NoError(t, err)
 				o.verdict(t, s, o.text(o.bad), o.text(o.good))
@@ -211,13 +211,13 @@ func (s *court) cached(t *testing.T, text string) string {
 
 func refuses(complaint string) verdict {
 	return func(t *testing.T, s *court, bad, _ string) {
-		require.ErrorContains(t, do(t, s.client, "SCRIPT", "LOAD", bad).Error(), complaint)
+		require.ErrorContains(t, env.Do(t, s.client, "SCRIPT", "LOAD", bad).Error(), complaint)
 	}
 }
 
 func fails(complaint string) verdict {
 	return func(t *testing.T, s *court, bad, _ string) {
-		require.NoError(t, do(t, s.client, "SCRIPT", "LOAD", bad).Error())
+		require.NoError(t, env.Do(t, s.client, "SCRIPT", "LOAD", bad).Error())
 		_, err := s.eval(t, s.client, bad)
 		require.ErrorContains(t, err, complaint)
 	}
@@ -254,7 +254,7 @@ func deniedByCluster(t *testing.T, s *court, bad, good string) {
 func frozen(t *testing.T, s *court, bad, _ string) {
 	s.server.Do(t, "SET", "foo", "x", "PX", "3600000")
 	first := s.cached(t, bad)
-	soon(t, func() bool {
+	env.Soon(t, func() bool {
 		now, err := s.eval(t, s.client, bad)
 		return err == nil && now != first
 	}, "the answer changes")
@@ -269,5 +269,5 @@ func stale(t *testing.T, s *court, bad, good string) {
 	s.server.Do(t, "SET", "foo:", "after")
 	require.Never(t, func() bool { return s.cached(t, bad) != "before" }, 100*time.Millisecond, 10*time.Millisecond)
 	s.server.Do(t, "SET", "foo", "x")
-	soon(t, func() bool { return s.cached(t, good) == "x" }, "the declared key's answer follows")
+	env.Soon(t, func() bool { return s.cached(t, good) == "x" }, "the declared key's answer follows")
 }

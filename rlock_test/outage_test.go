@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // Whoever waits for a lock outlives a restart of the server: those who come
 // meanwhile, and those who wait already, for a holder here or elsewhere.
 func TestWaitersOutliveARestart(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-		locker, rival := openLocker(t, server.Option()), newLocker(t, server.Client(t))
+		locker, rival := env.OpenLocker(t, server.Option()), env.NewLocker(t, server.Client(t))
 		held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(5*time.Second))
 		require.NoError(t, err)
 
@@ -42,7 +42,7 @@ func TestWaitersOutliveARestart(t *testing.T) {
 			acquire(locker, "held")
 			acquire(rival, "held")
 		}
-		soon(t, func() bool { return locker.Stats().Waiting == 5 && rival.Stats().Waiting == 5 }, "all wait")
+		env.Soon(t, func() bool { return locker.Stats().Waiting == 5 && rival.Stats().Waiting == 5 }, "all wait")
 		server.Kill()
 		for i := range 5 {
 			acquire(locker, fmt.Sprintf("free:%d", i))
@@ -66,17 +66,17 @@ func TestWaitersOutliveARestart(t *testing.T) {
 		for range waiters {
 			require.NoError(t, <-ended)
 		}
-		soon(t, func() bool { return get(t, server.Client(t), "held") == "" }, "nothing is left behind")
+		env.Soon(t, func() bool { return env.Get(t, server.Client(t), "held") == "" }, "nothing is left behind")
 	})
 }
 
 // Waiting for a server ends as waiting for a holder does, and says why.
 func TestOutageEndsWithThePolicy(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
+	server := env.Start(t)
 	client := server.Client(t)
-	locker := newLocker(t, client)
-	thrice := newLocker(t, client, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+	locker := env.NewLocker(t, client)
+	thrice := env.NewLocker(t, client, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
 	server.Kill()
 
 	for name, wait := range map[string]func(context.Context, *rlock.Locker) error{
@@ -111,10 +111,10 @@ func requireUnanswered(t *testing.T, err, cause error) (facts *rlock.AcquireErro
 // A client that its owner has closed comes back never.
 func TestClosedClientIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
+	server := env.Start(t)
 	client, err := rueidis.NewClient(server.Option())
 	require.NoError(t, err)
-	locker := newLocker(t, client)
+	locker := env.NewLocker(t, client)
 	client.Close()
 	_, err = locker.Acquire(t.Context(), "job")
 	require.ErrorIs(t, err, rueidis.ErrClosing)
@@ -131,16 +131,16 @@ func TestOutageAfterALook(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := bed.Start(t)
-			_, err := newLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+			server := env.Start(t)
+			_, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 			require.NoError(t, err)
-			brief := openLocker(t, server.Option(), rlock.WithRetry(rlock.Fixed(10*time.Millisecond).MaxTime(time.Second)))
-			patient := openLocker(t, server.Option())
+			brief := env.OpenLocker(t, server.Option(), rlock.WithRetry(rlock.Fixed(10*time.Millisecond).MaxTime(time.Second)))
+			patient := env.OpenLocker(t, server.Option())
 			limited, closed := make(chan error, 1), make(chan error, 1)
 			go func() { limited <- wait(t.Context(), brief) }()
 			go func() { closed <- wait(t.Context(), patient) }()
-			tracked(t, server, 1)
-			soon(t, func() bool { return brief.Stats().Attempts+patient.Stats().Attempts > 1 || name == "wait" }, "both have met the holder")
+			server.AwaitTracked(t, 1)
+			env.Soon(t, func() bool { return brief.Stats().Attempts+patient.Stats().Attempts > 1 || name == "wait" }, "both have met the holder")
 			server.Kill()
 			require.ErrorIs(t, <-limited, rlock.ErrGaveUp)
 			time.Sleep(100 * time.Millisecond) // it looks for the server
@@ -153,11 +153,11 @@ func TestOutageAfterALook(t *testing.T) {
 // However late the server says that it cannot yet, the context's end is told.
 func TestContextEndsBeforeARefusal(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, _ := newFaulty(t, e)
-		f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
+		f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
 			time.Sleep(60 * time.Millisecond)
-			return f.refuse("TRYAGAIN later")
+			return f.Refuse("TRYAGAIN later")
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -171,11 +171,11 @@ func TestContextEndsBeforeARefusal(t *testing.T) {
 // Once one waiter has found the client closed, the others need not.
 func TestClosedClientEndsTheLine(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
+	server := env.Start(t)
 	client, err := rueidis.NewClient(server.Option())
 	require.NoError(t, err)
-	locker := newLocker(t, client)
-	_, err = newLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+	locker := env.NewLocker(t, client)
+	_, err = env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 	require.NoError(t, err)
 	const waiters = 100
 	ended := make(chan error, waiters)
@@ -185,7 +185,7 @@ func TestClosedClientEndsTheLine(t *testing.T) {
 			ended <- err
 		}()
 	}
-	inLine(t, locker, waiters)
+	env.AwaitWaiting(t, locker, waiters)
 	client.Close()
 	for range waiters {
 		select {
@@ -200,10 +200,10 @@ func TestClosedClientEndsTheLine(t *testing.T) {
 // A client that works after all is asked as often as before.
 func TestClientIsBelievedToWorkAgain(t *testing.T) {
 	t.Parallel()
-	f, locker, _ := newFaulty(t, bed.Engines(t)[0])
+	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
 	var closings atomic.Int32 // still to come
-	f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if acquires(words) && closings.Add(-1) >= 0 {
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if env.IsAcquire(words) && closings.Add(-1) >= 0 {
 			return rueidis.NewErrorResult(rueidis.ErrClosing)
 		}
 		return run()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // ownerOf returns what Inspect says of a key's holder.
@@ -27,22 +27,22 @@ func ownerOf(t testing.TB, locker *rlock.Locker, key string) string {
 // is told. It costs no key.
 func TestOwner(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		const text = "web-3: importer  (ö)"
-		locker, other := newLocker(t, client, rlock.WithOwner(text)), newLocker(t, client)
+		locker, other := env.NewLocker(t, client, rlock.WithOwner(text)), env.NewLocker(t, client)
 		for name, acquire := range map[string]func() (*rlock.Lock, error){
 			"one": func() (*rlock.Lock, error) { return locker.Acquire(t.Context(), "job") },
 			"unfenced": func() (*rlock.Lock, error) {
 				return locker.Acquire(t.Context(), "job", rlock.WithFence(false))
 			},
 			"set":   func() (*rlock.Lock, error) { return locker.AcquireAll(t.Context(), []string{"job", "b", "c"}) },
-			"batch": func() (*rlock.Lock, error) { return takeEach(t, locker, []string{"job"})[0], nil },
+			"batch": func() (*rlock.Lock, error) { return env.TakeEach(t, locker, []string{"job"})[0], nil },
 		} {
 			lock, err := acquire()
 			require.NoError(t, err, name)
 			require.Equal(t, text, lock.Token()[37:], name)
 			for _, key := range lock.Keys() {
-				require.Equal(t, lock.Token(), get(t, client, key))
+				require.Equal(t, lock.Token(), env.Get(t, client, key))
 				require.Equal(t, text, ownerOf(t, other, key))
 				checked, err := other.Check(t.Context(), key)
 				require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestOwner(t *testing.T) {
 			require.NoError(t, lock.Extend(t.Context(), time.Hour))
 			require.NoError(t, lock.Release(t.Context()))
 			require.Empty(t, ownerOf(t, other, "job"))
-			keys, err := do(t, client, "KEYS", "*").AsStrSlice()
+			keys, err := env.Do(t, client, "KEYS", "*").AsStrSlice()
 			require.NoError(t, err)
 			for _, key := range keys {
 				require.True(t, strings.HasPrefix(key, "rlock:fence:"), key)
@@ -66,18 +66,18 @@ func TestOwner(t *testing.T) {
 // The text is there as soon as the lock is, and costs no command.
 func TestOwnerCostsNothing(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		client := server.Client(t)
 		require.NoError(t, gen.New().Load(t.Context(), client))
-		locker := newLocker(t, client)
+		locker := env.NewLocker(t, client)
 		for name, opts := range map[string][]rlock.Option{"without": nil, "with": {rlock.WithOwner("web-3")}} {
-			before := scripts(t, server)
+			before := server.ScriptCalls(t)
 			lock, err := locker.Acquire(t.Context(), "job", opts...)
 			require.NoError(t, err)
 			require.NoError(t, lock.Extend(t.Context(), time.Minute))
 			require.NoError(t, lock.Release(t.Context()))
-			require.Equal(t, int64(3), scripts(t, server)-before, name)
+			require.Equal(t, int64(3), server.ScriptCalls(t)-before, name)
 		}
 	})
 }
@@ -85,8 +85,8 @@ func TestOwnerCostsNothing(t *testing.T) {
 // Only a value of our exact form is taken apart.
 func TestOwnerOfAForeignValue(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		const uuid = "b9a0a4c8-3c0e-4f5e-9c2b-0123456789ab"
 		for value, owner := range map[string]string{
 			uuid + " web-3":                       "web-3",
@@ -106,7 +106,7 @@ func TestOwnerOfAForeignValue(t *testing.T) {
 			"somebody else's token, with spaces, quite long. ": "",
 			" web-3": "",
 		} {
-			require.NoError(t, do(t, client, "SET", "job", value).Error())
+			require.NoError(t, env.Do(t, client, "SET", "job", value).Error())
 			state, err := locker.Inspect(t.Context(), "job")
 			require.NoError(t, err)
 			require.Equal(t, owner, state.Owner, "%q", value)
@@ -119,7 +119,7 @@ func TestOwnerOfAForeignValue(t *testing.T) {
 // as each token says whose it is.
 func TestOwnersShareALease(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, test := range map[string]struct {
 			opts  []rlock.Option // of the next
@@ -129,9 +129,9 @@ func TestOwnersShareALease(t *testing.T) {
 			"one text":  {nil, 0, "web-3"},
 			"two texts": {[]rlock.Option{rlock.WithOwner("web-4")}, 1, "web-4"},
 		} {
-			locker := newLocker(t, server.Client(t), rlock.WithOwner("web-3"), rlock.WithFence(false), rlock.WithTTL(time.Hour), rlock.WithTurn(100, time.Hour))
+			locker := env.NewLocker(t, server.Client(t), rlock.WithOwner("web-3"), rlock.WithFence(false), rlock.WithTTL(time.Hour), rlock.WithTurn(100, time.Hour))
 			require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
-			soon(t, func() bool { // a lease that is handed on within 100 ms is handed on as it is
+			env.Soon(t, func() bool { // a lease that is handed on within 100 ms is handed on as it is
 				lock, err := locker.Acquire(t.Context(), name)
 				require.NoError(t, err)
 				next := make(chan *rlock.Lock, 1)
@@ -142,11 +142,11 @@ func TestOwnersShareALease(t *testing.T) {
 					}
 					next <- lock
 				}()
-				soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
-				before := scripts(t, server)
+				env.Soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
+				before := server.ScriptCalls(t)
 				require.NoError(t, lock.Release(t.Context()))
 				heir := <-next
-				calls := scripts(t, server) - before
+				calls := server.ScriptCalls(t) - before
 				require.Equal(t, test.owner, ownerOf(t, locker, name))
 				require.NoError(t, heir.Release(t.Context()))
 				return calls == test.calls
@@ -159,11 +159,12 @@ func TestOwnersShareALease(t *testing.T) {
 // on a cluster too.
 func TestOwnerFollowsTheLock(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.StartCluster(t).Client(t)
-		locker := newLocker(t, client, rlock.WithSlotGroups(), rlock.WithTTL(time.Second), rlock.WithOwner(rlock.DefaultOwner()))
+		locker := env.NewLocker(t, client, rlock.WithSlotGroups(), rlock.WithTTL(time.Second), rlock.WithOwner(rlock.DefaultOwner()))
 		one, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
+		spread := []string{"a", "b", "c", "{a}2"} // of three nodes
 		set, err := locker.AcquireAll(t.Context(), spread, rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		time.Sleep(1500 * time.Millisecond)
@@ -172,7 +173,7 @@ func TestOwnerFollowsTheLock(t *testing.T) {
 		}
 		require.NoError(t, one.Extend(t.Context(), time.Second))
 		require.Contains(t, ownerOf(t, locker, "job"), strconv.Itoa(os.Getpid()), "the next token has the text too")
-		next, err := newLocker(t, client).Attach(t.Context(), detach(t, one), rlock.WithOwner("web-4"))
+		next, err := env.NewLocker(t, client).Attach(t.Context(), env.Detach(t, one), rlock.WithOwner("web-4"))
 		require.NoError(t, err)
 		require.Equal(t, "web-4", ownerOf(t, locker, "job"))
 		require.NoError(t, next.Release(t.Context()))
@@ -183,11 +184,11 @@ func TestOwnerFollowsTheLock(t *testing.T) {
 // A token of a call goes before the text of its Locker.
 func TestOwnerAndToken(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client, rlock.WithOwner("web-3"))
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithOwner("web-3"))
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"))
 		require.NoError(t, err)
-		require.Equal(t, "mine", get(t, client, "job"))
+		require.Equal(t, "mine", env.Get(t, client, "job"))
 		require.Empty(t, ownerOf(t, locker, "job"))
 		require.NoError(t, lock.Release(t.Context()))
 	})

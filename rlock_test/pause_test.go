@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // sleeper is the environment variable that makes the test binary a holder that is
@@ -57,10 +57,10 @@ func oversleep(address string) error {
 // goes on. What it decided before it stood still, the fence stops.
 func TestHolderIsPaused(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
-		program := bed.Reexec(t, sleeper+"="+server.Addr())
+		program := env.Reexec(t, sleeper+"="+server.Addr())
 		said := func() (valid bool, fence uint64) {
 			t.Helper()
 			line := program.Line()
@@ -75,7 +75,7 @@ func TestHolderIsPaused(t *testing.T) {
 			require.True(t, resources[i].write(fence))
 		}
 		program.Stop()
-		rival := newLocker(t, server.Client(t))
+		rival := env.NewLocker(t, server.Client(t))
 		for i, key := range keys {
 			next, err := rival.Acquire(t.Context(), key)
 			require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // What a policy is told never has a pause that it did not ask for: a policy that doubles
@@ -19,30 +19,30 @@ func TestAttemptsOfAPolicy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		answer  time.Duration
-		prepare func(t *testing.T, f *faulty, locker *rlock.Locker, direct rueidis.Client)
+		prepare func(t *testing.T, f *env.Faulty, locker *rlock.Locker, direct rueidis.Client)
 		left    []time.Duration // at least and at most, after the first attempt
 	}{
-		"behind a holder here": {time.Millisecond, func(t *testing.T, _ *faulty, locker *rlock.Locker, _ rueidis.Client) {
+		"behind a holder here": {time.Millisecond, func(t *testing.T, _ *env.Faulty, locker *rlock.Locker, _ rueidis.Client) {
 			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 			require.NoError(t, err)
 		}, []time.Duration{time.Second, time.Minute}},
-		"behind one here that never expires": {time.Millisecond, func(t *testing.T, _ *faulty, locker *rlock.Locker, _ rueidis.Client) {
+		"behind one here that never expires": {time.Millisecond, func(t *testing.T, _ *env.Faulty, locker *rlock.Locker, _ rueidis.Client) {
 			_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 			require.NoError(t, err)
 		}, []time.Duration{rlock.NoExpiry, rlock.NoExpiry}},
-		"behind a holder elsewhere": {time.Millisecond, func(t *testing.T, _ *faulty, _ *rlock.Locker, direct rueidis.Client) {
-			require.NoError(t, do(t, direct, "SET", "job", "foreign", "PX", "60000").Error())
+		"behind a holder elsewhere": {time.Millisecond, func(t *testing.T, _ *env.Faulty, _ *rlock.Locker, direct rueidis.Client) {
+			require.NoError(t, env.Do(t, direct, "SET", "job", "foreign", "PX", "60000").Error())
 		}, []time.Duration{time.Second, time.Minute}},
-		"negative pauses": {-time.Hour, func(t *testing.T, _ *faulty, _ *rlock.Locker, direct rueidis.Client) {
-			require.NoError(t, do(t, direct, "SET", "job", "foreign").Error())
+		"negative pauses": {-time.Hour, func(t *testing.T, _ *env.Faulty, _ *rlock.Locker, direct rueidis.Client) {
+			require.NoError(t, env.Do(t, direct, "SET", "job", "foreign").Error())
 		}, []time.Duration{rlock.NoExpiry, rlock.NoExpiry}},
-		"no answer": {time.Millisecond, func(_ *testing.T, f *faulty, _ *rlock.Locker, _ rueidis.Client) {
-			f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return noReply() })
+		"no answer": {time.Millisecond, func(_ *testing.T, f *env.Faulty, _ *rlock.Locker, _ rueidis.Client) {
+			f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() })
 		}, []time.Duration{0, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, direct := newFaulty(t, bed.Engines(t)[0])
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 			test.prepare(t, f, locker, direct)
 			var attempts []rlock.Attempt
 			_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
@@ -61,7 +61,7 @@ func TestAttemptsOfAPolicy(t *testing.T) {
 				require.GreaterOrEqual(t, a.Left, test.left[0])
 				require.LessOrEqual(t, a.Left, test.left[1])
 			}
-			f.when(nil)
+			f.When(nil)
 		})
 	}
 }
@@ -69,10 +69,10 @@ func TestAttemptsOfAPolicy(t *testing.T) {
 // A pause of NoExpiry is a long one, which a policy can still multiply.
 func TestLongestPause(t *testing.T) {
 	t.Parallel()
-	_, locker, direct := newFaulty(t, bed.Engines(t)[0])
+	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 	require.NoError(t, err)
-	require.NoError(t, do(t, direct, "PING").Error())
+	require.NoError(t, env.Do(t, direct, "PING").Error())
 	var mu sync.Mutex
 	var previous []time.Duration
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -91,9 +91,9 @@ func TestLongestPause(t *testing.T) {
 // WaitFree asks under the prefix and by the policy of the call.
 func TestWaitFreeTakesOptions(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
-		require.NoError(t, do(t, client, "SET", "app:job", "foreign").Error())
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		require.NoError(t, env.Do(t, client, "SET", "app:job", "foreign").Error())
 		require.NoError(t, locker.WaitFree(t.Context(), "job"))
 		err := locker.WaitFree(t.Context(), "job", rlock.WithPrefix("app:"), rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
 		var facts *rlock.AcquireError
@@ -107,10 +107,10 @@ func TestWaitFreeTakesOptions(t *testing.T) {
 
 func TestClientOfALocker(t *testing.T) {
 	t.Parallel()
-	locker, err := rlock.Open(bed.Start(t).Option())
+	locker, err := rlock.Open(env.Start(t).Option())
 	require.NoError(t, err)
 	defer locker.Close()
-	require.NoError(t, do(t, locker.Client(), "SET", "job", "foreign").Error())
+	require.NoError(t, env.Do(t, locker.Client(), "SET", "job", "foreign").Error())
 	_, err = locker.TryAcquire(t.Context(), "job")
 	require.ErrorIs(t, err, rlock.ErrHeld)
 }
@@ -119,17 +119,18 @@ func TestClientOfALocker(t *testing.T) {
 // ends while the answer is on its way, or while the lock is handed over.
 func TestDoOfAnEndedContext(t *testing.T) {
 	t.Parallel()
-	f, locker, direct := newFaulty(t, bed.Engines(t)[0])
+	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+	keys := []string{"a", "b", "c"}
 	for name, run := range map[string]func(ctx context.Context, fn func(context.Context, *rlock.Lock) error) error{
 		"Do": func(ctx context.Context, fn func(context.Context, *rlock.Lock) error) error {
 			return locker.Do(ctx, "job", fn)
 		},
 		"DoAll": func(ctx context.Context, fn func(context.Context, *rlock.Lock) error) error {
-			return locker.DoAll(ctx, siteKeys, fn)
+			return locker.DoAll(ctx, keys, fn)
 		},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			answer := run()
 			cancel()
 			return answer
@@ -138,11 +139,11 @@ func TestDoOfAnEndedContext(t *testing.T) {
 			t.Error(name, "runs")
 			return nil
 		})
-		f.when(nil)
+		f.When(nil)
 		require.ErrorIs(t, err, rlock.ErrGaveUp, name)
 		require.ErrorIs(t, err, context.Canceled, name)
-		for _, key := range append([]string{"job"}, siteKeys...) {
-			require.Empty(t, get(t, direct, key), name)
+		for _, key := range append([]string{"job"}, keys...) {
+			require.Empty(t, env.Get(t, direct, key), name)
 		}
 	}
 }
@@ -154,7 +155,7 @@ func TestReleaseToOneWhoGivesUp(t *testing.T) {
 	for name, another := range map[string]bool{"nobody else": false, "another behind": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, direct := newFaulty(t, bed.Engines(t)[0], rlock.WithUniqueToken(), rlock.WithTTL(time.Minute))
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(), rlock.WithTTL(time.Minute))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			ctx, giveUp := context.WithCancel(t.Context())
@@ -163,7 +164,7 @@ func TestReleaseToOneWhoGivesUp(t *testing.T) {
 				_, err := locker.Acquire(ctx, "job")
 				gaveUp <- err
 			}()
-			soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
+			env.Soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
 			if another {
 				go func() {
 					lock, err := locker.Acquire(context.Background(), "job")
@@ -172,10 +173,10 @@ func TestReleaseToOneWhoGivesUp(t *testing.T) {
 					}
 					got <- lock
 				}()
-				soon(t, func() bool { return locker.Stats().Waiting == 2 }, "two wait")
+				env.Soon(t, func() bool { return locker.Stats().Waiting == 2 }, "two wait")
 			}
 			var once sync.Once
-			f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				answer := run()
 				once.Do(func() { // the lock is its own on the server
 					giveUp()
@@ -187,10 +188,10 @@ func TestReleaseToOneWhoGivesUp(t *testing.T) {
 			require.NoError(t, lock.Release(t.Context()))
 			if another {
 				next := <-got
-				require.Equal(t, next.Token(), get(t, direct, "job"))
+				require.Equal(t, next.Token(), env.Get(t, direct, "job"))
 				require.NoError(t, next.Release(t.Context()))
 			}
-			require.Empty(t, get(t, direct, "job"))
+			require.Empty(t, env.Get(t, direct, "job"))
 		})
 	}
 }

@@ -2,36 +2,26 @@ package rlock_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// connections returns how many connections of that name the server has.
-func connections(t *testing.T, server *bed.Server, name string) int {
-	t.Helper()
-	reply := server.Do(t, "CLIENT", "LIST")
-	list, err := reply.ToString()
-	require.NoError(t, err)
-	return strings.Count(list, " name="+name+" ")
-}
 
 // Waiting takes no connection of its own: hundreds wait, each for a key of its own and
 // all for one, on a client that would give them a single one to block on.
 func TestWaitersShareConnections(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		const waiters = 250 // of each kind
 		server := e.Start(t)
 		option := server.Option()
 		option.BlockingPoolSize, option.ClientName = 1, "waiting"
 		// What could call them in time is a message of the server, and nothing else.
-		waiting := openLocker(t, option, rlock.WithTTL(rlock.NoExpiry))
-		holder := opened(t, server, rlock.WithTTL(rlock.NoExpiry))
+		waiting := env.OpenLocker(t, option, rlock.WithTTL(rlock.NoExpiry))
+		holder := env.OpenOn(t, server, rlock.WithTTL(rlock.NoExpiry))
 		keys := []string{"all"}
 		for i := range waiters {
 			keys = append(keys, fmt.Sprint("job:", i))
@@ -49,9 +39,9 @@ func TestWaitersShareConnections(t *testing.T) {
 				done <- err
 			}()
 		}
-		inLine(t, waiting, 2*waiters)
-		tracked(t, server, waiters+1)
-		require.LessOrEqual(t, connections(t, server, "waiting"), 4, "what a client opens for everything that it sends")
+		env.AwaitWaiting(t, waiting, 2*waiters)
+		server.AwaitTracked(t, waiters+1)
+		require.LessOrEqual(t, server.Connections(t, "waiting"), 4, "what a client opens for everything that it sends")
 		another, err := waiting.Acquire(t.Context(), "another")
 		require.NoError(t, err)
 		require.NoError(t, another.Release(t.Context()))

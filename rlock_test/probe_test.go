@@ -12,47 +12,8 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// worst returns the findings' severities by name, the worst of each.
-func worst(t *testing.T, report rlock.Report) map[string]rlock.Severity {
-	t.Helper()
-	got := map[string]rlock.Severity{}
-	for _, f := range report {
-		require.NotEmpty(t, f.Text)
-		require.Contains(t, report.String(), f.String()+"\n")
-		got[f.Name] = max(f.Severity, got[f.Name])
-	}
-	return got
-}
-
-// without stands for a finding that there is not.
-const without rlock.Severity = -1
-
-// severities are what a healthy server without a replica gets, but for changes.
-func severities(changes map[string]rlock.Severity) map[string]rlock.Severity {
-	all := map[string]rlock.Severity{}
-	for _, name := range []string{"locks", "held", "cache", "waiting", "version", "protocol", "eviction", "replication"} {
-		all[name] = rlock.SeverityOK
-	}
-	for name, s := range changes {
-		if s == without {
-			delete(all, name)
-		} else {
-			all[name] = s
-		}
-	}
-	return all
-}
-
-func openLocker(t *testing.T, option rueidis.ClientOption, opts ...rlock.Option) *rlock.Locker {
-	t.Helper()
-	locker, err := rlock.Open(option, opts...)
-	require.NoError(t, err)
-	t.Cleanup(locker.Close)
-	return locker
-}
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
@@ -64,133 +25,133 @@ func TestProbe(t *testing.T) {
 	}
 	app := rlock.WithPrefix("app:")
 	for name, test := range map[string]struct {
-		setup func(t *testing.T, server *bed.Server) *rlock.Locker
+		setup func(t *testing.T, server *env.Server) *rlock.Locker
 		want  map[string]rlock.Severity // where it is not ok
 		says  string                    // the faults
 	}{
 		"healthy": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker { return openLocker(t, server.Option()) },
+			func(t *testing.T, server *env.Server) *rlock.Locker { return env.OpenLocker(t, server.Option()) },
 			nil, "",
 		},
 		"without fences": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
-				return openLocker(t, server.Option(), rlock.WithFence(false))
+			func(t *testing.T, server *env.Server) *rlock.Locker {
+				return env.OpenLocker(t, server.Option(), rlock.WithFence(false))
 			},
 			nil, "",
 		},
 		"without a hook": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker { return newLocker(t, server.Client(t)) },
+			func(t *testing.T, server *env.Server) *rlock.Locker { return env.NewLocker(t, server.Client(t)) },
 			map[string]rlock.Severity{"held": note, "waiting": note}, "",
 		},
 		"a hook of another client": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
-				return newLocker(t, server.Client(t), rlock.WithHook(rlock.NewHook()))
+			func(t *testing.T, server *env.Server) *rlock.Locker {
+				return env.NewLocker(t, server.Client(t), rlock.WithHook(rlock.NewHook()))
 			},
 			map[string]rlock.Severity{"held": fault, "waiting": fault}, "no push reached the Hook",
 		},
 		"without a cache": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				option := server.Option()
 				option.DisableCache = true
-				return openLocker(t, option)
+				return env.OpenLocker(t, option)
 			},
 			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note}, "",
 		},
 		"RESP2": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				option := server.Option()
 				option.DisableCache, option.AlwaysRESP2 = true, true
-				return openLocker(t, option)
+				return env.OpenLocker(t, option)
 			},
 			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note, "protocol": note}, "",
 		},
 		"locks may be evicted": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
-				return openLocker(t, server.Option())
+				return env.OpenLocker(t, server.Option())
 			},
 			map[string]rlock.Severity{"eviction": fault}, "allkeys-lru",
 		},
 		"locks may be evicted, told by INFO": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-ttl")
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-config")
-				return openLocker(t, as(server.Option()))
+				return env.OpenLocker(t, as(server.Option()))
 			},
 			map[string]rlock.Severity{"eviction": fault}, "volatile-ttl",
 		},
 		"an evicting policy without a limit": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-				return openLocker(t, server.Option())
+				return env.OpenLocker(t, server.Option())
 			},
 			map[string]rlock.Severity{"eviction": note}, "",
 		},
 		"the least user": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking +client|caching")...)...)
-				return openLocker(t, as(server.Option()), app)
+				return env.OpenLocker(t, as(server.Option()), app)
 			},
 			map[string]rlock.Severity{"eviction": note, "replication": note}, "",
 		},
 		"a user without client caching": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking")...)...)
-				return openLocker(t, as(server.Option()), app)
+				return env.OpenLocker(t, as(server.Option()), app)
 			},
 			map[string]rlock.Severity{"held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
 		},
 		"a user without scripts": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-@scripting")
-				return openLocker(t, as(server.Option()))
+				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"locks": fault, "held": without, "cache": without, "waiting": without}, "may not run the scripts",
+			map[string]rlock.Severity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "may not run the scripts",
 		},
 		"a user without counters": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
-				return openLocker(t, as(server.Option()), app)
+				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.Severity{"locks": fault, "held": without, "cache": without, "waiting": without}, "WithFence(false)",
+			map[string]rlock.Severity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "WithFence(false)",
 		},
 		"a client that is not told of its own changes": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				option := server.Option()
 				option.ClientTrackingOptions, option.PipelineMultiplex = []string{"OPTIN", "NOLOOP"}, -1
-				return openLocker(t, option)
+				return env.OpenLocker(t, option)
 			},
 			map[string]rlock.Severity{"held": fault, "cache": fault, "waiting": fault}, "NOLOOP",
 		},
 		"a hook of a client without a cache": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				client := server.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
-				return newLocker(t, client, rlock.WithHook(rlock.NewHook()))
+				return env.NewLocker(t, client, rlock.WithHook(rlock.NewHook()))
 			},
 			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note}, "",
 		},
 		"a user who may not release": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-del")
-				return openLocker(t, as(server.Option()))
+				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"locks": fault, "held": without, "cache": without, "waiting": without}, "cannot be released",
+			map[string]rlock.Severity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "cannot be released",
 		},
 		"a user without multi": {
-			func(t *testing.T, server *bed.Server) *rlock.Locker {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-multi")
-				return openLocker(t, as(server.Option()))
+				return env.OpenLocker(t, as(server.Option()))
 			},
 			map[string]rlock.Severity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Check",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := bed.Start(t)
+			server := env.Start(t)
 			locker := test.setup(t, server)
 			report, err := locker.Probe(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, severities(test.want), worst(t, report), "%s", report)
+			require.Equal(t, env.Severities(test.want), env.Worst(t, report), "%s", report)
 			if test.says == "" {
 				require.NoError(t, report.Err())
 			} else {
@@ -209,22 +170,22 @@ func TestProbe(t *testing.T) {
 // A replica refuses to write, and its primary tells that a failover can lose locks.
 func TestProbeOfAReplica(t *testing.T) {
 	t.Parallel()
-	primary, replica := bed.Start(t), bed.Start(t)
+	primary, replica := env.Start(t), env.Start(t)
 	host, port, err := net.SplitHostPort(primary.Addr())
 	require.NoError(t, err)
 	replica.Do(t, "REPLICAOF", host, port)
-	soon(t, func() bool {
-		report, err := openLocker(t, primary.Option()).Probe(t.Context())
+	env.Soon(t, func() bool {
+		report, err := env.OpenLocker(t, primary.Option()).Probe(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, report.Err())
-		return worst(t, report)["replication"] == rlock.SeverityNote
+		return env.Worst(t, report)["replication"] == rlock.SeverityNote
 	}, "the replica is there")
 
-	report, err := openLocker(t, replica.Option()).Probe(t.Context())
+	report, err := env.OpenLocker(t, replica.Option()).Probe(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, severities(map[string]rlock.Severity{
-		"locks": rlock.SeverityFault, "held": without, "cache": without, "waiting": without, "replication": rlock.SeverityNote,
-	}), worst(t, report), "%s", report)
+	require.Equal(t, env.Severities(map[string]rlock.Severity{
+		"locks": rlock.SeverityFault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "replication": rlock.SeverityNote,
+	}), env.Worst(t, report), "%s", report)
 	require.ErrorContains(t, report.Err(), "connect to the primary")
 	var refusal *rueidis.RedisError
 	require.ErrorAs(t, report.Err(), &refusal)
@@ -233,12 +194,12 @@ func TestProbeOfAReplica(t *testing.T) {
 
 func TestProbeOfACluster(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		c := e.StartCluster(t)
 		c.Nodes[1].Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
-		report, err := openLocker(t, rueidis.ClientOption{InitAddress: c.Addrs()}).Probe(t.Context())
+		report, err := env.OpenLocker(t, rueidis.ClientOption{InitAddress: c.Addrs()}).Probe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, severities(map[string]rlock.Severity{"held": rlock.SeverityNote, "eviction": rlock.SeverityFault}), worst(t, report), "%s", report)
+		require.Equal(t, env.Severities(map[string]rlock.Severity{"held": rlock.SeverityNote, "eviction": rlock.SeverityFault}), env.Worst(t, report), "%s", report)
 		for _, f := range report {
 			if f.Name == "eviction" {
 				require.Equal(t, f.Server == c.Nodes[1].Addr(), f.Severity == rlock.SeverityFault)
@@ -253,10 +214,10 @@ func TestProbeOfTheEmbeddedServer(t *testing.T) {
 	server, err := rlocktest.Open()
 	require.NoError(t, err)
 	t.Cleanup(server.Close)
-	report, err := openLocker(t, server.Option()).Probe(t.Context())
+	report, err := env.OpenLocker(t, server.Option()).Probe(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, report.Err(), "%s", report)
-	got := worst(t, report)
+	got := env.Worst(t, report)
 	require.Equal(t, rlock.SeverityOK, got["locks"])
 	require.Equal(t, rlock.SeverityOK, got["waiting"])
 	require.Equal(t, rlock.SeverityNote, got["eviction"])
@@ -265,8 +226,8 @@ func TestProbeOfTheEmbeddedServer(t *testing.T) {
 // What keeps Probe from finding out is an error.
 func TestProbeWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
-	locker := openLocker(t, server.Option())
+	server := env.Start(t)
+	locker := env.OpenLocker(t, server.Option())
 	var none context.Context
 	_, err := locker.Probe(none)
 	require.ErrorIs(t, err, rlock.ErrInvalid)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // The commands that other lock libraries send for the same kind of lock: a plain
@@ -43,20 +44,20 @@ func one(t *testing.T, reply rueidis.RedisResult) bool {
 
 var foreigners = []foreign{
 	{"SET PX NX, as npm redislock", func(t *testing.T, client rueidis.Client, key, token string) bool {
-		return setted(t, do(t, client, "SET", key, token, "PX", "10000", "NX"))
+		return setted(t, env.Do(t, client, "SET", key, token, "PX", "10000", "NX"))
 	}},
 	{"SET NX PX, as redis-py", func(t *testing.T, client rueidis.Client, key, token string) bool {
-		return setted(t, do(t, client, "SET", key, token, "NX", "PX", "10000"))
+		return setted(t, env.Do(t, client, "SET", key, token, "NX", "PX", "10000"))
 	}},
 	{"SETNX and PEXPIRE in a script, as npm redis-exp-lock", func(t *testing.T, client rueidis.Client, key, token string) bool {
-		return one(t, do(t, client, "EVAL", setAndExpire, "1", key, token, "10000"))
+		return one(t, env.Do(t, client, "EVAL", setAndExpire, "1", key, token, "10000"))
 	}},
 }
 
 func TestForeignLocks(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		for _, other := range foreigners {
 			t.Run(other.name, func(t *testing.T) {
 				key := "job:" + other.name
@@ -65,8 +66,8 @@ func TestForeignLocks(t *testing.T) {
 				lock, err := locker.Acquire(t.Context(), key)
 				require.NoError(t, err)
 				require.False(t, other.acquire(t, client, key, "theirs"))
-				require.False(t, one(t, do(t, client, "EVAL", compareAndDelete, "1", key, "theirs")))
-				require.False(t, one(t, do(t, client, "EVAL", compareAndExtend, "1", key, "theirs", "60000")))
+				require.False(t, one(t, env.Do(t, client, "EVAL", compareAndDelete, "1", key, "theirs")))
+				require.False(t, one(t, env.Do(t, client, "EVAL", compareAndExtend, "1", key, "theirs", "60000")))
 				require.NoError(t, lock.Release(t.Context()))
 
 				// A key held there is refused here, with its token and remaining time.
@@ -82,11 +83,11 @@ func TestForeignLocks(t *testing.T) {
 
 				// Freed there, it is free here, and the other way round: with the
 				// token, either side can do the other's part.
-				require.True(t, one(t, do(t, client, "EVAL", compareAndExtend, "1", key, "theirs", "60000")))
-				require.True(t, one(t, do(t, client, "EVAL", compareAndDelete, "1", key, "theirs")))
+				require.True(t, one(t, env.Do(t, client, "EVAL", compareAndExtend, "1", key, "theirs", "60000")))
+				require.True(t, one(t, env.Do(t, client, "EVAL", compareAndDelete, "1", key, "theirs")))
 				lock, err = locker.TryAcquire(t.Context(), key)
 				require.NoError(t, err)
-				require.True(t, one(t, do(t, client, "EVAL", compareAndDelete, "1", key, lock.Token())))
+				require.True(t, one(t, env.Do(t, client, "EVAL", compareAndDelete, "1", key, lock.Token())))
 				require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
 			})
 		}
@@ -96,9 +97,9 @@ func TestForeignLocks(t *testing.T) {
 // A foreign lock that never expires is held, not free.
 func TestForeignLockWithoutALease(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
-		require.NoError(t, do(t, client, "SET", "job", "theirs").Error())
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		require.NoError(t, env.Do(t, client, "SET", "job", "theirs").Error())
 		_, err := locker.TryAcquire(t.Context(), "job")
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		var facts *rlock.AcquireError

@@ -10,28 +10,16 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// opened returns a locker with push, on a client of its own.
-func opened(t *testing.T, server *bed.Server, opts ...rlock.Option) *rlock.Locker {
-	t.Helper()
-	locker, err := rlock.Open(server.Option(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(locker.Close)
-	// The server knows the scripts, so that calls can be counted.
-	require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
-	return locker
-}
 
 // Whoever leaves the line leaves no trace, wherever it stands, and the next is
 // served.
 func TestLeavingTheLine(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		const waiters = 9
@@ -50,7 +38,7 @@ func TestLeavingTheLine(t *testing.T) {
 				lock, err := locker.Acquire(ctx, "job")
 				results <- result{i, lock, err}
 			}()
-			inLine(t, locker, int64(i+1))
+			env.AwaitWaiting(t, locker, int64(i+1))
 		}
 		for _, i := range []int{0, 4, 8, 3} { // the head, the middle, the tail, and a neighbour
 			cancels[i]()
@@ -73,12 +61,12 @@ func TestLeavingTheLine(t *testing.T) {
 // Limits of the retry policy hold in the line too.
 func TestLimitsInTheLine(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := opened(t, server)
+		locker := env.OpenOn(t, server)
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		before := scripts(t, server)
+		before := server.ScriptCalls(t)
 		for name, policy := range map[string]rlock.Retry{
 			"attempts": rlock.Fixed(10 * time.Millisecond).MaxAttempts(3),
 			"time":     rlock.Fixed(time.Hour).MaxTime(50 * time.Millisecond),
@@ -90,7 +78,7 @@ func TestLimitsInTheLine(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrGaveUp, name)
 			require.ErrorIs(t, err, rlock.ErrHeld, name)
 		}
-		require.Equal(t, before, scripts(t, server), "all of that costs no call")
+		require.Equal(t, before, server.ScriptCalls(t), "all of that costs no call")
 
 		// TryAcquire does not wait until the holder's loss is noticed, so it reads the key.
 		_, err = locker.TryAcquire(t.Context(), "job")
@@ -98,7 +86,7 @@ func TestLimitsInTheLine(t *testing.T) {
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
 		require.Positive(t, facts.Left)
-		require.Equal(t, before+1, scripts(t, server), "one read")
+		require.Equal(t, before+1, server.ScriptCalls(t), "one read")
 		require.NoError(t, first.Release(t.Context()))
 	})
 }
@@ -107,16 +95,16 @@ func TestLimitsInTheLine(t *testing.T) {
 // of the holder's remaining time, or say that they do not know.
 func TestWhatTheLineKnows(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
-		require.NoError(t, do(t, client, "SET", "job", "foreign", "PX", "60000").Error())
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		require.NoError(t, env.Do(t, client, "SET", "job", "foreign", "PX", "60000").Error())
 		ctx, cancel := context.WithCancel(t.Context())
 		first := make(chan error, 1)
 		go func() {
 			_, err := locker.Acquire(ctx, "job")
 			first <- err
 		}()
-		inLine(t, locker, 1)
+		env.AwaitWaiting(t, locker, 1)
 		_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
 			return 0, false
 		})))
@@ -133,8 +121,8 @@ func TestWhatTheLineKnows(t *testing.T) {
 // A holder that ends without a release makes way: by expiry, and by loss.
 func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := newLocker(t, client)
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
 		t.Run("expired", func(t *testing.T) {
 			_, err := locker.Acquire(t.Context(), "expires", rlock.WithTTL(300*time.Millisecond))
 			require.NoError(t, err)
@@ -161,8 +149,8 @@ func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 				}
 				got <- err
 			}()
-			inLine(t, locker, 1)
-			require.NoError(t, do(t, client, "DEL", "lost").Error())
+			env.AwaitWaiting(t, locker, 1)
+			require.NoError(t, env.Do(t, client, "DEL", "lost").Error())
 			_, err = lock.Check(t.Context())
 			require.ErrorIs(t, err, rlock.ErrLost)
 			require.NoError(t, <-got)
@@ -174,9 +162,9 @@ func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 // nothing until something happens.
 func TestWaitingCostsNothing(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		holder, waiters := opened(t, server), opened(t, server)
+		holder, waiters := env.OpenOn(t, server), env.OpenOn(t, server)
 		held, err := holder.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
 		require.NoError(t, err)
 		done := make(chan error, 100)
@@ -190,14 +178,14 @@ func TestWaitingCostsNothing(t *testing.T) {
 			}()
 		}
 		time.Sleep(200 * time.Millisecond)
-		before := scripts(t, server)
+		before := server.ScriptCalls(t)
 		time.Sleep(time.Second)
-		require.Equal(t, before, scripts(t, server))
+		require.Equal(t, before, server.ScriptCalls(t))
 
 		// An extension wakes the one that may ask, which reads once and waits on.
 		require.NoError(t, held.Extend(t.Context(), time.Hour))
 		time.Sleep(300 * time.Millisecond)
-		require.LessOrEqual(t, scripts(t, server)-before, int64(3), "the extension, an attempt, a read")
+		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(3), "the extension, an attempt, a read")
 		require.NoError(t, held.Release(t.Context()))
 		for range cap(done) {
 			require.NoError(t, <-done)
@@ -209,7 +197,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 // notices.
 func TestPushWakesWaiters(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, free := range map[string]func(held *rlock.Lock){
 			"released": func(held *rlock.Lock) { require.NoError(t, held.Release(t.Context())) },
@@ -222,7 +210,7 @@ func TestPushWakesWaiters(t *testing.T) {
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
-				holder, waiter := opened(t, server), opened(t, server)
+				holder, waiter := env.OpenOn(t, server), env.OpenOn(t, server)
 				held, err := holder.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 				require.NoError(t, err)
 				got := make(chan error, 1)
@@ -249,7 +237,7 @@ func TestPushWakesWaiters(t *testing.T) {
 // The hook can be chained into a client that is built elsewhere.
 func TestNewWithHook(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		hook := rlock.NewHook()
 		var seen atomic.Int64
@@ -259,8 +247,8 @@ func TestNewWithHook(t *testing.T) {
 				hook.OnInvalidations(messages)
 			}
 		})
-		locker := newLocker(t, client, rlock.WithHook(hook))
-		held, err := opened(t, server).Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		locker := env.NewLocker(t, client, rlock.WithHook(hook))
+		held, err := env.OpenOn(t, server).Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
 		time.AfterFunc(100*time.Millisecond, func() { held.Release(context.Background()) })
 		lock, err := locker.Acquire(t.Context(), "job")
@@ -274,11 +262,11 @@ func TestNewWithHook(t *testing.T) {
 // Many hand-overs between several clients strand nobody and overlap nowhere.
 func TestContendedHandOvers(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, open := range map[string]func(t *testing.T) *rlock.Locker{
-			"push": func(t *testing.T) *rlock.Locker { return opened(t, server) },
-			"poll": func(t *testing.T) *rlock.Locker { return newLocker(t, server.Client(t)) },
+			"push": func(t *testing.T) *rlock.Locker { return env.OpenOn(t, server) },
+			"poll": func(t *testing.T) *rlock.Locker { return env.NewLocker(t, server.Client(t)) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				const clients, workers, rounds, keys = 4, 16, 15, 2
@@ -290,7 +278,7 @@ func TestContendedHandOvers(t *testing.T) {
 				for i := range lockers {
 					lockers[i] = open(t)
 				}
-				require.NoError(t, together(clients*workers, func(i int) error {
+				require.NoError(t, env.Together(clients*workers, func(i int) error {
 					for round := range rounds {
 						n := (i + round) % keys
 						err := lockers[i%clients].Do(ctx, fmt.Sprintf("%s:%d", name, n), func(_ context.Context, lock *rlock.Lock) error {
@@ -319,11 +307,11 @@ func TestContendedHandOvers(t *testing.T) {
 // though the holder does not know and its lease has no end.
 func TestWaiterBehindAHolderWhoseKeyIsGone(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for way, open := range map[string]func(t *testing.T) *rlock.Locker{
-			"push": func(t *testing.T) *rlock.Locker { return opened(t, server) },
-			"poll": func(t *testing.T) *rlock.Locker { return newLocker(t, server.Client(t)) },
+			"push": func(t *testing.T) *rlock.Locker { return env.OpenOn(t, server) },
+			"poll": func(t *testing.T) *rlock.Locker { return env.NewLocker(t, server.Client(t)) },
 		} {
 			for what, free := range map[string]func(locker *rlock.Locker, key string, token string) error{
 				"deleted": func(_ *rlock.Locker, key, _ string) error {
@@ -346,7 +334,7 @@ func TestWaiterBehindAHolderWhoseKeyIsGone(t *testing.T) {
 						}
 						got <- err
 					}()
-					inLine(t, locker, 1)
+					env.AwaitWaiting(t, locker, 1)
 					require.NoError(t, free(locker, key, lock.Token()))
 					select {
 					case err := <-got:

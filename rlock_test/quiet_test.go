@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // ofClients are commands that clients send on their own, to open a connection and to
@@ -17,7 +17,7 @@ import (
 var ofClients = []string{"hello", "client|tracking", "client|setinfo", "ping", "info"}
 
 // commands returns how many other commands the server has run.
-func commands(t *testing.T, server *bed.Server) int64 {
+func commands(t *testing.T, server *env.Server) int64 {
 	t.Helper()
 	var sum int64
 	for name, calls := range server.CommandStats(t) {
@@ -31,9 +31,9 @@ func commands(t *testing.T, server *bed.Server) int64 {
 // A holder's own extensions and checks must not wake it to more of them.
 func TestAnIdleHolderIsQuiet(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := opened(t, server)
+		locker := env.OpenOn(t, server)
 		const ttl = 3 * time.Second // extended every second
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestAnIdleHolderIsQuiet(t *testing.T) {
 		_, err = locker.Check(t.Context(), "job") // the server tracks the key for this client
 		require.NoError(t, err)
 
-		soon(t, func() bool { return locker.Stats().Extended == 1 }, "an extension")
+		env.Soon(t, func() bool { return locker.Stats().Extended == 1 }, "an extension")
 		start, extended, before := time.Now(), locker.Stats().Extended, commands(t, server)
 		time.Sleep(ttl)
 		sent := commands(t, server) - before
@@ -60,11 +60,11 @@ func TestAnIdleHolderIsQuiet(t *testing.T) {
 // however many wait.
 func TestWaitersAreQuiet(t *testing.T) {
 	t.Parallel()
-	server := bed.Start(t)
+	server := env.Start(t)
 	for _, waiters := range []int{1, 100, 1000} {
 		t.Run(fmt.Sprint(waiters), func(t *testing.T) {
 			key := fmt.Sprint("job", waiters)
-			holder, waiting := opened(t, server), opened(t, server)
+			holder, waiting := env.OpenOn(t, server), env.OpenOn(t, server)
 			held, err := holder.Acquire(t.Context(), key, rlock.WithTTL(rlock.NoExpiry))
 			require.NoError(t, err)
 			done := make(chan error, waiters)
@@ -77,7 +77,7 @@ func TestWaitersAreQuiet(t *testing.T) {
 					done <- err
 				}()
 			}
-			soon(t, func() bool { return waiting.Stats().Waiting == int64(waiters) }, "all wait")
+			env.Soon(t, func() bool { return waiting.Stats().Waiting == int64(waiters) }, "all wait")
 			time.Sleep(200 * time.Millisecond) // the first of them reads the lock, for the server to track it
 			before := commands(t, server)
 			time.Sleep(time.Second)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // anyToken is what a token of rlock's looks like, unless it is the name of Probe's key.
@@ -52,12 +52,12 @@ func noToken(t *testing.T, text string, tokens ...string) {
 func TestErrorsOfAServerThatQuotesArguments(t *testing.T) {
 	t.Parallel()
 	const mine = "SECRET-TOKEN"
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t, "--rename-command", "EVALSHA", "")
 		log := &shared{}
 		logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		locker := newLocker(t, server.Client(t), rlock.WithOwner("Somebody"), rlock.WithObserver(rlock.SlogObserver(logger)))
+		locker := env.NewLocker(t, server.Client(t), rlock.WithOwner("Somebody"), rlock.WithObserver(rlock.SlogObserver(logger)))
 		ctx := t.Context()
 		write := func(_ any, err error) {
 			t.Helper()
@@ -72,7 +72,7 @@ func TestErrorsOfAServerThatQuotesArguments(t *testing.T) {
 		write(locker.AcquireAll(ctx, []string{"a", "b"}))
 		write(nil, locker.Do(ctx, "j", func(context.Context, *rlock.Lock) error { return nil }))
 		write(nil, locker.ForceRelease(ctx, "j", mine))
-		write(locker.Attach(ctx, handoff(t, mine, 1, "j")))
+		write(locker.Attach(ctx, env.NewHandoff(t, mine, 1, "j")))
 		results, err := locker.TryAcquireEach(ctx, []string{"j", "k"})
 		require.NoError(t, err)
 		for _, r := range results {
@@ -101,7 +101,7 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				t.Parallel()
 				log := &shared{}
 				logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				f, locker, _ := newFaulty(t, bed.Engines(t)[0], rlock.WithObserver(rlock.SlogObserver(logger)))
+				f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(rlock.SlogObserver(logger)))
 				ctx := t.Context()
 				take := func(key string, opts ...rlock.Option) *rlock.Lock {
 					lock, err := locker.Acquire(ctx, key, opts...)
@@ -112,7 +112,7 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				tokens := []string{own.Token(), plain.Token(), each.Token()}
 				renewed := take("renewed", rlock.WithAutoExtend(true), rlock.WithTTL(900*time.Millisecond))
 				renewed2 := take("renewed2", rlock.WithAutoExtend(true), rlock.WithTTL(900*time.Millisecond))
-				f.when(func(words []string, _ func() rueidis.RedisResult) rueidis.RedisResult { return f.refuse(quote(words)) })
+				f.When(func(words []string, _ func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse(quote(words)) })
 				write := func(err error) {
 					t.Helper()
 					require.ErrorContains(t, err, "refused")
@@ -129,7 +129,7 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				write(own.Extend(ctx, time.Minute))
 				write(plain.Extend(ctx, time.Minute))
 				write(plain.Extend(ctx, time.Second)) // with two tokens
-				_, err = locker.Attach(ctx, handoff(t, mine, 1, "own"))
+				_, err = locker.Attach(ctx, env.NewHandoff(t, mine, 1, "own"))
 				write(err)
 				for _, err := range locker.ExtendEach(ctx, []*rlock.Lock{own, each}, time.Minute) {
 					write(err)
@@ -140,7 +140,7 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				write(locker.ReleaseEach(ctx, []*rlock.Lock{each})[0])
 				<-renewed.Context().Done()
 				<-renewed2.Context().Done()
-				f.when(nil)
+				f.When(nil)
 				require.Contains(t, log.String(), "extend failed")
 				noToken(t, log.String())
 				for _, token := range tokens {

@@ -2,9 +2,7 @@ package rlock_test
 
 import (
 	"context"
-	"net"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,79 +10,18 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// move is a slot on its way from one node of a cluster to another.
-type move struct {
-	cluster  *bed.Cluster
-	from, to *bed.Server
-	slot     string
-}
-
-func nodeID(t *testing.T, node *bed.Server) string {
-	t.Helper()
-	reply := node.Do(t, "CLUSTER", "MYID")
-	id, err := reply.ToString()
-	require.NoError(t, err)
-	return id
-}
-
-// begin has the old node send those who ask for keys that it does not have to the new
-// one.
-func (m *move) begin(t *testing.T) {
-	t.Helper()
-	m.to.Do(t, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", nodeID(t, m.from))
-	m.from.Do(t, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", nodeID(t, m.to))
-}
-
-// carry moves the keys.
-func (m *move) carry(t *testing.T) {
-	t.Helper()
-	reply := m.from.Do(t, "CLUSTER", "GETKEYSINSLOT", m.slot, "100")
-	keys, err := reply.AsStrSlice()
-	require.NoError(t, err)
-	require.NotEmpty(t, keys)
-	host, port, err := net.SplitHostPort(m.to.Addr())
-	require.NoError(t, err)
-	m.from.Do(t, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
-}
-
-// end gives the slot to the new node.
-func (m *move) end(t *testing.T) {
-	t.Helper()
-	id := nodeID(t, m.to)
-	m.to.Do(t, "CLUSTER", "SETSLOT", m.slot, "NODE", id)
-	for _, node := range m.cluster.Nodes {
-		node.Do(t, "CLUSTER", "SETSLOT", m.slot, "NODE", id)
-	}
-}
-
-// errorsOf tells how often a server has answered with an error of that kind.
-func errorsOf(t *testing.T, server *bed.Server, kind string) int {
-	t.Helper()
-	reply := server.Do(t, "INFO", "errorstats")
-	text, err := reply.ToString()
-	require.NoError(t, err)
-	_, count, ok := strings.Cut(text, "errorstat_"+kind+":count=")
-	if !ok {
-		return 0
-	}
-	count, _, _ = strings.Cut(count, "\r\n")
-	n, err := strconv.Atoi(count)
-	require.NoError(t, err)
-	return n
-}
 
 // A slot that moves takes its locks along: those who hold them, and those who want
 // them, are sent after them and notice nothing.
 func TestSlotMoves(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
-		m := &move{cluster: cluster, from: cluster.Nodes[2], to: cluster.Nodes[0], slot: strconv.Itoa(int(gen.Slot("a")))}
-		locker, rival := newLocker(t, cluster.Client(t)), newLocker(t, cluster.Client(t))
+		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0], Slot: strconv.Itoa(int(gen.Slot("a")))}
+		locker, rival := env.NewLocker(t, cluster.Client(t)), env.NewLocker(t, cluster.Client(t))
 		extended, err := locker.Acquire(t.Context(), "{a}extended", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		var locks []*rlock.Lock
@@ -107,18 +44,18 @@ func TestSlotMoves(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		m.to.Do(t, "SCRIPT", "FLUSH")
-		m.begin(t)
+		m.To.Do(t, "SCRIPT", "FLUSH")
+		m.Begin(t)
 		held()
-		m.carry(t)
+		m.Carry(t)
 		held()
-		require.Positive(t, errorsOf(t, m.from, "ASK"))
-		require.Positive(t, errorsOf(t, m.to, "NOSCRIPT"))
+		require.Positive(t, m.From.ErrorCount(t, "ASK"))
+		require.Positive(t, m.To.ErrorCount(t, "NOSCRIPT"))
 		renewed := locker.Stats().Extended
-		soon(t, func() bool { return locker.Stats().Extended > renewed }, "it is extended where it is now")
-		m.end(t)
+		env.Soon(t, func() bool { return locker.Stats().Extended > renewed }, "it is extended where it is now")
+		m.End(t)
 		held()
-		require.Positive(t, errorsOf(t, m.from, "MOVED"))
+		require.Positive(t, m.From.ErrorCount(t, "MOVED"))
 		require.True(t, extended.Valid())
 		for _, lock := range append(locks, extended) {
 			require.NoError(t, lock.Release(t.Context()))
@@ -134,15 +71,15 @@ func TestSlotMoves(t *testing.T) {
 // without a fence is taken where the slot goes to.
 func TestFreeLockOfASlotThatMoves(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
-		m := &move{cluster: cluster, from: cluster.Nodes[2], to: cluster.Nodes[0], slot: strconv.Itoa(int(gen.Slot("a")))}
-		locker := newLocker(t, cluster.Client(t))
+		m := &env.SlotMove{Cluster: cluster, From: cluster.Nodes[2], To: cluster.Nodes[0], Slot: strconv.Itoa(int(gen.Slot("a")))}
+		locker := env.NewLocker(t, cluster.Client(t))
 		first, err := locker.TryAcquire(t.Context(), "{a}first")
 		require.NoError(t, err)
-		m.begin(t)
-		surfaces(t, "TRYAGAIN", func(ctx context.Context) error {
+		m.Begin(t)
+		env.Surfaces(t, "TRYAGAIN", func(ctx context.Context) error {
 			_, err := locker.TryAcquire(ctx, "{a}job")
 			return err
 		})
@@ -157,9 +94,9 @@ func TestFreeLockOfASlotThatMoves(t *testing.T) {
 			got <- lock
 		}()
 		tries := locker.Stats().Attempts
-		soon(t, func() bool { return locker.Stats().Attempts > tries+2 }, "it waits")
-		m.carry(t)
-		m.end(t)
+		env.Soon(t, func() bool { return locker.Stats().Attempts > tries+2 }, "it waits")
+		m.Carry(t)
+		m.End(t)
 		lock := <-got
 		require.Greater(t, lock.Fence(), first.Fence())
 		for _, lock := range []*rlock.Lock{first, unfenced, lock} {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // An observer that is told of any event may use every lock that is held, and the Locker,
@@ -22,10 +22,10 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 		cause func(t *testing.T, s *reentry)
 	}{
 		{rlock.EventContended, func(t *testing.T, s *reentry) {
-			_, _ = s.locker.Acquire(s.ctx, "foreign", fewTries())
+			_, _ = s.locker.Acquire(s.ctx, "foreign", rlock.WithRetry(rlock.Fixed(5*time.Millisecond).MaxAttempts(3)))
 		}},
 		{rlock.EventContended, func(t *testing.T, s *reentry) { // by another of the same Locker
-			_, _ = s.locker.Acquire(s.ctx, "a", fewTries())
+			_, _ = s.locker.Acquire(s.ctx, "a", rlock.WithRetry(rlock.Fixed(5*time.Millisecond).MaxAttempts(3)))
 		}},
 		{rlock.EventAcquired, func(t *testing.T, s *reentry) { _, _ = s.locker.Acquire(s.ctx, "new") }},
 		{rlock.EventAcquired, func(t *testing.T, s *reentry) {
@@ -37,7 +37,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 				defer close(done)
 				_, _ = s.locker.Acquire(s.ctx, "a")
 			}()
-			inLine(t, s.locker, 1)
+			env.AwaitWaiting(t, s.locker, 1)
 			_ = s.lock.Release(s.ctx)
 			<-done
 		}},
@@ -52,9 +52,9 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 			s.locker.ExtendEach(s.ctx, s.locker.Held(), time.Second)
 		}},
 		{rlock.EventExtendFailed, func(t *testing.T, s *reentry) {
-			s.f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if extension(words) {
-					return s.f.refuse("LOADING")
+			s.f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if env.IsExtend(words) {
+					return s.f.Refuse("LOADING")
 				}
 				return run()
 			})
@@ -62,13 +62,13 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 		}},
 		{rlock.EventReleased, func(t *testing.T, s *reentry) { s.locker.ReleaseEach(s.ctx, s.locker.Held()) }},
 		{rlock.EventReleaseFailed, func(t *testing.T, s *reentry) {
-			s.f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return s.f.refuse("LOADING") })
+			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return s.f.Refuse("LOADING") })
 			_ = s.lock.Release(s.ctx)
 		}},
 		{rlock.EventDetached, func(t *testing.T, s *reentry) { _, _ = s.lock.Detach() }},
 		{rlock.EventClosed, func(t *testing.T, s *reentry) { s.locker.Close() }},
 		{rlock.EventLost, func(t *testing.T, s *reentry) { // of a lock that another call finds out about
-			require.NoError(t, do(t, s.direct, "DEL", "a").Error())
+			require.NoError(t, env.Do(t, s.direct, "DEL", "a").Error())
 			_, _ = s.locker.TryAcquire(s.ctx, "a")
 		}},
 		{rlock.EventLost, func(t *testing.T, s *reentry) { // of one that expires
@@ -88,7 +88,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 					return
 				}
 				defer close(s.called)
-				s.f.when(nil)
+				s.f.When(nil)
 				held := s.locker.Held()
 				for _, lock := range append(held, s.lock) {
 					_, _, _ = lock.Token(), lock.Deadline(), lock.Context()
@@ -104,8 +104,8 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 				}
 				s.locker.Close()
 			})
-			s.f, s.locker, s.direct = newFaulty(t, bed.Engines(t)[0], rlock.WithObserver(observer), rlock.WithTTL(5*time.Second))
-			require.NoError(t, do(t, s.direct, "SET", "foreign", "foreign").Error())
+			s.f, s.locker, s.direct = env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(observer), rlock.WithTTL(5*time.Second))
+			require.NoError(t, env.Do(t, s.direct, "SET", "foreign", "foreign").Error())
 			var err error
 			s.lock, err = s.locker.Acquire(s.ctx, "a")
 			require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 			require.Empty(t, s.locker.Held())
 			require.Zero(t, s.locker.Stats().Waiting)
 			for _, key := range []string{"a", "new", "newer", "another", "short"} {
-				soon(t, func() bool { return get(t, s.direct, key) == "" }, key)
+				env.Soon(t, func() bool { return env.Get(t, s.direct, key) == "" }, key)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 // reentry is what an observer calls that is called in the midst of a call.
 type reentry struct {
 	ctx    context.Context
-	f      *faulty
+	f      *env.Faulty
 	locker *rlock.Locker
 	direct rueidis.Client
 	lock   *rlock.Lock // of "a"

@@ -11,44 +11,44 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A release goes on for two seconds, as long as a client needs to find the server that
 // has taken another's place.
 func TestReleaseOutlastsAnOutage(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
-		f, locker, direct := newFaulty(t, e)
+		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if is(words, gen.ReleaseSHA1) {
-				return noReply()
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ReleaseSHA1) {
+				return env.NoReply()
 			}
 			return run()
 		})
 		start := time.Now()
 		require.Error(t, lock.Release(t.Context()))
 		require.Greater(t, time.Since(start), 1900*time.Millisecond)
-		require.Equal(t, lock.Token(), get(t, direct, "job"))
-		f.when(nil)
+		require.Equal(t, lock.Token(), env.Get(t, direct, "job"))
+		f.When(nil)
 		require.NoError(t, lock.Release(t.Context()), "it may be called again")
-		require.Empty(t, get(t, direct, "job"))
+		require.Empty(t, env.Get(t, direct, "job"))
 	})
 }
 
 // A client that is closed stays so.
 func TestReleaseWithAClosedClient(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		var tries atomic.Int32
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if is(words, gen.ReleaseSHA1) {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ReleaseSHA1) {
 				tries.Add(1)
 				return rueidis.NewErrorResult(rueidis.ErrClosing)
 			}
@@ -56,17 +56,17 @@ func TestReleaseWithAClosedClient(t *testing.T) {
 		})
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrClosed)
 		require.Equal(t, int32(4), tries.Load(), "and nothing goes on in the background")
-		require.Equal(t, lock.Token(), get(t, direct, "job"))
+		require.Equal(t, lock.Token(), env.Get(t, direct, "job"))
 	})
 }
 
 // What Release could not do is done in the background when the server is back.
 func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-		locker := newLocker(t, server.Client(t))
+		locker := env.NewLocker(t, server.Client(t))
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
 		set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(rlock.NoExpiry))
@@ -78,8 +78,8 @@ func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
 		}
 		server.Restart(t)
 		direct := server.Client(t)
-		soon(t, func() bool {
-			return get(t, direct, "job") == "" && get(t, direct, "a") == "" && get(t, direct, "b") == ""
+		env.Soon(t, func() bool {
+			return env.Get(t, direct, "job") == "" && env.Get(t, direct, "a") == "" && env.Get(t, direct, "b") == ""
 		}, "nothing is left")
 		require.NoError(t, lock.Release(t.Context()), "it was done, though not by this call")
 		require.NoError(t, set.Release(t.Context()))
@@ -90,19 +90,19 @@ func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
 // So is what a server refused that could not.
 func TestRefusedReleaseIsFinishedInTheBackground(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		var refused atomic.Int32
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if is(words, gen.ReleaseSHA1) && refused.Add(1) <= 3 {
-				return f.refuse("READONLY for now")
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ReleaseSHA1) && refused.Add(1) <= 3 {
+				return f.Refuse("READONLY for now")
 			}
 			return run()
 		})
 		require.ErrorContains(t, lock.Release(t.Context()), "READONLY")
-		soon(t, func() bool { return get(t, direct, "job") == "" }, "it is freed")
+		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is freed")
 	})
 }
 
@@ -110,23 +110,23 @@ func TestRefusedReleaseIsFinishedInTheBackground(t *testing.T) {
 // it longer than anybody here knows.
 func TestFailedReleaseAfterALostExtension(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
-		f, locker, direct := newFaulty(t, e)
+		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
 		require.NoError(t, err)
-		f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if is(words, gen.ExtendSHA1) {
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ExtendSHA1) {
 				run()
 			}
-			return noReply()
+			return env.NoReply()
 		})
 		require.Error(t, lock.Extend(t.Context(), time.Hour))
 		require.Error(t, lock.Release(t.Context()))
 		time.Sleep(time.Second)
-		require.NotEmpty(t, get(t, direct, "job"))
-		f.when(nil)
-		soon(t, func() bool { return get(t, direct, "job") == "" }, "it is freed")
+		require.NotEmpty(t, env.Get(t, direct, "job"))
+		f.When(nil)
+		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is freed")
 	})
 }
 
@@ -134,14 +134,14 @@ func TestFailedReleaseAfterALostExtension(t *testing.T) {
 // when Release is called again was lost.
 func TestFailedReleaseWithOnesOwnToken(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, direct := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"))
 		require.NoError(t, err)
-		f.when(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.refuse("READONLY for now") })
+		f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("READONLY for now") })
 		require.ErrorContains(t, lock.Release(t.Context()), "READONLY")
-		f.when(nil)
-		require.NoError(t, do(t, direct, "SET", "job", "thief").Error())
+		f.When(nil)
+		require.NoError(t, env.Do(t, direct, "SET", "job", "thief").Error())
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
 	})
 }
@@ -149,15 +149,15 @@ func TestFailedReleaseWithOnesOwnToken(t *testing.T) {
 // Extending and releasing at once is safe, also when the server refuses.
 func TestExtendWhileReleaseIsRefused(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, _ := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
 		for range 20 {
-			f.when(nil)
+			f.When(nil)
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if is(words, gen.ReleaseSHA1) {
-					return f.refuse("READONLY for now")
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if env.Calls(words, gen.ReleaseSHA1) {
+					return f.Refuse("READONLY for now")
 				}
 				return run()
 			})
@@ -168,7 +168,7 @@ func TestExtendWhileReleaseIsRefused(t *testing.T) {
 			}()
 			require.Error(t, lock.Release(t.Context()))
 			<-extended
-			f.when(nil)
+			f.When(nil)
 			require.NoError(t, lock.Release(t.Context()))
 		}
 	})
@@ -186,11 +186,11 @@ func TestSecondReleaseKeepsItsContext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, _ := newFaulty(t, bed.Engines(t)[0])
+			f, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			answer, asked := make(chan struct{}), make(chan struct{})
-			f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				close(asked)
 				<-answer
 				return run()
@@ -209,7 +209,7 @@ func TestSecondReleaseKeepsItsContext(t *testing.T) {
 			case <-time.After(5 * time.Second):
 				t.Error("it does not end with its context")
 			}
-			f.when(nil)
+			f.When(nil)
 			close(answer)
 			require.NoError(t, <-first)
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)

@@ -11,17 +11,17 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 func TestRenewScript(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		s := gen.New()
-		require.NoError(t, do(t, client, "SET", "mine", "m", "PX", "5000").Error())
-		require.NoError(t, do(t, client, "SET", "eternal", "e").Error())
-		require.NoError(t, do(t, client, "SET", "theirs", "t", "PX", "5000").Error())
-		require.NoError(t, do(t, client, "RPUSH", "list", "l").Error())
+		require.NoError(t, env.Do(t, client, "SET", "mine", "m", "PX", "5000").Error())
+		require.NoError(t, env.Do(t, client, "SET", "eternal", "e").Error())
+		require.NoError(t, env.Do(t, client, "SET", "theirs", "t", "PX", "5000").Error())
+		require.NoError(t, env.Do(t, client, "RPUSH", "list", "l").Error())
 		params := gen.ExtendManyParams{
 			Locks:  []string{"gone", "mine", "list", "eternal", "theirs"},
 			Tokens: []string{"g", "m", "l", "e", "mine"},
@@ -33,14 +33,14 @@ func TestRenewScript(t *testing.T) {
 			require.Equal(t, []int64{1, 3, 5}, lost)
 		}
 		left := func(key string) time.Duration {
-			ms, err := do(t, client, "PTTL", key).ToInt64()
+			ms, err := env.Do(t, client, "PTTL", key).ToInt64()
 			require.NoError(t, err)
 			return time.Duration(ms) * time.Millisecond
 		}
 		require.Greater(t, left("mine"), 55*time.Minute)
 		require.Equal(t, -time.Millisecond, left("eternal"), "no lease is longer than none")
 		require.LessOrEqual(t, left("theirs"), 5*time.Second)
-		require.Empty(t, get(t, client, "gone"))
+		require.Empty(t, env.Get(t, client, "gone"))
 
 		lost, err := s.ExtendMany(t.Context(), client, gen.ExtendManyParams{Locks: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute})
 		require.NoError(t, err)
@@ -52,9 +52,9 @@ func TestRenewScript(t *testing.T) {
 // Locks of several leases and slots share scripts as far as they can.
 func TestRenewalsOfManyKinds(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		hold := func(t *testing.T, client rueidis.Client, scripts func() int64, most int64) {
-			locker := newLocker(t, client)
+			locker := env.NewLocker(t, client)
 			var locks []*rlock.Lock
 			for i := range 60 {
 				ttl := time.Duration(3+i%3*3) * time.Second
@@ -70,7 +70,7 @@ func TestRenewalsOfManyKinds(t *testing.T) {
 			require.ElementsMatch(t, locks, locker.Held())
 			for i, lock := range locks {
 				deadline := lock.Deadline()
-				there, err := do(t, client, "PTTL", lock.Key()).ToInt64()
+				there, err := env.Do(t, client, "PTTL", lock.Key()).ToInt64()
 				require.NoError(t, err)
 				// Measured after the reply, however long that took: the lease that this process
 				// counts on ends no later than the server's, which may have been extended since.
@@ -104,10 +104,10 @@ func TestRenewalsOfManyKinds(t *testing.T) {
 // lease.
 func TestRenewalsOfForbiddenKeys(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
-		locker := newLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+		locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
 			o.Username, o.Password = "app", "secret"
 		}), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true), rlock.WithFence(false))
 		var kept []*rlock.Lock
@@ -119,7 +119,7 @@ func TestRenewalsOfForbiddenKeys(t *testing.T) {
 		forbidden, err := locker.Acquire(t.Context(), "forbidden")
 		require.NoError(t, err)
 		server.Do(t, "ACL", "SETUSER", "app", "resetkeys", "~kept:*")
-		ends(t, forbidden, rlock.ErrExpired)
+		env.AwaitEnd(t, forbidden, rlock.ErrExpired)
 		time.Sleep(2 * time.Second)
 		require.ElementsMatch(t, kept, locker.Held())
 	})
@@ -132,7 +132,7 @@ func TestObserverEndsARenewal(t *testing.T) {
 	t.Parallel()
 	b := &bomb{kind: rlock.EventExtended, end: runtime.Goexit, anywhere: true}
 	b.armed.Store(true)
-	_, locker, _ := newFaulty(t, bed.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
+	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
 	var locks []*rlock.Lock
 	for _, key := range siteKeys {
 		lock, err := locker.Acquire(t.Context(), key)

@@ -13,7 +13,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // failing is a server that fails as it is told to: the embedded one, or a real one
@@ -41,15 +41,20 @@ func (e inProcess) refuseAcquire(t *testing.T) (again func()) {
 	return func() { receives(t, failed) }
 }
 
-func (e inProcess) loseAcquire()           { e.LoseReply(rlocktest.Script(gen.AcquireSHA1)) }
+func (e inProcess) loseAcquire() { e.LoseReply(rlocktest.Script(gen.AcquireSHA1)) }
+
 func (e inProcess) silence() (lift func()) { return e.Silence() }
-func (e inProcess) delay(d time.Duration)  { e.Delay(d) }
-func (e inProcess) stop()                  { e.Stop() }
+
+func (e inProcess) delay(d time.Duration) { e.Delay(d) }
+
+func (e inProcess) stop() { e.Stop() }
 
 func (e inProcess) restart(t *testing.T, data rlocktest.Data) { require.NoError(t, e.Restart(data)) }
 
-func (e inProcess) take(_ *testing.T, key string, ttl time.Duration)    { e.Take(key, ttl) }
-func (e inProcess) free(_ *testing.T, key string)                       { e.Free(key) }
+func (e inProcess) take(_ *testing.T, key string, ttl time.Duration) { e.Take(key, ttl) }
+
+func (e inProcess) free(_ *testing.T, key string) { e.Free(key) }
+
 func (e inProcess) shorten(_ *testing.T, key string, ttl time.Duration) { e.Shorten(key, ttl) }
 
 func (e inProcess) value(_ *testing.T, key string) string {
@@ -68,8 +73,8 @@ func receives(t *testing.T, done <-chan struct{}) {
 }
 
 type proxied struct {
-	*bed.Server
-	proxy *bed.Proxy
+	*env.Server
+	proxy *env.Proxy
 }
 
 func (p proxied) option() rueidis.ClientOption {
@@ -83,7 +88,7 @@ func (p proxied) refuseAcquire(t *testing.T) (again func()) {
 	return func() { p.Do(t, "CONFIG", "SET", "maxmemory", "0") }
 }
 
-func (p proxied) loseAcquire() { p.proxy.DropReply(bed.Contains(gen.AcquireSHA1)) }
+func (p proxied) loseAcquire() { p.proxy.DropReply(env.Contains(gen.AcquireSHA1)) }
 
 func (p proxied) silence() (lift func()) {
 	p.proxy.BlackHole(true)
@@ -132,11 +137,11 @@ func TestEmbeddedFaultsAreThoseOfServers(t *testing.T) {
 			failAlike(t, start)
 		})
 	}
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		failAlike(t, func(t *testing.T) failing {
 			server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-			return proxied{server, bed.NewProxy(t, server.Addr())}
+			return proxied{server, env.NewProxy(t, server.Addr())}
 		})
 	})
 }
@@ -145,7 +150,7 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 	// ready returns a Locker whose server knows the scripts.
 	ready := func(t *testing.T, opts ...rlock.Option) (failing, *rlock.Locker) {
 		server := start(t)
-		locker := openLocker(t, server.option(), opts...)
+		locker := env.OpenLocker(t, server.option(), opts...)
 		lock, err := locker.TryAcquire(t.Context(), "first")
 		require.NoError(t, err)
 		require.NoError(t, lock.Release(t.Context()))
@@ -185,7 +190,7 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		require.Error(t, err)
 		_, answered := rueidis.IsRedisErr(err)
 		require.False(t, answered, "%v", err)
-		soon(t, func() bool { return server.value(t, "job") == "other" }, "it ran")
+		env.Soon(t, func() bool { return server.value(t, "job") == "other" }, "it ran")
 	})
 	t.Run("silence", func(t *testing.T) {
 		t.Parallel()
@@ -218,7 +223,7 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		server, locker := ready(t)
 		server.delay(200 * time.Millisecond)
 		began := time.Now()
-		require.NoError(t, together(20, func(i int) error {
+		require.NoError(t, env.Together(20, func(i int) error {
 			lock, err := locker.TryAcquire(t.Context(), strings.Repeat("job", i+1))
 			if err == nil {
 				err = lock.Release(t.Context())
@@ -243,12 +248,12 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 				_, err = locker.TryAcquire(ctx, "job")
 				require.Error(t, err)
 				server.restart(t, data)
-				soon(t, func() bool {
+				env.Soon(t, func() bool {
 					lock, err := locker.TryAcquire(t.Context(), "job")
 					return err == nil && lock.Release(t.Context()) == nil
 				}, "it is found again, and learns the scripts anew")
 				if data == rlocktest.LoseData {
-					ends(t, lock, rlock.ErrLost)
+					env.AwaitEnd(t, lock, rlock.ErrLost)
 					return
 				}
 				require.Equal(t, lock.Token(), server.value(t, "held"))
@@ -267,15 +272,15 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		taken, freed, shortened := acquire("taken"), acquire("freed"), acquire("shortened")
 		time.Sleep(200 * time.Millisecond) // they have been read
 		server.take(t, "taken", time.Minute)
-		ends(t, taken, rlock.ErrLost)
+		env.AwaitEnd(t, taken, rlock.ErrLost)
 		server.free(t, "freed")
-		ends(t, freed, rlock.ErrLost)
+		env.AwaitEnd(t, freed, rlock.ErrLost)
 		server.shorten(t, "shortened", 2*time.Second)
 		time.Sleep(2500 * time.Millisecond)
 		require.True(t, shortened.Valid())
 		require.Equal(t, shortened.Token(), server.value(t, "shortened"), "it was extended")
 
-		waiting := nextInLine(t, locker, "taken")
+		waiting := env.NextInLine(t, locker, "taken")
 		server.free(t, "taken")
 		select {
 		case lock := <-waiting:

@@ -8,23 +8,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // The protocol, script by script, through the bindings.
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	onEvery(t, func(t *testing.T, client rueidis.Client) {
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		s, ctx := gen.New(), t.Context()
 		set := func(pairs ...string) {
 			t.Helper()
-			require.NoError(t, do(t, client, "FLUSHALL").Error())
+			require.NoError(t, env.Do(t, client, "FLUSHALL").Error())
 			for i := 0; i < len(pairs); i += 2 {
-				require.NoError(t, do(t, client, "SET", pairs[i], pairs[i+1], "PX", "60000").Error())
+				require.NoError(t, env.Do(t, client, "SET", pairs[i], pairs[i+1], "PX", "60000").Error())
 			}
 		}
 		left := func(key string) time.Duration {
 			t.Helper()
-			n, err := do(t, client, "PTTL", key).ToInt64()
+			n, err := env.Do(t, client, "PTTL", key).ToInt64()
 			require.NoError(t, err)
 			return time.Duration(n) * time.Millisecond
 		}
@@ -45,8 +46,8 @@ func TestScripts(t *testing.T) {
 				freed, err := s.Release(ctx, client, gen.ReleaseParams{Locks: []string{"a", "b"}, Token: token})
 				require.NoError(t, err)
 				require.Zero(t, freed)
-				require.Equal(t, "job-12", get(t, client, "a"))
-				require.Equal(t, "job-12", get(t, client, "b"))
+				require.Equal(t, "job-12", env.Get(t, client, "a"))
+				require.Equal(t, "job-12", env.Get(t, client, "b"))
 				require.LessOrEqual(t, left("a"), time.Minute)
 			}
 		})
@@ -67,7 +68,7 @@ func TestScripts(t *testing.T) {
 					require.GreaterOrEqual(t, left(key), test.least)
 					require.LessOrEqual(t, left(key), test.most)
 				}
-				require.Equal(t, "mine", get(t, client, "c"))
+				require.Equal(t, "mine", env.Get(t, client, "c"))
 			}
 		})
 		t.Run("without a lease", func(t *testing.T) {
@@ -83,24 +84,24 @@ func TestScripts(t *testing.T) {
 		})
 		t.Run("a fence stands above all its counters and the clock", func(t *testing.T) {
 			set()
-			clock, err := do(t, client, "TIME").AsStrSlice()
+			clock, err := env.Do(t, client, "TIME").AsStrSlice()
 			require.NoError(t, err)
 			require.NotEmpty(t, clock)
 			far := int64(4_000_000_000_000_000) // beyond the clock for a while
-			require.NoError(t, do(t, client, "SET", "x", "4000000000000000").Error())
-			require.NoError(t, do(t, client, "SET", "y", "7").Error())
+			require.NoError(t, env.Do(t, client, "SET", "x", "4000000000000000").Error())
+			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())
 			all, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"a", "x", "y"}, Token: "mine", TTL: time.Second, Locks: 1})
 			require.NoError(t, err)
 			require.Equal(t, far+1, all.Fence)
-			require.Equal(t, "4000000000000001", get(t, client, "x"))
-			require.Equal(t, "4000000000000001", get(t, client, "y"))
+			require.Equal(t, "4000000000000001", env.Get(t, client, "x"))
+			require.Equal(t, "4000000000000001", env.Get(t, client, "y"))
 
 			// A counter that lags behind the clock is raised to it.
-			require.NoError(t, do(t, client, "SET", "y", "7").Error())
+			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())
 			one, err := s.Acquire(ctx, client, gen.AcquireParams{Lock: "b", Counter: []string{"y"}, Token: "mine", TTL: time.Second})
 			require.NoError(t, err)
 			require.InDelta(t, time.Now().UnixMicro(), one.Fence, 1e8)
-			require.NoError(t, do(t, client, "SET", "y", "7").Error())
+			require.NoError(t, env.Do(t, client, "SET", "y", "7").Error())
 			all, err = s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"c", "y"}, Token: "mine", TTL: time.Second, Locks: 1})
 			require.NoError(t, err)
 			require.InDelta(t, time.Now().UnixMicro(), all.Fence, 1e8)
@@ -111,7 +112,7 @@ func TestScripts(t *testing.T) {
 				_, err := s.AcquireAll(ctx, client, gen.AcquireAllParams{Keys: []string{"a", "b"}, Token: "mine", TTL: time.Second, Locks: locks})
 				require.ErrorContains(t, err, "the number of locks is not between 1 and the number of keys")
 			}
-			require.Empty(t, get(t, client, "a"))
+			require.Empty(t, env.Get(t, client, "a"))
 		})
 		t.Run("counters are raised, by the holder of all locks", func(t *testing.T) {
 			set("a", "mine", "b", "mine", "low", "7", "high", "5000000000000000")
@@ -120,19 +121,19 @@ func TestScripts(t *testing.T) {
 				position, err := s.RaiseFence(ctx, client, params)
 				require.NoError(t, err)
 				require.Zero(t, position)
-				require.Equal(t, "4000000000000001", get(t, client, "low"))
-				require.Equal(t, "4000000000000001", get(t, client, "none"))
-				require.Equal(t, "5000000000000000", get(t, client, "high"))
+				require.Equal(t, "4000000000000001", env.Get(t, client, "low"))
+				require.Equal(t, "4000000000000001", env.Get(t, client, "none"))
+				require.Equal(t, "5000000000000000", env.Get(t, client, "high"))
 			}
 			set("a", "mine", "b", "other", "low", "7")
 			position, err := s.RaiseFence(ctx, client, params)
 			require.NoError(t, err)
 			require.Equal(t, int64(2), position)
-			require.Equal(t, "7", get(t, client, "low"))
+			require.Equal(t, "7", env.Get(t, client, "low"))
 		})
 		t.Run("batches answer each call", func(t *testing.T) {
 			set("held", "other")
-			require.NoError(t, do(t, client, "SCRIPT", "FLUSH").Error())
+			require.NoError(t, env.Do(t, client, "SCRIPT", "FLUSH").Error())
 			for _, acquired := range []bool{true, true} { // unknown to the server, then known
 				replies := s.AcquireBatch(ctx, client, []gen.AcquireParams{
 					{Lock: "a", Token: "mine", TTL: time.Minute},
@@ -145,7 +146,7 @@ func TestScripts(t *testing.T) {
 				require.False(t, replies[1].Value.Acquired)
 				var wrong *gen.ParamError
 				require.ErrorAs(t, replies[2].Err, &wrong)
-				require.Empty(t, get(t, client, "b"))
+				require.Empty(t, env.Get(t, client, "b"))
 			}
 		})
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // Tokens are version 4 UUIDs: none comes twice, six of their bits say so, and each of
@@ -26,7 +26,7 @@ func TestTokensAreUnpredictable(t *testing.T) {
 		batches, batch = 100, 1000
 		tokens         = batches * batch
 	)
-	locker := newLocker(t, bed.Start(t).Client(t), rlock.WithTTL(rlock.NoExpiry), rlock.WithFence(false))
+	locker := env.NewLocker(t, env.Start(t).Client(t), rlock.WithTTL(rlock.NoExpiry), rlock.WithFence(false))
 	keys := make([]string, batch)
 	for i := range keys {
 		keys[i] = fmt.Sprint("job:", i)
@@ -125,7 +125,7 @@ func (n *notebook) Observe(ctx context.Context, e rlock.Event) {
 // finding, and neither a Lock nor a State as a whole.
 func TestTokensAreToldToNobody(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		const (
 			theirs = "the-token-of-somebody-else"
 			chosen = "the-token-of-my-own-choice"
@@ -136,7 +136,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		book := newNotebook()
 		option := server.Option()
 		option.Username, option.Password = "app", "secret"
-		locker := openLocker(t, option, rlock.WithObserver(book), rlock.WithOwner("web-3"))
+		locker := env.OpenLocker(t, option, rlock.WithObserver(book), rlock.WithOwner("web-3"))
 		tokens := []string{theirs, chosen}
 		ctx := t.Context()
 		write := func(_ any, err error) {
@@ -148,7 +148,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		look := func(lock *rlock.Lock, err error) *rlock.Lock {
 			t.Helper()
 			require.NoError(t, err)
-			tokens = append(tokens, get(t, direct, lock.Key()))
+			tokens = append(tokens, env.Get(t, direct, lock.Key()))
 			require.Equal(t, lock.Token(), tokens[len(tokens)-1])
 			state, err := lock.Check(ctx)
 			require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(errors.New("that is why"))
 		write(locker.Acquire(ended, "job"))
-		write(locker.Attach(ctx, handoff(t, theirs, 1, "job")))
+		write(locker.Attach(ctx, env.NewHandoff(t, theirs, 1, "job")))
 		write(nil, locker.ForceRelease(ctx, "job", theirs))
 		write(nil, locker.WaitFree(job.Context(), "job"))
 		write(nil, job.Extend(ctx, -1))
@@ -180,22 +180,22 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		book.put(job)
 
 		set := look(locker.AcquireAll(ctx, []string{"a", "b", "c"}, rlock.WithAutoExtend(true)))
-		require.NoError(t, do(t, direct, "SET", "b", theirs).Error())
+		require.NoError(t, env.Do(t, direct, "SET", "b", theirs).Error())
 		write(set.Check(ctx))
 		write(nil, set.Release(ctx))
 		book.put(set)
 
 		mine := look(locker.Acquire(ctx, "mine", rlock.WithToken(chosen)))
-		require.NoError(t, do(t, direct, "DEL", "mine").Error())
+		require.NoError(t, env.Do(t, direct, "DEL", "mine").Error())
 		write(nil, mine.Extend(ctx, time.Minute))
 
-		require.NoError(t, do(t, direct, "SET", "foreign", theirs).Error())
+		require.NoError(t, env.Do(t, direct, "SET", "foreign", theirs).Error())
 		write(locker.TryAcquire(ctx, "foreign"))
 		foreign, err := locker.Inspect(ctx, "foreign")
 		require.NoError(t, err)
 		require.True(t, foreign.HeldBy(theirs))
 		book.put(foreign)
-		require.NoError(t, do(t, direct, "RPUSH", "list", theirs).Error())
+		require.NoError(t, env.Do(t, direct, "RPUSH", "list", theirs).Error())
 		write(locker.Acquire(ctx, "list"))
 		write(locker.Check(ctx, "list"))
 
@@ -208,7 +208,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 		for _, err := range locker.ExtendEach(ctx, []*rlock.Lock{results[0].Lock, job, nil}, time.Minute) {
 			book.put(err)
 		}
-		passes(t, locker, "passed on", 10, rlock.WithAutoExtend(true))
+		env.PassOn(t, locker, "passed on", 10, rlock.WithAutoExtend(true))
 		report, err := locker.Probe(ctx)
 		require.NoError(t, err)
 		book.put(report)

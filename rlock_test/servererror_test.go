@@ -9,84 +9,70 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// surfaces checks that waiting ends at once with an error of the server.
-func surfaces(t *testing.T, text string, call func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	err := call(ctx)
-	require.ErrorContains(t, err, text)
-	require.NotErrorIs(t, err, rlock.ErrGaveUp)
-	require.NotErrorIs(t, err, rlock.ErrHeld)
-	require.NoError(t, ctx.Err(), "the error is not waited out")
-	var server *rueidis.RedisError
-	require.ErrorAs(t, err, &server)
-}
 
 func TestWrongType(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
-		locker := newLocker(t, client)
-		require.NoError(t, do(t, client, "LPUSH", "list", "1").Error())
-		surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
+		locker := env.NewLocker(t, client)
+		require.NoError(t, env.Do(t, client, "LPUSH", "list", "1").Error())
+		env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
 			_, err := locker.Acquire(ctx, "list")
 			return err
 		})
-		surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
+		env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
 			_, err := locker.AcquireAll(ctx, []string{"a", "b", "list"})
 			return err
 		})
-		keys, err := do(t, client, "KEYS", "*").AsStrSlice()
+		keys, err := env.Do(t, client, "KEYS", "*").AsStrSlice()
 		require.NoError(t, err)
 		require.Equal(t, []string{"list"}, keys, "a failing set changes nothing")
-		surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
+		env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
 			_, err := locker.Check(ctx, "list")
 			return err
 		})
 
 		other := counterOf(t, client, locker, "a")
-		require.NoError(t, do(t, client, "DEL", other).Error())
-		require.NoError(t, do(t, client, "LPUSH", other, "1").Error())
-		surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
+		require.NoError(t, env.Do(t, client, "DEL", other).Error())
+		require.NoError(t, env.Do(t, client, "LPUSH", other, "1").Error())
+		env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error {
 			_, err := locker.Acquire(ctx, "a")
 			return err
 		})
-		require.Empty(t, get(t, client, "a"), "what has no fence is not taken")
-		require.NoError(t, do(t, client, "DEL", other).Error())
+		require.Empty(t, env.Get(t, client, "a"), "what has no fence is not taken")
+		require.NoError(t, env.Do(t, client, "DEL", other).Error())
 
 		set, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
 		require.NoError(t, err)
-		require.NoError(t, do(t, client, "DEL", "b").Error())
-		require.NoError(t, do(t, client, "LPUSH", "b", "1").Error())
-		surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return set.Extend(ctx, time.Minute) })
-		surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return set.Release(ctx) })
-		require.Equal(t, set.Token(), get(t, client, "a"), "a failing release changes nothing")
-		require.NoError(t, do(t, client, "DEL", "b").Error())
+		require.NoError(t, env.Do(t, client, "DEL", "b").Error())
+		require.NoError(t, env.Do(t, client, "LPUSH", "b", "1").Error())
+		env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return set.Extend(ctx, time.Minute) })
+		env.Surfaces(t, "WRONGTYPE", func(ctx context.Context) error { return set.Release(ctx) })
+		require.Equal(t, set.Token(), env.Get(t, client, "a"), "a failing release changes nothing")
+		require.NoError(t, env.Do(t, client, "DEL", "b").Error())
 		require.ErrorIs(t, set.Release(t.Context()), rlock.ErrLost)
-		require.Empty(t, get(t, client, "a"), "a failed release can be called again")
+		require.Empty(t, env.Get(t, client, "a"), "a failed release can be called again")
 	})
 }
 
 func TestNoPermission(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "+@all", "-evalsha", "-eval", "-eval_ro")
-		locker := newLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+		locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
 			o.Username, o.Password = "limited", "secret"
 		}))
 		for _, fenced := range []bool{true, false} {
-			surfaces(t, "NOPERM", func(ctx context.Context) error {
+			env.Surfaces(t, "NOPERM", func(ctx context.Context) error {
 				_, err := locker.Acquire(ctx, "job", rlock.WithFence(fenced))
 				return err
 			})
-			require.Empty(t, get(t, server.Client(t), "job"), "nothing is taken that could not be released")
+			require.Empty(t, env.Get(t, server.Client(t), "job"), "nothing is taken that could not be released")
 		}
-		surfaces(t, "NOPERM", func(ctx context.Context) error {
+		env.Surfaces(t, "NOPERM", func(ctx context.Context) error {
 			_, err := locker.Inspect(ctx, "job")
 			return err
 		})
@@ -95,19 +81,19 @@ func TestNoPermission(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := newLocker(t, server.Client(t))
+		locker := env.NewLocker(t, server.Client(t))
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		server.Do(t, "REPLICAOF", "127.0.0.1", "1")
-		surfaces(t, "READONLY", func(ctx context.Context) error {
+		env.Surfaces(t, "READONLY", func(ctx context.Context) error {
 			_, err := locker.Acquire(ctx, "other")
 			return err
 		})
-		_, err = newLocker(t, server.Client(t)).TryAcquire(t.Context(), "job")
+		_, err = env.NewLocker(t, server.Client(t)).TryAcquire(t.Context(), "job")
 		require.ErrorIs(t, err, rlock.ErrHeld, "what is held is held, whatever the server takes")
-		surfaces(t, "READONLY", func(ctx context.Context) error { return lock.Extend(ctx, time.Minute) })
+		env.Surfaces(t, "READONLY", func(ctx context.Context) error { return lock.Extend(ctx, time.Minute) })
 		require.True(t, lock.Valid(), "an error is not a loss")
 		server.Do(t, "REPLICAOF", "NO", "ONE")
 		require.NoError(t, lock.Release(t.Context()))
@@ -118,23 +104,23 @@ func TestReadOnly(t *testing.T) {
 // checked and released.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := newLocker(t, server.Client(t))
+		locker := env.NewLocker(t, server.Client(t))
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		tries := locker.Stats().Attempts
-		surfaces(t, "OOM", func(ctx context.Context) error {
+		env.Surfaces(t, "OOM", func(ctx context.Context) error {
 			_, err := locker.Acquire(ctx, "other")
 			return err
 		})
-		surfaces(t, "OOM", func(ctx context.Context) error {
+		env.Surfaces(t, "OOM", func(ctx context.Context) error {
 			_, err := locker.AcquireAll(ctx, []string{"a", "b"})
 			return err
 		})
 		require.Equal(t, tries+2, locker.Stats().Attempts, "an error is no reason to try again")
-		_, err = newLocker(t, server.Client(t)).TryAcquire(t.Context(), "job")
+		_, err = env.NewLocker(t, server.Client(t)).TryAcquire(t.Context(), "job")
 		require.ErrorIs(t, err, rlock.ErrHeld, "what is held is held, whatever the server takes")
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		state, err := lock.Check(t.Context())
@@ -153,11 +139,11 @@ func TestOutOfMemory(t *testing.T) {
 
 func TestLoading(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		client := server.Client(t)
-		locker := newLocker(t, client)
-		require.NoError(t, do(t, client, "SET", "ballast", "1").Error())
+		locker := env.NewLocker(t, client)
+		require.NoError(t, env.Do(t, client, "SET", "ballast", "1").Error())
 		held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		server.Do(t, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
@@ -168,15 +154,15 @@ func TestLoading(t *testing.T) {
 		go func() {
 			reloaded <- other.Do(context.WithoutCancel(t.Context()), other.B().Arbitrary("DEBUG", "RELOAD").Build()).Error()
 		}()
-		soon(t, func() bool {
-			err := do(t, client, "SET", "ballast", "1").Error()
+		env.Soon(t, func() bool {
+			err := env.Do(t, client, "SET", "ballast", "1").Error()
 			return err != nil
 		}, "the server loads")
-		surfaces(t, "LOADING", func(ctx context.Context) error {
+		env.Surfaces(t, "LOADING", func(ctx context.Context) error {
 			_, err := locker.TryAcquire(ctx, "job")
 			return err
 		})
-		surfaces(t, "LOADING", func(ctx context.Context) error { return held.Extend(ctx, time.Minute) })
+		env.Surfaces(t, "LOADING", func(ctx context.Context) error { return held.Extend(ctx, time.Minute) })
 		_, err = locker.Acquire(t.Context(), "job")
 		require.NoError(t, err, "whoever waits anyway also waits for that")
 		require.NoError(t, <-reloaded)
@@ -189,7 +175,7 @@ func counterOf(t *testing.T, client rueidis.Client, locker *rlock.Locker, key st
 	lock, err := locker.Acquire(t.Context(), key)
 	require.NoError(t, err)
 	require.NoError(t, lock.Release(t.Context()))
-	counters, err := do(t, client, "KEYS", "rlock:fence:*").AsStrSlice()
+	counters, err := env.Do(t, client, "KEYS", "rlock:fence:*").AsStrSlice()
 	require.NoError(t, err)
 	require.Len(t, counters, 1)
 	return counters[0]

@@ -10,11 +10,11 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // leftOn returns how much is left of a key's lease on the server.
-func leftOn(t *testing.T, server *bed.Server, key string) time.Duration {
+func leftOn(t *testing.T, server *env.Server, key string) time.Duration {
 	t.Helper()
 	reply := server.Do(t, "PTTL", key)
 	left, err := reply.ToInt64()
@@ -26,7 +26,7 @@ func leftOn(t *testing.T, server *bed.Server, key string) time.Duration {
 // before the next extension would, which is 20 seconds away.
 func TestShortenedLeaseIsExtendedAtOnce(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		const ttl, short = time.Minute, 3 * time.Second
 		for name, test := range map[string]struct {
@@ -41,14 +41,14 @@ func TestShortenedLeaseIsExtendedAtOnce(t *testing.T) {
 			}},
 			"twice": {[]string{"twice"}, func(t *testing.T, _ *rlock.Locker, keys []string) {
 				server.Do(t, "PEXPIRE", keys[0], fmt.Sprint(short.Milliseconds()))
-				soon(t, func() bool { return leftOn(t, server, keys[0]) > ttl/2 }, "it is extended")
+				env.Soon(t, func() bool { return leftOn(t, server, keys[0]) > ttl/2 }, "it is extended")
 				time.Sleep(100 * time.Millisecond)
 				server.Do(t, "PEXPIRE", keys[0], fmt.Sprint(short.Milliseconds()))
 			}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				locker := newListener(t, server, rlock.WithTTL(ttl), rlock.WithFence(false))
+				locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(ttl), rlock.WithFence(false))
 				lock, err := locker.AcquireAll(t.Context(), test.keys, rlock.WithToken("mine"), rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				time.Sleep(200 * time.Millisecond) // its keys have been read
@@ -68,18 +68,18 @@ func TestShortenedLeaseIsExtendedAtOnce(t *testing.T) {
 // the longer one that it was granted.
 func TestShortenedLeaseBringsTheDeadlineNearer(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, ttl := range map[string]time.Duration{"fixed": time.Minute, "without an end": rlock.NoExpiry} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				locker := newListener(t, server, rlock.WithTTL(ttl))
+				locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(ttl))
 				lock, err := locker.Acquire(t.Context(), name)
 				require.NoError(t, err)
 				ctx := lock.Context()
 				time.Sleep(200 * time.Millisecond) // its key has been read
 				server.Do(t, "PEXPIRE", name, "1500")
-				soon(t, func() bool {
+				env.Soon(t, func() bool {
 					end := lock.Deadline()
 					return !end.IsZero() && time.Until(end) < 1500*time.Millisecond
 				}, "the deadline is the server's")
@@ -99,11 +99,11 @@ func TestShortenedLeaseBringsTheDeadlineNearer(t *testing.T) {
 // set each other off: a lease that is longer than one's own is left alone.
 func TestHandlesThatExtendDoNotStorm(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		var handles []*rlock.Lock
 		for _, ttl := range []time.Duration{3 * time.Second, time.Minute, 3 * time.Second} {
-			lock, err := newListener(t, server).Acquire(t.Context(), "job", rlock.WithToken("mine"),
+			lock, err := env.OpenLocker(t, server.Option()).Acquire(t.Context(), "job", rlock.WithToken("mine"),
 				rlock.WithTTL(ttl), rlock.WithAutoExtend(true), rlock.WithFence(false))
 			require.NoError(t, err)
 			handles = append(handles, lock)
@@ -128,12 +128,12 @@ func TestHandlesThatExtendDoNotStorm(t *testing.T) {
 // slowly; a loss is still noticed.
 func TestHarmlessChangesAreReadMoreSlowly(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := newListener(t, server, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		tracked(t, server, 1)
+		server.AwaitTracked(t, 1)
 		before, changes := server.CommandStats(t), 0
 		for start := time.Now(); time.Since(start) < 3*time.Second; changes++ {
 			server.Do(t, "PEXPIRE", "job", "120000")
@@ -145,7 +145,7 @@ func TestHarmlessChangesAreReadMoreSlowly(t *testing.T) {
 		require.LessOrEqual(t, reads, int64(20))
 		require.LessOrEqual(t, scripts, int64(20))
 		server.Do(t, "DEL", "job")
-		ends(t, lock, rlock.ErrLost)
+		env.AwaitEnd(t, lock, rlock.ErrLost)
 	})
 }
 
@@ -153,12 +153,12 @@ func TestHarmlessChangesAreReadMoreSlowly(t *testing.T) {
 // now and then, and their loss is noticed within about a second.
 func TestServerForgetsWhoHolds(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		const locks = 300
 		server := e.Start(t)
 		server.Do(t, "CONFIG", "SET", "tracking-table-max-keys", "10")
 		require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
-		locker := newListener(t, server, rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		held := make([]*rlock.Lock, locks)
 		for i := range held {
 			var err error
@@ -173,6 +173,6 @@ func TestServerForgetsWhoHolds(t *testing.T) {
 		require.LessOrEqual(t, reads, int64(100))
 		require.Len(t, locker.Held(), locks)
 		server.Do(t, "DEL", "job:7")
-		ends(t, held[7], rlock.ErrLost)
+		env.AwaitEnd(t, held[7], rlock.ErrLost)
 	})
 }

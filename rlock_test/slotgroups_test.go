@@ -12,43 +12,36 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // spread are keys of three nodes of a cluster, and two of one slot. By slot they
 // stand as b (3300), c (7365), {a}2 and a (15495).
 var spread = []string{"a", "b", "c", "{a}2"}
 
-func left(t testing.TB, client rueidis.Client, key string) time.Duration {
-	t.Helper()
-	n, err := do(t, client, "PTTL", key).ToInt64()
-	require.NoError(t, err)
-	return time.Duration(n) * time.Millisecond
-}
-
 // newFaultyCluster returns a faulty client of a cluster, a locker on it that takes
 // sets of several slots, and another client.
-func newFaultyCluster(t *testing.T, e bed.Engine) (*faulty, *rlock.Locker, rueidis.Client) {
+func newFaultyCluster(t *testing.T, e env.Engine) (*env.Faulty, *rlock.Locker, rueidis.Client) {
 	t.Helper()
 	c := e.StartCluster(t)
-	f := &faulty{Client: c.Client(t)}
+	f := &env.Faulty{Client: c.Client(t)}
 	require.NoError(t, gen.New().Load(t.Context(), f.Client))
-	return f, newLocker(t, f, rlock.WithSlotGroups()), c.Client(t)
+	return f, env.NewLocker(t, f, rlock.WithSlotGroups()), c.Client(t)
 }
 
 // of reports whether words call the script for the key first.
-func of(words []string, sha, key string) bool { return is(words, sha) && words[3] == key }
+func of(words []string, sha, key string) bool { return env.Calls(words, sha) && words[3] == key }
 
 func TestSlotGroups(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := newFaultyCluster(t, e)
-		rival := newLocker(t, direct, rlock.WithSlotGroups())
+		rival := env.NewLocker(t, direct, rlock.WithSlotGroups())
 		nothing := func(t *testing.T) {
 			t.Helper()
-			soon(t, func() bool {
+			env.Soon(t, func() bool {
 				for _, key := range spread {
-					if get(t, direct, key) != "" {
+					if env.Get(t, direct, key) != "" {
 						return false
 					}
 				}
@@ -61,16 +54,16 @@ func TestSlotGroups(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, spread, lock.Keys())
 			for _, key := range spread {
-				require.Equal(t, lock.Token(), get(t, direct, key))
+				require.Equal(t, lock.Token(), env.Get(t, direct, key))
 			}
 			require.True(t, lock.Valid())
 			_, err = rival.TryAcquireAll(t.Context(), []string{"x", "c"})
 			require.ErrorIs(t, err, rlock.ErrHeld)
-			require.Empty(t, get(t, direct, "x"))
+			require.Empty(t, env.Get(t, direct, "x"))
 
 			require.NoError(t, lock.Extend(t.Context(), time.Hour))
 			for _, key := range spread {
-				require.Greater(t, left(t, direct, key), 59*time.Minute)
+				require.Greater(t, env.TTL(t, direct, key), 59*time.Minute)
 			}
 			require.Greater(t, time.Until(lock.Deadline()), 59*time.Minute)
 			state, err := lock.Check(t.Context())
@@ -84,7 +77,7 @@ func TestSlotGroups(t *testing.T) {
 			nothing(t)
 		})
 		t.Run("is asked for", func(t *testing.T) {
-			_, err := newLocker(t, direct).AcquireAll(t.Context(), spread)
+			_, err := env.NewLocker(t, direct).AcquireAll(t.Context(), spread)
 			require.ErrorIs(t, err, rlock.ErrCrossSlot)
 			_, err = locker.AcquireAll(t.Context(), spread, rlock.WithToken("mine"))
 			require.ErrorIs(t, err, rlock.ErrInvalid)
@@ -96,14 +89,14 @@ func TestSlotGroups(t *testing.T) {
 			held, err := rival.Acquire(t.Context(), "a", rlock.WithTTL(time.Hour))
 			require.NoError(t, err)
 			var order []string
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if is(words, gen.AcquireAllSHA1) {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if env.Calls(words, gen.AcquireAllSHA1) {
 					order = append(order, words[3])
 				}
 				return run()
 			})
 			_, err = locker.TryAcquireAll(t.Context(), spread)
-			f.when(nil)
+			f.When(nil)
 			require.ErrorIs(t, err, rlock.ErrHeld)
 			var facts *rlock.AcquireError
 			require.ErrorAs(t, err, &facts)
@@ -112,7 +105,7 @@ func TestSlotGroups(t *testing.T) {
 			require.True(t, slices.IsSortedFunc(order, func(a, b string) int { return int(gen.Slot(a)) - int(gen.Slot(b)) }), order)
 			require.Len(t, order, 3)
 			for _, key := range []string{"b", "c", "{a}2"} {
-				require.Empty(t, get(t, direct, key), "freed by the time that the call returns")
+				require.Empty(t, env.Get(t, direct, key), "freed by the time that the call returns")
 			}
 
 			ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +126,7 @@ func TestSlotGroups(t *testing.T) {
 		t.Run("one lost key ends the lock", func(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
-			require.NoError(t, do(t, direct, "SET", "c", "thief").Error())
+			require.NoError(t, env.Do(t, direct, "SET", "c", "thief").Error())
 			err = lock.Extend(t.Context(), time.Hour)
 			require.ErrorIs(t, err, rlock.ErrLost)
 			var facts *rlock.LockError
@@ -141,13 +134,13 @@ func TestSlotGroups(t *testing.T) {
 			require.Equal(t, "c", facts.Key)
 			require.False(t, lock.Valid())
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
-			require.Equal(t, "thief", get(t, direct, "c"))
-			require.NoError(t, do(t, direct, "DEL", "c").Error())
+			require.Equal(t, "thief", env.Get(t, direct, "c"))
+			require.NoError(t, env.Do(t, direct, "DEL", "c").Error())
 			nothing(t)
 
 			lock, err = locker.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
-			require.NoError(t, do(t, direct, "DEL", "b").Error())
+			require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
 			state, err := lock.Check(t.Context())
 			require.ErrorIs(t, err, rlock.ErrLost)
 			require.Equal(t, rlock.State{Key: "b"}, state)
@@ -157,9 +150,9 @@ func TestSlotGroups(t *testing.T) {
 		})
 		t.Run("lost replies", func(t *testing.T) {
 			for _, sha := range []string{gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1} {
-				f.when(once(sha, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+				f.When(env.Once(sha, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					run()
-					return noReply()
+					return env.NoReply()
 				}))
 				lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Minute))
 				require.NoError(t, err)
@@ -167,65 +160,65 @@ func TestSlotGroups(t *testing.T) {
 				require.NoError(t, lock.Release(t.Context()))
 				nothing(t)
 			}
-			f.when(nil)
+			f.When(nil)
 		})
 		t.Run("a slot that refuses leaves nothing", func(t *testing.T) {
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				if of(words, gen.AcquireAllSHA1, "c") {
-					return f.refuse("OOM command not allowed")
+					return f.Refuse("OOM command not allowed")
 				}
 				return run()
 			})
 			_, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(rlock.NoExpiry))
 			require.ErrorContains(t, err, "OOM")
-			require.Empty(t, get(t, direct, "b"))
-			f.when(nil)
+			require.Empty(t, env.Get(t, direct, "b"))
+			f.When(nil)
 		})
 		t.Run("what cannot be freed at once is freed behind", func(t *testing.T) {
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				switch {
 				case of(words, gen.AcquireAllSHA1, "c"):
-					return f.refuse("OOM command not allowed")
-				case is(words, gen.ReleaseSHA1):
-					return noReply()
+					return f.Refuse("OOM command not allowed")
+				case env.Calls(words, gen.ReleaseSHA1):
+					return env.NoReply()
 				}
 				return run()
 			})
 			_, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(rlock.NoExpiry))
 			require.ErrorContains(t, err, "OOM")
-			require.NotEmpty(t, get(t, direct, "b"))
-			f.when(nil)
+			require.NotEmpty(t, env.Get(t, direct, "b"))
+			f.When(nil)
 			nothing(t)
 		})
 		t.Run("a partial extension counts on the shorter lease", func(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Hour))
 			require.NoError(t, err)
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				if of(words, gen.ExtendSHA1, "c") {
-					return f.refuse("LOADING for now")
+					return f.Refuse("LOADING for now")
 				}
 				return run()
 			})
 			err = lock.Extend(t.Context(), time.Minute)
 			require.ErrorContains(t, err, "LOADING")
-			require.LessOrEqual(t, left(t, direct, "a"), time.Minute)
+			require.LessOrEqual(t, env.TTL(t, direct, "a"), time.Minute)
 			require.LessOrEqual(t, time.Until(lock.Deadline()), time.Minute)
 			require.True(t, lock.Valid())
-			f.when(nil)
+			f.When(nil)
 			require.NoError(t, lock.Release(t.Context()))
 		})
 		t.Run("a partial release can be called again", func(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Hour))
 			require.NoError(t, err)
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				if of(words, gen.ReleaseSHA1, "c") {
-					return f.refuse("LOADING for now")
+					return f.Refuse("LOADING for now")
 				}
 				return run()
 			})
 			require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
-			require.Empty(t, get(t, direct, "a"))
-			f.when(nil)
+			require.Empty(t, env.Get(t, direct, "a"))
+			f.When(nil)
 			require.NoError(t, lock.Release(t.Context()))
 			nothing(t)
 		})
@@ -237,7 +230,7 @@ func TestSlotGroups(t *testing.T) {
 			for _, err := range locker.ExtendEach(t.Context(), []*rlock.Lock{lock, one}, time.Hour) {
 				require.NoError(t, err)
 			}
-			require.Greater(t, left(t, direct, "c"), 59*time.Minute)
+			require.Greater(t, env.TTL(t, direct, "c"), 59*time.Minute)
 			for _, err := range locker.ReleaseEach(t.Context(), []*rlock.Lock{lock, one}) {
 				require.NoError(t, err)
 			}
@@ -253,7 +246,7 @@ func TestSlotGroups(t *testing.T) {
 		t.Run("handed over", func(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
-			again, err := rival.Attach(t.Context(), detach(t, lock))
+			again, err := rival.Attach(t.Context(), env.Detach(t, lock))
 			require.NoError(t, err)
 			require.NoError(t, again.Extend(t.Context(), time.Hour))
 			require.NoError(t, again.Release(t.Context()))
@@ -262,25 +255,25 @@ func TestSlotGroups(t *testing.T) {
 		t.Run("handed over, and one key is lost", func(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
-			h := detach(t, lock)
-			require.NoError(t, do(t, direct, "DEL", spread[1]).Error())
+			h := env.Detach(t, lock)
+			require.NoError(t, env.Do(t, direct, "DEL", spread[1]).Error())
 			_, err = rival.Attach(t.Context(), h)
 			require.ErrorIs(t, err, rlock.ErrLost)
 			_, err = rival.Attach(t.Context(), h)
 			require.ErrorIs(t, err, rlock.ErrLost)
 			for _, key := range spread { // those of slots that were asked later wait for their lease
-				require.NoError(t, do(t, direct, "DEL", key).Error())
+				require.NoError(t, env.Do(t, direct, "DEL", key).Error())
 			}
 		})
 		t.Run("handed over, and one slot does not answer", func(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
-			h := detach(t, lock)
+			h := env.Detach(t, lock)
 			var asked atomic.Int32
-			f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if n := asked.Add(1); attaches(words) && n > 1 {
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if n := asked.Add(1); env.IsAttach(words) && n > 1 {
 					run()
-					return noReply()
+					return env.NoReply()
 				}
 				return run()
 			})
@@ -289,7 +282,7 @@ func TestSlotGroups(t *testing.T) {
 			_, err = locker.Attach(ctx, h)
 			require.Error(t, err)
 			require.NotErrorIs(t, err, rlock.ErrLost)
-			f.when(nil)
+			f.When(nil)
 			again, err := rival.Attach(t.Context(), h)
 			require.NoError(t, err)
 			require.NoError(t, again.Release(t.Context()))
@@ -300,24 +293,24 @@ func TestSlotGroups(t *testing.T) {
 				lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Hour))
 				require.NoError(t, err)
 				var asked atomic.Int32
-				f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if n := asked.Add(1); extension(words) && n > 1 {
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if n := asked.Add(1); env.IsExtend(words) && n > 1 {
 						if runs {
 							run()
 						}
-						return noReply()
+						return env.NoReply()
 					}
 					return run()
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				require.Error(t, lock.Extend(ctx, time.Minute), how)
 				cancel()
-				f.when(nil)
+				f.When(nil)
 				if runs {
 					require.NoError(t, lock.Extend(t.Context(), 30*time.Second))
 					for _, key := range spread {
-						require.InDelta(t, 30*time.Second, left(t, direct, key), float64(5*time.Second))
-						require.Equal(t, lock.Token(), get(t, direct, key))
+						require.InDelta(t, 30*time.Second, env.TTL(t, direct, key), float64(5*time.Second))
+						require.Equal(t, lock.Token(), env.Get(t, direct, key))
 					}
 				}
 				require.NoError(t, lock.Release(t.Context()), how)
@@ -339,7 +332,7 @@ func TestSlotGroups(t *testing.T) {
 // however far the nodes' counters are apart.
 func TestSlotGroupsFences(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := newFaultyCluster(t, e)
 		last := map[string]uint64{}
 		take := func(keys ...string) uint64 {
@@ -359,7 +352,7 @@ func TestSlotGroupsFences(t *testing.T) {
 			require.NoError(t, err)
 			for _, counter := range counters {
 				if gen.Slot(counter) == gen.Slot(key) {
-					require.NoError(t, do(t, direct, "INCRBY", counter, "5000000").Error())
+					require.NoError(t, env.Do(t, direct, "INCRBY", counter, "5000000").Error())
 				}
 			}
 		}
@@ -374,17 +367,17 @@ func TestSlotGroupsFences(t *testing.T) {
 
 		// A key that is lost before the counters are raised is not acquired.
 		ahead("a")
-		f.when(once(gen.RaiseFenceSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
-			require.NoError(t, do(t, direct, "SET", "b", "thief").Error())
+		f.When(env.Once(gen.RaiseFenceSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+			require.NoError(t, env.Do(t, direct, "SET", "b", "thief").Error())
 			return run()
 		}))
 		_, err := locker.TryAcquireAll(t.Context(), spread)
 		require.ErrorIs(t, err, rlock.ErrHeld)
-		f.when(once(gen.RaiseFenceSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.RaiseFenceSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			run()
-			return noReply()
+			return env.NoReply()
 		}))
-		require.NoError(t, do(t, direct, "DEL", "b").Error())
+		require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
 		take(spread...)
 	})
 }
@@ -403,23 +396,23 @@ func nodeOf(t testing.TB, client rueidis.Client, key string) string {
 // Workers take overlapping sets of many slots in any order, as in TestOverlappingSets.
 func TestOverlappingSlotGroups(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.StartCluster(t).Client(t)
-		overlap(t, client, 6, 15, rlock.WithSlotGroups())
+		env.OverlapSets(t, client, 6, 15, rlock.WithSlotGroups())
 	})
 }
 
 // Without a cluster a set is one call at one instant, with the option or without.
 func TestSlotGroupsOnOneServer(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := newLocker(t, server.Client(t), rlock.WithSlotGroups())
-		before := scripts(t, server)
+		locker := env.NewLocker(t, server.Client(t), rlock.WithSlotGroups())
+		before := server.ScriptCalls(t)
 		lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithToken("mine"))
 		require.NoError(t, err)
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		require.NoError(t, lock.Release(t.Context()))
-		require.LessOrEqual(t, scripts(t, server)-before, int64(6), "three calls, by the SHA1 and then by the text")
+		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(6), "three calls, by the SHA1 and then by the text")
 	})
 }

@@ -11,11 +11,11 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // openedThrough returns a locker with push whose traffic goes through the proxy.
-func openedThrough(t *testing.T, proxy *bed.Proxy, opts ...rlock.Option) *rlock.Locker {
+func openedThrough(t *testing.T, proxy *env.Proxy, opts ...rlock.Option) *rlock.Locker {
 	t.Helper()
 	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, opts...)
 	require.NoError(t, err)
@@ -26,10 +26,10 @@ func openedThrough(t *testing.T, proxy *bed.Proxy, opts ...rlock.Option) *rlock.
 // A quarter of a second away from the server, everything works, with the defaults.
 func TestFarAway(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		proxy := bed.NewProxy(t, server.Addr())
-		far, near := openedThrough(t, proxy), opened(t, server)
+		proxy := env.NewProxy(t, server.Addr())
+		far, near := openedThrough(t, proxy), env.OpenOn(t, server)
 		const trip = 250 * time.Millisecond
 		proxy.Delay(trip / 2)
 
@@ -59,7 +59,7 @@ func TestFarAway(t *testing.T) {
 			}
 			got <- err
 		}()
-		soon(t, func() bool { return far.Stats().Waiting == 1 }, "it waits")
+		env.Soon(t, func() bool { return far.Stats().Waiting == 1 }, "it waits")
 		time.Sleep(2 * trip)
 		require.NoError(t, held.Release(t.Context()))
 		require.NoError(t, <-got)
@@ -70,11 +70,11 @@ func TestFarAway(t *testing.T) {
 // read of the cache, while the lock is being granted), nothing is left.
 func TestContextEndsAnywhere(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		direct := server.Client(t)
-		proxy := bed.NewProxy(t, server.Addr())
-		locker, rival := openedThrough(t, proxy), opened(t, server)
+		proxy := env.NewProxy(t, server.Addr())
+		locker, rival := openedThrough(t, proxy), env.OpenOn(t, server)
 		require.NoError(t, gen.New().Load(t.Context(), direct))
 		proxy.Delay(4 * time.Millisecond)
 		acquired := 0
@@ -90,7 +90,7 @@ func TestContextEndsAnywhere(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			require.NoError(t, together(3, func(int) error {
+			require.NoError(t, env.Together(3, func(int) error {
 				lock, err := locker.Acquire(ctx, key, rlock.WithTTL(rlock.NoExpiry))
 				if err == nil {
 					acquired++ // one at a time: it has the lock
@@ -99,12 +99,12 @@ func TestContextEndsAnywhere(t *testing.T) {
 				return nil
 			}))
 			cancel()
-			soon(t, func() bool { return get(t, direct, key) == "" }, "no key is left")
+			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "no key is left")
 		}
 		require.Positive(t, locker.Stats().AcquireFailed)
 		// Late commands have arrived by now, and what they took is freed again.
-		soon(t, func() bool {
-			keys, err := do(t, direct, "KEYS", "job*").AsStrSlice()
+		env.Soon(t, func() bool {
+			keys, err := env.Do(t, direct, "KEYS", "job*").AsStrSlice()
 			require.NoError(t, err)
 			return len(keys) == 0
 		}, "no key is left")

@@ -8,32 +8,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
-
-// warm has Check answer from the cache that somebody holds the key.
-func warm(t *testing.T, locker *rlock.Locker, key string) {
-	t.Helper()
-	soon(t, func() bool {
-		state, err := locker.Check(t.Context(), key)
-		require.NoError(t, err)
-		return state.Held && state.Cached
-	}, "the cache knows the holder")
-}
 
 // What was cached on a connection is worth nothing once that is gone.
 func TestCheckAfterALostConnection(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker, holder := opened(t, server, rlock.WithCacheTTL(time.Hour)), opened(t, server)
+		locker, holder := env.OpenOn(t, server, rlock.WithCacheTTL(time.Hour)), env.OpenOn(t, server)
 		for range 10 {
 			held, err := holder.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 			require.NoError(t, err)
-			warm(t, locker, "job")
+			env.AwaitCached(t, locker, "job")
 			server.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 			require.NoError(t, held.Release(t.Context()))
-			soon(t, func() bool {
+			env.Soon(t, func() bool {
 				state, err := locker.Check(t.Context(), "job")
 				return err == nil && !state.Held // the first may meet the broken connection
 			}, "a stale answer is not kept")
@@ -45,13 +35,13 @@ func TestCheckAfterALostConnection(t *testing.T) {
 // did for no longer than WithCacheTTL, and then does not know.
 func TestCheckOverADeadConnection(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		const oldest = time.Second
 		server := e.Start(t)
-		proxy := bed.NewProxy(t, server.Addr())
+		proxy := env.NewProxy(t, server.Addr())
 		locker := openedThrough(t, proxy, rlock.WithCacheTTL(oldest))
-		require.NoError(t, do(t, server.Client(t), "SET", "job", "foreign").Error())
-		warm(t, locker, "job")
+		require.NoError(t, env.Do(t, server.Client(t), "SET", "job", "foreign").Error())
+		env.AwaitCached(t, locker, "job")
 		proxy.BlackHole(true)
 		dead := time.Now()
 		server.Do(t, "DEL", "job")
@@ -68,7 +58,7 @@ func TestCheckOverADeadConnection(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 		proxy.BlackHole(false)
-		soon(t, func() bool {
+		env.Soon(t, func() bool {
 			state, err := locker.Check(t.Context(), "job")
 			return err == nil && !state.Held
 		}, "the new connection tells")

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A server that stands still for twice the lease keeps nobody from noticing that the
@@ -16,11 +16,11 @@ import (
 // runs of the old requests is undone.
 func TestServerStandsStill(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		const ttl = time.Second
 		server := e.Start(t)
-		locker, rival := opened(t, server, rlock.WithTTL(ttl)), opened(t, server)
+		locker, rival := env.OpenOn(t, server, rlock.WithTTL(ttl)), env.OpenOn(t, server)
 		fixed, err := locker.Acquire(t.Context(), "fixed")
 		require.NoError(t, err)
 		extended, err := locker.Acquire(t.Context(), "extended", rlock.WithAutoExtend(true))
@@ -37,7 +37,7 @@ func TestServerStandsStill(t *testing.T) {
 			}
 			waiting <- err
 		}()
-		inLine(t, rival, 1)
+		env.AwaitWaiting(t, rival, 1)
 
 		server.Stop()
 		stopped := time.Now()
@@ -59,7 +59,7 @@ func TestServerStandsStill(t *testing.T) {
 		require.NoError(t, <-waiting)
 		direct := server.Client(t)
 		for _, key := range []string{"asked for meanwhile", "fixed", "extended"} {
-			soon(t, func() bool { return get(t, direct, key) == "" }, "no key is left behind")
+			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "no key is left behind")
 			lock, err := rival.Acquire(t.Context(), key)
 			require.NoError(t, err)
 			require.NoError(t, lock.Release(t.Context()))
@@ -72,11 +72,11 @@ func TestServerStandsStill(t *testing.T) {
 // answer that is too old to count, and a lock that is held ends on time.
 func TestServerTakesNoWrites(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		const ttl = 600 * time.Millisecond
 		server := e.Start(t)
-		locker := opened(t, server, rlock.WithTTL(ttl))
+		locker := env.OpenOn(t, server, rlock.WithTTL(ttl))
 		direct := server.Client(t)
 		held, err := locker.Acquire(t.Context(), "held", rlock.WithAutoExtend(true))
 		require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestServerTakesNoWrites(t *testing.T) {
 		require.ErrorIs(t, context.Cause(ctx), rlock.ErrExpired)
 		require.False(t, held.Valid())
 		for _, key := range []string{"job", "held"} {
-			soon(t, func() bool { return get(t, direct, key) == "" }, "no key is left behind")
+			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "no key is left behind")
 		}
 
 		lock, err := locker.Acquire(t.Context(), "job")

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // Keys that are never free at the same moment cannot keep a set waiting for ever.
 func TestSetsDoNotStarve(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		keys := []string{"c", "a", "b"}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -26,7 +26,7 @@ func TestSetsDoNotStarve(t *testing.T) {
 		defer cancel()
 		for i, key := range keys {
 			for range 2 { // processes
-				locker := opened(t, server)
+				locker := env.OpenOn(t, server)
 				group.Go(func() {
 					time.Sleep(time.Duration(i) * 10 * time.Millisecond)
 					for ctx.Err() == nil {
@@ -45,11 +45,11 @@ func TestSetsDoNotStarve(t *testing.T) {
 		patience, stop := context.WithTimeout(t.Context(), 30*time.Second)
 		defer stop()
 		start := time.Now()
-		set, err := opened(t, server).AcquireAll(patience, keys)
+		set, err := env.OpenOn(t, server).AcquireAll(patience, keys)
 		require.NoError(t, err)
 		t.Logf("the set had to wait for %v, %d attempts", time.Since(start), set.Attempts())
 		for _, key := range keys {
-			require.Equal(t, set.Token(), get(t, server.Client(t), key))
+			require.Equal(t, set.Token(), env.Get(t, server.Client(t), key))
 		}
 		require.Equal(t, keys, set.Keys())
 		require.NoError(t, set.Release(t.Context()))
@@ -60,12 +60,12 @@ func TestSetsDoNotStarve(t *testing.T) {
 // all come to their end, and a set that gives up while it collects leaves nothing.
 func TestCollectingDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		names := []string{"a", "b", "c", "d"}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		lockers := []*rlock.Locker{opened(t, server), opened(t, server)}
+		lockers := []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server)}
 		outer, err := lockers[0].Acquire(ctx, "d", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		var group sync.WaitGroup
@@ -80,9 +80,9 @@ func TestCollectingDoesNotDeadlock(t *testing.T) {
 		}
 		short, stop := context.WithTimeout(ctx, 3*time.Second)
 		defer stop()
-		_, err = opened(t, server).AcquireAll(short, []string{"d", "0"}) // collects 0
+		_, err = env.OpenOn(t, server).AcquireAll(short, []string{"d", "0"}) // collects 0
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
-		soon(t, func() bool { return get(t, server.Client(t), "0") == "" }, "what was collected is free again")
+		env.Soon(t, func() bool { return env.Get(t, server.Client(t), "0") == "" }, "what was collected is free again")
 		start := time.Now()
 		inner, err := lockers[0].AcquireAll(ctx, []string{"b", "c"}, rlock.WithTTL(time.Minute))
 		require.NoError(t, err, fmt.Sprintf("after %v", time.Since(start)))

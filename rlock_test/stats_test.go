@@ -9,16 +9,16 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 func TestStats(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		client := server.Client(t)
 		require.NoError(t, gen.New().Load(t.Context(), client))
-		locker := newLocker(t, client)
+		locker := env.NewLocker(t, client)
 		require.Zero(t, locker.Stats())
 
 		lock, err := locker.Acquire(t.Context(), "job")
@@ -34,7 +34,7 @@ func TestStats(t *testing.T) {
 			}
 			got <- next
 		}()
-		soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
+		env.Soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, lock.Release(t.Context()))
@@ -44,7 +44,7 @@ func TestStats(t *testing.T) {
 		stats.Waited = 0
 		require.Equal(t, rlock.Stats{Acquired: 2, AcquireFailed: 1, Attempts: 1, Contended: 2, HandedOver: 1, Extended: 1, Released: 1}, stats)
 
-		again, err := locker.Attach(t.Context(), detach(t, next))
+		again, err := locker.Attach(t.Context(), env.Detach(t, next))
 		require.NoError(t, err)
 		server.Do(t, "DEL", "job")
 		require.ErrorIs(t, again.Release(t.Context()), rlock.ErrLost)
@@ -69,17 +69,17 @@ func TestStats(t *testing.T) {
 
 func TestStatsOfFailures(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
-		f, locker, _ := newFaulty(t, e)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		f.when(refusing(f))
+		f.RefuseAll()
 		require.ErrorContains(t, lock.Extend(t.Context(), time.Minute), "LOADING")
 		require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
 		_, err = locker.TryAcquire(t.Context(), "other")
 		require.ErrorContains(t, err, "LOADING")
 		require.Equal(t, rlock.Stats{Acquired: 1, AcquireFailed: 1, Attempts: 2, ExtendFailed: 1, ReleaseFailed: 1}, locker.Stats())
-		f.when(nil)
+		f.When(nil)
 		require.NoError(t, lock.Release(t.Context()))
 		require.Zero(t, locker.Stats().Released, "the lock had ended before")
 	})
@@ -88,12 +88,12 @@ func TestStatsOfFailures(t *testing.T) {
 // Locks that others release through Held, at any moment, have their events once.
 func TestReleaseThroughHeld(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		nobody := rlock.ObserverFunc(func(context.Context, rlock.Event) {})
-		locker := opened(t, e.Start(t), rlock.WithObserver(nobody), rlock.WithAutoExtend(true))
+		locker := env.OpenOn(t, e.Start(t), rlock.WithObserver(nobody), rlock.WithAutoExtend(true))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.NoError(t, together(8, func(i int) error {
+		require.NoError(t, env.Together(8, func(i int) error {
 			for ctx.Err() == nil {
 				if i < 2 {
 					for _, lock := range locker.Held() {

@@ -10,27 +10,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A waiter that misses its call waits for ever although the lock is free. Such a
 // thing is rare and needs the end of a crowd to show, so there are many short rounds,
 // each of which must empty its crowd. It runs alone, as it leaves no time to others.
 func TestNobodyIsStranded(t *testing.T) {
-	bed.Long(t)
+	env.Long(t)
 	const (
 		handOvers = 100_000
 		clients   = 4
 		workers   = 64
 		rounds    = handOvers / 2 / (clients * workers) // half with push, half with polling
 	)
-	server := bed.Start(t)
+	server := env.Start(t)
 	for name, open := range map[string]func() *rlock.Locker{
 		// Nothing but a push calls a waiter in time: the holder never expires, and the
 		// next look of one's own is an hour away.
-		"push": func() *rlock.Locker { return opened(t, server, rlock.WithRetry(rlock.Fixed(time.Hour))) },
+		"push": func() *rlock.Locker { return env.OpenOn(t, server, rlock.WithRetry(rlock.Fixed(time.Hour))) },
 		"poll": func() *rlock.Locker {
-			return newLocker(t, server.Client(t), rlock.WithRetry(rlock.Exponential(time.Millisecond, 8*time.Millisecond)))
+			return env.NewLocker(t, server.Client(t), rlock.WithRetry(rlock.Exponential(time.Millisecond, 8*time.Millisecond)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestNobodyIsStranded(t *testing.T) {
 				key := fmt.Sprint(name, round)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				var inside atomic.Int32
-				err := together(clients*workers, func(i int) error {
+				err := env.Together(clients*workers, func(i int) error {
 					lock, err := lockers[i%clients].Acquire(ctx, key, rlock.WithTTL(rlock.NoExpiry))
 					if err != nil {
 						return err

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // certificate makes a key pair for name that issuer has signed, or a CA that has
@@ -60,7 +60,7 @@ func certificate(t *testing.T, dir, name string, issuer *tls.Certificate) *tls.C
 // for, or nobody, or that has the certificate of another name.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		dir := t.TempDir()
 		ca := certificate(t, dir, "ca", nil)
 		certificate(t, dir, "server", ca)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A server that has to remember more keys than it may tells of a change that was none,
@@ -16,11 +16,11 @@ import (
 // remembered anew, and is called when the key is free. And no lock is lost by it.
 func TestServerForgetsWhoWaits(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		const keys = 1000
 		server := e.Start(t)
 		server.Do(t, "CONFIG", "SET", "tracking-table-max-keys", "10")
-		holder, waiting := opened(t, server, rlock.WithTTL(rlock.NoExpiry)), opened(t, server)
+		holder, waiting := env.OpenOn(t, server, rlock.WithTTL(rlock.NoExpiry)), env.OpenOn(t, server)
 		var names []string
 		for i := range keys {
 			names = append(names, fmt.Sprint("job:", i))
@@ -37,12 +37,12 @@ func TestServerForgetsWhoWaits(t *testing.T) {
 				done <- err
 			}()
 		}
-		inLine(t, waiting, keys)
+		env.AwaitWaiting(t, waiting, keys)
 		mine, err := waiting.Acquire(t.Context(), "mine", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
 		watched := mine.Context() // for which its key is read, too
-		soon(t, func() bool { return waiting.Stats().Attempts > 2*keys }, "they are woken in vain")
-		require.Less(t, trackedKeys(t, server), 100)
+		env.Soon(t, func() bool { return waiting.Stats().Attempts > 2*keys }, "they are woken in vain")
+		require.Less(t, server.TrackedKeys(t), 100)
 		require.NoError(t, watched.Err())
 		require.Empty(t, done)
 
@@ -57,6 +57,6 @@ func TestServerForgetsWhoWaits(t *testing.T) {
 		}
 		require.NoError(t, watched.Err())
 		server.Do(t, "DEL", "mine")
-		ends(t, mine, rlock.ErrLost)
+		env.AwaitEnd(t, mine, rlock.ErrLost)
 	})
 }

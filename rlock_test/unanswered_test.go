@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A renewal that is sent while an Extend that shortens has no answer yet gives no longer
 // lease than that Extend does, however late it arrives.
 func TestRenewalBesideAShortening(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, late := range map[string]int32{"the first": 2, "the second": 3} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -30,12 +30,12 @@ func TestRenewalBesideAShortening(t *testing.T) {
 
 // testRenewalBesideAShortening has the extension with that number arrive late, of which the
 // first is an Extend, and the others are renewals.
-func testRenewalBesideAShortening(t *testing.T, e bed.Engine, late int32) {
-	f, locker, direct := newFaulty(t, e)
+func testRenewalBesideAShortening(t *testing.T, e env.Engine, late int32) {
+	f, locker, direct := env.NewFaulty(t, e)
 	shortened, renewing, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var calls atomic.Int32
-	f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if !extension(words) && !renewal(words) {
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if !env.IsExtend(words) && !renewal(words) {
 			return run()
 		}
 		switch calls.Add(1) {
@@ -59,33 +59,33 @@ func testRenewalBesideAShortening(t *testing.T, e bed.Engine, late int32) {
 	time.Sleep(50 * time.Millisecond) // the Locker takes the answer
 	lasts(t, direct, lock, 6*time.Second)
 	require.NoError(t, lock.Release(t.Context()))
-	require.Empty(t, get(t, direct, "job"))
+	require.Empty(t, env.Get(t, direct, "job"))
 }
 
 // A lock that expires after an Extend that shortens got no answer, or was refused, leaves
 // no key behind with the lease that it had before.
 func TestShorteningThatIsNeverAnswered(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, keys := range map[string][]string{"a key": {"job"}, "a set": {"a", "b"}} {
 			for how, watched := range map[string]bool{"watched": true, "not watched": false} {
 				t.Run(name+", "+how, func(t *testing.T) {
 					t.Parallel()
-					f, locker, direct := newFaulty(t, e)
+					f, locker, direct := env.NewFaulty(t, e)
 					lock, err := locker.AcquireAll(t.Context(), keys, rlock.WithTTL(rlock.NoExpiry))
 					require.NoError(t, err)
 					if watched {
 						_ = lock.Context()
 					}
-					f.when(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-						if extension(words) {
-							return noReply()
+					f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+						if env.IsExtend(words) {
+							return env.NoReply()
 						}
 						return run()
 					})
 					require.ErrorIs(t, lock.Extend(context.Background(), 300*time.Millisecond), rlock.ErrExpired)
 					for _, key := range keys {
-						soon(t, func() bool { return get(t, direct, key) == "" }, "it is freed")
+						env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "it is freed")
 					}
 				})
 			}
@@ -100,14 +100,14 @@ type exploding struct {
 }
 
 func (c *exploding) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	if c.armed.Load() && extension(command.Commands()) {
+	if c.armed.Load() && env.IsExtend(command.Commands()) {
 		panic("hook")
 	}
 	return c.Client.Do(ctx, command)
 }
 
 func (c *exploding) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	if c.armed.Load() && slices.ContainsFunc(commands, func(one rueidis.Completed) bool { return extension(one.Commands()) }) {
+	if c.armed.Load() && slices.ContainsFunc(commands, func(one rueidis.Completed) bool { return env.IsExtend(one.Commands()) }) {
 		panic("hook")
 	}
 	return c.Client.DoMulti(ctx, commands...)
@@ -125,14 +125,14 @@ func TestPanicDuringAnExtension(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := bed.Engines(t)[0].Start(t)
+			server := env.Engines(t)[0].Start(t)
 			hook := rlock.NewHook()
 			client := &exploding{Client: server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })}
-			locker := newLocker(t, client, rlock.WithHook(hook), rlock.WithTTL(time.Minute))
+			locker := env.NewLocker(t, client, rlock.WithHook(hook), rlock.WithTTL(time.Minute))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			ctx := lock.Context()
-			tracked(t, server, 1)
+			server.AwaitTracked(t, 1)
 			client.armed.Store(true)
 			require.False(t, survive(func() { extend(context.Background(), locker, lock) }))
 			client.armed.Store(false)

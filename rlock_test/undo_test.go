@@ -10,25 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // A lock that was taken before the server refused its fence is given back, whatever
 // else the user may not do.
 func TestNoFenceLeavesNoLock(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for _, refused := range [][]string{{"-incr"}, {"-time"}, {"-incr", "-del"}, {"-time", "-del"}} {
 			server := e.Start(t)
 			rules := append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all"}, refused...)
 			server.Do(t, rules...)
-			locker := newLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+			locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
 				o.Username, o.Password = "app", "secret"
 			}), rlock.WithTTL(rlock.NoExpiry))
 			_, err := locker.TryAcquire(t.Context(), "job")
 			require.Error(t, err, refused)
-			require.Regexp(t, denied, err.Error())
-			admin := newLocker(t, server.Client(t))
+			require.Regexp(t, env.NoPermission, err.Error())
+			admin := env.NewLocker(t, server.Client(t))
 			lock, err := admin.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxTime(time.Second)))
 			require.NoError(t, err, "%v: the lock was left behind", refused)
 			require.NoError(t, lock.Release(t.Context()))
@@ -45,14 +45,14 @@ func TestNoFenceLeavesNoLock(t *testing.T) {
 // A repair is not begun on a context that has ended, and ends with it.
 func TestForceReleaseKeepsItsContext(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("has ended", func(t *testing.T) {
-			f, locker, direct := newFaulty(t, e)
+			f, locker, direct := env.NewFaulty(t, e)
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			token := lock.Token()
 			sent := 0
-			f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				sent++
 				return run()
 			})
@@ -63,15 +63,15 @@ func TestForceReleaseKeepsItsContext(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, why)
 			require.Zero(t, sent, "nothing is sent")
-			require.Equal(t, token, get(t, direct, "job"))
+			require.Equal(t, token, env.Get(t, direct, "job"))
 			require.True(t, lock.Valid())
 		})
 		t.Run("ends", func(t *testing.T) {
-			proxy := bed.NewProxy(t, e.Start(t).Addr())
+			proxy := env.NewProxy(t, e.Start(t).Addr())
 			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
-			locker := newLocker(t, client)
+			locker := env.NewLocker(t, client)
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			proxy.BlackHole(true)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // endings are how user code ends without returning. Servers and test frameworks recover
@@ -59,7 +59,7 @@ func (b *bomb) Observe(_ context.Context, e rlock.Event) {
 // site is where user code ends a call of a Locker.
 type site struct {
 	t      *testing.T
-	f      *faulty
+	f      *env.Faulty
 	locker *rlock.Locker // with the observer
 	plain  *rlock.Locker // another one
 	direct rueidis.Client
@@ -92,7 +92,7 @@ func (s *site) foreign(key string, left time.Duration) {
 	if left > 0 {
 		words = append(words, "PX", fmt.Sprint(left.Milliseconds()))
 	}
-	require.NoError(s.t, do(s.t, s.direct, words...).Error())
+	require.NoError(s.t, env.Do(s.t, s.direct, words...).Error())
 }
 
 // behind releases a lock of this process when the one who calls waits for it.
@@ -120,8 +120,8 @@ func (s *site) clear() {
 	}
 	s.group.Wait()
 	for _, key := range siteKeys {
-		if get(s.t, s.direct, key) == "foreign" {
-			require.NoError(s.t, do(s.t, s.direct, "DEL", key).Error())
+		if env.Get(s.t, s.direct, key) == "foreign" {
+			require.NoError(s.t, env.Do(s.t, s.direct, "DEL", key).Error())
 		}
 	}
 	for _, locker := range []*rlock.Locker{s.locker, s.plain} {
@@ -137,7 +137,7 @@ func (s *site) clear() {
 			require.NoError(s.t, lock.Release(ctx))
 		}
 	}
-	soon(s.t, func() bool { return s.locker.Stats().Waiting == 0 }, "nobody waits")
+	env.Soon(s.t, func() bool { return s.locker.Stats().Waiting == 0 }, "nobody waits")
 	require.Empty(s.t, s.locker.Held())
 }
 
@@ -202,7 +202,7 @@ func TestObserverEndsACall(t *testing.T) {
 	doIt := func(s *site) func(context.Context) {
 		return func(ctx context.Context) { _ = s.locker.Do(ctx, "a", work) }
 	}
-	refuse := func(s *site) { s.f.when(refusing(s.f)) }
+	refuse := func(s *site) { s.f.RefuseAll() }
 	with := func(also func(s *site), f func(ctx context.Context, s *site, lock *rlock.Lock)) func(s *site) func(context.Context) {
 		return func(s *site) func(context.Context) {
 			lock := s.have("a")
@@ -212,7 +212,7 @@ func TestObserverEndsACall(t *testing.T) {
 			return func(ctx context.Context) { f(ctx, s, lock) }
 		}
 	}
-	del := func(s *site) { require.NoError(s.t, do(s.t, s.direct, "DEL", "a").Error()) }
+	del := func(s *site) { require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "a").Error()) }
 	extend := func(ctx context.Context, _ *site, lock *rlock.Lock) { _ = lock.Extend(ctx, time.Minute) }
 	release := func(ctx context.Context, _ *site, lock *rlock.Lock) { _ = lock.Release(ctx) }
 	three := func(f func(ctx context.Context, s *site, locks []*rlock.Lock)) func(s *site) func(context.Context) {
@@ -255,7 +255,7 @@ func TestObserverEndsACall(t *testing.T) {
 			var handoff rlock.Handoff
 			defer func() { // whoever has the Handoff can go on, and Detach gives it again
 				if handoff == (rlock.Handoff{}) {
-					handoff = detach(s.t, lock)
+					handoff = env.Detach(s.t, lock)
 				}
 				again, err := s.plain.Attach(context.Background(), handoff)
 				require.NoError(s.t, err)
@@ -278,14 +278,14 @@ func TestObserverEndsACall(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%v/%s", name, kind, ending), func(t *testing.T) {
 					t.Parallel()
 					b := &bomb{kind: kind, end: end}
-					f, locker, direct := newFaulty(t, bed.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(5*time.Minute))
-					s := &site{t: t, f: f, locker: locker, plain: newLocker(t, direct), direct: direct}
+					f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(5*time.Minute))
+					s := &site{t: t, f: f, locker: locker, plain: env.NewLocker(t, direct), direct: direct}
 					run := test.prepare(s)
 					b.armed.Store(true)
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
 					returned := survive(func() { run(ctx) })
-					f.when(nil)
+					f.When(nil)
 					require.True(t, b.fired.Load(), "the event came")
 					require.False(t, returned, "the caller's goroutine calls the observer")
 					s.clear()
@@ -313,11 +313,11 @@ func TestRetryFuncEndsACall(t *testing.T) {
 			_ = s.locker.Do(ctx, "a", func(context.Context, *rlock.Lock) error { return nil }, policy)
 		},
 		"no answer": func(ctx context.Context, s *site, policy rlock.Option) {
-			s.f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			s.f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				run()
-				return noReply()
+				return env.NoReply()
 			})
-			defer s.f.when(nil)
+			defer s.f.When(nil)
 			s.kept(s.locker.Acquire(ctx, "c", policy))
 		},
 	} {
@@ -325,8 +325,8 @@ func TestRetryFuncEndsACall(t *testing.T) {
 			for _, call1 := range []int{1, 3} { // of the policy
 				t.Run(fmt.Sprintf("%s/%s/%d", name, ending, call1), func(t *testing.T) {
 					t.Parallel()
-					f, locker, direct := newFaulty(t, bed.Engines(t)[0], rlock.WithTTL(5*time.Minute))
-					s := &site{t: t, f: f, locker: locker, plain: newLocker(t, direct), direct: direct}
+					f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(5*time.Minute))
+					s := &site{t: t, f: f, locker: locker, plain: env.NewLocker(t, direct), direct: direct}
 					holder := s.have("a")
 					s.foreign("b", 0)
 					calls := 0
@@ -347,7 +347,7 @@ func TestRetryFuncEndsACall(t *testing.T) {
 						}
 						behind <- err
 					}()
-					soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
+					env.Soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
 					require.NoError(t, holder.Release(ctx))
 					require.NoError(t, <-behind)
 					s.clear()
@@ -364,8 +364,8 @@ func TestFunctionOfDoEnds(t *testing.T) {
 		for name, keys := range map[string][]string{"Do": {"a"}, "DoAll": {"a", "b"}} {
 			t.Run(name+"/"+ending, func(t *testing.T) {
 				t.Parallel()
-				f, locker, direct := newFaulty(t, bed.Engines(t)[0])
-				s := &site{t: t, f: f, locker: locker, plain: newLocker(t, direct), direct: direct}
+				f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+				s := &site{t: t, f: f, locker: locker, plain: env.NewLocker(t, direct), direct: direct}
 				require.False(t, survive(func() {
 					_ = locker.DoAll(t.Context(), keys, func(context.Context, *rlock.Lock) error {
 						end()
@@ -391,9 +391,12 @@ func (c brokenContext) use(method string) {
 }
 
 func (c brokenContext) Deadline() (time.Time, bool) { c.use("Deadline"); return c.Context.Deadline() }
-func (c brokenContext) Done() <-chan struct{}       { c.use("Done"); return c.Context.Done() }
-func (c brokenContext) Err() error                  { c.use("Err"); return c.Context.Err() }
-func (c brokenContext) Value(key any) any           { c.use("Value"); return c.Context.Value(key) }
+
+func (c brokenContext) Done() <-chan struct{} { c.use("Done"); return c.Context.Done() }
+
+func (c brokenContext) Err() error { c.use("Err"); return c.Context.Err() }
+
+func (c brokenContext) Value(key any) any { c.use("Value"); return c.Context.Value(key) }
 
 // A context whose methods panic leaves nothing behind, and neither does a client whose hook
 // panics, whichever command it is about, before the server has run it or after.
@@ -428,7 +431,7 @@ func TestClientAndContextPanic(t *testing.T) {
 				lock, _ := s.locker.Acquire(context.Background(), "a", rlock.WithTTL(time.Hour))
 				next <- lock
 			}()
-			soon(s.t, func() bool { return s.locker.Stats().Waiting == 1 }, "one waits")
+			env.Soon(s.t, func() bool { return s.locker.Stats().Waiting == 1 }, "one waits")
 			defer func() {
 				if _, broken := ctx.(brokenContext); broken { // then Release has not begun
 					_ = first.Release(context.Background())
@@ -444,19 +447,19 @@ func TestClientAndContextPanic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, direct := newFaulty(t, bed.Engines(t)[0], rlock.WithTTL(5*time.Minute))
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(5*time.Minute))
 			at := func(ctx context.Context) bool {
-				s := &site{t: t, f: f, locker: locker, plain: newLocker(t, direct), direct: direct}
+				s := &site{t: t, f: f, locker: locker, plain: env.NewLocker(t, direct), direct: direct}
 				ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 				defer cancel()
 				returned := survive(func() { call(ctx, s) })
-				f.when(nil)
+				f.When(nil)
 				s.clear()
 				return returned
 			}
 			for _, method := range []string{"Deadline", "Done", "Err", "Value"} {
 				ended := survive(func() {
-					s := &site{t: t, f: f, locker: locker, plain: newLocker(t, direct), direct: direct}
+					s := &site{t: t, f: f, locker: locker, plain: env.NewLocker(t, direct), direct: direct}
 					defer s.clear()
 					call(brokenContext{t.Context(), method}, s)
 				})
@@ -465,7 +468,7 @@ func TestClientAndContextPanic(t *testing.T) {
 			for nth := int64(1); ; nth++ { // command
 				for _, late := range []bool{false, true} {
 					var count atomic.Int64
-					f.when(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 						if !surviving() || count.Add(1) != nth {
 							return run()
 						}

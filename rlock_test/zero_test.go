@@ -12,14 +12,17 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // formatState is what fmt gives to a Format method.
 type formatState struct{ bytes.Buffer }
 
-func (*formatState) Width() (int, bool)     { return 0, false }
+func (*formatState) Width() (int, bool) { return 0, false }
+
 func (*formatState) Precision() (int, bool) { return 0, false }
-func (*formatState) Flag(int) bool          { return false }
+
+func (*formatState) Flag(int) bool { return false }
 
 // Every method of a nil or zero Lock or Locker answers ErrInvalid where it can fail, and
 // else that there is nothing. None panics.
@@ -88,7 +91,7 @@ func TestNilAndZeroValues(t *testing.T) {
 		}
 	}
 	for _, err := range func() []error {
-		locker := newLocker(t, rlocktest.Client(t))
+		locker := env.NewLocker(t, rlocktest.Client(t))
 		return append(locker.ReleaseEach(t.Context(), []*rlock.Lock{nil, {}}), locker.ExtendEach(t.Context(), []*rlock.Lock{nil, {}}, time.Second)...)
 	}() {
 		require.ErrorIs(t, err, rlock.ErrInvalid)

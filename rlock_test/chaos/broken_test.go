@@ -7,38 +7,38 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // Each flaw is found within seconds, in three rounds at most where it needs luck, and a
 // lock without any is not blamed.
 func TestBrokenLocks(t *testing.T) {
 	short := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}
-	keeping := func(faults func(r *round, s *bed.Server, proxies [processes]*bed.Proxy)) topology {
+	keeping := func(faults func(r *round, s *env.Server, proxies [processes]*env.Proxy)) topology {
 		return topology{name: "server", keeps: true, start: func(r *round) {
 			s := r.engine.Start(r.t)
-			r.servers = func() []*bed.Server { return []*bed.Server{s} }
-			var proxies [processes]*bed.Proxy
+			r.servers = func() []*env.Server { return []*env.Server{s} }
+			var proxies [processes]*env.Proxy
 			for place := range processes {
-				proxies[place] = bed.NewProxy(r.t, s.Addr())
+				proxies[place] = env.NewProxy(r.t, s.Addr())
 				r.addresses[place] = []string{proxies[place].Addr()}
 			}
 			faults(r, s, proxies)
 		}}
 	}
-	none := func(*round, *bed.Server, [processes]*bed.Proxy) {}
-	drops := func(r *round, _ *bed.Server, proxies [processes]*bed.Proxy) {
+	none := func(*round, *env.Server, [processes]*env.Proxy) {}
+	drops := func(r *round, _ *env.Server, proxies [processes]*env.Proxy) {
 		for place, p := range proxies {
 			r.faults = append(r.faults, func() fault {
 				return fault{kind: "replies dropped", target: r.processName(place), process: r.members[place].number, begin: func() {
-					p.DropReply(bed.Contains("redis.call('SET'")) // one, so that the next try is answered
+					p.DropReply(env.Contains("redis.call('SET'")) // one, so that the next try is answered
 				}}
 			})
 		}
 	}
 	flushes := topology{name: "forgetful", start: func(r *round) {
 		s := r.engine.Start(r.t)
-		r.servers = func() []*bed.Server { return []*bed.Server{s} }
+		r.servers = func() []*env.Server { return []*env.Server{s} }
 		r.everybody([]string{s.Addr()})
 		r.faults = []func() fault{r.flush(s)}
 	}}
@@ -61,7 +61,7 @@ func TestBrokenLocks(t *testing.T) {
 			missing := c.found
 			for number := 1; number == 1 || len(missing) > 0 && number <= 3; number++ {
 				r := newRound(t, plan{
-					seed: 1, number: number, engine: bed.Engines(t)[0], topology: c.topology,
+					seed: 1, number: number, engine: env.Engines(t)[0], topology: c.topology,
 					service: string(c.flaw), ttls: c.ttls, load: 4 * time.Second, patience: c.patience,
 				})
 				report := r.run().examine()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 var (
@@ -31,7 +31,7 @@ func TestHistories(t *testing.T) {
 	if from == 0 {
 		from = uint64(time.Now().UnixNano()) % 1_000_000
 	}
-	engines := bed.Engines(t)
+	engines := env.Engines(t)
 	fmt.Printf("chaos: seed %d; again: make chaos SEED=%d DURATION=%s\n", from, from, *duration)
 	for _, e := range engines {
 		fmt.Printf("chaos: %s\n", e.Version)
@@ -65,7 +65,7 @@ func TestHistories(t *testing.T) {
 
 // draw makes the plan of a round. The topologies take turns, so that a short run has
 // all of them.
-func draw(seed uint64, number int, engines []bed.Engine) plan {
+func draw(seed uint64, number int, engines []env.Engine) plan {
 	p := plan{seed: seed, number: number, service: "rlock", load: roundLoad, ttls: leasesOfRound}
 	p.topology = topologies[(number-1)%len(topologies)]
 	p.engine = engines[(uint64(number-1)+seed)%uint64(len(engines))]

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // fault is something that goes wrong for a while, or at one instant.
@@ -38,7 +38,7 @@ func (r *round) between(least, most time.Duration) time.Duration {
 }
 
 // serverFaults are those that keep the data of a server, which must persist it.
-func (r *round) serverFaults(name string, s *bed.Server) []func() fault {
+func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 	command := func(kind string, harmless bool, args ...string) func() fault {
 		return func() fault {
 			return fault{kind: kind, target: name, harmless: harmless, begin: func() { s.Do(r.t, args...) }}
@@ -68,9 +68,9 @@ func (r *round) serverFaults(name string, s *bed.Server) []func() fault {
 var commands = []string{gen.AcquireSHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1, gen.ExtendManySHA1, gen.HandOverSHA1, "SET", "EVALSHA"}
 
 // networkFaults are those of the network between one process and the server.
-func (r *round) networkFaults(place int, p *bed.Proxy) []func() fault {
+func (r *round) networkFaults(place int, p *env.Proxy) []func() fault {
 	name := "network of " + r.processName(place)
-	some := func() func([]byte) bool { return bed.Contains(commands[r.random.IntN(len(commands))]) }
+	some := func() func([]byte) bool { return env.Contains(commands[r.random.IntN(len(commands))]) }
 	return r.concerning(place, []func() fault{
 		func() fault { return fault{kind: "connections cut", target: name, begin: p.Cut} },
 		func() fault {
@@ -93,9 +93,9 @@ func (r *round) networkFaults(place int, p *bed.Proxy) []func() fault {
 }
 
 // dropReplies has commands run whose callers do not learn it.
-func (r *round) dropReplies(name string, p *bed.Proxy) func() fault {
+func (r *round) dropReplies(name string, p *env.Proxy) func() fault {
 	return func() fault {
-		match, count := bed.Contains(commands[r.random.IntN(len(commands))]), 1+r.random.IntN(5)
+		match, count := env.Contains(commands[r.random.IntN(len(commands))]), 1+r.random.IntN(5)
 		return fault{kind: "replies dropped", target: name, begin: func() {
 			for range count {
 				p.DropReply(match)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // patience bounds what a process may take to do as it is told, beyond the time that
@@ -17,7 +17,7 @@ const patience = time.Minute
 
 // member is a process of a round, as its parent sees it.
 type member struct {
-	*bed.Program
+	*env.Program
 	number int
 
 	answers chan event    // those that say that an order was carried out
@@ -34,7 +34,7 @@ func startMember(t testing.TB, o orders) *member {
 		t.Fatal(err)
 	}
 	m := &member{
-		Program: bed.Reexec(t, workerVariable+"="+string(text)),
+		Program: env.Reexec(t, workerVariable+"="+string(text)),
 		number:  o.Process,
 		answers: make(chan event, 4),
 		ended:   make(chan struct{}),

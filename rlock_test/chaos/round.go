@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 const (
@@ -37,7 +37,7 @@ const unwaited = 2 // of the groups of keys
 type plan struct {
 	seed     uint64
 	number   int // of the round in its run, from 1
-	engine   bed.Engine
+	engine   env.Engine
 	topology topology
 	service  string
 	ttls     []time.Duration
@@ -54,12 +54,12 @@ type round struct {
 	// Filled in by the topology.
 	addresses [processes][]string
 	masterSet string
-	servers   func() []*bed.Server // those that have data, now
+	servers   func() []*env.Server // those that have data, now
 	faults    []func() fault
 	once      func() fault  // nil: none; a fault that comes once, in the middle
 	clockStep time.Duration // largest step of the server's clock
 
-	resource *bed.Server
+	resource *env.Server
 	members  [processes]*member
 	all      []*member // the killed ones too
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // settle brings the processes to rest after the last fault, and looks at what they
@@ -87,7 +87,7 @@ func (r *round) locks() []string {
 	return names
 }
 
-func (r *round) names(s *bed.Server) []string {
+func (r *round) names(s *env.Server) []string {
 	reply := s.Do(r.t, "KEYS", "*")
 	all, err := reply.AsStrSlice()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // topology is an arrangement of servers, with what can go wrong there.
@@ -26,10 +26,10 @@ var topologies = []topology{
 // startServer has one server that persists everything before it answers.
 func startServer(r *round) {
 	s := r.engine.Start(r.t, "--appendonly", "yes", "--appendfsync", "always")
-	r.servers = func() []*bed.Server { return []*bed.Server{s} }
+	r.servers = func() []*env.Server { return []*env.Server{s} }
 	r.faults = r.serverFaults("server", s)
 	for place := range processes {
-		proxy := bed.NewProxy(r.t, s.Addr())
+		proxy := env.NewProxy(r.t, s.Addr())
 		r.addresses[place] = []string{proxy.Addr()}
 		r.faults = append(r.faults, r.networkFaults(place, proxy)...)
 		r.faults = append(r.faults, r.processFaults(place)...)
@@ -40,7 +40,7 @@ func startServer(r *round) {
 func startSentinel(r *round) {
 	s := r.engine.StartSentinel(r.t)
 	primary := s.Primary
-	r.servers = func() []*bed.Server { return []*bed.Server{primary} }
+	r.servers = func() []*env.Server { return []*env.Server{primary} }
 	option := s.Option()
 	r.masterSet = option.Sentinel.MasterSet
 	r.everybody(option.InitAddress)
@@ -55,7 +55,7 @@ func startSentinel(r *round) {
 
 // sever keeps a primary from its replica for a moment, so that the replica misses
 // what the processes do meanwhile.
-func (r *round) sever(primary *bed.Server) {
+func (r *round) sever(primary *env.Server) {
 	primary.Do(r.t, "ACL", "SETUSER", "default", "-psync", "-sync")
 	primary.Do(r.t, "CLIENT", "KILL", "TYPE", "replica")
 	time.Sleep(r.between(10*time.Millisecond, 300*time.Millisecond))
@@ -65,7 +65,7 @@ func (r *round) sever(primary *bed.Server) {
 func startCluster(r *round) {
 	c := r.engine.StartReplicatedCluster(r.t)
 	primaries := slices.Clone(c.Nodes)
-	r.servers = func() []*bed.Server { return primaries }
+	r.servers = func() []*env.Server { return primaries }
 	r.everybody(c.Addrs())
 	r.once = func() fault {
 		i := r.random.IntN(len(c.Nodes))
@@ -81,9 +81,9 @@ func startCluster(r *round) {
 // or one whose clock is stepped.
 func startForgetful(r *round) {
 	const farthest = 2 * time.Second
-	var s *bed.Server
+	var s *env.Server
 	if r.random.IntN(2) == 0 {
-		var clock *bed.Clock
+		var clock *env.Clock
 		s, clock = r.engine.StartWithClock(r.t)
 		r.clockStep = farthest
 		step := func(kind string, direction time.Duration) func() fault {
@@ -101,11 +101,11 @@ func startForgetful(r *round) {
 				begin: s.Kill, end: func() { s.Restart(r.t) }}
 		})
 	}
-	r.servers = func() []*bed.Server { return []*bed.Server{s} }
+	r.servers = func() []*env.Server { return []*env.Server{s} }
 	r.everybody([]string{s.Addr()})
 }
 
-func (r *round) flush(s *bed.Server) func() fault {
+func (r *round) flush(s *env.Server) func() fault {
 	return func() fault {
 		return fault{kind: "FLUSHALL", target: "server", begin: func() { s.Do(r.t, "FLUSHALL") }}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // audited is what these tests need of the generator's audit.
@@ -52,7 +52,7 @@ func audits(t *testing.T) []audited {
 func TestScenariosUnderTheirRules(t *testing.T) {
 	t.Parallel()
 	scripts := audits(t)
-	bed.Each(t, func(t *testing.T, engine bed.Engine) {
+	env.Each(t, func(t *testing.T, engine env.Engine) {
 		t.Parallel()
 		server := engine.Start(t)
 		router := &router{Client: server.Client(t), option: server.Option(), users: map[string]*user{}}

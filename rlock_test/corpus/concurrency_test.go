@@ -12,17 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 const callers = 8
 
-func onEach(t *testing.T, test func(t *testing.T, e env)) {
+func onEach(t *testing.T, test func(t *testing.T, e target)) {
 	t.Helper()
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, engine bed.Engine) {
+	env.Each(t, func(t *testing.T, engine env.Engine) {
 		t.Parallel()
-		test(t, env{bindings.New(), engine.Start(t).Client(t), "test", true})
+		test(t, target{bindings.New(), engine.Start(t).Client(t), "test", true})
 	})
 }
 
@@ -40,7 +40,7 @@ func together(work func() bool) {
 
 // A bucket pays its capacity and what has run in since, and not one token more.
 func TestTokenBucketNeverOverAdmits(t *testing.T) {
-	onEach(t, func(t *testing.T, e env) {
+	onEach(t, func(t *testing.T, e target) {
 		p := bindings.TokenBucketParams{Bucket: e.key("bucket"), Capacity: 20, Rate: 50, Cost: 1}
 		var granted, refused atomic.Int64
 		start := time.Now()
@@ -67,7 +67,7 @@ func TestTokenBucketNeverOverAdmits(t *testing.T) {
 
 // Everything is sold once, and nothing twice.
 func TestInventoryNeverOversells(t *testing.T) {
-	onEach(t, func(t *testing.T, e env) {
+	onEach(t, func(t *testing.T, e target) {
 		stock := e.keys("apples", "pears")
 		e.set(t, "SET", stock[0], "1000")
 		e.set(t, "SET", stock[1], "450")
@@ -92,7 +92,7 @@ func TestInventoryNeverOversells(t *testing.T) {
 
 // A batch answers each call by itself, whether or not the server knows the script.
 func TestBatchAnswersEachCall(t *testing.T) {
-	onEach(t, func(t *testing.T, e env) {
+	onEach(t, func(t *testing.T, e target) {
 		for _, loaded := range []string{"no", "yes"} {
 			var params []bindings.TransferParams
 			for i := range 20 {
@@ -120,7 +120,7 @@ func TestBatchAnswersEachCall(t *testing.T) {
 
 // In a batch, what cannot be sent fails alone.
 func TestBatchSendsWhatItCan(t *testing.T) {
-	onEach(t, func(t *testing.T, e env) {
+	onEach(t, func(t *testing.T, e target) {
 		replies := e.FixedWindowBatch(t.Context(), e.client, []bindings.FixedWindowParams{
 			{Window: e.key("window"), Limit: 2, Length: time.Hour},
 			{Window: e.key("window"), Limit: 2, Length: time.Microsecond},
@@ -141,7 +141,7 @@ func TestBatchSendsWhatItCan(t *testing.T) {
 // keys that no server has together are refused before anything is sent.
 func TestLoadAndSlotsOnACluster(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, engine bed.Engine) {
+	env.Each(t, func(t *testing.T, engine env.Engine) {
 		client := engine.StartCluster(t).Client(t)
 		scripts := bindings.New()
 		require.NoError(t, scripts.Load(t.Context(), client))

@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// env is what a scenario works with: the scripts, a client, and keys of its own.
-type env struct {
+// target is what a scenario works with: the scripts, a client, and keys of its own.
+type target struct {
 	*bindings.Scripts
 	client rueidis.Client
 	tag    string
@@ -28,9 +28,9 @@ type env struct {
 
 // key returns a key that no other scenario has. All keys of a scenario are in one
 // slot, as scripts need it on a cluster.
-func (e env) key(name string) string { return "{" + e.tag + "}:" + name }
+func (e target) key(name string) string { return "{" + e.tag + "}:" + name }
 
-func (e env) keys(names ...string) []string {
+func (e target) keys(names ...string) []string {
 	keys := make([]string, len(names))
 	for i, name := range names {
 		keys[i] = e.key(name)
@@ -39,24 +39,24 @@ func (e env) keys(names ...string) []string {
 }
 
 // do runs one command about a key.
-func (e env) do(t *testing.T, verb, key string, args ...string) rueidis.RedisResult {
+func (e target) do(t *testing.T, verb, key string, args ...string) rueidis.RedisResult {
 	t.Helper()
 	return e.client.Do(t.Context(), e.client.B().Arbitrary(verb).Keys(key).Args(args...).Build())
 }
 
-func (e env) set(t *testing.T, verb, key string, args ...string) {
+func (e target) set(t *testing.T, verb, key string, args ...string) {
 	t.Helper()
 	require.NoError(t, e.do(t, verb, key, args...).Error())
 }
 
-func (e env) text(t *testing.T, verb, key string, args ...string) string {
+func (e target) text(t *testing.T, verb, key string, args ...string) string {
 	t.Helper()
 	text, err := e.do(t, verb, key, args...).ToString()
 	require.NoError(t, err)
 	return text
 }
 
-func (e env) number(t *testing.T, verb, key string, args ...string) int64 {
+func (e target) number(t *testing.T, verb, key string, args ...string) int64 {
 	t.Helper()
 	n, err := e.do(t, verb, key, args...).AsInt64()
 	require.NoError(t, err)
@@ -64,14 +64,14 @@ func (e env) number(t *testing.T, verb, key string, args ...string) int64 {
 }
 
 // lives checks that a key expires after about the given time.
-func (e env) lives(t *testing.T, key string, want time.Duration) {
+func (e target) lives(t *testing.T, key string, want time.Duration) {
 	t.Helper()
 	left := time.Duration(e.number(t, "PTTL", key)) * time.Millisecond
 	require.InDelta(t, want, left, float64(5*time.Second))
 }
 
 // ask calls a script that must succeed, and returns its answer.
-func ask[P, R any](t *testing.T, e env, call func(context.Context, rueidis.Client, P) (R, error), p P) R {
+func ask[P, R any](t *testing.T, e target, call func(context.Context, rueidis.Client, P) (R, error), p P) R {
 	t.Helper()
 	r, err := call(t.Context(), e.client, p)
 	require.NoError(t, err)
@@ -79,13 +79,13 @@ func ask[P, R any](t *testing.T, e env, call func(context.Context, rueidis.Clien
 }
 
 // tell calls a script without an answer that must succeed.
-func tell[P any](t *testing.T, e env, call func(context.Context, rueidis.Client, P) error, p P) {
+func tell[P any](t *testing.T, e target, call func(context.Context, rueidis.Client, P) error, p P) {
 	t.Helper()
 	require.NoError(t, call(t.Context(), e.client, p))
 }
 
 // refused calls a script that must answer with a declared error.
-func refused[P, R any](t *testing.T, e env, want error, call func(context.Context, rueidis.Client, P) (R, error), p P) {
+func refused[P, R any](t *testing.T, e target, want error, call func(context.Context, rueidis.Client, P) (R, error), p P) {
 	t.Helper()
 	r, err := call(t.Context(), e.client, p)
 	require.ErrorIs(t, err, want)
@@ -100,7 +100,7 @@ func resp2(o *rueidis.ClientOption) { o.AlwaysRESP2, o.DisableCache = true, true
 // a cluster.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, engine bed.Engine) {
+	env.Each(t, func(t *testing.T, engine env.Engine) {
 		t.Run("resp3", func(t *testing.T) {
 			t.Parallel()
 			runScenarios(t, engine.Start(t).Client(t), true)
@@ -122,7 +122,7 @@ func runScenarios(t *testing.T, client rueidis.Client, caches bool) {
 		for name, scenario := range scenarios {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				scenario(t, env{scripts, client, name, caches})
+				scenario(t, target{scripts, client, name, caches})
 			})
 		}
 	})

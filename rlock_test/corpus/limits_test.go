@@ -10,7 +10,7 @@ import (
 )
 
 // The third of two allowed requests waits for the end of the window.
-func fixedWindow(t *testing.T, e env) {
+func fixedWindow(t *testing.T, e target) {
 	p := bindings.FixedWindowParams{Window: e.key("window"), Limit: 2, Length: time.Hour}
 	for i, want := range []bindings.FixedWindowResult{
 		{Allowed: true, Remaining: 1},
@@ -31,7 +31,7 @@ func fixedWindow(t *testing.T, e env) {
 }
 
 // A request that leaves the window makes room for one.
-func slidingLog(t *testing.T, e env) {
+func slidingLog(t *testing.T, e target) {
 	p := bindings.SlidingLogParams{Log: e.key("log"), Limit: 2, Length: time.Hour, ID: "a"}
 	require.Equal(t, bindings.SlidingLogResult{Allowed: true}, ask(t, e, e.SlidingLog, p))
 	p.ID = "b"
@@ -52,7 +52,7 @@ func slidingLog(t *testing.T, e env) {
 }
 
 // A quarter into a window, three quarters of the window before still count.
-func slidingCounter(t *testing.T, e env) {
+func slidingCounter(t *testing.T, e target) {
 	start := time.UnixMilli(1_700_000_000_000).Truncate(time.Hour)
 	p := bindings.SlidingCounterParams{Counts: e.key("counts"), Limit: 4, Length: time.Hour}
 	for _, step := range []struct {
@@ -84,7 +84,7 @@ func slidingCounter(t *testing.T, e env) {
 
 // A full bucket pays at once, an empty one tells how long it takes, and what it
 // can never hold is an error.
-func tokenBucket(t *testing.T, e env) {
+func tokenBucket(t *testing.T, e target) {
 	p := bindings.TokenBucketParams{Bucket: e.key("bucket"), Capacity: 3, Rate: 0.001, Cost: 2}
 	r := ask(t, e, e.TokenBucket, p)
 	require.True(t, r.Granted)
@@ -103,7 +103,7 @@ func tokenBucket(t *testing.T, e env) {
 }
 
 // After the time that an empty bucket names, it pays.
-func tokenBucketRefills(t *testing.T, e env) {
+func tokenBucketRefills(t *testing.T, e target) {
 	p := bindings.TokenBucketParams{Bucket: e.key("bucket"), Capacity: 1, Rate: 20, Cost: 1}
 	require.True(t, ask(t, e, e.TokenBucket, p).Granted)
 	for {
@@ -117,7 +117,7 @@ func tokenBucketRefills(t *testing.T, e env) {
 }
 
 // A burst passes, and the next request waits for the interval.
-func leakyBucket(t *testing.T, e env) {
+func leakyBucket(t *testing.T, e target) {
 	p := bindings.LeakyBucketParams{Due: e.key("due"), Interval: time.Hour, Burst: 2}
 	for range 3 {
 		require.Equal(t, bindings.LeakyBucketResult{Allowed: true}, ask(t, e, e.LeakyBucket, p))
@@ -128,7 +128,7 @@ func leakyBucket(t *testing.T, e env) {
 }
 
 // Whoever leaves makes room, once.
-func concurrencyLimit(t *testing.T, e env) {
+func concurrencyLimit(t *testing.T, e target) {
 	for i, step := range []struct {
 		enter bool
 		want  bindings.InFlightResult
@@ -150,7 +150,7 @@ func concurrencyLimit(t *testing.T, e env) {
 }
 
 // Permits are bounded, confirmed, given back, and lost with their lease.
-func semaphore(t *testing.T, e env) {
+func semaphore(t *testing.T, e target) {
 	p := bindings.SemaphoreAcquireParams{Permits: e.key("permits"), Holder: "a", Most: 2, Lease: time.Hour}
 	require.Equal(t, bindings.SemaphoreAcquireResult{Acquired: true, Free: 1}, ask(t, e, e.SemaphoreAcquire, p))
 	require.Equal(t, bindings.SemaphoreAcquireResult{Acquired: true, Free: 1}, ask(t, e, e.SemaphoreAcquire, p), "confirmed")

@@ -13,7 +13,7 @@ import (
 
 // Messages leave in the order in which they came, byte for byte; a full queue
 // takes all of a batch or nothing.
-func fifoQueue(t *testing.T, e env) {
+func fifoQueue(t *testing.T, e target) {
 	queue := e.key("queue")
 	first, second := []byte{0, 0xff, '\r', '\n'}, []byte{}
 	push := bindings.QueuePushParams{Queue: queue, Most: 3, Messages: [][]byte{first, second}}
@@ -37,7 +37,7 @@ func fifoQueue(t *testing.T, e env) {
 }
 
 // The most urgent item leaves first, and priorities only rise.
-func priorityQueue(t *testing.T, e env) {
+func priorityQueue(t *testing.T, e target) {
 	queue := e.key("queue")
 	for _, step := range []struct {
 		item     string
@@ -54,7 +54,7 @@ func priorityQueue(t *testing.T, e env) {
 }
 
 // Jobs that are due become ready, a few at a time, the oldest first.
-func delayedQueue(t *testing.T, e env) {
+func delayedQueue(t *testing.T, e target) {
 	now := time.UnixMilli(1_700_000_000_000)
 	later := bindings.Job{Kind: "mail", Args: []string{"later"}}
 	jobs := map[string]bindings.Job{"old": {Kind: "mail"}, "new": {Kind: "mail", Tries: 1}, "later": later}
@@ -72,7 +72,7 @@ func delayedQueue(t *testing.T, e env) {
 }
 
 // A job is done, or tried again, or a dead letter; it is never lost.
-func reliableQueue(t *testing.T, e env) {
+func reliableQueue(t *testing.T, e target) {
 	ready, atWork, jobs, attempts := e.key("ready"), e.key("at_work"), e.key("jobs"), e.key("attempts")
 	deadline := time.UnixMilli(1_700_000_000_000)
 	good, bad := bindings.Job{Kind: "good", Args: []string{"ü"}}, bindings.Job{Kind: "bad"}
@@ -113,7 +113,7 @@ func reliableQueue(t *testing.T, e env) {
 }
 
 // Half of the longest queue moves, in its order.
-func workStealing(t *testing.T, e env) {
+func workStealing(t *testing.T, e target) {
 	p := bindings.WorkStealParams{Idle: e.key("idle"), Queues: e.keys("a", "b")}
 	require.Equal(t, bindings.WorkStealResult{}, ask(t, e, e.WorkSteal, p))
 
@@ -130,7 +130,7 @@ func workStealing(t *testing.T, e env) {
 }
 
 // Events are claimed from a dead consumer and removed once they are done.
-func stream(t *testing.T, e env) {
+func stream(t *testing.T, e target) {
 	key := e.key("stream")
 	add := bindings.StreamAddParams{Stream: key, Group: "workers", Most: 1000, Kind: "paid", Body: []byte("1")}
 	first := ask(t, e, e.StreamAdd, add).ID

@@ -11,7 +11,7 @@ import (
 )
 
 // Scores add up, and ranks and rows follow them.
-func leaderboard(t *testing.T, e env) {
+func leaderboard(t *testing.T, e target) {
 	board := e.key("board")
 	add := func(player string, points float64) bindings.LeaderboardAddResult {
 		return ask(t, e, e.LeaderboardAdd, bindings.LeaderboardAddParams{Board: board, Player: player, Points: points})
@@ -35,7 +35,7 @@ func leaderboard(t *testing.T, e env) {
 }
 
 // Fractions and absent members come through as the server has them.
-func weights(t *testing.T, e env) {
+func weights(t *testing.T, e target) {
 	e.set(t, "ZADD", e.key("weights"), "0.1", "a", "-inf", "b")
 	p := bindings.WeightsReadParams{Weights: e.key("weights"), One: "a"}
 	r := ask(t, e, e.WeightsRead, p)
@@ -47,7 +47,7 @@ func weights(t *testing.T, e env) {
 }
 
 // What was added is found; most of the rest is not.
-func bloomFilter(t *testing.T, e env) {
+func bloomFilter(t *testing.T, e target) {
 	add := bindings.BloomAddParams{Filter: e.key("filter"), Bits: 10_000, Hashes: 5, Items: []string{"a", "b", "a"}}
 	require.Equal(t, []bool{true, true, false}, ask(t, e, e.BloomAdd, add))
 	add.Items = nil
@@ -76,7 +76,7 @@ func bloomFilter(t *testing.T, e env) {
 }
 
 // Of many who miss, one refreshes; a stale value beats none.
-func cacheStampede(t *testing.T, e env) {
+func cacheStampede(t *testing.T, e target) {
 	value, refresh := e.key("value"), e.key("refresh")
 	now := time.UnixMilli(1_700_000_000_000)
 	fetch := bindings.CacheFetchParams{Value: value, Refresh: refresh, Now: now, Lease: time.Hour}
@@ -93,7 +93,7 @@ func cacheStampede(t *testing.T, e env) {
 }
 
 // An id counts once in a window, however often it comes.
-func deduplication(t *testing.T, e env) {
+func deduplication(t *testing.T, e target) {
 	now := time.UnixMilli(1_700_000_000_000)
 	p := bindings.DedupWindowParams{Seen: e.key("seen"), Now: now, Length: time.Minute, IDs: []string{"a", "b", "a"}}
 	require.Equal(t, []bool{true, true, false}, ask(t, e, e.DedupWindow, p))
@@ -105,7 +105,7 @@ func deduplication(t *testing.T, e env) {
 }
 
 // The expired go first, then those that expire next.
-func cacheEviction(t *testing.T, e env) {
+func cacheEviction(t *testing.T, e target) {
 	for i := range 5 {
 		name := fmt.Sprint("n", i)
 		e.set(t, "ZADD", e.key("expiry"), fmt.Sprint(1000+i), name)
@@ -120,7 +120,7 @@ func cacheEviction(t *testing.T, e env) {
 }
 
 // Members always meet in the same shard.
-func shards(t *testing.T, e env) {
+func shards(t *testing.T, e target) {
 	p := bindings.ShardAddParams{Shards: e.keys("0", "1", "2")}
 	total := int64(0)
 	for i := range 30 {
@@ -139,7 +139,7 @@ func shards(t *testing.T, e env) {
 }
 
 // A visitor of two buckets is one visitor.
-func uniqueVisitors(t *testing.T, e env) {
+func uniqueVisitors(t *testing.T, e target) {
 	p := bindings.UniqueVisitorsParams{Current: e.key("monday"), Visitor: "a", Keep: time.Hour}
 	require.Equal(t, int64(1), ask(t, e, e.UniqueVisitors, p))
 	e.lives(t, p.Current, time.Hour)
@@ -150,7 +150,7 @@ func uniqueVisitors(t *testing.T, e env) {
 }
 
 // The nearest place comes first.
-func geo(t *testing.T, e env) {
+func geo(t *testing.T, e target) {
 	e.set(t, "GEOADD", e.key("places"), "13.361389", "38.115556", "Palermo", "15.087269", "37.502669", "Catania")
 	p := bindings.GeoNearbyParams{Places: e.key("places"), Longitude: 15, Latitude: 37, Radius: 200_000, Most: 5}
 	r := ask(t, e, e.GeoNearby, p)
@@ -161,7 +161,7 @@ func geo(t *testing.T, e env) {
 }
 
 // Since when and for how long, and nothing of those who are away.
-func presence(t *testing.T, e env) {
+func presence(t *testing.T, e target) {
 	e.set(t, "SET", e.key("on"), "1700000000000", "EX", "3600")
 	r := ask(t, e, e.Presence, bindings.PresenceParams{Users: e.keys("off", "on")})
 	require.Equal(t, []bindings.Null[time.Time]{{}, some(time.UnixMilli(1_700_000_000_000))}, r.Since)
@@ -170,7 +170,7 @@ func presence(t *testing.T, e env) {
 }
 
 // Days in a row count up to the one that is asked for.
-func checkin(t *testing.T, e env) {
+func checkin(t *testing.T, e target) {
 	for i, step := range []struct {
 		day  int64
 		want bindings.CheckinResult

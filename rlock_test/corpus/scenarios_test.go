@@ -6,7 +6,7 @@ import (
 )
 
 // scenarios are the scripts at work, those together that belong together.
-var scenarios = map[string]func(*testing.T, env){
+var scenarios = map[string]func(*testing.T, target){
 	"address admission":    addressAdmission,
 	"announcements":        announce,
 	"anything":             anything,

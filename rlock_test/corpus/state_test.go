@@ -13,7 +13,7 @@ import (
 )
 
 // One try does the work; the others wait for its receipt, or for its end.
-func idempotency(t *testing.T, e env) {
+func idempotency(t *testing.T, e target) {
 	begin := bindings.IdempotencyBeginParams{Operation: e.key("op"), Owner: "a", GiveUp: time.Hour}
 	started := bindings.IdempotencyBeginResult{Started: true}
 	require.Equal(t, started, ask(t, e, e.IdempotencyBegin, begin))
@@ -32,7 +32,7 @@ func idempotency(t *testing.T, e env) {
 }
 
 // Only the first addition starts the clock.
-func counter(t *testing.T, e env) {
+func counter(t *testing.T, e target) {
 	p := bindings.CounterAddParams{Counter: e.key("counter"), By: 5}
 	require.Equal(t, int64(5), ask(t, e, e.CounterAdd, p))
 	require.Equal(t, int64(-1), e.number(t, "PTTL", p.Counter))
@@ -44,7 +44,7 @@ func counter(t *testing.T, e env) {
 }
 
 // Each field counts by itself.
-func counters(t *testing.T, e env) {
+func counters(t *testing.T, e target) {
 	p := bindings.CountersBumpParams{Hits: e.key("hits"), Fields: []string{"a", "b"}}
 	require.Equal(t, map[string]int64{"a": 1, "b": 1}, ask(t, e, e.CountersBump, p))
 	p.Fields = []string{"b"}
@@ -54,7 +54,7 @@ func counters(t *testing.T, e env) {
 }
 
 // A session lives as long as it is used, and no longer than it may.
-func session(t *testing.T, e env) {
+func session(t *testing.T, e target) {
 	touch := bindings.SessionTouchParams{Session: e.key("session")}
 	refused(t, e, bindings.ErrNoSession, e.SessionTouch, touch)
 
@@ -79,7 +79,7 @@ func session(t *testing.T, e env) {
 }
 
 // An order takes all that it asks for, or nothing.
-func inventory(t *testing.T, e env) {
+func inventory(t *testing.T, e target) {
 	stock := e.keys("apples", "pears")
 	e.set(t, "SET", stock[0], "5")
 	e.set(t, "SET", stock[1], "1")
@@ -104,7 +104,7 @@ func inventory(t *testing.T, e env) {
 }
 
 // What one account loses the other gains; a refused transfer moves nothing.
-func transfer(t *testing.T, e env) {
+func transfer(t *testing.T, e target) {
 	from, to := e.key("from"), e.key("to")
 	e.set(t, "SET", from, "100")
 	e.set(t, "SET", to, "0")
@@ -121,7 +121,7 @@ func transfer(t *testing.T, e env) {
 }
 
 // Ranges follow each other without overlap, and numbers start anew each day.
-func numbers(t *testing.T, e env) {
+func numbers(t *testing.T, e target) {
 	p := bindings.IDRangeParams{Sequence: e.key("sequence"), Size: 100}
 	require.Equal(t, bindings.IDRangeResult{First: 1, Last: 100}, ask(t, e, e.IDRange, p))
 	require.Equal(t, bindings.IDRangeResult{First: 101, Last: 200}, ask(t, e, e.IDRange, p))
@@ -135,7 +135,7 @@ func numbers(t *testing.T, e env) {
 }
 
 // A swap needs the value that was read.
-func swap(t *testing.T, e env) {
+func swap(t *testing.T, e target) {
 	p := bindings.SwapIfParams{Value: e.key("value"), Before: []byte("a"), After: []byte{0xff, 0}}
 	require.Equal(t, bindings.SwapIfResult{}, ask(t, e, e.SwapIf, p))
 	e.set(t, "SET", p.Value, "a", "EX", "100")
@@ -145,7 +145,7 @@ func swap(t *testing.T, e env) {
 }
 
 // Whatever is in the key, a wrong value has one name.
-func safeIncrement(t *testing.T, e env) {
+func safeIncrement(t *testing.T, e target) {
 	p := bindings.SafeIncrementParams{Counter: e.key("counter"), By: 0.1}
 	require.InDelta(t, 0.1, ask(t, e, e.SafeIncrement, p), 1e-15)
 	p.By = -1e-3
@@ -159,7 +159,7 @@ func safeIncrement(t *testing.T, e env) {
 }
 
 // Doubles pass both ways with all their digits.
-func mean(t *testing.T, e env) {
+func mean(t *testing.T, e target) {
 	p := bindings.MeanAddParams{Series: e.key("series"), Value: math.Pi}
 	require.Equal(t, bindings.MeanAddResult{Count: 1, Mean: math.Pi, Least: math.Pi, Most: math.Pi}, ask(t, e, e.MeanAdd, p))
 	p.Value = -math.Pi
@@ -167,7 +167,7 @@ func mean(t *testing.T, e env) {
 }
 
 // Quantities add up, and a cart without items is a cart.
-func cart(t *testing.T, e env) {
+func cart(t *testing.T, e target) {
 	p := bindings.CartMergeParams{Cart: e.key("cart")}
 	require.Equal(t, bindings.Cart{Items: map[string]int{}}, ask(t, e, e.CartMerge, p))
 	p.Guest.Items = map[string]int{"pear": 1, "plum": 2}
@@ -182,7 +182,7 @@ func cart(t *testing.T, e env) {
 }
 
 // A null removes a field, anything else sets it.
-func document(t *testing.T, e env) {
+func document(t *testing.T, e target) {
 	p := bindings.DocumentPatchParams{Document: e.key("document"), Patch: map[string]any{"a": 1, "b": []string{"x"}}}
 	require.JSONEq(t, `{"a":1,"b":["x"]}`, string(ask(t, e, e.DocumentPatch, p)))
 	p.Patch = json.RawMessage(`{"a":null,"c":{"d":true}}`)
@@ -196,7 +196,7 @@ func document(t *testing.T, e env) {
 }
 
 // The latest events stay, the oldest first.
-func eventHistory(t *testing.T, e env) {
+func eventHistory(t *testing.T, e target) {
 	at := time.UnixMilli(1_700_000_000_123)
 	p := bindings.EventPackParams{History: e.key("history"), Most: 2, At: at}
 	for _, p.Kind = range []string{"a", "b"} {
@@ -207,7 +207,7 @@ func eventHistory(t *testing.T, e env) {
 }
 
 // A right that is withdrawn is gone, even if it is granted in the same call.
-func rights(t *testing.T, e env) {
+func rights(t *testing.T, e target) {
 	p := bindings.RightsGrantParams{Rights: e.key("rights"), Grant: 0b0110, Wanted: 0b0110}
 	require.Equal(t, bindings.RightsGrantResult{Has: 0b0110, All: true}, ask(t, e, e.RightsGrant, p))
 	p.Grant, p.Withdraw = 0b0001, 0b0011
@@ -215,7 +215,7 @@ func rights(t *testing.T, e env) {
 }
 
 // A ban holds until its end; who is admitted is remembered.
-func addressAdmission(t *testing.T, e env) {
+func addressAdmission(t *testing.T, e target) {
 	now := time.UnixMilli(1_700_000_000_000)
 	good, bad := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
 	e.set(t, "HSET", e.key("bans"), `"2001:db8::1"`, "1700000000001")

@@ -14,7 +14,7 @@ import (
 
 // Pairs come as a flat list or as a list of pairs, and mean the same. A reply that is
 // not there, and a list in it that is not, are told from empty ones.
-func board(t *testing.T, e env) {
+func board(t *testing.T, e target) {
 	board := e.key("board")
 	e.set(t, "ZADD", board, "1.5", "ann", "3", "bob", "2", "cid")
 
@@ -33,7 +33,7 @@ func board(t *testing.T, e env) {
 }
 
 // A raw reply is the message as it came.
-func anything(t *testing.T, e env) {
+func anything(t *testing.T, e target) {
 	p := bindings.AnythingParams{Any: e.key("any")}
 	none := ask(t, e, e.Anything, p)
 	require.True(t, none.IsNil())
@@ -56,7 +56,7 @@ func anything(t *testing.T, e env) {
 
 // Numbers go out so that commands for integers take them, and values are read back as
 // they were sent, absent ones included. What no script can use is not sent.
-func values(t *testing.T, e env) {
+func values(t *testing.T, e target) {
 	store := bindings.ValuesStoreParams{
 		Whole: e.key("whole"), Broken: e.key("broken"), Record: e.key("record"), By: 1e6, Part: 0.5, Seconds: 1e6,
 	}
@@ -90,7 +90,7 @@ func values(t *testing.T, e env) {
 }
 
 // A call tells by the command that it chooses, on the channels that it gives.
-func announce(t *testing.T, e env) {
+func announce(t *testing.T, e target) {
 	p := bindings.AnnounceParams{Count: e.key("count"), Channel: e.key("channel"), How: bindings.AnnounceHowPublish, Text: "x", Copy: e.key("copy")}
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	defer stop()

@@ -14,7 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/corpus/bindings"
 )
 
-func lock(t *testing.T, e env, name string) *rlock.Lock {
+func lock(t *testing.T, e target, name string) *rlock.Lock {
 	t.Helper()
 	locker, err := rlock.New(e.client)
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func lock(t *testing.T, e env, name string) *rlock.Lock {
 }
 
 // A holder that has lost its lock writes nothing, whatever it believes.
-func guardedPut(t *testing.T, e env) {
+func guardedPut(t *testing.T, e target) {
 	held := lock(t, e, "lock")
 	p := bindings.GuardedPutParams{Lock: held, Value: e.key("value"), Text: "first"}
 	tell(t, e, e.GuardedPut, p)
@@ -46,7 +46,7 @@ func guardedPut(t *testing.T, e env) {
 
 // Once a later holder has written, an earlier one cannot, even where nothing is
 // known of locks.
-func fencedPut(t *testing.T, e env) {
+func fencedPut(t *testing.T, e target) {
 	old := lock(t, e, "lock")
 	require.NoError(t, old.Release(t.Context()))
 	young := lock(t, e, "lock")
@@ -69,7 +69,7 @@ func fencedPut(t *testing.T, e env) {
 }
 
 // Several values come into being together, or not at all.
-func setMany(t *testing.T, e env) {
+func setMany(t *testing.T, e target) {
 	p := bindings.SetManyParams{Values: e.keys("a", "b"), Content: [][]byte{{1}, {2}}}
 	require.True(t, ask(t, e, e.SetMany, p))
 	require.Equal(t, int64(-1), e.number(t, "PTTL", e.key("a")))
@@ -83,7 +83,7 @@ func setMany(t *testing.T, e env) {
 }
 
 // Tags are counted once, and read by article.
-func tags(t *testing.T, e env) {
+func tags(t *testing.T, e target) {
 	p := bindings.TagAllParams{Tags: e.key("a"), Members: []string{"x", "y", "x"}}
 	require.Equal(t, int64(2), ask(t, e, e.TagAll, p))
 	p.Members = []string{"z", "y"}
@@ -93,7 +93,7 @@ func tags(t *testing.T, e env) {
 }
 
 // Subscribers hear of a change, not of a repetition.
-func setAndNotify(t *testing.T, e env) {
+func setAndNotify(t *testing.T, e target) {
 	p := bindings.SetAndNotifyParams{Value: e.key("value"), Text: "on", Channel: e.key("channel")}
 	require.Equal(t, bindings.SetAndNotifyResult{Changed: true}, ask(t, e, e.SetAndNotify, p))
 	require.Equal(t, bindings.SetAndNotifyResult{}, ask(t, e, e.SetAndNotify, p))
@@ -117,7 +117,7 @@ func setAndNotify(t *testing.T, e env) {
 }
 
 // A recorded change is applied as it stands; what is no command fails.
-func applyChange(t *testing.T, e env) {
+func applyChange(t *testing.T, e target) {
 	tell(t, e, e.ApplyChange, bindings.ApplyChangeParams{Copy: e.key("set"), Verb: "SADD", Arguments: []string{"a", "b"}})
 	require.Equal(t, int64(2), e.number(t, "SCARD", e.key("set")))
 	tell(t, e, e.ApplyChange, bindings.ApplyChangeParams{Copy: e.key("set"), Verb: "DEL"})
@@ -126,7 +126,7 @@ func applyChange(t *testing.T, e env) {
 }
 
 // Flags are what the hash holds, all of them.
-func flags(t *testing.T, e env) {
+func flags(t *testing.T, e target) {
 	p := bindings.ReadFlagsParams{Flags: e.key("flags")}
 	require.Empty(t, ask(t, e, e.ReadFlags, p))
 	e.set(t, "HSET", p.Flags, "dark", "on", "beta", "")
@@ -138,7 +138,7 @@ func flags(t *testing.T, e env) {
 }
 
 // A second read asks no server, until the server says that the key has changed.
-func cachedReads(t *testing.T, e env) {
+func cachedReads(t *testing.T, e target) {
 	flag := bindings.ReadFlagParams{Flags: e.key("flags"), Flag: "dark"}
 	require.Equal(t, bindings.Null[string]{}, ask(t, e, e.ReadFlag, flag))
 	for i := range 2 {

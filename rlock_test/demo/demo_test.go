@@ -15,7 +15,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // wholeVariable has the test program run the demo.
@@ -40,7 +40,7 @@ func onEvery(t *testing.T, test func(t *testing.T, address string)) {
 		t.Parallel()
 		test(t, "")
 	})
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("standalone", func(t *testing.T) {
 			t.Parallel()
 			s := e.Start(t)
@@ -57,7 +57,7 @@ func onEvery(t *testing.T, test func(t *testing.T, address string)) {
 }
 
 // requireNothingLeft looks for keys of the demo, and for connections of its processes.
-func requireNothingLeft(t *testing.T, nodes ...*bed.Server) {
+func requireNothingLeft(t *testing.T, nodes ...*env.Server) {
 	t.Helper()
 	for _, node := range nodes {
 		reply := node.Do(t, "KEYS", "demo:*")
@@ -69,7 +69,7 @@ func requireNothingLeft(t *testing.T, nodes ...*bed.Server) {
 }
 
 // connections counts those that have sent the scripts or the commands of the demo.
-func connections(t *testing.T, node *bed.Server) int {
+func connections(t *testing.T, node *env.Server) int {
 	t.Helper()
 	reply := node.Do(t, "CLIENT", "LIST", "TYPE", "normal")
 	list, err := reply.ToString()
@@ -108,9 +108,9 @@ func TestRun(t *testing.T) {
 
 // What is interrupted stops soon and leaves nothing behind, locks included.
 func TestRunInterrupted(t *testing.T) {
-	bed.Long(t)
+	env.Long(t)
 	t.Parallel()
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, cue := range map[string]string{
 			"at the start":          "keys of this run",
 			"while a process waits": "and waits",
@@ -159,7 +159,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // A demo that is killed, and can clean up nothing, leaves no process behind.
 func TestKilledDemoLeavesNoProcess(t *testing.T) {
 	t.Parallel()
-	s := bed.Engines(t)[0].Start(t)
+	s := env.Engines(t)[0].Start(t)
 	demo := exec.Command(os.Args[0])
 	demo.Env = append(os.Environ(), wholeVariable+"=1", addressVariable+"="+s.Addr())
 	stdout, err := demo.StdoutPipe()
@@ -183,7 +183,7 @@ func TestRunWithoutAServer(t *testing.T) {
 // REDIS_ADDR may be a URL with a user and a password, which are not printed.
 func TestRunWithAUser(t *testing.T) {
 	t.Parallel()
-	s := bed.Engines(t)[0].Start(t)
+	s := env.Engines(t)[0].Start(t)
 	s.Do(t, "ACL", "SETUSER", "presenter", "on", ">secret", "~*", "&*", "+@all")
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out, "redis://presenter:secret@"+s.Addr(), false), out.String())

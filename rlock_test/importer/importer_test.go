@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected texts in testdata")
@@ -53,7 +53,7 @@ func main() {
 // the test, of which make test-all has the oldest. Its requirements and its module graph
 // are those in testdata: what is beside rueidis and its own is what rlock brings.
 func TestStrangersGraph(t *testing.T) {
-	bed.Long(t)
+	env.Long(t)
 	t.Parallel()
 	dir, proxy, cache := t.TempDir(), t.TempDir(), t.TempDir()
 	publish(t, filepath.Join(proxy, filepath.FromSlash(module), "@v"))

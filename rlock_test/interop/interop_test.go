@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 const (
@@ -29,7 +29,7 @@ type pair struct {
 	library
 	theirs locker
 	ours   *rlock.Locker
-	server *bed.Server
+	server *env.Server
 	lock   string   // the name
 	keys   []string // those that rlock takes for it
 }
@@ -70,7 +70,7 @@ func TestLibraries(t *testing.T) {
 		{"ours is forced away", oursIsForcedAway},
 		{"theirs is forced away", theirsIsForcedAway},
 	}
-	bed.Each(t, func(t *testing.T, e bed.Engine) {
+	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for _, library := range libraries {
 			t.Run(library.name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func held(t *testing.T, lock *rlock.Lock) bool {
 // Of the three keys of rueidislock's default, any two exclude, in both directions.
 func TestMajorityOfRueidislock(t *testing.T) {
 	t.Parallel()
-	server := bed.Engines(t)[0].Start(t)
+	server := env.Engines(t)[0].Start(t)
 	ours, err := rlock.Open(server.Option())
 	require.NoError(t, err)
 	t.Cleanup(ours.Close)
@@ -264,7 +264,7 @@ func TestMajorityOfRueidislock(t *testing.T) {
 // late goes on to the other two, and both have the lock. Two of them do.
 func TestOneKeyOfRueidislockIsNotEnough(t *testing.T) {
 	t.Parallel()
-	server := bed.Engines(t)[0].Start(t)
+	server := env.Engines(t)[0].Start(t)
 	ours, err := rlock.Open(server.Option())
 	require.NoError(t, err)
 	t.Cleanup(ours.Close)
@@ -289,7 +289,7 @@ func TestOneKeyOfRueidislockIsNotEnough(t *testing.T) {
 // bsm/redislock looks at no more of a value than its own token is long.
 func TestTokenOfRedislockIsAPrefix(t *testing.T) {
 	t.Parallel()
-	server := bed.Engines(t)[0].Start(t)
+	server := env.Engines(t)[0].Start(t)
 	ours, err := rlock.Open(server.Option())
 	require.NoError(t, err)
 	t.Cleanup(ours.Close)
@@ -310,10 +310,10 @@ func TestTokenOfRedislockIsAPrefix(t *testing.T) {
 
 // lateRueidislock tells whether a rueidislock gets a lock whose first key's command is
 // on its way for longer than TryNextAfter, while another command would still be in time.
-func lateRueidislock(t *testing.T, server *bed.Server, name string) bool {
+func lateRueidislock(t *testing.T, server *env.Server, name string) bool {
 	t.Helper()
 	const patience = 2 * time.Second
-	proxy := bed.NewProxy(t, server.Addr())
+	proxy := env.NewProxy(t, server.Addr())
 	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, ForceSingleClient: true},
 		KeyValidity:  long, TryNextAfter: patience,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // row is a library in the table of rlock/INTEROP.md.
@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 	rows := table(t)
 	require.Len(t, rows, len(libraries))
 	versions := testedVersions(t)
-	engine := bed.Engines(t)[0]
+	engine := env.Engines(t)[0]
 	for i, library := range libraries {
 		t.Run(library.name, func(t *testing.T) {
 			t.Parallel()

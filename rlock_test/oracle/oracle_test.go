@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 var (
@@ -57,7 +57,7 @@ func TestOracle(t *testing.T) {
 
 func startAll(tb testing.TB) []*server {
 	var servers []*server
-	for _, e := range bed.Engines(tb) {
+	for _, e := range env.Engines(tb) {
 		servers = append(servers, start(tb, e))
 	}
 	return servers
@@ -65,7 +65,7 @@ func startAll(tb testing.TB) []*server {
 
 // Each flaw takes from the generator something without which it proves too much.
 func TestPlanted(t *testing.T) {
-	bed.Long(t)
+	env.Long(t)
 	const (
 		analyze = "generator/internal/analyze/"
 		check   = "generator/internal/check/"

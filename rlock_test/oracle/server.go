@@ -16,7 +16,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 const user = "oracle"
@@ -28,7 +28,7 @@ type server struct {
 	limited rueidis.Client // as the user whom the audit describes
 }
 
-func start(tb testing.TB, e bed.Engine) *server {
+func start(tb testing.TB, e env.Engine) *server {
 	tb.Helper()
 	process := e.Start(tb)
 	s := &server{engine: e.Version, admin: process.Client(tb)}

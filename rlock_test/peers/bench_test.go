@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 var (
@@ -39,7 +39,7 @@ func TestSideBySide(t *testing.T) {
 	}
 	wanted := regexp.MustCompile(*only)
 	wantedDrivers = regexp.MustCompile(*who)
-	engine := bed.Engines(t)[0]
+	engine := env.Engines(t)[0]
 	r := &results{began: time.Now(), server: engine.Version, plan: p}
 	fmt.Println(r.circumstances())
 	measure := func(title string, f func(t *testing.T) section) {
@@ -67,7 +67,7 @@ func TestSideBySide(t *testing.T) {
 	}
 	measure(workDeath, func(t *testing.T) section { return compareDeaths(t, engine, p) })
 	measure("idle", func(t *testing.T) section { return compareIdle(t, engine, p.idle, p.idleFor) })
-	for _, grow := range []func(*testing.T, bed.Engine, plan) curve{heldKeys, setSize, waiters, lockers} {
+	for _, grow := range []func(*testing.T, env.Engine, plan) curve{heldKeys, setSize, waiters, lockers} {
 		measure("growth", func(t *testing.T) section { return grow(t, engine, p) })
 	}
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // outcome is what the rounds of a driver at a level have given.
@@ -24,7 +24,7 @@ type comparison struct {
 }
 
 // compare has all drivers do a workload at a level, in rounds that alternate.
-func compare(t *testing.T, e bed.Engine, w workload, level int, p plan) comparison {
+func compare(t *testing.T, e env.Engine, w workload, level int, p plan) comparison {
 	c := comparison{workload: w, level: level}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
@@ -61,11 +61,11 @@ func (c comparison) alternate(m meter, rounds int, do func(n int) *sample) {
 }
 
 // away returns the address at which a server can be reached from a distance.
-func away(tb testing.TB, server *bed.Server, far time.Duration) string {
+func away(tb testing.TB, server *env.Server, far time.Duration) string {
 	if far == 0 {
 		return server.Addr()
 	}
-	proxy := bed.NewProxy(tb, server.Addr())
+	proxy := env.NewProxy(tb, server.Addr())
 	proxy.Delay(far / 2) // each way
 	return proxy.Addr()
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 const workDeath = "wake-up after a holder's death"
@@ -17,7 +17,7 @@ const shortLease = 500 * time.Millisecond
 
 // compareDeaths measures how long a lock stays idle whose holder was killed: from the end
 // of its lease on the server until a waiter in another process has it.
-func compareDeaths(t *testing.T, e bed.Engine, p plan) comparison {
+func compareDeaths(t *testing.T, e env.Engine, p plan) comparison {
 	c := comparison{workload: workload{name: workDeath, why: "from the end of the dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
@@ -38,7 +38,7 @@ func compareDeaths(t *testing.T, e bed.Engine, p plan) comparison {
 }
 
 // outlive kills a holder while another waits, and times that.
-func (m meter) outlive(holder *bed.Program, waiter locker) *sample {
+func (m meter) outlive(holder *env.Program, waiter locker) *sample {
 	s := &sample{least: 1, most: 1}
 	ctx, cancel := context.WithTimeout(m.tb.Context(), 20*shortLease)
 	defer cancel()
@@ -55,7 +55,7 @@ func (m meter) outlive(holder *bed.Program, waiter locker) *sample {
 	return s
 }
 
-func (m meter) inherit(ctx context.Context, holder *bed.Program, waiter locker, latency *latencies) error {
+func (m meter) inherit(ctx context.Context, holder *env.Program, waiter locker, latency *latencies) error {
 	ended := await(ctx, waiter)
 	time.Sleep(shortLease / 5)
 	holder.Kill()

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock"
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // curve is how the cost of one operation of rlock grows with something.
@@ -32,7 +32,7 @@ type point struct {
 
 // grow measures a curve, one size after the other. do makes ready for a size, calls begin,
 // makes a number of operations, and says how many.
-func grow(t *testing.T, e bed.Engine, name, says string, first, last int, do func(tb testing.TB, l *rlock.Locker, size int, begin func()) int) curve {
+func grow(t *testing.T, e env.Engine, name, says string, first, last int, do func(tb testing.TB, l *rlock.Locker, size int, begin func()) int) curve {
 	c := curve{name: name, says: says}
 	for size := first; size <= last; size *= 10 {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -70,7 +70,7 @@ func (c curve) markdown() string {
 }
 
 // heldKeys is the cost of a lock among many that are held.
-func heldKeys(t *testing.T, e bed.Engine, p plan) curve {
+func heldKeys(t *testing.T, e env.Engine, p plan) curve {
 	const says = "Constant for each lock, O(n) for all: a key on the server, an entry of a map on the client, " +
 		"and nothing that looks at the others. What shows with the last size is memory: caches of the processor, collections of garbage."
 	return grow(t, e, "locks held", says, 100, min(p.largest, 1_000_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
@@ -93,7 +93,7 @@ func heldKeys(t *testing.T, e bed.Engine, p plan) curve {
 }
 
 // setSize is the cost of a key of a set.
-func setSize(t *testing.T, e bed.Engine, p plan) curve {
+func setSize(t *testing.T, e env.Engine, p plan) curve {
 	const says = "Constant for each key, O(n) for a set, and two scripts whatever its size: each key is read and written once. " +
 		"Small sets pay for the round trip."
 	return grow(t, e, "keys of a set", says, 1, min(p.largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
@@ -117,7 +117,7 @@ func setSize(t *testing.T, e bed.Engine, p plan) curve {
 }
 
 // waiters is the cost of a hand-over while others wait.
-func waiters(t *testing.T, e bed.Engine, p plan) curve {
+func waiters(t *testing.T, e env.Engine, p plan) curve {
 	const says = "O(1) for each acquisition: only the next in line is told, and those behind it do nothing and send nothing. " +
 		"The first waiters pay for scripts that the later ones share."
 	return grow(t, e, "waiters of one lock", says, 1, min(p.largest, 10_000), func(tb testing.TB, l *rlock.Locker, size int, begin func()) int {
@@ -154,7 +154,7 @@ func waiters(t *testing.T, e bed.Engine, p plan) curve {
 // lockers is the cost of an acquisition among Lockers that share a lock: each has a
 // client of its own, as a process would have. All of them run in one process here, so
 // that their number is not bounded by the machine.
-func lockers(t *testing.T, e bed.Engine, p plan) curve {
+func lockers(t *testing.T, e env.Engine, p plan) curve {
 	const says = "Each freed lock is told to all n who wait for it, which is the server's way of pushing: O(n) messages. " +
 		"It costs each of them less than one script, as those who come too late look again less and less often."
 	c := curve{name: "processes", says: says}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // idleLease is that of the locks that are held and extended: both libraries that extend
@@ -33,7 +33,7 @@ type idleness struct {
 }
 
 // compareIdle has each library that extends by itself hold locks for a while.
-func compareIdle(t *testing.T, e bed.Engine, locks int, d time.Duration) idleness {
+func compareIdle(t *testing.T, e env.Engine, locks int, d time.Duration) idleness {
 	all := idleness{locks: locks}
 	for _, dr := range drivers() {
 		if dr.name != rlockExtended && !strings.HasPrefix(dr.name, rueidisLockName) {
@@ -44,7 +44,7 @@ func compareIdle(t *testing.T, e bed.Engine, locks int, d time.Duration) idlenes
 	return all
 }
 
-func hold(t *testing.T, e bed.Engine, dr driver, locks int, d time.Duration) idleCost {
+func hold(t *testing.T, e env.Engine, dr driver, locks int, d time.Duration) idleCost {
 	server := e.Start(t)
 	l := dr.open(t, server.Addr(), idleLease)
 	m := meter{tb: t, server: server}

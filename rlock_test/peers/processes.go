@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // competitor is the environment variable that makes the test binary one of the
@@ -100,8 +100,8 @@ func (p *program) cleanup() {
 }
 
 // recruit starts a process for a driver.
-func recruit(t *testing.T, d driver, address string) *bed.Program {
-	program := bed.Reexec(t, competitor+"="+d.name+"@"+address)
+func recruit(t *testing.T, d driver, address string) *env.Program {
+	program := env.Reexec(t, competitor+"="+d.name+"@"+address)
 	if line := program.Line(); line != "ready" {
 		t.Fatalf("%s: %s", d.name, line)
 	}
@@ -110,14 +110,14 @@ func recruit(t *testing.T, d driver, address string) *bed.Program {
 
 // compareProcesses has processes compete for one lock, driver by driver, in rounds that
 // alternate.
-func compareProcesses(t *testing.T, e bed.Engine, processes int, p plan) comparison {
+func compareProcesses(t *testing.T, e env.Engine, processes int, p plan) comparison {
 	c := comparison{workload: workload{
 		name: workProcesses, why: fmt.Sprintf("processes of %d callers each want the same lock, and release it at once", callersOfProcess),
 		level: "processes",
 	}, level: processes}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
-	crowds := make([][]*bed.Program, len(drivers()))
+	crowds := make([][]*env.Program, len(drivers()))
 	for i, d := range drivers() {
 		c.outcomes = append(c.outcomes, &outcome{driver: d})
 		for range processes {
@@ -132,7 +132,7 @@ func compareProcesses(t *testing.T, e bed.Engine, processes int, p plan) compari
 
 const workProcesses = "processes"
 
-func (m meter) crowd(crowd []*bed.Program, d time.Duration) *sample {
+func (m meter) crowd(crowd []*env.Program, d time.Duration) *sample {
 	s := new(sample)
 	from := m.read()
 	for _, program := range crowd {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // sample is what one round of a workload cost.
@@ -36,7 +36,7 @@ func (s *sample) rate() float64 { return float64(s.ops) / s.elapsed.Seconds() }
 // meter reads what a round costs, on both sides.
 type meter struct {
 	tb     testing.TB
-	server *bed.Server
+	server *env.Server
 }
 
 type reading struct {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 const workWakeUp = "wake-up after a remote release"
@@ -18,7 +18,7 @@ type pair struct{ holder, waiter locker }
 // the call of the release on one client until the acquisition returns on another. The
 // floor's waiter is told by the holder without a message: what is left are the two round
 // trips, a release and then an acquisition, that nothing which asks a server can go below.
-func compareWakeUps(t *testing.T, e bed.Engine, far time.Duration, p plan) comparison {
+func compareWakeUps(t *testing.T, e env.Engine, far time.Duration, p plan) comparison {
 	c := comparison{workload: workload{name: workWakeUp, why: "a waiter on one client, a holder on another", level: "waiter", far: far}, level: 1}
 	if far > 0 {
 		c.workload.name = fmt.Sprintf("%s, %v away", workWakeUp, far)

@@ -5,7 +5,7 @@
 //
 // It is behind make test and make test-all. A step that fails keeps no other from running.
 // A test that fails shows at once. A test that is skipped is a failure, unless it says that
-// it is left to make test-all (bed.Long), and this is make test. So is a server that
+// it is left to make test-all (env.Long), and this is make test. So is a server that
 // RLOCK_SERVERS names and that no test ran on.
 package main
 

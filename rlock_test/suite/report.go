@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // noServer stands in for the server of tests that need none.
@@ -105,7 +105,7 @@ func (r *report) take(e event) {
 	t := r.find(e.Package, e.Test)
 	switch e.Action {
 	case "attr":
-		if e.Key == bed.EngineAttr {
+		if e.Key == env.EngineAttr {
 			t.engines[e.Value] = true
 		}
 	case "output":
@@ -211,7 +211,7 @@ func (r *report) end(err error, took time.Duration) {
 			r.count(result, t, func(c *counts) { c.passed++ })
 		case t.outcome == "skip":
 			what := t.pkg + " " + t.name + reason(t.output.String())
-			if r.step.short && strings.Contains(t.output.String(), bed.LongReason) {
+			if r.step.short && strings.Contains(t.output.String(), env.LongReason) {
 				r.count(result, t, func(c *counts) { c.skipped++ })
 				r.skipped = append(r.skipped, what)
 			} else {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rlock-go/toolkit/rlock_test/internal/bed"
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 // told is a report on a step in which the go command printed lines, and ended with err.
@@ -109,7 +109,7 @@ func TestSkipped(t *testing.T) {
 	t.Parallel()
 	lines := []string{
 		`{"Action":"run","Package":"p","Test":"TestA"}`,
-		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: ` + bed.LongReason + `\n"}`,
+		`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: ` + env.LongReason + `\n"}`,
 		`{"Action":"skip","Package":"p","Test":"TestA"}`,
 		`{"Action":"run","Package":"p","Test":"TestB"}`,
 		`{"Action":"pass","Package":"p","Test":"TestB"}`,
@@ -118,7 +118,7 @@ func TestSkipped(t *testing.T) {
 	r, printed := told(t, step{name: "s", short: true}, nil, lines...)
 	r.byEngine["redis"] = &counts{}
 	require.True(t, r.summary(1))
-	require.Contains(t, printed.String(), "skipped p TestA: "+bed.LongReason+"\n")
+	require.Contains(t, printed.String(), "skipped p TestA: "+env.LongReason+"\n")
 	require.Equal(t, "1 passed, 0 failed, 1 skipped", lastLine(printed.String()))
 
 	r, _ = told(t, step{name: "s"}, nil, lines...)

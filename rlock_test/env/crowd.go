@@ -1,0 +1,115 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// Accounts is how many keys there are of which OverlapSets takes sets: "account:0" and
+// so on.
+const Accounts = 5
+
+// OverlapSets has workers take random sets of accounts, each worker with a Locker of its
+// own and as many times as rounds says. It checks that no account has two holders and
+// that its fences rise.
+func OverlapSets(t testing.TB, client rueidis.Client, workers, rounds int, opts ...rlock.Option) {
+	t.Helper()
+	var (
+		holders [Accounts]atomic.Int32
+		fences  [Accounts]uint64
+	)
+	opts = append(opts, rlock.WithRetry(rlock.Exponential(time.Millisecond, 20*time.Millisecond)))
+	require.NoError(t, Together(workers, func(int) error {
+		locker, err := rlock.New(client, opts...)
+		if err != nil {
+			return err
+		}
+		defer locker.Close()
+		for range rounds {
+			picks := rand.Perm(Accounts)[:1+rand.IntN(3)]
+			names := make([]string, len(picks))
+			for i, n := range picks {
+				names[i] = fmt.Sprintf("account:%d", n)
+			}
+			err := locker.DoAll(t.Context(), names, func(_ context.Context, lock *rlock.Lock) error {
+				for _, n := range picks {
+					if holders[n].Add(1) != 1 {
+						return fmt.Errorf("two holders of %d", n)
+					}
+					if lock.Fence() <= fences[n] {
+						return fmt.Errorf("fence of %d fell from %d to %d", n, fences[n], lock.Fence())
+					}
+					fences[n] = lock.Fence()
+				}
+				time.Sleep(rand.N(time.Millisecond))
+				for _, n := range picks {
+					holders[n].Add(-1)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// NextInLine has an acquisition of key wait as the only one of the Locker, and returns
+// the channel on which its lock arrives, or nil when it fails.
+func NextInLine(t testing.TB, locker *rlock.Locker, key string) <-chan *rlock.Lock {
+	t.Helper()
+	next := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, err := locker.Acquire(t.Context(), key)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- lock
+	}()
+	AwaitWaiting(t, locker, 1)
+	return next
+}
+
+// PassOn has n acquisitions of key get the lock one after the other, with all of them
+// waiting before the first is released, and returns their locks in that order.
+func PassOn(t testing.TB, locker *rlock.Locker, key string, n int, opts ...rlock.Option) []*rlock.Lock {
+	t.Helper()
+	first, err := locker.Acquire(t.Context(), key, opts...)
+	require.NoError(t, err)
+	var (
+		group sync.WaitGroup
+		mu    sync.Mutex
+		locks = []*rlock.Lock{first}
+	)
+	for range n - 1 {
+		group.Go(func() {
+			lock, err := locker.Acquire(t.Context(), key, opts...)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			locks = append(locks, lock)
+			if err := lock.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	AwaitWaiting(t, locker, int64(n-1))
+	require.NoError(t, first.Release(t.Context()))
+	group.Wait()
+	require.Len(t, locks, n)
+	return locks
+}

@@ -1,0 +1,134 @@
+package env
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+const lineTimeout = 10 * time.Second
+
+// Program is the test binary once more, as a process of its own. Its methods
+// that take no time may be called from several goroutines at once.
+type Program struct {
+	tb    testing.TB
+	proc  *process
+	input io.Writer
+	lines chan string
+}
+
+// Reexec starts the test binary again with variables "NAME=value" added to its environment, by
+// which its TestMain knows that it is to do something else than to test. What
+// it prints to standard error shows among the test's. The cleanup of tb kills it, and on Linux
+// it also dies with the test binary.
+func Reexec(tb testing.TB, env ...string) *Program {
+	tb.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	output, feed, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd.Stdout = feed
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	proc, err := spawn(cmd)
+	if err != nil {
+		tb.Fatalf("start the test binary again: %v", err)
+	}
+	_ = feed.Close()
+	p := &Program{tb: tb, proc: proc, input: input, lines: make(chan string, 1<<16)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer output.Close()
+		p.read(output)
+	}()
+	tb.Cleanup(func() {
+		p.Kill()
+		_ = input.Close()
+		<-read
+	})
+	return p
+}
+
+// Lines are what the program prints to standard output, line by line and
+// without the line's end. The channel is closed once the program has ended.
+func (p *Program) Lines() <-chan string { return p.lines }
+
+// Line returns the next of Lines. A program that prints nothing for ten
+// seconds, or has ended, ends the test with a failure.
+func (p *Program) Line() string {
+	p.tb.Helper()
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			p.tb.Fatal("the program ended before it said anything")
+		}
+		return line
+	case <-time.After(lineTimeout):
+		p.tb.Fatalf("the program said nothing for %s", lineTimeout)
+	}
+	return ""
+}
+
+// Send writes a line to the program's standard input.
+func (p *Program) Send(line string) {
+	p.tb.Helper()
+	if _, err := io.WriteString(p.input, line+"\n"); err != nil {
+		p.tb.Errorf("send %q to the program: %v", line, err)
+	}
+}
+
+// Stop suspends the program with SIGSTOP until Cont.
+func (p *Program) Stop() {
+	p.tb.Helper()
+	if err := p.proc.stop(); err != nil {
+		p.tb.Errorf("stop the program: %v", err)
+	}
+}
+
+// Cont resumes a program that Stop has suspended.
+func (p *Program) Cont() {
+	p.tb.Helper()
+	if err := p.proc.signal(continueSignal); err != nil {
+		p.tb.Errorf("continue the program: %v", err)
+	}
+}
+
+// Kill ends the program with SIGKILL and returns once it is gone. It may be
+// called again.
+func (p *Program) Kill() { p.proc.kill() }
+
+// Wait returns once the program has ended by itself. One that does not, or
+// that fails, ends the test with a failure.
+func (p *Program) Wait() {
+	p.tb.Helper()
+	select {
+	case <-p.proc.exited:
+	case <-time.After(lineTimeout):
+		p.tb.Fatalf("the program has not ended after %s", lineTimeout)
+	}
+	if state := p.proc.cmd.ProcessState; !state.Success() {
+		p.tb.Fatalf("the program failed: %v", state)
+	}
+}
+
+func (p *Program) read(output io.Reader) {
+	defer close(p.lines)
+	in := bufio.NewReader(output)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		p.lines <- strings.TrimSuffix(line, "\n")
+	}
+}

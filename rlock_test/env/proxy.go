@@ -1,0 +1,104 @@
+package env
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Proxy is a TCP proxy in front of a server that passes bytes on unchanged
+// until a test asks for a fault. Faults apply to all its connections, the
+// present and the future ones, and several may be active at once. A request
+// chunk below is what one read from a client returns: usually one request, or
+// several that the client has pipelined. All methods may be called from
+// several goroutines at once.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	dialing  context.Context
+	running  sync.WaitGroup
+	delay    atomic.Int64
+
+	mu      sync.Mutex
+	closed  bool
+	links   map[*link]struct{}
+	drops   []func([]byte) bool
+	holds   []*hold
+	black   bool
+	dropped int
+	held    int
+}
+
+// NewProxy starts a proxy in front of the address target. It connects to the
+// target anew for each connection of a client, and closes the client's when
+// it cannot. The cleanup of tb closes all connections and stops the proxy.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	listener, err := net.Listen("tcp4", address(0))
+	if err != nil {
+		tb.Fatalf("proxy of %s: %v", target, err)
+	}
+	// The cleanup functions of a test may still connect, and by then the
+	// test's context is done.
+	dialing, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	p := &Proxy{target: target, listener: listener, dialing: dialing, links: make(map[*link]struct{})}
+	p.running.Go(p.accept)
+	tb.Cleanup(func() {
+		cancel()
+		p.close()
+	})
+	return p
+}
+
+// Addr returns the address of the proxy, "127.0.0.1:port".
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+func (p *Proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.running.Go(func() { p.serve(conn.(*net.TCPConn)) })
+	}
+}
+
+func (p *Proxy) serve(client *net.TCPConn) {
+	var dialer net.Dialer
+	server, err := dialer.DialContext(p.dialing, "tcp", p.target)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	l := newLink(p, client, server.(*net.TCPConn))
+	p.add(l)
+	l.run()
+	p.remove(l)
+}
+
+// add closes a link that comes too late for close to see it.
+func (p *Proxy) add(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		l.close()
+	}
+	p.links[l] = struct{}{}
+}
+
+func (p *Proxy) remove(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	_ = p.listener.Close()
+	p.Cut()
+	p.running.Wait()
+}

@@ -1,0 +1,66 @@
+package env
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// SlotMove is a slot on its way from one node of a cluster to another. Begin, Carry and
+// End are the three steps of the move, in this order.
+type SlotMove struct {
+	Cluster  *Cluster
+	From, To *Server
+	Slot     string // its number
+}
+
+// SplitSlot begins to move the slot of key, which must be one of the last node's, to the
+// first node, and moves the key itself. Until Carry the slot's keys are on two nodes.
+func SplitSlot(t testing.TB, c *Cluster, key string) *SlotMove {
+	t.Helper()
+	m := &SlotMove{Cluster: c, From: c.Nodes[2], To: c.Nodes[0], Slot: fmt.Sprint(gen.Slot(key))}
+	m.Begin(t)
+	host, port := split(t, m.To.Addr())
+	m.From.Do(t, "MIGRATE", host, port, key, "0", "5000")
+	return m
+}
+
+// Begin has the old node send those who ask for keys that it does not have to the new
+// one.
+func (m *SlotMove) Begin(t testing.TB) {
+	t.Helper()
+	m.To.Do(t, "CLUSTER", "SETSLOT", m.Slot, "IMPORTING", nodeID(t, m.From))
+	m.From.Do(t, "CLUSTER", "SETSLOT", m.Slot, "MIGRATING", nodeID(t, m.To))
+}
+
+// Carry moves the keys that the old node still has, at least one.
+func (m *SlotMove) Carry(t testing.TB) {
+	t.Helper()
+	reply := m.From.Do(t, "CLUSTER", "GETKEYSINSLOT", m.Slot, "100")
+	keys, err := reply.AsStrSlice()
+	require.NoError(t, err)
+	require.NotEmpty(t, keys)
+	host, port := split(t, m.To.Addr())
+	m.From.Do(t, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
+}
+
+// End gives the slot to the new node.
+func (m *SlotMove) End(t testing.TB) {
+	t.Helper()
+	id := nodeID(t, m.To)
+	m.To.Do(t, "CLUSTER", "SETSLOT", m.Slot, "NODE", id)
+	for _, node := range m.Cluster.Nodes {
+		node.Do(t, "CLUSTER", "SETSLOT", m.Slot, "NODE", id)
+	}
+}
+
+func nodeID(t testing.TB, node *Server) string {
+	t.Helper()
+	reply := node.Do(t, "CLUSTER", "MYID")
+	id, err := reply.ToString()
+	require.NoError(t, err)
+	return id
+}

@@ -1,0 +1,78 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// Soon waits for something that is about to happen, for ten seconds at most: longer than
+// a busy machine can take. what says what did not happen.
+func Soon(t testing.TB, condition func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, condition, 10*time.Second, 2*time.Millisecond, what)
+}
+
+// Together runs f(0) to f(n-1) at once and returns their errors joined.
+func Together(n int, f func(i int) error) error {
+	failed := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { failed[i] = f(i) })
+	}
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+// AwaitWaiting waits until n acquisitions of the Locker wait for a lock.
+func AwaitWaiting(t testing.TB, locker *rlock.Locker, n int64) {
+	t.Helper()
+	Soon(t, func() bool { return locker.Stats().Waiting == n }, "they stand in line")
+}
+
+// AwaitEnd waits for the end of a lock, for ten seconds at most: the next extension of
+// the lock must be further away, so that the end is noticed without it. why is what the
+// cause of the lock's Context must match.
+func AwaitEnd(t testing.TB, lock *rlock.Lock, why error) {
+	t.Helper()
+	select {
+	case <-lock.Context().Done():
+		require.ErrorIs(t, context.Cause(lock.Context()), why)
+		require.False(t, lock.Valid())
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%q has not ended", lock.Keys())
+	}
+}
+
+// AwaitCached waits until Check answers from the client's cache that somebody holds the
+// key.
+func AwaitCached(t testing.TB, locker *rlock.Locker, key string) {
+	t.Helper()
+	Soon(t, func() bool {
+		state, err := locker.Check(t.Context(), key)
+		require.NoError(t, err)
+		return state.Held && state.Cached
+	}, "the cache knows the holder")
+}
+
+// Surfaces checks that call, which may wait for a lock for as long as its context lasts,
+// ends at once with the server's error of that text.
+func Surfaces(t testing.TB, text string, call func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := call(ctx)
+	require.ErrorContains(t, err, text)
+	require.NotErrorIs(t, err, rlock.ErrGaveUp)
+	require.NotErrorIs(t, err, rlock.ErrHeld)
+	require.NoError(t, ctx.Err(), "the error is not waited out")
+	var server *rueidis.RedisError
+	require.ErrorAs(t, err, &server)
+}
