@@ -191,7 +191,7 @@ func (a *acquisition) interrupted() {
 	}
 	switch a.stage {
 	case trying:
-		if l.token != "" {
+		if l.lease.Token() != "" {
 			l.late++ // a command may be under way
 		}
 		_ = a.fail(errInterrupted, nil)
@@ -366,7 +366,7 @@ func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, seen *take
 // cleanUp leaves nothing behind of an acquisition that has failed.
 func (l *Lock) cleanUp() {
 	if l.late > 0 {
-		l.abandon(l.ttl, int(l.late))
+		l.abandon(l.lease.TTL(), int(l.late))
 	}
 	if l.queued {
 		l.locker.queues.leave(l)
@@ -386,12 +386,12 @@ func (l *Lock) failed(kind call, start clock.Instant, seen taken, err, cause err
 
 // prepare fills in what does not depend on the server.
 func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
-	l.ttl = set.ttl
 	l.extends = set.extends(want.do)
 	l.parent, l.bound = ctx, want.do
 	l.shares = !set.uniqueToken
 	l.fenced = !set.unfenced
-	l.token, l.ownToken = set.token, set.token != ""
+	l.lease.Prepare(set.ttl, set.token)
+	l.ownToken = set.token != ""
 	if set.owner != "" && !l.ownToken {
 		l.more().owner = set.owner
 	}
@@ -417,9 +417,9 @@ func newToken() string {
 
 // start starts the lease that the server has granted.
 func (l *Lock) start(t taken) error {
-	err := l.hold(clock.LeaseEnd(t.sent, l.ttl), uint64(t.fence))
+	err := l.hold(clock.LeaseEnd(t.sent, l.lease.TTL()), uint64(t.fence))
 	if err == expired {
-		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-t.sent), l.ttl)
+		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-t.sent), l.lease.TTL())
 	}
 	return err
 }
@@ -430,7 +430,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fence = fence
-	l.deadline.Store(int64(deadline))
+	l.lease.Start(deadline)
 	l.expire()
 	if l.end.Load() == nil {
 		l.held.Store(true)

@@ -54,18 +54,19 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 		return nil, &LockError{"attach", full[0], clock.ContextError(ctx, nil)}
 	}
 	lock := l.setOf(full)
-	lock.token, lock.ownToken, lock.fence, lock.attempts = set.token, set.token != "", t.fence, 1
-	lock.parent, lock.ttl, lock.extends = ctx, set.ttl, set.extends(false)
+	lock.ownToken, lock.fence, lock.attempts = set.token != "", t.fence, 1
+	lock.parent, lock.extends = ctx, set.extends(false)
+	lock.lease.Prepare(set.ttl, set.token)
 	lock.split()
 	lock.observe(&set, clock.Now())
 	if set.token == "" {
 		if set.owner != "" {
 			lock.more().owner = set.owner
 		}
-		lock.token = t.secret.claim(lock.mintToken)
+		lock.lease.SetToken(t.secret.claim(lock.mintToken))
 	}
 	spent := false
-	defer func() { t.secret.settle(lock.token, spent) }()
+	defer func() { t.secret.settle(lock.lease.Token(), spent) }()
 	if err := lock.takeOver(ctx, t.secret.tokens); err != nil {
 		spent = errors.Is(err, ErrNotHeld)
 		return nil, err
@@ -80,11 +81,12 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	return lock, nil
 }
 
-// carryOn begins the lock that another handle has taken.
-func (l *Lock) carryOn(deadline clock.Instant) error {
+// carryOn begins the lock that another handle has taken. The longest lease of its keys is as
+// given.
+func (l *Lock) carryOn(deadline clock.Instant, longest time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.deadline.Store(int64(deadline))
+	l.lease.Resume(longest, deadline)
 	l.expire()
 	if l.end.Load() == nil && (l.extends || l.observed() != nil) {
 		l.watch()
@@ -102,18 +104,17 @@ func (l *Lock) carryOn(deadline clock.Instant) error {
 // given them, and counts their leases. Slots are asked one after the other, so that only one
 // of two that use the same Handoff gets beyond the first.
 func (l *Lock) takeOver(ctx context.Context, former []string) error {
-	l.needLifetime()
-	end := clock.Never
+	end, longest := clock.Never, time.Duration(0)
 	for done, keys := range l.parts() {
 		var r gen.AttachResult
 		var sent clock.Instant
 		err := insist(ctx, func(ctx context.Context) (err error) {
 			sent = clock.Now()
-			r, err = l.locker.scripts.Attach(ctx, l.locker.client, gen.AttachParams{Locks: keys, Token: l.token, Former: former})
+			r, err = l.locker.scripts.Attach(ctx, l.locker.client, gen.AttachParams{Locks: keys, Token: l.lease.Token(), Former: former})
 			return err
 		})
 		if err != nil {
-			return &LockError{"attach", keys[0], redactAll(redact(err, l.token), former)}
+			return &LockError{"attach", keys[0], redactAll(redact(err, l.lease.Token()), former)}
 		}
 		if r.Position != 0 {
 			if done > 0 {
@@ -123,9 +124,9 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 		}
 		left := remaining(r.Remaining)
 		end = min(end, clock.LeaseEnd(sent, left))
-		l.longest = max(l.longest, left)
+		longest = max(longest, left)
 	}
-	return l.carryOn(end)
+	return l.carryOn(end, longest)
 }
 
 // Detach lets go of the lock without releasing it, so that another process can
@@ -147,7 +148,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	if cause := l.finish(detached); cause != detached {
 		return Handoff{}, &LockError{"detach", l.key[0], cause}
 	}
-	return Handoff{&ticket{slices.Clone(l.keys()), l.fence, &secret{tokens: l.tokens()}}}, nil
+	return Handoff{&ticket{slices.Clone(l.keys()), l.fence, &secret{tokens: l.lease.Tokens()}}}, nil
 }
 
 // ForceRelease frees the lock of key if its holder's token is token, as Check or
@@ -190,7 +191,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 		defer holder.deliver()
 		holder.mu.Lock()
 		defer holder.mu.Unlock()
-		if slices.Contains(holder.tokens(), token) {
+		if slices.Contains(holder.lease.Tokens(), token) {
 			holder.finish(lost)
 		}
 	}

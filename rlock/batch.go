@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
 // Result is what became of one key of TryAcquireEach: a Lock, or the error that
@@ -125,7 +126,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 	var (
 		rest, doubtful []*taking
 		holders        []*Lock
-		changes        []int
+		versions       []lease.Version
 		params         []gen.InspectParams
 	)
 	for _, a := range asked {
@@ -134,8 +135,8 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 			rest = append(rest, a)
 			continue
 		}
-		n := holder.changes()
-		doubtful, holders, changes = append(doubtful, a), append(holders, holder), append(changes, n)
+		v := holder.version()
+		doubtful, holders, versions = append(doubtful, a), append(holders, holder), append(versions, v)
 		params = append(params, gen.InspectParams{Locks: a.lock.keys()})
 	}
 	if len(doubtful) == 0 {
@@ -159,7 +160,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 		case err != nil:
 			b.fail(a, err, nil)
 		default:
-			if held := a.lock.heldAs(holders[i], changes[i], states[0], &a.seen); held != nil {
+			if held := a.lock.heldAs(holders[i], versions[i], states[0], &a.seen); held != nil {
 				b.fail(a, held, nil)
 			} else {
 				rest = append(rest, a)
@@ -183,7 +184,7 @@ func (b *batch) interrupted() {
 		case a.stage == granted:
 			held = append(held, a.lock)
 		default:
-			if a.lock.token != "" {
+			if a.lock.lease.Token() != "" {
 				a.lock.late++ // a command may be under way
 			}
 			b.fail(a, errInterrupted, nil)
@@ -227,7 +228,7 @@ func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
 		sent := clock.Now()
 		for i, reply := range l.scripts.AcquireBatch(ctx, l.client, params) {
 			a := asked[i]
-			a.answer, a.err = a.lock.takenOne(reply.Value), redact(reply.Err, a.lock.token)
+			a.answer, a.err = a.lock.takenOne(reply.Value), redact(reply.Err, a.lock.lease.Token())
 			a.answer.sent = sent
 			if answerOf(a.err) == unknown {
 				a.lock.late++
@@ -271,7 +272,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 // extending is one lock's part in ExtendEach.
 type extending struct {
 	lock *Lock
-	sent extension
+	sent lease.Extension
 	err  *error
 }
 
@@ -290,7 +291,7 @@ func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.D
 		defer func() {
 			for _, i := range sent {
 				if !answered { // user code has panicked
-					asked[i].lock.dropExtension()
+					asked[i].lock.loseExtension(asked[i].sent)
 				}
 			}
 		}()

@@ -12,6 +12,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
+// answer is what is known of a command's outcome.
+type answer int
+
+const (
+	confirmed answer = iota // the server ran it
+	refused                 // the server did not run it
+	unknown                 // the reply was lost: it may have run, or may still run
+)
+
 // answerOf tells what an error of a call says about the server.
 func answerOf(err error) answer {
 	if err == nil {

@@ -89,7 +89,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	if cause != nil {
 		return State{}, &LockError{"check", l.key[0], cause}
 	}
-	changes := l.changes()
+	version := l.version()
 	states, err := l.inspect(ctx)
 	if err != nil {
 		return State{}, err
@@ -97,7 +97,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	least := states[0]
 	for _, s := range states {
 		l.mu.Lock()
-		is, again := l.lostTo(s.Token, changes)
+		is, again := l.lease.Lost(s.Token, version)
 		if is {
 			cause = l.finish(lost)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
 // A set that has waited this long takes its keys one by one for as long again, and
@@ -39,11 +40,12 @@ func (c *collector) next(ctx context.Context) bool {
 		return true
 	}
 	l := c.lock
-	if _, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: c.keys, Token: l.token}); err != nil {
+	if _, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: c.keys, Token: l.lease.Token()}); err != nil {
 		// The release may still run, and the reaper repeats it: they must not meet what a
 		// later attempt holds.
-		l.abandon(l.ttl, int(l.late)+1)
-		l.token, l.late = "", 0 // it gets a new one
+		l.abandon(l.lease.TTL(), int(l.late)+1)
+		l.late = 0
+		l.lease.SetToken("") // it gets a new one
 	}
 	c.keys = nil
 	return false
@@ -54,10 +56,10 @@ func (c *collector) end() clock.Instant {
 	switch {
 	case c == nil:
 		return clock.Never
-	case c.keys == nil || c.lock.ttl == NoExpiry:
+	case c.keys == nil || c.lock.lease.TTL() == NoExpiry:
 		return c.turning
 	}
-	return min(c.turning, clock.Now().After(c.lock.ttl/renewals))
+	return min(c.turning, clock.Now().After(c.lock.lease.TTL()/lease.Renewals))
 }
 
 // order returns the keys for the next attempt, and whether it is to keep some.

@@ -22,12 +22,12 @@ const setWillDo = gen.AcquireSHA1 == "69f7e0a528b5caf7f459998be72a5761ce8b369a"
 // the script to explain: who holds the lock and for how long, or what stands in the way.
 func (l *Lock) takeFree(ctx context.Context) (bool, error) {
 	client := l.locker.client
-	set := client.B().Set().Key(l.key[0]).Value(l.token).Nx()
+	set := client.B().Set().Key(l.key[0]).Value(l.lease.Token()).Nx()
 	var command rueidis.Completed
-	if l.ttl == NoExpiry {
+	if l.lease.TTL() == NoExpiry {
 		command = set.Build()
 	} else {
-		command = set.PxMilliseconds(l.ttl.Milliseconds()).Build()
+		command = set.PxMilliseconds(l.lease.TTL().Milliseconds()).Build()
 	}
 	reply := client.Do(ctx, command)
 	if err := reply.NonRedisError(); err != nil {

@@ -2,11 +2,13 @@ package rlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -42,7 +44,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		answered := false
 		defer func() {
 			if !answered { // user code has panicked
-				l.dropExtension()
+				l.loseExtension(e)
 			}
 		}()
 		position, err := l.runExtend(ctx, e)
@@ -73,9 +75,7 @@ func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 func (l *Lock) finishExtend(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lifetime != nil && l.generation != nil {
-		l.generation.asked = 0
-	}
+	l.lease.Returned()
 	if answerOf(err) != unknown {
 		return err
 	}
@@ -87,7 +87,7 @@ func (l *Lock) finishExtend(err error) error {
 }
 
 // runExtend runs extend.lua.
-func (l *Lock) runExtend(ctx context.Context, e extension) (int64, error) {
+func (l *Lock) runExtend(ctx context.Context, e lease.Extension) (int64, error) {
 	params := l.extendParams(e)
 	if l.groups() != nil {
 		return l.extendGroups(ctx, params)
@@ -95,40 +95,57 @@ func (l *Lock) runExtend(ctx context.Context, e extension) (int64, error) {
 	return l.locker.scripts.Extend(ctx, l.locker.client, params)
 }
 
-func (l *Lock) extendParams(e extension) gen.ExtendParams {
-	return gen.ExtendParams{Locks: l.keys(), Token: e.token, TTL: lease(e.ttl), Former: e.former}
+func (l *Lock) extendParams(e lease.Extension) gen.ExtendParams {
+	return gen.ExtendParams{Locks: l.keys(), Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former}
 }
+
+// errSuperseded is for an extension that must be sent again.
+var errSuperseded = errors.New("rlock: another Extend has shortened the lease meanwhile; extend it again")
 
 // startExtension begins an extension that the caller asked for, of a lock that is still
 // held.
-func (l *Lock) startExtension(ttl time.Duration) (extension, error) {
+func (l *Lock) startExtension(ttl time.Duration) (lease.Extension, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.stillHeld(); err != nil {
-		return extension{}, err
+		return lease.Extension{}, err
 	}
-	longest := l.longestLease()
+	longest := l.lease.Longest()
 	if l.ownToken && ttl < longest {
-		return extension{}, &ArgumentError{"TTL", fmt.Sprintf(
+		return lease.Extension{}, &ArgumentError{"TTL", fmt.Sprintf(
 			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest))}
 	}
-	return l.beginExtension(ttl, ttl < longest), nil
+	before := l.lease.Deadline()
+	e := l.lease.Begin(clock.Now(), ttl, l.mintToken)
+	if l.lease.Deadline() < before {
+		l.locker.keeper.follow(l, l.nextExtension(e.Sent))
+	}
+	return e, nil
 }
 
-// startRenewal begins an automatic extension, by the lease that the lock has. It never
-// shortens. Beside an Extend that shortens and has no answer it asks for that lease: a
-// longer one could arrive when that Extend has returned.
-func (l *Lock) startRenewal() (extension, error) {
+// startRenewal begins an automatic extension, by the lease that the lock has.
+func (l *Lock) startRenewal() (lease.Extension, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.stillHeld(); err != nil {
-		return extension{}, err
+		return lease.Extension{}, err
 	}
-	ttl := l.ttl
-	if asked := l.tokenAge().asked; asked > 0 {
-		ttl = min(ttl, asked)
-	}
-	return l.beginExtension(ttl, false), nil
+	return l.lease.BeginRenewal(clock.Now()), nil
+}
+
+// loseExtension notes that an extension under way will never be settled. What it may have
+// done on the server stays as unknown as if its reply was lost.
+func (l *Lock) loseExtension(e lease.Extension) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease.Lose(e)
+}
+
+// version returns that of the lease.
+func (l *Lock) version() lease.Version {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lease.Version()
 }
 
 // stillHeld returns why the lock cannot be extended. The caller holds mu.
@@ -150,13 +167,12 @@ func told(ttl time.Duration) string {
 
 // settleAsked is settle for an extension that the caller asked for. Its lease is that of
 // the lock from now on, and for later extensions.
-func (l *Lock) settleAsked(e extension, position int64, err error) error {
+func (l *Lock) settleAsked(e lease.Extension, position int64, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.settle(e, position, err); err != nil {
 		return err
 	}
-	l.ttl = e.ttl
 	l.locker.keeper.reschedule(l, e)
 	return nil
 }
@@ -164,19 +180,24 @@ func (l *Lock) settleAsked(e extension, position int64, err error) error {
 // settle takes the answer of an extension: the position of the first key that is
 // not ours, or 0. It returns nil if the lock is held with the new lease; an error
 // with an unknown outcome comes back as it is. The caller holds mu.
-func (l *Lock) settle(e extension, position int64, err error) error {
-	err = redactAll(redact(err, e.token), e.former)
-	l.pending--
+func (l *Lock) settle(e lease.Extension, position int64, err error) error {
+	err = redactAll(redact(err, e.Token), e.Former)
 	l.expire() // an answer that comes after the deadline revives nothing
-	superseded := l.superseded(e)
-	if err == nil && position != 0 && !superseded {
+	superseded := l.lease.Superseded(e)
+	isLost := err == nil && position != 0 && !superseded
+	switch answer := answerOf(err); {
+	case isLost || l.end.Load() != nil || answer == unknown:
+		l.lease.Lose(e)
+	case answer == confirmed:
+		l.lease.Confirm(e, clock.Now())
+	case answer == refused:
+		l.lease.Refuse(e, clock.Now())
+	}
+	if isLost {
 		return &LockError{"extend", slot.KeyAt(l.keys(), position), l.finish(lost)}
 	}
-	if !superseded {
-		l.endExtension(e, answerOf(err))
-	}
 	if err != nil {
-		if len(l.former()) > 0 && l.end.Load() == nil && !l.kept {
+		if len(l.lease.Former()) > 0 && l.end.Load() == nil && !l.kept {
 			l.watch() // the keys must be freed when the lock expires; see finish
 		}
 		l.noteExtension(err)
@@ -192,7 +213,7 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 	if cause := l.end.Load(); cause != nil {
 		if cause == expired {
 			// The keys now have a whole lease that nobody uses.
-			l.abandon(e.ttl, 1)
+			l.abandon(e.TTL, 1)
 		}
 		return &LockError{"extend", l.key[0], cause}
 	}
@@ -200,13 +221,11 @@ func (l *Lock) settle(e extension, position int64, err error) error {
 	return nil
 }
 
-// nextExtension returns when the keeper should extend a lock whose lease began at
-// from. The caller holds mu.
+// nextExtension returns when the keeper should extend a lock whose lease began at from. The
+// caller holds mu.
 func (l *Lock) nextExtension(from clock.Instant) clock.Instant {
-	end := clock.Instant(l.deadline.Load())
-	if !l.extends || end == clock.Never {
+	if !l.extends {
 		return clock.Never
 	}
-	span := min(l.ttl, time.Duration(end-from)) // the deadline is nearer where an Extend that shortens got no answer
-	return from.After(max(span, 0) / renewals)
+	return l.lease.NextRenewal(from)
 }

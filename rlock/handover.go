@@ -32,7 +32,7 @@ func (l *Lock) handOver(ctx context.Context) (last *Lock) {
 	next := p.lock
 	deadline, shared := l.inherited(next, fence)
 	if shared {
-		next.token = l.token
+		next.lease.SetToken(l.lease.Token())
 	} else {
 		passed := false
 		func() {
@@ -40,7 +40,7 @@ func (l *Lock) handOver(ctx context.Context) (last *Lock) {
 				if !passed { // also if user code has panicked
 					queues.unclaim(l, p)
 					if p.left && next.late > 0 {
-						next.abandon(next.ttl, int(next.late))
+						next.abandon(next.lease.TTL(), int(next.late))
 					}
 				}
 			}()
@@ -83,8 +83,8 @@ func (l *Lock) inherited(next *Lock, fence uint64) (deadline clock.Instant, shar
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	deadline = clock.Instant(l.deadline.Load())
-	l.tokenMoved = !l.shown && l.settled() && l.ttl == next.ttl && next.contentWith(deadline)
+	deadline = l.lease.Deadline()
+	l.tokenMoved = !l.shown && l.lease.Certain() && l.lease.TTL() == next.lease.TTL() && next.contentWith(deadline)
 	return deadline, l.tokenMoved
 }
 
@@ -92,14 +92,14 @@ func (l *Lock) inherited(next *Lock, fence uint64) (deadline clock.Instant, shar
 // what it asked for, or half of it if it is extended anyway. One without an end does not
 // tell when the server has confirmed it last, and is not handed on unasked.
 func (l *Lock) contentWith(deadline clock.Instant) bool {
-	if l.ttl == NoExpiry {
+	if l.lease.TTL() == NoExpiry {
 		return false
 	}
-	missing := l.ttl / 2
+	missing := l.lease.TTL() / 2
 	if !l.extends {
-		missing = min(l.ttl/100, longestUnasked)
+		missing = min(l.lease.TTL()/100, longestUnasked)
 	}
-	return deadline.After(missing) >= clock.LeaseEnd(clock.Now(), l.ttl)
+	return deadline.After(missing) >= clock.LeaseEnd(clock.Now(), l.lease.TTL())
 }
 
 // longestUnasked bounds how old the server's word may be that a fixed lease is handed on
@@ -109,15 +109,15 @@ const longestUnasked = 100 * time.Millisecond
 // passOn gives the key to the next holder on the server. If the outcome is unknown, it may
 // have it; it then asks the server itself, with the same token, and is confirmed.
 func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64, deadline clock.Instant, passed bool) {
-	next.token = next.mintToken()
-	params := gen.HandOverParams{Lock: l.key[0], Token: l.token, Next: next.token, TTL: lease(next.ttl), Fences: 1}
+	next.lease.SetToken(next.mintToken())
+	params := gen.HandOverParams{Lock: l.key[0], Token: l.lease.Token(), Next: next.lease.Token(), TTL: ttlParam(next.lease.TTL()), Fences: 1}
 	if next.fenced {
 		params.Counter = slot.FenceCounter(l.key[0])
 	}
 	if next.fenced && next.shares {
 		params.Fences = int64(fences)
 	}
-	if ctx.Err() != nil || len(l.former()) > 0 {
+	if ctx.Err() != nil || len(l.lease.Former()) > 0 {
 		return 0, 0, false // what is left to do is for the release, which has its own time and knows all tokens
 	}
 	sent := clock.Now()
@@ -133,7 +133,7 @@ func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64
 		return 0, 0, false
 	}
 	l.locker.queues.reserve(l, uint64(r.Fence), int(r.Fences))
-	return uint64(r.Fence), clock.LeaseEnd(sent, next.ttl), true
+	return uint64(r.Fence), clock.LeaseEnd(sent, next.lease.TTL()), true
 }
 
 // claim takes the next in line out of it, to hand l over to, with a fence if one is

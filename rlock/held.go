@@ -84,7 +84,7 @@ func (s *registryShard) sweep() {
 		return
 	}
 	for i := len(s.locks) - 1; i >= 0; i-- {
-		if clock.Instant(s.locks[i].deadline.Load()) <= clock.Now() {
+		if s.locks[i].lease.Deadline() <= clock.Now() {
 			s.remove(s.locks[i])
 		}
 	}

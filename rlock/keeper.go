@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
 // keeper looks after the locks that need something to happen at a time: those
@@ -23,10 +24,6 @@ type keeper struct {
 	closed bool
 }
 
-// renewals is how many times a lease is extended before it ends. Two attempts
-// may fail without a loss.
-const renewals = 3
-
 // watch starts looking after a lock. It reports false when the keeper is closed.
 // The caller holds the lock's mu.
 func (k *keeper) watch(l *Lock) bool {
@@ -38,7 +35,7 @@ func (k *keeper) watch(l *Lock) bool {
 	}
 	if l.index == 0 {
 		l.renew = renew
-		l.due = min(l.renew, clock.Instant(l.deadline.Load()))
+		l.due = min(l.renew, l.lease.Deadline())
 		heap.Push(&k.queue, l)
 		k.arm()
 	}
@@ -55,7 +52,7 @@ func (k *keeper) forget(l *Lock) {
 }
 
 // reschedule follows a confirmed extension. The caller holds the lock's mu.
-func (k *keeper) reschedule(l *Lock, e extension) { k.set(l, l.nextExtension(e.sent), false) }
+func (k *keeper) reschedule(l *Lock, e lease.Extension) { k.set(l, l.nextExtension(e.Sent), false) }
 
 // follow follows a deadline that came nearer. The caller holds the lock's mu.
 func (k *keeper) follow(l *Lock, renew clock.Instant) {
@@ -80,7 +77,7 @@ func (k *keeper) set(l *Lock, renew clock.Instant, sooner bool) {
 		renew = min(renew, l.renew)
 	}
 	l.renew = renew
-	l.due = min(renew, clock.Instant(l.deadline.Load()))
+	l.due = min(renew, l.lease.Deadline())
 	heap.Fix(&k.queue, l.index-1)
 	k.arm()
 }
@@ -109,7 +106,7 @@ func (k *keeper) run() {
 	var over, due []*Lock
 	for at := clock.Now(); len(k.queue) > 0 && k.queue[0].due <= at; {
 		l := k.queue[0]
-		end := clock.Instant(l.deadline.Load())
+		end := l.lease.Deadline()
 		if end <= at {
 			over = append(over, l)
 			heap.Remove(&k.queue, 0)
@@ -159,7 +156,7 @@ func (k *keeper) fill(due []*Lock) []*Lock {
 	}
 	for at := clock.Now(); len(k.queue) > 0 && (len(due) < renewRound || len(due)%renewBatch > 0); {
 		l := k.queue[0]
-		end := clock.Instant(l.deadline.Load())
+		end := l.lease.Deadline()
 		ahead := (end - l.renew) / 2 // From an extension to the end of the lease are two intervals.
 		if len(due)%renewBatch == 0 {
 			ahead /= 10

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
 // Lock is one acquisition of a key, or of a set of keys. It is safe for
@@ -15,54 +16,47 @@ import (
 // hold the key again, acquire it again. A nil or zero Lock holds nothing: its methods
 // answer zero values, an ended context, or an error that is ErrInvalid.
 type Lock struct {
-	locker   *Locker
-	key      [1]string // as Redis has it; of a set, the first one
-	token    string    // guarded by mu while held; see lease.go
-	fence    uint64
-	parent   context.Context // what the lock was acquired with
-	extra    *extra          // nil: nothing
-	attempts int32
-	late     int32  // attempts of the acquisition that got no answer
-	bound    bool   // Context ends with parent
-	extends  bool   // the keeper extends it
-	ownToken bool   // the caller chose the token
-	shares   bool   // it may have the token of the holder before it; see handover.go
-	fenced   bool   // it has a fence
-	queued   bool   // it is the first for its key; see queue.go
-	rivals   bool   // other processes want the key too
-	line     *line  // those behind it, guarded by the shard
-	listed   uint32 // place in the registry, from 1, which guards it; 0: none
+	locker    *Locker
+	key       [1]string // as Redis has it; of a set, the first one
+	fence     uint64
+	parent    context.Context // what the lock was acquired with
+	extra     *extra          // nil: nothing
+	attempts  int32
+	late      int32  // attempts of the acquisition that got no answer
+	bound     bool   // Context ends with parent
+	extends   bool   // the keeper extends it
+	ownToken  bool   // the caller chose the token
+	shares    bool   // it may have the token of the holder before it; see handover.go
+	fenced    bool   // it has a fence
+	queued    bool   // it is the first for its key; see queue.go
+	rivals    bool   // other processes want the key too
+	contended bool   // the acquisition has found it held
+	line      *line  // those behind it, guarded by the shard
+	listed    uint32 // place in the registry, from 1, which guards it; 0: none
 
-	held     atomic.Bool            // the acquisition has succeeded
-	deadline atomic.Int64           // instant of the lease's end; see lease.go
-	end      atomic.Pointer[reason] // nil while held
+	held  atomic.Bool            // the acquisition has succeeded
+	lease lease.Lease            // guarded by mu while held
+	end   atomic.Pointer[reason] // nil while held
 
 	mu         sync.Mutex
-	ttl        time.Duration // lease of the next extension
 	kept       bool          // the keeper looks after the lock
 	listens    bool          // the monitor has the Hook tell it of changes
 	noted      bool          // its events have begun; see observe.go
 	shown      bool          // somebody has asked for the token
 	tokenMoved bool          // the next holder has the token
+	freeing    bool          // a Release has its calls to make
+	freed      bool          // a Release has succeeded; guarded by freeing
+	unsure     bool          // a Release that got no answer may have freed the keys; guarded by freeing
+	freeable   chan struct{} // closed when freeing is over; nil: nobody waits for that
 	*lifetime                // nil until something needs it; never changed then
-
-	freeing   bool          // a Release has its calls to make; guarded by mu
-	freeable  chan struct{} // closed when it is through; nil: nobody waits for that; guarded by mu
-	freed     bool          // a Release has succeeded
-	unsure    bool          // a Release that got no answer may have freed the keys
-	contended bool          // the acquisition has found it held
 }
 
 // lifetime is what locks have that are extended, watched or asked for a Context, apart
 // so that the others stay small.
 type lifetime struct {
 	// Guarded by mu.
-	longest    time.Duration   // lease that was asked for with the token; 0: that of the acquisition
-	pending    int32           // extensions under way
-	extensions uint32          // how many were sent
-	generation *generation     // of the token; nil: it is the first
-	ctx        context.Context // made by Context
-	cancel     context.CancelCauseFunc
+	ctx    context.Context // made by Context
+	cancel context.CancelCauseFunc
 
 	// Guarded by the keeper.
 	due   clock.Instant
@@ -153,7 +147,7 @@ func (l *Lock) Token() string {
 		return ""
 	}
 	l.shown = true
-	return l.token
+	return l.lease.Token()
 }
 
 // Fence returns a number that is larger than that of every earlier acquisition of
@@ -188,7 +182,7 @@ func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {
 		return time.Time{}
 	}
-	end := clock.Instant(l.deadline.Load())
+	end := l.lease.Deadline()
 	if end == clock.Never {
 		return time.Time{}
 	}
@@ -203,7 +197,7 @@ func (l *Lock) Deadline() time.Time {
 // answer, and while a whole machine is suspended the clock may stand still. What
 // must be safe from that needs the Fence.
 func (l *Lock) Valid() bool {
-	return l != nil && l.locker != nil && l.end.Load() == nil && clock.Now() < clock.Instant(l.deadline.Load()) && !l.locker.isClosed()
+	return l != nil && l.locker != nil && l.end.Load() == nil && clock.Now() < l.lease.Deadline() && !l.locker.isClosed()
 }
 
 // Err returns nil while the lock is held as far as this process can know, and then why it
@@ -271,7 +265,7 @@ func (l *Lock) finish(cause *reason) *reason {
 	if l.lifetime != nil && l.cancel != nil {
 		l.cancel(cause)
 	}
-	if cause == expired && len(l.former()) > 0 {
+	if cause == expired && len(l.lease.Former()) > 0 {
 		l.abandon(NoExpiry, 1) // a key that has a former token has the longer lease that came with it
 	}
 	l.locker.registry.remove(l)
@@ -296,7 +290,7 @@ func (l *Lock) expire() {
 	if l.locker.isClosed() {
 		l.finish(closed)
 	}
-	if clock.Instant(l.deadline.Load()) <= clock.Now() {
+	if l.lease.Deadline() <= clock.Now() {
 		l.finish(expired)
 	}
 }

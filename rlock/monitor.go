@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
 // monitor notices at once that a lock was lost, or its lease shortened by somebody
@@ -166,11 +167,10 @@ func (o *monitor) round() {
 
 // reading is a lock that is being read.
 type reading struct {
-	lock     *Lock
-	told     bool   // the server told of a change
-	foreign  bool   // which no extension of the lock's own explains
-	extended uint32 // how many extensions were sent before it was read
-	changes  int    // of what tokens the keys may have, before it was read
+	lock    *Lock
+	told    bool          // the server told of a change
+	foreign bool          // which no extension of the lock's own explains
+	version lease.Version // before it was read
 }
 
 func locksRead(due []reading) []*Lock {
@@ -206,10 +206,9 @@ func (r *reading) register() bool {
 	if l.end.Load() != nil {
 		return false
 	}
-	r.extended = l.extensions
-	r.foreign = r.told && l.asRead == r.extended+1
-	l.asRead = r.extended + 1
-	r.changes = l.tokenAge().changes
+	r.version = l.lease.Version()
+	r.foreign = r.told && l.asRead == r.version.Sent+1
+	l.asRead = r.version.Sent + 1
 	if !l.listens {
 		l.listens = true
 		for _, key := range l.keys() {
@@ -274,7 +273,7 @@ func (o *monitor) compare(ctx context.Context, reads [][]reading) (unread, forei
 		}
 		for _, r := range locks {
 			n := len(r.lock.keys())
-			held, again := r.lock.compare(owners[:n], r.changes)
+			held, again := r.lock.compare(owners[:n], r.version)
 			owners = owners[n:]
 			if again {
 				o.changed(r.lock)
@@ -299,12 +298,12 @@ func keysOf(locks []reading) (keys []string) {
 // compare ends the lock if one of its keys has another value than its token, and
 // reports whether it is still held. It must be read again if its token has changed since
 // the keys were asked for.
-func (l *Lock) compare(owners []rueidis.RedisMessage, changes int) (held, again bool) {
+func (l *Lock) compare(owners []rueidis.RedisMessage, version lease.Version) (held, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, owner := range owners {
 		token, _ := owner.ToString() // none is "", which is nobody's
-		switch is, again := l.lostTo(token, changes); {
+		switch is, again := l.lease.Lost(token, version); {
 		case is:
 			l.finish(lost)
 			return false, false
@@ -341,7 +340,7 @@ func (o *monitor) measure(ctx context.Context, locks []reading) (unread []readin
 			left := reply.Value.Remaining
 			for _, r := range asked[i] {
 				keys := len(r.lock.keys())
-				if o.judge(r, left[:keys], sent, received) == unsettled {
+				if o.judge(r, left[:keys], sent, received) == lease.Unsettled {
 					unread = append(unread, r)
 				}
 				left = left[keys:]
@@ -352,30 +351,21 @@ func (o *monitor) measure(ctx context.Context, locks []reading) (unread []readin
 	return unread
 }
 
-// verdict is what was found out about a lease that somebody else may have shortened.
-type verdict int
-
-const (
-	unharmed  verdict = iota // the server has at least the lease that is known here
-	settled                  // it is known here what the server has
-	unsettled                // an extension is under way that may have come before or after
-)
-
 // judge follows the answer that so much is left of the leases of a lock's keys.
-func (o *monitor) judge(r reading, each []time.Duration, sent, received clock.Instant) verdict {
+func (o *monitor) judge(r reading, each []time.Duration, sent, received clock.Instant) lease.Verdict {
 	least := NoExpiry
 	for _, left := range each {
 		if left == -2*time.Millisecond { // the key is gone, and the server will tell
 			o.calm(r.lock)
-			return settled
+			return lease.Settled
 		}
 		least = min(least, remaining(left))
 	}
-	found := unharmed
+	found := lease.Unharmed
 	if least != NoExpiry {
-		found = r.lock.shorten(r.extended, least, sent, received)
+		found = r.lock.shorten(r.version, least, sent, received)
 	}
-	if found != unharmed {
+	if found != lease.Unharmed {
 		o.calm(r.lock)
 		return found
 	}
@@ -394,22 +384,23 @@ func (o *monitor) calm(l *Lock) {
 	l.monitored.vain = 0
 }
 
-// shorten follows a lease that somebody else has shortened: it is extended at once if
-// the lock is extended at all, and else the deadline comes nearer. The lease was read
-// with so much left of it between sent and received, after so many extensions; one that was
-// sent since makes that out of date.
-func (l *Lock) shorten(extended uint32, left time.Duration, sent, received clock.Instant) verdict {
+// shorten follows a lease that somebody else may have shortened: it is extended at once if
+// the lock is extended at all, and else the deadline comes nearer. The lease was read after
+// that version, with so much left of it between sent and received.
+func (l *Lock) shorten(version lease.Version, left time.Duration, sent, received clock.Instant) lease.Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.end.Load() != nil || l.extensions != extended:
-		return settled
-	case received.After(left+time.Millisecond) >= clock.Instant(l.deadline.Load()):
-		return unharmed
-	case l.pending > 0:
-		return unsettled
+	if l.end.Load() != nil {
+		return lease.Settled
 	}
-	l.deadline.Store(int64(clock.LeaseEnd(sent, left)))
-	l.locker.keeper.follow(l, clock.Now())
-	return settled
+	before := l.lease.Deadline()
+	verdict := l.lease.Shortened(version, left, sent, received)
+	if l.lease.Deadline() < before {
+		renew := clock.Never
+		if verdict == lease.Settled {
+			renew = clock.Now()
+		}
+		l.locker.keeper.follow(l, renew)
+	}
+	return verdict
 }

@@ -234,7 +234,7 @@ func (l *Lock) tell(e Event) {
 func (l *Lock) tellHeld(e Event) {
 	e.Fence, e.Held = l.fence, l.observed().passed()
 	if l.end.Load() == nil {
-		e.Left = max(clock.Instant(l.deadline.Load()).Until(), 0)
+		e.Left = max(l.lease.Deadline().Until(), 0)
 	}
 	l.tell(e)
 }

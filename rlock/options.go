@@ -264,8 +264,8 @@ func (s *settings) extends(byDefault bool) bool {
 	return byDefault
 }
 
-// lease is the TTL as scripts take it: 0 stands for none.
-func lease(ttl time.Duration) time.Duration {
+// ttlParam is the TTL as scripts take it: 0 stands for none.
+func ttlParam(ttl time.Duration) time.Duration {
 	if ttl == NoExpiry {
 		return 0
 	}

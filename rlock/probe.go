@@ -109,7 +109,7 @@ func (l *Locker) Probe(ctx context.Context) (Report, error) {
 	}
 	p := &probe{locker: l, lock: l.lockOf(key)}
 	p.lock.prepare(ctx, l.defaults, wanted{})
-	p.lock.ttl = probeTTL
+	p.lock.lease.Prepare(probeTTL, "")
 	if err := p.run(ctx); err != nil {
 		if err == clock.ErrStopped {
 			err = ErrClosed

@@ -69,7 +69,7 @@ func (q *queues) enter(l *Lock) (*place, *Lock) {
 // next itself.
 func (l *Lock) over() bool {
 	cause := l.end.Load()
-	return l.held.Load() && (cause != nil && cause != released || cause == nil && clock.Instant(l.deadline.Load()) <= clock.Now())
+	return l.held.Load() && (cause != nil && cause != released || cause == nil && l.lease.Deadline() <= clock.Now())
 }
 
 // sweep forgets holders whose lease ended with nobody in line and no Release. It
@@ -109,7 +109,7 @@ func (q *queues) left(key string) time.Duration {
 	case first == nil:
 		return 0
 	case first.held.Load():
-		return max(clock.Instant(first.deadline.Load()).Until(), time.Millisecond)
+		return max(first.lease.Deadline().Until(), time.Millisecond)
 	case first.line == nil || first.line.rival == 0:
 		return 0
 	default:

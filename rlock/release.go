@@ -173,7 +173,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	if n := int64(len(l.keys())); err == nil && freed > n {
 		err = fmt.Errorf("the server answers that it freed %d keys, where %d were asked for: something between them changes answers", freed, n)
 	}
-	err = redactAll(redact(err, l.token), l.former())
+	err = redactAll(redact(err, l.lease.Token()), l.lease.Former())
 	if errors.Is(err, rueidis.ErrClosing) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
@@ -217,13 +217,13 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 		}
 		return err
 	})
-	return freed, redactAll(redact(err, l.token), l.former())
+	return freed, redactAll(redact(err, l.lease.Token()), l.lease.Former())
 }
 
 // freeFormer frees the keys where they still have a former token. The caller holds freeing,
 // and the lock has ended.
 func (l *Lock) freeFormer(ctx context.Context) (freed int64, err error) {
-	for _, token := range l.former() {
+	for _, token := range l.lease.Former() {
 		for _, keys := range l.parts() {
 			n, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: keys, Token: token})
 			if err != nil {
@@ -257,7 +257,7 @@ func (l *Lock) leaveRelease() {
 }
 
 func (l *Lock) releaseParams() gen.ReleaseParams {
-	return gen.ReleaseParams{Locks: l.keys(), Token: l.token}
+	return gen.ReleaseParams{Locks: l.keys(), Token: l.lease.Token()}
 }
 
 // clean follows the end of a lock whose acquisition had attempts that got no answer.
@@ -275,8 +275,8 @@ func (l *Lock) abandon(ttl time.Duration, lost int) {
 	if l.ownToken {
 		return
 	}
-	tokens := l.tokens()
-	if first := l.tokenAge().first; l.late > 0 && first != "" {
+	tokens := l.lease.Tokens()
+	if first := l.lease.First(); l.late > 0 && first != "" {
 		tokens = append(tokens, first) // what is late of the acquisition has it
 	}
 	for _, keys := range l.parts() {

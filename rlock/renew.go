@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -20,7 +21,7 @@ const renewRound = 5 * renewBatch
 // renewal is an automatic extension that is under way.
 type renewal struct {
 	lock *Lock
-	extension
+	lease.Extension
 }
 
 // batchKey is equal for locks that one script can extend: it gives one lease to all, and a
@@ -48,13 +49,13 @@ func (l *Locker) extendAll(locks []*Lock) {
 		if err != nil {
 			continue
 		}
-		limit = max(limit, clock.Instant(lock.deadline.Load()).Until())
+		limit = max(limit, lock.lease.Deadline().Until())
 		r := renewal{lock, e}
-		if len(lock.keys()) > 1 || len(e.former) > 0 || e.ttl == NoExpiry {
+		if len(lock.keys()) > 1 || len(e.Former) > 0 || e.TTL == NoExpiry {
 			sets = append(sets, r)
 			continue
 		}
-		k := batchKey{ttl: e.ttl}
+		k := batchKey{ttl: e.TTL}
 		if l.cluster {
 			k.slot = slot.Of(lock.key[0])
 		}
@@ -95,7 +96,7 @@ func (l *Locker) renew(ctx context.Context, alike map[batchKey][]renewal) {
 			p := gen.ExtendManyParams{TTL: k.ttl}
 			for _, r := range batch {
 				p.Locks = append(p.Locks, r.lock.key[0])
-				p.Tokens = append(p.Tokens, r.token)
+				p.Tokens = append(p.Tokens, r.Token)
 			}
 			batches, params = append(batches, batch), append(params, p)
 		}
@@ -125,7 +126,7 @@ func (l *Locker) renew(ctx context.Context, alike map[batchKey][]renewal) {
 func (l *Locker) extendEach(ctx context.Context, renewals []renewal) {
 	params := make([]gen.ExtendParams, len(renewals))
 	for i, r := range renewals {
-		params[i] = r.lock.extendParams(r.extension)
+		params[i] = r.lock.extendParams(r.Extension)
 	}
 	for i, reply := range l.scripts.ExtendBatch(ctx, l.client, params) {
 		renewals[i].settle(reply.Value, reply.Err)
@@ -137,10 +138,10 @@ func (r renewal) settle(position int64, err error) {
 	keeper := &r.lock.locker.keeper
 	r.lock.mu.Lock()
 	defer r.lock.mu.Unlock()
-	if r.lock.settle(r.extension, position, err) != nil {
-		pause := min(max(r.ttl/20, 10*time.Millisecond), time.Second)
+	if r.lock.settle(r.Extension, position, err) != nil {
+		pause := min(max(r.TTL/20, 10*time.Millisecond), time.Second)
 		keeper.hurry(r.lock, clock.Now().After(pause))
 		return
 	}
-	keeper.reschedule(r.lock, r.extension)
+	keeper.reschedule(r.lock, r.Extension)
 }

@@ -88,7 +88,7 @@ func (l *Lock) parts() [][]string {
 // Every attempt has a token of its own: a release that is late on its way must not
 // free what a later attempt holds.
 func (l *Lock) takeGroups(ctx context.Context) (taken, error) {
-	l.token = l.mintToken()
+	l.lease.SetToken(l.mintToken())
 	whole := taken{sent: clock.Now(), acquired: true}
 	fences := make([]int64, len(l.groups()))
 	for i, g := range l.groups() {
@@ -119,7 +119,7 @@ func (l *Lock) raiseFence(ctx context.Context, fences []int64, fence int64) (key
 	for i, g := range l.groups() {
 		if fences[i] < fence {
 			keys := slices.Concat(g.keys, slot.FenceCounter(g.keys[0]))
-			params = append(params, gen.RaiseFenceParams{Keys: keys, Token: l.token, Fence: fence, Locks: int64(len(g.keys))})
+			params = append(params, gen.RaiseFenceParams{Keys: keys, Token: l.lease.Token(), Fence: fence, Locks: int64(len(g.keys))})
 		}
 	}
 	err = repeat(ctx, func(ctx context.Context) error {
@@ -131,7 +131,7 @@ func (l *Lock) raiseFence(ctx context.Context, fences []int64, fence int64) (key
 		}
 		return outcome(replies)
 	})
-	return key, redact(err, l.token)
+	return key, redact(err, l.lease.Token())
 }
 
 // rollBack frees groups that a failed attempt has taken. What the server does not
@@ -144,7 +144,7 @@ func (l *Lock) rollBack(ctx context.Context, groups []group) {
 		}
 	}
 	if l.late > 0 {
-		l.abandon(l.ttl, int(l.late)+1)
+		l.abandon(l.lease.TTL(), int(l.late)+1)
 		l.late = 0
 	}
 }
@@ -152,7 +152,7 @@ func (l *Lock) rollBack(ctx context.Context, groups []group) {
 func (l *Lock) groupParams(groups []group) []gen.ReleaseParams {
 	params := make([]gen.ReleaseParams, len(groups))
 	for i, g := range groups {
-		params[i] = gen.ReleaseParams{Locks: g.keys, Token: l.token}
+		params[i] = gen.ReleaseParams{Locks: g.keys, Token: l.lease.Token()}
 	}
 	return params
 }
@@ -180,7 +180,7 @@ func (l *Locker) renewGroups(lock *Lock) {
 	if err != nil {
 		return
 	}
-	limit := max(50*time.Millisecond, clock.Instant(lock.deadline.Load()).Until())
+	limit := max(50*time.Millisecond, lock.lease.Deadline().Until())
 	l.detach(limit, func(ctx context.Context) {
 		position, err := lock.runExtend(ctx, e)
 		renewal{lock, e}.settle(position, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
 // stand waits in the line of this process for the key until it is l's turn to ask
@@ -76,7 +77,7 @@ func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause 
 	if first == nil || !first.Valid() {
 		return nil, nil
 	}
-	changes := first.changes()
+	version := first.version()
 	state, err := l.locker.inspect(ctx, l.key[0])
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -84,13 +85,13 @@ func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause 
 	case err != nil:
 		return errors.Unwrap(err), nil
 	}
-	return l.heldAs(first, changes, state, seen), nil
+	return l.heldAs(first, version, state, seen), nil
 }
 
-// heldAs is askAboutHolder when the server has answered what the state was after so many
-// changes of the holder's token.
-func (l *Lock) heldAs(first *Lock, changes int, state State, seen *taken) error {
-	own := !first.loses(state.Token, changes)
+// heldAs is askAboutHolder when the server has answered what the state was after the
+// holder's lease had that version.
+func (l *Lock) heldAs(first *Lock, version lease.Version, state State, seen *taken) error {
+	own := !first.loses(state.Token, version)
 	if !state.Held {
 		return nil
 	}
@@ -102,11 +103,11 @@ func (l *Lock) heldAs(first *Lock, changes int, state State, seen *taken) error 
 
 // loses ends a lock if its key, which has that owner, is gone or another's. It reports
 // whether it is.
-func (l *Lock) loses(owner string, changes int) bool {
+func (l *Lock) loses(owner string, version lease.Version) bool {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is, _ := l.lostTo(owner, changes)
+	is, _ := l.lease.Lost(owner, version)
 	if is {
 		l.finish(lost)
 	}
@@ -120,10 +121,10 @@ func (l *Locker) verify(ctx context.Context, p *place) {
 	if holder == nil || holder.extends {
 		return
 	}
-	changes := holder.changes()
+	version := holder.version()
 	states, err := l.inspectAll(ctx, holder.key[:])
 	if err == nil {
-		holder.loses(states[0].Token, changes)
+		holder.loses(states[0].Token, version)
 	}
 }
 

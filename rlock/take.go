@@ -44,8 +44,8 @@ func (l *Lock) attempt(ctx context.Context, counters []string, c *collector) (ta
 
 // identify gives the lock a token, if it has none. One that is handed over needs none.
 func (l *Lock) identify() {
-	if l.token == "" {
-		l.token = l.mintToken()
+	if l.lease.Token() == "" {
+		l.lease.SetToken(l.mintToken())
 	}
 }
 
@@ -63,7 +63,7 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 		} else {
 			t, err = l.takeAll(ctx, keys, counters, collect)
 		}
-		err = redact(err, l.token)
+		err = redact(err, l.lease.Token())
 		if t.sent == 0 {
 			t.sent = sent
 		}
@@ -108,7 +108,7 @@ func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
 }
 
 func (l *Lock) acquireParams(counters []string) gen.AcquireParams {
-	return gen.AcquireParams{Lock: l.key[0], Counter: counters, Token: l.token, TTL: lease(l.ttl)}
+	return gen.AcquireParams{Lock: l.key[0], Counter: counters, Token: l.lease.Token(), TTL: ttlParam(l.lease.TTL())}
 }
 
 func (l *Lock) takenOne(r gen.AcquireResult) taken {
@@ -117,7 +117,7 @@ func (l *Lock) takenOne(r gen.AcquireResult) taken {
 
 func (l *Lock) takeAll(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
 	r, err := l.locker.scripts.AcquireAll(ctx, l.locker.client, gen.AcquireAllParams{
-		Keys: slices.Concat(keys, counters), Token: l.token, TTL: lease(l.ttl), Locks: int64(len(keys)), Partial: collect,
+		Keys: slices.Concat(keys, counters), Token: l.lease.Token(), TTL: ttlParam(l.lease.TTL()), Locks: int64(len(keys)), Partial: collect,
 	})
 	t := taken{acquired: r.Acquired, fence: r.Fence, key: keys[0], left: remaining(r.Remaining), held: !r.Acquired}
 	if r.Held != 0 {
