@@ -27,6 +27,9 @@ func FuzzOperations(f *testing.F) {
 		}
 	}
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 6, 0, 0, 0}) // what is attached has less than a millisecond left
+	// Acquire of "a", whose key is deleted or set to another's, and then TryAcquire by the same Locker.
+	f.Add([]byte{1, 0, 0, 0, 1, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0})
+	f.Add([]byte{1, 0, 0, 0, 1, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0})
 	server := env.Start(f)
 	client := server.Client(f, func(option *rueidis.ClientOption) { option.DisableCache = true })
 	f.Fuzz(func(t *testing.T, data []byte) {

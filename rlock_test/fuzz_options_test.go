@@ -20,7 +20,7 @@ import (
 // FuzzOptions: whatever a call is given, it refuses what cannot be right before
 // anything is sent, and nothing else.
 func FuzzOptions(f *testing.F) {
-	// Bytes: answer, its number, cluster, default options, no context, call, options, keys.
+	// Bytes: answer, the time in it, cluster, default options, no context, call, options, keys.
 	for option := range byte(optionKinds) {
 		for detail := range byte(12) {
 			call := (option + detail) % 7
@@ -37,15 +37,19 @@ func FuzzOptions(f *testing.F) {
 		f.Add([]byte{0, 9, 1, 0, 0, call, 2, 2, 2, 7, 2, 1, 2}) // and a token
 		f.Add([]byte{0, 9, 0, 0, 0, call, 2, 0, 0, 4, 1, 1, 1}) // no end, and extended
 	}
+	// TryAcquire of key "a" with WithTTL(NoExpiry) in the Locker's options and
+	// WithToken("token") in the call's, and then Extend by 1ms.
+	f.Add([]byte{2, 9, 0, 1, 0, 0, 0, 1, 1, 2, 2, 1, 10})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{data}
-		answer := []func() value{refused, held(10, s.number()), func() value { return granted }}[s.of(3)]
+		kind, left := s.of(3), s.number()
+		answer := []func() value{refused, held(10, left), func() value { return granted }}[kind]
 		onPuppet(t, answer, func(t *testing.T, client rueidis.Client, p *puppet) {
 			cluster := s.of(2) == 1
 			if cluster {
 				client = clustered{client}
 			}
-			defaults := &chosen{locker: true}
+			defaults := &chosen{locker: true, lease: rlock.DefaultTTL}
 			defaults.draw(s)
 			locker, err := rlock.New(client, defaults.opts...)
 			defaults.judge(t, err, p, 0)
@@ -55,7 +59,7 @@ func FuzzOptions(f *testing.F) {
 			t.Cleanup(locker.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			c := &callOf{chosen: chosen{prefix: defaults.prefix, slotGroups: defaults.slotGroups}, source: s, locker: locker, cluster: cluster}
+			c := &callOf{chosen: chosen{prefix: defaults.prefix, slotGroups: defaults.slotGroups, lease: defaults.lease}, source: s, locker: locker, cluster: cluster}
 			if s.of(8) == 7 {
 				ctx = nil
 			}
@@ -67,6 +71,8 @@ func FuzzOptions(f *testing.F) {
 				ttl := extended.ttl(s)
 				before := p.calls()
 				extended.sends = c.lock.Valid()
+				// Others may count on the longer lease of a token that the caller chose.
+				extended.wrong = extended.wrong || extended.sends && c.token && ttl < c.lease
 				err := c.lock.Extend(t.Context(), ttl)
 				extended.judge(t, err, p, before)
 			}
@@ -101,6 +107,7 @@ type chosen struct {
 	slotGroups bool
 	token      bool
 	owner      bool
+	lease      time.Duration
 	endless    bool
 	extends    bool
 }
@@ -121,7 +128,7 @@ func (c *chosen) option(s *source) rlock.Option {
 	switch s.of(optionKinds) {
 	case 0:
 		ttl := c.ttl(s)
-		c.endless = ttl == rlock.NoExpiry
+		c.lease, c.endless = ttl, ttl == rlock.NoExpiry
 		return rlock.WithTTL(ttl)
 	case 1:
 		return rlock.WithRetry(c.retry(s))

@@ -18,7 +18,13 @@ func (m *model) acquire(locker *lockerModel, keys []string, ttl time.Duration, t
 	}
 	alone := len(keys) == 1 && token == ""
 	first := locker.known[keys[0]]
-	waits := alone && first != nil && first.why == nil && !over(first.end)
+	behind := alone && first != nil && first.why == nil && !over(first.end)
+	if behind && !wait { // it asks the server about that holder, which may learn that it is none
+		if _, lost := m.lost(first); lost {
+			first.finish(rlock.ErrLost)
+		}
+		behind = false
+	}
 
 	var lock *rlock.Lock
 	var err error
@@ -38,8 +44,10 @@ func (m *model) acquire(locker *lockerModel, keys []string, ttl time.Duration, t
 		require.ErrorIs(m.t, err, rlock.ErrHeld)
 		require.Equal(m.t, wait, errors.Is(err, rlock.ErrGaveUp))
 	}
-	if waits {
+	if behind { // it asks nobody
 		require.Error(m.t, err)
+		require.Equal(m.t, keys[0], facts.Key)
+		m.sameTime(m.left(lease{end: first.end}), facts.Left)
 		return
 	}
 	if alone && wait {
