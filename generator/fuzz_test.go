@@ -69,6 +69,7 @@ func seeds(t testing.TB) [][]byte {
 	nested := func(open, inner, end string) string { return strings.Repeat(open, 8) + inner + strings.Repeat(end, 8) }
 	for _, body := range []string{
 		"", "local a = [[`]]", "local a = '\xff'", "-- \xff", "-- \ufeff", "local a = '\u2028'", "local a = '\\0'", "--[[ */ ]]", "-- //",
+		"-- a\f\f\fb", "local a = '\f\f'", "\v", // gofmt counts form feeds as line ends
 		"local f = function(...) return ... end f(f, f(f))", "local t = {} t[1], t.x = KEYS, t t.x.x = t", "local t = {} t[1], t.d = KEYS, t t.x.x = t",
 		"local a, b = KEYS a, b = b, a", "local r = redis r.call('DEL', unpack({unpack(KEYS)}))",
 		"local function f(x) return f(f(x)) end redis.call('DEL', f(KEYS[1]))", "redis.call()", "redis.pcall(unpack(ARGV))",
@@ -79,7 +80,7 @@ func seeds(t testing.TB) [][]byte {
 		texts = append(texts, []byte(head+body+tail))
 	}
 	for _, line := range []string{
-		"// x", "/* x", "/* x */", "//go:build ignore", "*/", "`", "\xff", "\ufeff", "x\ty", "[Link]: x", "# Heading", "A  list:\n--   - x",
+		"// x", "/* x", "/* x */", "//go:build ignore", "*/", "`", "\xff", "\ufeff", "x\ty", "x\f\f\fy", "x\v\v\vy", "[Link]: x", "# Heading", "A  list:\n--   - x",
 		"errors: A, A", "errors: A, A_", "errors: NO_STOCK, ERR", "name: New", "name: String", "name: ErrA\n-- errors: A",
 		"returns: a string, b int", "ARGV[2] p duration", "ARGV[2..] keys duration?", "allow: dynamic-command // x",
 		"guard: KEYS[1] held by ARGV[1]", "ARGV[2] x json(T)", "ARGV[2] x json(a/b.T)", "ARGV[2] x json(..T)",

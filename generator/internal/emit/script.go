@@ -41,9 +41,10 @@ func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
 }
 
 // rawString keeps Lua readable. A text with a backquote, or with bytes that Go
-// source must not have, cannot be raw.
+// source must not have, cannot be raw. Nor can one with form feeds: gofmt counts them as
+// ends of lines, and would change what follows the string each time anew.
 func rawString(text string) *jen.Statement {
-	if strings.Contains(text, "`") || text != plain(text) {
+	if strings.ContainsAny(text, "`\f") || text != plain(text) {
 		return jen.Lit(text)
 	}
 	return jen.Op("`" + text + "`")
