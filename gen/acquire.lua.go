@@ -128,7 +128,7 @@ type AcquireResult struct {
 // lost the reply may safely send the same call again. A confirmed lock keeps its lease
 // or gets the new one, whichever ends later, and a new fence if it has fences.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error) {
 	var (
 		keyArray [4]string
@@ -141,8 +141,8 @@ func (s *Scripts) Acquire(ctx context.Context, c rueidis.Client, p AcquireParams
 	return decodeAcquireReply(&s.acquireScript, s.acquireScript.exec(ctx, c, keys, args))
 }
 
-// AcquireBatch calls [Scripts.Acquire] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// AcquireBatch calls [Scripts.Acquire] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) AcquireBatch(ctx context.Context, c rueidis.Client, params []AcquireParams) []Reply[AcquireResult] {
 	return batch(ctx, c, &s.acquireScript, params, AcquireParams.encode, decodeAcquireReply)
 }

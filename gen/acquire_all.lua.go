@@ -123,7 +123,7 @@ type AcquireAllResult struct {
 // one of the locks, the reply has the position of that lock, and the script changes nothing.
 // If the caller asks for a part, the script takes the locks before that one.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error) {
 	var (
 		keyArray [3]string
@@ -136,8 +136,8 @@ func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAll
 	return decodeAcquireAllReply(&s.acquireAllScript, s.acquireAllScript.exec(ctx, c, keys, args))
 }
 
-// AcquireAllBatch calls [Scripts.AcquireAll] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// AcquireAllBatch calls [Scripts.AcquireAll] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) AcquireAllBatch(ctx context.Context, c rueidis.Client, params []AcquireAllParams) []Reply[AcquireAllResult] {
 	return batch(ctx, c, &s.acquireAllScript, params, AcquireAllParams.encode, decodeAcquireAllReply)
 }

@@ -81,7 +81,7 @@ type AttachResult struct {
 // that none of these tokens holds; 0 means attached. A caller that lost the reply may safely
 // send the same call again.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Attach(ctx context.Context, c rueidis.Client, p AttachParams) (AttachResult, error) {
 	var (
 		keyArray [3]string
@@ -94,8 +94,8 @@ func (s *Scripts) Attach(ctx context.Context, c rueidis.Client, p AttachParams) 
 	return decodeAttachReply(&s.attachScript, s.attachScript.exec(ctx, c, keys, args))
 }
 
-// AttachBatch calls [Scripts.Attach] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// AttachBatch calls [Scripts.Attach] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) AttachBatch(ctx context.Context, c rueidis.Client, params []AttachParams) []Reply[AttachResult] {
 	return batch(ctx, c, &s.attachScript, params, AttachParams.encode, decodeAttachReply)
 }

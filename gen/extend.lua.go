@@ -88,7 +88,7 @@ type ExtendParams struct {
 // token: a lock of a former token gets this token and exactly the new lease. From then on,
 // calls with the former token change nothing.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) (int64, error) {
 	var (
 		keyArray [3]string
@@ -101,8 +101,8 @@ func (s *Scripts) Extend(ctx context.Context, c rueidis.Client, p ExtendParams) 
 	return decodeExtendReply(&s.extendScript, s.extendScript.exec(ctx, c, keys, args))
 }
 
-// ExtendBatch calls [Scripts.Extend] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ExtendBatch calls [Scripts.Extend] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[int64] {
 	return batch(ctx, c, &s.extendScript, params, ExtendParams.encode, decodeExtendReply)
 }

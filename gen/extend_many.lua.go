@@ -66,7 +66,7 @@ type ExtendManyParams struct {
 // set or none. A lease only gets longer, because no token changes: a lock keeps its lease if
 // that ends later than the new one.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) ExtendMany(ctx context.Context, c rueidis.Client, p ExtendManyParams) ([]int64, error) {
 	var (
 		keyArray [3]string
@@ -79,8 +79,8 @@ func (s *Scripts) ExtendMany(ctx context.Context, c rueidis.Client, p ExtendMany
 	return decodeExtendManyReply(&s.extendManyScript, s.extendManyScript.exec(ctx, c, keys, args))
 }
 
-// ExtendManyBatch calls [Scripts.ExtendMany] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ExtendManyBatch calls [Scripts.ExtendMany] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ExtendManyBatch(ctx context.Context, c rueidis.Client, params []ExtendManyParams) []Reply[[]int64] {
 	return batch(ctx, c, &s.extendManyScript, params, ExtendManyParams.encode, decodeExtendManyReply)
 }

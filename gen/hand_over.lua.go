@@ -93,7 +93,7 @@ type HandOverResult struct {
 // neither token holds the lock, the script changes nothing. A caller that lost the reply may
 // safely send the same call again: it confirms the next holder.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error) {
 	var (
 		keyArray [4]string
@@ -106,8 +106,8 @@ func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverPara
 	return decodeHandOverReply(&s.handOverScript, s.handOverScript.exec(ctx, c, keys, args))
 }
 
-// HandOverBatch calls [Scripts.HandOver] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// HandOverBatch calls [Scripts.HandOver] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) HandOverBatch(ctx context.Context, c rueidis.Client, params []HandOverParams) []Reply[HandOverResult] {
 	return batch(ctx, c, &s.handOverScript, params, HandOverParams.encode, decodeHandOverReply)
 }

@@ -51,17 +51,18 @@ func (s *Scripts) Holder(ctx context.Context, c rueidis.Client, p HolderParams) 
 	return decodeHolderReply(&s.holderScript, s.holderScript.exec(ctx, c, keys, args))
 }
 
-// HolderBatch calls [Scripts.Holder] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// HolderBatch calls [Scripts.Holder] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) HolderBatch(ctx context.Context, c rueidis.Client, params []HolderParams) []Reply[Null[string]] {
 	return batch(ctx, c, &s.holderScript, params, HolderParams.encode, decodeHolderReply)
 }
 
-// HolderCached is [Scripts.Holder] through the client-side cache. The server tells the
-// client when the key changes, so an answer is as old as that message takes; where
-// the connection is dead or the user lacks +client|caching, it may be as old as ttl.
+// HolderCached is [Scripts.Holder] through the client-side cache. When the key changes, the
+// server tells the client, which drops the answer: an answer is as old as that message
+// is late. It may be as old as ttl if the connection is dead, or if the user lacks the
+// right +client|caching.
 //
-// It sends GET itself, which is all that the script does.
+// It sends GET in place of the script, which does nothing else.
 func (s *Scripts) HolderCached(ctx context.Context, c rueidis.Client, p HolderParams, ttl time.Duration) (Cached[Null[string]], error) {
 	if err := checkKeys("Holder", "lock", p.Lock); err != nil {
 		return Cached[Null[string]]{}, err

@@ -63,8 +63,8 @@ func (s *Scripts) Inspect(ctx context.Context, c rueidis.Client, p InspectParams
 	return decodeInspectReply(&s.inspectScript, s.inspectScript.exec(ctx, c, keys, args))
 }
 
-// InspectBatch calls [Scripts.Inspect] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// InspectBatch calls [Scripts.Inspect] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) InspectBatch(ctx context.Context, c rueidis.Client, params []InspectParams) []Reply[InspectResult] {
 	return batch(ctx, c, &s.inspectScript, params, InspectParams.encode, decodeInspectReply)
 }

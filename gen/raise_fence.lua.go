@@ -65,7 +65,7 @@ type RaiseFenceParams struct {
 // stays as it is. If this token does not hold a lock, the script changes nothing, and the
 // reply is the position of the first such lock; 0 means raised.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFenceParams) (int64, error) {
 	var (
 		keyArray [3]string
@@ -78,8 +78,8 @@ func (s *Scripts) RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFence
 	return decodeRaiseFenceReply(&s.raiseFenceScript, s.raiseFenceScript.exec(ctx, c, keys, args))
 }
 
-// RaiseFenceBatch calls [Scripts.RaiseFence] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// RaiseFenceBatch calls [Scripts.RaiseFence] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) RaiseFenceBatch(ctx context.Context, c rueidis.Client, params []RaiseFenceParams) []Reply[int64] {
 	return batch(ctx, c, &s.raiseFenceScript, params, RaiseFenceParams.encode, decodeRaiseFenceReply)
 }

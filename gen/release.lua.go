@@ -71,7 +71,7 @@ type ReleaseParams struct {
 // the second reply is smaller than the number of locks, the others were lost, or the first
 // call freed them: the reply cannot tell which.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Release(ctx context.Context, c rueidis.Client, p ReleaseParams) (int64, error) {
 	var (
 		keyArray [3]string
@@ -84,8 +84,8 @@ func (s *Scripts) Release(ctx context.Context, c rueidis.Client, p ReleaseParams
 	return decodeReleaseReply(&s.releaseScript, s.releaseScript.exec(ctx, c, keys, args))
 }
 
-// ReleaseBatch calls [Scripts.Release] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ReleaseBatch calls [Scripts.Release] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ReleaseBatch(ctx context.Context, c rueidis.Client, params []ReleaseParams) []Reply[int64] {
 	return batch(ctx, c, &s.releaseScript, params, ReleaseParams.encode, decodeReleaseReply)
 }

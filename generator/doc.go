@@ -5,29 +5,32 @@
 //	generator [-scripts DIR]… [-out DIR] -check
 //	generator [-scripts DIR]… -audit [-json]
 //
-// It reads every *.lua file of the directories, by default scripts, and writes the
-// package in -out, by default gen. It leaves out files whose name starts with a dot,
-// because editors keep such files. In a module of yours:
+// It reads every *.lua file of the directories, by default scripts, and writes a Go
+// package to the directory -out, by default gen. It ignores files whose names start with
+// a dot, because editors make such files. In a module of yours:
 //
 //	go get -tool github.com/rlock-go/toolkit/generator
 //
 //	//go:generate go tool github.com/rlock-go/toolkit/generator -scripts ../lua -out .
 //
-// -check writes nothing and prints a unified diff of what is out of date, files of
-// removed scripts included. -audit prints what each script is and touches. -redis has
-// a running server compile each script as well, and turns its complaints into
-// findings; it is host:port or a redis:// URL. -v says what is written and why.
+// -check writes nothing. It prints a unified diff of the generated files that are out of
+// date, which includes files whose script is gone. -audit prints what each script is and
+// what it touches. -redis names a server, as host:port or as a redis:// URL: the server
+// compiles each script, and the generator reports its errors as findings. -v prints which
+// files the generator writes, and why.
 //
-// With a finding about any script, nothing is written: every finding is printed as
-// path:line:col: message, sorted, one for each cause, with the other lines that have
-// it. A file that cannot be read is such a finding, so that one run tells everything.
-// The exit code is 0 when all is well, 1 with findings or generated files that are out
-// of date, 2 when the generator was called wrongly or a file or server failed it.
+// A finding is something wrong with a script. If there is any, the generator writes
+// nothing. It prints all findings, sorted, each as path:line:col: message. If one cause
+// shows in several places, it prints one finding that names the other places. A file that
+// cannot be read is a finding too, so one run reports everything.
+//
+// The exit code is 0 if all is well. It is 1 if there are findings, or if -check prints a
+// diff. It is 2 if the command line is wrong, or if a file or a server failed.
 //
 // # Header
 //
-// The comment that opens a file is its header. Its lines are directives or prose;
-// prose becomes the doc comment of the Go method.
+// The comment that opens a file is its header. Each of its lines is a directive or prose.
+// The prose becomes the doc comment of the Go method.
 //
 //	-- Moves a job to its worker's list and tells listeners.
 //	--
@@ -35,11 +38,11 @@
 //	-- mode: write
 //	-- KEYS[1]   queue  key       the waiting jobs
 //	-- KEYS[2]   mine   key       the worker's list
-//	-- KEYS[3..] copies key       none or more; a variadic entry must be the last
+//	-- KEYS[3..] copies key       any number of keys, or none; such an entry must be the last
 //	-- ARGV[1]   how    enum(publish|spublish)
-//	-- ARGV[2]   _                what was the worker's name is not used any more
-//	-- ARGV[3]   news   channel   where listeners are told
-//	-- ARGV[4]   keep   duration? for how long the list is kept; absent: for ever
+//	-- ARGV[2]   _                was the worker's name, which the script does not use any more
+//	-- ARGV[3]   news   channel   the listeners' channel
+//	-- ARGV[4]   keep   duration? how long the list is kept; absent: for ever
 //	-- returns: (id string, waiting int)?
 //
 //	local id = redis.call('RPOPLPUSH', KEYS[1], KEYS[2])
@@ -55,29 +58,30 @@
 //	end
 //	return {id, redis.call('LLEN', KEYS[1])}
 //
-// KEYS[n] and ARGV[n] entries have a name, a type and a text. The names become
-// fields of one Go struct. A line behind an entry that is indented by three or
-// more spaces goes on with its text. A place of ARGV that the script does not use
-// has the name _ and no type; the call sends an empty text there.
+// A KEYS[n] or ARGV[n] entry has a name, a type and a text. The names become the fields of
+// one Go struct. If the next line is indented by three or more spaces, it continues the
+// text. An ARGV entry that the script does not use has the name _ and no type; the call
+// sends an empty string in its place.
 //
-// name: is the Go identifier, by default the file's name in CamelCase.
+// name: is the Go name of the call. Without it, the name is the file's name in CamelCase.
 //
-// mode: says how the script may be called.
+// mode: says how the script may be called:
 //
-//	write            it changes data; a call is sent once
-//	write retryable  it changes data and is safe to repeat; a lost call is sent again
-//	read             it only reads, which is proved; calls go to the primary
-//	read cached      it reads its one key and nothing else, which is proved; there
-//	                 is a call through the client-side cache, which sends a bare GET
-//	                 where return redis.call('GET', KEYS[1]) is the whole script
+//	write            The script changes data. The client sends a call once.
+//	write retryable  The script changes data, and the author says that a call may run
+//	                 twice. If the client loses a call, it sends the call again.
+//	read             The script only reads. The generator proves it. Calls go to the primary.
+//	read cached      The script reads its one key and nothing else. The generator proves it,
+//	                 and writes a second call, through the client-side cache. If the whole
+//	                 script is return redis.call('GET', KEYS[1]), that call sends GET.
 //
-// returns: is none, for a script that ends without a value; ok, for the status OK; a
-// type; or names with types, for which the script returns a table of as many values in
-// that order.
+// returns: declares the reply. It is none if the script returns no value, ok if it returns
+// the status OK, or a type. It may also be a list of names with types: the script then
+// returns a table with these values in this order.
 //
-// errors: lists the words with which the script's error replies begin. Each becomes
-// a Go sentinel that errors.Is finds, however the server decorates the reply; here,
-// errors.Is(err, ErrNoStock):
+// errors: lists codes, which are the first words of the script's error replies. Each code
+// becomes a Go error variable. errors.Is finds it, whatever text the server puts around the
+// reply. Here, errors.Is(err, ErrNoStock) is true if the script replies NO_STOCK:
 //
 //	-- mode: write
 //	-- KEYS[1] stock key
@@ -93,13 +97,16 @@
 //	end
 //	return left
 //
-// Some text of the script must start with the word, and it must not be raised by
-// error or assert with a text, in front of which the server puts the place.
+// A string in the script must start with the code. The script must not raise it with
+// error('…') or assert(…, '…'), because the server puts the line number in front of such a
+// text, so the code is not its first word.
 //
-// guard: ties a script that writes to a lock. The Go call then takes the lock in
-// place of loose strings: anything with Key and Token, or with Fence, such as
-// *rlock.Lock. The first form is for data in the lock's slot; it is proved that no
-// write comes before the comparison of GET KEYS[n] with ARGV[m]:
+// guard: ties a script that writes to a lock. The caller then passes the lock, not its key
+// and token as strings. The lock is any Go value with the methods Key and Token, or with
+// Fence, such as *rlock.Lock. There are two forms.
+//
+// The first form is for data in the hash slot of the lock. The generator proves that the
+// script compares the reply of GET KEYS[n] with ARGV[m] before it writes:
 //
 //	-- mode: write
 //	-- KEYS[1] lock  key
@@ -114,11 +121,11 @@
 //	end
 //	return redis.call('SET', KEYS[2], ARGV[2])
 //
-// The second needs no lock key: the data remembers the largest fence that it was
-// written with, and refuses smaller ones. It is proved that the comparison, of
-// numbers, comes before the first write; that the first write stores the fence where it
-// is compared, so that no error leaves the data changed without it; and that nothing
-// behind it removes the fence, overwrites it or lets it expire:
+// The second form needs no key of a lock. The data stores the largest fence that it was
+// written with, and the script refuses smaller fences. The generator proves three things.
+// The script compares the fences, as numbers, before it writes. Its first write stores the
+// fence in the place that it compares, so no error can leave data with an older fence. No
+// later write removes the fence, overwrites it or gives it an expiry:
 //
 //	-- mode: write
 //	-- KEYS[1] record key
@@ -133,209 +140,220 @@
 //	end
 //	redis.call('HSET', KEYS[1], 'value', ARGV[1], 'fence', ARGV[2])
 //
-// allow: waives one check for the script and gives the reason, which the audit
-// prints:
+// allow: waives one check for the script, and gives the reason. The audit prints it:
 //
 //	-- mode: write
 //	-- KEYS[1] prefix key
 //	-- ARGV[1] day    string
 //	-- ARGV[2] verb   string
 //	-- returns: int
-//	-- allow: undeclared-key one key a day, of which the name is not known before
-//	-- allow: undeclared-channel one channel a day, too
+//	-- allow: undeclared-key each day has its own key, and its name is not known before
+//	-- allow: undeclared-channel each day has its own channel too
 //	-- allow: dynamic-command the verb comes from the queue's own table
-//	-- allow: unknown-command GEOFOO is of a module that runs on our servers
+//	-- allow: unknown-command GEOFOO belongs to a module on our servers
 //	local day = KEYS[1] .. ':' .. ARGV[1]
 //	redis.call('PUBLISH', day, 'x')
 //	redis.call(ARGV[2], KEYS[1])
 //	redis.call('GEOFOO', KEYS[1])
 //	return redis.call('INCR', day)
 //
-// A waiver that waives nothing is a finding.
+// A waiver that the script does not need is a finding.
 //
-// A line that looks like a directive but is not one, such as KEY[1] or Returns:, is
-// a finding, never silently prose.
+// A line that is almost a directive, such as KEY[1] or Returns:, is a finding. It never
+// becomes prose.
 //
 // # Included fragments
 //
-// A line of the body that says
+// A script may share Lua with others. A line of its body such as
 //
 //	-- include: shared/window.lua
 //
-// is followed, in the text that runs, by that file, whose path is relative to the
-// file with the line. A line inside of a string or of a long comment is no include.
-// Fragments have no header and may include others. A fragment stands once, where it is
-// first included, also if other fragments include it. The SHA1 is that of the text that
-// runs, and the audit shows that text; findings point into the files that a person
-// edits. Cycles, missing files and a file that includes a fragment twice are findings.
+// names a fragment, by a path relative to the file that has the line. In the text that runs,
+// the fragment follows the line. A line inside a string or a long comment includes nothing.
+// A fragment has no header, and may include others. If several files include one fragment,
+// the text that runs has it once, at the first place. The SHA1 is that of the text that
+// runs, and the audit prints this text. Findings name the files that a person edits. A cycle,
+// a missing file, and a file that includes one fragment twice are findings.
 //
 // # Types of keys and arguments
 //
-//	key           string; it must not be empty. Every KEYS entry is a key, or a
-//	channel       string; it must not be empty: a channel of PUBLISH or SPUBLISH. In
-//	              KEYS its slot must be that of the keys, which SPUBLISH needs
+//	key           string; not empty. Every KEYS entry is a key, or a
+//	channel       string; not empty: a channel of PUBLISH or SPUBLISH. As a KEYS entry it
+//	              must be in the slot of the keys, as SPUBLISH demands
 //	string        string
 //	bytes         []byte
 //	int           int64
 //	bool          bool, sent as 1 or 0
-//	float         float64, sent without an exponent, so that INCRBY takes a whole
-//	              one; the zero has no sign; NaN and the infinities are refused
-//	duration      time.Duration, in whole milliseconds, at least 1 ms
-//	time          time.Time, in milliseconds since 1970; not the zero time
-//	enum(a|b)     a Go type of its own, with a constant for each text
+//	float         float64, sent without an exponent, so that INCRBY takes a whole number;
+//	              zero has no sign; NaN and the infinities are refused
+//	duration      time.Duration, sent in milliseconds; a whole number of them, at least 1
+//	time          time.Time, sent in milliseconds since 1970; not the zero time
+//	enum(a|b)     a Go type of its own, with a constant for each value
 //	json          any
 //	json(Order)   the Go type Order of the generated package
 //	json(example.com/shop/model.Order)    a Go type of another package
 //
-// An argument of type duration, time, channel or enum may be optional, as duration?:
-// its zero value is sent as the empty string. What a type refuses is a *ParamError, and
-// nothing has been sent.
+// A ? makes an argument of type duration, time, channel or enum optional, as in duration?:
+// the call sends its zero value as an empty string. If a value is refused, the call returns a
+// *ParamError and sends nothing.
 //
 // # Types of replies
 //
 //	string        string
 //	bytes         []byte
-//	int           int64, of an integer or of a string that is one
+//	int           int64; the reply is an integer, or a string that is one
 //	bool          bool; true is 1, OK or the string 1, false is 0, nil or the string 0
-//	float         float64; a script must return it as a string, as Redis cuts the
-//	              fraction off numbers: a reply that is an integer is refused
-//	duration      time.Duration, of milliseconds; what is too long for Go becomes the
-//	              longest duration of its sign
-//	time          time.Time, of milliseconds since 1970
+//	float         float64; the script must return a string, because Redis drops the
+//	              fraction of a number: a reply that is an integer is refused
+//	duration      time.Duration; the reply is in milliseconds. If it is too long for Go, the
+//	              value is the longest duration of the same sign
+//	time          time.Time; the reply is in milliseconds since 1970
 //	json          json.RawMessage; json(Order) as above
-//	raw           rueidis.RedisMessage, whatever came, nil too
-//	[]T           []T, of a list
-//	map[string]T  of a map, or of a list of keys and values in turn, as HGETALL answers;
-//	              a list with a key twice is refused
-//	(a T, b U)    a struct, of a list of as many values
-//	T?            Null[T], which may be nil; of duration and time, also of the empty
-//	              string, which an absent argument is
+//	raw           rueidis.RedisMessage; the reply as it came, also nil
+//	[]T           []T; the reply is a list
+//	map[string]T  map[string]T; the reply is a map, or a list of keys and values in turn, as
+//	              of HGETALL. A list that has a key twice is refused
+//	(a T, b U)    a struct; the reply is a list with one value for each field
+//	T?            Null[T]; the reply is nil or a T. For duration and time it may also be an
+//	              empty string, because that is what an absent argument is sent as
 //
-// They may be nested. A ? belongs to the type in front of it: []T? is a list of which
-// the elements may be nil, ([]T)? a list that may be nil itself. Likewise
-// (a T, b U)? may be nil as a whole.
+// Types may be nested. A ? belongs to the type in front of it: in a []T?, each element may be
+// nil; a ([]T)? may itself be nil, and so may an (a T, b U)?.
 //
-// A list of structs, [](member string, score float), is a list of lists, as a server
-// answers after redis.setresp(3), or one list of all values in turn, as WITHSCORES
-// answers without:
+// For a list of structs, such as [](member string, score float), the reply may be a list of
+// lists, or one list with the values of all structs in turn. Redis replies to WITHSCORES with
+// the second, and after redis.setresp(3) with the first:
 //
 //	-- mode: read
 //	-- KEYS[1] board key
 //	-- returns: [](member string, score float)
 //	return redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 //
-// The first value of the reply tells the two apart, so that only lists of lists are
-// taken where the struct begins with a list, a map, a struct or a raw value.
+// The call tells the two apart by the first value of the reply. So if the first field of the
+// struct is a list, a map, a struct or raw, the call takes only a list of lists.
 //
-// A reply of another shape is a *ReplyError that names the script and the field and
-// shows what came; it is never a zero value. The names of structs in Go are that of the
-// script with Result, or with Item for the elements of a list or map, and that of the
-// struct around them with the name of the field.
+// If a reply has another shape, the call returns a *ReplyError, never a zero value. The error
+// names the script and the field, and shows the reply. In Go, a struct is named after its
+// script, with Result behind it, or Item if it is the element of a list or a map. A struct
+// inside a struct has the outer name with the name of the field behind it.
 //
 // # What is proved
 //
-// The body is followed statement by statement, with all that each value may be: through
-// locals, tables, metatables, loops, varargs, pcall and the script's own functions, each
-// call by itself. Conditions narrow what is known, as if not owner then return end does. A
-// guard may be compared in an if, an else, an assert or a function of the script, and its
-// result may be kept in a local. For a script without waivers these hold in every run, on
-// every path. What is not known where it counts, as a key, a command, a called function or
-// a reply, is a finding: it names the line where the knowledge was lost, and how to write
-// it or the waiver. So is a script that is too much to follow:
+// The generator follows the body statement by statement, and keeps for each value everything
+// that it may be. It follows locals, tables, metatables, loops, varargs, pcall, and each call
+// of the script's own functions. Conditions narrow what a value may be, as in
+// if not owner then return end. A script may compare its guard in an if, an else, an assert or
+// a function of its own, and may keep the result in a local.
 //
-//   - every command that it can call stands in the audit; none of them writes where the
-//     mode is read (PUBLISH, SPUBLISH and PFCOUNT count as writes)
-//   - every key of a command comes from KEYS, every channel from a declared entry or
-//     from the text; commands that reach keys which nobody names, such as SCAN,
-//     FLUSHALL and SORT with a pattern, are findings
-//   - a cached script asks about KEYS[1] alone, and not for the clock, a random pick or
-//     a remaining time
-//   - no write comes before the check of a guard; the first write of a fenced script
-//     stores the fence, and none behind it takes it away
-//   - a table or a function is never the argument of a command, unless it was decoded from
-//     a text
-//   - a reply has the declared shape: as many values, in a table without named fields or a
-//     nil that cuts it short, names and values in turn for a map; nil and false only where
-//     the type is optional or bool; numbers, texts and tables each where they decode; no
-//     number with a fraction that Redis would cut off
+// If a script has no waivers, the statements below hold in every run, on every path. If the
+// generator does not know a value that one of them depends on, such as a key, a command, a
+// function that is called or a reply, there is a finding. It names the line after which the
+// value is not known, and says how to write the line or the waiver. A script that is too large
+// to follow is a finding too.
 //
-// A waiver opens what it names. The audit says so first, and calls nothing proved that
-// rests on it.
+//   - The audit has every command that the script can call. If the mode is read, none of them
+//     writes; PUBLISH, SPUBLISH and PFCOUNT count as writes.
+//   - Every key of a command comes from KEYS. Every channel comes from a declared entry or is
+//     a string of the script. A command that uses keys which it does not name, such as SCAN,
+//     FLUSHALL or SORT with a pattern, is a finding.
+//   - A cached script reads KEYS[1] only. It does not depend on the clock, on a random choice
+//     or on a remaining time.
+//   - No write comes before the check of a guard. The first write of a fenced script stores
+//     the fence, and no later one removes it.
+//   - A table or a function is never an argument of a command, unless the script decoded it
+//     from a string.
+//   - The reply has the declared shape. A table has as many values as declared, no named
+//     fields, and no nil that cuts it short; a map has names and values in turn. nil and false
+//     appear only where the type is optional or bool. Numbers, strings and tables appear only
+//     where they decode. No number has a fraction, which Redis would drop.
 //
-// An oracle tests that: it writes random programs, runs those that are accepted on real
-// servers with no right that the audit does not name, and looks for anything that should
-// have been proved impossible: make oracle in this module.
+// With a waiver, the statements that depend on it are not proved. The audit says which, before
+// anything else.
+//
+// A test tries these proofs: make oracle, in this module. It writes random scripts, runs those
+// that the generator accepts on real servers, with only the rights that the audit names, and
+// looks for anything that should be impossible.
 //
 // # What is checked
 //
-// These are findings, too, but a script without them may still fail when it runs:
+// These are findings too. But a script without them may still fail when it runs.
 //
-//   - entries of KEYS or ARGV that are used but not declared, or declared but not used;
-//     gaps in the numbering
-//   - a command that Redis 7.0 does not have, that takes another number of arguments, or
-//     cannot run in a script. Where an argument may be nil or false, as what GET answers,
-//     the server refuses the call in that case: only what is nothing else is a finding
-//   - units: seconds where milliseconds are meant, a span of time where an instant is, both
-//     in arguments of commands and in replies, as far as a number comes from the clock, a
-//     remaining time or an argument of such a type, added to and multiplied by constants
-//   - a bool or an optional argument as a condition, which is true whatever was passed; a
-//     comparison of a text with a number; numbers that are compared as texts; an optional
-//     argument that is used and never compared with ”
-//   - a call, an index or an operation that always is an error
-//   - a global that is written, or read and unknown, also as a member: table.unpack,
-//     and server and os, which Redis 7.0 does not have; a function that runs or reaches
-//     what the text does not show, such as loadstring
-//   - an error code that no text starts with, or that is raised with a place in front
-//   - what Lua 5.1 refuses: goto, a break outside a loop, "\300", "\x41", a call that
-//     may also be a new statement, an empty statement, {1,,2}, 1e, 1and 2, a stray ...
-//     or (f()); the compiler's limits, such as 200 locals, are left to -redis
-//   - bytes that would make the text that runs differ from the file: carriage
-//     returns, a byte order mark, NUL
-//   - a first line #!lua that is malformed or disagrees with the mode
-//   - names that two scripts, or two entries, would share in Go; files whose names
-//     differ by the case of letters only, or that Go would leave out, as x_windows.lua
+//   - An entry of KEYS or ARGV is used and not declared, or declared and not used, or the
+//     numbers have a gap.
+//   - Redis 7.0 does not have a command, or the command takes another number of arguments, or
+//     scripts may not call it. An argument that is always nil or false is a finding. One that
+//     may be nil or false, such as a reply of GET, is none: the server refuses such a call.
+//   - A unit is wrong: seconds for milliseconds, or a duration for a point in time. This covers
+//     arguments of commands, and replies, if the number comes from the clock, from a remaining
+//     time or from an argument of such a type, and if the script only adds constants to it or
+//     multiplies it by constants.
+//   - A condition is a bool argument or an optional argument, which is always true in Lua. A
+//     string is compared with a number, or two numbers are compared as strings. An optional
+//     argument is used, and never compared with the empty string.
+//   - A call, an index or an operation always fails.
+//   - A global is written, or is read and does not exist. Members count too, such as
+//     table.unpack, and server and os, which Redis 7.0 does not have. A function runs code that
+//     is not in the text, such as loadstring.
+//   - No string starts with an error code, or the script raises a code so that the server puts
+//     a line number in front of it.
+//   - Lua 5.1 refuses the text: goto, a break outside a loop, "\300", "\x41", a call that could
+//     also be a new statement, an empty statement, {1,,2}, 1e, 1and 2, or a ... or (f()) that
+//     stands where it may not. The limits of the compiler, such as 200 locals, need -redis.
+//   - The file has bytes with which the text that runs would differ from the file: a carriage
+//     return, a byte order mark or NUL.
+//   - The first line starts with #!lua, and is malformed or contradicts the mode.
+//   - Two scripts, or two entries, would have one name in Go. Two file names differ only by
+//     the case of letters, or Go would ignore a file for its name, such as x_windows.lua.
 //
 // The commands, with their arity, flags and keys, are those of Redis 7.0.
 //
 // # What is trusted
 //
-//   - the command table, which a Redis 7.0 server has given: which of a command's words
-//     are keys, and whether it writes
-//   - "safe to repeat" of write retryable, and the prose: both are the author's word
-//   - that whoever calls passes the keys that it means: a proof is about KEYS[n], not
-//     about what stands there
-//   - what is stored, and what cjson, cmsgpack and struct decode: that a text which GET
-//     answers is the int, the float, the bool or the JSON that returns: says. If it is not,
-//     the call is a *ReplyError; only a decoded number with a fraction that is returned as
-//     an int is cut
-//   - that three values or more take turns in one list for a list of structs
-//   - errors that are raised: a script may end with one at every command and operation
-//   - the reason of a waiver
+//   - The command table, which comes from a Redis 7.0 server: it says which words of a command
+//     are keys, and whether the command writes.
+//   - The words write retryable, and the prose: the author says so.
+//   - The caller passes the right keys. A proof is about KEYS[n], not about its value.
+//   - Stored data, and what cjson, cmsgpack and struct decode. If returns: declares an int, a
+//     float, a bool or JSON, the string that GET replies must be one. If it is not, the call
+//     returns a *ReplyError. There is one exception: a decoded number with a fraction that the
+//     script returns as an int loses its fraction.
+//   - For a list of structs with three or more fields that comes as one list, the order of the
+//     values.
+//   - Errors: a script may fail at every command and at every operation.
+//   - The reason of a waiver.
 //
 // # Output
 //
-// For acquire.lua the generator writes acquire.lua.go: the script's text, its SHA1
-// and SHA256, a struct of its parameters and those of its reply, a call, a pipelined
-// batch of calls and, for mode read cached, a call through the client-side cache.
-// scripts.go gathers all scripts of the package, runtime.go holds the helpers that
-// they use, the same in every package, and AUDIT.md is the audit. The code needs no
-// module but rueidis. Files of removed scripts are removed, unchanged ones are not
-// touched, and a file that the generator did not write is never overwritten.
+// For acquire.lua the generator writes acquire.lua.go. It has the text of the script with its
+// SHA1 and SHA256, a struct of the parameters, the structs of the reply, and the calls: one
+// that calls the script once, one that calls it many times in a pipeline and, for mode: read
+// cached, one through the client-side cache. scripts.go has the type with all calls.
+// runtime.go has the helpers of the calls, and is the same in every package. AUDIT.md is the
+// audit. The code needs no module but rueidis.
 //
-// All files change or none: what is new is on disk before the first file is replaced, and
-// after an error in the midst of that, those that were replaced are as they were before.
-// Nobody can take back what a killed run has done: it leaves all files as they were, or,
-// if it was killed between two replacements, some of them new, which -check shows and the
-// next run completes. It also leaves a directory .generator-…, which neither Go nor the
-// generator looks into, and which a run an hour later or more removes.
+// The generator removes files whose script is gone. It does not touch files that have not
+// changed, and it refuses to overwrite a file that it has not written.
+//
+// It changes all files or none. It writes all new texts to disk before it replaces the first
+// file. If it fails after that, it puts back the files that it has replaced. A run that is
+// killed cannot do so: if it is killed between two replacements, some files are new and others
+// are old. -check then shows the difference, and the next run completes it. A killed run also
+// leaves a directory .generator-…, which Go and the generator ignore. A run at least an hour
+// later removes it.
 //
 // # Audit
 //
-// For every script: what is not proved of it; its sums and mode; each key and whether it
-// is read or written; each command and how often it stands in the text; whether the
-// script is safe in a cluster; its guard, its fragments with the text that runs, and
-// its waivers with their reasons; and the least ACL rule with which all of its calls
-// run through a client that is made as rueidis does it by default. In the rule ~<name>
-// and &<name> stand for the keys and channels that are passed as that name. The rule of
-// a script with waivers is marked as not whole.
+// For every script, the audit has
+//
+//   - what is not proved of it
+//   - its mode and its sums
+//   - its keys, and whether it reads or writes each
+//   - its commands, and how often each stands in the text
+//   - whether it is safe in a cluster
+//   - its guard, its waivers with their reasons, and its fragments with the text that runs
+//   - the smallest ACL rule that permits all of its calls, from a client that rueidis makes
+//     with its default options
+//
+// In the rule, ~<name> and &<name> stand for the keys and channels that the caller passes as
+// that name. The rule of a script with waivers is marked as incomplete.
 package main

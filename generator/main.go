@@ -17,10 +17,10 @@ import (
 // Exit codes.
 const (
 	exitReported = 1 // there are findings, or generated files are out of date
-	exitFailed   = 2 // wrong use, or a file or server that failed
+	exitFailed   = 2 // the command line is wrong, or a file or a server failed
 )
 
-// Errors that end a run whose reason has been printed.
+// Errors that end a run after it has printed the reason.
 var (
 	errReported   = errors.New("findings reported")
 	errUnreadable = errors.New("files that cannot be read reported")
@@ -92,7 +92,7 @@ func generate(o options, scripts []*script.Script, audits []audit.Script, stdout
 	return nil
 }
 
-// drift prints how the generated files differ from what they should be.
+// drift prints the changes as a diff, and returns errReported if there are any.
 func drift(changes []output.Change, stdout, stderr io.Writer) error {
 	if len(changes) == 0 {
 		return nil

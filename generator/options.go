@@ -38,12 +38,12 @@ Then generator -scripts lua -out bindings writes a package in which
 
 	n, err := bindings.New().Visit(ctx, client, bindings.VisitParams{Visits: "v", Keep: time.Hour})
 
-It exits with 0 when all is well, 1 with findings or generated files that are out of
-date, 2 when it was called wrongly or a file or server failed it.
+It exits with 0 if all is well, 1 if there are findings or -check prints a diff, and 2 if
+the command line is wrong, or a file or a server failed.
 
 `
 
-// parse reads the command line. Of help, it prints it.
+// parse reads the command line. For -help, it prints the help and returns flag.ErrHelp.
 func parse(args []string, stdout io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("generator", flag.ContinueOnError)
@@ -53,12 +53,12 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		return nil
 	})
 	flags.StringVar(&o.out, "out", "gen", "`directory` of the generated files")
-	flags.StringVar(&o.pkg, "package", "", "`name` of the generated package; the last element of -out when absent")
+	flags.StringVar(&o.pkg, "package", "", "`name` of the generated package (default the last element of -out)")
 	flags.StringVar(&o.redis, "redis", "", "have the server at this `address` (host:port or redis://…) compile each script")
-	flags.BoolVar(&o.check, "check", false, "write nothing; print a diff and exit 1 where the generated files are out of date")
-	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is and touches, and its ACL rule")
+	flags.BoolVar(&o.check, "check", false, "write nothing; if generated files are out of date, print a diff and exit with 1")
+	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is, what it touches, and its ACL rule")
 	flags.BoolVar(&o.json, "json", false, "with -audit: as JSON")
-	flags.BoolVar(&o.verbose, "v", false, "say what is written and why")
+	flags.BoolVar(&o.verbose, "v", false, "print which files it writes, and why")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

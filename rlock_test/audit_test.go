@@ -294,7 +294,7 @@ func TestAuditRuleForLoad(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(root, "gen", "AUDIT.md"))
 	require.NoError(t, err)
-	said := regexp.MustCompile("connects with `([^`]+)`. Load, and\ncalls with rueidis.WithLoadSHA1, need `([^`]+)` too").FindSubmatch(text)
+	said := regexp.MustCompile("which needs `([^`]+)` to connect. Load, and\ncalls with rueidis.WithLoadSHA1, also need `([^`]+)`").FindSubmatch(text)
 	require.NotNil(t, said)
 	connect, load := string(said[1]), string(said[2])
 	for _, word := range clusterWords(t) { // which TestReadmeRuleOnACluster tries

@@ -134,7 +134,7 @@ var stockPrints = []string{
 	"left {7}",
 	"no stock true bindings: NO_STOCK: Take: NO_STOCK 7 left",
 	"not held true",
-	"bindings: Take: lock: there is no lock; the script runs only while one is held",
+	"bindings: Take: lock: the lock is nil; the script runs only while a lock is held",
 	"batch 0 {6} false false",
 	"batch 1 {0} true true",
 	"batch 2 {0} false true",

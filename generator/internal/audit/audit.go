@@ -1,5 +1,5 @@
-// Package audit tells a reader what each script is, what it touches, and what its
-// user must be allowed to do.
+// Package audit says what each script is, what it touches, and which rights its user needs.
+// It decides nothing: it writes down what package check has proved.
 package audit
 
 import (
@@ -17,7 +17,7 @@ import (
 type Script struct {
 	Name     string    `json:"name"`
 	File     string    `json:"file"`
-	Unproved []string  `json:"not_proved,omitempty"` // what its waivers leave open; what depends on it is not proved either
+	Unproved []string  `json:"not_proved,omitempty"` // what is not proved because of its waivers
 	Doc      string    `json:"doc"`
 	Mode     string    `json:"mode"`
 	SHA1     string    `json:"sha1"`
@@ -30,16 +30,16 @@ type Script struct {
 	Waivers  []Waiver  `json:"waivers,omitempty"`
 	ReadOnly bool      `json:"read_only"` // proved: none of its commands writes
 	Cluster  string    `json:"cluster"`
-	ACL      []string  `json:"acl"`       // words of ACL SETUSER; ~<name> and &<name> stand for the keys and channels given as name
-	ACLWhole bool      `json:"acl_whole"` // false: its waivers need more
+	ACL      []string  `json:"acl"`       // words of ACL SETUSER; ~<name> and &<name> stand for the keys and channels that are passed as name
+	ACLWhole bool      `json:"acl_whole"` // false: the script has waivers, and may need more rights
 	Text     string    `json:"text"`
 }
 
-// Key is one KEYS entry and what is done to it.
+// Key is one KEYS entry, and what the script does to it.
 type Key struct {
 	Place  string `json:"place"`
 	Name   string `json:"name"`
-	Access string `json:"access"` // reads, writes, or both; empty: it is only passed on
+	Access string `json:"access"` // reads, writes or both; empty: no command reads or writes the key
 	Doc    string `json:"doc,omitempty"`
 }
 
@@ -57,7 +57,7 @@ type Command struct {
 	Count int    `json:"count"`
 }
 
-// Waiver is a check that the header switches off.
+// Waiver is a check that the header waives.
 type Waiver struct {
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
@@ -96,7 +96,7 @@ func Of(s *script.Script, report check.Report) Script {
 	return a
 }
 
-// access says what is done to an entry: by its own index, or to any of KEYS.
+// access says what the script does to an entry, through its own index or through any of KEYS.
 func access(p script.Param, used map[int]command.Access) string {
 	all := used[0]
 	for index, a := range used {
@@ -114,7 +114,7 @@ func access(p script.Param, used map[int]command.Access) string {
 	return strings.Join(words, ", ")
 }
 
-// opened says what each waiver leaves open.
+// opened says what is not proved because of each waiver.
 var opened = map[string]string{
 	"dynamic-command":    "which commands it runs, and on which keys and channels",
 	"unknown-command":    "what a command that Redis 7.0 does not have does",
@@ -149,17 +149,17 @@ func cluster(s *script.Script, report check.Report) string {
 	return safe
 }
 
-// strayShards reports whether a channel of SPUBLISH does not come from KEYS, whose
-// slots are checked.
+// strayShards reports whether a channel of SPUBLISH does not come from KEYS. The call checks
+// the slots of KEYS only.
 func strayShards(s *script.Script, channels []check.Channel) bool {
 	return slices.ContainsFunc(channels, func(c check.Channel) bool {
 		return c.Sharded && !slices.ContainsFunc(s.Keys, func(p script.Param) bool { return p.Name == c.Entry })
 	})
 }
 
-// acl returns the least rule with which every call of the script runs through a
-// client as rueidis makes it by default: its keys and channels, the ways to call it,
-// and its commands.
+// acl returns the smallest rule that permits every call of the script, from a client that
+// rueidis makes with its default options: the keys and channels, the commands that call the
+// script, and the commands in it.
 func acl(s *script.Script, report check.Report) []string {
 	var words []string
 	for _, p := range s.Keys {
@@ -177,11 +177,11 @@ func acl(s *script.Script, report check.Report) []string {
 			words = append(words, word)
 		}
 	}
-	// The client asks for tracking when it connects, unless its cache is disabled.
+	// The client sends CLIENT TRACKING when it connects, unless its cache is disabled.
 	words = append(words, "+client|tracking", "+eval", "+evalsha")
 	names := maps.Clone(report.Commands)
 	if s.Mode.Cached {
-		if !s.IsGet() { // else the client asks with GET itself
+		if !s.IsGet() { // otherwise the client sends GET
 			words = append(words, "+eval_ro")
 		}
 		words = append(words, "+multi", "+exec", "+client|caching")
@@ -193,12 +193,12 @@ func acl(s *script.Script, report check.Report) []string {
 	return words
 }
 
-// literal escapes what a channel pattern of an ACL gives a meaning to. It cannot have a
-// space, for which any other byte stands.
+// literal escapes the characters that have a meaning in a channel pattern of an ACL. A pattern
+// cannot have a space, so a ? stands for it, which is any byte.
 var literal = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `\`, `\\`, ` `, `?`)
 
-// fragments are the included files as seen from the script, wherever the generator
-// runs.
+// fragments returns the included files by paths that are relative to the script, so that they
+// do not depend on where the generator runs.
 func fragments(s *script.Script) []string {
 	var paths []string
 	for _, included := range s.Includes {

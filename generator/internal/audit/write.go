@@ -11,9 +11,9 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/output"
 )
 
-// client says what a user needs beside the rules of the scripts that it runs.
-const client = "Each rule is for a client with its cache, which connects with +client|tracking. Load, and\n" +
-	"calls with rueidis.WithLoadSHA1, need +script|load too; a client of a cluster needs +cluster|slots\n" +
+// client says which rights a user needs in addition to the rules of its scripts.
+const client = "Each rule is for a client with a cache, which needs +client|tracking to connect. Load, and\n" +
+	"calls with rueidis.WithLoadSHA1, also need +script|load. A client of a cluster also needs +cluster|slots\n" +
 	"+cluster|shards +asking.\n"
 
 // Text writes one paragraph for every script.
@@ -52,8 +52,8 @@ func JSON(w io.Writer, scripts []Script) error {
 func Markdown(scripts []Script) output.File {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!-- %s -->\n\n# Audit\n\n", output.Header("all scripts"))
-	b.WriteString("What each script is, what it touches, and the least that its user must be allowed to do.\n" +
-		"In an ACL rule, `~<name>` and `&<name>` stand for the keys and channels that are passed as that name.\n" +
+	b.WriteString("What each script is, what it touches, and the smallest ACL rule that permits its calls.\n" +
+		"In a rule, `~<name>` and `&<name>` stand for the keys and channels that the caller passes as that name.\n" +
 		regexp.MustCompile(`\+[a-z|]+`).ReplaceAllString(client, "`$0`"))
 	for _, s := range scripts {
 		fmt.Fprintf(&b, "\n## %s\n\n", s.Name)
@@ -75,7 +75,7 @@ func Markdown(scripts []Script) output.File {
 	return output.File{Name: "AUDIT.md", Text: b.Bytes()}
 }
 
-// cell shows a row's value: as code, unless it is prose.
+// cell returns the value of a row, as code unless it is prose.
 func cell(row [2]string) string {
 	text := strings.ReplaceAll(row[1], "|", `\|`)
 	switch row[0] {
@@ -85,7 +85,7 @@ func cell(row [2]string) string {
 	return "`" + text + "`"
 }
 
-// rows are the facts about a script, in the order a reader asks for them.
+// rows returns the facts about a script, in the order in which a reader asks for them.
 func rows(s Script) [][2]string {
 	table := [][2]string{{"mode", s.Mode}}
 	add := func(name string, values []string) {

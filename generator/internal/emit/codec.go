@@ -86,7 +86,7 @@ func argName(p script.Param) string {
 	return first + script.Camel(rest) + "Text"
 }
 
-// decode writes the function that reads the reply, and those that read its structs.
+// decode writes the function that reads the reply, and the functions that read its structs.
 func decode(f *jen.File, s *script.Script) {
 	f.Line()
 	call := func(function string, more ...jen.Code) *jen.Statement {
@@ -111,8 +111,8 @@ func decode(f *jen.File, s *script.Script) {
 	}
 }
 
-// decodeStruct writes the function that reads the values of a struct, of which there
-// are enough.
+// decodeStruct writes the function that reads the values of a struct. Its caller has counted
+// the values.
 func decodeStruct(f *jen.File, t script.NamedStruct) {
 	f.Line()
 	f.Func().Id("decode"+t.Name).Params(jen.Id("values").Index().Qual(rueidis, "RedisMessage")).

@@ -1,4 +1,4 @@
-// Package emit writes checked scripts as Go.
+// Package emit writes scripts as Go. It trusts that package check has accepted them.
 package emit
 
 import (
@@ -16,8 +16,8 @@ import (
 
 const rueidis = "github.com/redis/rueidis"
 
-// Package renders the files of one package: one for every script, one that
-// gathers them, and one of helpers. The order of the scripts does not matter.
+// Package renders the files of one package: one for each script, one that they share, and one
+// of helpers. The order of the scripts does not matter.
 func Package(pkg string, scripts []*script.Script) ([]output.File, error) {
 	helpers, err := readLibrary()
 	if err != nil {
@@ -47,8 +47,8 @@ func Package(pkg string, scripts []*script.Script) ([]output.File, error) {
 	return append(files, output.File{Name: "runtime.go", Text: text}), nil
 }
 
-// groupImports puts the standard library into a group of its own, which jennifer
-// does not do.
+// groupImports puts the imports of the standard library into a group of their own, because
+// jennifer does not.
 func groupImports(text []byte) []byte {
 	before, rest, found := bytes.Cut(text, []byte("import (\n"))
 	block, after, closed := bytes.Cut(rest, []byte("\n)\n"))
@@ -87,6 +87,6 @@ func newFile(pkg, source string) *jen.File {
 	return f
 }
 
-// lowerFirst turns a script's name into an unexported one that no Go keyword
-// can be, once a word follows.
+// lowerFirst turns a script's name into the beginning of an unexported one. The caller appends
+// a word, so the name is no Go keyword.
 func lowerFirst(name string) string { return strings.ToLower(name[:1]) + name[1:] }

@@ -6,8 +6,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// gather writes the file that ties the scripts together: the type that calls
-// hang on, its constructors, Load, and the sentinels of error codes.
+// gather writes the file that the scripts share: the type Scripts with its constructor,
+// the method Load, and the errors of the error codes.
 func gather(pkg string, scripts []*script.Script) *jen.File {
 	f := newFile(pkg, "all scripts")
 	sentinels(f, scripts)
@@ -19,12 +19,12 @@ func gather(pkg string, scripts []*script.Script) *jen.File {
 		}
 	})
 	f.Line()
-	f.Comment("New returns the scripts. A call of a read script, or of a write script that is")
-	f.Comment("declared safe to repeat, is sent again by the client after a network error or")
-	f.Comment("while the server loads its data, until ctx ends; the answer is the last try's.")
-	f.Comment("[WithoutRetry] is for callers that bring their own retries.")
+	f.Comment("New returns the scripts. After a network error, or while the server loads its data,")
+	f.Comment("the client sends a call again until ctx ends, and returns the last answer. It does so")
+	f.Comment("for scripts that only read, and for those that may be repeated. [WithoutRetry]")
+	f.Comment("switches that off.")
 	f.Comment("")
-	f.Comment("Where crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).")
+	f.Comment("If crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).")
 	constructor(f, scripts)
 	f.Line()
 	load(f, scripts)
@@ -70,17 +70,17 @@ func sentinels(f *jen.File, scripts []*script.Script) {
 		}
 	}
 	if len(defs) > 0 {
-		f.Comment("Errors that scripts answer with, for errors.Is.")
+		f.Comment("Errors that scripts reply with, for errors.Is.")
 		f.Var().Defs(defs...)
 		f.Line()
 	}
 }
 
 func load(f *jen.File, scripts []*script.Script) {
-	f.Comment("Load makes every node of the client know every script, so that the first calls")
-	f.Comment("need no fallback. It goes on after an error and returns all of them. Calling it is")
-	f.Comment("optional: a script that a server does not know is sent along with its call. A user")
-	f.Comment("who calls it needs +script|load.")
+	f.Comment("Load sends every script to every node of the client, so that no call has to send its")
+	f.Comment("script's text. It goes on after an error, and returns all errors. It is optional,")
+	f.Comment("because a call sends the text to a server that does not know the script. The user")
+	f.Comment("needs the right +script|load.")
 	recv, ctx, client := receiverAndClient()
 	f.Func().Params(recv).Id("Load").Params(ctx, client).Error().BlockFunc(func(g *jen.Group) {
 		g.Var().Id("failed").Error()

@@ -18,8 +18,8 @@ var locals = []string{
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]`)
 
-// rename gives another name to each package of the Go types that a script names
-// whose own name means something else in generated code.
+// rename imports packages of Go types that the script names under another name, if their own
+// name means something else in the generated code.
 func rename(f *jen.File, s *script.Script, helpers *library) {
 	for _, p := range s.Args {
 		renameOf(f, p.Type, helpers)

@@ -18,12 +18,12 @@ import (
 //go:embed runtime/*.go
 var runtimeFiles embed.FS
 
-// library is the runtime package, which every generated package holds as a whole: its
-// linker leaves out what is not called, and a reader finds it the same everywhere.
+// library is the runtime package. Every generated package has the whole of it, so a reader
+// finds the same file everywhere. The linker leaves out what is not called.
 type library struct {
 	names   map[string]bool // declared in the package
 	imports map[string]bool // paths
-	bodies  [][]byte        // the files without their package clauses and imports
+	bodies  [][]byte        // of the files, without package clauses and imports
 }
 
 func readLibrary() (*library, error) {

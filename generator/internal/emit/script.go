@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// scriptFile writes one script: its text and sums, the structs of its arguments
-// and its answer, and the calls.
+// scriptFile writes one script: its text and sums, the structs of its parameters and its
+// reply, and the calls.
 func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
 	f := newFile(pkg, s.Base)
 	rename(f, s, helpers)
@@ -40,9 +40,9 @@ func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
 	return f
 }
 
-// rawString keeps Lua readable. A text with a backquote, or with bytes that Go
-// source must not have, cannot be raw. Nor can one with form feeds: gofmt counts them as
-// ends of lines, and would change what follows the string each time anew.
+// rawString writes text as a raw string, so that the Lua stays readable. It cannot if text has
+// a backquote, bytes that Go source must not have, or form feeds: gofmt takes a form feed for
+// the end of a line, and would format the text after the string differently in each run.
 func rawString(text string) *jen.Statement {
 	if strings.ContainsAny(text, "`\f") || text != plain(text) {
 		return jen.Lit(text)
@@ -62,7 +62,7 @@ func comment(text string) string {
 	return line
 }
 
-// plain returns text without what Go source must not have, even in comments.
+// plain returns text without the bytes that Go source must not have, even in comments.
 func plain(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\ufeff", ""), "\ufffd")
 }
@@ -93,17 +93,17 @@ func params(f *jen.File, s *script.Script) {
 	})
 }
 
-// holdsLock reports whether a guarded script takes a lock in place of the key.
+// holdsLock reports whether the call takes a lock in place of the key.
 func holdsLock(s *script.Script, key script.Param) bool {
 	return s.Guard != nil && !s.Guard.Fenced && s.Guard.Key == key.Index
 }
 
-// isToken reports whether the argument comes out of the lock.
+// isToken reports whether the argument is the token of the lock.
 func isToken(s *script.Script, arg script.Param) bool {
 	return s.Guard != nil && !s.Guard.Fenced && s.Guard.Arg == arg.Index
 }
 
-// isFence reports whether a guarded script takes a lock in place of the argument.
+// isFence reports whether the call takes a lock in place of the argument.
 func isFence(s *script.Script, arg script.Param) bool {
 	return s.Guard != nil && s.Guard.Fenced && s.Guard.Arg == arg.Index
 }
@@ -122,8 +122,7 @@ func field(g *jen.Group, table string, p script.Param, t *jen.Statement) {
 	g.Id(script.Camel(p.Name)).Add(t).Comment(comment(text))
 }
 
-// enums writes a type with its constants for every argument that is one of a few
-// texts.
+// enums writes a type with constants for each argument that is an enum.
 func enums(f *jen.File, s *script.Script) {
 	for _, p := range s.Args {
 		if p.Type.Base != script.EnumType {
@@ -163,7 +162,7 @@ func results(f *jen.File, s *script.Script) {
 	}
 }
 
-// answer returns the type that a call hands out.
+// answer returns the type of the value that a call returns.
 func answer(s *script.Script) *jen.Statement {
 	if s.Returns.Kind == script.ReturnValue {
 		return resultType(s.Returns.Type, s.ResultName())
@@ -171,7 +170,7 @@ func answer(s *script.Script) *jen.Statement {
 	return jen.Struct()
 }
 
-// zero returns what a call hands out beside an error.
+// zero returns the value that a call returns with an error.
 func zero(s *script.Script) *jen.Statement {
 	if s.Returns.Kind == script.ReturnValue {
 		return zeroOf(s.Returns.Type, s.ResultName())
@@ -179,7 +178,7 @@ func zero(s *script.Script) *jen.Statement {
 	return jen.Struct().Values()
 }
 
-// silent reports whether a call hands out an error and nothing else.
+// silent reports whether a call returns an error and nothing else.
 func silent(s *script.Script) bool {
 	return s.Returns.Kind == script.ReturnNone || s.Returns.Kind == script.ReturnOK
 }
@@ -205,7 +204,7 @@ func doc(f *jen.File, s *script.Script) {
 	}
 	key, arg := s.Keys[s.Guard.Key-1].Name, s.Args[s.Guard.Arg-1].Name
 	if s.Guard.Fenced {
-		f.Commentf("It is guarded: it writes only if %s is not smaller than the fence that %s remembers.", arg, key)
+		f.Commentf("It is guarded: it writes only if %s is not smaller than the fence in %s.", arg, key)
 	} else {
 		f.Commentf("It is guarded: it writes only while %s is held.", key)
 	}
@@ -214,9 +213,9 @@ func doc(f *jen.File, s *script.Script) {
 func modeDoc(s *script.Script) string {
 	switch {
 	case s.Mode.Retryable:
-		return "It writes, and is safe to repeat: see [New] for what happens to a lost call."
+		return "It writes, and may be repeated: [New] says when the client sends a call again."
 	case s.Mode.Write:
-		return "It writes, and is sent once: a call whose answer is lost may have run."
+		return "It writes, and the client sends it once: a call that returns a network error may have run."
 	}
 	return "It only reads, on the primary."
 }
@@ -235,8 +234,8 @@ func calls(f *jen.File, s *script.Script) {
 	}
 }
 
-// encoded writes the lines that turn p into keys and args. The arrays keep the
-// slices off the heap for all but long variadic calls.
+// encoded writes the lines that turn p into keys and args. The slices start in arrays, so that
+// only long variadic calls need the heap.
 func encoded(g *jen.Group, s *script.Script, failure ...jen.Code) {
 	g.Var().Defs(
 		jen.Id("keyArray").Index(jen.Lit(max(1, room(s.Keys)))).String(),
@@ -247,7 +246,7 @@ func encoded(g *jen.Group, s *script.Script, failure ...jen.Code) {
 	g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(failure...))
 }
 
-// room is how many entries a call has, with a few for a variadic one.
+// room returns how many words a call has: one for each entry, and two more for a variadic one.
 func room(list []script.Param) int {
 	n := len(list)
 	if n > 0 && list[n-1].Variadic {
@@ -279,8 +278,8 @@ func single(f *jen.File, s *script.Script) {
 
 func batch(f *jen.File, s *script.Script) {
 	f.Line()
-	f.Commentf("%sBatch calls [Scripts.%s] once for each of params in one pipeline, not", s.Name, s.Name)
-	f.Comment("atomically, and answers each by itself: one that fails leaves the others alone.")
+	f.Commentf("%sBatch calls [Scripts.%s] once for each of params, in one pipeline. It is not", s.Name, s.Name)
+	f.Comment("atomic, and each call has its own Reply: if one fails, the others still run.")
 	recv, ctx, client := receiverAndClient()
 	f.Func().Params(recv).Id(s.Name+"Batch").
 		Params(ctx, client, jen.Id("params").Index().Id(s.Name+"Params")).
@@ -293,12 +292,13 @@ func batch(f *jen.File, s *script.Script) {
 
 func cached(f *jen.File, s *script.Script) {
 	f.Line()
-	f.Commentf("%sCached is [Scripts.%s] through the client-side cache. The server tells the", s.Name, s.Name)
-	f.Comment("client when the key changes, so an answer is as old as that message takes; where")
-	f.Comment("the connection is dead or the user lacks +client|caching, it may be as old as ttl.")
+	f.Commentf("%sCached is [Scripts.%s] through the client-side cache. When the key changes, the", s.Name, s.Name)
+	f.Comment("server tells the client, which drops the answer: an answer is as old as that message")
+	f.Comment("is late. It may be as old as ttl if the connection is dead, or if the user lacks the")
+	f.Comment("right +client|caching.")
 	if s.IsGet() {
 		f.Comment("")
-		f.Comment("It sends GET itself, which is all that the script does.")
+		f.Comment("It sends GET in place of the script, which does nothing else.")
 	}
 	recv, ctx, client := receiverAndClient()
 	f.Func().Params(recv).Id(s.Name+"Cached").

@@ -43,7 +43,7 @@ func scalarType(base string) *jen.Statement {
 	return jen.String()
 }
 
-// named returns a Go type that is named as Name, of the generated package, or as
+// named returns the Go type of a name, which is Name for one of the generated package, or
 // import/path.Name.
 func named(name string) *jen.Statement {
 	if dot := strings.LastIndex(name, "."); dot >= 0 {
@@ -52,7 +52,7 @@ func named(name string) *jen.Statement {
 	return jen.Id(name)
 }
 
-// resultType returns the Go type of a reply's value, in which a struct has the name.
+// resultType returns the Go type of a reply's value. name is that of the struct in it.
 func resultType(t script.Type, name string) *jen.Statement {
 	var typ *jen.Statement
 	switch {
@@ -144,8 +144,7 @@ var decoders = map[string]string{
 	script.RawType: "decodeRaw",
 }
 
-// decoder returns the function that reads a message as t, in which a struct has the
-// name.
+// decoder returns the function that reads a message as t. name is that of the struct in t.
 func decoder(t script.Type, name string) *jen.Statement {
 	nullable := "nullable"
 	var decode *jen.Statement
@@ -172,8 +171,8 @@ func decoder(t script.Type, name string) *jen.Statement {
 	return decode
 }
 
-// flat reports whether a list of these structs may come as one list of all values in
-// turn: the first value of a struct can be told from a struct.
+// flat reports whether the reply may be one list with the values of all structs in turn. It
+// may if a first value cannot be mistaken for a struct.
 func flat(t script.Type) bool {
 	if t.Kind != script.Struct || t.Optional {
 		return false

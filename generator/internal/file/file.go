@@ -1,4 +1,4 @@
-// Package file reads files that a person has named.
+// Package file reads files that a user named, and says why it cannot.
 package file
 
 import (
@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Read returns the contents of a regular file. Anything else is an error: a pipe or a
-// device might never end.
+// Read returns the contents of a regular file. Anything else is an error, because a pipe or a
+// device may never end.
 func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -34,8 +34,8 @@ func kind(mode fs.FileMode) string {
 	return "something else"
 }
 
-// Cause returns why a file could not be read, without the path that messages name
-// themselves.
+// Cause returns why a file could not be read, without its path, because the messages name the
+// path themselves.
 func Cause(err error) error {
 	if in, ok := err.(*fs.PathError); ok {
 		return in.Err

@@ -1,5 +1,5 @@
-// Package finding holds what the generator has to say about a script: one
-// complaint with the place it is about.
+// Package finding has the one way in which the generator refuses a script: a place, and a
+// message that says what is wrong and what to do.
 package finding
 
 import (
@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Finding is one reason not to generate code, with its mend in the message.
+// Finding is one reason not to generate code. Its message says how to mend it.
 type Finding struct {
-	Path    string // as the user named it
+	Path    string // as the user wrote it
 	Line    int    // from 1
 	Column  int    // in bytes, from 1
 	Message string
-	Cause   string // findings with the same cause are one, wherever they are; empty: those of a file with the same message are
+	Cause   string // Sort merges findings with the same cause; if it is empty, those of one file with the same message
 }
 
 // String formats f as path:line:col: message, which editors turn into a link.
@@ -24,8 +24,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.Path, f.Line, f.Column, f.Message)
 }
 
-// Sort orders findings by place, and leaves one for each cause, which names the other
-// places.
+// Sort orders findings by place. It merges those with the same cause into the first, whose
+// message then names the other places.
 func Sort(findings []Finding) []Finding {
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
@@ -60,10 +60,10 @@ func Sort(findings []Finding) []Finding {
 	return merged
 }
 
-// shown is how many other places a finding names; the rest is a number.
+// shown is how many other places a finding names. It counts the rest.
 const shown = 5
 
-// elsewhere tells where else the cause of a finding shows.
+// elsewhere names the other places of a cause.
 func elsewhere(first Finding, others []Finding) string {
 	var lines, files []string
 	for _, f := range others {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Apply makes all changes in dir, or none: what is new, and what it replaces, is on
-// disk before the first file is touched, so that only renames are left to fail, and
-// those that were done are taken back. A file is replaced in one step: a reader never
-// sees half of it.
+// Apply makes all changes in dir, or none. It first writes the new texts, and copies of the
+// old ones, to a directory beside the files. Then only renames can fail; if one does, Apply
+// takes back the earlier ones. A rename replaces a file in one step, so a reader never sees
+// half of a file.
 func Apply(dir string, changes []Change) error {
 	if len(changes) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func Apply(dir string, changes []Change) error {
 	return nil
 }
 
-// takeBack undoes the changes, the last one first.
+// takeBack undoes changes, the last one first.
 func takeBack(stage string, changes []Change) error {
 	var failed error
 	for i := len(changes) - 1; i >= 0; i-- {
@@ -56,7 +56,7 @@ func staged(stage, what string, i int) string {
 	return filepath.Join(stage, what+"-"+strconv.Itoa(i))
 }
 
-// write writes a file for move; nil: there is none.
+// write writes a file for move to use. If text is nil, it writes nothing.
 func write(path string, text []byte) error {
 	if text == nil {
 		return nil
@@ -69,8 +69,7 @@ func write(path string, text []byte) error {
 	return errors.Join(err, f.Chmod(0o644), f.Close())
 }
 
-// move puts a file that was written in its place; without a text, it removes what is
-// there.
+// move renames a file that write has written. If text is nil, it removes the file at to.
 func move(from, to string, text []byte) error {
 	if text == nil {
 		return os.Remove(to)
@@ -78,15 +77,15 @@ func move(from, to string, text []byte) error {
 	return os.Rename(from, to)
 }
 
-// stagePrefix starts the names of the directories that Apply works in. Go looks into
-// no directory with a dot in front.
+// stagePrefix begins the names of the directories that Apply works in. Go ignores directories
+// whose names begin with a dot.
 const stagePrefix = ".generator-"
 
-// abandoned is when a run that left such a directory is over for sure: a run takes
-// seconds.
+// abandoned is the age at which the run that made such a directory must be over, because a
+// run takes seconds.
 const abandoned = time.Hour
 
-// sweep removes what killed runs have left. That it fails is no reason not to go on.
+// sweep removes the directories of killed runs. It ignores errors, because they do no harm.
 func sweep(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {

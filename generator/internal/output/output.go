@@ -1,4 +1,5 @@
-// Package output holds generated files against a directory, and writes them.
+// Package output compares generated files with a directory, and writes them. It does not know
+// what is in them, except for the line that says that the generator wrote them.
 package output
 
 import (
@@ -22,9 +23,9 @@ type Change struct {
 	Old, New []byte // nil: the file does not exist, or must go
 }
 
-// Changes compares dir with the files that should be there. Generated files that
-// no script stands behind any more are changes too. A file in the way that was
-// not generated is an error, as it must never be overwritten.
+// Changes compares dir with the files that should be there. A generated file whose script is
+// gone is a change too. If the generator has not written a file that it would replace, Changes
+// returns an error, because such a file must never be overwritten.
 func Changes(dir string, files []File) ([]Change, error) {
 	changes, err := orphans(dir, files)
 	if err != nil {
@@ -46,7 +47,7 @@ func Changes(dir string, files []File) ([]Change, error) {
 	return changes, nil
 }
 
-// orphans finds the generated files that no script stands behind any more.
+// orphans finds the generated files whose script is gone.
 func orphans(dir string, files []File) ([]Change, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -69,8 +70,8 @@ func orphans(dir string, files []File) ([]Change, error) {
 	return changes, nil
 }
 
-// wanted reports whether path is one of the files, under another name where the file
-// system does not tell A from a.
+// wanted reports whether path is one of the files. If the file system ignores the case of
+// letters, it may be one under another name.
 func wanted(dir, path string, files []File) bool {
 	return slices.ContainsFunc(files, func(f File) bool {
 		base := filepath.Base(path)
@@ -84,7 +85,7 @@ func same(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(first, second)
 }
 
-// Reason says why a file changes.
+// Reason says why the file changes.
 func (c Change) Reason() string {
 	switch {
 	case c.New == nil:

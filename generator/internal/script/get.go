@@ -6,10 +6,10 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// IsGet reports whether all that the script does is return redis.call('GET', KEYS[1]).
-// The command by itself has the same answer.
+// IsGet reports whether the script does nothing but return redis.call('GET', KEYS[1]). The
+// command alone then has the same answer.
 func (s *Script) IsGet() bool {
-	if strings.HasPrefix(s.Source, "#!") { // its flags may forbid what GET may do
+	if strings.HasPrefix(s.Source, "#!") { // the flags of the script may forbid what GET alone may do
 		return false
 	}
 	if len(s.Body) != 1 || len(s.Keys) != 1 || s.Keys[0].Variadic || len(s.Args) > 0 {

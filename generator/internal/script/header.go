@@ -12,20 +12,20 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// header fills a Script from the comment lines that open its file.
+// header fills a Script from the comment lines that open the file.
 type header struct {
 	script   *Script
 	findings []finding.Finding
-	seen     map[string]bool // directives that may stand once
-	doc      *string         // where a continued line goes; nil outside KEYS and ARGV entries
+	seen     map[string]bool // directives that the header has
+	doc      *string         // the text that an indented line continues; nil after anything but an entry
 }
 
 var (
 	directive = regexp.MustCompile(`^(name|mode|returns|errors|guard|allow):(.*)$`)
 	entry     = regexp.MustCompile(`^(KEYS|ARGV)\[(\d+)(\.\.)?\]\s*(.*)$`)
 
-	// nearMiss finds lines that were meant as a directive: prose hardly has one
-	// of these words with a colon or a bracket straight behind it.
+	// nearMiss finds lines that were meant as directives, because prose hardly ever has a
+	// colon or a bracket right after one of these words.
 	nearMiss = regexp.MustCompile(`(?i)^(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
 
 	identifier = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
@@ -33,7 +33,7 @@ var (
 	errorCode  = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 )
 
-// readHeader reads the leading run of comment lines, from line first on.
+// readHeader reads the comment lines that open the file, from line first on.
 func readHeader(s *Script, lines []string, first int) []finding.Finding {
 	h := &header{script: s, seen: map[string]bool{}}
 	for i := first; i < len(lines) && strings.HasPrefix(lines[i], "--") && !strings.HasPrefix(lines[i], "--["); i++ {
@@ -100,7 +100,7 @@ func (h *header) directive(pos Pos, word, value string) {
 		if !slices.Contains(Rules, rule) {
 			h.findf(pos, "unknown rule %s; allow: takes one of %s, then the reason", quote(rule), strings.Join(Rules, ", "))
 		} else if reason == "" {
-			h.findf(pos, "allow: %s gives no reason; write it behind the rule, as an audit prints it", rule)
+			h.findf(pos, "allow: %s gives no reason; write one behind the rule, because the audit prints it", rule)
 		}
 		h.script.Waivers = append(h.script.Waivers, Waiver{Rule: rule, Reason: reason, Pos: pos})
 	}
@@ -155,18 +155,18 @@ func (h *header) entry(pos Pos, m []string) {
 	h.doc = &(*list)[len(*list)-1].Doc
 }
 
-// skipped is the name of a place of ARGV that the script does not use.
+// skipped is the name of an ARGV entry that the script does not use.
 const skipped = "_"
 
-// skip declares such a place.
+// skip declares such an entry.
 func (h *header) skip(pos Pos, p Param, table, text string) {
 	p.Name, p.Skipped, p.Doc = skipped, true, text
 	switch {
 	case table == "KEYS":
-		h.findf(pos, "KEYS%s cannot be left out, as a server checks and routes by every key that is sent; leave it out of the script", p)
+		h.findf(pos, "KEYS%s cannot be unused, because the server checks and routes every key that it is sent; remove it from the script", p)
 		return
 	case p.Variadic:
-		h.findf(pos, "ARGV%s stands for any number of places; one that is not used is declared by itself, as ARGV[%d] _", p, p.Index)
+		h.findf(pos, "ARGV%s stands for any number of arguments; declare an unused one by itself, as ARGV[%d] _", p, p.Index)
 		return
 	}
 	h.sequence(h.script.Args, p, table)
@@ -174,7 +174,7 @@ func (h *header) skip(pos Pos, p Param, table, text string) {
 	h.doc = &h.script.Args[len(h.script.Args)-1].Doc
 }
 
-// words splits an entry at its spaces, other than those between the values of an enum.
+// words splits an entry at its spaces, except those between the values of an enum.
 func words(text string) []string {
 	words := strings.Fields(text)
 	if len(words) < 3 || !strings.HasPrefix(words[1], EnumType+"(") {
@@ -186,7 +186,8 @@ func words(text string) []string {
 	return words
 }
 
-// sequence checks that entries count up without gaps and end with a variadic.
+// sequence checks that the numbers of entries have no gaps, and that a variadic entry is the
+// last.
 func (h *header) sequence(before []Param, p Param, table string) {
 	want := 1
 	if len(before) > 0 {
@@ -272,7 +273,7 @@ func (h *header) guard(pos Pos, value string) {
 	h.script.Guard = g
 }
 
-// guarded checks that a guard names entries that can carry it.
+// guarded checks that the guard names entries of the right types.
 func (h *header) guarded() {
 	g := h.script.Guard
 	if g == nil {
@@ -293,7 +294,7 @@ func (h *header) guarded() {
 	}
 }
 
-// finish checks what only the whole header can tell.
+// finish checks what needs the whole header.
 func (h *header) finish() {
 	top := Pos{Line: 1, Column: 1}
 	for _, word := range []string{"mode", "returns"} {
@@ -309,10 +310,10 @@ func (h *header) finish() {
 	}
 	if m := h.script.Mode; m.Cached {
 		if len(h.script.Keys) != 1 || h.script.Keys[0].Variadic {
-			h.findf(top, "a cached script takes exactly one key, as the cache is filed under it; declare KEYS[1] only, or use mode: read")
+			h.findf(top, "a cached script takes exactly one key, because the cache keeps one answer for each key; declare KEYS[1] only, or use mode: read")
 		}
 		if len(h.script.Args) > 1 || len(h.script.Args) == 1 && h.script.Args[0].Variadic {
-			h.findf(top, "a cached script takes at most one argument, as rueidis joins arguments without a separator in its cache key; use mode: read")
+			h.findf(top, "a cached script takes at most one argument, because rueidis joins arguments without a separator in its cache key; use mode: read")
 		}
 	}
 	h.duplicateNames()

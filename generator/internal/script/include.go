@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// includeLine is a line that stands for a fragment: a file that several scripts
-// share, named relative to the file that includes it.
+// includeLine is a line that includes a fragment, which is a file that several scripts
+// share. Its path is relative to the file that has the line.
 var includeLine = regexp.MustCompile(`^-- include: *(\S*)\s*$`)
 
 // origin is where a line of a script comes from.
@@ -23,7 +23,7 @@ type origin struct {
 	line int
 }
 
-// source is the text that runs, with the origin of every line.
+// source is the text that runs, with the origin of each line.
 type source struct {
 	text     bytes.Buffer
 	origins  []origin
@@ -31,9 +31,9 @@ type source struct {
 	findings []finding.Finding
 }
 
-// expand reads a file and puts fragments in the place of its include lines, each
-// behind the line itself, so that a reader of the text sees where they come from. A
-// fragment stands once in the text, where it is first included.
+// expand appends a file to the text, with each fragment after the line that includes it. It
+// keeps the line, so that a reader of the text sees where the fragment comes from. The text
+// has a fragment once, at the first line that includes it.
 func (s *source) expand(name string, text []byte, stack []string) {
 	stack = append(stack, path.Clean(name))
 	s.check(name, text)
@@ -81,8 +81,8 @@ func (s *source) include(from string, line int, name string, stack []string) {
 	s.expand(name, text, stack)
 }
 
-// check refuses what would make the text that runs differ from the file that was
-// read: Go raw strings drop carriage returns, and Redis takes no BOM.
+// check refuses bytes with which the text that runs would differ from the file: a Go raw
+// string drops carriage returns, and Redis refuses a byte order mark.
 func (s *source) check(name string, text []byte) {
 	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
 		s.findf(name, 1, "the file starts with a byte order mark, which Redis refuses; save it as plain UTF-8")

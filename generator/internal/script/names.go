@@ -50,8 +50,8 @@ func (s *Script) ReplyDecoder() string { return "decode" + s.Name + "Reply" }
 // Decoder returns the name in Go of the function that reads the struct.
 func (t NamedStruct) Decoder() string { return "decode" + t.Name }
 
-// Declares returns the names that the script's file declares in Go, but for those
-// that no other file can have.
+// Declares returns the Go names that the script's file declares, without those that no other
+// file can declare.
 func (s *Script) Declares() []string {
 	names := []string{s.Name + "Params", s.Name + "SHA1", s.Name + "SHA256", s.ReplyDecoder()}
 	for _, p := range s.Args {

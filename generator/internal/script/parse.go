@@ -14,7 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// Parse reads one file. The script is whole only when there are no findings.
+// Parse reads one file. If there are findings, the script is incomplete.
 func Parse(path string, text []byte) (*Script, []finding.Finding) {
 	s := &Script{Path: path, Base: filepath.Base(path)}
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -42,8 +42,8 @@ func Parse(path string, text []byte) (*Script, []finding.Finding) {
 	return s, append(findings, s.tree()...)
 }
 
-// tree parses the Lua. A shebang is no Lua: two bytes of it are turned into a
-// comment, which keeps every position.
+// tree parses the Lua. A shebang is not Lua, so tree turns its first two bytes into a
+// comment, which keeps all positions.
 func (s *Script) tree() []finding.Finding {
 	text := s.Source
 	if strings.HasPrefix(text, "#!") {
@@ -54,7 +54,7 @@ func (s *Script) tree() []finding.Finding {
 	switch {
 	case errors.As(err, &bad):
 		if bad.Pos.Line < 1 || strings.HasPrefix(bad.Message, "unterminated") || strings.HasPrefix(bad.Message, "invalid multiline") {
-			pos, why := ending(text) // the parser's way to say end of file
+			pos, why := ending(text) // this is how the parser reports the end of the file
 			return []finding.Finding{s.Findf(pos, "this is not Lua: %s", why)}
 		}
 		pos := Pos{bad.Pos.Line, max(1, bad.Pos.Column)}
@@ -92,7 +92,7 @@ func (s *Script) shebang(line string) []finding.Finding {
 		}
 	}
 	if reads := slices.Contains(flags, "no-writes"); reads == s.Mode.Write {
-		findings = append(findings, s.Findf(Pos{1, 1}, "the first line and mode: disagree; flags=no-writes belongs to read scripts, all of them and no others"))
+		findings = append(findings, s.Findf(Pos{1, 1}, "the first line and mode: disagree; read scripts must have flags=no-writes, and others must not"))
 	}
 	return findings
 }

@@ -1,5 +1,5 @@
-// Package script reads a Lua file: its typed header, its syntax tree, and the
-// columns that the tree leaves out.
+// Package script reads a Lua file into a Script: its typed header, its syntax tree with the
+// place of each expression, and its names in Go. It does not know what a script may do.
 package script
 
 import (
@@ -11,12 +11,12 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// Script is one Lua file as its header declares it. It is data: reading fills
-// it, checking compares it with the tree, emitting writes it as Go.
+// Script is one Lua file: what its header declares, and the tree of its body. Parse fills it,
+// and nothing changes it afterwards.
 type Script struct {
 	Path   string // as the user named it, for findings
 	Base   string // file name, for generated text
-	Source string // byte for byte what the server runs, with what it includes
+	Source string // byte for byte what the server runs, with the included fragments
 
 	Includes []string // paths of the fragments in Source
 
@@ -28,7 +28,7 @@ type Script struct {
 	Returns Returns
 	Errors  []ErrorCode
 	Waivers []Waiver
-	Guard   *Guard // nil: the script runs for everybody
+	Guard   *Guard // nil: the script has no guard
 
 	Body   []ast.Stmt
 	Tokens *Tokens
@@ -66,7 +66,7 @@ func (m Mode) String() string {
 type Param struct {
 	Index    int // n of KEYS[n], from 1
 	Variadic bool
-	Skipped  bool // a place that the script does not use; it has no type and the name _
+	Skipped  bool // the script does not use it; it has no type and the name _
 	Name     string
 	Type     Type
 	Doc      string
@@ -81,8 +81,8 @@ func (p Param) String() string {
 	return fmt.Sprintf("[%d]", p.Index)
 }
 
-// Returns is the declared reply: nothing, the status OK, or a value of a type. Named
-// values are a value of kind Struct.
+// Returns is the declared reply: nothing, the status OK, or a value of a type. A list of
+// names with types is a value of kind Struct.
 type Returns struct {
 	Kind ReturnKind
 	Type Type // of a value
@@ -112,7 +112,7 @@ func (r Returns) String() string {
 	return r.Type.String()
 }
 
-// ErrorCode is the first word of an error reply that callers may match.
+// ErrorCode is the first word of an error reply. Callers match it with errors.Is.
 type ErrorCode struct {
 	Code string
 	Pos  Pos
@@ -121,9 +121,9 @@ type ErrorCode struct {
 // Sentinel returns the Go name of the error: NO_STOCK becomes ErrNoStock.
 func (e ErrorCode) Sentinel() string { return "Err" + Camel(strings.ToLower(e.Code)) }
 
-// Guard ties a script to a lock. A held guard compares the value of a key, which is
-// the lock, with an argument, which is its token. A fenced guard compares the
-// largest fence that a key remembers with an argument, which is the caller's.
+// Guard ties a script to a lock. A held guard compares the value of the lock's key with an
+// argument, which is the token. A fenced guard compares the largest fence that a key stores
+// with an argument, which is the caller's fence.
 type Guard struct {
 	Fenced   bool
 	Key, Arg int // n of KEYS[n], m of ARGV[m]
@@ -146,10 +146,11 @@ type Waiver struct {
 	Pos    Pos
 }
 
-// Pos is a place in a script's Source; both count from 1, columns in bytes.
+// Pos is a place in a script's Source. Both count from 1; columns are in bytes.
 type Pos struct{ Line, Column int }
 
-// Findf returns a finding about the place pos, in the file that a person edits.
+// Findf returns a finding about a place. It names the file that a person edits, which may be
+// a fragment.
 func (s *Script) Findf(pos Pos, format string, args ...any) finding.Finding {
 	f := finding.Finding{Path: s.Path, Line: pos.Line, Column: pos.Column, Message: fmt.Sprintf(format, args...)}
 	n := pos.Line - 1

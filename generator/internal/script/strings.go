@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// insideText returns the lines that start inside of a string or a long comment.
+// insideText returns the lines that start inside a string or a long comment.
 func insideText(text string) map[int]bool {
 	inside := map[int]bool{}
 	s := stringScanner{text: text, line: 1, crossed: func(line int) { inside[line] = true }}
-	for s.next() { // the complaints are another's
+	for s.next() { // syntax reports the complaints
 	}
 	return inside
 }
 
-// stringScanner finds escapes in quoted strings that Lua 5.1 lacks.
+// stringScanner finds escapes in quoted strings that Lua 5.1 does not have.
 type stringScanner struct {
 	text      string
 	at        int
 	line      int
 	lineStart int
 	complaint string
-	found     int // where the complaint is about
+	found     int // offset of the escape that the complaint is about
 
 	unclosed opened // the first string or long comment that does not end
 
-	within  bool           // a string or long comment
+	within  bool           // the scanner is inside a string or a long comment
 	crossed func(line int) // called with every line that starts within; may be nil
 }
 
 func (s *stringScanner) pos() Pos { return Pos{Line: s.line, Column: s.found - s.lineStart + 1} }
 
-// next moves to the next complaint.
+// next moves to the next complaint, and reports whether there is one.
 func (s *stringScanner) next() bool {
 	for s.at < len(s.text) {
 		rest := s.text[s.at:]

@@ -9,8 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/finding"
 )
 
-// syntax refuses what the parser here takes and Redis' Lua 5.1 refuses, or takes
-// for something else.
+// syntax refuses text that gopher-lua accepts, but that Lua 5.1 in Redis refuses or reads
+// differently.
 func (s *Script) syntax() []finding.Finding {
 	var findings []finding.Finding
 	for _, bad := range s.Tokens.refused {
@@ -23,24 +23,24 @@ func (s *Script) syntax() []finding.Finding {
 	return findings
 }
 
-// refused is a token that Lua 5.1 does not take where it stands.
+// refused is a token that Lua 5.1 refuses at its place.
 type refused struct {
 	pos       Pos
 	complaint string
 }
 
-// grammar finds tokens that Lua 5.1 refuses where the parser here takes them: a
-// parenthesis that opens a line behind something that can be called, a semicolon
-// that ends nothing, a number that stops short.
+// grammar finds tokens that Lua 5.1 refuses and gopher-lua accepts: a parenthesis that opens
+// a line after something that can be called, a semicolon that ends no statement, a comma
+// without an item in front of it, and a malformed number.
 type grammar struct {
 	lines      []string
 	before     ast.Token
-	callable   bool   // the token before ends something that can be called
+	callable   bool   // the previous token ends something that can be called
 	names      bool   // in the names of a local statement
-	function   bool   // between function and its parameters
+	function   bool   // between the word function and its parameters
 	parameters bool   // in the parameters of a function
-	opens      bool   // the token before opens a block, or is a semicolon
-	tables     []bool // open braces; true: what they hold is an argument
+	opens      bool   // the previous token opens a block, or is a semicolon
+	tables     []bool // open braces; true: the table is the argument of a call
 }
 
 var luaNumber = regexp.MustCompile(`^(0[xX][0-9a-fA-F]+|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)$`)
@@ -103,8 +103,8 @@ func (g *grammar) see(token ast.Token) (complaint string) {
 	return complaint
 }
 
-// number returns what Lua 5.1 reads as one number where the token stands: it takes all
-// letters and digits that follow.
+// number returns the text that Lua 5.1 reads as one number at the token: it takes all letters
+// and digits that follow.
 func (g *grammar) number(token ast.Token) string {
 	text := g.lines[token.Pos.Line-1][token.Pos.Column-1:]
 	end := 0

@@ -6,8 +6,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// Tokens tells the columns that the syntax tree leaves out. It pairs the n-th
-// use of a word on a line, in the order of the text, with its n-th token.
+// Tokens knows the columns of words, because the syntax tree has lines only. It pairs the
+// n-th use of a word on a line, in the order of the text, with its n-th token.
 type Tokens struct {
 	columns map[word][]int
 	first   map[int]int // line -> column of its first token
@@ -42,17 +42,18 @@ func (t *Tokens) Line(line int) Pos {
 	return Pos{Line: line, Column: max(1, t.first[line])}
 }
 
-// Finder returns the places of words; it moves on with every word asked for, so
-// the askers must come in the order of the text.
+// Finder returns a Finder that starts at the beginning of the text.
 func (t *Tokens) Finder() *Finder { return &Finder{tokens: t, used: map[word]int{}} }
 
-// Finder hands out the places of repeated words one after the other.
+// Finder returns the places of a word that is repeated on a line one after the other. So its
+// caller must ask for words in the order of the text.
 type Finder struct {
 	tokens *Tokens
 	used   map[word]int
 }
 
-// Find returns the place of the next use of text on the line of node.
+// Find returns the place of the next use of text on the line of node. If there is none, it
+// returns the place of the line's first token.
 func (f *Finder) Find(node ast.PositionHolder, text string) Pos {
 	w := word{node.Line(), text}
 	n := f.used[w]

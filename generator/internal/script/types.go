@@ -127,7 +127,7 @@ func parseArgType(text string) (Type, error) {
 		return t, fmt.Errorf("%w, channel, enum(a|b) or json(GoType)", err)
 	}
 	if t.Optional && !slices.Contains(optionalArgs, t.Base) {
-		return t, fmt.Errorf("an argument of type %s cannot be optional, as its zero value is a value; only %s can",
+		return t, fmt.Errorf("an argument of type %s cannot be optional, because its zero value is a value; only %s can",
 			t.Base, strings.Join(optionalArgs, ", "))
 	}
 	return t, nil
@@ -218,7 +218,7 @@ func parseResultType(text string) (Type, error) {
 	case RawType:
 		return Type{Base: RawType}, nil
 	case RawType + "?":
-		return Type{Base: RawType}, fmt.Errorf("raw is whatever came, nil too; leave the ? out")
+		return Type{Base: RawType}, fmt.Errorf("a raw reply may be nil anyway; leave the ? out")
 	}
 	t, err := scalar(text)
 	if err != nil {
@@ -240,7 +240,7 @@ func parseGroup(text string) (Type, error) {
 	case t.Optional:
 		return t, fmt.Errorf("%s is optional twice; one ? is enough", quote(text))
 	case t.Base == RawType:
-		return t, fmt.Errorf("raw is whatever came, nil too; leave the ? out")
+		return t, fmt.Errorf("a raw reply may be nil anyway; leave the ? out")
 	}
 	t.Optional = true
 	return t, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// opened is a word or bracket that waits for another.
+// opened is a word or a bracket that another must close.
 type opened struct {
 	pos     Pos
 	what    string
@@ -29,18 +29,18 @@ var openings = map[int]opened{
 
 var closings = map[int]string{parse.TEnd: "end", parse.TUntil: "until", ')': ")", '}': "}", ']': "]"}
 
-// ending says why a text ends too early, at the place that a person has to look at:
-// where the innermost thing begins that is not closed.
+// ending says why a text ends too early. Its place is the beginning of the innermost thing
+// that is not closed, because that is where a person must look.
 func ending(text string) (Pos, string) {
 	scanner := stringScanner{text: text, line: 1}
-	for scanner.next() { // the complaints are another's
+	for scanner.next() { // syntax reports the complaints
 	}
 	if u := scanner.unclosed; u.what != "" {
 		return u.pos, fmt.Sprintf("the %s that starts here is not closed; %s is missing", u.what, u.closing)
 	}
 	var open []opened
 	last := Pos{1, 1}
-	head := 0 // of loops whose do is still to come
+	head := 0 // how many loops still lack their do
 	tokens(text, func(token ast.Token) {
 		last = Pos{token.Pos.Line, token.Pos.Column}
 		if token.Type == parse.TDo && head > 0 {
@@ -64,7 +64,7 @@ func ending(text string) (Pos, string) {
 	return o.pos, fmt.Sprintf("%s is not closed; %s is missing before the end of the file", quote(o.what), quote(o.closing))
 }
 
-// tokens passes the tokens of a text on, up to its end or the first that is none.
+// tokens calls see with the tokens of a text, up to its end or to the first error.
 func tokens(text string, see func(ast.Token)) {
 	scanner := parse.NewScanner(strings.NewReader(text), "")
 	lexer := &parse.Lexer{}

@@ -2,15 +2,15 @@ package script
 
 import "github.com/yuin/gopher-lua/ast"
 
-// positions gives every expression of the tree its place. The tree is walked in
-// the order of the text, which is what Finder needs.
+// positions finds the place of every expression. It walks the tree in the order of the text,
+// as Finder demands.
 type positions struct {
 	finder *Finder
 	places map[ast.Expr]Pos
 }
 
-// Pos returns the place of an expression: its own token where it has one, else
-// that of its leftmost part.
+// Pos returns the place of an expression, which is that of its own token if it has one, and
+// otherwise that of its leftmost part.
 func (s *Script) Pos(e ast.Expr) Pos {
 	if pos, known := s.places[e]; known {
 		return pos
@@ -63,8 +63,8 @@ func (p *positions) stmt(stmt ast.Stmt) {
 	}
 }
 
-// names consumes the tokens of declared names, so that uses behind them on the
-// same line find their own.
+// names asks for declared names too, because later uses of them on the same line would
+// otherwise get their places.
 func (p *positions) names(at ast.PositionHolder, names []string) {
 	for _, name := range names {
 		p.finder.Find(at, name)

@@ -1,4 +1,5 @@
-// Package servercheck has a running server compile the scripts.
+// Package servercheck has a server compile the scripts, because only Redis knows every limit
+// of its compiler. It runs none of them.
 package servercheck
 
 import (
@@ -14,12 +15,11 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-// compiling finds the line in a server's complaint.
+// compiling finds the line number in a server's error.
 var compiling = regexp.MustCompile(`(?:user_script|@user_script|<string>):(\d+): (.*)$`)
 
-// Run loads every script into the server at addr, which is host:port or a
-// redis:// URL, and returns its complaints as findings. Nothing is run; the
-// scripts stay in the server's cache.
+// Run loads every script into the server at addr, which is host:port or a redis:// URL, and
+// returns the server's errors as findings. The scripts stay in the server's cache.
 func Run(ctx context.Context, addr string, scripts []*script.Script) ([]finding.Finding, error) {
 	option := rueidis.ClientOption{InitAddress: []string{addr}}
 	if strings.Contains(addr, "://") {

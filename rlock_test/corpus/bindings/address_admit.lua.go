@@ -55,7 +55,7 @@ type AddressAdmitResult struct {
 // AddressAdmit admits an address unless it is banned, and tells until when it is. The
 // addresses of the last visitors are remembered, the latest first.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) AddressAdmit(ctx context.Context, c rueidis.Client, p AddressAdmitParams) (AddressAdmitResult, error) {
 	var (
 		keyArray [2]string
@@ -68,8 +68,8 @@ func (s *Scripts) AddressAdmit(ctx context.Context, c rueidis.Client, p AddressA
 	return decodeAddressAdmitReply(&s.addressAdmitScript, s.addressAdmitScript.exec(ctx, c, keys, args))
 }
 
-// AddressAdmitBatch calls [Scripts.AddressAdmit] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// AddressAdmitBatch calls [Scripts.AddressAdmit] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) AddressAdmitBatch(ctx context.Context, c rueidis.Client, params []AddressAdmitParams) []Reply[AddressAdmitResult] {
 	return batch(ctx, c, &s.addressAdmitScript, params, AddressAdmitParams.encode, decodeAddressAdmitReply)
 }

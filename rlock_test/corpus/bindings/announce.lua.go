@@ -58,7 +58,7 @@ const (
 // Announce tells listeners of a channel that something has happened, and counts it. A sharded
 // channel is told by SPUBLISH, any other by PUBLISH.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Announce(ctx context.Context, c rueidis.Client, p AnnounceParams) (int64, error) {
 	var (
 		keyArray [2]string
@@ -71,8 +71,8 @@ func (s *Scripts) Announce(ctx context.Context, c rueidis.Client, p AnnouncePara
 	return decodeAnnounceReply(&s.announceScript, s.announceScript.exec(ctx, c, keys, args))
 }
 
-// AnnounceBatch calls [Scripts.Announce] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// AnnounceBatch calls [Scripts.Announce] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) AnnounceBatch(ctx context.Context, c rueidis.Client, params []AnnounceParams) []Reply[int64] {
 	return batch(ctx, c, &s.announceScript, params, AnnounceParams.encode, decodeAnnounceReply)
 }

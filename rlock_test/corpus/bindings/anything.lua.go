@@ -54,8 +54,8 @@ func (s *Scripts) Anything(ctx context.Context, c rueidis.Client, p AnythingPara
 	return decodeAnythingReply(&s.anythingScript, s.anythingScript.exec(ctx, c, keys, args))
 }
 
-// AnythingBatch calls [Scripts.Anything] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// AnythingBatch calls [Scripts.Anything] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) AnythingBatch(ctx context.Context, c rueidis.Client, params []AnythingParams) []Reply[rueidis.RedisMessage] {
 	return batch(ctx, c, &s.anythingScript, params, AnythingParams.encode, decodeAnythingReply)
 }

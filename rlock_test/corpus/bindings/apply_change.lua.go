@@ -40,7 +40,7 @@ type ApplyChangeParams struct {
 // ApplyChange applies a change that was recorded elsewhere to a copy of its key. The recorder
 // lets only commands through whose first argument is their one key.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ApplyChange(ctx context.Context, c rueidis.Client, p ApplyChangeParams) error {
 	var (
 		keyArray [1]string
@@ -54,8 +54,8 @@ func (s *Scripts) ApplyChange(ctx context.Context, c rueidis.Client, p ApplyChan
 	return err
 }
 
-// ApplyChangeBatch calls [Scripts.ApplyChange] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ApplyChangeBatch calls [Scripts.ApplyChange] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ApplyChangeBatch(ctx context.Context, c rueidis.Client, params []ApplyChangeParams) []Reply[struct{}] {
 	return batch(ctx, c, &s.applyChangeScript, params, ApplyChangeParams.encode, decodeApplyChangeReply)
 }

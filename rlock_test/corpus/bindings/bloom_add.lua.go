@@ -65,7 +65,7 @@ type BloomAddParams struct {
 // BloomAdd adds items to a Bloom filter and tells for each whether it is new. "New" is
 // certain; "not new" is wrong now and then, more often as the filter fills up.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) BloomAdd(ctx context.Context, c rueidis.Client, p BloomAddParams) ([]bool, error) {
 	var (
 		keyArray [1]string
@@ -78,8 +78,8 @@ func (s *Scripts) BloomAdd(ctx context.Context, c rueidis.Client, p BloomAddPara
 	return decodeBloomAddReply(&s.bloomAddScript, s.bloomAddScript.exec(ctx, c, keys, args))
 }
 
-// BloomAddBatch calls [Scripts.BloomAdd] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// BloomAddBatch calls [Scripts.BloomAdd] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) BloomAddBatch(ctx context.Context, c rueidis.Client, params []BloomAddParams) []Reply[[]bool] {
 	return batch(ctx, c, &s.bloomAddScript, params, BloomAddParams.encode, decodeBloomAddReply)
 }

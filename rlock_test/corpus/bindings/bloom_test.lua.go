@@ -71,8 +71,8 @@ func (s *Scripts) BloomTest(ctx context.Context, c rueidis.Client, p BloomTestPa
 	return decodeBloomTestReply(&s.bloomTestScript, s.bloomTestScript.exec(ctx, c, keys, args))
 }
 
-// BloomTestBatch calls [Scripts.BloomTest] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// BloomTestBatch calls [Scripts.BloomTest] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) BloomTestBatch(ctx context.Context, c rueidis.Client, params []BloomTestParams) []Reply[bool] {
 	return batch(ctx, c, &s.bloomTestScript, params, BloomTestParams.encode, decodeBloomTestReply)
 }

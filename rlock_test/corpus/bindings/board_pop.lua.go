@@ -48,7 +48,7 @@ type BoardPopResult struct {
 
 // BoardPop takes the worst off a leaderboard, if there is anybody, and tells who stays.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) BoardPop(ctx context.Context, c rueidis.Client, p BoardPopParams) (Null[BoardPopResult], error) {
 	var (
 		keyArray [1]string
@@ -61,8 +61,8 @@ func (s *Scripts) BoardPop(ctx context.Context, c rueidis.Client, p BoardPopPara
 	return decodeBoardPopReply(&s.boardPopScript, s.boardPopScript.exec(ctx, c, keys, args))
 }
 
-// BoardPopBatch calls [Scripts.BoardPop] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// BoardPopBatch calls [Scripts.BoardPop] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) BoardPopBatch(ctx context.Context, c rueidis.Client, params []BoardPopParams) []Reply[Null[BoardPopResult]] {
 	return batch(ctx, c, &s.boardPopScript, params, BoardPopParams.encode, decodeBoardPopReply)
 }

@@ -54,8 +54,8 @@ func (s *Scripts) BoardTop(ctx context.Context, c rueidis.Client, p BoardTopPara
 	return decodeBoardTopReply(&s.boardTopScript, s.boardTopScript.exec(ctx, c, keys, args))
 }
 
-// BoardTopBatch calls [Scripts.BoardTop] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// BoardTopBatch calls [Scripts.BoardTop] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) BoardTopBatch(ctx context.Context, c rueidis.Client, params []BoardTopParams) []Reply[[]BoardTopItem] {
 	return batch(ctx, c, &s.boardTopScript, params, BoardTopParams.encode, decodeBoardTopReply)
 }

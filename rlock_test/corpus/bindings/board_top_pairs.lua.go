@@ -57,8 +57,8 @@ func (s *Scripts) BoardTopPairs(ctx context.Context, c rueidis.Client, p BoardTo
 	return decodeBoardTopPairsReply(&s.boardTopPairsScript, s.boardTopPairsScript.exec(ctx, c, keys, args))
 }
 
-// BoardTopPairsBatch calls [Scripts.BoardTopPairs] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// BoardTopPairsBatch calls [Scripts.BoardTopPairs] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) BoardTopPairsBatch(ctx context.Context, c rueidis.Client, params []BoardTopPairsParams) []Reply[[]BoardTopPairsItem] {
 	return batch(ctx, c, &s.boardTopPairsScript, params, BoardTopPairsParams.encode, decodeBoardTopPairsReply)
 }

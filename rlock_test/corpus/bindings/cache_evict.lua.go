@@ -52,7 +52,7 @@ type CacheEvictParams struct {
 // CacheEvict removes entries of a cache that have expired, and then the ones that expire
 // next until at most so many are left. The removed names are the answer.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CacheEvict(ctx context.Context, c rueidis.Client, p CacheEvictParams) ([]string, error) {
 	var (
 		keyArray [2]string
@@ -65,8 +65,8 @@ func (s *Scripts) CacheEvict(ctx context.Context, c rueidis.Client, p CacheEvict
 	return decodeCacheEvictReply(&s.cacheEvictScript, s.cacheEvictScript.exec(ctx, c, keys, args))
 }
 
-// CacheEvictBatch calls [Scripts.CacheEvict] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// CacheEvictBatch calls [Scripts.CacheEvict] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) CacheEvictBatch(ctx context.Context, c rueidis.Client, params []CacheEvictParams) []Reply[[]string] {
 	return batch(ctx, c, &s.cacheEvictScript, params, CacheEvictParams.encode, decodeCacheEvictReply)
 }

@@ -55,7 +55,7 @@ type CacheFetchResult struct {
 // is missing or past its best time, the first one to ask is told to refresh it;
 // the others get the old value, or nothing, and ask again later.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CacheFetch(ctx context.Context, c rueidis.Client, p CacheFetchParams) (CacheFetchResult, error) {
 	var (
 		keyArray [2]string
@@ -68,8 +68,8 @@ func (s *Scripts) CacheFetch(ctx context.Context, c rueidis.Client, p CacheFetch
 	return decodeCacheFetchReply(&s.cacheFetchScript, s.cacheFetchScript.exec(ctx, c, keys, args))
 }
 
-// CacheFetchBatch calls [Scripts.CacheFetch] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// CacheFetchBatch calls [Scripts.CacheFetch] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) CacheFetchBatch(ctx context.Context, c rueidis.Client, params []CacheFetchParams) []Reply[CacheFetchResult] {
 	return batch(ctx, c, &s.cacheFetchScript, params, CacheFetchParams.encode, decodeCacheFetchReply)
 }

@@ -44,7 +44,7 @@ type CacheStoreParams struct {
 
 // CacheStore stores a refreshed value for CacheFetch.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) CacheStore(ctx context.Context, c rueidis.Client, p CacheStoreParams) error {
 	var (
 		keyArray [2]string
@@ -58,8 +58,8 @@ func (s *Scripts) CacheStore(ctx context.Context, c rueidis.Client, p CacheStore
 	return err
 }
 
-// CacheStoreBatch calls [Scripts.CacheStore] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// CacheStoreBatch calls [Scripts.CacheStore] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) CacheStoreBatch(ctx context.Context, c rueidis.Client, params []CacheStoreParams) []Reply[struct{}] {
 	return batch(ctx, c, &s.cacheStoreScript, params, CacheStoreParams.encode, decodeCacheStoreReply)
 }

@@ -47,7 +47,7 @@ type CartMergeParams struct {
 // CartMerge merges a guest's cart into the cart of the user who has just signed in, and
 // answers the whole. Quantities of the same article add up.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CartMerge(ctx context.Context, c rueidis.Client, p CartMergeParams) (Cart, error) {
 	var (
 		keyArray [1]string
@@ -60,8 +60,8 @@ func (s *Scripts) CartMerge(ctx context.Context, c rueidis.Client, p CartMergePa
 	return decodeCartMergeReply(&s.cartMergeScript, s.cartMergeScript.exec(ctx, c, keys, args))
 }
 
-// CartMergeBatch calls [Scripts.CartMerge] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// CartMergeBatch calls [Scripts.CartMerge] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) CartMergeBatch(ctx context.Context, c rueidis.Client, params []CartMergeParams) []Reply[Cart] {
 	return batch(ctx, c, &s.cartMergeScript, params, CartMergeParams.encode, decodeCartMergeReply)
 }

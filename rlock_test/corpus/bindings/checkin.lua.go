@@ -50,7 +50,7 @@ type CheckinResult struct {
 // Checkin marks a user as present on a day of the year and counts the days in a row up
 // to that one.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Checkin(ctx context.Context, c rueidis.Client, p CheckinParams) (CheckinResult, error) {
 	var (
 		keyArray [1]string
@@ -63,8 +63,8 @@ func (s *Scripts) Checkin(ctx context.Context, c rueidis.Client, p CheckinParams
 	return decodeCheckinReply(&s.checkinScript, s.checkinScript.exec(ctx, c, keys, args))
 }
 
-// CheckinBatch calls [Scripts.Checkin] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// CheckinBatch calls [Scripts.Checkin] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) CheckinBatch(ctx context.Context, c rueidis.Client, params []CheckinParams) []Reply[CheckinResult] {
 	return batch(ctx, c, &s.checkinScript, params, CheckinParams.encode, decodeCheckinReply)
 }

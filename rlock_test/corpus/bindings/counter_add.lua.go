@@ -44,7 +44,7 @@ type CounterAddParams struct {
 // CounterAdd adds to a counter that is forgotten some time after it was started. Adding
 // later does not prolong it.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CounterAdd(ctx context.Context, c rueidis.Client, p CounterAddParams) (int64, error) {
 	var (
 		keyArray [1]string
@@ -57,8 +57,8 @@ func (s *Scripts) CounterAdd(ctx context.Context, c rueidis.Client, p CounterAdd
 	return decodeCounterAddReply(&s.counterAddScript, s.counterAddScript.exec(ctx, c, keys, args))
 }
 
-// CounterAddBatch calls [Scripts.CounterAdd] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// CounterAddBatch calls [Scripts.CounterAdd] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) CounterAddBatch(ctx context.Context, c rueidis.Client, params []CounterAddParams) []Reply[int64] {
 	return batch(ctx, c, &s.counterAddScript, params, CounterAddParams.encode, decodeCounterAddReply)
 }

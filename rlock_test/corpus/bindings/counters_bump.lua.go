@@ -44,7 +44,7 @@ type CountersBumpParams struct {
 
 // CountersBump counts one hit in several fields of a hash and tells the new counts.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) CountersBump(ctx context.Context, c rueidis.Client, p CountersBumpParams) (map[string]int64, error) {
 	var (
 		keyArray [1]string
@@ -57,8 +57,8 @@ func (s *Scripts) CountersBump(ctx context.Context, c rueidis.Client, p Counters
 	return decodeCountersBumpReply(&s.countersBumpScript, s.countersBumpScript.exec(ctx, c, keys, args))
 }
 
-// CountersBumpBatch calls [Scripts.CountersBump] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// CountersBumpBatch calls [Scripts.CountersBump] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) CountersBumpBatch(ctx context.Context, c rueidis.Client, params []CountersBumpParams) []Reply[map[string]int64] {
 	return batch(ctx, c, &s.countersBumpScript, params, CountersBumpParams.encode, decodeCountersBumpReply)
 }

@@ -41,7 +41,7 @@ type DailyNumberParams struct {
 
 // DailyNumber gives out the next number of the day, such as 20240131-0007 for an invoice.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) DailyNumber(ctx context.Context, c rueidis.Client, p DailyNumberParams) (string, error) {
 	var (
 		keyArray [1]string
@@ -54,8 +54,8 @@ func (s *Scripts) DailyNumber(ctx context.Context, c rueidis.Client, p DailyNumb
 	return decodeDailyNumberReply(&s.dailyNumberScript, s.dailyNumberScript.exec(ctx, c, keys, args))
 }
 
-// DailyNumberBatch calls [Scripts.DailyNumber] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// DailyNumberBatch calls [Scripts.DailyNumber] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) DailyNumberBatch(ctx context.Context, c rueidis.Client, params []DailyNumberParams) []Reply[string] {
 	return batch(ctx, c, &s.dailyNumberScript, params, DailyNumberParams.encode, decodeDailyNumberReply)
 }

@@ -48,7 +48,7 @@ type DedupWindowParams struct {
 // DedupWindow tells for each of some message ids whether it is seen for the first time in
 // the window. An id that comes again does not start its window anew.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) DedupWindow(ctx context.Context, c rueidis.Client, p DedupWindowParams) ([]bool, error) {
 	var (
 		keyArray [1]string
@@ -61,8 +61,8 @@ func (s *Scripts) DedupWindow(ctx context.Context, c rueidis.Client, p DedupWind
 	return decodeDedupWindowReply(&s.dedupWindowScript, s.dedupWindowScript.exec(ctx, c, keys, args))
 }
 
-// DedupWindowBatch calls [Scripts.DedupWindow] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// DedupWindowBatch calls [Scripts.DedupWindow] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) DedupWindowBatch(ctx context.Context, c rueidis.Client, params []DedupWindowParams) []Reply[[]bool] {
 	return batch(ctx, c, &s.dedupWindowScript, params, DedupWindowParams.encode, decodeDedupWindowReply)
 }

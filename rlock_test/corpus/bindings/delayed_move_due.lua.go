@@ -48,7 +48,7 @@ type DelayedMoveDueParams struct {
 // DelayedMoveDue moves jobs that are due to the queue of ready jobs, the longest due first, and
 // tells their ids.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) DelayedMoveDue(ctx context.Context, c rueidis.Client, p DelayedMoveDueParams) ([]string, error) {
 	var (
 		keyArray [2]string
@@ -61,8 +61,8 @@ func (s *Scripts) DelayedMoveDue(ctx context.Context, c rueidis.Client, p Delaye
 	return decodeDelayedMoveDueReply(&s.delayedMoveDueScript, s.delayedMoveDueScript.exec(ctx, c, keys, args))
 }
 
-// DelayedMoveDueBatch calls [Scripts.DelayedMoveDue] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// DelayedMoveDueBatch calls [Scripts.DelayedMoveDue] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams) []Reply[[]string] {
 	return batch(ctx, c, &s.delayedMoveDueScript, params, DelayedMoveDueParams.encode, decodeDelayedMoveDueReply)
 }

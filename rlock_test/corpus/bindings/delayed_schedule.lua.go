@@ -49,7 +49,7 @@ type DelayedScheduleParams struct {
 // DelayedSchedule files a job to be run later. A job that is filed twice is due at its latest
 // time, with its latest content.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) DelayedSchedule(ctx context.Context, c rueidis.Client, p DelayedScheduleParams) error {
 	var (
 		keyArray [2]string
@@ -63,8 +63,8 @@ func (s *Scripts) DelayedSchedule(ctx context.Context, c rueidis.Client, p Delay
 	return err
 }
 
-// DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// DelayedScheduleBatch calls [Scripts.DelayedSchedule] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) DelayedScheduleBatch(ctx context.Context, c rueidis.Client, params []DelayedScheduleParams) []Reply[struct{}] {
 	return batch(ctx, c, &s.delayedScheduleScript, params, DelayedScheduleParams.encode, decodeDelayedScheduleReply)
 }

@@ -50,7 +50,7 @@ type DocumentPatchParams struct {
 // answers the new document. Lua cannot tell an empty list from an empty object: both
 // come out as {}.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) DocumentPatch(ctx context.Context, c rueidis.Client, p DocumentPatchParams) (json.RawMessage, error) {
 	var (
 		keyArray [1]string
@@ -63,8 +63,8 @@ func (s *Scripts) DocumentPatch(ctx context.Context, c rueidis.Client, p Documen
 	return decodeDocumentPatchReply(&s.documentPatchScript, s.documentPatchScript.exec(ctx, c, keys, args))
 }
 
-// DocumentPatchBatch calls [Scripts.DocumentPatch] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// DocumentPatchBatch calls [Scripts.DocumentPatch] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) DocumentPatchBatch(ctx context.Context, c rueidis.Client, params []DocumentPatchParams) []Reply[json.RawMessage] {
 	return batch(ctx, c, &s.documentPatchScript, params, DocumentPatchParams.encode, decodeDocumentPatchReply)
 }

@@ -54,7 +54,7 @@ type EventPackParams struct {
 // EventPack appends an event to a compact history, which keeps MessagePack, and answers the
 // history as JSON, the oldest event first.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) EventPack(ctx context.Context, c rueidis.Client, p EventPackParams) ([]Event, error) {
 	var (
 		keyArray [1]string
@@ -67,8 +67,8 @@ func (s *Scripts) EventPack(ctx context.Context, c rueidis.Client, p EventPackPa
 	return decodeEventPackReply(&s.eventPackScript, s.eventPackScript.exec(ctx, c, keys, args))
 }
 
-// EventPackBatch calls [Scripts.EventPack] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// EventPackBatch calls [Scripts.EventPack] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) EventPackBatch(ctx context.Context, c rueidis.Client, params []EventPackParams) []Reply[[]Event] {
 	return batch(ctx, c, &s.eventPackScript, params, EventPackParams.encode, decodeEventPackReply)
 }

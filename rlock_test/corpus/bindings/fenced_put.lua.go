@@ -49,8 +49,8 @@ type FencedPutParams struct {
 // remembers the largest fence it was written with, so this works wherever the
 // lock lives, and when the lock is long gone.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
-// It is guarded: it writes only if fence is not smaller than the fence that entry remembers.
+// It writes, and may be repeated: [New] says when the client sends a call again.
+// It is guarded: it writes only if fence is not smaller than the fence in entry.
 func (s *Scripts) FencedPut(ctx context.Context, c rueidis.Client, p FencedPutParams) error {
 	var (
 		keyArray [1]string
@@ -64,8 +64,8 @@ func (s *Scripts) FencedPut(ctx context.Context, c rueidis.Client, p FencedPutPa
 	return err
 }
 
-// FencedPutBatch calls [Scripts.FencedPut] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// FencedPutBatch calls [Scripts.FencedPut] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) FencedPutBatch(ctx context.Context, c rueidis.Client, params []FencedPutParams) []Reply[struct{}] {
 	return batch(ctx, c, &s.fencedPutScript, params, FencedPutParams.encode, decodeFencedPutReply)
 }

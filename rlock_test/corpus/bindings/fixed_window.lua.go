@@ -54,7 +54,7 @@ type FixedWindowResult struct {
 // within the limit. The window starts with its first request and not at a full
 // minute, so that not all clients start anew at the same instant.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) FixedWindow(ctx context.Context, c rueidis.Client, p FixedWindowParams) (FixedWindowResult, error) {
 	var (
 		keyArray [1]string
@@ -67,8 +67,8 @@ func (s *Scripts) FixedWindow(ctx context.Context, c rueidis.Client, p FixedWind
 	return decodeFixedWindowReply(&s.fixedWindowScript, s.fixedWindowScript.exec(ctx, c, keys, args))
 }
 
-// FixedWindowBatch calls [Scripts.FixedWindow] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// FixedWindowBatch calls [Scripts.FixedWindow] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) FixedWindowBatch(ctx context.Context, c rueidis.Client, params []FixedWindowParams) []Reply[FixedWindowResult] {
 	return batch(ctx, c, &s.fixedWindowScript, params, FixedWindowParams.encode, decodeFixedWindowReply)
 }

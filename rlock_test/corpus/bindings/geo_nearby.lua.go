@@ -68,8 +68,8 @@ func (s *Scripts) GeoNearby(ctx context.Context, c rueidis.Client, p GeoNearbyPa
 	return decodeGeoNearbyReply(&s.geoNearbyScript, s.geoNearbyScript.exec(ctx, c, keys, args))
 }
 
-// GeoNearbyBatch calls [Scripts.GeoNearby] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// GeoNearbyBatch calls [Scripts.GeoNearby] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) GeoNearbyBatch(ctx context.Context, c rueidis.Client, params []GeoNearbyParams) []Reply[GeoNearbyResult] {
 	return batch(ctx, c, &s.geoNearbyScript, params, GeoNearbyParams.encode, decodeGeoNearbyReply)
 }

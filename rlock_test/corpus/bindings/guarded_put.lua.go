@@ -47,7 +47,7 @@ type GuardedPutParams struct {
 // step as the value is written, so a holder that has lost the lock writes nothing.
 // In a cluster, lock and value must share a {hash tag}.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 // It is guarded: it writes only while lock is held.
 func (s *Scripts) GuardedPut(ctx context.Context, c rueidis.Client, p GuardedPutParams) error {
 	var (
@@ -62,8 +62,8 @@ func (s *Scripts) GuardedPut(ctx context.Context, c rueidis.Client, p GuardedPut
 	return err
 }
 
-// GuardedPutBatch calls [Scripts.GuardedPut] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// GuardedPutBatch calls [Scripts.GuardedPut] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) GuardedPutBatch(ctx context.Context, c rueidis.Client, params []GuardedPutParams) []Reply[struct{}] {
 	return batch(ctx, c, &s.guardedPutScript, params, GuardedPutParams.encode, decodeGuardedPutReply)
 }

@@ -45,7 +45,7 @@ type IDRangeResult struct {
 // IDRange reserves a range of ids, which the caller gives out without asking again. A
 // range that is lost with its answer leaves a gap, and nothing worse.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) IDRange(ctx context.Context, c rueidis.Client, p IDRangeParams) (IDRangeResult, error) {
 	var (
 		keyArray [1]string
@@ -58,8 +58,8 @@ func (s *Scripts) IDRange(ctx context.Context, c rueidis.Client, p IDRangeParams
 	return decodeIDRangeReply(&s.iDRangeScript, s.iDRangeScript.exec(ctx, c, keys, args))
 }
 
-// IDRangeBatch calls [Scripts.IDRange] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// IDRangeBatch calls [Scripts.IDRange] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) IDRangeBatch(ctx context.Context, c rueidis.Client, params []IDRangeParams) []Reply[IDRangeResult] {
 	return batch(ctx, c, &s.iDRangeScript, params, IDRangeParams.encode, decodeIDRangeReply)
 }

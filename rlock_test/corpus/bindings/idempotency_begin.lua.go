@@ -57,7 +57,7 @@ type IdempotencyBeginResult struct {
 // first caller gets started and does the work. Others get the stored receipt, or
 // nothing while the first one is still at it.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) IdempotencyBegin(ctx context.Context, c rueidis.Client, p IdempotencyBeginParams) (IdempotencyBeginResult, error) {
 	var (
 		keyArray [1]string
@@ -70,8 +70,8 @@ func (s *Scripts) IdempotencyBegin(ctx context.Context, c rueidis.Client, p Idem
 	return decodeIdempotencyBeginReply(&s.idempotencyBeginScript, s.idempotencyBeginScript.exec(ctx, c, keys, args))
 }
 
-// IdempotencyBeginBatch calls [Scripts.IdempotencyBegin] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// IdempotencyBeginBatch calls [Scripts.IdempotencyBegin] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) IdempotencyBeginBatch(ctx context.Context, c rueidis.Client, params []IdempotencyBeginParams) []Reply[IdempotencyBeginResult] {
 	return batch(ctx, c, &s.idempotencyBeginScript, params, IdempotencyBeginParams.encode, decodeIdempotencyBeginReply)
 }

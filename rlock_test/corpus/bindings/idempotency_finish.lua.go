@@ -46,7 +46,7 @@ type IdempotencyFinishParams struct {
 
 // IdempotencyFinish stores the receipt of an operation for everybody who asks for it again.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) IdempotencyFinish(ctx context.Context, c rueidis.Client, p IdempotencyFinishParams) error {
 	var (
 		keyArray [1]string
@@ -60,8 +60,8 @@ func (s *Scripts) IdempotencyFinish(ctx context.Context, c rueidis.Client, p Ide
 	return err
 }
 
-// IdempotencyFinishBatch calls [Scripts.IdempotencyFinish] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// IdempotencyFinishBatch calls [Scripts.IdempotencyFinish] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) IdempotencyFinishBatch(ctx context.Context, c rueidis.Client, params []IdempotencyFinishParams) []Reply[struct{}] {
 	return batch(ctx, c, &s.idempotencyFinishScript, params, IdempotencyFinishParams.encode, decodeIdempotencyFinishReply)
 }

@@ -64,7 +64,7 @@ type InFlightResult struct {
 // The caller that entered must leave; the expiry of the whole counter mends the
 // count after a crash, once the backend has been idle for that long.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) InFlight(ctx context.Context, c rueidis.Client, p InFlightParams) (InFlightResult, error) {
 	var (
 		keyArray [1]string
@@ -77,8 +77,8 @@ func (s *Scripts) InFlight(ctx context.Context, c rueidis.Client, p InFlightPara
 	return decodeInFlightReply(&s.inFlightScript, s.inFlightScript.exec(ctx, c, keys, args))
 }
 
-// InFlightBatch calls [Scripts.InFlight] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// InFlightBatch calls [Scripts.InFlight] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) InFlightBatch(ctx context.Context, c rueidis.Client, params []InFlightParams) []Reply[InFlightResult] {
 	return batch(ctx, c, &s.inFlightScript, params, InFlightParams.encode, decodeInFlightReply)
 }

@@ -57,7 +57,7 @@ type InventoryReserveParams struct {
 // InventoryReserve takes quantities of several articles out of stock, all or none, and tells what
 // is left of each.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) InventoryReserve(ctx context.Context, c rueidis.Client, p InventoryReserveParams) ([]int64, error) {
 	var (
 		keyArray [3]string
@@ -70,8 +70,8 @@ func (s *Scripts) InventoryReserve(ctx context.Context, c rueidis.Client, p Inve
 	return decodeInventoryReserveReply(&s.inventoryReserveScript, s.inventoryReserveScript.exec(ctx, c, keys, args))
 }
 
-// InventoryReserveBatch calls [Scripts.InventoryReserve] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// InventoryReserveBatch calls [Scripts.InventoryReserve] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) InventoryReserveBatch(ctx context.Context, c rueidis.Client, params []InventoryReserveParams) []Reply[[]int64] {
 	return batch(ctx, c, &s.inventoryReserveScript, params, InventoryReserveParams.encode, decodeInventoryReserveReply)
 }

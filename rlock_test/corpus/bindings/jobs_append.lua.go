@@ -35,7 +35,7 @@ type JobsAppendParams struct {
 
 // JobsAppend appends jobs to the list of a worker, and tells the length of the list.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) JobsAppend(ctx context.Context, c rueidis.Client, p JobsAppendParams) (int64, error) {
 	var (
 		keyArray [1]string
@@ -48,8 +48,8 @@ func (s *Scripts) JobsAppend(ctx context.Context, c rueidis.Client, p JobsAppend
 	return decodeJobsAppendReply(&s.jobsAppendScript, s.jobsAppendScript.exec(ctx, c, keys, args))
 }
 
-// JobsAppendBatch calls [Scripts.JobsAppend] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// JobsAppendBatch calls [Scripts.JobsAppend] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) JobsAppendBatch(ctx context.Context, c rueidis.Client, params []JobsAppendParams) []Reply[int64] {
 	return batch(ctx, c, &s.jobsAppendScript, params, JobsAppendParams.encode, decodeJobsAppendReply)
 }

@@ -46,8 +46,8 @@ func (s *Scripts) JobsList(ctx context.Context, c rueidis.Client, p JobsListPara
 	return decodeJobsListReply(&s.jobsListScript, s.jobsListScript.exec(ctx, c, keys, args))
 }
 
-// JobsListBatch calls [Scripts.JobsList] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// JobsListBatch calls [Scripts.JobsList] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) JobsListBatch(ctx context.Context, c rueidis.Client, params []JobsListParams) []Reply[map[string]Job] {
 	return batch(ctx, c, &s.jobsListScript, params, JobsListParams.encode, decodeJobsListReply)
 }

@@ -45,7 +45,7 @@ type LeaderboardAddResult struct {
 
 // LeaderboardAdd adds to a player's score and tells the new score and rank.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) LeaderboardAdd(ctx context.Context, c rueidis.Client, p LeaderboardAddParams) (LeaderboardAddResult, error) {
 	var (
 		keyArray [1]string
@@ -58,8 +58,8 @@ func (s *Scripts) LeaderboardAdd(ctx context.Context, c rueidis.Client, p Leader
 	return decodeLeaderboardAddReply(&s.leaderboardAddScript, s.leaderboardAddScript.exec(ctx, c, keys, args))
 }
 
-// LeaderboardAddBatch calls [Scripts.LeaderboardAdd] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// LeaderboardAddBatch calls [Scripts.LeaderboardAdd] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) LeaderboardAddBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAddParams) []Reply[LeaderboardAddResult] {
 	return batch(ctx, c, &s.leaderboardAddScript, params, LeaderboardAddParams.encode, decodeLeaderboardAddReply)
 }

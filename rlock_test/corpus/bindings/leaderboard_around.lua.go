@@ -68,8 +68,8 @@ func (s *Scripts) LeaderboardAround(ctx context.Context, c rueidis.Client, p Lea
 	return decodeLeaderboardAroundReply(&s.leaderboardAroundScript, s.leaderboardAroundScript.exec(ctx, c, keys, args))
 }
 
-// LeaderboardAroundBatch calls [Scripts.LeaderboardAround] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// LeaderboardAroundBatch calls [Scripts.LeaderboardAround] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) LeaderboardAroundBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAroundParams) []Reply[LeaderboardAroundResult] {
 	return batch(ctx, c, &s.leaderboardAroundScript, params, LeaderboardAroundParams.encode, decodeLeaderboardAroundReply)
 }

@@ -59,8 +59,8 @@ func (s *Scripts) LeaderboardTop(ctx context.Context, c rueidis.Client, p Leader
 	return decodeLeaderboardTopReply(&s.leaderboardTopScript, s.leaderboardTopScript.exec(ctx, c, keys, args))
 }
 
-// LeaderboardTopBatch calls [Scripts.LeaderboardTop] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// LeaderboardTopBatch calls [Scripts.LeaderboardTop] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) LeaderboardTopBatch(ctx context.Context, c rueidis.Client, params []LeaderboardTopParams) []Reply[LeaderboardTopResult] {
 	return batch(ctx, c, &s.leaderboardTopScript, params, LeaderboardTopParams.encode, decodeLeaderboardTopReply)
 }

@@ -61,7 +61,7 @@ type LeakyBucketResult struct {
 // LeakyBucket spaces requests evenly, letting a burst through ahead of schedule (GCRA). It
 // keeps one instant per client: when the next request would be due.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) LeakyBucket(ctx context.Context, c rueidis.Client, p LeakyBucketParams) (LeakyBucketResult, error) {
 	var (
 		keyArray [1]string
@@ -74,8 +74,8 @@ func (s *Scripts) LeakyBucket(ctx context.Context, c rueidis.Client, p LeakyBuck
 	return decodeLeakyBucketReply(&s.leakyBucketScript, s.leakyBucketScript.exec(ctx, c, keys, args))
 }
 
-// LeakyBucketBatch calls [Scripts.LeakyBucket] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// LeakyBucketBatch calls [Scripts.LeakyBucket] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) LeakyBucketBatch(ctx context.Context, c rueidis.Client, params []LeakyBucketParams) []Reply[LeakyBucketResult] {
 	return batch(ctx, c, &s.leakyBucketScript, params, LeakyBucketParams.encode, decodeLeakyBucketReply)
 }

@@ -58,7 +58,7 @@ type MeanAddResult struct {
 // MeanAdd adds a measurement to a running mean and tells the mean, the least and the
 // largest value so far (Welford's method, which does not drift).
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) MeanAdd(ctx context.Context, c rueidis.Client, p MeanAddParams) (MeanAddResult, error) {
 	var (
 		keyArray [1]string
@@ -71,8 +71,8 @@ func (s *Scripts) MeanAdd(ctx context.Context, c rueidis.Client, p MeanAddParams
 	return decodeMeanAddReply(&s.meanAddScript, s.meanAddScript.exec(ctx, c, keys, args))
 }
 
-// MeanAddBatch calls [Scripts.MeanAdd] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// MeanAddBatch calls [Scripts.MeanAdd] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) MeanAddBatch(ctx context.Context, c rueidis.Client, params []MeanAddParams) []Reply[MeanAddResult] {
 	return batch(ctx, c, &s.meanAddScript, params, MeanAddParams.encode, decodeMeanAddReply)
 }

@@ -60,8 +60,8 @@ func (s *Scripts) Presence(ctx context.Context, c rueidis.Client, p PresencePara
 	return decodePresenceReply(&s.presenceScript, s.presenceScript.exec(ctx, c, keys, args))
 }
 
-// PresenceBatch calls [Scripts.Presence] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// PresenceBatch calls [Scripts.Presence] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) PresenceBatch(ctx context.Context, c rueidis.Client, params []PresenceParams) []Reply[PresenceResult] {
 	return batch(ctx, c, &s.presenceScript, params, PresenceParams.encode, decodePresenceReply)
 }

@@ -40,7 +40,7 @@ type PriorityPopResult struct {
 
 // PriorityPop takes the item with the highest priority; nil means that there is none.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) PriorityPop(ctx context.Context, c rueidis.Client, p PriorityPopParams) (PriorityPopResult, error) {
 	var (
 		keyArray [1]string
@@ -53,8 +53,8 @@ func (s *Scripts) PriorityPop(ctx context.Context, c rueidis.Client, p PriorityP
 	return decodePriorityPopReply(&s.priorityPopScript, s.priorityPopScript.exec(ctx, c, keys, args))
 }
 
-// PriorityPopBatch calls [Scripts.PriorityPop] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// PriorityPopBatch calls [Scripts.PriorityPop] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) PriorityPopBatch(ctx context.Context, c rueidis.Client, params []PriorityPopParams) []Reply[PriorityPopResult] {
 	return batch(ctx, c, &s.priorityPopScript, params, PriorityPopParams.encode, decodePriorityPopReply)
 }

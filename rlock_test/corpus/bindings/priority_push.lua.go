@@ -39,7 +39,7 @@ type PriorityPushParams struct {
 // PriorityPush adds an item to a priority queue, or raises the priority of one that is there;
 // it never lowers it. True means that something has changed.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) PriorityPush(ctx context.Context, c rueidis.Client, p PriorityPushParams) (bool, error) {
 	var (
 		keyArray [1]string
@@ -52,8 +52,8 @@ func (s *Scripts) PriorityPush(ctx context.Context, c rueidis.Client, p Priority
 	return decodePriorityPushReply(&s.priorityPushScript, s.priorityPushScript.exec(ctx, c, keys, args))
 }
 
-// PriorityPushBatch calls [Scripts.PriorityPush] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// PriorityPushBatch calls [Scripts.PriorityPush] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) PriorityPushBatch(ctx context.Context, c rueidis.Client, params []PriorityPushParams) []Reply[bool] {
 	return batch(ctx, c, &s.priorityPushScript, params, PriorityPushParams.encode, decodePriorityPushReply)
 }

@@ -36,7 +36,7 @@ type QueuePopParams struct {
 
 // QueuePop takes up to so many messages from the front of a queue; none is an empty list.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) QueuePop(ctx context.Context, c rueidis.Client, p QueuePopParams) ([][]byte, error) {
 	var (
 		keyArray [1]string
@@ -49,8 +49,8 @@ func (s *Scripts) QueuePop(ctx context.Context, c rueidis.Client, p QueuePopPara
 	return decodeQueuePopReply(&s.queuePopScript, s.queuePopScript.exec(ctx, c, keys, args))
 }
 
-// QueuePopBatch calls [Scripts.QueuePop] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// QueuePopBatch calls [Scripts.QueuePop] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) QueuePopBatch(ctx context.Context, c rueidis.Client, params []QueuePopParams) []Reply[[][]byte] {
 	return batch(ctx, c, &s.queuePopScript, params, QueuePopParams.encode, decodeQueuePopReply)
 }

@@ -47,7 +47,7 @@ type QueuePushParams struct {
 
 // QueuePush appends messages to a bounded queue, all or none, and tells its new length.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) QueuePush(ctx context.Context, c rueidis.Client, p QueuePushParams) (int64, error) {
 	var (
 		keyArray [1]string
@@ -60,8 +60,8 @@ func (s *Scripts) QueuePush(ctx context.Context, c rueidis.Client, p QueuePushPa
 	return decodeQueuePushReply(&s.queuePushScript, s.queuePushScript.exec(ctx, c, keys, args))
 }
 
-// QueuePushBatch calls [Scripts.QueuePush] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// QueuePushBatch calls [Scripts.QueuePush] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) QueuePushBatch(ctx context.Context, c rueidis.Client, params []QueuePushParams) []Reply[int64] {
 	return batch(ctx, c, &s.queuePushScript, params, QueuePushParams.encode, decodeQueuePushReply)
 }

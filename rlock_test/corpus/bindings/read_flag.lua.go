@@ -51,15 +51,16 @@ func (s *Scripts) ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagPara
 	return decodeReadFlagReply(&s.readFlagScript, s.readFlagScript.exec(ctx, c, keys, args))
 }
 
-// ReadFlagBatch calls [Scripts.ReadFlag] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ReadFlagBatch calls [Scripts.ReadFlag] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ReadFlagBatch(ctx context.Context, c rueidis.Client, params []ReadFlagParams) []Reply[Null[string]] {
 	return batch(ctx, c, &s.readFlagScript, params, ReadFlagParams.encode, decodeReadFlagReply)
 }
 
-// ReadFlagCached is [Scripts.ReadFlag] through the client-side cache. The server tells the
-// client when the key changes, so an answer is as old as that message takes; where
-// the connection is dead or the user lacks +client|caching, it may be as old as ttl.
+// ReadFlagCached is [Scripts.ReadFlag] through the client-side cache. When the key changes, the
+// server tells the client, which drops the answer: an answer is as old as that message
+// is late. It may be as old as ttl if the connection is dead, or if the user lacks the
+// right +client|caching.
 func (s *Scripts) ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration) (Cached[Null[string]], error) {
 	var (
 		keyArray [1]string

@@ -46,8 +46,8 @@ func (s *Scripts) ReadFlags(ctx context.Context, c rueidis.Client, p ReadFlagsPa
 	return decodeReadFlagsReply(&s.readFlagsScript, s.readFlagsScript.exec(ctx, c, keys, args))
 }
 
-// ReadFlagsBatch calls [Scripts.ReadFlags] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ReadFlagsBatch calls [Scripts.ReadFlags] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ReadFlagsBatch(ctx context.Context, c rueidis.Client, params []ReadFlagsParams) []Reply[map[string]string] {
 	return batch(ctx, c, &s.readFlagsScript, params, ReadFlagsParams.encode, decodeReadFlagsReply)
 }

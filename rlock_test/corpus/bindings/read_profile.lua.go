@@ -47,17 +47,18 @@ func (s *Scripts) ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfi
 	return decodeReadProfileReply(&s.readProfileScript, s.readProfileScript.exec(ctx, c, keys, args))
 }
 
-// ReadProfileBatch calls [Scripts.ReadProfile] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ReadProfileBatch calls [Scripts.ReadProfile] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ReadProfileBatch(ctx context.Context, c rueidis.Client, params []ReadProfileParams) []Reply[Null[Profile]] {
 	return batch(ctx, c, &s.readProfileScript, params, ReadProfileParams.encode, decodeReadProfileReply)
 }
 
-// ReadProfileCached is [Scripts.ReadProfile] through the client-side cache. The server tells the
-// client when the key changes, so an answer is as old as that message takes; where
-// the connection is dead or the user lacks +client|caching, it may be as old as ttl.
+// ReadProfileCached is [Scripts.ReadProfile] through the client-side cache. When the key changes, the
+// server tells the client, which drops the answer: an answer is as old as that message
+// is late. It may be as old as ttl if the connection is dead, or if the user lacks the
+// right +client|caching.
 //
-// It sends GET itself, which is all that the script does.
+// It sends GET in place of the script, which does nothing else.
 func (s *Scripts) ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (Cached[Null[Profile]], error) {
 	if err := checkKeys("ReadProfile", "profile", p.Profile); err != nil {
 		return Cached[Null[Profile]]{}, err

@@ -46,7 +46,7 @@ type ReliableAckParams struct {
 // ReliableAck ends a job that was taken. False means that it had been given up: another
 // worker may be at it, or has done it.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ReliableAck(ctx context.Context, c rueidis.Client, p ReliableAckParams) (bool, error) {
 	var (
 		keyArray [3]string
@@ -59,8 +59,8 @@ func (s *Scripts) ReliableAck(ctx context.Context, c rueidis.Client, p ReliableA
 	return decodeReliableAckReply(&s.reliableAckScript, s.reliableAckScript.exec(ctx, c, keys, args))
 }
 
-// ReliableAckBatch calls [Scripts.ReliableAck] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ReliableAckBatch calls [Scripts.ReliableAck] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ReliableAckBatch(ctx context.Context, c rueidis.Client, params []ReliableAckParams) []Reply[bool] {
 	return batch(ctx, c, &s.reliableAckScript, params, ReliableAckParams.encode, decodeReliableAckReply)
 }

@@ -65,7 +65,7 @@ type ReliableSweepResult struct {
 // ReliableSweep gives up jobs whose workers have not acknowledged them in time. A job goes
 // back to the front of the queue, or to the dead letters after too many tries.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ReliableSweep(ctx context.Context, c rueidis.Client, p ReliableSweepParams) (ReliableSweepResult, error) {
 	var (
 		keyArray [4]string
@@ -78,8 +78,8 @@ func (s *Scripts) ReliableSweep(ctx context.Context, c rueidis.Client, p Reliabl
 	return decodeReliableSweepReply(&s.reliableSweepScript, s.reliableSweepScript.exec(ctx, c, keys, args))
 }
 
-// ReliableSweepBatch calls [Scripts.ReliableSweep] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ReliableSweepBatch calls [Scripts.ReliableSweep] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ReliableSweepBatch(ctx context.Context, c rueidis.Client, params []ReliableSweepParams) []Reply[ReliableSweepResult] {
 	return batch(ctx, c, &s.reliableSweepScript, params, ReliableSweepParams.encode, decodeReliableSweepReply)
 }

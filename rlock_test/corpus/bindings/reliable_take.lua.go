@@ -53,7 +53,7 @@ type ReliableTakeResult struct {
 // ReliableTake takes the next job to work on it. The job stays in the list of the jobs at
 // work until it is acknowledged; see reliable_ack.lua and reliable_sweep.lua.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ReliableTake(ctx context.Context, c rueidis.Client, p ReliableTakeParams) (ReliableTakeResult, error) {
 	var (
 		keyArray [3]string
@@ -66,8 +66,8 @@ func (s *Scripts) ReliableTake(ctx context.Context, c rueidis.Client, p Reliable
 	return decodeReliableTakeReply(&s.reliableTakeScript, s.reliableTakeScript.exec(ctx, c, keys, args))
 }
 
-// ReliableTakeBatch calls [Scripts.ReliableTake] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ReliableTakeBatch calls [Scripts.ReliableTake] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ReliableTakeBatch(ctx context.Context, c rueidis.Client, params []ReliableTakeParams) []Reply[ReliableTakeResult] {
 	return batch(ctx, c, &s.reliableTakeScript, params, ReliableTakeParams.encode, decodeReliableTakeReply)
 }

@@ -51,7 +51,7 @@ type RightsGrantResult struct {
 // RightsGrant grants and withdraws rights, which are the bits of a mask, and tells which of
 // the wanted ones the user now has. What is both granted and withdrawn is gone.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) RightsGrant(ctx context.Context, c rueidis.Client, p RightsGrantParams) (RightsGrantResult, error) {
 	var (
 		keyArray [1]string
@@ -64,8 +64,8 @@ func (s *Scripts) RightsGrant(ctx context.Context, c rueidis.Client, p RightsGra
 	return decodeRightsGrantReply(&s.rightsGrantScript, s.rightsGrantScript.exec(ctx, c, keys, args))
 }
 
-// RightsGrantBatch calls [Scripts.RightsGrant] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// RightsGrantBatch calls [Scripts.RightsGrant] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) RightsGrantBatch(ctx context.Context, c rueidis.Client, params []RightsGrantParams) []Reply[RightsGrantResult] {
 	return batch(ctx, c, &s.rightsGrantScript, params, RightsGrantParams.encode, decodeRightsGrantReply)
 }

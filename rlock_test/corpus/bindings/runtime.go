@@ -28,8 +28,8 @@ type Reply[T any] struct {
 // Cached is an answer that may come from the client-side cache.
 type Cached[T any] struct {
 	Value     T
-	Hit       bool          // true: no server was asked
-	Remaining time.Duration // for how long it may still be served: at most the key's remaining time; negative when the client has no cache
+	Hit       bool          // true: it came from the cache, and no server was asked
+	Remaining time.Duration // how long the cache may still serve it, at most the key's remaining time; negative: the client has no cache
 }
 
 // Null is a value that may be absent, in the manner of sql.Null.
@@ -38,7 +38,7 @@ type Null[T any] struct {
 	Valid bool // false: the script answered nil, and V is the zero value
 }
 
-// ParamError reports an argument that a script does not take. Nothing was sent.
+// ParamError reports an argument that a call refuses. Nothing was sent.
 type ParamError struct {
 	Script string
 	Param  string // name in the script's header
@@ -62,7 +62,7 @@ func (e *CrossSlotError) Error() string {
 		packageName, e.Script, e.Keys[0], e.Slots[0], e.Keys[1], e.Slots[1])
 }
 
-// ReplyError reports an answer of another shape than the script's header
+// ReplyError reports an answer that does not have the shape that the script's header
 // declares. The script has run.
 type ReplyError struct {
 	Script string
@@ -97,8 +97,8 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithoutRetry has every call sent once, so that every error surfaces at once: for
-// callers that bring their own retries.
+// WithoutRetry makes the client send every call once, so that every error is returned at
+// once. It is for callers that have retries of their own.
 func WithoutRetry() Option { return func(o *options) { o.retry = false } }
 
 // WithLuaOptions passes options on to rueidis.
@@ -111,7 +111,7 @@ type luaScript struct {
 	name      string
 	sha1      string
 	source    string
-	retryable bool             // a lost call is sent again by the client
+	retryable bool             // the client may send a call again
 	errors    map[string]error // error code -> sentinel
 	lua       *rueidis.Lua
 }
@@ -126,8 +126,9 @@ func newLuaScript(name, sha1, source string, retryable bool, codes map[string]er
 	return s
 }
 
-// exec runs the script by its SHA1, and by its text where a server does not
-// know it. The plain EVALSHA, for reads too, keeps the call on the primary.
+// exec sends the script's SHA1, and its text if the server does not know the script. It
+// uses EVALSHA for scripts that only read too, because a client may send EVALSHA_RO to a
+// replica.
 func (s *luaScript) exec(ctx context.Context, c rueidis.Client, keys, args []string) rueidis.RedisResult {
 	if err := s.sameSlot(c, keys); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -135,8 +136,8 @@ func (s *luaScript) exec(ctx context.Context, c rueidis.Client, keys, args []str
 	return s.lua.Exec(ctx, c, keys, args)
 }
 
-// cached asks the client-side cache, and the server on a miss. It sends the text,
-// not the SHA1: rueidis would cache a NOSCRIPT error like an answer.
+// cached asks the client-side cache, and the server if the cache has no answer. It sends
+// the text and not the SHA1, because rueidis would cache the error NOSCRIPT like an answer.
 func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []string, ttl time.Duration) rueidis.RedisResult {
 	if err := s.cacheable(ttl); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -144,9 +145,8 @@ func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []s
 	return c.DoCache(ctx, c.B().EvalRo().Script(s.source).Numkeys(1).Key(keys...).Arg(args...).Cache(), ttl)
 }
 
-// cachedGet asks the client-side cache for a script that does nothing but GET its key,
-// and the server on a miss. The command has the same answer, and is found in the cache
-// without comparing a script's text.
+// cachedGet does the same for a script that does nothing but GET its key. It sends GET,
+// which has the same answer, because the cache then need not compare a script's text.
 func (s *luaScript) cachedGet(ctx context.Context, c rueidis.Client, key string, ttl time.Duration) rueidis.RedisResult {
 	if err := s.cacheable(ttl); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -154,16 +154,16 @@ func (s *luaScript) cachedGet(ctx context.Context, c rueidis.Client, key string,
 	return c.DoCache(ctx, c.B().Get().Key(key).Cache(), ttl)
 }
 
-// cacheable refuses a time that an answer cannot be cached for.
+// cacheable refuses a time that is too short for the cache.
 func (s *luaScript) cacheable(ttl time.Duration) error {
 	if ttl < time.Millisecond {
-		return &ParamError{s.name, "ttl", fmt.Sprintf("%v is below 1ms; it bounds how long an answer may be cached", ttl)}
+		return &ParamError{s.name, "ttl", fmt.Sprintf("%v is below 1ms, the shortest time for which an answer can be cached", ttl)}
 	}
 	return nil
 }
 
-// batch runs the script once for each of params in one pipeline. A call that the
-// server does not know by its SHA1 is repeated with the text, that call only.
+// batch calls the script once for each of params, in one pipeline. If a server does not
+// know the script, batch sends its text with the calls that this server refused.
 func batch[P, R any](
 	ctx context.Context, c rueidis.Client, s *luaScript, params []P,
 	encode func(p P, keys, args []string) ([]string, []string, error),
@@ -222,7 +222,7 @@ func (s *luaScript) command(c rueidis.Client, call rueidis.LuaExec, text bool) r
 	return command
 }
 
-// load makes every node know the script.
+// load sends the script to every node.
 func (s *luaScript) load(ctx context.Context, c rueidis.Client) error {
 	var failed error
 	for addr, node := range c.Nodes() {
@@ -231,13 +231,13 @@ func (s *luaScript) load(ctx context.Context, c rueidis.Client) error {
 		case err != nil:
 			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: %w", packageName, s.name, addr, err))
 		case sha != s.sha1:
-			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: the server counts SHA1 %s, the generator %s", packageName, s.name, addr, sha, s.sha1))
+			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: the server computes the SHA1 %s, the generator %s", packageName, s.name, addr, sha, s.sha1))
 		}
 	}
 	return failed
 }
 
-// message unwraps a reply. A nil reply is a message, not an error.
+// message returns the message of a reply, or its error. A nil reply is a message.
 func (s *luaScript) message(reply rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	m, err := reply.ToMessage()
 	if err == nil || rueidis.IsRedisNil(err) {
@@ -258,7 +258,7 @@ func (s *luaScript) message(reply rueidis.RedisResult) (rueidis.RedisMessage, er
 	return m, fmt.Errorf("%s: %s: %w", packageName, s.name, err)
 }
 
-// wrong adds the script to a decoding error, and takes the field out of it.
+// wrong turns a decoding error into one that names the script and the field.
 func (s *luaScript) wrong(err error) error {
 	if in, ok := err.(*fieldError); ok {
 		return &ReplyError{s.name, in.field, in.reason}
@@ -273,17 +273,18 @@ type Held interface {
 	Token() string // the value that the key has while the lock is held
 }
 
-// Fenced is a lock with a fence, such as *rlock.Lock: the script does its work only
-// if it has not worked for a larger fence before.
+// Fenced is a lock with a fence, such as *rlock.Lock: the script does its work only if
+// its data has no larger fence.
 type Fenced interface {
 	Fence() uint64
 }
 
-// checkHeld refuses to call a guarded script for nobody.
+// checkHeld refuses a lock that is nil, or has no key or token: the script would compare
+// an empty string.
 func checkHeld(script, param string, lock Held) error {
 	switch {
 	case lock == nil:
-		return &ParamError{script, param, "there is no lock; the script runs only while one is held"}
+		return &ParamError{script, param, "the lock is nil; the script runs only while a lock is held"}
 	case lock.Key() == "":
 		return &ParamError{script, param, "the lock has no key"}
 	case lock.Token() == "":
@@ -296,16 +297,16 @@ func checkHeld(script, param string, lock Held) error {
 func encodeFence(script, param string, lock Fenced) (string, error) {
 	switch {
 	case lock == nil:
-		return "", &ParamError{script, param, "there is no lock; the script compares its fence"}
+		return "", &ParamError{script, param, "the lock is nil; the script compares its fence"}
 	case lock.Fence() == 0:
 		return "", &ParamError{script, param, "the lock was taken without a fence"}
 	}
 	return strconv.FormatUint(lock.Fence(), 10), nil
 }
 
-// Slot returns the hash slot, 0 to 16383, that a Redis Cluster keeps key in: the
-// CRC16 (XMODEM) of its hash tag, which is the text between the first { and the
-// next } if there is any, else of the whole key.
+// Slot returns the hash slot of a key in a Redis Cluster, from 0 to 16383. It is the
+// CRC16 (XMODEM) of the hash tag, which is the text between the first { and the next }.
+// If there is none, or if it is empty, it is the CRC16 of the whole key.
 // Source: Redis cluster specification, "Keys hash tags".
 func Slot(key string) uint16 {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
@@ -336,8 +337,8 @@ var crc16 = func() (table [256]uint16) {
 	return table
 }()
 
-// sameSlot reports keys of different slots before rueidis panics over them. Only
-// a cluster client minds.
+// sameSlot returns an error if the keys are in different slots of a cluster, because
+// rueidis would panic.
 func (s *luaScript) sameSlot(c rueidis.Client, keys []string) error {
 	if len(keys) < 2 || c.Mode() != rueidis.ClientModeCluster {
 		return nil
@@ -362,7 +363,7 @@ func encodeDuration(script, param string, d time.Duration) (string, error) {
 	return strconv.FormatInt(d.Milliseconds(), 10), nil
 }
 
-// encodeOptionalDuration writes an absent lease, which is zero, as the empty string.
+// encodeOptionalDuration writes zero, which is an absent duration, as the empty string.
 func encodeOptionalDuration(script, param string, d time.Duration) (string, error) {
 	if d == 0 {
 		return "", nil
@@ -370,7 +371,7 @@ func encodeOptionalDuration(script, param string, d time.Duration) (string, erro
 	return encodeDuration(script, param, d)
 }
 
-// encodeTime writes t as milliseconds since 1970, cutting off smaller parts.
+// encodeTime writes t as milliseconds since 1970, and drops smaller parts.
 func encodeTime(script, param string, t time.Time) (string, error) {
 	if t.IsZero() {
 		return "", &ParamError{script, param, "it is the zero time; give one"}
@@ -378,7 +379,7 @@ func encodeTime(script, param string, t time.Time) (string, error) {
 	return strconv.FormatInt(t.UnixMilli(), 10), nil
 }
 
-// encodeOptionalTime writes an absent instant, the zero time, as the empty string.
+// encodeOptionalTime writes the zero time, which is an absent one, as the empty string.
 func encodeOptionalTime(script, param string, t time.Time) (string, error) {
 	if t.IsZero() {
 		return "", nil
@@ -388,9 +389,8 @@ func encodeOptionalTime(script, param string, t time.Time) (string, error) {
 
 func encodeInt(n int64) string { return strconv.FormatInt(n, 10) }
 
-// encodeFloat writes f without an exponent, so that a whole number can also be read
-// as an integer, as by INCRBY and EXPIRE. The sign of zero is left out for the same
-// reason.
+// encodeFloat writes f without an exponent, and zero without a sign, because INCRBY,
+// EXPIRE and other commands read a whole number as an integer.
 func encodeFloat(script, param string, f float64) (string, error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
@@ -416,7 +416,7 @@ func encodeJSON(script, param string, v any) (string, error) {
 	return string(text), nil
 }
 
-// encodeChannel refuses the channel that nobody can mean.
+// encodeChannel refuses an empty channel, because nobody means that.
 func encodeChannel(script, param, channel string) (string, error) {
 	if channel == "" {
 		return "", &ParamError{script, param, "it is an empty channel; give its name"}
@@ -424,7 +424,7 @@ func encodeChannel(script, param, channel string) (string, error) {
 	return channel, nil
 }
 
-// encodeEnum refuses what is none of the values.
+// encodeEnum refuses a value that the header does not list.
 func encodeEnum[T ~string](script, param string, v T, values ...T) (string, error) {
 	if !slices.Contains(values, v) {
 		return "", &ParamError{script, param, fmt.Sprintf("%q is not one of %q", string(v), values)}
@@ -440,7 +440,7 @@ func encodeOptionalEnum[T ~string](script, param string, v T, values ...T) (stri
 	return encodeEnum(script, param, v, values...)
 }
 
-// checkKeys refuses empty keys: each means a name that was forgotten.
+// checkKeys refuses empty keys, because an empty key is a name that the caller forgot.
 func checkKeys(script, param string, keys ...string) error {
 	for i, key := range keys {
 		switch {
@@ -454,7 +454,7 @@ func checkKeys(script, param string, keys ...string) error {
 	return nil
 }
 
-// describe tells what a message is, for errors; long values are cut.
+// describe says what a message is, for an error. It cuts long values.
 func describe(m rueidis.RedisMessage) string {
 	switch {
 	case m.IsNil():
@@ -503,7 +503,8 @@ func decodeBytes(m rueidis.RedisMessage) ([]byte, error) {
 	return m.AsBytes()
 }
 
-// decodeInt takes an integer, and a string that is one, as GET of a counter answers.
+// decodeInt takes an integer, and a string that is one, such as the reply of GET for a
+// counter.
 func decodeInt(m rueidis.RedisMessage) (int64, error) {
 	if m.IsInt64() {
 		return m.ToInt64()
@@ -517,9 +518,9 @@ func decodeInt(m rueidis.RedisMessage) (int64, error) {
 	return 0, mismatch(m, "an integer")
 }
 
-// decodeBool takes what Lua's true and false become (1 and nil, or booleans after
-// redis.setresp(3)), 0, the OK of a command that succeeded, and the texts 1 and 0,
-// which a bool is when it was sent and stored.
+// decodeBool takes what Redis makes of Lua's true and false: 1 and nil, or booleans after
+// redis.setresp(3). It also takes 0, the OK of a command that succeeded, and the strings 1
+// and 0, because a bool argument that a script stores is one of these.
 func decodeBool(m rueidis.RedisMessage) (bool, error) {
 	switch {
 	case m.IsNil():
@@ -553,8 +554,8 @@ func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 	return struct{}{}, mismatch(m, "OK")
 }
 
-// decodeFloat takes a string or a double. An integer is refused: it is a number of
-// Lua that has lost its fraction on the way.
+// decodeFloat takes a string or a double. It refuses an integer, because Redis makes one of
+// a Lua number and drops the fraction.
 func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 	switch {
 	case m.IsFloat64():
@@ -570,9 +571,9 @@ func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 	return 0, mismatch(m, "a number")
 }
 
-// decodeDuration reads milliseconds. Negative ones keep their meaning, such as
-// the -1 of PTTL; what is too long for Go becomes the longest duration
-// of its sign.
+// decodeDuration reads milliseconds. It keeps negative ones, because they have a meaning,
+// such as the -1 of PTTL. If the reply is too long for Go, it returns the longest duration of
+// the same sign.
 func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	n, err := decodeInt(m)
@@ -618,7 +619,7 @@ func decodeJSONAs[T any](m rueidis.RedisMessage) (T, error) {
 	return v, nil
 }
 
-// decodeNothing takes the reply of a script that ends without one.
+// decodeNothing takes the reply of a script that returns no value.
 func decodeNothing(m rueidis.RedisMessage) (struct{}, error) {
 	if !m.IsNil() {
 		return struct{}{}, mismatch(m, "nil")
@@ -648,8 +649,8 @@ func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.
 	}
 }
 
-// nullableOrEmpty is nullable for types of which an absent argument is sent as the
-// empty string, which a script may have stored.
+// nullableOrEmpty is nullable for durations and times. It takes an empty string for nil,
+// because an absent argument is sent as one, and a script may have stored it.
 func nullableOrEmpty[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
 	return func(m rueidis.RedisMessage) (Null[T], error) {
 		if m.IsString() {
@@ -678,9 +679,9 @@ func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.Redi
 	}
 }
 
-// mapping turns a decoder of T into one of map[string]T. It takes a map, and a list
-// of keys and values in turn, as HGETALL answers. A key that stands twice is refused,
-// as one of its values would be lost.
+// mapping turns a decoder of T into one of map[string]T. It takes a map, and a list of keys
+// and values in turn, such as the reply of HGETALL. It refuses a list that has a key twice,
+// because one of the values would be lost.
 func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (map[string]T, error) {
 	return func(m rueidis.RedisMessage) (map[string]T, error) {
 		if m.IsMap() {
@@ -726,8 +727,9 @@ func structure[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(
 }
 
 // structs turns a function that reads a struct of n values into a decoder of a list of
-// them. The reply is a list of lists of n values, or one list of all values in turn,
-// as WITHSCORES answers where no redis.setresp(3) went before.
+// them. The reply is a list of lists of n values, or one list with all values in turn.
+// Redis replies to WITHSCORES with the second, unless the script has called
+// redis.setresp(3).
 func structs[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
 	nested := list(structure(n, read))
 	return func(m rueidis.RedisMessage) ([]T, error) {

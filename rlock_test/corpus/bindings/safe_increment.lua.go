@@ -42,7 +42,7 @@ type SafeIncrementParams struct {
 // SafeIncrement adds to a counter that other programs may have left in any state. What is no
 // number is refused under a name of its own, instead of one of Redis's errors.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SafeIncrement(ctx context.Context, c rueidis.Client, p SafeIncrementParams) (float64, error) {
 	var (
 		keyArray [1]string
@@ -55,8 +55,8 @@ func (s *Scripts) SafeIncrement(ctx context.Context, c rueidis.Client, p SafeInc
 	return decodeSafeIncrementReply(&s.safeIncrementScript, s.safeIncrementScript.exec(ctx, c, keys, args))
 }
 
-// SafeIncrementBatch calls [Scripts.SafeIncrement] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SafeIncrementBatch calls [Scripts.SafeIncrement] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SafeIncrementBatch(ctx context.Context, c rueidis.Client, params []SafeIncrementParams) []Reply[float64] {
 	return batch(ctx, c, &s.safeIncrementScript, params, SafeIncrementParams.encode, decodeSafeIncrementReply)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Errors that scripts answer with, for errors.Is.
+// Errors that scripts reply with, for errors.Is.
 var (
 	ErrStaleFence   = errors.New(packageName + ": STALE_FENCE")
 	ErrNotHeld      = errors.New(packageName + ": NOT_HELD")
@@ -106,12 +106,12 @@ type Scripts struct {
 	workStealScript         luaScript
 }
 
-// New returns the scripts. A call of a read script, or of a write script that is
-// declared safe to repeat, is sent again by the client after a network error or
-// while the server loads its data, until ctx ends; the answer is the last try's.
-// [WithoutRetry] is for callers that bring their own retries.
+// New returns the scripts. After a network error, or while the server loads its data,
+// the client sends a call again until ctx ends, and returns the last answer. It does so
+// for scripts that only read, and for those that may be repeated. [WithoutRetry]
+// switches that off.
 //
-// Where crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).
+// If crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).
 func New(opts ...Option) *Scripts {
 	o := newOptions(opts)
 	return &Scripts{
@@ -200,10 +200,10 @@ func New(opts ...Option) *Scripts {
 	}
 }
 
-// Load makes every node of the client know every script, so that the first calls
-// need no fallback. It goes on after an error and returns all of them. Calling it is
-// optional: a script that a server does not know is sent along with its call. A user
-// who calls it needs +script|load.
+// Load sends every script to every node of the client, so that no call has to send its
+// script's text. It goes on after an error, and returns all errors. It is optional,
+// because a call sends the text to a server that does not know the script. The user
+// needs the right +script|load.
 func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	var failed error
 	for _, script := range []*luaScript{

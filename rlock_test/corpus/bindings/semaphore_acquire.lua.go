@@ -69,7 +69,7 @@ type SemaphoreAcquireResult struct {
 // SemaphoreAcquire takes one of a number of permits, or confirms the one that this holder has.
 // A holder that dies gives its permit back when the lease ends.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreAcquire(ctx context.Context, c rueidis.Client, p SemaphoreAcquireParams) (SemaphoreAcquireResult, error) {
 	var (
 		keyArray [1]string
@@ -82,8 +82,8 @@ func (s *Scripts) SemaphoreAcquire(ctx context.Context, c rueidis.Client, p Sema
 	return decodeSemaphoreAcquireReply(&s.semaphoreAcquireScript, s.semaphoreAcquireScript.exec(ctx, c, keys, args))
 }
 
-// SemaphoreAcquireBatch calls [Scripts.SemaphoreAcquire] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SemaphoreAcquireBatch calls [Scripts.SemaphoreAcquire] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams) []Reply[SemaphoreAcquireResult] {
 	return batch(ctx, c, &s.semaphoreAcquireScript, params, SemaphoreAcquireParams.encode, decodeSemaphoreAcquireReply)
 }

@@ -60,7 +60,7 @@ type SemaphoreRefreshResult struct {
 // SemaphoreRefresh gives a permit that is still held a new lease, counted from now. A permit whose
 // lease has ended stays lost, even if nobody has taken it since.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreRefresh(ctx context.Context, c rueidis.Client, p SemaphoreRefreshParams) (SemaphoreRefreshResult, error) {
 	var (
 		keyArray [1]string
@@ -73,8 +73,8 @@ func (s *Scripts) SemaphoreRefresh(ctx context.Context, c rueidis.Client, p Sema
 	return decodeSemaphoreRefreshReply(&s.semaphoreRefreshScript, s.semaphoreRefreshScript.exec(ctx, c, keys, args))
 }
 
-// SemaphoreRefreshBatch calls [Scripts.SemaphoreRefresh] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SemaphoreRefreshBatch calls [Scripts.SemaphoreRefresh] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SemaphoreRefreshBatch(ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams) []Reply[SemaphoreRefreshResult] {
 	return batch(ctx, c, &s.semaphoreRefreshScript, params, SemaphoreRefreshParams.encode, decodeSemaphoreRefreshReply)
 }

@@ -35,7 +35,7 @@ type SemaphoreReleaseParams struct {
 
 // SemaphoreRelease gives permits back; those that are not held are left out of the count.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SemaphoreRelease(ctx context.Context, c rueidis.Client, p SemaphoreReleaseParams) (int64, error) {
 	var (
 		keyArray [1]string
@@ -48,8 +48,8 @@ func (s *Scripts) SemaphoreRelease(ctx context.Context, c rueidis.Client, p Sema
 	return decodeSemaphoreReleaseReply(&s.semaphoreReleaseScript, s.semaphoreReleaseScript.exec(ctx, c, keys, args))
 }
 
-// SemaphoreReleaseBatch calls [Scripts.SemaphoreRelease] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SemaphoreReleaseBatch calls [Scripts.SemaphoreRelease] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams) []Reply[int64] {
 	return batch(ctx, c, &s.semaphoreReleaseScript, params, SemaphoreReleaseParams.encode, decodeSemaphoreReleaseReply)
 }

@@ -48,7 +48,7 @@ type SessionOpenParams struct {
 
 // SessionOpen opens a session, replacing what was there under its id.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SessionOpen(ctx context.Context, c rueidis.Client, p SessionOpenParams) error {
 	var (
 		keyArray [1]string
@@ -62,8 +62,8 @@ func (s *Scripts) SessionOpen(ctx context.Context, c rueidis.Client, p SessionOp
 	return err
 }
 
-// SessionOpenBatch calls [Scripts.SessionOpen] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SessionOpenBatch calls [Scripts.SessionOpen] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SessionOpenBatch(ctx context.Context, c rueidis.Client, params []SessionOpenParams) []Reply[struct{}] {
 	return batch(ctx, c, &s.sessionOpenScript, params, SessionOpenParams.encode, decodeSessionOpenReply)
 }

@@ -53,7 +53,7 @@ type SessionTouchResult struct {
 
 // SessionTouch reads a session and keeps it alive for another idle time.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) SessionTouch(ctx context.Context, c rueidis.Client, p SessionTouchParams) (SessionTouchResult, error) {
 	var (
 		keyArray [1]string
@@ -66,8 +66,8 @@ func (s *Scripts) SessionTouch(ctx context.Context, c rueidis.Client, p SessionT
 	return decodeSessionTouchReply(&s.sessionTouchScript, s.sessionTouchScript.exec(ctx, c, keys, args))
 }
 
-// SessionTouchBatch calls [Scripts.SessionTouch] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SessionTouchBatch calls [Scripts.SessionTouch] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SessionTouchBatch(ctx context.Context, c rueidis.Client, params []SessionTouchParams) []Reply[SessionTouchResult] {
 	return batch(ctx, c, &s.sessionTouchScript, params, SessionTouchParams.encode, decodeSessionTouchReply)
 }

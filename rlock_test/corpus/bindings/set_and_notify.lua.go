@@ -48,7 +48,7 @@ type SetAndNotifyResult struct {
 // SetAndNotify sets a value and tells the subscribers if it has changed, in one step: nobody
 // can hear of a value that is not there yet.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SetAndNotify(ctx context.Context, c rueidis.Client, p SetAndNotifyParams) (SetAndNotifyResult, error) {
 	var (
 		keyArray [1]string
@@ -61,8 +61,8 @@ func (s *Scripts) SetAndNotify(ctx context.Context, c rueidis.Client, p SetAndNo
 	return decodeSetAndNotifyReply(&s.setAndNotifyScript, s.setAndNotifyScript.exec(ctx, c, keys, args))
 }
 
-// SetAndNotifyBatch calls [Scripts.SetAndNotify] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SetAndNotifyBatch calls [Scripts.SetAndNotify] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SetAndNotifyBatch(ctx context.Context, c rueidis.Client, params []SetAndNotifyParams) []Reply[SetAndNotifyResult] {
 	return batch(ctx, c, &s.setAndNotifyScript, params, SetAndNotifyParams.encode, decodeSetAndNotifyReply)
 }

@@ -47,7 +47,7 @@ type SetManyParams struct {
 
 // SetMany sets several values with one lease, or none of them if one is there already.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SetMany(ctx context.Context, c rueidis.Client, p SetManyParams) (bool, error) {
 	var (
 		keyArray [3]string
@@ -60,8 +60,8 @@ func (s *Scripts) SetMany(ctx context.Context, c rueidis.Client, p SetManyParams
 	return decodeSetManyReply(&s.setManyScript, s.setManyScript.exec(ctx, c, keys, args))
 }
 
-// SetManyBatch calls [Scripts.SetMany] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SetManyBatch calls [Scripts.SetMany] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SetManyBatch(ctx context.Context, c rueidis.Client, params []SetManyParams) []Reply[bool] {
 	return batch(ctx, c, &s.setManyScript, params, SetManyParams.encode, decodeSetManyReply)
 }

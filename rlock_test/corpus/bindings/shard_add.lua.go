@@ -47,7 +47,7 @@ type ShardAddResult struct {
 // gets too large to be handled in one go. The shards must always be given whole
 // and in the same order; a {hash tag} keeps them together.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) ShardAdd(ctx context.Context, c rueidis.Client, p ShardAddParams) (ShardAddResult, error) {
 	var (
 		keyArray [3]string
@@ -60,8 +60,8 @@ func (s *Scripts) ShardAdd(ctx context.Context, c rueidis.Client, p ShardAddPara
 	return decodeShardAddReply(&s.shardAddScript, s.shardAddScript.exec(ctx, c, keys, args))
 }
 
-// ShardAddBatch calls [Scripts.ShardAdd] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ShardAddBatch calls [Scripts.ShardAdd] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ShardAddBatch(ctx context.Context, c rueidis.Client, params []ShardAddParams) []Reply[ShardAddResult] {
 	return batch(ctx, c, &s.shardAddScript, params, ShardAddParams.encode, decodeShardAddReply)
 }

@@ -71,7 +71,7 @@ type SlidingCounterResult struct {
 // window and that part of the previous one which the sliding window still
 // covers. It takes two small counters, whatever the limit.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SlidingCounter(ctx context.Context, c rueidis.Client, p SlidingCounterParams) (SlidingCounterResult, error) {
 	var (
 		keyArray [1]string
@@ -84,8 +84,8 @@ func (s *Scripts) SlidingCounter(ctx context.Context, c rueidis.Client, p Slidin
 	return decodeSlidingCounterReply(&s.slidingCounterScript, s.slidingCounterScript.exec(ctx, c, keys, args))
 }
 
-// SlidingCounterBatch calls [Scripts.SlidingCounter] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SlidingCounterBatch calls [Scripts.SlidingCounter] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []Reply[SlidingCounterResult] {
 	return batch(ctx, c, &s.slidingCounterScript, params, SlidingCounterParams.encode, decodeSlidingCounterReply)
 }

@@ -71,7 +71,7 @@ type SlidingLogResult struct {
 // now. It remembers every admitted request, which is exact and takes memory in
 // proportion to the limit; for large limits see sliding_counter.lua.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SlidingLog(ctx context.Context, c rueidis.Client, p SlidingLogParams) (SlidingLogResult, error) {
 	var (
 		keyArray [1]string
@@ -84,8 +84,8 @@ func (s *Scripts) SlidingLog(ctx context.Context, c rueidis.Client, p SlidingLog
 	return decodeSlidingLogReply(&s.slidingLogScript, s.slidingLogScript.exec(ctx, c, keys, args))
 }
 
-// SlidingLogBatch calls [Scripts.SlidingLog] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SlidingLogBatch calls [Scripts.SlidingLog] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SlidingLogBatch(ctx context.Context, c rueidis.Client, params []SlidingLogParams) []Reply[SlidingLogResult] {
 	return batch(ctx, c, &s.slidingLogScript, params, SlidingLogParams.encode, decodeSlidingLogReply)
 }

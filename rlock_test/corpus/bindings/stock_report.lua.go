@@ -61,8 +61,8 @@ func (s *Scripts) StockReport(ctx context.Context, c rueidis.Client, p StockRepo
 	return decodeStockReportReply(&s.stockReportScript, s.stockReportScript.exec(ctx, c, keys, args))
 }
 
-// StockReportBatch calls [Scripts.StockReport] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// StockReportBatch calls [Scripts.StockReport] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) StockReportBatch(ctx context.Context, c rueidis.Client, params []StockReportParams) []Reply[StockReportResult] {
 	return batch(ctx, c, &s.stockReportScript, params, StockReportParams.encode, decodeStockReportReply)
 }

@@ -53,7 +53,7 @@ type StreamAddResult struct {
 // StreamAdd appends an event to a stream of bounded length, and makes the consumer group
 // on the first use.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) StreamAdd(ctx context.Context, c rueidis.Client, p StreamAddParams) (StreamAddResult, error) {
 	var (
 		keyArray [1]string
@@ -66,8 +66,8 @@ func (s *Scripts) StreamAdd(ctx context.Context, c rueidis.Client, p StreamAddPa
 	return decodeStreamAddReply(&s.streamAddScript, s.streamAddScript.exec(ctx, c, keys, args))
 }
 
-// StreamAddBatch calls [Scripts.StreamAdd] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// StreamAddBatch calls [Scripts.StreamAdd] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) StreamAddBatch(ctx context.Context, c rueidis.Client, params []StreamAddParams) []Reply[StreamAddResult] {
 	return batch(ctx, c, &s.streamAddScript, params, StreamAddParams.encode, decodeStreamAddReply)
 }

@@ -56,7 +56,7 @@ type StreamClaimResult struct {
 // StreamClaim takes over events that another consumer has had for too long without
 // acknowledging them. Go on with next until it is 0-0.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) StreamClaim(ctx context.Context, c rueidis.Client, p StreamClaimParams) (StreamClaimResult, error) {
 	var (
 		keyArray [1]string
@@ -69,8 +69,8 @@ func (s *Scripts) StreamClaim(ctx context.Context, c rueidis.Client, p StreamCla
 	return decodeStreamClaimReply(&s.streamClaimScript, s.streamClaimScript.exec(ctx, c, keys, args))
 }
 
-// StreamClaimBatch calls [Scripts.StreamClaim] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// StreamClaimBatch calls [Scripts.StreamClaim] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) StreamClaimBatch(ctx context.Context, c rueidis.Client, params []StreamClaimParams) []Reply[StreamClaimResult] {
 	return batch(ctx, c, &s.streamClaimScript, params, StreamClaimParams.encode, decodeStreamClaimReply)
 }

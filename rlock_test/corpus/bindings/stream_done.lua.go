@@ -48,7 +48,7 @@ type StreamDoneParams struct {
 // StreamDone acknowledges events and deletes those that were pending, so that the stream
 // holds only what is yet to be done.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) StreamDone(ctx context.Context, c rueidis.Client, p StreamDoneParams) (int64, error) {
 	var (
 		keyArray [1]string
@@ -61,8 +61,8 @@ func (s *Scripts) StreamDone(ctx context.Context, c rueidis.Client, p StreamDone
 	return decodeStreamDoneReply(&s.streamDoneScript, s.streamDoneScript.exec(ctx, c, keys, args))
 }
 
-// StreamDoneBatch calls [Scripts.StreamDone] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// StreamDoneBatch calls [Scripts.StreamDone] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) StreamDoneBatch(ctx context.Context, c rueidis.Client, params []StreamDoneParams) []Reply[int64] {
 	return batch(ctx, c, &s.streamDoneScript, params, StreamDoneParams.encode, decodeStreamDoneReply)
 }

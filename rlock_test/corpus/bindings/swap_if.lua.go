@@ -50,7 +50,7 @@ type SwapIfResult struct {
 // SwapIf replaces a value if it is still the one that the caller has read. The answer
 // has the present value, for another try; nil means that there is none.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) SwapIf(ctx context.Context, c rueidis.Client, p SwapIfParams) (SwapIfResult, error) {
 	var (
 		keyArray [1]string
@@ -63,8 +63,8 @@ func (s *Scripts) SwapIf(ctx context.Context, c rueidis.Client, p SwapIfParams) 
 	return decodeSwapIfReply(&s.swapIfScript, s.swapIfScript.exec(ctx, c, keys, args))
 }
 
-// SwapIfBatch calls [Scripts.SwapIf] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// SwapIfBatch calls [Scripts.SwapIf] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) SwapIfBatch(ctx context.Context, c rueidis.Client, params []SwapIfParams) []Reply[SwapIfResult] {
 	return batch(ctx, c, &s.swapIfScript, params, SwapIfParams.encode, decodeSwapIfReply)
 }

@@ -35,7 +35,7 @@ type TagAllParams struct {
 
 // TagAll adds members to a set in one command, and tells how many are new.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) TagAll(ctx context.Context, c rueidis.Client, p TagAllParams) (int64, error) {
 	var (
 		keyArray [1]string
@@ -48,8 +48,8 @@ func (s *Scripts) TagAll(ctx context.Context, c rueidis.Client, p TagAllParams) 
 	return decodeTagAllReply(&s.tagAllScript, s.tagAllScript.exec(ctx, c, keys, args))
 }
 
-// TagAllBatch calls [Scripts.TagAll] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// TagAllBatch calls [Scripts.TagAll] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) TagAllBatch(ctx context.Context, c rueidis.Client, params []TagAllParams) []Reply[int64] {
 	return batch(ctx, c, &s.tagAllScript, params, TagAllParams.encode, decodeTagAllReply)
 }

@@ -55,8 +55,8 @@ func (s *Scripts) TagsOf(ctx context.Context, c rueidis.Client, p TagsOfParams) 
 	return decodeTagsOfReply(&s.tagsOfScript, s.tagsOfScript.exec(ctx, c, keys, args))
 }
 
-// TagsOfBatch calls [Scripts.TagsOf] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// TagsOfBatch calls [Scripts.TagsOf] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) TagsOfBatch(ctx context.Context, c rueidis.Client, params []TagsOfParams) []Reply[map[string][]string] {
 	return batch(ctx, c, &s.tagsOfScript, params, TagsOfParams.encode, decodeTagsOfReply)
 }

@@ -79,7 +79,7 @@ type TokenBucketResult struct {
 // TokenBucket takes tokens from a bucket that fills at a constant rate up to its capacity.
 // What it refuses costs nothing, and wait tells when it would be granted.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) TokenBucket(ctx context.Context, c rueidis.Client, p TokenBucketParams) (TokenBucketResult, error) {
 	var (
 		keyArray [1]string
@@ -92,8 +92,8 @@ func (s *Scripts) TokenBucket(ctx context.Context, c rueidis.Client, p TokenBuck
 	return decodeTokenBucketReply(&s.tokenBucketScript, s.tokenBucketScript.exec(ctx, c, keys, args))
 }
 
-// TokenBucketBatch calls [Scripts.TokenBucket] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// TokenBucketBatch calls [Scripts.TokenBucket] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) TokenBucketBatch(ctx context.Context, c rueidis.Client, params []TokenBucketParams) []Reply[TokenBucketResult] {
 	return batch(ctx, c, &s.tokenBucketScript, params, TokenBucketParams.encode, decodeTokenBucketReply)
 }

@@ -53,7 +53,7 @@ type TransferResult struct {
 
 // Transfer moves an amount, in the smallest unit of the currency, between two accounts.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Transfer(ctx context.Context, c rueidis.Client, p TransferParams) (TransferResult, error) {
 	var (
 		keyArray [2]string
@@ -66,8 +66,8 @@ func (s *Scripts) Transfer(ctx context.Context, c rueidis.Client, p TransferPara
 	return decodeTransferReply(&s.transferScript, s.transferScript.exec(ctx, c, keys, args))
 }
 
-// TransferBatch calls [Scripts.Transfer] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// TransferBatch calls [Scripts.Transfer] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) TransferBatch(ctx context.Context, c rueidis.Client, params []TransferParams) []Reply[TransferResult] {
 	return batch(ctx, c, &s.transferScript, params, TransferParams.encode, decodeTransferReply)
 }

@@ -44,7 +44,7 @@ type UniqueVisitorsParams struct {
 // UniqueVisitors counts a visitor in the current bucket and estimates how many different ones
 // all the buckets have seen; a sliding window of buckets is a sliding count.
 //
-// It writes, and is safe to repeat: see [New] for what happens to a lost call.
+// It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) UniqueVisitors(ctx context.Context, c rueidis.Client, p UniqueVisitorsParams) (int64, error) {
 	var (
 		keyArray [4]string
@@ -57,8 +57,8 @@ func (s *Scripts) UniqueVisitors(ctx context.Context, c rueidis.Client, p Unique
 	return decodeUniqueVisitorsReply(&s.uniqueVisitorsScript, s.uniqueVisitorsScript.exec(ctx, c, keys, args))
 }
 
-// UniqueVisitorsBatch calls [Scripts.UniqueVisitors] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// UniqueVisitorsBatch calls [Scripts.UniqueVisitors] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams) []Reply[int64] {
 	return batch(ctx, c, &s.uniqueVisitorsScript, params, UniqueVisitorsParams.encode, decodeUniqueVisitorsReply)
 }

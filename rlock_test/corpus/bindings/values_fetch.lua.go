@@ -54,8 +54,8 @@ func (s *Scripts) ValuesFetch(ctx context.Context, c rueidis.Client, p ValuesFet
 	return decodeValuesFetchReply(&s.valuesFetchScript, s.valuesFetchScript.exec(ctx, c, keys, args))
 }
 
-// ValuesFetchBatch calls [Scripts.ValuesFetch] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ValuesFetchBatch calls [Scripts.ValuesFetch] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ValuesFetchBatch(ctx context.Context, c rueidis.Client, params []ValuesFetchParams) []Reply[ValuesFetchResult] {
 	return batch(ctx, c, &s.valuesFetchScript, params, ValuesFetchParams.encode, decodeValuesFetchReply)
 }

@@ -61,7 +61,7 @@ type ValuesStoreResult struct {
 
 // ValuesStore counts with numbers as they are sent, and stores values for ValuesFetch.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) ValuesStore(ctx context.Context, c rueidis.Client, p ValuesStoreParams) (ValuesStoreResult, error) {
 	var (
 		keyArray [3]string
@@ -74,8 +74,8 @@ func (s *Scripts) ValuesStore(ctx context.Context, c rueidis.Client, p ValuesSto
 	return decodeValuesStoreReply(&s.valuesStoreScript, s.valuesStoreScript.exec(ctx, c, keys, args))
 }
 
-// ValuesStoreBatch calls [Scripts.ValuesStore] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// ValuesStoreBatch calls [Scripts.ValuesStore] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) ValuesStoreBatch(ctx context.Context, c rueidis.Client, params []ValuesStoreParams) []Reply[ValuesStoreResult] {
 	return batch(ctx, c, &s.valuesStoreScript, params, ValuesStoreParams.encode, decodeValuesStoreReply)
 }

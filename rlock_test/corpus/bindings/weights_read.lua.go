@@ -63,8 +63,8 @@ func (s *Scripts) WeightsRead(ctx context.Context, c rueidis.Client, p WeightsRe
 	return decodeWeightsReadReply(&s.weightsReadScript, s.weightsReadScript.exec(ctx, c, keys, args))
 }
 
-// WeightsReadBatch calls [Scripts.WeightsRead] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// WeightsReadBatch calls [Scripts.WeightsRead] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) WeightsReadBatch(ctx context.Context, c rueidis.Client, params []WeightsReadParams) []Reply[WeightsReadResult] {
 	return batch(ctx, c, &s.weightsReadScript, params, WeightsReadParams.encode, decodeWeightsReadReply)
 }

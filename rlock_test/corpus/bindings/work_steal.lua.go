@@ -59,7 +59,7 @@ type WorkStealResult struct {
 // WorkSteal moves half of the jobs of the busiest queue to an idle one, and tells which
 // queue that was; 0 means that none has more than one job.
 //
-// It writes, and is sent once: a call whose answer is lost may have run.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) WorkSteal(ctx context.Context, c rueidis.Client, p WorkStealParams) (WorkStealResult, error) {
 	var (
 		keyArray [4]string
@@ -72,8 +72,8 @@ func (s *Scripts) WorkSteal(ctx context.Context, c rueidis.Client, p WorkStealPa
 	return decodeWorkStealReply(&s.workStealScript, s.workStealScript.exec(ctx, c, keys, args))
 }
 
-// WorkStealBatch calls [Scripts.WorkSteal] once for each of params in one pipeline, not
-// atomically, and answers each by itself: one that fails leaves the others alone.
+// WorkStealBatch calls [Scripts.WorkSteal] once for each of params, in one pipeline. It is not
+// atomic, and each call has its own Reply: if one fails, the others still run.
 func (s *Scripts) WorkStealBatch(ctx context.Context, c rueidis.Client, params []WorkStealParams) []Reply[WorkStealResult] {
 	return batch(ctx, c, &s.workStealScript, params, WorkStealParams.encode, decodeWorkStealReply)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// describe tells what a message is, for errors; long values are cut.
+// describe says what a message is, for an error. It cuts long values.
 func describe(m rueidis.RedisMessage) string {
 	switch {
 	case m.IsNil():
@@ -60,7 +60,8 @@ func decodeBytes(m rueidis.RedisMessage) ([]byte, error) {
 	return m.AsBytes()
 }
 
-// decodeInt takes an integer, and a string that is one, as GET of a counter answers.
+// decodeInt takes an integer, and a string that is one, such as the reply of GET for a
+// counter.
 func decodeInt(m rueidis.RedisMessage) (int64, error) {
 	if m.IsInt64() {
 		return m.ToInt64()
@@ -74,9 +75,9 @@ func decodeInt(m rueidis.RedisMessage) (int64, error) {
 	return 0, mismatch(m, "an integer")
 }
 
-// decodeBool takes what Lua's true and false become (1 and nil, or booleans after
-// redis.setresp(3)), 0, the OK of a command that succeeded, and the texts 1 and 0,
-// which a bool is when it was sent and stored.
+// decodeBool takes what Redis makes of Lua's true and false: 1 and nil, or booleans after
+// redis.setresp(3). It also takes 0, the OK of a command that succeeded, and the strings 1
+// and 0, because a bool argument that a script stores is one of these.
 func decodeBool(m rueidis.RedisMessage) (bool, error) {
 	switch {
 	case m.IsNil():
@@ -110,8 +111,8 @@ func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 	return struct{}{}, mismatch(m, "OK")
 }
 
-// decodeFloat takes a string or a double. An integer is refused: it is a number of
-// Lua that has lost its fraction on the way.
+// decodeFloat takes a string or a double. It refuses an integer, because Redis makes one of
+// a Lua number and drops the fraction.
 func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 	switch {
 	case m.IsFloat64():
@@ -127,9 +128,9 @@ func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 	return 0, mismatch(m, "a number")
 }
 
-// decodeDuration reads milliseconds. Negative ones keep their meaning, such as
-// the -1 of PTTL; what is too long for Go becomes the longest duration
-// of its sign.
+// decodeDuration reads milliseconds. It keeps negative ones, because they have a meaning,
+// such as the -1 of PTTL. If the reply is too long for Go, it returns the longest duration of
+// the same sign.
 func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	n, err := decodeInt(m)
@@ -175,7 +176,7 @@ func decodeJSONAs[T any](m rueidis.RedisMessage) (T, error) {
 	return v, nil
 }
 
-// decodeNothing takes the reply of a script that ends without one.
+// decodeNothing takes the reply of a script that returns no value.
 func decodeNothing(m rueidis.RedisMessage) (struct{}, error) {
 	if !m.IsNil() {
 		return struct{}{}, mismatch(m, "nil")
@@ -205,8 +206,8 @@ func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.
 	}
 }
 
-// nullableOrEmpty is nullable for types of which an absent argument is sent as the
-// empty string, which a script may have stored.
+// nullableOrEmpty is nullable for durations and times. It takes an empty string for nil,
+// because an absent argument is sent as one, and a script may have stored it.
 func nullableOrEmpty[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
 	return func(m rueidis.RedisMessage) (Null[T], error) {
 		if m.IsString() {
@@ -235,9 +236,9 @@ func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.Redi
 	}
 }
 
-// mapping turns a decoder of T into one of map[string]T. It takes a map, and a list
-// of keys and values in turn, as HGETALL answers. A key that stands twice is refused,
-// as one of its values would be lost.
+// mapping turns a decoder of T into one of map[string]T. It takes a map, and a list of keys
+// and values in turn, such as the reply of HGETALL. It refuses a list that has a key twice,
+// because one of the values would be lost.
 func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (map[string]T, error) {
 	return func(m rueidis.RedisMessage) (map[string]T, error) {
 		if m.IsMap() {
@@ -283,8 +284,9 @@ func structure[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(
 }
 
 // structs turns a function that reads a struct of n values into a decoder of a list of
-// them. The reply is a list of lists of n values, or one list of all values in turn,
-// as WITHSCORES answers where no redis.setresp(3) went before.
+// them. The reply is a list of lists of n values, or one list with all values in turn.
+// Redis replies to WITHSCORES with the second, unless the script has called
+// redis.setresp(3).
 func structs[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
 	nested := list(structure(n, read))
 	return func(m rueidis.RedisMessage) ([]T, error) {

@@ -20,7 +20,7 @@ func encodeDuration(script, param string, d time.Duration) (string, error) {
 	return strconv.FormatInt(d.Milliseconds(), 10), nil
 }
 
-// encodeOptionalDuration writes an absent lease, which is zero, as the empty string.
+// encodeOptionalDuration writes zero, which is an absent duration, as the empty string.
 func encodeOptionalDuration(script, param string, d time.Duration) (string, error) {
 	if d == 0 {
 		return "", nil
@@ -28,7 +28,7 @@ func encodeOptionalDuration(script, param string, d time.Duration) (string, erro
 	return encodeDuration(script, param, d)
 }
 
-// encodeTime writes t as milliseconds since 1970, cutting off smaller parts.
+// encodeTime writes t as milliseconds since 1970, and drops smaller parts.
 func encodeTime(script, param string, t time.Time) (string, error) {
 	if t.IsZero() {
 		return "", &ParamError{script, param, "it is the zero time; give one"}
@@ -36,7 +36,7 @@ func encodeTime(script, param string, t time.Time) (string, error) {
 	return strconv.FormatInt(t.UnixMilli(), 10), nil
 }
 
-// encodeOptionalTime writes an absent instant, the zero time, as the empty string.
+// encodeOptionalTime writes the zero time, which is an absent one, as the empty string.
 func encodeOptionalTime(script, param string, t time.Time) (string, error) {
 	if t.IsZero() {
 		return "", nil
@@ -46,9 +46,8 @@ func encodeOptionalTime(script, param string, t time.Time) (string, error) {
 
 func encodeInt(n int64) string { return strconv.FormatInt(n, 10) }
 
-// encodeFloat writes f without an exponent, so that a whole number can also be read
-// as an integer, as by INCRBY and EXPIRE. The sign of zero is left out for the same
-// reason.
+// encodeFloat writes f without an exponent, and zero without a sign, because INCRBY,
+// EXPIRE and other commands read a whole number as an integer.
 func encodeFloat(script, param string, f float64) (string, error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
@@ -74,7 +73,7 @@ func encodeJSON(script, param string, v any) (string, error) {
 	return string(text), nil
 }
 
-// encodeChannel refuses the channel that nobody can mean.
+// encodeChannel refuses an empty channel, because nobody means that.
 func encodeChannel(script, param, channel string) (string, error) {
 	if channel == "" {
 		return "", &ParamError{script, param, "it is an empty channel; give its name"}
@@ -82,7 +81,7 @@ func encodeChannel(script, param, channel string) (string, error) {
 	return channel, nil
 }
 
-// encodeEnum refuses what is none of the values.
+// encodeEnum refuses a value that the header does not list.
 func encodeEnum[T ~string](script, param string, v T, values ...T) (string, error) {
 	if !slices.Contains(values, v) {
 		return "", &ParamError{script, param, fmt.Sprintf("%q is not one of %q", string(v), values)}
@@ -98,7 +97,7 @@ func encodeOptionalEnum[T ~string](script, param string, v T, values ...T) (stri
 	return encodeEnum(script, param, v, values...)
 }
 
-// checkKeys refuses empty keys: each means a name that was forgotten.
+// checkKeys refuses empty keys, because an empty key is a name that the caller forgot.
 func checkKeys(script, param string, keys ...string) error {
 	for i, key := range keys {
 		switch {

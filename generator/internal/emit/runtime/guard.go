@@ -9,17 +9,18 @@ type Held interface {
 	Token() string // the value that the key has while the lock is held
 }
 
-// Fenced is a lock with a fence, such as *rlock.Lock: the script does its work only
-// if it has not worked for a larger fence before.
+// Fenced is a lock with a fence, such as *rlock.Lock: the script does its work only if
+// its data has no larger fence.
 type Fenced interface {
 	Fence() uint64
 }
 
-// checkHeld refuses to call a guarded script for nobody.
+// checkHeld refuses a lock that is nil, or has no key or token: the script would compare
+// an empty string.
 func checkHeld(script, param string, lock Held) error {
 	switch {
 	case lock == nil:
-		return &ParamError{script, param, "there is no lock; the script runs only while one is held"}
+		return &ParamError{script, param, "the lock is nil; the script runs only while a lock is held"}
 	case lock.Key() == "":
 		return &ParamError{script, param, "the lock has no key"}
 	case lock.Token() == "":
@@ -32,7 +33,7 @@ func checkHeld(script, param string, lock Held) error {
 func encodeFence(script, param string, lock Fenced) (string, error) {
 	switch {
 	case lock == nil:
-		return "", &ParamError{script, param, "there is no lock; the script compares its fence"}
+		return "", &ParamError{script, param, "the lock is nil; the script compares its fence"}
 	case lock.Fence() == 0:
 		return "", &ParamError{script, param, "the lock was taken without a fence"}
 	}

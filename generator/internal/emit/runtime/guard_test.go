@@ -15,13 +15,13 @@ func (l lock) Fence() uint64 { return l.fence }
 func TestGuards(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, checkHeld("S", "lock", lock{}))
-	require.EqualError(t, checkHeld("S", "lock", nil), "runtime: S: lock: there is no lock; the script runs only while one is held")
+	require.EqualError(t, checkHeld("S", "lock", nil), "runtime: S: lock: the lock is nil; the script runs only while a lock is held")
 
 	text, err := encodeFence("S", "fence", lock{fence: 1<<64 - 1})
 	require.NoError(t, err)
 	require.Equal(t, "18446744073709551615", text)
 	_, err = encodeFence("S", "fence", nil)
-	require.EqualError(t, err, "runtime: S: fence: there is no lock; the script compares its fence")
+	require.EqualError(t, err, "runtime: S: fence: the lock is nil; the script compares its fence")
 	_, err = encodeFence("S", "fence", lock{})
 	require.EqualError(t, err, "runtime: S: fence: the lock was taken without a fence")
 }

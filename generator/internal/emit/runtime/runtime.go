@@ -19,8 +19,8 @@ type Reply[T any] struct {
 // Cached is an answer that may come from the client-side cache.
 type Cached[T any] struct {
 	Value     T
-	Hit       bool          // true: no server was asked
-	Remaining time.Duration // for how long it may still be served: at most the key's remaining time; negative when the client has no cache
+	Hit       bool          // true: it came from the cache, and no server was asked
+	Remaining time.Duration // how long the cache may still serve it, at most the key's remaining time; negative: the client has no cache
 }
 
 // Null is a value that may be absent, in the manner of sql.Null.
@@ -29,7 +29,7 @@ type Null[T any] struct {
 	Valid bool // false: the script answered nil, and V is the zero value
 }
 
-// ParamError reports an argument that a script does not take. Nothing was sent.
+// ParamError reports an argument that a call refuses. Nothing was sent.
 type ParamError struct {
 	Script string
 	Param  string // name in the script's header
@@ -53,7 +53,7 @@ func (e *CrossSlotError) Error() string {
 		packageName, e.Script, e.Keys[0], e.Slots[0], e.Keys[1], e.Slots[1])
 }
 
-// ReplyError reports an answer of another shape than the script's header
+// ReplyError reports an answer that does not have the shape that the script's header
 // declares. The script has run.
 type ReplyError struct {
 	Script string
@@ -88,8 +88,8 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithoutRetry has every call sent once, so that every error surfaces at once: for
-// callers that bring their own retries.
+// WithoutRetry makes the client send every call once, so that every error is returned at
+// once. It is for callers that have retries of their own.
 func WithoutRetry() Option { return func(o *options) { o.retry = false } }
 
 // WithLuaOptions passes options on to rueidis.
@@ -102,7 +102,7 @@ type luaScript struct {
 	name      string
 	sha1      string
 	source    string
-	retryable bool             // a lost call is sent again by the client
+	retryable bool             // the client may send a call again
 	errors    map[string]error // error code -> sentinel
 	lua       *rueidis.Lua
 }
@@ -117,8 +117,9 @@ func newLuaScript(name, sha1, source string, retryable bool, codes map[string]er
 	return s
 }
 
-// exec runs the script by its SHA1, and by its text where a server does not
-// know it. The plain EVALSHA, for reads too, keeps the call on the primary.
+// exec sends the script's SHA1, and its text if the server does not know the script. It
+// uses EVALSHA for scripts that only read too, because a client may send EVALSHA_RO to a
+// replica.
 func (s *luaScript) exec(ctx context.Context, c rueidis.Client, keys, args []string) rueidis.RedisResult {
 	if err := s.sameSlot(c, keys); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -126,8 +127,8 @@ func (s *luaScript) exec(ctx context.Context, c rueidis.Client, keys, args []str
 	return s.lua.Exec(ctx, c, keys, args)
 }
 
-// cached asks the client-side cache, and the server on a miss. It sends the text,
-// not the SHA1: rueidis would cache a NOSCRIPT error like an answer.
+// cached asks the client-side cache, and the server if the cache has no answer. It sends
+// the text and not the SHA1, because rueidis would cache the error NOSCRIPT like an answer.
 func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []string, ttl time.Duration) rueidis.RedisResult {
 	if err := s.cacheable(ttl); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -135,9 +136,8 @@ func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []s
 	return c.DoCache(ctx, c.B().EvalRo().Script(s.source).Numkeys(1).Key(keys...).Arg(args...).Cache(), ttl)
 }
 
-// cachedGet asks the client-side cache for a script that does nothing but GET its key,
-// and the server on a miss. The command has the same answer, and is found in the cache
-// without comparing a script's text.
+// cachedGet does the same for a script that does nothing but GET its key. It sends GET,
+// which has the same answer, because the cache then need not compare a script's text.
 func (s *luaScript) cachedGet(ctx context.Context, c rueidis.Client, key string, ttl time.Duration) rueidis.RedisResult {
 	if err := s.cacheable(ttl); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -145,16 +145,16 @@ func (s *luaScript) cachedGet(ctx context.Context, c rueidis.Client, key string,
 	return c.DoCache(ctx, c.B().Get().Key(key).Cache(), ttl)
 }
 
-// cacheable refuses a time that an answer cannot be cached for.
+// cacheable refuses a time that is too short for the cache.
 func (s *luaScript) cacheable(ttl time.Duration) error {
 	if ttl < time.Millisecond {
-		return &ParamError{s.name, "ttl", fmt.Sprintf("%v is below 1ms; it bounds how long an answer may be cached", ttl)}
+		return &ParamError{s.name, "ttl", fmt.Sprintf("%v is below 1ms, the shortest time for which an answer can be cached", ttl)}
 	}
 	return nil
 }
 
-// batch runs the script once for each of params in one pipeline. A call that the
-// server does not know by its SHA1 is repeated with the text, that call only.
+// batch calls the script once for each of params, in one pipeline. If a server does not
+// know the script, batch sends its text with the calls that this server refused.
 func batch[P, R any](
 	ctx context.Context, c rueidis.Client, s *luaScript, params []P,
 	encode func(p P, keys, args []string) ([]string, []string, error),
@@ -213,7 +213,7 @@ func (s *luaScript) command(c rueidis.Client, call rueidis.LuaExec, text bool) r
 	return command
 }
 
-// load makes every node know the script.
+// load sends the script to every node.
 func (s *luaScript) load(ctx context.Context, c rueidis.Client) error {
 	var failed error
 	for addr, node := range c.Nodes() {
@@ -222,13 +222,13 @@ func (s *luaScript) load(ctx context.Context, c rueidis.Client) error {
 		case err != nil:
 			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: %w", packageName, s.name, addr, err))
 		case sha != s.sha1:
-			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: the server counts SHA1 %s, the generator %s", packageName, s.name, addr, sha, s.sha1))
+			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: the server computes the SHA1 %s, the generator %s", packageName, s.name, addr, sha, s.sha1))
 		}
 	}
 	return failed
 }
 
-// message unwraps a reply. A nil reply is a message, not an error.
+// message returns the message of a reply, or its error. A nil reply is a message.
 func (s *luaScript) message(reply rueidis.RedisResult) (rueidis.RedisMessage, error) {
 	m, err := reply.ToMessage()
 	if err == nil || rueidis.IsRedisNil(err) {
@@ -249,7 +249,7 @@ func (s *luaScript) message(reply rueidis.RedisResult) (rueidis.RedisMessage, er
 	return m, fmt.Errorf("%s: %s: %w", packageName, s.name, err)
 }
 
-// wrong adds the script to a decoding error, and takes the field out of it.
+// wrong turns a decoding error into one that names the script and the field.
 func (s *luaScript) wrong(err error) error {
 	if in, ok := err.(*fieldError); ok {
 		return &ReplyError{s.name, in.field, in.reason}

@@ -96,7 +96,7 @@ func TestCached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := decodeValue(&s, ask(time.Microsecond), decodeString)
-			require.EqualError(t, err, "runtime: Script: ttl: 1µs is below 1ms; it bounds how long an answer may be cached")
+			require.EqualError(t, err, "runtime: Script: ttl: 1µs is below 1ms, the shortest time for which an answer can be cached")
 			got, err := decodeValue(&s, ask(time.Second), nullable(decodeString))
 			require.NoError(t, err)
 			require.Equal(t, Null[string]{}, got)
@@ -114,7 +114,7 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, []int64{1}, known)
 
 	s.sha1 = "0000000000000000000000000000000000000000"
-	require.ErrorContains(t, s.load(t.Context(), client), "the server counts SHA1")
+	require.ErrorContains(t, s.load(t.Context(), client), "the server computes the SHA1")
 	s.source = "this is not Lua"
 	require.ErrorContains(t, s.load(t.Context(), client), "runtime: load Script on ")
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Slot returns the hash slot, 0 to 16383, that a Redis Cluster keeps key in: the
-// CRC16 (XMODEM) of its hash tag, which is the text between the first { and the
-// next } if there is any, else of the whole key.
+// Slot returns the hash slot of a key in a Redis Cluster, from 0 to 16383. It is the
+// CRC16 (XMODEM) of the hash tag, which is the text between the first { and the next }.
+// If there is none, or if it is empty, it is the CRC16 of the whole key.
 // Source: Redis cluster specification, "Keys hash tags".
 func Slot(key string) uint16 {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
@@ -39,8 +39,8 @@ var crc16 = func() (table [256]uint16) {
 	return table
 }()
 
-// sameSlot reports keys of different slots before rueidis panics over them. Only
-// a cluster client minds.
+// sameSlot returns an error if the keys are in different slots of a cluster, because
+// rueidis would panic.
 func (s *luaScript) sameSlot(c rueidis.Client, keys []string) error {
 	if len(keys) < 2 || c.Mode() != rueidis.ClientModeCluster {
 		return nil
