@@ -2,12 +2,9 @@ package rlock
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
@@ -131,24 +128,13 @@ type acquisition struct {
 	set     *settings
 	want    wanted
 	start   clock.Instant
-	stage   stage
 	told    bool          // its events: whatever comes now is not its own to tell
 	seen    taken         // what the last look saw
 	pause   time.Duration // the last one that the policy asked for
-	place   *place        // in the line of this process; nil: none
 	collect *collector    // of a set that waits
 	waiter  *waiter
 	down    outage
 }
-
-// stage is how far an acquisition has come.
-type stage int
-
-const (
-	trying stage = iota
-	granted
-	failed
-)
 
 // acquire turns a Lock that has keys into a held one.
 func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
@@ -181,21 +167,16 @@ var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in a RetryFunc
 // what panicked.
 func (a *acquisition) interrupted() {
 	l := a.lock
-	if a.stage == trying && a.place != nil {
-		switch fate, err := a.quit(nil); {
-		case fate == given && err == nil:
-			a.granted(true)
-		case fate == claimed: // whoever hands it over cleans up
-			_ = a.failed(errInterrupted, nil)
-		}
+	if l.stateNow() < stateHeld {
+		_, _ = a.quit(nil)
 	}
-	switch a.stage {
-	case trying:
+	switch {
+	case l.stateNow() < stateHeld:
 		if l.lease.Token() != "" {
 			l.late++ // a command may be under way
 		}
 		_ = a.fail(errInterrupted, nil)
-	case granted:
+	case l.stateNow() != stateFailed:
 		_ = l.Release(context.Background())
 	}
 	if !a.told {
@@ -214,18 +195,11 @@ func (a *acquisition) fail(err, cause error) error {
 
 // failed reports why the acquisition failed.
 func (a *acquisition) failed(err, cause error) error {
-	a.stage = failed
 	kind := single
 	if a.want.wait {
 		kind = waiting
 	}
 	return a.lock.failed(kind, a.start, a.seen, err, cause)
-}
-
-// granted follows the success of the acquisition.
-func (a *acquisition) granted(handedOver bool) {
-	a.stage = granted
-	a.lock.noteAcquired(a.start, handedOver)
 }
 
 // next asks the policy for the pause before the next attempt. It reports false if the
@@ -255,14 +229,11 @@ func (a *acquisition) run() error {
 		}
 	}
 	if single && a.want.wait {
-		fate, err := a.stand()
+		handed, err := a.stand()
 		switch {
-		case fate == given && err == nil:
-			a.granted(true)
+		case handed && err == nil:
 			return nil
-		case fate == claimed: // whoever hands it over cleans up
-			return a.failed(waitEnded(err))
-		case fate == given:
+		case handed:
 			l.late++ // it is ours on the server, and must be freed
 			return a.fail(err, nil)
 		case err != nil:
@@ -291,9 +262,8 @@ func (a *acquisition) run() error {
 			}
 			continue
 		}
-		switch err, cause := l.settleAttempt(ctx, t, err, &a.seen); {
+		switch err, cause := l.settleAttempt(ctx, t, err, a.start, &a.seen); {
 		case err == nil:
-			a.granted(false)
 			return nil
 		case err != ErrHeld || !a.want.wait:
 			return a.fail(err, cause)
@@ -332,7 +302,7 @@ func waitEnded(err error) (failure, cause error) {
 
 // settleAttempt makes of an attempt's answer a held lock, or the error and the
 // cause with which the acquisition fails unless it waits out ErrHeld.
-func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, seen *taken) (failure, cause error) {
+func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, start clock.Instant, seen *taken) (failure, cause error) {
 	switch {
 	case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
 		return ErrGaveUp, clock.ContextError(ctx, err)
@@ -343,20 +313,14 @@ func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, seen *take
 	if !t.acquired {
 		*seen = t
 		seen.at = clock.Now()
-		l.noteContended(t, false)
+		l.emitContended(t, false)
 		if t.sent != 0 {
 			l.locker.lastTrip.Store(int64(clock.Now() - t.sent))
 		}
-		if l.queued {
-			l.rivals = true
-			l.locker.queues.meet(l, t.left)
-		}
+		l.ticket.Contended(t.left)
 		return ErrHeld, nil
 	}
-	if l.queued && l.rivals {
-		l.locker.queues.begin(l)
-	}
-	if ended := l.start(t); ended != nil {
+	if ended := l.start(t, start); ended != nil {
 		l.late++ // it is ours on the server, and must be freed
 		return ended, nil
 	}
@@ -368,19 +332,20 @@ func (l *Lock) cleanUp() {
 	if l.late > 0 {
 		l.abandon(l.lease.TTL(), int(l.late))
 	}
-	if l.queued {
-		l.locker.queues.leave(l)
-	}
+	l.ticket.Leave()
 }
 
 // failed reports why an acquisition failed.
 func (l *Lock) failed(kind call, start clock.Instant, seen taken, err, cause error) error {
-	l.noteWaited(start)
+	if l.stateNow() == stateWaiting {
+		l.locker.counters.waited.Add(int64(clock.Now() - start))
+	}
+	l.become(stateFailed)
 	failed := &AcquireError{
 		Key: seen.key, Left: seen.remains(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
 		Err: err, Cause: cause, call: kind, held: seen.held,
 	}
-	l.noteFailed(failed)
+	l.emitFailed(failed)
 	return failed
 }
 
@@ -405,41 +370,11 @@ func (l *Lock) counters() []string {
 	return slot.FenceCounters(l.keys())
 }
 
-// newToken returns a version 4 UUID: 122 random bits. It is uuid.NewString but
-// for one allocation.
-func newToken() string {
-	var id uuid.UUID
-	rand.Read(id[:]) // never fails
-	id[6] = id[6]&0x0f | 0x40
-	id[8] = id[8]&0x3f | 0x80
-	return id.String()
-}
-
-// start starts the lease that the server has granted.
-func (l *Lock) start(t taken) error {
-	err := l.hold(clock.LeaseEnd(t.sent, l.lease.TTL()), uint64(t.fence))
+// start starts the lease that the server has granted to an acquisition that began at start.
+func (l *Lock) start(t taken, start clock.Instant) error {
+	err := l.hold(clock.LeaseEnd(t.sent, l.lease.TTL()), uint64(t.fence), arrival{EventAcquired, start, false})
 	if err == expired {
 		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-t.sent), l.lease.TTL())
 	}
 	return err
-}
-
-// hold starts a lease that lasts until deadline. It returns why not when the Locker
-// was closed meanwhile, or the lease must count as over.
-func (l *Lock) hold(deadline clock.Instant, fence uint64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fence = fence
-	l.lease.Start(deadline)
-	l.expire()
-	if l.end.Load() == nil {
-		l.held.Store(true)
-		if l.extends || l.observed() != nil || l.queued && l.locker.queues.lined(l) {
-			l.watch()
-		}
-	}
-	if cause := l.end.Load(); cause != nil {
-		return cause
-	}
-	return nil
 }

@@ -81,25 +81,6 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	return lock, nil
 }
 
-// carryOn begins the lock that another handle has taken. The longest lease of its keys is as
-// given.
-func (l *Lock) carryOn(deadline clock.Instant, longest time.Duration) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lease.Resume(longest, deadline)
-	l.expire()
-	if l.end.Load() == nil && (l.extends || l.observed() != nil) {
-		l.watch()
-	}
-	if cause := l.end.Load(); cause != nil {
-		return &LockError{"attach", l.key[0], cause}
-	}
-	l.locker.registry.add(l)
-	l.held.Store(true)
-	l.noteHeld(EventAttached, false)
-	return nil
-}
-
 // takeOver gives the keys the lock's token, in place of those that the former owner may have
 // given them, and counts their leases. Slots are asked one after the other, so that only one
 // of two that use the same Handoff gets beyond the first.
@@ -126,7 +107,11 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 		end = min(end, clock.LeaseEnd(sent, left))
 		longest = max(longest, left)
 	}
-	return l.carryOn(end, longest)
+	l.lease.Resume(longest, end)
+	if cause := l.hold(end, l.fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
+		return &LockError{"attach", l.key[0], cause}
+	}
+	return nil
 }
 
 // Detach lets go of the lock without releasing it, so that another process can
@@ -145,7 +130,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
-	if cause := l.finish(detached); cause != detached {
+	if cause := l.finish(stateDetached); cause != detached {
 		return Handoff{}, &LockError{"detach", l.key[0], cause}
 	}
 	return Handoff{&ticket{slices.Clone(l.keys()), l.fence, &secret{tokens: l.lease.Tokens()}}}, nil
@@ -187,12 +172,12 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	case freed != 1 && !(freed == 0 && unsure):
 		return &LockError{"force release", full, ErrLost}
 	}
-	if holder := l.queues.holder(full); holder != nil {
+	if holder := l.holder(full); holder != nil {
 		defer holder.deliver()
 		holder.mu.Lock()
 		defer holder.mu.Unlock()
 		if slices.Contains(holder.lease.Tokens(), token) {
-			holder.finish(lost)
+			holder.finish(stateLost)
 		}
 	}
 	return nil

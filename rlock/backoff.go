@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
 )
 
 // pushBackoff is how long a waiter pauses before it tries a key after the server has said
@@ -20,7 +21,7 @@ type pushBackoff struct {
 const (
 	busy        = 5 * time.Millisecond
 	firstStep   = time.Millisecond / 2
-	longestStep = 4 * time.Millisecond
+	longestStep = queue.LongestStep
 )
 
 // delay is how long to wait after a push before going for the key, and whether to
@@ -34,10 +35,7 @@ func (e *pushBackoff) delay() (pause time.Duration, look bool) {
 		e.step = min(max(2*e.step, firstStep), longestStep)
 	}
 	e.woken = at
-	backoff, recency := time.Duration(0), 0.0
-	if e.lock.queued {
-		backoff, recency = e.lock.locker.queues.standing(e.lock)
-	}
+	backoff, recency := e.lock.ticket.Backoff(e.lock.locker.roundTrip())
 	// Whoever has waited long looks more often.
 	step := float64(e.step) * (0.2 + 3*recency)
 	return backoff + time.Duration(step*(0.5+rand.Float64()/2)), e.step > 0

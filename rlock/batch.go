@@ -76,7 +76,6 @@ type batch struct {
 // taking is one key's part in TryAcquireEach.
 type taking struct {
 	lock     *Lock
-	stage    stage
 	counters []string
 	seen     taken
 	answer   taken
@@ -111,12 +110,9 @@ func (b *batch) run() {
 	asked = b.askAboutHolders(asked)
 	b.locker.takeEach(b.ctx, asked)
 	for _, a := range asked {
-		if err, cause := a.lock.settleAttempt(b.ctx, a.answer, a.err, &a.seen); err != nil {
+		if err, cause := a.lock.settleAttempt(b.ctx, a.answer, a.err, b.start, &a.seen); err != nil {
 			b.fail(a, err, cause)
-			continue
 		}
-		a.stage = granted
-		a.lock.noteAcquired(b.start, false)
 	}
 }
 
@@ -130,7 +126,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 		params         []gen.InspectParams
 	)
 	for _, a := range asked {
-		holder := b.locker.queues.holder(a.lock.key[0])
+		holder := b.locker.holder(a.lock.key[0])
 		if a.lock.ownToken || holder == nil || !holder.Valid() {
 			rest = append(rest, a)
 			continue
@@ -172,7 +168,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 
 func (b *batch) fail(a *taking, err, cause error) {
 	a.lock.cleanUp()
-	a.stage, a.failure = failed, a.lock.failed(single, b.start, a.seen, err, cause)
+	a.failure = a.lock.failed(single, b.start, a.seen, err, cause)
 }
 
 // interrupted is that of an acquisition, for all keys.
@@ -180,8 +176,8 @@ func (b *batch) interrupted() {
 	var held []*Lock
 	for i := range b.takings {
 		switch a := &b.takings[i]; {
-		case a.lock == nil || a.stage == failed:
-		case a.stage == granted:
+		case a.lock == nil || a.lock.stateNow() == stateFailed:
+		case a.lock.stateNow() >= stateHeld:
 			held = append(held, a.lock)
 		default:
 			if a.lock.lease.Token() != "" {

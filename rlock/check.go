@@ -84,7 +84,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	defer l.deliver()
 	l.mu.Lock()
 	l.expire()
-	cause := l.end.Load()
+	cause := l.cause()
 	l.mu.Unlock()
 	if cause != nil {
 		return State{}, &LockError{"check", l.key[0], cause}
@@ -99,7 +99,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 		l.mu.Lock()
 		is, again := l.lease.Lost(s.Token, version)
 		if is {
-			cause = l.finish(lost)
+			cause = l.finish(stateLost)
 		}
 		l.mu.Unlock()
 		switch {

@@ -80,7 +80,7 @@ func (l *Lock) finishExtend(err error) error {
 		return err
 	}
 	l.expire()
-	if cause := l.end.Load(); cause != nil {
+	if cause := l.cause(); cause != nil {
 		err = cause
 	}
 	return &LockError{"extend", l.key[0], err}
@@ -151,7 +151,7 @@ func (l *Lock) version() lease.Version {
 // stillHeld returns why the lock cannot be extended. The caller holds mu.
 func (l *Lock) stillHeld() error {
 	l.expire()
-	if cause := l.end.Load(); cause != nil {
+	if cause := l.cause(); cause != nil {
 		return &LockError{"extend", l.key[0], cause}
 	}
 	return nil
@@ -186,7 +186,7 @@ func (l *Lock) settle(e lease.Extension, position int64, err error) error {
 	superseded := l.lease.Superseded(e)
 	isLost := err == nil && position != 0 && !superseded
 	switch answer := answerOf(err); {
-	case isLost || l.end.Load() != nil || answer == unknown:
+	case isLost || l.cause() != nil || answer == unknown:
 		l.lease.Lose(e)
 	case answer == confirmed:
 		l.lease.Confirm(e, clock.Now())
@@ -194,30 +194,30 @@ func (l *Lock) settle(e lease.Extension, position int64, err error) error {
 		l.lease.Refuse(e, clock.Now())
 	}
 	if isLost {
-		return &LockError{"extend", slot.KeyAt(l.keys(), position), l.finish(lost)}
+		return &LockError{"extend", slot.KeyAt(l.keys(), position), l.finish(stateLost)}
 	}
 	if err != nil {
-		if len(l.lease.Former()) > 0 && l.end.Load() == nil && !l.kept {
+		if len(l.lease.Former()) > 0 && l.cause() == nil && !l.kept {
 			l.watch() // the keys must be freed when the lock expires; see finish
 		}
-		l.noteExtension(err)
+		l.emitExtension(err)
 		if answerOf(err) == unknown {
 			return err
 		}
 		return &LockError{"extend", l.key[0], err}
 	}
-	if superseded && l.end.Load() == nil {
+	if superseded && l.cause() == nil {
 		return errSuperseded
 	}
 	l.expire() // nor does a lease that was over before its answer came
-	if cause := l.end.Load(); cause != nil {
+	if cause := l.cause(); cause != nil {
 		if cause == expired {
 			// The keys now have a whole lease that nobody uses.
 			l.abandon(e.TTL, 1)
 		}
 		return &LockError{"extend", l.key[0], cause}
 	}
-	l.noteExtension(nil)
+	l.emitExtension(nil)
 	return nil
 }
 

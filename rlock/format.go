@@ -31,7 +31,7 @@ func (l *Lock) String() string {
 
 // condition says in words whether the lock is held, as Valid does.
 func (l *Lock) condition() string {
-	switch cause := l.end.Load(); {
+	switch cause := l.cause(); {
 	case cause != nil:
 		return strings.TrimPrefix(cause.Error(), "rlock: ")
 	case !l.Valid():

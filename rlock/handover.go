@@ -6,197 +6,215 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// handOver passes the lock, which has just been given up, on to the next of this
-// process that waits for it, so that the key is never free in between. It reports
-// false if the key must be freed instead: nobody waits, other processes must have
-// their turn, or the server did not agree.
-//
-// A holder leaves its lease to the next holder if it wants the same one, together with the token,
-// if there is enough left of it: that costs no command. Otherwise the next holder gets a token and
-// a lease of its own from the server, in one command.
-//
-// The next holder's Lock is completed here, by whoever releases, while the next holder may be
-// giving up: from claim to call, nobody else touches it.
-//
-// It returns the lock in whose name the key must be freed: l, a next holder that gave up when it
-// had the key already, or nil if there is nothing to be freed.
-func (l *Lock) handOver(ctx context.Context) (last *Lock) {
-	queues := l.locker.queues
-	p, fence, more := queues.claim(l)
-	if p == nil {
-		return l
-	}
-	next := p.lock
-	deadline, shared := l.inherited(next, fence)
-	if shared {
-		next.lease.SetToken(l.lease.Token())
-	} else {
-		passed := false
-		func() {
-			defer func() {
-				if !passed { // also if user code has panicked
-					queues.unclaim(l, p)
-					if p.left && next.late > 0 {
-						next.abandon(next.lease.TTL(), int(next.late))
-					}
-				}
-			}()
-			fence, deadline, passed = l.passOn(ctx, next, more)
-		}()
-		if !passed {
-			return l
-		}
-	}
-	queues.install(l, next)
-	if !next.fenced {
-		fence = 0
-	}
-	p.err = next.hold(deadline, fence)
-	if queues.call(p) {
-		return nil
-	}
-	next.mu.Lock()
-	next.finish(released)
-	next.mu.Unlock()
-	done := false
-	defer func() {
-		if !done { // user code has panicked
-			_ = next.freedBy(released, 0, errInterrupted)
-		}
-	}()
-	last = next.handOver(ctx)
-	done = true
-	if last != next {
-		next.clean()
-	}
-	return last
+// request is what an acquisition that waits wants of the lock, for the holder that hands
+// the lock over.
+type request struct {
+	ttl     time.Duration
+	owner   string // what its token is to say about it
+	extends bool   // it extends the lease anyway
+	shares  bool   // it may have the token of the holder before it
+	fenced  bool   // it has a fence
 }
 
-// inherited returns the deadline of a lease that the next holder can go on with as it is, with
+// grant is a lock on its way from one holder to the next.
+type grant struct {
+	token      string
+	fence      uint64
+	deadline   clock.Instant // of the lease
+	unanswered int32         // hand-overs to this token whose outcome is unknown
+}
+
+type (
+	queueTicket = queue.Ticket[request, grant, *holder]
+	offer       = queue.Offer[request, grant, *holder]
+)
+
+// request returns what the lock was acquired as.
+func (l *Lock) request() request {
+	return request{ttl: l.lease.TTL(), owner: l.owner(), extends: l.extends, shares: l.shares, fenced: l.fenced}
+}
+
+// holder is a lock as the queue knows it.
+type holder Lock
+
+// Deadline is when the lease ends.
+func (h *holder) Deadline() clock.Instant { return h.lease.Deadline() }
+
+// Over reports whether the lock has ended without a Release, which calls the next itself.
+func (h *holder) Over() bool {
+	now := (*Lock)(h).stateNow()
+	return now > stateReleased || now == stateHeld && h.Deadline() <= clock.Now()
+}
+
+// holder returns the lock of this Locker that holds the key, as far as is known here.
+func (l *Locker) holder(key string) *Lock { return (*Lock)(l.queue.Holder(key)) }
+
+// handing is a lock that has been given up and is to have a next holder.
+type handing struct {
+	lock *Lock   // whose Release it is
+	has  grant   // what the key has now
+	as   request // of whoever has.token was made for
+}
+
+// handOver passes the lock, which has just been given up, on to the next of this
+// process that waits for it, so that the key is never free in between. It reports
+// false if the key must be freed instead, which then has the token that is returned:
+// nobody waits, other processes must have their turn, or the server did not agree.
+//
+// A holder leaves its lease to the next one if that wants the same one, together with the
+// token, if there is enough left of it: that costs no command. Otherwise the next holder
+// gets a token and a lease of its own from the server, in one command.
+func (l *Lock) handOver(ctx context.Context) (token string, passed bool) {
+	o, ok := l.ticket.Offer()
+	if !ok {
+		return l.lease.Token(), false
+	}
+	h := handing{l, grant{token: l.lease.Token()}, l.request()}
+	for ok {
+		g, agreed := h.offer(ctx, o)
+		if !agreed {
+			break
+		}
+		if o.Grant(g) {
+			return "", true
+		}
+		h.has, h.as = g, o.Request // the next has left: the lock is for the one after it
+		l.takeBackToken()
+		o, ok = l.ticket.Offer()
+	}
+	l.locker.reap(l.key[:], h.has, h.as.ttl)
+	return h.has.token, false
+}
+
+// offer returns what the next holder is to have. If it reports false, the offer has ended.
+func (h *handing) offer(ctx context.Context, o offer) (g grant, ok bool) {
+	if deadline, shared := h.share(o); shared {
+		g = grant{token: h.has.token, fence: o.Fence, deadline: deadline}
+	} else if g, ok = h.pass(ctx, o); !ok {
+		return grant{}, false
+	}
+	if !o.Request.fenced {
+		g.fence = 0
+	}
+	return g, true
+}
+
+// share returns the deadline of a lease that the next holder can go on with as it is, with
 // the token.
-func (l *Lock) inherited(next *Lock, fence uint64) (deadline clock.Instant, shared bool) {
-	if !l.shares || !next.shares || l.owner() != next.owner() || l.late > 0 || next.fenced && fence == 0 {
+func (h *handing) share(o offer) (deadline clock.Instant, shared bool) {
+	next := o.Request
+	if !h.as.shares || !next.shares || h.as.owner != next.owner || h.as.ttl != next.ttl || next.fenced && o.Fence == 0 {
+		return 0, false
+	}
+	l := h.lock
+	if h.has.token != l.lease.Token() {
+		return h.has.deadline, next.accepts(h.has.deadline)
+	}
+	if l.late > 0 {
 		return 0, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = l.lease.Deadline()
-	l.tokenMoved = !l.shown && l.lease.Certain() && l.lease.TTL() == next.lease.TTL() && next.contentWith(deadline)
+	l.tokenMoved = !l.shown && l.lease.Certain() && l.lease.TTL() == next.ttl && next.accepts(deadline)
 	return deadline, l.tokenMoved
 }
 
-// contentWith reports whether a lease that ends at deadline does for l: nearly all of
-// what it asked for, or half of it if it is extended anyway. One without an end does not
-// tell when the server has confirmed it last, and is not handed on unasked.
-func (l *Lock) contentWith(deadline clock.Instant) bool {
-	if l.lease.TTL() == NoExpiry {
+// takeBackToken follows a hand-over to somebody who has left.
+func (l *Lock) takeBackToken() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokenMoved = false
+}
+
+// accepts reports whether a lease that ends at deadline does: nearly all of what was asked
+// for, or half of it if it is extended anyway. One without an end does not tell when the
+// server has confirmed it last, and is not handed on unasked.
+func (r request) accepts(deadline clock.Instant) bool {
+	if r.ttl == NoExpiry {
 		return false
 	}
-	missing := l.lease.TTL() / 2
-	if !l.extends {
-		missing = min(l.lease.TTL()/100, longestUnasked)
+	missing := r.ttl / 2
+	if !r.extends {
+		missing = min(r.ttl/100, longestUnasked)
 	}
-	return deadline.After(missing) >= clock.LeaseEnd(clock.Now(), l.lease.TTL())
+	return deadline.After(missing) >= clock.LeaseEnd(clock.Now(), r.ttl)
 }
 
 // longestUnasked bounds how old the server's word may be that a fixed lease is handed on
 // by: what was lost since then is handed on too.
 const longestUnasked = 100 * time.Millisecond
 
-// passOn gives the key to the next holder on the server. If the outcome is unknown, it may
-// have it; it then asks the server itself, with the same token, and is confirmed.
-func (l *Lock) passOn(ctx context.Context, next *Lock, fences int) (fence uint64, deadline clock.Instant, passed bool) {
-	next.lease.SetToken(next.mintToken())
-	params := gen.HandOverParams{Lock: l.key[0], Token: l.lease.Token(), Next: next.lease.Token(), TTL: ttlParam(next.lease.TTL()), Fences: 1}
+// pass gives the key to the next holder on the server. If it reports false, the offer has
+// ended. If the outcome is unknown then, the next may have the key: it asks the server
+// itself, with the same token, and is confirmed.
+func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
+	l, next := h.lock, o.Request
+	g = o.Left
+	defer func() {
+		if !passed && !o.Withdraw(g) { // also when user code has panicked
+			l.locker.reap(l.key[:], g, next.ttl)
+		}
+	}()
+	if ctx.Err() != nil || len(l.lease.Former()) > 0 {
+		return g, false // what is left to do is for the release, which has its own time and knows all tokens
+	}
+	if g.token == "" {
+		g.token = newToken(next.owner)
+	}
+	params := gen.HandOverParams{Lock: l.key[0], Token: h.has.token, Next: g.token, TTL: ttlParam(next.ttl), Fences: 1}
 	if next.fenced {
 		params.Counter = slot.FenceCounter(l.key[0])
 	}
 	if next.fenced && next.shares {
-		params.Fences = int64(fences)
-	}
-	if ctx.Err() != nil || len(l.lease.Former()) > 0 {
-		return 0, 0, false // what is left to do is for the release, which has its own time and knows all tokens
+		params.Fences = int64(o.Reserve)
 	}
 	sent := clock.Now()
-	next.late++ // until there is an answer
+	g.unanswered++ // until there is an answer
 	r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
 	l.locker.lastTrip.Store(int64(clock.Now() - sent))
 	if answerOf(err) == unknown {
 		l.unsure = true
 	} else {
-		next.late--
+		g.unanswered--
 	}
 	if err != nil || !r.HandedOver {
-		return 0, 0, false
+		return g, false
 	}
-	l.locker.queues.reserve(l, uint64(r.Fence), int(r.Fences))
-	return uint64(r.Fence), clock.LeaseEnd(sent, next.lease.TTL()), true
+	o.Reserved(uint64(r.Fence), int(r.Fences))
+	g.fence, g.deadline = uint64(r.Fence), clock.LeaseEnd(sent, next.ttl)
+	return g, true
 }
 
-// claim takes the next in line out of it, to hand l over to, with a fence if one is
-// reserved, and says how many to take from the server if that is asked. It returns
-// nil if nobody is there or the turn is over.
-func (q *queues) claim(l *Lock) (p *place, fence uint64, more int) {
-	s := q.shard(l.key[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.first[l.key[0]] != l || l.line == nil {
-		return nil, 0, 0
-	}
-	p = l.line.head
-	set := l.locker.defaults
-	if p == nil || l.line.turn.over(set.turnMost, set.turnTime) {
-		return nil, 0, 0
-	}
-	l.line.remove(p)
-	p.claimed = true
-	fence, more = l.line.turn.pass()
-	return p, fence, more
-}
-
-// unclaim puts a claimed place back to the head of the line.
-func (q *queues) unclaim(l *Lock, p *place) {
-	s := q.shard(l.key[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.claimed = false
-	if !p.left {
-		l.line.prepend(p)
+// reap frees in the background what a hand-over without an answer may have left.
+func (l *Locker) reap(keys []string, g grant, ttl time.Duration) {
+	if g.unanswered > 0 {
+		l.reaper.Add(reaper.Item{Keys: keys, Token: g.token, Unanswered: int(g.unanswered)}, ttl)
 	}
 }
 
-// reserve notes fences that were taken, of which the first is in use.
-func (q *queues) reserve(l *Lock, first uint64, fences int) {
-	s := q.shard(l.key[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.line.turn.reserve(first, fences)
-}
-
-// install makes the next holder the first in l's place.
-func (q *queues) install(l, next *Lock) {
-	s := q.shard(l.key[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next.line, l.line = l.line, nil
-	next.queued = true
-	s.first[l.key[0]] = next
-}
-
-// call tells a claimed place that the lock is its own. It reports false if nobody
-// is there any more.
-func (q *queues) call(p *place) bool {
-	s := q.shard(p.lock.key[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.claimed = false
-	if p.left {
-		return false
+// freeUnwanted frees the key of a lock that was handed to somebody who gave up waiting in
+// that moment, under the token that it has now.
+func (l *Lock) freeUnwanted(ctx context.Context, token string) error {
+	l.ticket.Leave()
+	answered := false
+	defer func() {
+		if !answered { // user code has panicked
+			l.locker.reaper.Add(reaper.Item{Keys: l.key[:], Token: token, Unanswered: 1}, NoExpiry)
+		}
+	}()
+	err := persist(ctx, func(ctx context.Context) error {
+		_, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: l.key[:], Token: token})
+		return err
+	})
+	answered = err == nil || isHopeless(err)
+	if err != nil {
+		return &LockError{"release", l.key[0], redact(err, token)}
 	}
-	p.given = true
-	close(p.called)
-	return true
+	return nil
 }

@@ -126,7 +126,7 @@ func (k *keeper) run() {
 	for _, l := range over {
 		l.mu.Lock()
 		l.expire()
-		if l.end.Load() == nil { // it was extended in between
+		if l.cause() == nil { // it was extended in between
 			l.watch()
 		}
 		l.mu.Unlock()
@@ -189,7 +189,7 @@ func (k *keeper) close() []*Lock {
 	k.mu.Unlock()
 	for _, l := range held {
 		l.mu.Lock()
-		l.finish(closed)
+		l.finish(stateClosed)
 		l.mu.Unlock()
 	}
 	return held

@@ -16,32 +16,27 @@ import (
 // hold the key again, acquire it again. A nil or zero Lock holds nothing: its methods
 // answer zero values, an ended context, or an error that is ErrInvalid.
 type Lock struct {
-	locker    *Locker
-	key       [1]string // as Redis has it; of a set, the first one
-	fence     uint64
-	parent    context.Context // what the lock was acquired with
-	extra     *extra          // nil: nothing
-	attempts  int32
-	late      int32  // attempts of the acquisition that got no answer
-	bound     bool   // Context ends with parent
-	extends   bool   // the keeper extends it
-	ownToken  bool   // the caller chose the token
-	shares    bool   // it may have the token of the holder before it; see handover.go
-	fenced    bool   // it has a fence
-	queued    bool   // it is the first for its key; see queue.go
-	rivals    bool   // other processes want the key too
-	contended bool   // the acquisition has found it held
-	line      *line  // those behind it, guarded by the shard
-	listed    uint32 // place in the registry, from 1, which guards it; 0: none
+	locker   *Locker
+	key      [1]string // as Redis has it; of a set, the first one
+	fence    uint64
+	parent   context.Context // what the lock was acquired with
+	extra    *extra          // nil: nothing
+	attempts int32
+	late     int32       // attempts of the acquisition that got no answer
+	bound    bool        // Context ends with parent
+	extends  bool        // the keeper extends it
+	ownToken bool        // the caller chose the token
+	shares   bool        // it may have the token of the holder before it; see handover.go
+	fenced   bool        // it has a fence
+	ticket   queueTicket // its place among those of this process who want the key
+	listed   uint32      // place in the registry, from 1, which guards it; 0: none
 
-	held  atomic.Bool            // the acquisition has succeeded
-	lease lease.Lease            // guarded by mu while held
-	end   atomic.Pointer[reason] // nil while held
+	state atomic.Uint32 // see state.go
+	lease lease.Lease   // guarded by mu while held
 
 	mu         sync.Mutex
 	kept       bool          // the keeper looks after the lock
 	listens    bool          // the monitor has the Hook tell it of changes
-	noted      bool          // its events have begun; see observe.go
 	shown      bool          // somebody has asked for the token
 	tokenMoved bool          // the next holder has the token
 	freeing    bool          // a Release has its calls to make
@@ -197,7 +192,7 @@ func (l *Lock) Deadline() time.Time {
 // answer, and while a whole machine is suspended the clock may stand still. What
 // must be safe from that needs the Fence.
 func (l *Lock) Valid() bool {
-	return l != nil && l.locker != nil && l.end.Load() == nil && clock.Now() < l.lease.Deadline() && !l.locker.isClosed()
+	return l != nil && l.locker != nil && l.stateNow() == stateHeld && clock.Now() < l.lease.Deadline() && !l.locker.isClosed()
 }
 
 // Err returns nil while the lock is held as far as this process can know, and then why it
@@ -215,7 +210,7 @@ func (l *Lock) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
-	if cause := l.end.Load(); cause != nil {
+	if cause := l.cause(); cause != nil {
 		return cause
 	}
 	return nil
@@ -248,62 +243,12 @@ func (l *Lock) Context() context.Context {
 		parent = context.WithoutCancel(parent)
 	}
 	l.ctx, l.cancel = context.WithCancelCause(holderContext{parent, l})
-	if cause := l.end.Load(); cause != nil {
+	if cause := l.cause(); cause != nil {
 		l.cancel(cause)
 	} else {
 		l.watch()
 	}
 	return l.ctx
-}
-
-// finish ends the lock, unless it has ended before, and returns why it ended. The
-// caller holds mu.
-func (l *Lock) finish(cause *reason) *reason {
-	if !l.end.CompareAndSwap(nil, cause) {
-		return l.end.Load()
-	}
-	if l.lifetime != nil && l.cancel != nil {
-		l.cancel(cause)
-	}
-	if cause == expired && len(l.lease.Former()) > 0 {
-		l.abandon(NoExpiry, 1) // a key that has a former token has the longer lease that came with it
-	}
-	l.locker.registry.remove(l)
-	if l.kept {
-		l.locker.keeper.forget(l)
-	}
-	if l.listens {
-		l.unlisten()
-	}
-	if cause != released { // Release does both when the keys are free
-		if l.queued && l.held.Load() {
-			l.locker.queues.leave(l)
-		}
-		l.noteEnd(cause)
-	}
-	return cause
-}
-
-// expire ends the lock if its lease is over, or its Locker closed, and nobody has
-// noticed. The caller holds mu.
-func (l *Lock) expire() {
-	if l.locker.isClosed() {
-		l.finish(closed)
-	}
-	if l.lease.Deadline() <= clock.Now() {
-		l.finish(expired)
-	}
-}
-
-// watch has the keeper and, where the server tells of changed keys, the monitor look
-// after the lock. The caller holds mu.
-func (l *Lock) watch() {
-	l.needLifetime()
-	l.kept = true
-	if !l.locker.keeper.watch(l) {
-		l.finish(closed)
-	}
-	l.listen()
 }
 
 // holderContext marks a context as a holder's, so that asking for a key that it

@@ -14,6 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
@@ -29,7 +30,7 @@ type Locker struct {
 	scripts  *gen.Scripts
 	defaults *settings
 	hook     *Hook // nil: no push
-	queues   *queues
+	queue    *queue.Queue[request, grant, *holder]
 	registry registry
 	keeper   keeper
 	monitor  monitor
@@ -83,7 +84,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		scripts:  gen.New(gen.WithoutRetry(), gen.WithLuaOptions(rueidis.WithLoadSHA1(sha1Refused()))),
 		defaults: set,
 		hook:     set.hook,
-		queues:   newQueues(),
+		queue:    queue.New[request, grant, *holder](queue.Limit{Count: set.turnMost, Time: set.turnTime}),
 	}
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.closed = l.background.Done()

@@ -58,7 +58,7 @@ const (
 // listen has the monitor watch the lock, once it has been held for a moment. The
 // caller holds mu.
 func (l *Lock) listen() {
-	if !l.listens && l.locker.listens() && l.end.Load() == nil {
+	if !l.listens && l.locker.listens() && l.cause() == nil {
 		l.needLifetime()
 		l.locker.monitor.add(l, firstRead)
 	}
@@ -203,7 +203,7 @@ func (r *reading) register() bool {
 	l := r.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.end.Load() != nil {
+	if l.cause() != nil {
 		return false
 	}
 	r.version = l.lease.Version()
@@ -305,7 +305,7 @@ func (l *Lock) compare(owners []rueidis.RedisMessage, version lease.Version) (he
 		token, _ := owner.ToString() // none is "", which is nobody's
 		switch is, again := l.lease.Lost(token, version); {
 		case is:
-			l.finish(lost)
+			l.finish(stateLost)
 			return false, false
 		case again:
 			return true, true
@@ -390,7 +390,7 @@ func (o *monitor) calm(l *Lock) {
 func (l *Lock) shorten(version lease.Version, left time.Duration, sent, received clock.Instant) lease.Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.end.Load() != nil {
+	if l.cause() != nil {
 		return lease.Settled
 	}
 	before := l.lease.Deadline()

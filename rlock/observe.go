@@ -106,79 +106,48 @@ func deliverAll(locks []*Lock) {
 	}
 }
 
-// noteContended follows a look that found the lock held. The first one counts.
-func (l *Lock) noteContended(seen taken, local bool) {
-	if l.contended {
-		return
-	}
-	l.contended = true
-	l.locker.counters.waiting.Add(1)
-	if l.count(EventContended) {
+// emitContended follows a look that found the lock held. The first one counts.
+func (l *Lock) emitContended(seen taken, local bool) {
+	if l.become(stateWaiting) && l.count(EventContended) {
 		l.tell(Event{Kind: EventContended, Key: seen.key, Waited: l.observed().passed(), Left: seen.left, Local: local})
 	}
 }
 
-// noteWaited follows the end of an acquisition that began at start.
-func (l *Lock) noteWaited(start clock.Instant) {
-	if l.contended {
-		l.locker.counters.waiting.Add(-1)
-		l.locker.counters.waited.Add(int64(clock.Now() - start))
-	}
-}
-
-// noteAcquired follows an acquisition that succeeded. The lock may have ended since:
-// a hand-over starts its lease before the next holder wakes up.
-func (l *Lock) noteAcquired(start clock.Instant, handedOver bool) {
-	l.noteWaited(start)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if handedOver {
-		l.locker.counters.handedOver.Add(1)
-	}
-	l.noteHeld(EventAcquired, handedOver)
-	if cause := l.end.Load(); cause != nil {
-		l.noteEnd(cause)
-		return
-	}
-	l.locker.registry.add(l) // not earlier: nobody else may have a lock that has no caller yet
-}
-
-// noteFailed follows an acquisition that failed.
-func (l *Lock) noteFailed(err *AcquireError) {
+// emitFailed follows an acquisition that failed.
+func (l *Lock) emitFailed(err *AcquireError) {
 	if l.count(EventAcquireFailed) {
 		l.tell(Event{Kind: EventAcquireFailed, Key: err.Key, Waited: err.Waited, Left: err.Left, Err: err})
 	}
 }
 
-// noteHeld begins the events of a lock that is held. The caller holds mu, so that no
+// emitHeld begins the events of a lock that is held. The caller holds mu, so that no
 // other one comes first.
-func (l *Lock) noteHeld(kind EventKind, handedOver bool) {
-	l.noted = true
-	if l.count(kind) {
+func (l *Lock) emitHeld(how arrival) {
+	if how.handedOver {
+		l.locker.counters.handedOver.Add(1)
+	}
+	if l.count(how.kind) {
 		waited := l.observed().passed()
 		l.observed().since = clock.Now()
-		l.tellHeld(Event{Kind: kind, Waited: waited, HandedOver: handedOver})
+		l.tellHeld(Event{Kind: how.kind, Waited: waited, HandedOver: how.handedOver})
 	}
 }
 
-// noteExtension follows the answer of an extension, unless the lock has ended. The
+// emitExtension follows the answer of an extension, unless the lock has ended. The
 // caller holds mu.
-func (l *Lock) noteExtension(err error) {
+func (l *Lock) emitExtension(err error) {
 	kind := EventExtended
 	if err != nil {
 		kind = EventExtendFailed
 	}
-	if l.end.Load() == nil && l.count(kind) && l.noted {
+	if l.stateNow() == stateHeld && l.count(kind) {
 		l.tellHeld(Event{Kind: kind, Err: err})
 	}
 }
 
-// noteEnd follows the end of a lock that was not given up with Release. One whose
-// events have not begun never was its caller's. The caller holds mu.
-func (l *Lock) noteEnd(cause *reason) {
-	if !l.noted {
-		return
-	}
+// emitEnd follows the end of a lock that was not given up with Release. The caller holds
+// mu.
+func (l *Lock) emitEnd(cause *reason) {
 	kind := EventLost
 	switch cause {
 	case detached:
@@ -195,8 +164,8 @@ func (l *Lock) noteEnd(cause *reason) {
 	}
 }
 
-// noteRelease follows the Release that ended the lock.
-func (l *Lock) noteRelease(err error) {
+// emitRelease follows the Release that ended the lock.
+func (l *Lock) emitRelease(err error) {
 	kind := EventReleased
 	switch {
 	case errors.Is(err, ErrLost):
@@ -233,7 +202,7 @@ func (l *Lock) tell(e Event) {
 // tellHeld is tell for a lock that is held, or was.
 func (l *Lock) tellHeld(e Event) {
 	e.Fence, e.Held = l.fence, l.observed().passed()
-	if l.end.Load() == nil {
+	if l.stateNow() == stateHeld {
 		e.Left = max(l.lease.Deadline().Until(), 0)
 	}
 	l.tell(e)

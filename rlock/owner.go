@@ -1,12 +1,15 @@
 package rlock
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 // longestOwner is in bytes. The text is sent with every command of the lock.
@@ -68,14 +71,22 @@ func DefaultOwner() string {
 	return text
 }
 
-// mintToken returns a new token: a UUID, with the owner's text behind one space if there
-// is one.
-func (l *Lock) mintToken() string {
-	if owner := l.owner(); owner != "" {
-		return newToken() + " " + owner
+// newToken returns a new token: a version 4 UUID, which has 122 random bits, with the
+// owner's text behind one space if there is one. The UUID is uuid.NewString but for one
+// allocation.
+func newToken(owner string) string {
+	var id uuid.UUID
+	rand.Read(id[:]) // never fails
+	id[6] = id[6]&0x0f | 0x40
+	id[8] = id[8]&0x3f | 0x80
+	if owner == "" {
+		return id.String()
 	}
-	return newToken()
+	return id.String() + " " + owner
 }
+
+// mintToken returns a new token for the lock.
+func (l *Lock) mintToken() string { return newToken(l.owner()) }
 
 // owner returns the text that the lock's tokens have.
 func (l *Lock) owner() string {

@@ -103,7 +103,7 @@ const (
 // second more for each of two pushes that do not come. A Locker whose Hook got no push
 // polls from then on until one comes.
 func (l *Locker) Probe(ctx context.Context) (Report, error) {
-	key, err := l.begun(ctx, "probe", "rlock:probe:"+newToken())
+	key, err := l.begun(ctx, "probe", "rlock:probe:"+newToken(""))
 	if err != nil {
 		return nil, err
 	}

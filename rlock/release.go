@@ -52,41 +52,22 @@ func (l *Lock) Release(ctx context.Context) error {
 			_ = l.settleRelease(r, 0, errInterrupted)
 		}
 	}()
-	last := l // in whose name the key is to be freed; nil: somebody has it
-	if r.cause == released && l.queued {
-		last = l.handOver(ctx)
+	token, passed := l.lease.Token(), false
+	if r.cause == released {
+		token, passed = l.handOver(ctx)
 	}
-	if last == l {
+	if !passed && token == l.lease.Token() {
 		freed, failure := l.free(ctx)
 		err = l.settleRelease(r, freed, failure)
 	} else {
 		l.freed = true
 		l.clean()
-		err = last.freeUnwanted(ctx)
-		l.noteRelease(err)
-	}
-	settled = true
-	return err
-}
-
-// freeUnwanted frees the key of a lock that was handed to somebody who gave up waiting in
-// that moment. A nil lock is one that somebody has.
-func (l *Lock) freeUnwanted(ctx context.Context) error {
-	if l == nil {
-		return nil
-	}
-	settled := false
-	defer func() {
-		if !settled { // user code has panicked
-			_ = l.freedBy(released, 0, errInterrupted)
+		if !passed {
+			err = l.freeUnwanted(ctx, token)
 		}
-	}()
-	freed, err := l.free(ctx)
-	err = l.freedBy(released, freed, err)
-	settled = true
-	if errors.Is(err, ErrLost) {
-		return nil // the key was passed on, and is not this lock's any more
+		l.emitRelease(err)
 	}
+	settled = true
 	return err
 }
 
@@ -147,8 +128,8 @@ func (l *Lock) startRelease() (ending, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
-	held := l.end.Load() == nil
-	cause := l.finish(released)
+	held := l.cause() == nil
+	cause := l.finish(stateReleased)
 	if cause == detached { // the keys are another handle's now
 		return ending{}, &LockError{"release", l.key[0], cause}
 	}
@@ -160,16 +141,14 @@ func (l *Lock) startRelease() (ending, error) {
 func (l *Lock) settleRelease(e ending, freed int64, err error) error {
 	err = l.freedBy(e.cause, freed, err)
 	if e.held {
-		l.noteRelease(err)
+		l.emitRelease(err)
 	}
 	return err
 }
 
 // freedBy makes the error of Release, and lets the next in line try its luck.
 func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
-	if l.queued {
-		l.locker.queues.leave(l)
-	}
+	l.ticket.Leave()
 	if n := int64(len(l.keys())); err == nil && freed > n {
 		err = fmt.Errorf("the server answers that it freed %d keys, where %d were asked for: something between them changes answers", freed, n)
 	}

@@ -9,21 +9,21 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
-// stand waits in the line of this process for the key until it is l's turn to ask
-// the server, or l was handed the lock.
-func (a *acquisition) stand() (fate, error) {
-	l, queues := a.lock, a.lock.locker.queues
-	var first *Lock
-	a.place, first = queues.enter(l)
-	if a.place == nil {
-		backoff, _ := queues.standing(l)
-		return free, clock.Sleep(a.ctx, backoff, l.locker.closed)
+// stand waits behind others of this process for the key, until this acquisition is the one
+// that asks the server, or has been handed the lock: err is then why it does not hold it.
+func (a *acquisition) stand() (handed bool, err error) {
+	l := a.lock
+	before, first := l.locker.queue.Join(&l.ticket, l.key[0], l.request())
+	if first {
+		return false, a.backOff()
 	}
-	first.noticeEnd()
+	if before != nil {
+		(*Lock)(before).noticeEnd()
+	}
 	for {
 		l.attempts++
-		a.seen.left, a.seen.held, a.seen.at = queues.left(l.key[0]), true, clock.Now()
-		l.noteContended(a.seen, true)
+		a.seen.left, a.seen.held, a.seen.at = l.ticket.Remaining(), true, clock.Now()
+		l.emitContended(a.seen, true)
 		l.deliverFirst(true)
 		pause := NoExpiry
 		if !a.set.retry.unlimited() {
@@ -38,42 +38,64 @@ func (a *acquisition) stand() (fate, error) {
 		if looks {
 			pause = time.Second
 		}
-		over, err := clock.Receive(a.ctx, a.place.called, pause, l.locker.closed)
+		over, err := clock.Receive(a.ctx, l.ticket.Ready(), pause, l.locker.closed)
 		switch {
 		case err != nil:
 			return a.quit(err)
 		case over && looks:
-			l.locker.verify(a.ctx, a.place)
+			l.locker.verify(a.ctx, (*Lock)(l.ticket.Behind()))
 		case over:
-		case a.place.given:
-			err := a.place.err
-			a.place = nil
-			return given, err
 		default:
-			a.place, a.seen = nil, taken{key: l.key[0]}
-			backoff, _ := queues.standing(l)
-			return free, clock.Sleep(a.ctx, backoff, l.locker.closed)
+			g, handed := l.ticket.Granted()
+			if handed {
+				return true, a.receive(g)
+			}
+			l.adopt(g)
+			a.seen = taken{key: l.key[0]}
+			return false, a.backOff()
 		}
 	}
 }
 
-// quit leaves the line with err, unless the lock has been handed over meanwhile: then
+// backOff lets other processes go ahead to a key that this one has just had.
+func (a *acquisition) backOff() error {
+	backoff, _ := a.lock.ticket.Backoff(a.lock.locker.roundTrip())
+	return clock.Sleep(a.ctx, backoff, a.lock.locker.closed)
+}
+
+// roundTrip is about how long a command takes.
+func (l *Locker) roundTrip() time.Duration { return time.Duration(l.lastTrip.Load()) }
+
+// quit gives up waiting with err, unless the lock has been handed over meanwhile: then
 // it is as if what ends the waiting had come a moment later.
-func (a *acquisition) quit(err error) (fate, error) {
-	place := a.place
-	a.place = nil
-	fate := a.lock.locker.queues.giveUp(place)
-	if fate == given {
-		err = place.err
+func (a *acquisition) quit(err error) (handed bool, _ error) {
+	g, handed := a.lock.ticket.Leave()
+	if handed {
+		return true, a.receive(g)
 	}
-	return fate, err
+	a.lock.adopt(g)
+	return false, err
+}
+
+// receive begins to hold the lock that was handed over.
+func (a *acquisition) receive(g grant) error {
+	a.lock.adopt(g)
+	return a.lock.hold(g.deadline, g.fence, arrival{EventAcquired, a.start, true})
+}
+
+// adopt takes over the token of a hand-over, of which the outcome may be unknown.
+func (l *Lock) adopt(g grant) {
+	if g.token != "" {
+		l.lease.SetToken(g.token)
+		l.late += g.unanswered
+	}
 }
 
 // askAboutHolder asks the server whether the lock of this Locker that is believed to
 // hold the key does so: ErrHeld if it does, or if somebody else does. If it does not, it
 // ends, as its key was deleted or replaced.
 func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause error) {
-	first := l.locker.queues.holder(l.key[0])
+	first := l.locker.holder(l.key[0])
 	if first == nil || !first.Valid() {
 		return nil, nil
 	}
@@ -97,7 +119,7 @@ func (l *Lock) heldAs(first *Lock, version lease.Version, state State, seen *tak
 	}
 	l.attempts++
 	seen.left, seen.held, seen.at = state.Left, true, clock.Now()
-	l.noteContended(*seen, own)
+	l.emitContended(*seen, own)
 	return ErrHeld
 }
 
@@ -109,15 +131,15 @@ func (l *Lock) loses(owner string, version lease.Version) bool {
 	defer l.mu.Unlock()
 	is, _ := l.lease.Lost(owner, version)
 	if is {
-		l.finish(lost)
+		l.finish(stateLost)
 	}
 	return is
 }
 
-// verify ends the holder that a place is next to, if its key is gone: nobody else would
-// notice where the server does not tell and the lease is not extended.
-func (l *Locker) verify(ctx context.Context, p *place) {
-	holder := l.queues.before(p)
+// verify ends the holder that somebody waits behind, if its key is gone: nobody else would
+// notice where the server does not tell and the lease is not extended. A nil holder is not
+// asked about.
+func (l *Locker) verify(ctx context.Context, holder *Lock) {
 	if holder == nil || holder.extends {
 		return
 	}
@@ -134,7 +156,7 @@ func (l *Lock) noticeEnd() {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held.Load() && l.end.Load() == nil && !l.kept {
+	if l.stateNow() == stateHeld && !l.kept {
 		l.watch()
 	}
 }

@@ -1,4 +1,4 @@
-package rlock
+package queue
 
 import (
 	"math/rand/v2"
@@ -18,18 +18,18 @@ type turn struct {
 	block  int           // how many were taken at once the last time
 	single bool          // reserving is of no use here: holders differ too much to share a lease
 
-	met    bool          // another process has stood in the way
-	ended  clock.Instant // end of the turn before; 0: there was none
-	lasted time.Duration // how long that was
+	contended bool          // another process has stood in the way
+	ended     clock.Instant // end of the turn before; 0: there was none
+	lasted    time.Duration // how long that was
 }
 
 // over reports whether the key must be freed for others. A turn that nobody has seen
 // the start of begins here.
-func (t *turn) over(most int, longest time.Duration) bool {
+func (t *turn) over(limit Limit) bool {
 	if t.began == 0 {
 		t.began = clock.Now()
 	}
-	return t.passed >= most || time.Duration(clock.Now()-t.began) >= longest
+	return t.passed >= limit.Count || time.Duration(clock.Now()-t.began) >= limit.Time
 }
 
 // pass counts a hand-over and returns its fence, if one is reserved, and how many to
@@ -49,15 +49,15 @@ func (t *turn) pass() (fence uint64, more int) {
 }
 
 // reserve notes fences that were taken, of which the first is in use.
-func (t *turn) reserve(first uint64, fences int) {
+func (t *turn) reserve(first uint64, n int) {
 	// Of those before, none was used but the one that pass has just set aside in vain.
 	t.single = t.single || t.block > 1 && t.spare >= t.block-2
-	t.fence, t.spare, t.block = first+1, fences-1, fences
+	t.fence, t.spare, t.block = first+1, n-1, n
 }
 
 // end follows the end of a turn.
 func (t *turn) end() {
-	ended := turn{met: t.met, ended: clock.Now()}
+	ended := turn{contended: t.contended, ended: clock.Now()}
 	if t.began != 0 {
 		ended.lasted = time.Duration(ended.ended - t.began)
 	}
@@ -78,14 +78,13 @@ func (t *turn) recency() float64 {
 // shortestTurn is about what a turn costs at least.
 const shortestTurn = time.Millisecond / 4
 
-// backoff is how long the first of a process lets others go ahead to a key that is
-// free. Without it the process that frees a key, or the one that the server tells
-// first, would get it time and again. The draw keeps those who have waited equally
-// long from marching in step.
+// backoff is how long the front lets others go ahead to a key that is free. Without it the
+// process that frees a key, or the one that the server tells first, would get it time and
+// again. The draw keeps those who have waited equally long from marching in step.
 func (t *turn) backoff(roundTrip time.Duration) time.Duration {
 	longest := 2*roundTrip + time.Millisecond/4
-	if t.met {
-		longest = 2*roundTrip + longestStep*5/4 // they may only pause; see backoff.go
+	if t.contended {
+		longest = 2*roundTrip + LongestStep*5/4 // they may only pause after a push
 	}
 	backoff := time.Duration(float64(min(longest, longestBackoff)) * t.recency() * (0.7 + 0.3*rand.Float64()))
 	if backoff < max(shortestBackoff, min(roundTrip, longestBackoff)/4) {
@@ -94,6 +93,9 @@ func (t *turn) backoff(roundTrip time.Duration) time.Duration {
 	return backoff
 }
 
+// LongestStep is how long a waiter pauses at most after a push that said nothing new.
+const LongestStep = 4 * time.Millisecond
+
 // shortestBackoff is what timers can be trusted with: asked for less, they may take a
 // millisecond.
 const shortestBackoff = 100 * time.Microsecond
@@ -101,43 +103,43 @@ const shortestBackoff = 100 * time.Microsecond
 // longestBackoff bounds what a slow network costs where nobody else wants the key.
 const longestBackoff = 50 * time.Millisecond
 
-// roundTrip is about how long a command takes.
-func (l *Locker) roundTrip() time.Duration { return time.Duration(l.lastTrip.Load()) }
-
-// standing is what the turns of the past mean for l, which is the first: how long
-// it lets others go ahead to a key that is free, and how recent the last one was.
-func (q *queues) standing(l *Lock) (backoff time.Duration, recency float64) {
-	s := q.shard(l.key[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.line == nil || l.line.turn.began != 0 {
-		return 0, 0
-	}
-	return l.line.turn.backoff(l.locker.roundTrip()), l.line.turn.recency()
+// past remembers the last few keys that this process has shared with others and
+// that nobody here waits for any more, so that whoever comes back at once neither
+// forgets to back off nor loses the rest of its turn.
+type past struct {
+	keys [4]string
+	turn [4]turn
+	at   [4]clock.Instant
+	next int
 }
 
-// meet notes that l, which is the first, has found another process holding the key.
-func (q *queues) meet(l *Lock, left time.Duration) {
-	s := q.shard(l.key[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.line == nil {
-		l.line = &line{}
+// memory is how long a past turn counts.
+const memory = 100 * time.Millisecond
+
+func (p *past) remember(key string, t turn, limit Limit) {
+	if t.over(limit) {
+		t.end()
 	}
-	if l.line.turn.began != 0 {
-		l.line.turn.end()
-	}
-	l.line.turn.met = true
-	l.line.rival = clock.Now().After(left)
+	t.spare, t.block = 0, 0 // the key is free: others get larger fences
+	p.keys[p.next], p.turn[p.next], p.at[p.next] = key, t, clock.Now()
+	p.next = (p.next + 1) % len(p.keys)
 }
 
-// begin notes that the server has given a key to l, which is the first, that other
-// processes want too.
-func (q *queues) begin(l *Lock) {
-	s := q.shard(l.key[0])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l.line != nil && l.line.turn.began == 0 {
-		l.line.turn.began = clock.Now()
+// recall returns the turn of a key that was freed a moment ago.
+func (p *past) recall(key string, limit Limit) (t turn, known bool) {
+	for i := range p.keys {
+		if p.keys[i] != key {
+			continue
+		}
+		p.keys[i] = ""
+		t := p.turn[i]
+		if time.Duration(clock.Now()-p.at[i]) >= memory {
+			return turn{}, false
+		}
+		if t.began != 0 && t.over(limit) {
+			t.end()
+		}
+		return t, true
 	}
+	return turn{}, false
 }

@@ -1,0 +1,174 @@
+// Package queue decides who in this process is next for a key. One acquisition for each
+// key asks the server: the front. The others wait behind it, first come, first served,
+// and send nothing: behind an attempt until it has given up, behind a holder until it
+// has released or lost the lock. A holder hands the lock to the next as a value.
+//
+// It never talks to a server, and does not know what is handed over.
+package queue
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Queue has the tickets of many keys. A key that nobody holds or wants costs no memory,
+// but for the few whose turns are remembered.
+//
+// R is what an acquisition wants of the lock. G is what a holder hands to the next. H is a
+// lock of this process; its zero value stands for none.
+type Queue[R, G any, H Holder] struct {
+	limit  Limit
+	seed   maphash.Seed
+	shards [64]shard[R, G, H]
+}
+
+// Limit is how long this process may keep a key to itself while other processes want it.
+type Limit struct {
+	Count int           // of hand-overs
+	Time  time.Duration // since the server gave it the key
+}
+
+// shard has the fronts of some keys. Its mutex is taken last.
+type shard[R, G any, H Holder] struct {
+	mu     sync.Mutex
+	fronts map[string]*Ticket[R, G, H]
+	size   int // at which holders are looked for that have ended unnoticed
+	past   past
+}
+
+// New returns an empty Queue.
+func New[R, G any, H Holder](limit Limit) *Queue[R, G, H] {
+	q := &Queue[R, G, H]{limit: limit, seed: maphash.MakeSeed()}
+	for i := range q.shards {
+		q.shards[i].fronts = map[string]*Ticket[R, G, H]{}
+	}
+	return q
+}
+
+func (q *Queue[R, G, H]) shard(key string) *shard[R, G, H] {
+	return &q.shards[maphash.String(q.seed, key)%uint64(len(q.shards))]
+}
+
+// Holder is a lock of this process.
+type Holder interface {
+	comparable
+	Deadline() clock.Instant // of its lease
+	Over() bool              // it has ended, and no Release of it will call the next
+}
+
+// Holder returns the lock of this process that holds the key, as far as is known here,
+// or nil.
+func (q *Queue[R, G, H]) Holder(key string) (h H) {
+	s := q.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.fronts[key]; t != nil {
+		return t.holder
+	}
+	return h
+}
+
+// Join gives t, which must be new, a place for the key, and reports whether that is the
+// front. If it is not, holder is the lock of this process that it waits behind, if that
+// is one and no attempt.
+func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R) (holder H, first bool) {
+	s := q.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep(q.limit)
+	t.queue, t.key = q, key
+	at := s.fronts[key]
+	if at != nil && at.ended() {
+		s.next(at, q.limit)
+		at = s.fronts[key]
+	}
+	if at == nil {
+		s.fronts[key] = t
+		t.state = front
+		if turn, known := s.past.recall(key, q.limit); known {
+			t.needLine().turn = turn
+		}
+		return holder, true
+	}
+	t.state, t.place = waiting, &place[R, G, H]{request: request, ready: make(chan struct{})}
+	at.needLine().append(t)
+	return at.holder, false
+}
+
+// sweep forgets holders whose lease ended with nobody behind them and no Release. It
+// looks at all when there are twice as many as after the last time. The caller holds mu.
+func (s *shard[R, G, H]) sweep(limit Limit) {
+	if len(s.fronts) < s.size {
+		return
+	}
+	for _, t := range s.fronts {
+		if t.ended() {
+			s.next(t, limit)
+		}
+	}
+	s.size = max(2*len(s.fronts), 64)
+}
+
+// next makes the first behind t, which is the front, the front. The caller holds mu.
+func (s *shard[R, G, H]) next(t *Ticket[R, G, H], limit Limit) {
+	line := t.line()
+	t.leave()
+	if line == nil || line.head == nil {
+		delete(s.fronts, t.key)
+		if line != nil && line.turn.contended {
+			s.past.remember(t.key, line.turn, limit)
+		}
+		return
+	}
+	next := line.head
+	line.remove(next)
+	line.turn.end()
+	next.place.line, next.state = line, front
+	s.fronts[t.key] = next
+	close(next.place.ready)
+}
+
+// line are the tickets behind a front. It passes from one front to the next.
+type line[R, G any, H Holder] struct {
+	head, tail *Ticket[R, G, H]
+	turn       turn
+	remote     clock.Instant // when the lease of another process ends that the front waits for; 0: there is none
+}
+
+func (l *line[R, G, H]) append(t *Ticket[R, G, H]) {
+	t.place.prev = l.tail
+	if l.tail == nil {
+		l.head = t
+	} else {
+		l.tail.place.next = t
+	}
+	l.tail = t
+}
+
+func (l *line[R, G, H]) prepend(t *Ticket[R, G, H]) {
+	t.place.next = l.head
+	if l.head == nil {
+		l.tail = t
+	} else {
+		l.head.place.prev = t
+	}
+	l.head = t
+}
+
+func (l *line[R, G, H]) remove(t *Ticket[R, G, H]) {
+	p := t.place
+	if p.prev == nil {
+		l.head = p.next
+	} else {
+		p.prev.place.next = p.next
+	}
+	if p.next == nil {
+		l.tail = p.prev
+	} else {
+		p.next.place.prev = p.prev
+	}
+	p.next, p.prev = nil, nil
+}

@@ -1,0 +1,297 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Ticket is the place of one acquisition in the queue for a key. The zero Ticket is in no
+// queue: its methods then do nothing. It is guarded by the mutex of its shard.
+//
+//	absent ─Join─▶ front ─Leave─▶ gone
+//	absent ─Join─▶ waiting ─the front leaves─▶ front
+//	               waiting ─Offer─▶ offered ─Grant─▶ granted ─Granted─▶ front
+//	                                offered ─Withdraw─▶ waiting
+//	               waiting or offered ─Leave─▶ gone
+type Ticket[R, G any, H Holder] struct {
+	queue  *Queue[R, G, H]
+	key    string
+	place  *place[R, G, H] // nil: it was the front at once, nobody is behind it, and no turn is counted
+	holder H               // of the key, while the front is one
+	state  state
+}
+
+// state is what a ticket is to its key.
+type state uint8
+
+const (
+	absent  state = iota // it is in no queue
+	waiting              // behind the front
+	offered              // the holder is handing the lock to it
+	front                // it asks the server, or holds the lock
+	granted              // it is the front, and has not taken what was handed to it
+	gone
+)
+
+// place is what a ticket has that others stand before, or behind.
+type place[R, G any, H Holder] struct {
+	request    R
+	next, prev *Ticket[R, G, H]
+	ready      chan struct{}  // closed when it is the front
+	grant      G              // what was handed to it, or is left of a hand-over that failed
+	line       *line[R, G, H] // those behind it, if it is the front
+}
+
+func (t *Ticket[R, G, H]) shard() *shard[R, G, H] { return t.queue.shard(t.key) }
+
+// needLine makes line. The caller holds mu.
+func (t *Ticket[R, G, H]) needLine() *line[R, G, H] {
+	if t.place == nil {
+		t.place = &place[R, G, H]{}
+	}
+	if t.place.line == nil {
+		t.place.line = &line[R, G, H]{}
+	}
+	return t.place.line
+}
+
+// line returns those behind the front; nil: nobody ever was, and no turn is counted. The
+// caller holds mu.
+func (t *Ticket[R, G, H]) line() *line[R, G, H] {
+	if t.place == nil {
+		return nil
+	}
+	return t.place.line
+}
+
+// leave follows the end of a front. The caller holds mu.
+func (t *Ticket[R, G, H]) leave() {
+	var none H
+	t.state, t.holder = gone, none
+	if t.place != nil {
+		t.place.line = nil
+	}
+}
+
+// holds reports whether the front has the lock. The caller holds mu.
+func (t *Ticket[R, G, H]) holds() bool {
+	var none H
+	return t.holder != none
+}
+
+// ended reports whether the front is a holder that has ended. The caller holds mu.
+func (t *Ticket[R, G, H]) ended() bool { return t.holds() && t.holder.Over() }
+
+// Joined reports whether the ticket has ever been in a queue.
+func (t *Ticket[R, G, H]) Joined() bool { return t.queue != nil }
+
+// Ready is closed when a ticket that waits has come to the front.
+func (t *Ticket[R, G, H]) Ready() <-chan struct{} { return t.place.ready }
+
+// Granted returns what the holder has handed to a ticket that is Ready. If nothing was
+// handed over, it reports false, and the ticket is the front that asks the server. What a
+// Withdraw has left for it is returned then.
+func (t *Ticket[R, G, H]) Granted() (g G, handed bool) {
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	handed = t.state == granted
+	t.state = front
+	return t.takeGrant(), handed
+}
+
+// takeGrant takes what there is for the ticket. The caller holds mu.
+func (t *Ticket[R, G, H]) takeGrant() (g G) {
+	if t.place != nil {
+		g, t.place.grant = t.place.grant, g
+	}
+	return g
+}
+
+// Hold notes that the front has the lock, and reports whether somebody waits behind it. If
+// other processes want the key too, the turn of this one begins.
+func (t *Ticket[R, G, H]) Hold(h H) (waited bool) {
+	if t.queue == nil {
+		return false
+	}
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.state != front {
+		return false
+	}
+	t.holder = h
+	line := t.line()
+	if line == nil {
+		return false
+	}
+	if line.turn.contended && line.turn.began == 0 {
+		line.turn.began = clock.Now()
+	}
+	return line.head != nil
+}
+
+// Behind returns the holder that a ticket is next to, none if another ticket is between
+// them, or nobody of this process holds the lock.
+func (t *Ticket[R, G, H]) Behind() (h H) {
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.state != waiting || t.place.prev != nil {
+		return h
+	}
+	return s.fronts[t.key].holder
+}
+
+// Remaining returns how much longer the holder has that the key's queue waits for, in
+// this process or another; 0 if that is not known.
+func (t *Ticket[R, G, H]) Remaining() time.Duration {
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch first := s.fronts[t.key]; {
+	case first == nil:
+		return 0
+	case first.holds():
+		return max(first.holder.Deadline().Until(), time.Millisecond)
+	case first.line() == nil || first.line().remote == 0:
+		return 0
+	default:
+		return max(first.line().remote.Until(), 0)
+	}
+}
+
+// Leave gives the place up; behind a front that leaves, the next one becomes the front. If
+// the lock was handed to a ticket that waits, it stays, and what was handed over is
+// returned: it is as if the caller had given up a moment later. If nothing was, it reports
+// false, and g is what a Withdraw has left. If a hand-over is under way, whoever hands over
+// learns from Grant or Withdraw that nobody wants the lock, and has g.
+func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
+	if t.queue == nil {
+		return g, false
+	}
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch t.state {
+	case granted:
+		t.state = front
+		return t.takeGrant(), true
+	case front:
+		g = t.takeGrant()
+		s.next(t, t.queue.limit)
+	case waiting:
+		g = t.takeGrant()
+		s.fronts[t.key].line().remove(t)
+		t.state = gone
+	case offered:
+		t.state = gone
+	}
+	return g, false
+}
+
+// Offer is a hand-over that is under way: from the front, which has given its lock up but
+// not freed it, to the next. Grant or Withdraw must follow.
+type Offer[R, G any, H Holder] struct {
+	from, to *Ticket[R, G, H]
+	Request  R      // of the next
+	Left     G      // what an earlier Withdraw has left for it
+	Fence    uint64 // for the next, if one is reserved; else 0
+	Reserve  int    // how many fences to take from the server if Fence is not used
+}
+
+// Offer begins to hand the front's lock to the next ticket. It reports false if the key
+// must be freed instead: nobody waits, or the turn of this process is over.
+func (t *Ticket[R, G, H]) Offer() (o Offer[R, G, H], ok bool) {
+	if t.queue == nil {
+		return o, false
+	}
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := t.line()
+	if t.state != front || line == nil || line.head == nil || line.turn.over(t.queue.limit) {
+		return o, false
+	}
+	to := line.head
+	line.remove(to)
+	to.state = offered
+	o = Offer[R, G, H]{from: t, to: to, Request: to.place.request, Left: to.place.grant}
+	o.Fence, o.Reserve = line.turn.pass()
+	return o, true
+}
+
+// Reserved notes n fences that the server has reserved, of which the first goes with this
+// hand-over.
+func (o Offer[R, G, H]) Reserved(first uint64, n int) {
+	s := o.from.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.from.line().turn.reserve(first, n)
+}
+
+// Grant hands g over, and makes the next the front. It reports false if the next has left
+// meanwhile: then the caller has g, and is the front.
+func (o Offer[R, G, H]) Grant(g G) bool {
+	s := o.from.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.to.state == gone {
+		return false
+	}
+	o.to.state, o.to.place.line, o.to.place.grant = granted, o.from.line(), g
+	o.from.leave()
+	s.fronts[o.from.key] = o.to
+	close(o.to.place.ready)
+	return true
+}
+
+// Withdraw ends a hand-over that has failed, and leaves g for the next, which waits on in
+// its place. It reports false if the next has left meanwhile: what g is about is then the
+// caller's to clean up.
+func (o Offer[R, G, H]) Withdraw(g G) bool {
+	s := o.from.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.to.state == gone {
+		return false
+	}
+	o.to.state, o.to.place.grant = waiting, g
+	o.from.line().prepend(o.to)
+	return true
+}
+
+// Contended notes that the front has found another process holding the key, which has so
+// much left of its lease.
+func (t *Ticket[R, G, H]) Contended(left time.Duration) {
+	if t.queue == nil {
+		return
+	}
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := t.needLine()
+	if line.turn.began != 0 {
+		line.turn.end()
+	}
+	line.turn.contended = true
+	line.remote = clock.Now().After(left)
+}
+
+// Backoff is what the turns of the past mean for the front: how long it lets other
+// processes go ahead to a key that is free, and how recent its own last turn was, from 1
+// for just now towards 0. A command to the server takes about roundTrip.
+func (t *Ticket[R, G, H]) Backoff(roundTrip time.Duration) (backoff time.Duration, recency float64) {
+	if t.queue == nil {
+		return 0, 0
+	}
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := t.line()
+	if line == nil || line.turn.began != 0 {
+		return 0, 0
+	}
+	return line.turn.backoff(roundTrip), line.turn.recency()
+}

@@ -1,0 +1,163 @@
+package rlock
+
+import (
+	"slices"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// state is what a Lock is to whoever has it. Only become changes it.
+//
+//	acquiring ─▶ waiting ─▶ held ─▶ released, lost, expired, detached or closed
+//	    └───────────┴─▶ failed
+//
+// What the server may have of a lock that has ended is another matter: a Release that got
+// no answer may be called again.
+type state uint32
+
+const (
+	stateAcquiring state = iota
+	stateWaiting         // the acquisition has found the key held
+	stateHeld
+	stateFailed   // the acquisition has; nobody has the Lock
+	stateReleased // from here on the lock has ended
+	stateLost
+	stateExpired
+	stateDetached
+	stateClosed
+)
+
+// causes tell why a lock has ended.
+var causes = [...]*reason{
+	stateReleased: released,
+	stateLost:     lost,
+	stateExpired:  expired,
+	stateDetached: detached,
+	stateClosed:   closed,
+}
+
+// transitions are the states that may follow another.
+var transitions = [...][]state{
+	stateAcquiring: {stateWaiting, stateHeld, stateFailed},
+	stateWaiting:   {stateHeld, stateFailed},
+	stateHeld:      {stateReleased, stateLost, stateExpired, stateDetached, stateClosed},
+	stateClosed:    nil,
+}
+
+// stateNow is what the lock is now.
+func (l *Lock) stateNow() state { return state(l.state.Load()) }
+
+// cause returns why the lock has ended, nil if it has not.
+func (l *Lock) cause() *reason { return causes[l.stateNow()] }
+
+// become takes the lock into another state, with everything that follows from it, unless
+// it cannot come from the one it is in. The caller holds mu, or is the acquisition.
+func (l *Lock) become(to state) bool {
+	from := l.stateNow()
+	if !slices.Contains(transitions[from], to) {
+		return false
+	}
+	l.state.Store(uint32(to))
+	counters := &l.locker.counters
+	switch {
+	case to == stateWaiting:
+		counters.waiting.Add(1)
+	case from == stateWaiting:
+		counters.waiting.Add(-1)
+	}
+	if from == stateHeld {
+		l.ended(causes[to])
+	}
+	return true
+}
+
+// ended follows the end of a lock that was held. The caller holds mu.
+func (l *Lock) ended(cause *reason) {
+	if l.lifetime != nil && l.cancel != nil {
+		l.cancel(cause)
+	}
+	if cause == expired && len(l.lease.Former()) > 0 {
+		l.abandon(NoExpiry, 1) // a key that has a former token has the longer lease that came with it
+	}
+	l.locker.registry.remove(l)
+	if l.kept {
+		l.locker.keeper.forget(l)
+	}
+	if l.listens {
+		l.unlisten()
+	}
+	if cause != released { // the Release does both when the keys are free
+		l.ticket.Leave()
+		l.emitEnd(cause)
+	}
+}
+
+// finish ends the lock, unless it has ended before, and returns why it ended. The
+// caller holds mu.
+func (l *Lock) finish(to state) *reason {
+	l.become(to)
+	return l.cause()
+}
+
+// overdue returns how a lock must end that nobody has ended yet: its lease is over, or its
+// Locker closed.
+func (l *Lock) overdue() (to state, is bool) {
+	switch {
+	case l.locker.isClosed():
+		return stateClosed, true
+	case l.lease.Deadline() <= clock.Now():
+		return stateExpired, true
+	}
+	return stateHeld, false
+}
+
+// expire ends the lock if it is overdue. The caller holds mu.
+func (l *Lock) expire() {
+	if to, is := l.overdue(); is {
+		l.become(to)
+	}
+}
+
+// arrival is how a Lock comes to be held.
+type arrival struct {
+	kind       EventKind // EventAcquired or EventAttached
+	start      clock.Instant
+	handedOver bool
+}
+
+// hold begins a lease that lasts until deadline. It returns why not when the Locker was
+// closed meanwhile, or the lease must count as over. Until it returns, nobody else has the
+// lock.
+func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fence = fence
+	l.lease.Start(deadline)
+	if to, is := l.overdue(); is {
+		return causes[to]
+	}
+	if behind := l.ticket.Hold((*holder)(l)); (behind || l.extends || l.observed() != nil) && !l.watch() {
+		return closed
+	}
+	if l.stateNow() == stateWaiting {
+		l.locker.counters.waited.Add(int64(clock.Now() - how.start))
+	}
+	l.become(stateHeld)
+	l.emitHeld(how)
+	l.locker.registry.add(l)
+	return nil
+}
+
+// watch has the keeper and, where the server tells of changed keys, the monitor look
+// after the lock. It reports false, and ends the lock, if the Locker is closed. The caller
+// holds mu.
+func (l *Lock) watch() bool {
+	l.needLifetime()
+	l.kept = true
+	if !l.locker.keeper.watch(l) {
+		l.finish(stateClosed)
+		return false
+	}
+	l.listen()
+	return true
+}
