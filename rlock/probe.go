@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/probe"
+	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -86,11 +85,6 @@ func (r Report) Err() error {
 	return errors.Join(faults...)
 }
 
-const (
-	probeTTL  = 5 * time.Second // of the scratch key
-	probeWait = time.Second     // for the server's push
-)
-
 // Probe tries out what locks need of the client, the server and the user's rights,
 // for the start of a program or a health page. It takes a scratch lock, sees whether the
 // server tells of a change of it while it is held, reads it through the cache, sees
@@ -107,201 +101,75 @@ func (l *Locker) Probe(ctx context.Context) (Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &probe{locker: l, lock: l.lockOf(key)}
-	p.lock.prepare(ctx, l.defaults, wanted{})
-	p.lock.lease.Prepare(probeTTL, "")
-	if err := p.run(ctx); err != nil {
-		if err == clock.ErrStopped {
-			err = ErrClosed
-		}
-		return p.report, &LockError{"probe", key, err}
+	target := probe.Target{
+		Client:  l.client,
+		Scratch: &scratch{locker: l, key: key, token: newToken()},
+		Poll:    unheardPause,
+		Stop:    l.closed,
 	}
-	return p.report, nil
-}
-
-// probe is one call of Probe.
-type probe struct {
-	locker *Locker
-	lock   *Lock // the scratch lock
-	report Report
-}
-
-func (p *probe) add(name string, severity Severity, err error, format string, args ...any) {
-	p.report = append(p.report, Finding{Name: name, Severity: severity, Text: fmt.Sprintf(format, args...), Err: err})
-}
-
-// run returns an error when the outcome of a call is unknown.
-func (p *probe) run(ctx context.Context) error {
-	t, err := p.lock.attempt(ctx, p.lock.counters(), nil)
-	if p.lock.late > 0 {
-		p.lock.abandon(probeTTL, int(p.lock.late)+1)
-	}
-	if answerOf(err) == unknown {
-		return err
-	}
-	p.locks(t, err)
-	if err == nil {
-		if err := p.push(ctx); answerOf(err) == unknown {
-			return err
-		}
-	}
-	return p.servers(ctx)
-}
-
-// locks tells whether the scratch lock was acquired.
-func (p *probe) locks(t taken, err error) {
-	var server *rueidis.RedisError
-	refused := errors.As(err, &server)
-	switch {
-	case err == nil && t.acquired:
-		p.add("locks", SeverityOK, nil, "acquired in %v", time.Duration(clock.Now()-t.sent).Round(time.Microsecond))
-	case refused && strings.HasPrefix(server.Error(), "READONLY"):
-		p.add("locks", SeverityFault, err, "the server is a replica that takes no writes; connect to the primary")
-	case refused && denied(server):
-		p.add("locks", SeverityFault, err, "the user may not run the scripts; grant what AUDIT.md of package gen lists for Acquire, "+
-			"on the locks and on %s*, or use WithFence(false); the key tried was %s", strings.TrimSuffix(slot.FencePrefix, "{"), quoteKey(t.key))
-	default:
-		p.add("locks", SeverityFault, err, "a lock that nobody holds cannot be acquired")
-	}
-}
-
-// denied reports the refusal of a user's rights, in a script or outside.
-func denied(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "NOPERM") || strings.Contains(text, "ACL failure") || strings.Contains(text, "user executing the script can't")
-}
-
-// push reads the scratch lock through the cache, releases it, and tells whether the
-// server says so. Like run, it returns what keeps it from finding out.
-func (p *probe) push(ctx context.Context) error {
-	l, key := p.locker, p.lock.key[0]
-	var changed chan struct{}
 	if l.hook != nil {
 		w := l.hook.watch(l, key)
 		defer w.leave()
-		changed = w.changed
+		target.Changed = w.changed
 	}
-	held, err := p.held(ctx, changed)
+	rows, err := probe.Run(ctx, target)
+	report := make(Report, len(rows))
+	for i, row := range rows {
+		report[i] = Finding{row.Name, row.Server, severities[row.Severity], row.Text, row.Err}
+		if row.Name == "waiting" && row.Severity == probe.Fault {
+			l.heard.Store(false)
+		}
+	}
+	if err == clock.ErrStopped {
+		err = ErrClosed
+	}
 	if err != nil {
-		return err
+		return report, &LockError{"probe", key, err}
 	}
-	answer, err := l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: key}, probeTTL)
-	if _, err := p.lock.free(ctx); err != nil {
-		p.add("locks", SeverityFault, err, "a lock cannot be released; grant what AUDIT.md of package gen lists for Release")
-		return err
-	}
-	if held.Severity == SeverityFault && err == nil && answer.Remaining < 0 {
-		held = Finding{Name: "held", Severity: SeverityNote, Text: "no cache: " + noticedLate}
-	}
-	p.report = append(p.report, held)
-	const polls = "waiting for a held lock polls at the pace of WithRetry"
-	switch {
-	case err != nil:
-		p.add("cache", SeverityFault, err, "reading through the client-side cache fails, and so does Check; "+
-			"grant what AUDIT.md of package gen lists for Check, or build the client with DisableCache")
-		p.add("waiting", SeverityNote, nil, "no cache: %s", polls)
-		return nil
-	case answer.Remaining < 0:
-		p.add("cache", SeverityNote, nil, "the client has none: Check asks the server every time")
-		p.add("waiting", SeverityNote, nil, "no cache: %s", polls)
-		return nil
-	}
-
-	fresh, err := p.follows(ctx, key)
-	if err != nil {
-		return err
-	}
-	if !fresh {
-		// Here the command changes nothing; if it is refused, that is the reason.
-		why := l.client.Do(ctx, l.client.B().Arbitrary("CLIENT", "CACHING", "YES").Build()).Error()
-		p.add("cache", SeverityFault, why, "the server did not tell within %v that a key had changed: Check may be wrong for as long as WithCacheTTL; "+
-			"grant +client|caching and +client|tracking", probeWait)
-	} else {
-		p.add("cache", SeverityOK, nil, "it hears of changes")
-	}
-	if l.hook == nil {
-		p.add("waiting", SeverityNote, nil, "there is no Hook: %s; use Open or WithHook", polls)
-		return nil
-	}
-	patience := probeWait // the cache may hear of it a moment before the Hook
-	if !fresh {
-		patience = 0
-	}
-	switch over, err := clock.Receive(ctx, changed, patience, l.closed); {
-	case err != nil:
-		return err
-	case !over:
-		p.add("waiting", SeverityOK, nil, "the server wakes those who wait")
-	default:
-		l.heard.Store(false)
-		p.add("waiting", SeverityFault, nil, "no push reached the Hook: until one does, those who wait for a held lock poll every %v; "+
-			"set ClientOption.OnInvalidations of this client to Hook.OnInvalidations, and see cache", unheardPause)
-	}
-	return nil
+	return report, nil
 }
 
-const noticedLate = "the loss of a held lock is noticed when it is extended, checked or released"
+var severities = [...]Severity{probe.OK: SeverityOK, probe.Note: SeverityNote, probe.Fault: SeverityFault}
 
-// held reads the scratch lock as the monitor reads those that are held, changes its
-// lease, and tells whether the server says so. The change takes the same connection,
-// since a client that is not told of its own changes loses track of what it extends.
-func (p *probe) held(ctx context.Context, changed <-chan struct{}) (Finding, error) {
-	l, key := p.locker, p.lock.key[0]
-	finding := func(severity Severity, err error, text string) (Finding, error) {
-		return Finding{Name: "held", Severity: severity, Text: text, Err: err}, nil
-	}
-	switch {
-	case l.hook == nil:
-		return finding(SeverityNote, nil, "there is no Hook: "+noticedLate+"; use Open or WithHook")
-	case l.cluster:
-		return finding(SeverityNote, nil, "on a cluster "+noticedLate)
-	}
-	lease := l.client.B().Pexpire().Key(key).Milliseconds(probeTTL.Milliseconds()).Build().ToPipe()
-	replies := l.client.DoMulti(ctx, append(track(l.client, []string{key}), lease)...)
-	for _, reply := range replies[1:] {
-		if err := reply.Error(); answerOf(err) == unknown {
-			return Finding{}, err
-		} else if err != nil {
-			return finding(SeverityFault, err, "the key of a held lock cannot be read and given a lease: "+noticedLate+"; grant +mget and +pexpire")
-		}
-	}
-	over, err := clock.Receive(ctx, changed, probeWait, l.closed)
-	switch {
-	case err != nil:
-		return Finding{}, err
-	case !over:
-		return finding(SeverityOK, nil, "the server tells of a change")
-	}
-	text := "the server did not tell within " + probeWait.String() + " that a key had changed: " + noticedLate + "; " +
-		"set ClientOption.OnInvalidations of this client to Hook.OnInvalidations, without NOLOOP and with prefixes that cover the locks, and grant +client|caching"
-	why := replies[0].Error()
-	if optedOut(why) {
-		why = nil
-	}
-	return finding(SeverityFault, why, text)
+// scratch is the lock that Probe tries out.
+type scratch struct {
+	locker     *Locker
+	key, token string
 }
 
-// optedOut reports whether CLIENT CACHING was refused because nothing has to be opted
-// in: everything is tracked anyway.
-func optedOut(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "OPTIN mode")
+func (s *scratch) Key() string { return s.key }
+
+func (s *scratch) Unanswered(err error) bool { return answerOf(err) == unknown }
+
+// Acquire leaves to the reaper what tries without an answer may have taken.
+func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
+	params := gen.AcquireParams{Lock: s.key, Token: s.token, TTL: probe.TTL}
+	if !s.locker.defaults.unfenced {
+		params.Counter = slot.FenceCounter(s.key)
+	}
+	lost := 0
+	err = repeat(ctx, func(ctx context.Context) error {
+		r, err := s.locker.scripts.Acquire(ctx, s.locker.client, params)
+		acquired = r.Acquired
+		if answerOf(err) == unknown {
+			lost++
+		}
+		return redact(err, s.token)
+	})
+	if lost > 0 {
+		s.locker.reaper.Add(reaper.Item{Keys: []string{s.key}, Token: s.token, Unanswered: lost + 1}, probe.TTL)
+	}
+	return acquired, err
 }
 
-// follows reports whether the cache notices within probeWait that the scratch key is
-// free.
-func (p *probe) follows(ctx context.Context, key string) (bool, error) {
-	for end := clock.Now().After(probeWait); ; {
-		answer, err := p.locker.scripts.HolderCached(ctx, p.locker.client, gen.HolderParams{Lock: key}, probeTTL)
-		switch {
-		case err != nil:
-			return false, err
-		case !answer.Value.Valid:
-			return true, nil
-		case clock.Now() > end:
-			return false, nil
-		}
-		if err := clock.Sleep(ctx, 5*time.Millisecond, p.locker.closed); err != nil {
-			return false, err
-		}
-	}
+func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
+	r, err := s.locker.scripts.HolderCached(ctx, s.locker.client, gen.HolderParams{Lock: s.key}, probe.TTL)
+	return r.Value.Valid, r.Remaining >= 0, err
+}
+
+func (s *scratch) Release(ctx context.Context) error {
+	return redact(persist(ctx, func(ctx context.Context) error {
+		_, err := s.locker.scripts.Release(ctx, s.locker.client, gen.ReleaseParams{Locks: []string{s.key}, Token: s.token})
+		return err
+	}), s.token)
 }

@@ -142,7 +142,7 @@ func TestProbe(t *testing.T) {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-multi")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Check",
+			map[string]rlock.Severity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Holder",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

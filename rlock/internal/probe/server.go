@@ -1,4 +1,4 @@
-package rlock
+package probe
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 
 // servers asks every server that the client knows about itself.
 func (p *probe) servers(ctx context.Context) error {
-	nodes := p.locker.client.Nodes()
+	nodes := p.Client.Nodes()
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		first := len(p.report)
+		first := len(p.rows)
 		p.server(ctx, nodes[addr])
-		for i := range p.report[first:] {
-			p.report[first+i].Server = addr
+		for i := range p.rows[first:] {
+			p.rows[first+i].Server = addr
 		}
 		if ctx.Err() != nil {
 			return clock.ContextError(ctx, nil)
@@ -31,7 +31,7 @@ func (p *probe) servers(ctx context.Context) error {
 func (p *probe) server(ctx context.Context, node rueidis.Client) {
 	hello, err := node.Do(ctx, node.B().Arbitrary("HELLO").Build()).AsMap()
 	if err != nil {
-		p.add("version", SeverityNote, err, "the server does not tell; it must be Redis 7.0 or later, or Valkey")
+		p.add("version", Note, err, "the server does not tell; it must be Redis 7.0 or later, or Valkey")
 	} else {
 		p.hello(hello)
 	}
@@ -47,15 +47,15 @@ func (p *probe) hello(hello map[string]rueidis.RedisMessage) {
 	}
 	major, _, _ := strings.Cut(field("version"), ".")
 	if n, err := strconv.Atoi(major); err == nil && n < 7 {
-		p.add("version", SeverityFault, nil, "it is %s %s; the scripts need Redis 7.0 or later, or Valkey", field("server"), field("version"))
+		p.add("version", Fault, nil, "it is %s %s; the scripts need Redis 7.0 or later, or Valkey", field("server"), field("version"))
 	} else {
-		p.add("version", SeverityOK, nil, "%s %s", field("server"), field("version"))
+		p.add("version", OK, nil, "%s %s", field("server"), field("version"))
 	}
 	proto := hello["proto"]
 	if n, _ := proto.AsInt64(); n == 3 {
-		p.add("protocol", SeverityOK, nil, "RESP3")
+		p.add("protocol", OK, nil, "RESP3")
 	} else {
-		p.add("protocol", SeverityNote, nil, "RESP%d: the server cannot push, so there is no cache and waiting polls", n)
+		p.add("protocol", Note, nil, "RESP%d: the server cannot push, so there is no cache and waiting polls", n)
 	}
 }
 
@@ -70,13 +70,13 @@ func (p *probe) eviction(ctx context.Context, node rueidis.Client) {
 	}
 	switch {
 	case policy == "":
-		p.add("eviction", SeverityNote, err, "the server does not tell; its maxmemory-policy must be noeviction, or it may drop locks and fence counters")
+		p.add("eviction", Note, err, "the server does not tell; its maxmemory-policy must be noeviction, or it may drop locks and fence counters")
 	case policy == "noeviction":
-		p.add("eviction", SeverityOK, nil, "maxmemory-policy is noeviction")
+		p.add("eviction", OK, nil, "maxmemory-policy is noeviction")
 	case limit == "0":
-		p.add("eviction", SeverityNote, nil, "maxmemory-policy is %s, but there is no maxmemory; with one, locks could be dropped", policy)
+		p.add("eviction", Note, nil, "maxmemory-policy is %s, but there is no maxmemory; with one, locks could be dropped", policy)
 	default:
-		p.add("eviction", SeverityFault, nil, "maxmemory-policy is %s and maxmemory %s: locks may be dropped while they are held; set noeviction", policy, limit)
+		p.add("eviction", Fault, nil, "maxmemory-policy is %s and maxmemory %s: locks may be dropped while they are held; set noeviction", policy, limit)
 	}
 }
 
@@ -86,13 +86,13 @@ func (p *probe) replication(ctx context.Context, node rueidis.Client) {
 	replicas, wrong := strconv.Atoi(fields["connected_slaves"])
 	switch {
 	case err != nil || wrong != nil:
-		p.add("replication", SeverityNote, err, "the server does not tell; a failover to a replica can lose locks that were granted, so let the resource check the fence")
+		p.add("replication", Note, err, "the server does not tell; a failover to a replica can lose locks that were granted, so let the resource check the fence")
 	case fields["role"] == "slave":
-		p.add("replication", SeverityNote, nil, "it is a replica; locks are taken on its primary")
+		p.add("replication", Note, nil, "it is a replica; locks are taken on its primary")
 	case replicas > 0:
-		p.add("replication", SeverityNote, nil, "replicas: %d. They are told of a lock after it was granted, so a failover can lose it; let the resource check the fence", replicas)
+		p.add("replication", Note, nil, "replicas: %d. They are told of a lock after it was granted, so a failover can lose it; let the resource check the fence", replicas)
 	default:
-		p.add("replication", SeverityOK, nil, "there is no replica that a failover could lose locks to")
+		p.add("replication", OK, nil, "there is no replica that a failover could lose locks to")
 	}
 }
 

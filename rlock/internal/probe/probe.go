@@ -1,0 +1,123 @@
+// Package probe is the self-test: it tries out what locks need of the client, the server
+// and the user's rights, and says in words what is missing.
+//
+// It never knows a lock that somebody holds, nor how a script is called: it is given a
+// scratch lock to try, and calls it in the order in which a program would.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// Row is the answer to one question.
+type Row struct {
+	Name     string
+	Server   string // address, where it is about one server
+	Severity Severity
+	Text     string // what is so, what it means and what to do about it
+	Err      error  // the server's or client's error that says so; may be nil
+}
+
+// Severity says what a row means.
+type Severity int
+
+// The severities are in the order of what they mean for locks.
+const (
+	OK    Severity = iota // as it should be
+	Note                  // it works, in a way that one should know of
+	Fault                 // locks fail, are lost, or are waited for in vain
+)
+
+// Scratch is a lock to try out, on a key that nobody else has.
+type Scratch interface {
+	Key() string
+	Acquire(ctx context.Context) (acquired bool, err error)
+	// Peek reads the key through the client-side cache, if the client has one.
+	Peek(ctx context.Context) (held, cached bool, err error)
+	Release(ctx context.Context) error
+	// Unanswered reports an error that leaves open what the server has done.
+	Unanswered(err error) bool
+}
+
+// Target is what is tried out.
+type Target struct {
+	Client  rueidis.Client
+	Scratch Scratch
+	// Changed has a value when the server has told of a change of the scratch key. Nil:
+	// nobody listens.
+	Changed <-chan struct{}
+	Poll    time.Duration   // pause of those who wait while the server tells nothing
+	Stop    <-chan struct{} // ends the test with clock.ErrStopped
+}
+
+// TTL is the lease of the scratch lock, if nothing releases it.
+const TTL = 5 * time.Second
+
+// maxPush is how long the server may take to tell of a change.
+const maxPush = time.Second
+
+// Run tries the target out. What is missing is a row. The error is for what keeps Run from
+// finding out; it comes with the rows until then.
+func Run(ctx context.Context, target Target) ([]Row, error) {
+	p := &probe{Target: target}
+	err := p.run(ctx)
+	return p.rows, err
+}
+
+type probe struct {
+	Target
+	rows []Row
+}
+
+func (p *probe) add(name string, severity Severity, err error, format string, args ...any) {
+	p.rows = append(p.rows, Row{Name: name, Severity: severity, Text: fmt.Sprintf(format, args...), Err: err})
+}
+
+// run returns an error when a call gets no answer.
+func (p *probe) run(ctx context.Context) error {
+	sent := clock.Now()
+	acquired, err := p.Scratch.Acquire(ctx)
+	if err != nil && p.Scratch.Unanswered(err) {
+		return err
+	}
+	p.locks(acquired, time.Duration(clock.Now()-sent), err)
+	if err == nil {
+		if err := p.pushes(ctx); err != nil {
+			return err
+		}
+	}
+	return p.servers(ctx)
+}
+
+// locks tells whether the scratch lock was acquired.
+func (p *probe) locks(acquired bool, took time.Duration, err error) {
+	var server *rueidis.RedisError
+	refused := errors.As(err, &server)
+	switch {
+	case err == nil && acquired:
+		p.add("locks", OK, nil, "acquired in %v", took.Round(time.Microsecond))
+	case refused && strings.HasPrefix(server.Error(), "READONLY"):
+		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary")
+	case refused && denied(server):
+		p.add("locks", Fault, err, "the user may not run the scripts; grant what AUDIT.md of package gen lists for Acquire, "+
+			"on the locks and on %s*, or use WithFence(false); the key tried was %s", strings.TrimSuffix(slot.FencePrefix, "{"), strconv.Quote(p.Scratch.Key()))
+	default:
+		p.add("locks", Fault, err, "a lock that nobody holds cannot be acquired")
+	}
+}
+
+// denied reports the refusal of a user's rights, in a script or outside.
+func denied(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "NOPERM") || strings.Contains(text, "ACL failure") || strings.Contains(text, "user executing the script can't")
+}

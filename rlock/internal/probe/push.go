@@ -1,0 +1,152 @@
+package probe
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// pushes changes the lease of the scratch lock, reads the lock through the cache, and
+// releases it, and tells which of that the server tells. Like run, it returns what keeps
+// it from finding out.
+func (p *probe) pushes(ctx context.Context) error {
+	held, err := p.held(ctx)
+	if err != nil {
+		return err
+	}
+	_, cached, err := p.Scratch.Peek(ctx)
+	if err := p.Scratch.Release(ctx); err != nil {
+		if p.Scratch.Unanswered(err) {
+			return err
+		}
+		p.add("locks", Fault, err, "a lock cannot be released; grant what AUDIT.md of package gen lists for Release")
+		return nil
+	}
+	if held.Severity == Fault && err == nil && !cached {
+		held = Row{Name: "held", Severity: Note, Text: "no cache: " + noticedLate}
+	}
+	p.rows = append(p.rows, held)
+	const polls = "waiting for a held lock polls at the pace of WithRetry"
+	switch {
+	case err != nil:
+		p.add("cache", Fault, err, "reading through the client-side cache fails, and so does Check; "+
+			"grant what AUDIT.md of package gen lists for Holder, or build the client with DisableCache")
+		p.add("waiting", Note, nil, "no cache: %s", polls)
+		return nil
+	case !cached:
+		p.add("cache", Note, nil, "the client has none: Check asks the server every time")
+		p.add("waiting", Note, nil, "no cache: %s", polls)
+		return nil
+	}
+
+	fresh, err := p.followed(ctx)
+	if err != nil {
+		return err // a refusal too: the first read was not refused
+	}
+	patience := maxPush // the cache may hear of the change a moment before those who wait
+	if fresh {
+		p.add("cache", OK, nil, "it hears of changes")
+	} else {
+		patience = 0
+		// Here the command changes nothing; if it is refused, that is the reason.
+		why := p.Client.Do(ctx, p.Client.B().Arbitrary("CLIENT", "CACHING", "YES").Build()).Error()
+		p.add("cache", Fault, why, "the server did not tell within %v that a key had changed: Check may be wrong for as long as WithCacheTTL; "+
+			"grant +client|caching and +client|tracking", maxPush)
+	}
+	if p.Changed == nil {
+		p.add("waiting", Note, nil, "there is no Hook: %s; use Open or WithHook", polls)
+		return nil
+	}
+	told, err := p.told(ctx, patience)
+	switch {
+	case err != nil:
+		return err
+	case told:
+		p.add("waiting", OK, nil, "the server wakes those who wait")
+	default:
+		p.add("waiting", Fault, nil, "no push reached the Hook: until one does, those who wait for a held lock poll every %v; "+
+			"set ClientOption.OnInvalidations of this client to Hook.OnInvalidations, and see cache", p.Poll)
+	}
+	return nil
+}
+
+// told waits for the server's message.
+func (p *probe) told(ctx context.Context, patience time.Duration) (bool, error) {
+	over, err := clock.Receive(ctx, p.Changed, patience, p.Stop)
+	return !over, err
+}
+
+const noticedLate = "the loss of a held lock is noticed when it is extended, checked or released"
+
+// held reads the scratch lock as those are read that are held, changes its lease, and
+// tells whether the server says so. Both go over one connection, because a client that
+// hears nothing of its own changes loses track of what it extends.
+func (p *probe) held(ctx context.Context) (Row, error) {
+	row := func(severity Severity, err error, text string) (Row, error) {
+		return Row{Name: "held", Severity: severity, Text: text, Err: err}, nil
+	}
+	switch {
+	case p.Changed == nil:
+		return row(Note, nil, "there is no Hook: "+noticedLate+"; use Open or WithHook")
+	case p.Client.Mode() == rueidis.ClientModeCluster:
+		return row(Note, nil, "on a cluster "+noticedLate)
+	}
+	key, b := p.Scratch.Key(), p.Client.B()
+	// A pooled connection drops what it is told, so the commands ask for a shared one.
+	replies := p.Client.DoMulti(ctx,
+		b.ClientCaching().Yes().Build().ToPipe(),
+		b.Mget().Key(key).Build().ToPipe(),
+		b.Pexpire().Key(key).Milliseconds(TTL.Milliseconds()).Build().ToPipe(),
+	)
+	for _, reply := range replies[1:] {
+		switch err := reply.Error(); {
+		case err == nil:
+		case p.Scratch.Unanswered(err):
+			return Row{}, err
+		default:
+			return row(Fault, err, "the key of a held lock cannot be read and given a lease: "+noticedLate+"; grant +mget and +pexpire")
+		}
+	}
+	told, err := p.told(ctx, maxPush)
+	switch {
+	case err != nil:
+		return Row{}, err
+	case told:
+		return row(OK, nil, "the server tells of a change")
+	}
+	text := "the server did not tell within " + maxPush.String() + " that a key had changed: " + noticedLate + "; " +
+		"set ClientOption.OnInvalidations of this client to Hook.OnInvalidations, without NOLOOP and with prefixes that cover the locks, and grant +client|caching"
+	why := replies[0].Error()
+	if optedOut(why) {
+		why = nil
+	}
+	return row(Fault, why, text)
+}
+
+// optedOut reports whether CLIENT CACHING was refused because nothing has to be opted
+// in: everything is tracked anyway.
+func optedOut(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "OPTIN mode")
+}
+
+// followed reports whether the cache notices within maxPush that the scratch key is free.
+func (p *probe) followed(ctx context.Context) (bool, error) {
+	for end := clock.Now().After(maxPush); ; {
+		held, _, err := p.Scratch.Peek(ctx)
+		switch {
+		case err != nil:
+			return false, err
+		case !held:
+			return true, nil
+		case clock.Now() > end:
+			return false, nil
+		}
+		if err := clock.Sleep(ctx, 5*time.Millisecond, p.Stop); err != nil {
+			return false, err
+		}
+	}
+}
