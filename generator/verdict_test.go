@@ -33,7 +33,7 @@ import (
 // right, each has a mark, and one of them must be reported. Nothing else may be.
 //
 // A correct script must be accepted. What its bindings answer is the business of
-// TestGoodScripts in rlock_test.
+// TestGoodScripts in rlock_test/generator.
 
 // openFile lists the cases whose verdict is still wrong, each with the reason. The test
 // fails if a listed case has become right, so the list only gets shorter.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -155,11 +156,9 @@ func TestEveryStepRuns(t *testing.T) {
 // Every fuzz test of this module is one of fuzzers.
 func TestEveryFuzzerRuns(t *testing.T) {
 	t.Parallel()
-	var want, got []string
-	for _, f := range fuzzers {
-		want = append(want, f[0])
-	}
-	require.NoError(t, filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {
+	var got [][2]string
+	root := filepath.Join("..", "..")
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -167,10 +166,28 @@ func TestEveryFuzzerRuns(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			if name, ok := strings.CutPrefix(line, "func Fuzz"); ok {
 				name, _, _ = strings.Cut(name, "(")
-				got = append(got, "Fuzz"+name)
+				dir, err := filepath.Rel(root, filepath.Dir(path))
+				if err != nil {
+					return err
+				}
+				got = append(got, [2]string{"Fuzz" + name, "./" + filepath.ToSlash(dir)})
 			}
 		}
 		return err
 	}))
-	require.ElementsMatch(t, want, got, "fuzzers in steps.go has those that make fuzz and make test-all run")
+	require.ElementsMatch(t, fuzzers, got, "fuzzers in steps.go has those that make fuzz and make test-all run")
+}
+
+// Every package of this module is tested once, the one that measures by itself.
+func TestEveryPackageRuns(t *testing.T) {
+	t.Parallel()
+	list := func(patterns ...string) []string {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), "go", append([]string{"list"}, patterns...)...)
+		command.Dir = filepath.Join("..", "..")
+		out, err := command.Output()
+		require.NoError(t, err)
+		return strings.Fields(string(out))
+	}
+	require.ElementsMatch(t, list("./..."), append(list(beside...), list(alone)...), "beside in steps.go has the packages that make test and make test-all run")
 }

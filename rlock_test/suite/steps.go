@@ -32,26 +32,42 @@ const oldest = "go1.25.0"
 // core are the packages that need no server beside themselves.
 var core = []string{"./gen/...", "./generator/...", "./rlock/..."}
 
+// alone has the tests that measure time, memory or commands. They run beside no other
+// package, which would take the processor from them.
+const alone = "./rlock_test/cost"
+
+// beside are all other packages, whose tests run two packages at a time: those that take
+// long first.
+var beside = append([]string{
+	"./rlock_test/failure", "./rlock_test/waiting", "./rlock_test/generator", "./rlock_test/topology",
+	"./rlock_test/api", "./rlock_test/observe", "./rlock_test/fuzz", "./rlock_test/oracle/...",
+	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",
+}, core...)
+
 // fuzzers are the fuzz tests and their packages.
 var fuzzers = [][2]string{
 	{"FuzzParse", "./generator/internal/script"},
 	{"FuzzDecode", "./generator/internal/emit/runtime"},
 	{"FuzzGenerator", "./generator"},
-	{"FuzzSlot", "./rlock_test"},
-	{"FuzzReply", "./rlock_test"},
-	{"FuzzOptions", "./rlock_test"},
-	{"FuzzOperations", "./rlock_test"},
-	{"FuzzHandoff", "./rlock_test"},
+	{"FuzzSlot", "./rlock_test/fuzz"},
+	{"FuzzReply", "./rlock_test/fuzz"},
+	{"FuzzOptions", "./rlock_test/fuzz"},
+	{"FuzzOperations", "./rlock_test/fuzz"},
+	{"FuzzHandoff", "./rlock_test/fuzz"},
 }
 
 func steps(o options) []step {
 	if !o.all {
-		return []step{{name: "tests", short: true, args: []string{"test", "-short", "-count=1", "-parallel=8", "./..."}}}
+		return []step{
+			{name: "tests", short: true, args: append([]string{"test", "-short", "-count=1", "-parallel=8"}, beside...)},
+			{name: "cost", short: true, args: []string{"test", "-short", "-count=1", alone}},
+		}
 	}
 	all := []step{
-		{name: "race", args: []string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m", "./..."}},
+		{name: "race", args: append([]string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m"}, beside...)},
+		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", alone}},
 		// What is counted in allocations and milliseconds is not itself under the race detector.
-		{name: "budgets", args: []string{"test", "-count=1", "-run=Budget|Schedules|TestLoad$", "./rlock/", "./rlock_test/"}},
+		{name: "budgets", args: []string{"test", "-count=1", "-p=1", "-run=Budget|Schedules|TestLoad$", "./rlock/...", alone}},
 		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"}, args: append([]string{"test", "-count=1"}, core...)},
 		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldest, "GOFLAGS=-trimpath"}, args: []string{"test", "-count=1", "./rlock/...", "./rlock_test/importer"}},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		here, there := env.NewLocker(t, client, rlock.WithPrefix("app:")), env.NewLocker(t, client, rlock.WithPrefix("app:"), rlock.WithAutoExtend(true), rlock.WithTTL(3*time.Second))
+		lock, err := here.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(time.Minute))
+		require.NoError(t, err)
+		ctx := lock.Context()
+		former := lock.Token()
+		detached := env.Detach(t, lock)
+		require.ErrorIs(t, context.Cause(ctx), rlock.ErrDetached)
+		env.Detach(t, lock) // twice is fine
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrDetached)
+		require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrDetached)
+		require.False(t, lock.Valid())
+		require.Equal(t, former, env.Get(t, client, "app:a"))
+
+		again, err := there.Attach(t.Context(), detached)
+		require.NoError(t, err)
+		require.True(t, again.Valid())
+		require.Equal(t, lock.Keys(), again.Keys())
+		require.Equal(t, lock.Fence(), again.Fence())
+		require.NotEqual(t, former, again.Token())
+		require.Equal(t, again.Token(), env.Get(t, client, "app:b"))
+		require.WithinDuration(t, time.Now().Add(time.Minute), again.Deadline(), 20*time.Second)
+		require.NoError(t, again.Extend(t.Context(), 3*time.Second))
+		time.Sleep(5 * time.Second)
+		require.True(t, again.Valid(), "the new process extends it")
+		require.NoError(t, again.Release(t.Context()))
+		require.Empty(t, env.Get(t, client, "app:b"))
+
+		_, err = there.Attach(t.Context(), detached)
+		require.ErrorIs(t, err, rlock.ErrLost)
+		var noContext context.Context
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = there.Attach(ended, detached)
+		require.ErrorIs(t, err, context.Canceled)
+		for _, call := range []func() error{
+			func() error { return env.ErrorOf(there.Attach(t.Context(), rlock.Handoff{})) },
+			func() error { return env.ErrorOf(there.Attach(noContext, detached)) },
+			func() error { return env.ErrorOf(there.Attach(t.Context(), env.NewHandoff(t, "t", 0, "a", "a"))) },
+			func() error { return env.ErrorOf(there.Attach(t.Context(), detached, rlock.WithPrefix("x:"))) },
+			func() error { return env.ErrorOf(there.Attach(t.Context(), detached, rlock.WithToken(former))) },
+			func() error { return env.ErrorOf(there.Attach(t.Context(), detached, rlock.WithTurn(1, 1))) },
+			func() error { return there.ForceRelease(t.Context(), "a", "") },
+			func() error { return there.ForceRelease(t.Context(), "", "t") },
+			func() error { return there.WaitFree(t.Context(), "") },
+		} {
+			require.ErrorIs(t, call(), rlock.ErrInvalid)
+		}
+	})
+}
+
+func TestForceRelease(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker, admin := env.NewLocker(t, client), env.NewLocker(t, client)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		require.ErrorIs(t, admin.ForceRelease(t.Context(), "job", "another"), rlock.ErrLost)
+		require.Equal(t, lock.Token(), env.Get(t, client, "job"))
+
+		state, err := admin.Inspect(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, admin.ForceRelease(t.Context(), "job", state.Token))
+		require.Empty(t, env.Get(t, client, "job"))
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
+	})
+}
+
+func TestWaitFree(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		require.NoError(t, locker.WaitFree(t.Context(), "job"))
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err = locker.WaitFree(ctx, "job")
+		require.ErrorIs(t, err, rlock.ErrGaveUp)
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.AfterFunc(50*time.Millisecond, func() { lock.Release(context.Background()) })
+		require.NoError(t, locker.WaitFree(t.Context(), "job"))
+		require.False(t, lock.Valid())
+
+		require.NoError(t, locker.Do(t.Context(), "mine", func(ctx context.Context, _ *rlock.Lock) error {
+			require.ErrorIs(t, locker.WaitFree(ctx, "mine"), rlock.ErrAlreadyHeld)
+			return nil
+		}))
+
+		limited := env.NewLocker(t, client, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+		require.NoError(t, env.Do(t, client, "SET", "job", "foreign").Error())
+		require.ErrorIs(t, limited.WaitFree(t.Context(), "job"), rlock.ErrGaveUp)
+	})
+}

@@ -1,0 +1,235 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+var lengthOfTime = regexp.MustCompile(`(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b`)
+
+// inScript is how servers say where in a script it was; each has its own words.
+var inScript = regexp.MustCompile(` script: [0-9a-f]{40}, on @user_script:\d+\.`)
+
+// What each way to fail says. Times are shown as <time>.
+func TestErrorTexts(t *testing.T) {
+	t.Parallel()
+	type scene struct {
+		t      *testing.T
+		ctx    context.Context
+		f      *env.Faulty
+		locker *rlock.Locker
+		direct rueidis.Client
+	}
+	of := func(_ any, err error) error { return err }
+	foreign := func(s scene, words ...string) {
+		require.NoError(s.t, env.Do(s.t, s.direct, append([]string{"SET", "job", "foreign"}, words...)...).Error())
+	}
+	take := func(s scene, opts ...rlock.Option) *rlock.Lock {
+		lock, err := s.locker.Acquire(s.ctx, "job", opts...)
+		require.NoError(s.t, err)
+		return lock
+	}
+	deadline := func(s scene) context.Context {
+		ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
+		s.t.Cleanup(cancel)
+		return ctx
+	}
+	ended := func(s scene) context.Context {
+		ctx, cancel := context.WithCancelCause(s.ctx)
+		cancel(errors.New("shutting down"))
+		return ctx
+	}
+	three := rlock.WithRetry(rlock.Fixed(5 * time.Millisecond).MaxAttempts(3))
+	silent := func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() }
+	lose := func(s scene) *rlock.Lock {
+		lock := take(s)
+		require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
+		return lock
+	}
+	for name, test := range map[string]struct {
+		fail func(s scene) error
+		want string
+	}{
+		"try, held": {func(s scene) error {
+			foreign(s, "PX", "60000")
+			return of(s.locker.TryAcquire(s.ctx, "job"))
+		}, `rlock: acquire "job": lock is held by another; its holder's lease ends in <time>`},
+		"try, held for ever": {func(s scene) error {
+			foreign(s)
+			return of(s.locker.TryAcquire(s.ctx, "job"))
+		}, `rlock: acquire "job": lock is held by another; its holder's lease never ends`},
+		"try, held here": {func(s scene) error {
+			take(s)
+			return of(s.locker.TryAcquire(s.ctx, "job"))
+		}, `rlock: acquire "job": lock is held by another; its holder's lease ends in <time>`},
+		"try, a set": {func(s scene) error {
+			foreign(s, "PX", "60000")
+			return of(s.locker.TryAcquireAll(s.ctx, []string{"a", "job"}))
+		}, `rlock: acquire "job": lock is held by another; its holder's lease ends in <time>`},
+		"try, the context had ended": {func(s scene) error {
+			return of(s.locker.TryAcquire(ended(s), "job"))
+		}, `rlock: acquire "job": ended before the answer: context canceled: shutting down`},
+		"try, no answer": {func(s scene) error {
+			s.f.When(silent)
+			return of(s.locker.TryAcquire(s.ctx, "job"))
+		}, `rlock: acquire "job": gen: Acquire: unexpected EOF`},
+		"try, no answer in time": {func(s scene) error {
+			ctx := deadline(s)
+			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+				<-ctx.Done()
+				return env.NoReply()
+			})
+			return of(s.locker.TryAcquire(ctx, "job"))
+		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: gen: Acquire: unexpected EOF`},
+		"of another type": {func(s scene) error {
+			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
+			return of(s.locker.Acquire(s.ctx, "job"))
+		}, `rlock: acquire "job": gen: Acquire: WRONGTYPE Operation against a key holding the wrong kind of value`},
+		"gave up, by the context": {func(s scene) error {
+			foreign(s, "PX", "60000")
+			return of(s.locker.Acquire(deadline(s), "job"))
+		}, `rlock: acquire "job": gave up waiting after <n> attempts in <time>; its holder's lease ends in <time>: context deadline exceeded`},
+		"gave up, by the policy": {func(s scene) error {
+			foreign(s)
+			return of(s.locker.Acquire(s.ctx, "job", three))
+		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>; its holder's lease never ends`},
+		"gave up, behind a holder here": {func(s scene) error {
+			take(s)
+			return of(s.locker.Acquire(s.ctx, "job", three))
+		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>; its holder's lease ends in <time>`},
+		"gave up, the context had ended": {func(s scene) error {
+			return of(s.locker.Acquire(ended(s), "job"))
+		}, `rlock: acquire "job": gave up waiting: context canceled: shutting down`},
+		"gave up, no answer": {func(s scene) error {
+			s.f.When(silent)
+			return of(s.locker.Acquire(s.ctx, "job", three))
+		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server has not answered, for <time> now: gen: Acquire: unexpected EOF`},
+		"gave up, not ready": {func(s scene) error {
+			s.f.RefuseAll()
+			return of(s.locker.Acquire(s.ctx, "job", three))
+		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server cannot serve yet, for <time> now: gen: Acquire: LOADING later`},
+		"gave up, the holder was seen long ago": {func(s scene) error {
+			foreign(s, "PX", "60000")
+			calls := 0
+			s.f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if calls++; calls == 1 {
+					return run()
+				}
+				return env.NoReply()
+			})
+			return of(s.locker.Acquire(s.ctx, "job", three))
+		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server has not answered, for <time> now: gen: Acquire: unexpected EOF`},
+		"already held": {func(s scene) error {
+			return of(s.locker.Acquire(take(s).Context(), "job"))
+		}, `rlock: acquire "job": this context already holds the key`},
+		"answered too late": {func(s scene) error {
+			s.f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				answer := run()
+				time.Sleep(30 * time.Millisecond)
+				return answer
+			})
+			return of(s.locker.TryAcquire(s.ctx, "job", rlock.WithTTL(20*time.Millisecond)))
+		}, `rlock: acquire "job": lease expired before it was extended: the reply took <time>, the lease is <time>; use a longer TTL`},
+		"closed": {func(s scene) error {
+			s.locker.Close()
+			return of(s.locker.Acquire(s.ctx, "job"))
+		}, `rlock: acquire "job": locker is closed`},
+		"wait, held": {func(s scene) error {
+			foreign(s)
+			return s.locker.WaitFree(s.ctx, "job", three)
+		}, `rlock: wait for "job": gave up waiting after 3 attempts in <time>; its holder's lease never ends`},
+		"wait, by its holder": {func(s scene) error {
+			return s.locker.WaitFree(take(s).Context(), "job")
+		}, `rlock: wait for "job": this context already holds the key`},
+		"wait, of another type": {func(s scene) error {
+			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
+			return s.locker.WaitFree(s.ctx, "job")
+		}, `rlock: wait for "job": gen: Inspect: WRONGTYPE Operation against a key holding the wrong kind of value`},
+		"wait, closed": {func(s scene) error {
+			s.locker.Close()
+			return s.locker.WaitFree(s.ctx, "job")
+		}, `rlock: wait for "job": locker is closed`},
+		"extend, lost": {func(s scene) error { return lose(s).Extend(s.ctx, time.Minute) },
+			`rlock: extend "job": lock was lost: its key is gone or has another token`},
+		"extend, no answer": {func(s scene) error {
+			lock := take(s)
+			ctx := deadline(s)
+			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+				<-ctx.Done()
+				return env.NoReply()
+			})
+			return lock.Extend(ctx, time.Minute)
+		}, `rlock: extend "job": gen: Extend: unexpected EOF`},
+		"check, lost":   {func(s scene) error { return of(lose(s).Check(s.ctx)) }, `rlock: check "job": lock was lost: its key is gone or has another token`},
+		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) }, `rlock: release "job": lock was lost: its key is gone or has another token`},
+		"release, again": {func(s scene) error {
+			lock := take(s)
+			require.NoError(s.t, lock.Release(s.ctx))
+			return lock.Release(s.ctx)
+		}, `rlock: release "job": lock was released`},
+		"detach, released": {func(s scene) error {
+			lock := take(s)
+			require.NoError(s.t, lock.Release(s.ctx))
+			return of(lock.Detach())
+		}, `rlock: detach "job": lock was released`},
+		"attach, not held": {func(s scene) error {
+			handoff, err := take(s).Detach()
+			require.NoError(s.t, err)
+			require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
+			return of(s.locker.Attach(s.ctx, handoff))
+		}, `rlock: attach "job": lock was lost: its key is gone or has another token`},
+		"force, not held": {func(s scene) error { return s.locker.ForceRelease(s.ctx, "job", "token") }, `rlock: force release "job": lock was lost: its key is gone or has another token`},
+		"force, closed": {func(s scene) error {
+			s.locker.Close()
+			return s.locker.ForceRelease(s.ctx, "job", "token")
+		}, `rlock: force release "job": locker is closed`},
+		"do, its own error": {func(s scene) error {
+			return s.locker.Do(s.ctx, "job", func(context.Context, *rlock.Lock) error { return errors.New("no") })
+		}, `no`},
+		"do, lost": {func(s scene) error {
+			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
+				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
+				return nil
+			})
+		}, `rlock: release "job": lock was lost: its key is gone or has another token`},
+		"do, lost, and told so": {func(s scene) error {
+			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
+				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
+				_, err := lock.Check(ctx)
+				require.ErrorIs(s.t, context.Cause(ctx), rlock.ErrLost)
+				return err
+			})
+		}, `rlock: check "job": lock was lost: its key is gone or has another token`},
+		"do, lost, and an error of its own": {func(s scene) error {
+			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
+				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
+				return errors.New("no")
+			})
+		}, `no; rlock: release "job": lock was lost: its key is gone or has another token`},
+		"an argument": {func(s scene) error { return of(s.locker.Acquire(s.ctx, "")) }, `rlock: key: it is empty`},
+		"a nil lock":  {func(s scene) error { return (*rlock.Lock)(nil).Release(s.ctx) }, `rlock: lock: it is nil or the zero Lock; use one that an acquisition or Attach has returned`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Minute))
+			err := test.fail(scene{t, t.Context(), f, locker, direct})
+			f.When(nil)
+			require.Error(t, err)
+			text := inScript.ReplaceAllString(lengthOfTime.ReplaceAllString(err.Error(), "<time>"), "")
+			if strings.Contains(test.want, "<n>") {
+				text = regexp.MustCompile(`\d+ attempts?`).ReplaceAllString(text, "<n> attempts")
+			}
+			require.Equal(t, test.want, text)
+		})
+	}
+}

@@ -1,0 +1,11 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+func TestMain(m *testing.M) {
+	env.Main(m, env.Programs{strict: lockStrictly})
+}

@@ -1,0 +1,61 @@
+//go:build !race
+
+package cost
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// The race detector makes pools forget, so allocations are counted without it.
+func TestAllocationsBudget(t *testing.T) {
+	client := env.Start(t).Client(t)
+	locker := env.NewLocker(t, client)
+	unfenced := env.NewLocker(t, client, rlock.WithFence(false))
+	ctx := t.Context()
+	cycle := func(locker *rlock.Locker) func() {
+		return func() {
+			lock, err := locker.Acquire(ctx, "job")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Release(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	held, err := locker.Acquire(ctx, "held")
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		most float64
+		run  func()
+	}{
+		"acquire and release":                {4, cycle(locker)},
+		"acquire and release, without fence": {4, cycle(unfenced)},
+		"valid":                              {0, func() { held.Valid() }},
+		"err":                                {0, func() { held.Err() }},
+	} {
+		test.run() // scripts, pools and tables are warm
+		require.LessOrEqual(t, testing.AllocsPerRun(500, test.run), test.most, name)
+	}
+	for name, locker := range map[string]*rlock.Locker{"fenced": locker, "unfenced": unfenced} {
+		require.LessOrEqual(t, bytesPerRun(5000, cycle(locker)), uint64(400), name)
+	}
+}
+
+// bytesPerRun is like testing.AllocsPerRun, for bytes.
+func bytesPerRun(runs uint64, run func()) uint64 {
+	var before, after runtime.MemStats
+	run()
+	runtime.ReadMemStats(&before)
+	for range runs {
+		run()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) / runs
+}

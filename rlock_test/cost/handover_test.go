@@ -1,0 +1,62 @@
+package cost
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// A release with a waiter of the same process behind it costs next to no scripts, and
+// one where tokens must differ; fences rise all the same.
+func TestHandOverBudget(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		locker := env.OpenOn(t, server, rlock.WithTurn(1000, time.Hour))
+		for name, test := range map[string]struct {
+			opts   []rlock.Option
+			most   float64 // scripts per hand-over
+			shared bool    // tokens
+		}{
+			"fixed lease":              {nil, 0.1, true},
+			"fixed lease, unfenced":    {[]rlock.Option{rlock.WithFence(false)}, 0.1, true},
+			"fixed lease, own token":   {[]rlock.Option{rlock.WithUniqueToken()}, 1.05, false},
+			"never expires":            {[]rlock.Option{rlock.WithTTL(rlock.NoExpiry)}, 1.05, false},
+			"auto-extended":            {[]rlock.Option{rlock.WithAutoExtend(true)}, 0.1, true},
+			"auto-extended, unfenced":  {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithFence(false)}, 0.1, true},
+			"auto-extended, own token": {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithUniqueToken()}, 1.05, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				const n = 500
+				before := server.ScriptCalls(t)
+				locks := env.PassOn(t, locker, name, n, test.opts...)
+				require.LessOrEqual(t, float64(server.ScriptCalls(t)-before), n*test.most+3)
+				bequeathed, tokens := 0, map[string]bool{}
+				for i, lock := range locks {
+					require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
+					if token := lock.Token(); token == "" {
+						bequeathed++
+					} else {
+						require.False(t, tokens[token], "a token that is told is nobody else's")
+						tokens[token] = true
+					}
+					if i > 0 && lock.Fence() != 0 {
+						require.Greater(t, lock.Fence(), locks[i-1].Fence())
+					}
+				}
+				if test.shared {
+					require.Greater(t, bequeathed, n*9/10)
+				} else {
+					require.Zero(t, bequeathed)
+				}
+				state, err := locker.Inspect(t.Context(), name)
+				require.NoError(t, err)
+				require.False(t, state.Held)
+			})
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// Nothing that the former process still has under way reaches the lock once it is attached.
+func TestLateCommandsOfTheFormerProcess(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		for name, cause := range map[string]func(t *testing.T, locker *rlock.Locker, lose func(match func([]string) bool)) *rlock.Lock{
+			"acquire": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+				lose(env.IsAcquire)
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				return lock
+			},
+			"an extension that shortens": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				lose(env.IsExtend)
+				require.NoError(t, lock.Extend(t.Context(), 500*time.Millisecond))
+				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
+				return lock
+			},
+			"renewal": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+				lose(renewal)
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(900*time.Millisecond), rlock.WithAutoExtend(true))
+				require.NoError(t, err)
+				time.Sleep(500 * time.Millisecond)
+				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
+				return lock
+			},
+			"attach": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
+				first, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				lose(env.IsAttach)
+				lock, err := locker.Attach(t.Context(), env.Detach(t, first))
+				require.NoError(t, err)
+				return lock
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				f, locker, direct := env.NewFaulty(t, e)
+				l := &late{client: direct}
+				lock := cause(t, locker, func(match func([]string) bool) { f.When(l.lose(match)) })
+				lasts(t, direct, lock, rlock.NoExpiry)
+				again, err := env.NewLocker(t, direct).Attach(t.Context(), env.Detach(t, lock))
+				require.NoError(t, err)
+				l.deliver(t)
+				lasts(t, direct, again, rlock.NoExpiry)
+				require.NoError(t, again.Extend(t.Context(), time.Minute))
+				l.deliver(t)
+				lasts(t, direct, again, time.Minute)
+			})
+		}
+		t.Run("release", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, e)
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			token := lock.Token()
+			again, err := env.NewLocker(t, direct).Attach(t.Context(), env.Detach(t, lock))
+			require.NoError(t, err)
+			f.When(nil)
+			require.ErrorIs(t, locker.ForceRelease(t.Context(), "job", token), rlock.ErrLost)
+			lasts(t, direct, again, rlock.DefaultTTL)
+		})
+	})
+}
+
+// An Attach whose reply is lost is repeated, by itself and by the caller, and two that use
+// one Handoff never both get the lock.
+func TestAttachAgain(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Run("a lost reply", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, e)
+			lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
+			require.NoError(t, err)
+			h := env.Detach(t, lock)
+			f.When(loseOne(env.IsAttach))
+			again, err := locker.Attach(t.Context(), h)
+			require.NoError(t, err)
+			lasts(t, direct, again, rlock.DefaultTTL)
+			_, err = locker.Attach(t.Context(), h)
+			require.ErrorIs(t, err, rlock.ErrLost)
+			lasts(t, direct, again, rlock.DefaultTTL)
+		})
+		for how, runs := range map[string]bool{"ran": true, "did not run": false} {
+			t.Run("no reply at all, "+how, func(t *testing.T) {
+				f, locker, direct := env.NewFaulty(t, e)
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+				require.NoError(t, err)
+				h := env.Detach(t, lock)
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if runs || !env.IsAttach(words) {
+						run()
+					}
+					return env.NoReply()
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				_, err = locker.Attach(ctx, h)
+				require.Error(t, err)
+				require.NotErrorIs(t, err, rlock.ErrLost)
+				f.When(nil)
+				again, err := env.NewLocker(t, direct).Attach(t.Context(), h)
+				require.NoError(t, err, "the caller repeats it, with another Locker")
+				lasts(t, direct, again, time.Hour)
+				_, err = locker.Attach(t.Context(), h)
+				require.ErrorIs(t, err, rlock.ErrLost)
+			})
+		}
+		t.Run("with a token of one's own, in another process", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, e)
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+			require.NoError(t, err)
+			text, err := env.Detach(t, lock).MarshalText()
+			require.NoError(t, err)
+			attach := func(ctx context.Context, locker *rlock.Locker, token string) (*rlock.Lock, error) {
+				var h rlock.Handoff
+				require.NoError(t, h.UnmarshalText(text))
+				return locker.Attach(ctx, h, rlock.WithToken(token))
+			}
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				run()
+				return env.NoReply()
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err = attach(ctx, locker, "worker-2")
+			require.Error(t, err)
+			f.When(nil)
+			again, err := attach(t.Context(), locker, "worker-2")
+			require.NoError(t, err)
+			lasts(t, direct, again, time.Hour)
+			_, err = attach(t.Context(), locker, "worker-3")
+			require.ErrorIs(t, err, rlock.ErrLost)
+		})
+		t.Run("many at once", func(t *testing.T) {
+			client := e.Start(t).Client(t)
+			locker := env.NewLocker(t, client)
+			for range 50 {
+				lock, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, err)
+				h := env.Detach(t, lock)
+				var got atomic.Pointer[rlock.Lock]
+				require.NoError(t, env.Together(8, func(int) error {
+					lock, err := locker.Attach(t.Context(), h)
+					if err == nil && !got.CompareAndSwap(nil, lock) {
+						return errors.New("two got it")
+					}
+					if err != nil && !errors.Is(err, rlock.ErrLost) {
+						return err
+					}
+					return nil
+				}))
+				require.NotNil(t, got.Load(), "one gets it")
+				require.NoError(t, got.Load().Release(t.Context()))
+			}
+		})
+	})
+}
+
+// A renewal that is under way while the lock is handed to another process neither keeps it
+// nor takes it back.
+func TestDetachBesideARenewal(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		var first atomic.Bool
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if !renewal(words) || !first.CompareAndSwap(false, true) {
+				return run()
+			}
+			defer close(ended)
+			close(started)
+			<-goOn
+			return run()
+		})
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		<-started
+		again, err := env.NewLocker(t, direct).Attach(t.Context(), env.Detach(t, lock))
+		require.NoError(t, err)
+		require.NoError(t, again.Extend(t.Context(), time.Second))
+		close(goOn)
+		<-ended
+		lasts(t, direct, again, time.Second)
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrDetached)
+		require.NoError(t, again.Release(t.Context()))
+	})
+}

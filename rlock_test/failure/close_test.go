@@ -1,0 +1,75 @@
+package failure
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+func TestCloseDuringAnAcquisition(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		for name, reply := range map[string]bool{"answered": true, "not answered": false} {
+			t.Run(name, func(t *testing.T) {
+				f, locker, direct := env.NewFaulty(t, e)
+				f.When(env.Once(gen.AcquireSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+					answer := run()
+					locker.Close()
+					if !reply {
+						return env.NoReply()
+					}
+					return answer
+				}))
+				_, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.ErrorIs(t, err, rlock.ErrClosed)
+				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "nothing is left")
+			})
+		}
+	})
+}
+
+func TestExtendAfterClose(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		_, locker, _ := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		locker.Close()
+		require.False(t, lock.Valid())
+		require.ErrorIs(t, lock.Extend(t.Context(), time.Hour), rlock.ErrClosed)
+	})
+}
+
+// Closing a Locker does not wait for a read that gets no answer.
+func TestCloseDuringARead(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		proxy := env.NewProxy(t, server.Addr())
+		hook := rlock.NewHook()
+		client := server.Client(t, func(o *rueidis.ClientOption) {
+			o.InitAddress, o.OnInvalidations = []string{proxy.Addr()}, hook.OnInvalidations
+		})
+		locker, err := rlock.New(client, rlock.WithHook(hook))
+		require.NoError(t, err)
+		release := proxy.Hold(env.Contains("mget"))
+		defer release()
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		env.Soon(t, func() bool { return proxy.Held() > 0 }, "it is being read")
+		began := time.Now()
+		locker.Close()
+		require.Less(t, time.Since(began), time.Second)
+		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrClosed)
+		release()
+		time.Sleep(50 * time.Millisecond)
+		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrClosed)
+	})
+}

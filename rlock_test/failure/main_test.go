@@ -1,0 +1,11 @@
+package failure
+
+import (
+	"testing"
+
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+func TestMain(m *testing.M) {
+	env.Main(m, env.Programs{sleeper: oversleep, victim: holdForEver})
+}

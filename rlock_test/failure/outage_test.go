@@ -1,0 +1,232 @@
+package failure
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// Whoever waits for a lock outlives a restart of the server: those who come
+// meanwhile, and those who wait already, for a holder here or elsewhere.
+func TestWaitersOutliveARestart(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		locker, rival := env.OpenLocker(t, server.Option()), env.NewLocker(t, server.Client(t))
+		held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(5*time.Second))
+		require.NoError(t, err)
+
+		ended := make(chan error)
+		waiters := 0
+		start := func(wait func() error) {
+			waiters++
+			go func() { ended <- wait() }()
+		}
+		acquire := func(l *rlock.Locker, key string) {
+			start(func() error {
+				return l.Do(t.Context(), key, func(context.Context, *rlock.Lock) error { return nil })
+			})
+		}
+		for range 5 {
+			acquire(locker, "held")
+			acquire(rival, "held")
+		}
+		env.Soon(t, func() bool { return locker.Stats().Waiting == 5 && rival.Stats().Waiting == 5 }, "all wait")
+		server.Kill()
+		for i := range 5 {
+			acquire(locker, fmt.Sprintf("free:%d", i))
+		}
+		start(func() error {
+			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
+			if err != nil {
+				return err
+			}
+			return set.Release(t.Context())
+		})
+		start(func() error { return rival.WaitFree(t.Context(), "free") })
+		time.Sleep(500 * time.Millisecond) // several attempts fail
+		select {
+		case err := <-ended:
+			require.Fail(t, "it does not wait", "%v", err)
+		default:
+		}
+		server.Restart(t)
+		require.NoError(t, held.Release(t.Context()))
+		for range waiters {
+			require.NoError(t, <-ended)
+		}
+		env.Soon(t, func() bool { return env.Get(t, server.Client(t), "held") == "" }, "nothing is left behind")
+	})
+}
+
+// Waiting for a server ends as waiting for a holder does, and says why.
+func TestOutageEndsWithThePolicy(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	locker := env.NewLocker(t, client)
+	thrice := env.NewLocker(t, client, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+	server.Kill()
+
+	for name, wait := range map[string]func(context.Context, *rlock.Locker) error{
+		"acquire": func(ctx context.Context, l *rlock.Locker) error { _, err := l.Acquire(ctx, "job"); return err },
+		"set": func(ctx context.Context, l *rlock.Locker) error {
+			_, err := l.AcquireAll(ctx, []string{"a", "b"})
+			return err
+		},
+		"wait": func(ctx context.Context, l *rlock.Locker) error { return l.WaitFree(ctx, "job") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			requireUnanswered(t, wait(ctx, locker), context.DeadlineExceeded)
+			facts := requireUnanswered(t, wait(t.Context(), thrice), syscall.ECONNREFUSED)
+			require.Equal(t, 3, facts.Attempts)
+		})
+	}
+}
+
+func requireUnanswered(t *testing.T, err, cause error) (facts *rlock.AcquireError) {
+	t.Helper()
+	require.ErrorIs(t, err, rlock.ErrGaveUp)
+	require.NotErrorIs(t, err, rlock.ErrHeld)
+	require.ErrorIs(t, err, cause)
+	var network *net.OpError
+	require.ErrorAs(t, err, &network, "what stood in the way stays in reach")
+	require.ErrorAs(t, err, &facts)
+	return facts
+}
+
+// A client that its owner has closed comes back never.
+func TestClosedClientIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client, err := rueidis.NewClient(server.Option())
+	require.NoError(t, err)
+	locker := env.NewLocker(t, client)
+	client.Close()
+	_, err = locker.Acquire(t.Context(), "job")
+	require.ErrorIs(t, err, rueidis.ErrClosing)
+	require.NotErrorIs(t, err, rlock.ErrGaveUp)
+	require.ErrorIs(t, locker.WaitFree(t.Context(), "job"), rueidis.ErrClosing)
+}
+
+// A waiter that the server told of the holder also ends when the server is gone.
+func TestOutageAfterALook(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]func(context.Context, *rlock.Locker) error{
+		"acquire": func(ctx context.Context, l *rlock.Locker) error { _, err := l.Acquire(ctx, "job"); return err },
+		"wait":    func(ctx context.Context, l *rlock.Locker) error { return l.WaitFree(ctx, "job") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			_, err := env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+			require.NoError(t, err)
+			brief := env.OpenLocker(t, server.Option(), rlock.WithRetry(rlock.Fixed(10*time.Millisecond).MaxTime(time.Second)))
+			patient := env.OpenLocker(t, server.Option())
+			limited, closed := make(chan error, 1), make(chan error, 1)
+			go func() { limited <- wait(t.Context(), brief) }()
+			go func() { closed <- wait(t.Context(), patient) }()
+			server.AwaitTracked(t, 1)
+			env.Soon(t, func() bool { return brief.Stats().Attempts+patient.Stats().Attempts > 1 || name == "wait" }, "both have met the holder")
+			server.Kill()
+			require.ErrorIs(t, <-limited, rlock.ErrGaveUp)
+			time.Sleep(100 * time.Millisecond) // it looks for the server
+			patient.Close()
+			require.ErrorIs(t, <-closed, rlock.ErrClosed)
+		})
+	}
+}
+
+// However late the server says that it cannot yet, the context's end is told.
+func TestContextEndsBeforeARefusal(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
+		f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+			time.Sleep(60 * time.Millisecond)
+			return f.Refuse("TRYAGAIN later")
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := locker.Acquire(ctx, "job")
+		require.ErrorIs(t, err, rlock.ErrGaveUp)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "TRYAGAIN")
+	})
+}
+
+// Once one waiter has found the client closed, the others need not.
+func TestClosedClientEndsTheLine(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client, err := rueidis.NewClient(server.Option())
+	require.NoError(t, err)
+	locker := env.NewLocker(t, client)
+	_, err = env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+	require.NoError(t, err)
+	const waiters = 100
+	ended := make(chan error, waiters)
+	for range waiters {
+		go func() {
+			_, err := locker.Acquire(t.Context(), "job")
+			ended <- err
+		}()
+	}
+	env.AwaitWaiting(t, locker, waiters)
+	client.Close()
+	for range waiters {
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, rueidis.ErrClosing)
+		case <-time.After(10 * time.Second):
+			require.FailNow(t, "the line is not served")
+		}
+	}
+}
+
+// A client that works after all is asked as often as before.
+func TestClientIsBelievedToWorkAgain(t *testing.T) {
+	t.Parallel()
+	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
+	var closings atomic.Int32 // still to come
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if env.IsAcquire(words) && closings.Add(-1) >= 0 {
+			return rueidis.NewErrorResult(rueidis.ErrClosing)
+		}
+		return run()
+	})
+	take := func() (attempts uint64, err error) {
+		before := locker.Stats().Attempts
+		lock, err := locker.TryAcquire(t.Context(), "job")
+		if err == nil {
+			require.NoError(t, lock.Release(t.Context()))
+		}
+		return locker.Stats().Attempts - before, err
+	}
+	closings.Store(1_000)
+	_, err := locker.Acquire(t.Context(), "job")
+	require.ErrorIs(t, err, rueidis.ErrClosing)
+	attempts, err := take()
+	require.ErrorIs(t, err, rueidis.ErrClosing)
+	require.EqualValues(t, 1, attempts, "it is closed")
+	closings.Store(0)
+	_, err = take()
+	require.NoError(t, err)
+	closings.Store(1)
+	attempts, err = take()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, attempts, "it was closed for a moment")
+}

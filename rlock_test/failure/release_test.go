@@ -1,0 +1,260 @@
+package failure
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// A release goes on for two seconds, as long as a client needs to find the server that
+// has taken another's place.
+func TestReleaseOutlastsAnOutage(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		f, locker, direct := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ReleaseSHA1) {
+				return env.NoReply()
+			}
+			return run()
+		})
+		start := time.Now()
+		require.Error(t, lock.Release(t.Context()))
+		require.Greater(t, time.Since(start), 1900*time.Millisecond)
+		require.Equal(t, lock.Token(), env.Get(t, direct, "job"))
+		f.When(nil)
+		require.NoError(t, lock.Release(t.Context()), "it may be called again")
+		require.Empty(t, env.Get(t, direct, "job"))
+	})
+}
+
+// A client that is closed stays so.
+func TestReleaseWithAClosedClient(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		var tries atomic.Int32
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ReleaseSHA1) {
+				tries.Add(1)
+				return rueidis.NewErrorResult(rueidis.ErrClosing)
+			}
+			return run()
+		})
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrClosed)
+		require.Equal(t, int32(4), tries.Load(), "and nothing goes on in the background")
+		require.Equal(t, lock.Token(), env.Get(t, direct, "job"))
+	})
+}
+
+// What Release could not do is done in the background when the server is back.
+func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		locker := env.NewLocker(t, server.Client(t))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(rlock.NoExpiry))
+		require.NoError(t, err)
+		server.Kill()
+		require.Error(t, lock.Release(t.Context()))
+		for _, err := range locker.ReleaseEach(t.Context(), []*rlock.Lock{set}) {
+			require.Error(t, err)
+		}
+		server.Restart(t)
+		direct := server.Client(t)
+		env.Soon(t, func() bool {
+			return env.Get(t, direct, "job") == "" && env.Get(t, direct, "a") == "" && env.Get(t, direct, "b") == ""
+		}, "nothing is left")
+		require.NoError(t, lock.Release(t.Context()), "it was done, though not by this call")
+		require.NoError(t, set.Release(t.Context()))
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
+	})
+}
+
+// So is what a server refused that could not.
+func TestRefusedReleaseIsFinishedInTheBackground(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		var refused atomic.Int32
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ReleaseSHA1) && refused.Add(1) <= 3 {
+				return f.Refuse("READONLY for now")
+			}
+			return run()
+		})
+		require.ErrorContains(t, lock.Release(t.Context()), "READONLY")
+		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is freed")
+	})
+}
+
+// However long the server's lease is: an extension whose reply was lost may have made
+// it longer than anybody here knows.
+func TestFailedReleaseAfterALostExtension(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		f, locker, direct := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
+		require.NoError(t, err)
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ExtendSHA1) {
+				run()
+			}
+			return env.NoReply()
+		})
+		require.Error(t, lock.Extend(t.Context(), time.Hour))
+		require.Error(t, lock.Release(t.Context()))
+		time.Sleep(time.Second)
+		require.NotEmpty(t, env.Get(t, direct, "job"))
+		f.When(nil)
+		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is freed")
+	})
+}
+
+// With a token of one's own nothing is done in the background, so a lock that is gone
+// when Release is called again was lost.
+func TestFailedReleaseWithOnesOwnToken(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("mine"))
+		require.NoError(t, err)
+		f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("READONLY for now") })
+		require.ErrorContains(t, lock.Release(t.Context()), "READONLY")
+		f.When(nil)
+		require.NoError(t, env.Do(t, direct, "SET", "job", "thief").Error())
+		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
+	})
+}
+
+// Extending and releasing at once is safe, also when the server refuses.
+func TestExtendWhileReleaseIsRefused(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
+		for range 20 {
+			f.When(nil)
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if env.Calls(words, gen.ReleaseSHA1) {
+					return f.Refuse("READONLY for now")
+				}
+				return run()
+			})
+			extended := make(chan struct{})
+			go func() {
+				defer close(extended)
+				_ = lock.Extend(t.Context(), time.Minute) // it may come too late
+			}()
+			require.Error(t, lock.Release(t.Context()))
+			<-extended
+			f.When(nil)
+			require.NoError(t, lock.Release(t.Context()))
+		}
+	})
+}
+
+// A second Release ends with its context while the first has no answer, and so does one of
+// a batch.
+func TestSecondReleaseKeepsItsContext(t *testing.T) {
+	t.Parallel()
+	for name, release := range map[string]func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock) error{
+		"Release": func(ctx context.Context, _ *rlock.Locker, lock *rlock.Lock) error { return lock.Release(ctx) },
+		"ReleaseEach": func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock) error {
+			return locker.ReleaseEach(ctx, []*rlock.Lock{lock})[0]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			answer, asked := make(chan struct{}), make(chan struct{})
+			f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				close(asked)
+				<-answer
+				return run()
+			})
+			first := make(chan error, 1)
+			go func() { first <- lock.Release(context.Background()) }()
+			<-asked
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			second := make(chan error, 1)
+			go func() { second <- release(ctx, locker, lock) }()
+			select {
+			case err := <-second:
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, "another Release")
+			case <-time.After(5 * time.Second):
+				t.Error("it does not end with its context")
+			}
+			f.When(nil)
+			close(answer)
+			require.NoError(t, <-first)
+			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
+		})
+	}
+}
+
+// A second Release waits for the first, and does the work if that could not.
+func TestConcurrentRelease(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		started, goOn := make(chan struct{}), make(chan struct{})
+		f.When(env.Once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+			close(started)
+			<-goOn
+			return f.Refuse("READONLY for now")
+		}))
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { first <- lock.Release(t.Context()) }()
+		<-started
+		go func() { second <- lock.Release(t.Context()) }()
+		close(goOn)
+		require.ErrorContains(t, <-first, "READONLY")
+		require.NoError(t, <-second)
+		require.Empty(t, env.Get(t, direct, "job"))
+	})
+}
+
+// The Context ends before another can have the keys.
+func TestContextEndsBeforeTheKeysAreFree(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		ctx := lock.Context()
+		var ended atomic.Bool
+		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+			ended.Store(ctx.Err() != nil)
+			return run()
+		}))
+		require.NoError(t, lock.Release(t.Context()))
+		require.True(t, ended.Load())
+	})
+}

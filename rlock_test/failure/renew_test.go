@@ -1,0 +1,148 @@
+package failure
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+func TestRenewScript(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		s := gen.New()
+		require.NoError(t, env.Do(t, client, "SET", "mine", "m", "PX", "5000").Error())
+		require.NoError(t, env.Do(t, client, "SET", "eternal", "e").Error())
+		require.NoError(t, env.Do(t, client, "SET", "theirs", "t", "PX", "5000").Error())
+		require.NoError(t, env.Do(t, client, "RPUSH", "list", "l").Error())
+		params := gen.ExtendManyParams{
+			Locks:  []string{"gone", "mine", "list", "eternal", "theirs"},
+			Tokens: []string{"g", "m", "l", "e", "mine"},
+			TTL:    time.Hour,
+		}
+		for range 2 { // safe to repeat
+			lost, err := s.ExtendMany(t.Context(), client, params)
+			require.NoError(t, err)
+			require.Equal(t, []int64{1, 3, 5}, lost)
+		}
+		left := func(key string) time.Duration {
+			ms, err := env.Do(t, client, "PTTL", key).ToInt64()
+			require.NoError(t, err)
+			return time.Duration(ms) * time.Millisecond
+		}
+		require.Greater(t, left("mine"), 55*time.Minute)
+		require.Equal(t, -time.Millisecond, left("eternal"), "no lease is longer than none")
+		require.LessOrEqual(t, left("theirs"), 5*time.Second)
+		require.Empty(t, env.Get(t, client, "gone"))
+
+		lost, err := s.ExtendMany(t.Context(), client, gen.ExtendManyParams{Locks: []string{"mine"}, Tokens: []string{"m"}, TTL: time.Minute})
+		require.NoError(t, err)
+		require.Empty(t, lost)
+		require.Greater(t, left("mine"), 55*time.Minute, "with one token a lease only grows")
+	})
+}
+
+// Locks of several leases and slots share scripts as far as they can.
+func TestRenewalsOfManyKinds(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		hold := func(t *testing.T, client rueidis.Client, scripts func() int64, most int64) {
+			locker := env.NewLocker(t, client)
+			var locks []*rlock.Lock
+			for i := range 60 {
+				ttl := time.Duration(3+i%3*3) * time.Second
+				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("{%d}:%d", i%4, i), rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
+				require.NoError(t, err)
+				locks = append(locks, lock)
+			}
+			before := scripts()
+			time.Sleep(10 * time.Second)
+			calls := scripts() - before
+			t.Logf("%d scripts", calls)
+			require.LessOrEqual(t, calls, most)
+			require.ElementsMatch(t, locks, locker.Held())
+			for i, lock := range locks {
+				deadline := lock.Deadline()
+				there, err := env.Do(t, client, "PTTL", lock.Key()).ToInt64()
+				require.NoError(t, err)
+				// Measured after the reply, however long that took: the lease that this process
+				// counts on ends no later than the server's, which may have been extended since.
+				require.GreaterOrEqual(t, time.Duration(there+1)*time.Millisecond, time.Until(deadline))
+				require.LessOrEqual(t, there, int64(3+i%3*3)*1000)
+			}
+		}
+		t.Run("one server", func(t *testing.T) {
+			t.Parallel()
+			server := e.Start(t)
+			calls := func() int64 { return server.CommandStats(t)["evalsha"] }
+			// Three leases; the shortest is extended every second at the latest.
+			hold(t, server.Client(t), calls, 40)
+		})
+		t.Run("cluster", func(t *testing.T) {
+			t.Parallel()
+			cluster := e.StartCluster(t)
+			calls := func() (n int64) {
+				for _, node := range cluster.Nodes {
+					n += node.CommandStats(t)["evalsha"]
+				}
+				return n
+			}
+			// And four slots.
+			hold(t, cluster.Client(t), calls, 4*40)
+		})
+	})
+}
+
+// A server that refuses a script because of one key does not cost the others their
+// lease.
+func TestRenewalsOfForbiddenKeys(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
+		locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+			o.Username, o.Password = "app", "secret"
+		}), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true), rlock.WithFence(false))
+		var kept []*rlock.Lock
+		for i := range 20 {
+			lock, err := locker.Acquire(t.Context(), fmt.Sprint("kept:", i))
+			require.NoError(t, err)
+			kept = append(kept, lock)
+		}
+		forbidden, err := locker.Acquire(t.Context(), "forbidden")
+		require.NoError(t, err)
+		server.Do(t, "ACL", "SETUSER", "app", "resetkeys", "~kept:*")
+		env.AwaitEnd(t, forbidden, rlock.ErrExpired)
+		time.Sleep(2 * time.Second)
+		require.ElementsMatch(t, kept, locker.Held())
+	})
+}
+
+// An observer may end the goroutine that extends locks in the background: the other locks
+// of that round, and that lock later, are extended all the same. (A panic there ends the
+// program, as one in any goroutine does that nobody recovers.)
+func TestObserverEndsARenewal(t *testing.T) {
+	t.Parallel()
+	b := &bomb{kind: rlock.EventExtended, end: runtime.Goexit, anywhere: true}
+	b.armed.Store(true)
+	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
+	var locks []*rlock.Lock
+	for _, key := range siteKeys {
+		lock, err := locker.Acquire(t.Context(), key)
+		require.NoError(t, err)
+		locks = append(locks, lock)
+	}
+	time.Sleep(2500 * time.Millisecond)
+	require.True(t, b.fired.Load())
+	for _, lock := range locks {
+		require.True(t, lock.Valid())
+		require.NoError(t, lock.Release(t.Context()))
+	}
+}

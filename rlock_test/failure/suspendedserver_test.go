@@ -1,0 +1,110 @@
+package failure
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// A server that stands still for twice the lease keeps nobody from noticing that the
+// lease is over, and no caller beyond its context. When it goes on, whatever it then
+// runs of the old requests is undone.
+func TestServerStandsStill(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		const ttl = time.Second
+		server := e.Start(t)
+		locker, rival := env.OpenOn(t, server, rlock.WithTTL(ttl)), env.OpenOn(t, server)
+		fixed, err := locker.Acquire(t.Context(), "fixed")
+		require.NoError(t, err)
+		extended, err := locker.Acquire(t.Context(), "extended", rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		locks := []*rlock.Lock{fixed, extended}
+		for _, lock := range locks {
+			lock.Context()
+		}
+		waiting := make(chan error, 1)
+		go func() {
+			lock, err := rival.Acquire(t.Context(), "fixed")
+			if err == nil {
+				err = lock.Release(t.Context())
+			}
+			waiting <- err
+		}()
+		env.AwaitWaiting(t, rival, 1)
+
+		server.Stop()
+		stopped := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = locker.Acquire(short, "asked for meanwhile", rlock.WithTTL(rlock.NoExpiry))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, rlock.ErrHeld)
+		require.ErrorIs(t, extended.Extend(short, time.Minute), context.DeadlineExceeded)
+		for _, lock := range locks {
+			<-lock.Context().Done()
+			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrExpired)
+			require.False(t, lock.Valid())
+			require.Less(t, time.Since(stopped), ttl+time.Second, "nobody waits for the server")
+		}
+		time.Sleep(time.Until(stopped.Add(2 * ttl)))
+		server.Cont()
+
+		require.NoError(t, <-waiting)
+		direct := server.Client(t)
+		for _, key := range []string{"asked for meanwhile", "fixed", "extended"} {
+			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "no key is left behind")
+			lock, err := rival.Acquire(t.Context(), key)
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+		}
+		require.ErrorIs(t, fixed.Release(t.Context()), rlock.ErrExpired)
+	})
+}
+
+// While the server takes no writes, for longer than the lease, an acquisition gets an
+// answer that is too old to count, and a lock that is held ends on time.
+func TestServerTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		const ttl = 600 * time.Millisecond
+		server := e.Start(t)
+		locker := env.OpenOn(t, server, rlock.WithTTL(ttl))
+		direct := server.Client(t)
+		held, err := locker.Acquire(t.Context(), "held", rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		ctx := held.Context()
+		server.Do(t, "CLIENT", "PAUSE", "1200", "WRITE")
+
+		start := time.Now()
+		_, err = locker.Acquire(t.Context(), "job")
+		require.ErrorIs(t, err, rlock.ErrExpired)
+		require.ErrorContains(t, err, "use a longer TTL")
+		require.Greater(t, time.Since(start), ttl, "the answer came after the lease")
+		require.ErrorIs(t, context.Cause(ctx), rlock.ErrExpired)
+		require.False(t, held.Valid())
+		for _, key := range []string{"job", "held"} {
+			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "no key is left behind")
+		}
+
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+
+		// A pause that ends in time shortens the lease that counts, and no more.
+		server.Do(t, "CLIENT", "PAUSE", "300", "WRITE")
+		start = time.Now()
+		lock, err = locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
+		require.NoError(t, err)
+		require.Greater(t, time.Since(start), 200*time.Millisecond)
+		require.Less(t, lock.Deadline(), start.Add(time.Minute), "counted from before the pause")
+		require.NoError(t, lock.Release(t.Context()))
+	})
+}

@@ -1,0 +1,150 @@
+package failure
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// A renewal that is sent while an Extend that shortens has no answer yet gives no longer
+// lease than that Extend does, however late it arrives.
+func TestRenewalBesideAShortening(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		for name, late := range map[string]int32{"the first": 2, "the second": 3} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				testRenewalBesideAShortening(t, e, late)
+			})
+		}
+	})
+}
+
+// testRenewalBesideAShortening has the extension with that number arrive late, of which the
+// first is an Extend, and the others are renewals.
+func testRenewalBesideAShortening(t *testing.T, e env.Engine, late int32) {
+	f, locker, direct := env.NewFaulty(t, e)
+	shortened, renewing, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if !env.IsExtend(words) && !renewal(words) {
+			return run()
+		}
+		switch calls.Add(1) {
+		case 1: // Extend: its answer comes when the renewal is on its way
+			reply := run()
+			<-renewing
+			return reply
+		case late: // the renewal: it arrives when Extend has returned
+			close(renewing)
+			<-shortened
+			defer close(goOn)
+			return run()
+		}
+		return run()
+	})
+	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(20*time.Second), rlock.WithAutoExtend(true))
+	require.NoError(t, err)
+	require.NoError(t, lock.Extend(t.Context(), 6*time.Second))
+	close(shortened)
+	<-goOn
+	time.Sleep(50 * time.Millisecond) // the Locker takes the answer
+	lasts(t, direct, lock, 6*time.Second)
+	require.NoError(t, lock.Release(t.Context()))
+	require.Empty(t, env.Get(t, direct, "job"))
+}
+
+// A lock that expires after an Extend that shortens got no answer, or was refused, leaves
+// no key behind with the lease that it had before.
+func TestShorteningThatIsNeverAnswered(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		for name, keys := range map[string][]string{"a key": {"job"}, "a set": {"a", "b"}} {
+			for how, watched := range map[string]bool{"watched": true, "not watched": false} {
+				t.Run(name+", "+how, func(t *testing.T) {
+					t.Parallel()
+					f, locker, direct := env.NewFaulty(t, e)
+					lock, err := locker.AcquireAll(t.Context(), keys, rlock.WithTTL(rlock.NoExpiry))
+					require.NoError(t, err)
+					if watched {
+						_ = lock.Context()
+					}
+					f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+						if env.IsExtend(words) {
+							return env.NoReply()
+						}
+						return run()
+					})
+					require.ErrorIs(t, lock.Extend(context.Background(), 300*time.Millisecond), rlock.ErrExpired)
+					for _, key := range keys {
+						env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "it is freed")
+					}
+				})
+			}
+		}
+	})
+}
+
+// exploding is a client with a hook that panics, while it is armed, for every extension.
+type exploding struct {
+	rueidis.Client
+	armed atomic.Bool
+}
+
+func (c *exploding) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if c.armed.Load() && env.IsExtend(command.Commands()) {
+		panic("hook")
+	}
+	return c.Client.Do(ctx, command)
+}
+
+func (c *exploding) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	if c.armed.Load() && slices.ContainsFunc(commands, func(one rueidis.Completed) bool { return env.IsExtend(one.Commands()) }) {
+		panic("hook")
+	}
+	return c.Client.DoMulti(ctx, commands...)
+}
+
+// An Extend that a hook of the client ends by a panic is not waited for: a lease that
+// somebody else shortens later is found all the same.
+func TestPanicDuringAnExtension(t *testing.T) {
+	t.Parallel()
+	for name, extend := range map[string]func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock){
+		"Extend": func(ctx context.Context, _ *rlock.Locker, lock *rlock.Lock) { _ = lock.Extend(ctx, 2*time.Minute) },
+		"ExtendEach": func(ctx context.Context, locker *rlock.Locker, lock *rlock.Lock) {
+			locker.ExtendEach(ctx, []*rlock.Lock{lock}, 2*time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Engines(t)[0].Start(t)
+			hook := rlock.NewHook()
+			client := &exploding{Client: server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })}
+			locker := env.NewLocker(t, client, rlock.WithHook(hook), rlock.WithTTL(time.Minute))
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			ctx := lock.Context()
+			server.AwaitTracked(t, 1)
+			client.armed.Store(true)
+			require.False(t, survive(func() { extend(context.Background(), locker, lock) }))
+			client.armed.Store(false)
+			server.Do(t, "PEXPIRE", "job", "2500")
+			time.Sleep(200 * time.Millisecond)
+			server.Do(t, "PEXPIRE", "job", "2500")
+			select {
+			case <-ctx.Done():
+				require.ErrorIs(t, context.Cause(ctx), rlock.ErrExpired)
+			case <-time.After(10 * time.Second):
+				require.Fail(t, "the context outlives the lease")
+			}
+		})
+	}
+}

@@ -1,0 +1,302 @@
+package fuzz
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// FuzzReply: whatever a server answers, every call returns, with an error of the
+// package or with what the answer says.
+func FuzzReply(f *testing.F) {
+	for i := range asking {
+		for reply := range len(kinds) + len(replies) {
+			f.Add([]byte{byte(i), byte(reply), 1, 0, 2, 3, 1, 7, 0, 2, 1, 1})
+		}
+	}
+	f.Add([]byte{0, 4, 3, 2, 8, 2, 6, 2, 6})                                                                  // 2 is neither yes nor no
+	f.Add([]byte{8, 14, 15})                                                                                  // what is held is not handed over
+	f.Add([]byte{12, 2, 2})                                                                                   // more keys are freed than were asked for
+	f.Add([]byte{13, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22}) // extended for more than a minute
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b := &source{data}
+		ask := asking[b.of(len(asking))]
+		var first []value
+		if ask.held {
+			first = append(first, granted)
+		}
+		answer := func() value {
+			if len(first) > 0 {
+				v := first[0]
+				first = nil
+				return v
+			}
+			if len(b.rest) == 0 {
+				return value{kind: 'N', wire: "_\r\n"}
+			}
+			return b.value(3)
+		}
+		onPuppet(t, answer, func(t *testing.T, client rueidis.Client, p *puppet) {
+			r := &replied{t: t, puppet: p, locker: env.NewLocker(t, client)}
+			start := time.Now()
+			if ask.held {
+				var err error
+				r.lock, err = r.locker.Acquire(t.Context(), "job", rlock.WithToken("token"), rlock.WithAutoExtend(ask.extended))
+				require.NoError(t, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			ask.ask(r, ctx)
+			if !ask.extended {
+				require.LessOrEqual(t, time.Since(start), 2*time.Minute)
+			}
+		})
+	})
+}
+
+var granted = replies[0]
+
+// asking are the calls that read replies.
+var asking = []struct {
+	held     bool // a lock is held before
+	extended bool // and extended
+	ask      func(r *replied, ctx context.Context)
+}{
+	{ask: (*replied).acquire},
+	{ask: (*replied).acquireAll},
+	{ask: (*replied).acquireEach},
+	{ask: (*replied).inspect},
+	{ask: (*replied).check},
+	{ask: (*replied).waitFree},
+	{ask: (*replied).attach},
+	{ask: (*replied).forceRelease},
+	{ask: (*replied).handOver},
+	{ask: (*replied).probe},
+	{held: true, ask: (*replied).extend},
+	{held: true, ask: (*replied).checkLock},
+	{held: true, ask: (*replied).release},
+	{held: true, extended: true, ask: (*replied).renew},
+}
+
+// replied is what a call has to do with.
+type replied struct {
+	*puppet
+	t      *testing.T
+	locker *rlock.Locker
+	lock   *rlock.Lock
+}
+
+// means checks that a call succeeds if the answer says so, and has an error of the
+// package if not.
+func (r *replied) means(want bool, err error) {
+	r.t.Helper()
+	if want {
+		require.NoError(r.t, err)
+		return
+	}
+	require.Error(r.t, err, "%q", r.said)
+	known := errors.As(err, new(*rlock.AcquireError)) || errors.As(err, new(*rlock.LockError))
+	require.True(r.t, known, "%v", err)
+}
+
+// grants reports whether an answer of n values says that a lock was acquired.
+func grants(v value, n int) bool {
+	if !v.isList(n) || !v.items[0].yes() {
+		return false
+	}
+	for _, item := range v.items[1:] {
+		if _, ok := item.int(); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *replied) acquire(ctx context.Context) {
+	lock, err := r.locker.TryAcquire(ctx, "job")
+	answer := r.last(gen.AcquireSHA1)
+	r.means(grants(answer, 3), err)
+	if err == nil {
+		require.True(r.t, lock.Valid())
+		fence, _ := answer.items[2].int()
+		require.Equal(r.t, uint64(fence), lock.Fence())
+	}
+}
+
+func (r *replied) acquireAll(ctx context.Context) {
+	_, err := r.locker.TryAcquireAll(ctx, []string{"a", "b"})
+	r.means(grants(r.last(gen.AcquireAllSHA1), 4), err)
+}
+
+func (r *replied) acquireEach(ctx context.Context) {
+	results, err := r.locker.TryAcquireEach(ctx, []string{"a", "b"})
+	require.NoError(r.t, err)
+	require.Len(r.t, results, 2)
+	said, got := 0, 0
+	for _, answer := range r.answers(gen.AcquireSHA1) {
+		if grants(answer, 3) {
+			said++
+		}
+	}
+	for _, result := range results {
+		r.means(result.Lock != nil, result.Err)
+		if result.Lock != nil {
+			got++
+		}
+	}
+	require.Equal(r.t, said, got)
+}
+
+// owner returns whom an answer of inspect.lua for one key names, and whether it is one.
+func owner(v value) (token string, ok bool) {
+	if !v.isList(2) || !v.items[0].isList(1) || !v.items[1].isList(1) {
+		return "", false
+	}
+	name := v.items[0].items[0]
+	_, left := v.items[1].items[0].int()
+	return name.text, left && (name.isText() || name.isNil())
+}
+
+func (r *replied) inspect(ctx context.Context) {
+	state, err := r.locker.Inspect(ctx, "job")
+	answer := r.last(gen.InspectSHA1)
+	token, ok := owner(answer)
+	r.means(ok, err)
+	require.Equal(r.t, ok && !answer.items[0].items[0].isNil(), state.Held)
+	if ok {
+		require.Equal(r.t, token, state.Token)
+	}
+}
+
+func (r *replied) check(ctx context.Context) {
+	state, err := r.locker.Check(ctx, "job")
+	if answers := r.answers(gen.InspectSHA1); len(answers) > 0 { // there is no cache
+		_, ok := owner(r.last(gen.InspectSHA1))
+		r.means(ok, err)
+		return
+	}
+	answer := r.last(gen.HolderSHA1)
+	r.means(answer.isText() || answer.isNil(), err)
+	require.Equal(r.t, answer.isText(), state.Held)
+}
+
+func (r *replied) waitFree(ctx context.Context) {
+	err := r.locker.WaitFree(ctx, "job")
+	answer := r.last(gen.InspectSHA1)
+	_, ok := owner(answer)
+	r.means(ok && answer.items[0].items[0].isNil(), err)
+}
+
+func (r *replied) attach(ctx context.Context) {
+	lock, err := r.locker.Attach(ctx, env.NewHandoff(r.t, "token", 5, "job"))
+	r.means(lock != nil, err)
+	if lock != nil {
+		answer := r.last(gen.AttachSHA1)
+		require.True(r.t, answer.isList(2))
+		position, ok := answer.items[0].int()
+		require.True(r.t, ok)
+		require.Zero(r.t, position)
+		left, ok := answer.items[1].int()
+		require.True(r.t, ok)
+		require.NotZero(r.t, left)
+	}
+}
+
+// freed reports whether release.lua says that the key was freed, or that it is not
+// there after a try that may have done it.
+func (r *replied) freed() bool {
+	var n int64
+	var ok, unsure bool
+	for _, answer := range r.answers(gen.ReleaseSHA1) {
+		n, ok = answer.int()
+		unsure = unsure || !ok && !answer.isError()
+	}
+	return ok && (n == 1 || n == 0 && unsure)
+}
+
+func (r *replied) forceRelease(ctx context.Context) {
+	err := r.locker.ForceRelease(ctx, "job", "token")
+	r.means(r.freed(), err)
+}
+
+func (r *replied) release(ctx context.Context) {
+	err := r.lock.Release(ctx)
+	require.False(r.t, r.lock.Valid())
+	r.means(r.freed(), err)
+}
+
+func (r *replied) extend(ctx context.Context) {
+	err := r.lock.Extend(ctx, time.Hour)
+	answer := r.last(gen.ExtendSHA1)
+	position, ok := answer.int()
+	r.means(ok && position == 0, err)
+	require.Equal(r.t, ok && position != 0, errors.Is(err, rlock.ErrLost))
+	require.Equal(r.t, !errors.Is(err, rlock.ErrLost), r.lock.Valid())
+}
+
+func (r *replied) checkLock(ctx context.Context) {
+	_, err := r.lock.Check(ctx)
+	token, ok := owner(r.last(gen.InspectSHA1))
+	r.means(ok && token == "token", err)
+	require.Equal(r.t, ok && token != "token", errors.Is(err, rlock.ErrLost))
+}
+
+// renew lets the lock be extended automatically for as long as there are answers.
+// Every list that the script answers is worth a lease, at most.
+func (r *replied) renew(context.Context) {
+	end := r.lock.Deadline()
+	for ; r.lock.Valid(); time.Sleep(time.Second) {
+		leases := 0
+		for _, answer := range r.answers(gen.ExtendManySHA1) {
+			if answer.kind == '*' || answer.kind == '~' {
+				leases++
+			}
+		}
+		require.Less(r.t, time.Now(), end.Add(time.Duration(leases)*rlock.DefaultTTL))
+	}
+}
+
+// handOver has a second acquisition wait for the release of the first.
+func (r *replied) handOver(ctx context.Context) {
+	first, err := r.locker.Acquire(ctx, "job")
+	if err != nil {
+		r.means(false, err)
+		return
+	}
+	granted := len(r.answers(gen.AcquireSHA1))
+	type outcome struct {
+		lock *rlock.Lock
+		err  error
+	}
+	second := make(chan outcome, 1)
+	go func() {
+		lock, err := r.locker.Acquire(ctx, "job")
+		second <- outcome{lock, err}
+	}()
+	synctest.Wait()
+	_ = first.Release(ctx)
+	require.False(r.t, first.Valid())
+	got := <-second
+	r.means(got.lock != nil, got.err)
+	if got.lock != nil {
+		asked := len(r.answers(gen.AcquireSHA1)) > granted && grants(r.last(gen.AcquireSHA1), 3)
+		require.True(r.t, asked || grants(r.last(gen.HandOverSHA1), 3))
+	}
+}
+
+// probe reads many replies, and only has to end.
+func (r *replied) probe(ctx context.Context) {
+	_, err := r.locker.Probe(ctx)
+	if err != nil {
+		r.means(false, err)
+	}
+}

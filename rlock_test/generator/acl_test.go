@@ -1,0 +1,274 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// readmeRule returns the words of the rule that the README gives.
+func readmeRule(t *testing.T) []string {
+	t.Helper()
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	rule := regexp.MustCompile("(?s)ACL SETUSER app (.*?)```").FindSubmatch(readme)
+	require.NotNil(t, rule)
+	return strings.Fields(string(rule[1]))
+}
+
+// The rule that the README gives is enough, and every word of it is needed. Without one,
+// an error says that it is a right that is missing, or Probe does: of what goes wrong
+// between MULTI and EXEC the client does not tell, and of a stale answer nobody.
+func TestReadmeRuleIsEnoughAndMinimal(t *testing.T) {
+	t.Parallel()
+	words := readmeRule(t)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		require.NoError(t, everything(t, server, words))
+		for i, word := range words {
+			if !strings.HasPrefix(word, "+") || word == "+ping" {
+				continue // without ping a dead connection is noticed late
+			}
+			err := everything(t, server, slices.Delete(slices.Clone(words), i, i+1))
+			if word != "+client|caching" {
+				require.Error(t, err, "%s is not needed", word)
+			}
+			if err == nil || !env.NoPermission.MatchString(err.Error()) {
+				report, err := env.OpenLocker(t, asApp(server), rlock.WithPrefix("app:")).Probe(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, rlock.SeverityFault, env.Worst(t, report)["cache"], "%s: %s", word, report)
+			}
+		}
+	})
+}
+
+// asApp returns the options of a client that is the user app.
+func asApp(server *env.Server) rueidis.ClientOption {
+	option := server.Option()
+	option.Username, option.Password = "app", "secret"
+	return option
+}
+
+// everything does whatever a Locker can do, as a user with these rules.
+func everything(t *testing.T, server *env.Server, rules []string) error {
+	t.Helper()
+	server.Do(t, "FLUSHALL")
+	server.Do(t, "SCRIPT", "FLUSH")
+	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, rules...)...)
+	client, err := rueidis.NewClient(asApp(server))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	locker, err := rlock.New(client, rlock.WithPrefix("app:"))
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	ctx := t.Context()
+	// What a Locker does by itself, so that no call of it would tell the error.
+	if _, err := gen.New().ExtendMany(ctx, client, gen.ExtendManyParams{Locks: []string{"app:job"}, Tokens: []string{"mine"}, TTL: time.Second}); err != nil {
+		return err
+	}
+	if _, err := locker.Check(ctx, "job"); err != nil {
+		return err
+	}
+	if _, err := locker.Inspect(ctx, "job"); err != nil {
+		return err
+	}
+	for range 2 { // by the text, then by the SHA1
+		err := locker.DoAll(ctx, []string{"a", "b"}, func(context.Context, *rlock.Lock) error {
+			lock, err := locker.Acquire(ctx, "job", rlock.WithTTL(time.Minute))
+			if err != nil {
+				return err
+			}
+			if _, err := lock.Check(ctx); err != nil {
+				return err
+			}
+			if err := lock.Extend(ctx, time.Minute); err != nil {
+				return err
+			}
+			if err := lock.Extend(ctx, rlock.NoExpiry); err != nil {
+				return err
+			}
+			return lock.Release(ctx)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	// A hand-over that is refused is made up for by a release.
+	env.PassOn(t, locker, "job", 10)
+	if locker.Stats().HandedOver == 0 {
+		return errors.New("nothing was handed over")
+	}
+	return nil
+}
+
+// A user who may not use the fence counters can still lock without fences.
+func TestNoCountersWithoutFence(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
+		locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+			o.Username, o.Password = "app", "secret"
+		}), rlock.WithPrefix("app:"))
+		_, err := locker.Acquire(t.Context(), "job")
+		require.ErrorContains(t, err, "NOPERM")
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+	})
+}
+
+// With the rule of the README the server refuses
+// nothing that locks do by themselves or when they are asked to.
+func TestReadmeRuleRefusesNothing(t *testing.T) {
+	t.Parallel()
+	words := readmeRule(t)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
+		ctx := t.Context()
+		prefix := rlock.WithPrefix("app:")
+		locker, rival := env.OpenLocker(t, asApp(server), prefix), env.OpenLocker(t, asApp(server), prefix)
+
+		for name, opts := range map[string][]rlock.Option{
+			"fixed":    nil,
+			"extended": {rlock.WithAutoExtend(true)},
+			"for ever": {rlock.WithTTL(rlock.NoExpiry)},
+			"unfenced": {rlock.WithFence(false)},
+		} {
+			env.PassOn(t, locker, name, 10, opts...)
+			held, err := rival.Acquire(ctx, name, append(opts, rlock.WithOwner("web-3"))...)
+			require.NoError(t, err)
+			got := make(chan error, 1)
+			go func() {
+				lock, err := locker.Acquire(ctx, name, opts...)
+				if err == nil {
+					err = lock.Release(ctx)
+				}
+				got <- err
+			}()
+			env.AwaitWaiting(t, locker, 1)
+			state, err := locker.Inspect(ctx, name)
+			require.NoError(t, err)
+			require.Equal(t, "web-3", state.Owner)
+			require.NoError(t, held.Release(ctx))
+			require.NoError(t, <-got)
+		}
+		require.Positive(t, locker.Stats().HandedOver)
+
+		keys := []string{"a", "b", "c"}
+		set, err := locker.AcquireAll(ctx, keys, rlock.WithTTL(time.Second), rlock.WithAutoExtend(true), rlock.WithOwner("web-3"))
+		require.NoError(t, err)
+		one, err := locker.Acquire(ctx, "one", rlock.WithTTL(time.Second), rlock.WithAutoExtend(true), rlock.WithOwner("web-3"))
+		require.NoError(t, err)
+		before := locker.Stats().Extended
+		env.Soon(t, func() bool { return locker.Stats().Extended >= before+4 }, "they are extended")
+		_, err = set.Check(ctx)
+		require.NoError(t, err)
+		server.AwaitTracked(t, 4)
+		server.Do(t, "DEL", "app:one")
+		env.AwaitEnd(t, one, rlock.ErrLost)
+		set, err = rival.Attach(ctx, env.Detach(t, set))
+		require.NoError(t, err)
+		require.NoError(t, rival.ForceRelease(ctx, "b", set.Token()))
+		require.ErrorIs(t, set.Release(ctx), rlock.ErrLost)
+
+		results, err := locker.TryAcquireEach(ctx, keys)
+		require.NoError(t, err)
+		var locks []*rlock.Lock
+		for _, r := range results {
+			require.NoError(t, r.Err)
+			locks = append(locks, r.Lock)
+		}
+		require.NoError(t, errors.Join(locker.ExtendEach(ctx, locks, time.Minute)...))
+		env.AwaitCached(t, locker, "a")
+		require.NoError(t, errors.Join(locker.ReleaseEach(ctx, locks)...))
+		require.NoError(t, locker.WaitFree(ctx, "a"))
+
+		require.Zero(t, locker.Stats().ExtendFailed)
+		reply := server.Do(t, "ACL", "LOG")
+		refusals, err := reply.ToArray()
+		require.NoError(t, err)
+		for _, refusal := range refusals {
+			facts, err := refusal.AsStrMap()
+			require.NoError(t, err)
+			// What a client tries when it connects: to give its name, and whether this is a cluster.
+			require.Contains(t, []string{"client|setinfo", "cluster|slots", "cluster|shards"}, facts["object"])
+		}
+		report, err := locker.Probe(ctx)
+		require.NoError(t, err)
+		require.NoError(t, report.Err())
+	})
+}
+
+// A key that the user has no rights on is refused at once, whatever is asked of it, in
+// words that say so. Others are not touched by that, in a set either.
+func TestForeignKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	words := readmeRule(t)
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
+		locker := env.OpenLocker(t, asApp(server))
+		server.Do(t, "SET", "secret", "theirs")
+		for name, call := range map[string]func(ctx context.Context) error{
+			"acquire": func(ctx context.Context) error { return env.ErrorOf(locker.Acquire(ctx, "secret")) },
+			"try":     func(ctx context.Context) error { return env.ErrorOf(locker.TryAcquire(ctx, "secret")) },
+			"set": func(ctx context.Context) error {
+				return env.ErrorOf(locker.AcquireAll(ctx, []string{"app:a", "secret"}))
+			},
+			"check":   func(ctx context.Context) error { return env.ErrorOf(locker.Check(ctx, "secret")) },
+			"inspect": func(ctx context.Context) error { return env.ErrorOf(locker.Inspect(ctx, "secret")) },
+			"wait":    func(ctx context.Context) error { return locker.WaitFree(ctx, "secret") },
+			"attach": func(ctx context.Context) error {
+				return env.ErrorOf(locker.Attach(ctx, env.NewHandoff(t, "theirs", 1, "secret")))
+			},
+			"force release": func(ctx context.Context) error { return locker.ForceRelease(ctx, "secret", "theirs") },
+		} {
+			env.Surfaces(t, "NOPERM", call)
+			reply := server.Do(t, "KEYS", "*")
+			keys, err := reply.AsStrSlice()
+			require.NoError(t, err)
+			require.Equal(t, []string{"secret"}, keys, name)
+		}
+		results, err := locker.TryAcquireEach(t.Context(), []string{"app:a", "secret", "app:b"})
+		require.NoError(t, err)
+		require.NoError(t, results[0].Err)
+		require.ErrorContains(t, results[1].Err, "NOPERM")
+		require.NoError(t, results[2].Err)
+
+		// A right that is missing inside a script is told in other words, which differ.
+		server.Do(t, "ACL", "SETUSER", "app", "-get", "-mget", "-set")
+		for _, call := range []func(ctx context.Context) error{
+			func(ctx context.Context) error { return env.ErrorOf(locker.Acquire(ctx, "app:c")) },
+			func(ctx context.Context) error { return results[0].Lock.Extend(ctx, time.Minute) },
+			func(ctx context.Context) error { return results[0].Lock.Release(ctx) },
+		} {
+			env.Surfaces(t, "", func(ctx context.Context) error {
+				err := call(ctx)
+				require.Regexp(t, env.NoPermission, err.Error())
+				return err
+			})
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package generator
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// root is the module's directory, seen from the tests.
+const root = "../.."
+
+// run runs a Go command in a directory and returns what it printed.
+func run(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, diagnostics bytes.Buffer
+	command := exec.CommandContext(t.Context(), "go", args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), env...)
+	command.Stdout, command.Stderr = &out, &diagnostics
+	err = command.Run()
+	return out.String(), diagnostics.String(), err
+}
+
+func copyFiles(t *testing.T, from, to, pattern string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(to, 0o777))
+	paths, err := filepath.Glob(filepath.Join(from, pattern))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(to, filepath.Base(path)), text, 0o666))
+	}
+}
+
+func TestGeneratedCodeIsFresh(t *testing.T) {
+	t.Parallel()
+	stdout, stderr, err := run(t, root, nil, "run", "./generator", "-check")
+	require.NoError(t, err, stdout+stderr)
+}
+
+// One changed byte of a script is drift until the bindings are written again.
+func TestOneByteIsDrift(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	scripts, out := filepath.Join(dir, "scripts"), filepath.Join(dir, "gen")
+	copyFiles(t, filepath.Join(root, "scripts"), scripts, "*.lua")
+	copyFiles(t, filepath.Join(root, "gen"), out, "*.*")
+	generator := func(more ...string) (string, string, error) {
+		return run(t, root, nil, append([]string{"run", "./generator", "-scripts", scripts, "-out", out}, more...)...)
+	}
+	_, stderr, err := generator("-check")
+	require.NoError(t, err, stderr)
+
+	path := filepath.Join(scripts, "release.lua")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	changed := bytes.Replace(text, []byte("Frees"), []byte("frees"), 1)
+	require.NotEqual(t, text, changed)
+	require.NoError(t, os.WriteFile(path, changed, 0o666))
+
+	stdout, _, err := generator("-check")
+	require.Error(t, err)
+	require.Contains(t, stdout, "-const releaseSource = `-- Frees")
+	require.Contains(t, stdout, "+const releaseSource = `-- frees")
+	require.Contains(t, stdout, gen.ReleaseSHA1)
+	_, stderr, err = generator()
+	require.NoError(t, err, stderr)
+	_, stderr, err = generator("-check")
+	require.NoError(t, err, stderr)
+}
+
+// The constants are the files' sums, and what a server answers.
+func TestSums(t *testing.T) {
+	t.Parallel()
+	sums := map[string][2]string{
+		"acquire.lua":     {gen.AcquireSHA1, gen.AcquireSHA256},
+		"acquire_all.lua": {gen.AcquireAllSHA1, gen.AcquireAllSHA256},
+		"attach.lua":      {gen.AttachSHA1, gen.AttachSHA256},
+		"holder.lua":      {gen.HolderSHA1, gen.HolderSHA256},
+		"extend.lua":      {gen.ExtendSHA1, gen.ExtendSHA256},
+		"hand_over.lua":   {gen.HandOverSHA1, gen.HandOverSHA256},
+		"inspect.lua":     {gen.InspectSHA1, gen.InspectSHA256},
+		"raise_fence.lua": {gen.RaiseFenceSHA1, gen.RaiseFenceSHA256},
+		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
+		"extend_many.lua": {gen.ExtendManySHA1, gen.ExtendManySHA256},
+	}
+	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
+	require.NoError(t, err)
+	require.Len(t, paths, len(sums))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.Start(t).Client(t)
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			want := sums[filepath.Base(path)]
+			sum1, sum256 := sha1.Sum(text), sha256.Sum256(text)
+			require.Equal(t, hex.EncodeToString(sum1[:]), want[0], path)
+			require.Equal(t, hex.EncodeToString(sum256[:]), want[1], path)
+			loaded, err := env.Do(t, client, "SCRIPT", "LOAD", string(text)).ToString()
+			require.NoError(t, err)
+			require.Equal(t, want[0], loaded, path)
+		}
+		require.NoError(t, gen.New().Load(t.Context(), client))
+		require.NoError(t, gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Load(t.Context(), client))
+	})
+}
+
+const counterScript = `-- Counts a visit and forgets old ones.
+--
+-- name: Visit
+-- mode: write
+-- KEYS[1] visits key       counter
+-- ARGV[1] by     int       how many
+-- ARGV[2] keep   duration  forgotten after this time without a visit
+-- returns: total int, left duration
+local total = redis.call('INCRBY', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return {total, redis.call('PTTL', KEYS[1])}
+`
+
+const counterProgram = `package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"example.test/visits/bindings"
+)
+
+func main() {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{os.Args[1]}})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	scripts := bindings.New()
+	for _, by := range []int64{1, 41} {
+		r, err := scripts.Visit(context.Background(), client, bindings.VisitParams{Visits: "visits", By: by, Keep: time.Hour})
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(r.Total, r.Left.Round(time.Minute))
+	}
+	_, err = scripts.Visit(context.Background(), client, bindings.VisitParams{Visits: "visits", By: 1})
+	fmt.Println(err)
+}
+`
+
+// A stranger's script in a stranger's module: generated, compiled and run against
+// a real server.
+func TestForeignModule(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+	}
+	write("lua/visit.lua", counterScript)
+	write("main.go", counterProgram)
+	copyFiles(t, root, dir, "go.sum")
+
+	// The module needs rueidis alone, in this module's version.
+	versions, stderr, err := run(t, root, nil, "list", "-m", "-f", "{{.Path}} {{.Version}}", "github.com/redis/rueidis", "golang.org/x/sys")
+	require.NoError(t, err, stderr)
+	write("go.mod", "module example.test/visits\n\ngo 1.25.0\n\nrequire (\n"+versions+")\n")
+
+	_, stderr, err = run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
+	require.NoError(t, err, stderr)
+	offline := []string{"GOFLAGS=-mod=mod", "GOWORK=off"}
+	_, stderr, err = run(t, dir, offline, "vet", "./...")
+	require.NoError(t, err, stderr)
+
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		stdout, stderr, err := run(t, dir, offline, "run", ".", e.Start(t).Addr())
+		require.NoError(t, err, stderr)
+		require.Equal(t, []string{
+			"1 1h0m0s",
+			"42 1h0m0s",
+			"bindings: Visit: keep: 0s is below 1ms",
+		}, strings.Split(strings.TrimSpace(stdout), "\n"))
+	})
+}

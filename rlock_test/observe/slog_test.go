@@ -1,0 +1,80 @@
+package observe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+func TestSlogObserver(t *testing.T) {
+	t.Parallel()
+	job := rlock.Event{Key: "job", Keys: []string{"job"}}
+	with := func(change func(e *rlock.Event)) rlock.Event {
+		e := job
+		change(&e)
+		return e
+	}
+	failed := func(err, cause error) error { return &rlock.AcquireError{Key: "job", Err: err, Cause: cause} }
+	for name, test := range map[string]struct {
+		event rlock.Event
+		want  string
+	}{
+		"acquired": {with(func(e *rlock.Event) {
+			e.Kind, e.Fence, e.Attempts, e.Left = rlock.EventAcquired, 7, 1, 10*time.Second
+		}), `level=DEBUG msg="rlock: acquired" key=job fence=7 attempts=1 left=10s`},
+		"acquired after a long time": {with(func(e *rlock.Event) {
+			e.Kind, e.Attempts, e.Waited, e.Left, e.HandedOver = rlock.EventAcquired, 2, time.Second, rlock.NoExpiry, true
+		}), `level=INFO msg="rlock: acquired" key=job attempts=2 waited=1s left="never expires" handed_over=true`},
+		"contended": {with(func(e *rlock.Event) {
+			e.Kind, e.Attempts, e.Local = rlock.EventContended, 1, true
+		}), `level=DEBUG msg="rlock: contended" key=job attempts=1 local=true`},
+		"lost": {with(func(e *rlock.Event) {
+			e.Kind, e.Held, e.Err = rlock.EventLost, 3*time.Second, rlock.ErrExpired
+		}), `level=WARN msg="rlock: lost" key=job held=3s error="rlock: lease expired before it was extended"`},
+		"held": {with(func(e *rlock.Event) {
+			e.Kind, e.Err = rlock.EventAcquireFailed, failed(rlock.ErrHeld, nil)
+		}), `level=DEBUG msg="rlock: acquire failed" key=job error="rlock: acquire \"job\": lock is held by another"`},
+		"gave up": {with(func(e *rlock.Event) {
+			e.Kind, e.Err = rlock.EventAcquireFailed, failed(rlock.ErrGaveUp, context.Canceled)
+		}), `level=INFO msg="rlock: acquire failed" key=job error="rlock: acquire \"job\": gave up waiting: context canceled"`},
+		"server error": {with(func(e *rlock.Event) {
+			e.Kind, e.Err = rlock.EventAcquireFailed, failed(fmt.Errorf("NOPERM no"), nil)
+		}), `level=WARN msg="rlock: acquire failed" key=job error="rlock: acquire \"job\": NOPERM no"`},
+		"extend failed":  {with(func(e *rlock.Event) { e.Kind = rlock.EventExtendFailed }), `level=WARN msg="rlock: extend failed" key=job`},
+		"release failed": {with(func(e *rlock.Event) { e.Kind = rlock.EventReleaseFailed }), `level=WARN msg="rlock: release failed" key=job`},
+		"released":       {with(func(e *rlock.Event) { e.Kind = rlock.EventReleased }), `level=DEBUG msg="rlock: released" key=job`},
+		"closed":         {with(func(e *rlock.Event) { e.Kind = rlock.EventClosed }), `level=INFO msg="rlock: closed" key=job`},
+		"set": {with(func(e *rlock.Event) {
+			e.Kind, e.Keys = rlock.EventReleased, []string{"job", "other"}
+		}), `level=DEBUG msg="rlock: released" key=job keys=2`},
+		"a key of any bytes": {with(func(e *rlock.Event) {
+			e.Kind, e.Key = rlock.EventReleased, "a\nlevel=ERROR \x00\xff"
+		}), `level=DEBUG msg="rlock: released" key="\"a\\nlevel=ERROR \\x00\\xff\""`},
+		"a long key": {with(func(e *rlock.Event) {
+			e.Kind, e.Key = rlock.EventReleased, strings.Repeat("k", 1000)
+		}), `level=DEBUG msg="rlock: released" key="\"` + strings.Repeat("k", 80) + `\"…"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var written bytes.Buffer
+			rlock.SlogObserver(slog.New(slog.NewTextHandler(&written, &slog.HandlerOptions{
+				Level: slog.LevelDebug,
+				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+					if a.Key == slog.TimeKey {
+						return slog.Attr{}
+					}
+					return a
+				},
+			}))).Observe(t.Context(), test.event)
+			require.Equal(t, test.want+"\n", written.String())
+		})
+	}
+	rlock.SlogObserver(nil).Observe(t.Context(), with(func(e *rlock.Event) { e.Kind = rlock.EventReleased })) // to the default logger
+}

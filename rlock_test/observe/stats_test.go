@@ -1,0 +1,116 @@
+package observe
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		client := server.Client(t)
+		require.NoError(t, gen.New().Load(t.Context(), client))
+		locker := env.NewLocker(t, client)
+		require.Zero(t, locker.Stats())
+
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.Equal(t, rlock.Stats{Acquired: 1, Attempts: 1}, locker.Stats())
+		_, err = locker.TryAcquire(t.Context(), "job")
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		got := make(chan *rlock.Lock, 1)
+		go func() {
+			next, err := locker.Acquire(t.Context(), "job")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- next
+		}()
+		env.Soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
+		require.NoError(t, lock.Extend(t.Context(), time.Minute))
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, lock.Release(t.Context()))
+		next := <-got
+		stats := locker.Stats()
+		require.GreaterOrEqual(t, stats.Waited, 20*time.Millisecond)
+		stats.Waited = 0
+		require.Equal(t, rlock.Stats{Acquired: 2, AcquireFailed: 1, Attempts: 1, Contended: 2, HandedOver: 1, Extended: 1, Released: 1}, stats)
+
+		again, err := locker.Attach(t.Context(), env.Detach(t, next))
+		require.NoError(t, err)
+		server.Do(t, "DEL", "job")
+		require.ErrorIs(t, again.Release(t.Context()), rlock.ErrLost)
+		short, err := locker.Acquire(t.Context(), "short", rlock.WithTTL(300*time.Millisecond))
+		require.NoError(t, err)
+		<-short.Context().Done()
+		_, err = locker.Acquire(t.Context(), "kept", rlock.WithAutoExtend(true))
+		require.NoError(t, err)
+		for range 5 {
+			_, err = locker.Check(t.Context(), "free")
+			require.NoError(t, err)
+		}
+		locker.Close()
+		stats = locker.Stats()
+		stats.Waited = 0
+		require.Equal(t, rlock.Stats{
+			Acquired: 4, AcquireFailed: 1, Attempts: 3, Contended: 2, HandedOver: 1, Attached: 1, Extended: 1,
+			Released: 1, Lost: 1, Expired: 1, Detached: 1, Closed: 1, Checks: 5, CacheHits: 4,
+		}, stats)
+	})
+}
+
+func TestStatsOfFailures(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, _ := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		f.RefuseAll()
+		require.ErrorContains(t, lock.Extend(t.Context(), time.Minute), "LOADING")
+		require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
+		_, err = locker.TryAcquire(t.Context(), "other")
+		require.ErrorContains(t, err, "LOADING")
+		require.Equal(t, rlock.Stats{Acquired: 1, AcquireFailed: 1, Attempts: 2, ExtendFailed: 1, ReleaseFailed: 1}, locker.Stats())
+		f.When(nil)
+		require.NoError(t, lock.Release(t.Context()))
+		require.Zero(t, locker.Stats().Released, "the lock had ended before")
+	})
+}
+
+// Locks that others release through Held, at any moment, have their events once.
+func TestReleaseThroughHeld(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		nobody := rlock.ObserverFunc(func(context.Context, rlock.Event) {})
+		locker := env.OpenOn(t, e.Start(t), rlock.WithObserver(nobody), rlock.WithAutoExtend(true))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.NoError(t, env.Together(8, func(i int) error {
+			for ctx.Err() == nil {
+				if i < 2 {
+					for _, lock := range locker.Held() {
+						lock.Release(t.Context())
+					}
+					continue
+				}
+				if lock, err := locker.Acquire(ctx, "job"); err == nil {
+					lock.Release(t.Context())
+				}
+			}
+			return nil
+		}))
+		s := locker.Stats()
+		require.Positive(t, s.Released)
+		require.Zero(t, s.Lost)
+		require.Equal(t, s.Acquired, s.Released)
+		require.Zero(t, s.Waiting)
+	})
+}

@@ -1,0 +1,137 @@
+package topology
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		cluster := e.StartCluster(t)
+		client := cluster.Client(t)
+		locker := env.NewLocker(t, client)
+
+		t.Run("keys of many slots, one by one", func(t *testing.T) {
+			for i := range 50 {
+				key := fmt.Sprintf("job:%d", i)
+				err := locker.Do(t.Context(), key, func(ctx context.Context, lock *rlock.Lock) error {
+					if lock.Fence() == 0 {
+						return errors.New("no fence")
+					}
+					_, err := locker.TryAcquire(t.Context(), key)
+					if !errors.Is(err, rlock.ErrHeld) {
+						return fmt.Errorf("a held key was acquired: %w", err)
+					}
+					return lock.Extend(ctx, time.Minute)
+				})
+				require.NoError(t, err)
+				require.Empty(t, env.Get(t, client, key))
+			}
+		})
+		t.Run("a set of one slot", func(t *testing.T) {
+			lock, err := locker.AcquireAll(t.Context(), []string{"{a}1", "{a}2", "{a}3"})
+			require.NoError(t, err)
+			require.NotZero(t, lock.Fence())
+			state, err := lock.Check(t.Context())
+			require.NoError(t, err)
+			require.True(t, state.HeldBy(lock.Token()))
+			require.NoError(t, lock.Extend(t.Context(), time.Minute))
+			require.NoError(t, lock.Release(t.Context()))
+		})
+		t.Run("a set of two slots", func(t *testing.T) {
+			var err error
+			require.NotPanics(t, func() { _, err = locker.AcquireAll(t.Context(), []string{"a", "b"}) })
+			require.ErrorIs(t, err, rlock.ErrCrossSlot)
+			require.ErrorIs(t, err, rlock.ErrInvalid)
+			var facts *rlock.CrossSlotError
+			require.ErrorAs(t, err, &facts)
+			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
+			require.Equal(t, [2]uint16{15495, 3300}, facts.Slots)
+			require.Empty(t, env.Get(t, client, "a"))
+		})
+		t.Run("a client that does not know of the cluster", func(t *testing.T) {
+			single := cluster.Nodes[2].Client(t, func(o *rueidis.ClientOption) { o.ForceSingleClient = true })
+			locker := env.NewLocker(t, single)
+			env.Surfaces(t, "CROSSSLOT", func(ctx context.Context) error {
+				_, err := locker.AcquireAll(ctx, []string{"a", "b"})
+				return err
+			})
+		})
+		t.Run("bindings refuse two slots", func(t *testing.T) {
+			var err error
+			require.NotPanics(t, func() {
+				_, err = gen.New().Release(t.Context(), client, gen.ReleaseParams{Locks: []string{"a", "b"}, Token: "t"})
+			})
+			var facts *gen.CrossSlotError
+			require.ErrorAs(t, err, &facts)
+			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
+			_, err = gen.New().Release(t.Context(), client, gen.ReleaseParams{Locks: []string{"a", strings.Repeat("job", 1<<16/3)}, Token: "t"})
+			require.ErrorAs(t, err, &facts)
+			require.Less(t, len(err.Error()), 1000)
+		})
+		t.Run("extended in one pipeline", func(t *testing.T) {
+			var locks []*rlock.Lock
+			for i := range 30 {
+				lock, err := locker.Acquire(t.Context(), fmt.Sprintf("held:%d", i), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+				require.NoError(t, err)
+				locks = append(locks, lock)
+			}
+			time.Sleep(7 * time.Second)
+			for _, lock := range locks {
+				require.True(t, lock.Valid())
+				require.NoError(t, lock.Release(t.Context()))
+			}
+		})
+		t.Run("check", func(t *testing.T) {
+			state, err := locker.Check(t.Context(), "job:1")
+			require.NoError(t, err)
+			require.False(t, state.Held)
+			lock, err := locker.Acquire(t.Context(), "job:1")
+			require.NoError(t, err)
+			env.Soon(t, func() bool {
+				state, err = locker.Check(t.Context(), "job:1")
+				require.NoError(t, err)
+				return state.HeldBy(lock.Token()) && state.Cached
+			}, "an acquisition reaches the cache")
+			require.NoError(t, lock.Release(t.Context()))
+		})
+	})
+}
+
+// The slots are those that the server counts.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.StartCluster(t).Client(t)
+		keys := []string{
+			"a", "foo", "123456789", "{a}b", "a{b}c", "{}a", "{", "}", "}{a}", "{a", "a}", "{a}{b}", "{{a}}", "\x00\xff", "ключ",
+			"rlock:fence:{0}", "rlock:fence:{16383}",
+		}
+		for range 1000 {
+			key := make([]byte, 1+rand.IntN(8))
+			for i := range key {
+				key[i] = "{}{}ab\x00\xff"[rand.IntN(8)]
+			}
+			keys = append(keys, string(key))
+		}
+		for _, key := range keys {
+			slot, err := env.Do(t, client, "CLUSTER", "KEYSLOT", key).ToInt64()
+			require.NoError(t, err)
+			require.Equal(t, uint16(slot), gen.Slot(key), "%q", key)
+		}
+	})
+}

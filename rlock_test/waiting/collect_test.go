@@ -1,0 +1,49 @@
+package waiting
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// A set frees what it has collected, and that gets no answer. Trying it again must
+// not free what the set has acquired since.
+func TestLostReplyWhileCollecting(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		require.NoError(t, env.Do(t, direct, "SET", "b", "other").Error())
+		var lost atomic.Bool
+		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+			run()
+			lost.Store(true)
+			return env.NoReply()
+		}))
+		acquired := make(chan *rlock.Lock, 1)
+		go func() {
+			defer close(acquired)
+			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			acquired <- set
+		}()
+		env.Soon(t, lost.Load, "what was collected is freed")
+		require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
+		set := <-acquired
+		require.NotNil(t, set)
+		time.Sleep(time.Second) // the second and later tries
+		for _, key := range set.Keys() {
+			require.Equal(t, set.Token(), env.Get(t, direct, key))
+		}
+		require.NoError(t, set.Release(t.Context()))
+	})
+}

@@ -1,0 +1,207 @@
+package waiting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// A turn has an end: by count, and by time. The key is then free for a moment.
+func TestTurnsEnd(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		for name, turn := range map[string]rlock.Option{
+			"by count": rlock.WithTurn(10, time.Hour),
+			"by time":  rlock.WithTurn(1<<30, 5*time.Millisecond),
+			"at once":  rlock.WithTurn(0, time.Hour),
+		} {
+			t.Run(name, func(t *testing.T) {
+				// One process has many who want the key all the time, the other has one.
+				greedy, modest := env.OpenOn(t, server, turn), env.OpenOn(t, server)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var group sync.WaitGroup
+				for range 8 {
+					group.Go(func() {
+						for ctx.Err() == nil {
+							err := greedy.Do(ctx, name, func(context.Context, *rlock.Lock) error { return nil })
+							if err != nil && ctx.Err() == nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				for range 20 {
+					require.NoError(t, modest.Do(ctx, name, func(context.Context, *rlock.Lock) error { return nil }))
+				}
+				cancel()
+				group.Wait()
+			})
+		}
+	})
+}
+
+// A handle that was released cannot touch its successor, though that may have taken
+// over its token.
+func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour), rlock.WithFence(false))
+		first, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		heirs := make(chan *rlock.Lock, 1)
+		go func() {
+			lock, err := locker.Acquire(t.Context(), "job")
+			if err != nil {
+				t.Error(err)
+			}
+			heirs <- lock
+		}()
+		ctx := first.Context()
+		env.AwaitWaiting(t, locker, 1)
+		token := env.Get(t, client, "job")
+		require.NoError(t, first.Release(t.Context()))
+		heir := <-heirs
+		require.Equal(t, token, heir.Token())
+		require.Empty(t, first.Token(), "it is the heir's now")
+
+		require.ErrorIs(t, context.Cause(ctx), rlock.ErrReleased)
+		require.False(t, first.Valid())
+		require.ErrorIs(t, first.Release(t.Context()), rlock.ErrReleased)
+		require.ErrorIs(t, first.Extend(t.Context(), time.Millisecond), rlock.ErrReleased)
+		require.ErrorIs(t, env.ErrorOf(first.Detach()), rlock.ErrReleased)
+		_, err = first.Check(t.Context())
+		require.ErrorIs(t, err, rlock.ErrReleased)
+
+		require.True(t, heir.Valid())
+		state, err := heir.Check(t.Context())
+		require.NoError(t, err)
+		require.True(t, state.HeldBy(heir.Token()))
+		require.Greater(t, state.Left, 5*time.Second)
+		require.NoError(t, heir.Release(t.Context()))
+	})
+}
+
+// A token that a holder was asked for guards nothing that its successor does.
+func TestTokenThatWasToldIsNotHandedOn(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour))
+		first, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
+		require.NoError(t, err)
+		told := first.Token()
+		heirs := make(chan *rlock.Lock, 1)
+		go func() {
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
+			if err != nil {
+				t.Error(err)
+			}
+			heirs <- lock
+		}()
+		env.AwaitWaiting(t, locker, 1)
+		require.NoError(t, first.Release(t.Context()))
+		heir := <-heirs
+		require.NotEqual(t, told, env.Get(t, client, "job"))
+		require.Equal(t, told, first.Token())
+		require.ErrorIs(t, locker.ForceRelease(t.Context(), "job", told), rlock.ErrLost)
+		require.True(t, heir.Valid())
+		require.NoError(t, heir.Release(t.Context()))
+	})
+}
+
+// Whoever has lost the lock hands nothing over: the next asks the server.
+func TestLostLockIsNotHandedOver(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		locker := env.OpenOn(t, server, rlock.WithTurn(100, time.Hour))
+		held, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		next := make(chan error, 1)
+		go func() {
+			lock, err := locker.Acquire(t.Context(), "job")
+			if err == nil {
+				err = lock.Release(t.Context())
+			}
+			next <- err
+		}()
+		env.AwaitWaiting(t, locker, 1)
+		server.Do(t, "SET", "job", "another", "PX", "300")
+		require.ErrorIs(t, held.Release(t.Context()), rlock.ErrLost)
+		require.NoError(t, <-next, "it waits for the other and takes the lock then")
+	})
+}
+
+// Waiters that give up at any moment, hand-overs of all kinds, two processes: no two
+// holders at once, no fence falls, nobody is stranded, nothing is left.
+func TestHandOversUnderCancellation(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		lockers := []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server, rlock.WithTurn(5, time.Hour))}
+		var (
+			inside atomic.Int32
+			fence  uint64
+			done   atomic.Int64
+		)
+		kinds := [][]rlock.Option{
+			nil,
+			{rlock.WithAutoExtend(true)},
+			{rlock.WithAutoExtend(true), rlock.WithUniqueToken()},
+			{rlock.WithAutoExtend(true), rlock.WithTTL(5 * time.Second)},
+			{rlock.WithAutoExtend(true), rlock.WithFence(false)},
+		}
+		require.NoError(t, env.Together(24, func(i int) error {
+			random := rand.New(rand.NewPCG(uint64(i), 7))
+			for range 60 {
+				patience := time.Duration(random.IntN(6000)) * time.Microsecond
+				if random.IntN(2) == 0 {
+					patience = 10 * time.Second
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				lock, err := lockers[i%2].Acquire(ctx, "job", kinds[random.IntN(len(kinds))]...)
+				cancel()
+				if err != nil {
+					if !errors.Is(err, rlock.ErrGaveUp) {
+						return err
+					}
+					continue
+				}
+				if inside.Add(1) != 1 {
+					return errors.New("two holders at once")
+				}
+				if f := lock.Fence(); f != 0 && f <= fence {
+					return fmt.Errorf("the fence fell from %d to %d", fence, f)
+				} else if f != 0 {
+					fence = f
+				}
+				done.Add(1)
+				inside.Add(-1)
+				if err := lock.Release(t.Context()); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		require.Greater(t, done.Load(), int64(24*60/3))
+		lock, err := lockers[0].Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+		env.Soon(t, func() bool {
+			state, err := lockers[0].Inspect(t.Context(), "job")
+			return err == nil && !state.Held
+		}, "the key is free")
+	})
+}

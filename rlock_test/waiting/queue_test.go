@@ -1,0 +1,325 @@
+package waiting
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// Whoever leaves the line leaves no trace, wherever it stands, and the next is
+// served.
+func TestLeavingTheLine(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		first, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		const waiters = 9
+		type result struct {
+			i    int
+			lock *rlock.Lock
+			err  error
+		}
+		results := make(chan result, waiters)
+		var cancels [waiters]context.CancelFunc
+		for i := range waiters {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancels[i] = cancel
+			defer cancel()
+			go func() {
+				lock, err := locker.Acquire(ctx, "job")
+				results <- result{i, lock, err}
+			}()
+			env.AwaitWaiting(t, locker, int64(i+1))
+		}
+		for _, i := range []int{0, 4, 8, 3} { // the head, the middle, the tail, and a neighbour
+			cancels[i]()
+			r := <-results
+			require.Equal(t, i, r.i)
+			require.ErrorIs(t, r.err, rlock.ErrGaveUp)
+			require.ErrorIs(t, r.err, rlock.ErrHeld)
+			require.ErrorIs(t, r.err, context.Canceled)
+		}
+		require.NoError(t, first.Release(t.Context()))
+		for _, i := range []int{1, 2, 5, 6, 7} {
+			r := <-results
+			require.NoError(t, r.err)
+			require.Equal(t, i, r.i)
+			require.NoError(t, r.lock.Release(t.Context()))
+		}
+	})
+}
+
+// Limits of the retry policy hold in the line too.
+func TestLimitsInTheLine(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		locker := env.OpenOn(t, server)
+		first, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		before := server.ScriptCalls(t)
+		for name, policy := range map[string]rlock.Retry{
+			"attempts": rlock.Fixed(10 * time.Millisecond).MaxAttempts(3),
+			"time":     rlock.Fixed(time.Hour).MaxTime(50 * time.Millisecond),
+			"function": rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+				return time.Millisecond, a.Number < 5 && a.Left > 0 && a.Left <= 10*time.Second
+			}),
+		} {
+			_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(policy))
+			require.ErrorIs(t, err, rlock.ErrGaveUp, name)
+			require.ErrorIs(t, err, rlock.ErrHeld, name)
+		}
+		require.Equal(t, before, server.ScriptCalls(t), "all of that costs no call")
+
+		// TryAcquire does not wait until the holder's loss is noticed, so it reads the key.
+		_, err = locker.TryAcquire(t.Context(), "job")
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		var facts *rlock.AcquireError
+		require.ErrorAs(t, err, &facts)
+		require.Positive(t, facts.Left)
+		require.Equal(t, before+1, server.ScriptCalls(t), "one read")
+		require.NoError(t, first.Release(t.Context()))
+	})
+}
+
+// Those who stand behind one that waits for another process know as much as it does
+// of the holder's remaining time, or say that they do not know.
+func TestWhatTheLineKnows(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		require.NoError(t, env.Do(t, client, "SET", "job", "foreign", "PX", "60000").Error())
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() {
+			_, err := locker.Acquire(ctx, "job")
+			first <- err
+		}()
+		env.AwaitWaiting(t, locker, 1)
+		_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+			return 0, false
+		})))
+		var facts *rlock.AcquireError
+		require.ErrorAs(t, err, &facts)
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		require.Greater(t, facts.Left, 30*time.Second)
+		require.LessOrEqual(t, facts.Left, time.Minute)
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+	})
+}
+
+// A holder that ends without a release makes way: by expiry, and by loss.
+func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client)
+		t.Run("expired", func(t *testing.T) {
+			_, err := locker.Acquire(t.Context(), "expires", rlock.WithTTL(300*time.Millisecond))
+			require.NoError(t, err)
+			next, err := locker.Acquire(t.Context(), "expires")
+			require.NoError(t, err)
+			require.NoError(t, next.Release(t.Context()))
+		})
+		t.Run("forgotten long ago", func(t *testing.T) {
+			_, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(50*time.Millisecond))
+			require.NoError(t, err)
+			time.Sleep(100 * time.Millisecond)
+			next, err := locker.TryAcquire(t.Context(), "forgotten")
+			require.NoError(t, err)
+			require.NoError(t, next.Release(t.Context()))
+		})
+		t.Run("lost", func(t *testing.T) {
+			lock, err := locker.Acquire(t.Context(), "lost", rlock.WithTTL(time.Hour))
+			require.NoError(t, err)
+			got := make(chan error, 1)
+			go func() {
+				next, err := locker.Acquire(t.Context(), "lost")
+				if err == nil {
+					err = next.Release(t.Context())
+				}
+				got <- err
+			}()
+			env.AwaitWaiting(t, locker, 1)
+			require.NoError(t, env.Do(t, client, "DEL", "lost").Error())
+			_, err = lock.Check(t.Context())
+			require.ErrorIs(t, err, rlock.ErrLost)
+			require.NoError(t, <-got)
+		})
+	})
+}
+
+// A waiter on another process' lock sends one attempt and one read, and then
+// nothing until something happens.
+func TestWaitingCostsNothing(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		holder, waiters := env.OpenOn(t, server), env.OpenOn(t, server)
+		held, err := holder.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
+		require.NoError(t, err)
+		done := make(chan error, 100)
+		for range cap(done) {
+			go func() {
+				lock, err := waiters.Acquire(t.Context(), "job")
+				if err == nil {
+					err = lock.Release(t.Context())
+				}
+				done <- err
+			}()
+		}
+		time.Sleep(200 * time.Millisecond)
+		before := server.ScriptCalls(t)
+		time.Sleep(time.Second)
+		require.Equal(t, before, server.ScriptCalls(t))
+
+		// An extension wakes the one that may ask, which reads once and waits on.
+		require.NoError(t, held.Extend(t.Context(), time.Hour))
+		time.Sleep(300 * time.Millisecond)
+		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(3), "the extension, an attempt, a read")
+		require.NoError(t, held.Release(t.Context()))
+		for range cap(done) {
+			require.NoError(t, <-done)
+		}
+	})
+}
+
+// However a waiter's key is freed, and whatever happens to its connection, it
+// notices.
+func TestPushWakesWaiters(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		for name, free := range map[string]func(held *rlock.Lock){
+			"released": func(held *rlock.Lock) { require.NoError(t, held.Release(t.Context())) },
+			"deleted":  func(*rlock.Lock) { server.Do(t, "DEL", "job") },
+			"flushed":  func(*rlock.Lock) { server.Do(t, "FLUSHALL") },
+			"released, after the connection broke": func(held *rlock.Lock) {
+				server.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+				time.Sleep(50 * time.Millisecond)
+				require.NoError(t, held.Release(t.Context()))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				holder, waiter := env.OpenOn(t, server), env.OpenOn(t, server)
+				held, err := holder.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				got := make(chan error, 1)
+				go func() {
+					lock, err := waiter.Acquire(t.Context(), "job")
+					if err == nil {
+						err = lock.Release(t.Context())
+					}
+					got <- err
+				}()
+				time.Sleep(100 * time.Millisecond)
+				free(held)
+				select {
+				case err := <-got:
+					require.NoError(t, err)
+				case <-time.After(20 * time.Second):
+					require.Fail(t, "stranded")
+				}
+			})
+		}
+	})
+}
+
+// Many hand-overs between several clients strand nobody and overlap nowhere.
+func TestContendedHandOvers(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		for name, open := range map[string]func(t *testing.T) *rlock.Locker{
+			"push": func(t *testing.T) *rlock.Locker { return env.OpenOn(t, server) },
+			"poll": func(t *testing.T) *rlock.Locker { return env.NewLocker(t, server.Client(t)) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				const clients, workers, rounds, keys = 4, 16, 15, 2
+				var inside [keys]atomic.Int32
+				var fences [keys]uint64
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				lockers := make([]*rlock.Locker, clients)
+				for i := range lockers {
+					lockers[i] = open(t)
+				}
+				require.NoError(t, env.Together(clients*workers, func(i int) error {
+					for round := range rounds {
+						n := (i + round) % keys
+						err := lockers[i%clients].Do(ctx, fmt.Sprintf("%s:%d", name, n), func(_ context.Context, lock *rlock.Lock) error {
+							if inside[n].Add(1) != 1 {
+								return fmt.Errorf("two holders of %d", n)
+							}
+							defer inside[n].Add(-1)
+							if lock.Fence() <= fences[n] {
+								return fmt.Errorf("the fence of %d fell", n)
+							}
+							fences[n] = lock.Fence()
+							return nil
+						})
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+			})
+		}
+	})
+}
+
+// A waiter behind a holder of its own process gets the lock when the key is gone,
+// though the holder does not know and its lease has no end.
+func TestWaiterBehindAHolderWhoseKeyIsGone(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		for way, open := range map[string]func(t *testing.T) *rlock.Locker{
+			"push": func(t *testing.T) *rlock.Locker { return env.OpenOn(t, server) },
+			"poll": func(t *testing.T) *rlock.Locker { return env.NewLocker(t, server.Client(t)) },
+		} {
+			for what, free := range map[string]func(locker *rlock.Locker, key string, token string) error{
+				"deleted": func(_ *rlock.Locker, key, _ string) error {
+					server.Do(t, "DEL", key)
+					return nil
+				},
+				"released by force": func(locker *rlock.Locker, key, token string) error {
+					return locker.ForceRelease(t.Context(), key, token)
+				},
+			} {
+				t.Run(way+", "+what, func(t *testing.T) {
+					locker, key := open(t), way+what
+					lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(rlock.NoExpiry))
+					require.NoError(t, err)
+					got := make(chan error, 1)
+					go func() {
+						next, err := locker.Acquire(t.Context(), key)
+						if err == nil {
+							err = next.Release(t.Context())
+						}
+						got <- err
+					}()
+					env.AwaitWaiting(t, locker, 1)
+					require.NoError(t, free(locker, key, lock.Token()))
+					select {
+					case err := <-got:
+						require.NoError(t, err)
+					case <-time.After(10 * time.Second):
+						require.Fail(t, "stranded")
+					}
+					require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
+				})
+			}
+		}
+	})
+}
