@@ -55,9 +55,9 @@ chaos: compiler
 oracle:
 	$(ALL) $(GO) test -count=1 -timeout=0 -v -run=TestOracle ./rlock_test/oracle -args -length=$(DURATION) -oracle.seed=$(SEED)
 
-# Each fuzzer looks for new cases for as long as FUZZTIME says.
+# Each fuzzer looks for new cases for as long as FUZZTIME says, and goes on from where it was the last time.
 fuzz:
-	@$(ONE) $(GO) run ./rlock_test/suite -all -fuzztime=$(FUZZTIME) -step='$(or $(FUZZER),Fuzz)'
+	@$(ONE) $(GO) run ./rlock_test/suite -all -known -fuzztime=$(FUZZTIME) -step='$(or $(FUZZER),Fuzz)'
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

@@ -36,9 +36,10 @@ type test struct {
 	outcome   string // "pass", "fail", "skip", or "" as long as it runs
 	engines   map[string]bool
 	output    strings.Builder
-	parent    bool // of subtests
-	blamed    bool // a subtest of it has failed
-	cut       bool // off by the end of its package, before it could say anything
+	fuzzed    string // the last that a fuzzer has said of how far it is
+	parent    bool   // of subtests
+	blamed    bool   // a subtest of it has failed
+	cut       bool   // off by the end of its package, before it could say anything
 }
 
 // counts are of tests that have no subtests.
@@ -109,11 +110,16 @@ func (r *report) take(e event) {
 			t.engines[e.Value] = true
 		}
 	case "output":
-		if !strings.HasPrefix(e.Output, "=== ") { // RUN, PAUSE, CONT, ATTR …
+		switch {
+		case strings.HasPrefix(e.Output, "=== "): // RUN, PAUSE, CONT, ATTR …
+		case strings.HasPrefix(e.Output, "fuzz: elapsed: "):
+			t.fuzzed = e.Output
+		default:
 			t.output.WriteString(e.Output)
 		}
 	case "pass", "fail", "skip":
 		t.outcome = e.Action
+		r.endFuzzer(t)
 		if t.name == "" {
 			r.endPackage(t, e.Elapsed)
 		} else if e.Action == "fail" {

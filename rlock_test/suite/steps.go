@@ -12,6 +12,8 @@ type step struct {
 	env   []string // further variables
 	args  []string // of the go command; the first is "test"
 	short bool     // whether tests may be left to make test-all
+	fuzz  string   // the directory of the fuzz test that it runs, if it does
+	fresh bool     // whether that fuzzer begins with the cases that are committed, and no others
 
 	// prepare is a command to run before, such as one that installs libraries of another
 	// language. Where it fails, unprepared is added to args, and the summary says so.
@@ -24,6 +26,7 @@ type options struct {
 	duration time.Duration
 	seed     uint64
 	fuzztime time.Duration
+	known    bool
 }
 
 // oldest is the oldest Go that rlock promises to build with.
@@ -78,7 +81,7 @@ func steps(o options) []step {
 			"-args", "-duration=" + o.duration.String(), fmt.Sprint("-seed=", o.seed)}},
 	}
 	for _, f := range fuzzers {
-		all = append(all, step{name: f[0], args: []string{"test", "-run=^$", "-fuzz=" + f[0] + "$",
+		all = append(all, step{name: f[0], fuzz: f[1], fresh: !o.known, args: []string{"test", "-run=^$", "-fuzz=" + f[0] + "$",
 			"-fuzztime=" + o.fuzztime.String(), "-fuzzminimizetime=10x", f[1]}})
 	}
 	return all

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// endFuzzer tells how much a fuzzer has tried, and with which case it failed.
+func (r *report) endFuzzer(t *test) {
+	if t.fuzzed == "" {
+		return
+	}
+	fmt.Fprint(r.w, t.fuzzed)
+	if t.outcome == "pass" && !strings.Contains(t.fuzzed, "execs: ") {
+		r.leftOut = append(r.leftOut, t.name+": new cases, because the committed ones took all of its time; give it more, such as FUZZTIME=1m")
+	}
+	for line := range strings.Lines(t.output.String()) {
+		file, ok := strings.CutPrefix(strings.TrimSpace(line), "Failing input written to ")
+		if !ok {
+			continue
+		}
+		file = filepath.Join(r.step.dir, r.step.fuzz, filepath.FromSlash(file))
+		text, err := os.ReadFile(file)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		t.output.WriteString("The case is " + filepath.ToSlash(file) + ":\n" + strings.TrimSpace(string(text)) + "\n")
+		return
+	}
+}
