@@ -55,7 +55,11 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		a.useWhole(n, x)
 		return List{Items: []Value{Of(Builtin{"ipairs.next"}), x, Of(Num{})}}
 	case "next":
-		return a.next(st, n, x)
+		l := a.next(st, n, x)
+		if x.mayBe(func(k Kind) bool { r, ok := k.(Ref); return ok && st.heap[r.site].mayBeEmpty() }) {
+			l.Items[1] = Join(l.Items[1], vNil)
+		}
+		return l
 	case "ipairs.next":
 		return a.nextItem(st, x)
 	case "gmatch.next":
@@ -257,6 +261,23 @@ func (a *analyzer) next(st *state, n ast.Expr, x Value) List {
 	return l
 }
 
+// mayBeEmpty reports whether the table may hold nothing.
+func (t *Table) mayBeEmpty() bool {
+	if t == nil {
+		return false
+	}
+	certain := func(v Value) bool { return !v.Bottom() && present(v).equal(v) && !v.mayBe(isUnknown) }
+	if slices.ContainsFunc(t.Items, certain) {
+		return false
+	}
+	for _, v := range t.Fields {
+		if certain(v) {
+			return false
+		}
+	}
+	return true
+}
+
 // nextItem follows a step of ipairs.
 func (a *analyzer) nextItem(st *state, x Value) List {
 	var item Value
@@ -281,6 +302,9 @@ func (a *analyzer) nextItem(st *state, x Value) List {
 
 // iterate follows a step of for … in.
 func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control Value) List {
+	if f, one := next.only(); one && f == Kind(Builtin{"next"}) {
+		return a.next(st, n.Exprs[0], over) // behind the last there is no value either
+	}
 	return a.call(st, n.Exprs[0], next, List{Items: []Value{over, control}})
 }
 
@@ -332,7 +356,7 @@ func (t *Table) slice(from, to Value) List {
 		}
 		return l
 	case !to.equal(vNil):
-		return List{Rest: Join(t.Elements(), vNil), Open: true}
+		return List{Rest: Join(t.Elements(), absent), Open: true}
 	}
 	var l List
 	for i := int(first); i <= len(t.Items); i++ {
