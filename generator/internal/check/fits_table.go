@@ -13,9 +13,9 @@ import (
 func (f fitter) tableFitsScalar(r analyze.Ref, t script.Type) *misfit {
 	table := f.heap.Table(r)
 	ok, isStatus := table.Fields["ok"]
-	_, isDouble := table.Fields["double"]
+	double, isDouble := table.Fields["double"]
 	switch {
-	case isDouble && t.Base == "float":
+	case isDouble && t.Base == "float" && double.All(func(k analyze.Kind) bool { return analyze.TypeOf(k) == "number" }):
 		return nil
 	case isStatus && (t.Base == "string" || t.Base == "bytes"):
 		return nil
@@ -152,10 +152,24 @@ func (f fitter) inTurn(rest analyze.Value, fields []script.Field) bool {
 	return len(rest.Kinds()) > 1
 }
 
+// setFits checks the names of {set = {…}}, which are its elements.
 func (f fitter) setFits(inner analyze.Value, t script.Type) *misfit {
 	for _, k := range inner.Kinds() {
-		if r, ok := k.(analyze.Ref); ok {
-			if m := f.fits(f.heap.Table(r).Names, *t.Elem); m != nil {
+		r, ok := k.(analyze.Ref)
+		if !ok {
+			return f.wrong(k, t, "give set a table, of which the names are the elements")
+		}
+		table := f.heap.Table(r)
+		if m := f.fits(table.Names, *t.Elem); m != nil {
+			return m
+		}
+		for name := range table.Fields {
+			if m := f.fits(analyze.Of(analyze.Str{S: name}), *t.Elem); m != nil {
+				return m
+			}
+		}
+		if len(table.Items) > 0 {
+			if m := f.fits(analyze.Of(analyze.Num{F: 1}), *t.Elem); m != nil {
 				return m
 			}
 		}
@@ -216,6 +230,9 @@ func (f fitter) fieldsFit(inner analyze.Value, t script.Type) *misfit {
 			return f.wrong(k, t, "give map a table")
 		}
 		table := f.heap.Table(r)
+		if len(table.Items) > 0 || table.Names.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "string" }) {
+			return &misfit{what: "a map whose names may be numbers is returned", want: t.String(), mend: "name its values by strings, as map[tostring(i)] = …"}
+		}
 		for _, v := range table.Fields {
 			if m := f.fits(v, *t.Elem); m != nil {
 				return m
