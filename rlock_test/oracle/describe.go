@@ -104,26 +104,26 @@ func (d described) String() string {
 func (d described) fits(t replyType) string {
 	absent := d.Kind == "nil" || d.Kind == "boolean" && d.Text == "false"
 	switch {
-	case d.Kind == "error", t.name == "raw", t.name == "none", absent && t.optional:
+	case d.Kind == "error", t.Name == "raw", t.Name == "none", absent && t.Optional:
 		return ""
-	case t.optional && d.Kind == "string" && d.Text == "" && (t.name == "duration" || t.name == "time"):
+	case t.Optional && d.Kind == "string" && d.Text == "" && (t.Name == "duration" || t.Name == "time"):
 		return "" // an absent argument that is answered
 	case t.scalar():
-		if !d.fitsScalar(t.name, absent) {
-			return fmt.Sprintf("%v is no %s", d, t.name)
+		if !d.fitsScalar(t.Name, absent) {
+			return fmt.Sprintf("%v is no %s", d, t.Name)
 		}
 		return ""
-	case t.name == "map":
+	case t.Name == "map":
 		return d.fitsMap(t)
-	case t.name == "struct":
-		return d.list(len(t.fields), func(i int, item described) string { return item.fits(t.fields[i]) })
+	case t.Name == "struct":
+		return d.list(len(t.Fields), func(i int, item described) string { return item.fits(t.Fields[i]) })
 	}
-	if items, err := d.items(); err == nil && t.elem.name == "struct" && len(items) > 0 && t.elem.fields[0].scalar() && items[0].Kind != "table" {
-		if n := len(t.elem.fields); len(items)%n == 0 {
-			return d.list(-1, func(i int, item described) string { return item.fits(t.elem.fields[i%n]) })
+	if items, err := d.items(); err == nil && t.Elem.Name == "struct" && len(items) > 0 && t.Elem.Fields[0].scalar() && items[0].Kind != "table" {
+		if n := len(t.Elem.Fields); len(items)%n == 0 {
+			return d.list(-1, func(i int, item described) string { return item.fits(t.Elem.Fields[i%n]) })
 		}
 	}
-	return d.list(-1, func(_ int, item described) string { return item.fits(*t.elem) })
+	return d.list(-1, func(_ int, item described) string { return item.fits(*t.Elem) })
 }
 
 func (d described) fitsMap(t replyType) string {
@@ -133,9 +133,9 @@ func (d described) fitsMap(t replyType) string {
 	}
 	return d.list(-1, func(i int, item described) string {
 		if i%2 == 0 {
-			return item.fits(replyType{name: "string"})
+			return item.fits(replyType{Name: "string"})
 		}
-		return item.fits(*t.elem)
+		return item.fits(*t.Elem)
 	})
 }
 

@@ -28,6 +28,16 @@
 //   - the text that runs is not what its files say, or the audit does not say what a
 //     waiver leaves open; what the waiver does not name must hold all the same
 //
+// Some of the accepted programs also run through the bindings that the generator writes
+// for them, with values at the limits of their types. It is a hole when
+//
+//   - a binding sends another word than its type says, or sends what its type refuses
+//   - an answer is not decoded, or to another value than came
+//   - the user whom the audit describes cannot make the call with a default client
+//
+// It is a hole as well when all of many programs without a mistake that have something in
+// common are refused.
+//
 // The generator is run as its users run it, as a program, so that the oracle depends on
 // nothing inside it. TestPlanted builds generators with a flaw in them, and must find
 // each: that is the test of the oracle.

@@ -13,7 +13,10 @@ import (
 )
 
 // generator is a built generator.
-type generator struct{ path string }
+type generator struct {
+	path string
+	root string // of the module
+}
 
 // A flaw is a mistake to build into a generator.
 type flaw struct {
@@ -30,7 +33,7 @@ func build(tb testing.TB, flaws ...flaw) generator {
 		tb.Fatal(err)
 	}
 	dir := tb.TempDir()
-	g := generator{filepath.Join(dir, "generator")}
+	g := generator{filepath.Join(dir, "generator"), root}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for i, f := range flaws {
 		path := filepath.Join(root, filepath.FromSlash(f.file))
@@ -82,14 +85,9 @@ func (g generator) judge(programs []*Program) (accepted map[string]rule, refused
 		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Mkdir(filepath.Join(dir, "parts"), 0o700); err != nil {
-		return nil, nil, err
-	}
 	for _, p := range programs {
-		for name, text := range p.files() {
-			if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(text), 0o600); err != nil {
-				return nil, nil, err
-			}
+		if err := p.write(dir); err != nil {
+			return nil, nil, err
 		}
 	}
 	refused = map[string]string{}

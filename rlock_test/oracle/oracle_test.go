@@ -69,6 +69,7 @@ func TestPlanted(t *testing.T) {
 	const (
 		analyze = "generator/internal/analyze/"
 		check   = "generator/internal/check/"
+		encode  = "generator/internal/emit/runtime/encode.go"
 	)
 	flaws := []struct {
 		flaw
@@ -110,6 +111,46 @@ func TestPlanted(t *testing.T) {
 			"if known.Flags&command.Random != 0 {",
 			"if false {"},
 			[]string{"cached"}},
+		{flaw{"a float is sent with an exponent", encode,
+			"strconv.FormatFloat(f, 'f', -1, 64)",
+			"strconv.FormatFloat(f, 'g', -1, 64)"},
+			[]string{"encode"}},
+		{flaw{"what is no number is sent", encode,
+			"case math.IsNaN(f) || math.IsInf(f, 0):",
+			"case false && math.IsNaN(f):"},
+			[]string{"encode"}},
+		{flaw{"an empty key is sent", encode,
+			"case key != \"\":",
+			"case true:"},
+			[]string{"encode"}},
+		{flaw{"an absent duration is none that a reply may have", "generator/internal/emit/types.go",
+			"if t.Base == \"duration\" || t.Base == \"time\" {",
+			"if t.Base == \"time\" {"},
+			[]string{"decode"}},
+		{flaw{"the values of a struct are taken in another order", "generator/internal/emit/codec.go",
+			"message := jen.Id(\"values\").Index(jen.Lit(i))",
+			"message := jen.Id(\"values\").Index(jen.Lit(len(t.Fields) - 1 - i))"},
+			[]string{"decode"}},
+		{flaw{"KEYS as a whole is of an unknown length", check + "check.go",
+			"\tif variadic == 0 {\n",
+			"\tif len(used.Whole) > 0 && variadic == 0 && name == \"KEYS\" {\n\t\tc.once(name, used.Whole[0], \"its length is not known\")\n\t}\n\tif variadic == 0 {\n"},
+			[]string{"refusal"}},
+		{flaw{"a line within a long string includes a file", "generator/internal/script/include.go",
+			"if m == nil || inText[number+1] {",
+			"if m == nil {"},
+			[]string{"refusal"}},
+		{flaw{"a fragment that is included twice stands twice", "generator/internal/script/include.go",
+			"case slices.Contains(s.includes, name):\n",
+			"case false && slices.Contains(s.includes, name):\n"},
+			[]string{"text"}},
+		{flaw{"a script with waivers is called proved", "generator/internal/audit/audit.go",
+			"Unproved: unproved(s), ACLWhole",
+			"Unproved: unproved(s)[:0], ACLWhole"},
+			[]string{"audit"}},
+		{flaw{"a channel is in no rule", "generator/internal/audit/audit.go",
+			"if !slices.Contains(words, word) {",
+			"if false {"},
+			[]string{"rights"}},
 	}
 	servers := startAll(t)
 	for _, f := range flaws {

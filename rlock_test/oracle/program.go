@@ -31,6 +31,7 @@ type Program struct {
 	Features []string // what it is made of; a mistake begins with bad
 	Texts    bool     // string functions make texts of which the generator does not know what they are
 	Lease    bool     // its duration arguments become leases
+	Trusting bool     // a run has shown that its reply is of the declared type only if what is stored is
 }
 
 // unused is the name of a place of ARGV that the program does not use.

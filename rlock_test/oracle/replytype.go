@@ -4,36 +4,36 @@ import "strings"
 
 // replyType is the type of a reply's value.
 type replyType struct {
-	name     string      // of a scalar; else list, map or struct
-	elem     *replyType  // of a list or a map
-	fields   []replyType // of a struct
-	optional bool
+	Name     string      // of a scalar; else list, map or struct
+	Elem     *replyType  // of a list or a map
+	Fields   []replyType // of a struct
+	Optional bool
 }
 
 // parseType reads a type as a header spells it.
 func parseType(text string) replyType {
 	text = strings.TrimSpace(text)
 	if fields := outside(text, ','); len(fields) > 1 {
-		t := replyType{name: "struct"}
+		t := replyType{Name: "struct"}
 		for _, field := range fields {
 			_, kind, _ := strings.Cut(strings.TrimSpace(field), " ")
-			t.fields = append(t.fields, parseType(kind))
+			t.Fields = append(t.Fields, parseType(kind))
 		}
 		return t
 	}
 	for prefix, name := range map[string]string{"[]": "list", "map[string]": "map"} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			elem := parseType(rest)
-			return replyType{name: name, elem: &elem}
+			return replyType{Name: name, Elem: &elem}
 		}
 	}
 	rest, optional := strings.CutSuffix(text, "?")
 	if inner, ok := strings.CutPrefix(rest, "("); ok {
 		t := parseType(strings.TrimSuffix(inner, ")"))
-		t.optional = optional
+		t.Optional = optional
 		return t
 	}
-	return replyType{name: rest, optional: optional}
+	return replyType{Name: rest, Optional: optional}
 }
 
 // outside splits text at separators that stand outside of parentheses.
@@ -57,4 +57,4 @@ func outside(text string, separator rune) []string {
 }
 
 // scalar reports whether the type has no parts.
-func (t replyType) scalar() bool { return t.elem == nil && t.fields == nil }
+func (t replyType) scalar() bool { return t.Elem == nil && t.Fields == nil }

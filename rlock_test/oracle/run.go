@@ -16,20 +16,29 @@ const (
 	runs  = 6   // of an accepted program
 )
 
-// hole is an accepted program of which the server shows that it should not have been.
+// hole is an accepted program of which the server shows that it should not have been, or
+// a kind of programs that are all refused without need.
 type hole struct {
-	program *Program
+	program *Program // nil: it is about many
 	engine  string
 	seed    uint64
 	fault   fault
 }
 
 func (h hole) String() string {
+	if h.program == nil {
+		return fmt.Sprintf("%s (seed %d)", h.fault, h.seed)
+	}
 	return fmt.Sprintf("%s\n%s (%s of seed %d, on %s)", h.program.Text(), h.fault, h.program.Name, h.seed, h.engine)
 }
 
 // tally counts programs with a feature.
-type tally struct{ accepted, refused, holes int }
+type tally struct {
+	accepted, refused, holes int
+	right                    int    // accepted ones without a mistake
+	alarms                   int    // refused ones without a mistake
+	sample                   string // one of those
+}
 
 // report is what a search has seen.
 type report struct {
@@ -42,13 +51,17 @@ type report struct {
 	findings          map[string]int    // refused programs by the text of their first finding, without names
 	samples           map[string]string // the shortest of the refused programs without a mistake, by finding
 	kinds             map[string]int    // holes
+	bindings          int               // that were called
+	barred            map[string]bool   // features of which no program is accepted
 }
 
 // search writes programs until enough says so of what it has seen. It keeps the first hole
 // of a kind, made as small as can be.
 func search(ctx context.Context, g generator, servers []*server, seed uint64, enough func(*report) bool) (*report, error) {
-	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}}
+	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{}}
+	var waiting []bound // for their bindings to be called
 	for number := 0; !enough(found); number += batch {
+		sample := sampled
 		programs := make([]*Program, batch)
 		for i := range programs {
 			programs[i] = Write(seed, number+i)
@@ -70,11 +83,20 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, en
 					}
 				}
 				found.findings[text]++
-				found.count(p, func(t *tally) { t.refused++ })
+				found.count(p, func(t *tally) {
+					if t.refused++; !p.Mistaken() {
+						t.alarms++
+						t.sample = p.Text() + refused[p.Name]
+					}
+				})
 				continue
 			}
 			found.accepted++
-			found.count(p, func(t *tally) { t.accepted++ })
+			found.count(p, func(t *tally) {
+				if t.accepted++; !p.Mistaken() {
+					t.right++
+				}
+			})
 			s := servers[(number+i)%len(servers)]
 			f, err := examine(ctx, s, p, rule, seed^uint64(number+i))
 			if err != nil {
@@ -82,6 +104,10 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, en
 			}
 			found.calls += runs
 			if f == nil {
+				if sample > 0 && !p.Trusting && !p.Texts {
+					waiting = append(waiting, bound{p, rule, seed ^ uint64(number+i)})
+					sample--
+				}
 				continue
 			}
 			found.count(p, func(t *tally) { t.holes++ })
@@ -95,8 +121,49 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, en
 			h.seed = seed
 			found.holes = append(found.holes, h)
 		}
+		found.refusals()
+		if len(waiting) >= bundle {
+			if err := found.bind(ctx, g, servers[number/batch%len(servers)], waiting); err != nil {
+				return nil, err
+			}
+			waiting = nil
+		}
 	}
 	return found, nil
+}
+
+// refusals finds features of which no program is accepted, though many have no mistake:
+// people who write such scripts could not use the generator at all.
+func (r *report) refusals() {
+	const many = 20
+	for _, name := range slices.Sorted(maps.Keys(r.features)) {
+		if f := r.features[name]; f.right == 0 && f.alarms >= many && !r.barred[name] {
+			r.barred[name] = true
+			if r.kinds["refusal"]++; r.kinds["refusal"] == 1 {
+				r.holes = append(r.holes, hole{seed: r.seed, fault: fault{"refusal", fmt.Sprintf("no program with the feature %q is accepted, not even this one:\n%s", name, f.sample)}})
+			}
+		}
+	}
+}
+
+// bind calls the bindings of accepted programs.
+func (r *report) bind(ctx context.Context, g generator, s *server, programs []bound) error {
+	faults, err := s.bindings(ctx, g, programs)
+	if err != nil {
+		return err
+	}
+	r.bindings += len(programs)
+	for _, b := range programs {
+		f, ok := faults[b.program.Name]
+		if !ok {
+			continue
+		}
+		r.count(b.program, func(t *tally) { t.holes++ })
+		if r.kinds[f.kind]++; r.kinds[f.kind] == 1 {
+			r.holes = append(r.holes, hole{program: b.program, engine: s.engine, seed: r.seed, fault: f})
+		}
+	}
+	return nil
 }
 
 // examine runs an accepted program several times.
@@ -185,7 +252,7 @@ func (r *report) programs() int { return r.accepted + r.refused }
 
 func (r *report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %d programs: %d refused (%d of them without a mistake), %d accepted and run %d times, holes: %v\n", r.seed, r.programs(), r.refused, r.alarms, r.accepted, r.calls, r.kinds)
+	fmt.Fprintf(&b, "seed %d: %d programs: %d refused (%d of them without a mistake), %d accepted and run %d times, %d of them through their bindings, holes: %v\n", r.seed, r.programs(), r.refused, r.alarms, r.accepted, r.calls, r.bindings, r.kinds)
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "programs made of\taccepted\trefused\tholes")
 	names := make([]string, 0, len(r.features))

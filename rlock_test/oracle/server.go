@@ -19,11 +19,16 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-const user = "oracle"
+// The users that run programs: as their text, and through their bindings.
+const (
+	user   = "oracle"
+	binder = "binder"
+)
 
 // server is a server to run programs on.
 type server struct {
 	engine  string
+	addr    string
 	admin   rueidis.Client
 	limited rueidis.Client // as the user whom the audit describes
 }
@@ -31,8 +36,10 @@ type server struct {
 func start(tb testing.TB, e env.Engine) *server {
 	tb.Helper()
 	process := e.Start(tb)
-	s := &server{engine: e.Version, admin: process.Client(tb)}
-	process.Do(tb, "ACL", "SETUSER", user, "on", "nopass", "~*", "&*", "+@all")
+	s := &server{engine: e.Version, addr: process.Addr(), admin: process.Client(tb)}
+	for _, name := range []string{user, binder} {
+		process.Do(tb, "ACL", "SETUSER", name, "on", "nopass", "~*", "&*", "+@all")
+	}
 	option := process.Option()
 	option.Username, option.Password = user, "any"
 	option.DisableCache, option.DisableRetry, option.ForceSingleClient = true, true, true
@@ -239,7 +246,7 @@ func (s *server) run(ctx context.Context, p *Program, r rule, seed *rand.Rand) (
 
 // reply runs the copy of the program that describes its value.
 func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string, c call) (*fault, error) {
-	if p.Guard != "" || p.waives("dynamic-command", "unknown-command") {
+	if p.waives("dynamic-command", "unknown-command") {
 		return nil, nil
 	}
 	declared := parseType(p.Returns)
@@ -283,6 +290,10 @@ func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string,
 		if why := value.fits(declared); why != "" {
 			return &fault{"reply", fmt.Sprintf("the header says %s: %s", p.Returns, why)}, nil
 		}
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(text, `"read":true`, `"read":false`)), &value); err != nil {
+			return nil, err
+		}
+		p.Trusting = p.Trusting || value.fits(declared) != ""
 		if n > 0 && text != first {
 			return &fault{"cached", fmt.Sprintf("the same data is answered with %s, then with %s", first, text)}, nil
 		}
@@ -339,6 +350,15 @@ var placeholder = regexp.MustCompile(`<(\w+)>`)
 
 // restrict gives the user the rights of the audit, and no others.
 func (s *server) restrict(ctx context.Context, p *Program, r rule, calls []call) error {
+	words, err := rights(user, p, r, calls)
+	if err != nil {
+		return err
+	}
+	return s.admin.Do(ctx, s.admin.B().Arbitrary("ACL").Args(words...).Build()).Error()
+}
+
+// rights returns the words that give a user the rights of the audit.
+func rights(user string, p *Program, r rule, calls []call) ([]string, error) {
 	named := map[string][]string{}
 	for i, a := range p.Args {
 		for _, c := range calls {
@@ -364,7 +384,7 @@ func (s *server) restrict(ctx context.Context, p *Program, r rule, calls []call)
 		}
 		keys, ok := named[strings.Trim(name, "<>")]
 		if !ok {
-			return fmt.Errorf("the audit's rule %q names %s, which is none of %v", r.ACL, name, slices.Sorted(maps.Keys(named)))
+			return nil, fmt.Errorf("the audit's rule %q names %s, which is none of %v", r.ACL, name, slices.Sorted(maps.Keys(named)))
 		}
 		for _, key := range keys {
 			rights = append(rights, strings.Replace(word, name, key, 1))
@@ -378,7 +398,7 @@ func (s *server) restrict(ctx context.Context, p *Program, r rule, calls []call)
 	case p.waives("undeclared-channel"):
 		rights = append(rights, "&*")
 	}
-	return s.admin.Do(ctx, s.admin.B().Arbitrary("ACL").Args(rights...).Build()).Error()
+	return rights, nil
 }
 
 // digest is a sum of all data, with what leases there are.
