@@ -103,7 +103,7 @@ func (l *Locker) Probe(ctx context.Context) (Report, error) {
 	}
 	target := probe.Target{
 		Client:  l.client,
-		Scratch: &scratch{locker: l, key: key, token: newToken()},
+		Scratch: &scratch{locker: l, key: key, token: newToken("")},
 		Poll:    unheardPause,
 		Stop:    l.closed,
 	}
