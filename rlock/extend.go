@@ -118,7 +118,7 @@ func (l *Lock) startExtension(ttl time.Duration) (lease.Extension, error) {
 	before := l.lease.Deadline()
 	e := l.lease.Begin(clock.Now(), ttl, l.mintToken)
 	if l.lease.Deadline() < before {
-		l.locker.keeper.follow(l, l.nextExtension(e.Sent))
+		l.advanceRenewal(l.nextRenewal(e.Sent))
 	}
 	return e, nil
 }
@@ -173,7 +173,7 @@ func (l *Lock) settleAsked(e lease.Extension, position int64, err error) error {
 	if err := l.settle(e, position, err); err != nil {
 		return err
 	}
-	l.locker.keeper.reschedule(l, e)
+	l.planRenewal(e)
 	return nil
 }
 
@@ -183,6 +183,7 @@ func (l *Lock) settleAsked(e lease.Extension, position int64, err error) error {
 func (l *Lock) settle(e lease.Extension, position int64, err error) error {
 	err = redactAll(redact(err, e.Token), e.Former)
 	l.expire() // an answer that comes after the deadline revives nothing
+	deadline := l.lease.Deadline()
 	superseded := l.lease.Superseded(e)
 	isLost := err == nil && position != 0 && !superseded
 	switch answer := answerOf(err); {
@@ -199,6 +200,9 @@ func (l *Lock) settle(e lease.Extension, position int64, err error) error {
 	if err != nil {
 		if len(l.lease.Former()) > 0 && l.cause() == nil && !l.kept {
 			l.watch() // the keys must be freed when the lock expires; see finish
+		}
+		if l.lease.Deadline() != deadline {
+			l.advanceRenewal(clock.Never)
 		}
 		l.emitExtension(err)
 		if answerOf(err) == unknown {
@@ -219,13 +223,4 @@ func (l *Lock) settle(e lease.Extension, position int64, err error) error {
 	}
 	l.emitExtension(nil)
 	return nil
-}
-
-// nextExtension returns when the keeper should extend a lock whose lease began at from. The
-// caller holds mu.
-func (l *Lock) nextExtension(from clock.Instant) clock.Instant {
-	if !l.extends {
-		return clock.Never
-	}
-	return l.lease.NextRenewal(from)
 }

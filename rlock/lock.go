@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
 
 // Lock is one acquisition of a key, or of a set of keys. It is safe for
@@ -24,7 +25,7 @@ type Lock struct {
 	attempts int32
 	late     int32       // attempts of the acquisition that got no answer
 	bound    bool        // Context ends with parent
-	extends  bool        // the keeper extends it
+	extends  bool        // its lease is extended by itself
 	ownToken bool        // the caller chose the token
 	shares   bool        // it may have the token of the holder before it; see handover.go
 	fenced   bool        // it has a fence
@@ -35,7 +36,7 @@ type Lock struct {
 	lease lease.Lease   // guarded by mu while held
 
 	mu         sync.Mutex
-	kept       bool          // the keeper looks after the lock
+	kept       bool          // the lock is on the schedule of renewals
 	listens    bool          // the monitor has the Hook tell it of changes
 	shown      bool          // somebody has asked for the token
 	tokenMoved bool          // the next holder has the token
@@ -53,11 +54,7 @@ type lifetime struct {
 	ctx    context.Context // made by Context
 	cancel context.CancelCauseFunc
 
-	// Guarded by the keeper.
-	due   clock.Instant
-	renew clock.Instant
-	index int // in the keeper's queue, from 1; 0: not queued
-
+	renewal   renew.Entry
 	monitored // guarded by the monitor
 }
 

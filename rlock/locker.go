@@ -16,6 +16,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
+	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -32,7 +33,7 @@ type Locker struct {
 	hook     *Hook // nil: no push
 	queue    *queue.Queue[request, grant, *holder]
 	registry registry
-	keeper   keeper
+	renewals *renew.Schedule[*scheduled]
 	monitor  monitor
 	reaper   *reaper.Reaper
 
@@ -94,7 +95,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	}
 	l.registry.seed = maphash.MakeSeed()
 	l.expectations.seed = maphash.MakeSeed()
-	l.keeper.extend = l.extendAll
+	l.renewals = renew.New(l.expireAll, l.extendAll)
 	l.monitor = monitor{client: client, scripts: l.scripts, calls: l.background, next: clock.Never}
 	l.reaper = reaper.New(l.releaseItems)
 	if !set.unfenced {
@@ -173,7 +174,7 @@ func (l *Locker) Close() {
 	var ended []*Lock
 	l.closing.Do(func() {
 		l.stop()
-		ended = l.keeper.close()
+		ended = l.closeAll()
 		l.reaper.Close(closingTime)
 		if l.dialled != nil {
 			l.dialled.Close(l.client, closingTime)

@@ -396,11 +396,11 @@ func (l *Lock) shorten(version lease.Version, left time.Duration, sent, received
 	before := l.lease.Deadline()
 	verdict := l.lease.Shortened(version, left, sent, received)
 	if l.lease.Deadline() < before {
-		renew := clock.Never
+		at := clock.Never
 		if verdict == lease.Settled {
-			renew = clock.Now()
+			at = clock.Now()
 		}
-		l.locker.keeper.follow(l, renew)
+		l.advanceRenewal(at)
 	}
 	return verdict
 }

@@ -8,15 +8,74 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// renewBatch is how many locks one script extends. More would keep the server
-// from its other clients for longer, and gain little.
-const renewBatch = 100
+// scheduled is a Lock as the schedule of renewals sees it.
+type scheduled Lock
 
-// renewRound is for how many locks it is worth to look ahead.
-const renewRound = 5 * renewBatch
+// Entry returns the lock's place on the schedule.
+func (l *scheduled) Entry() *renew.Entry { return &l.renewal }
+
+// nextRenewal returns when to extend a lock whose lease began at from. The caller holds mu.
+func (l *Lock) nextRenewal(from clock.Instant) clock.Instant {
+	if !l.extends {
+		return clock.Never
+	}
+	return l.lease.NextRenewal(from)
+}
+
+// planRenewal follows a confirmed extension. The caller holds mu.
+func (l *Lock) planRenewal(e lease.Extension) {
+	if l.lifetime != nil {
+		l.locker.renewals.Set((*scheduled)(l), l.nextRenewal(e.Sent), l.lease.Deadline())
+	}
+}
+
+// advanceRenewal follows a deadline that has changed, and has the lock extended at that
+// instant, or earlier if that is planned. The caller holds mu.
+func (l *Lock) advanceRenewal(at clock.Instant) {
+	if !l.extends {
+		at = clock.Never
+	}
+	if l.lifetime != nil {
+		l.locker.renewals.Advance((*scheduled)(l), at, l.lease.Deadline())
+	}
+}
+
+// expireAll ends locks whose lease is over.
+func (l *Locker) expireAll(over []*scheduled) {
+	for _, s := range over {
+		lock := (*Lock)(s)
+		lock.mu.Lock()
+		lock.expire()
+		if lock.cause() == nil { // it was extended in between
+			lock.watch()
+		}
+		lock.mu.Unlock()
+	}
+	deliverAll(locksOn(over))
+}
+
+// closeAll ends the locks that are on the schedule, and returns them.
+func (l *Locker) closeAll() []*Lock {
+	locks := locksOn(l.renewals.Close())
+	for _, lock := range locks {
+		lock.mu.Lock()
+		lock.finish(stateClosed)
+		lock.mu.Unlock()
+	}
+	return locks
+}
+
+func locksOn(schedule []*scheduled) []*Lock {
+	locks := make([]*Lock, len(schedule))
+	for i, s := range schedule {
+		locks[i] = (*Lock)(s)
+	}
+	return locks
+}
 
 // renewal is an automatic extension that is under way.
 type renewal struct {
@@ -33,7 +92,8 @@ type batchKey struct {
 
 // extendAll extends locks, many with one script. One that gets no answer is tried
 // again soon, until its lease ends: a first error is not a loss.
-func (l *Locker) extendAll(locks []*Lock) {
+func (l *Locker) extendAll(due []*scheduled) {
+	locks := locksOn(due)
 	defer deliverAll(locks) // of those that have ended
 	var (
 		alike = map[batchKey][]renewal{}
@@ -85,14 +145,14 @@ func locksOf(renewals []renewal) []*Lock {
 	return locks
 }
 
-// renew extends locks of one key, up to renewBatch with a script, in one pipeline.
+// renew extends locks of one key, up to renew.Batch with a script, in one pipeline.
 func (l *Locker) renew(ctx context.Context, alike map[batchKey][]renewal) {
 	var (
 		batches [][]renewal
 		params  []gen.ExtendManyParams
 	)
 	for k, renewals := range alike {
-		for batch := range slices.Chunk(renewals, renewBatch) {
+		for batch := range slices.Chunk(renewals, renew.Batch) {
 			p := gen.ExtendManyParams{TTL: k.ttl}
 			for _, r := range batch {
 				p.Locks = append(p.Locks, r.lock.key[0])
@@ -135,13 +195,12 @@ func (l *Locker) extendEach(ctx context.Context, renewals []renewal) {
 
 // settle takes the answer as Lock.settle does, and plans the next extension.
 func (r renewal) settle(position int64, err error) {
-	keeper := &r.lock.locker.keeper
 	r.lock.mu.Lock()
 	defer r.lock.mu.Unlock()
 	if r.lock.settle(r.Extension, position, err) != nil {
 		pause := min(max(r.TTL/20, 10*time.Millisecond), time.Second)
-		keeper.hurry(r.lock, clock.Now().After(pause))
+		r.lock.advanceRenewal(clock.Now().After(pause))
 		return
 	}
-	keeper.reschedule(r.lock, r.Extension)
+	r.lock.planRenewal(r.Extension)
 }

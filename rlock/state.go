@@ -81,7 +81,7 @@ func (l *Lock) ended(cause *reason) {
 	}
 	l.locker.registry.remove(l)
 	if l.kept {
-		l.locker.keeper.forget(l)
+		l.locker.renewals.Remove((*scheduled)(l))
 	}
 	if l.listens {
 		l.unlisten()
@@ -148,13 +148,13 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	return nil
 }
 
-// watch has the keeper and, where the server tells of changed keys, the monitor look
-// after the lock. It reports false, and ends the lock, if the Locker is closed. The caller
-// holds mu.
+// watch puts the lock on the schedule of renewals, for its end too, and where the server
+// tells of changed keys has the monitor look after it. It reports false, and ends the lock,
+// if the Locker is closed. The caller holds mu.
 func (l *Lock) watch() bool {
 	l.needLifetime()
 	l.kept = true
-	if !l.locker.keeper.watch(l) {
+	if !l.locker.renewals.Add((*scheduled)(l), l.nextRenewal(clock.Now()), l.lease.Deadline()) {
 		l.finish(stateClosed)
 		return false
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	runs = flag.Int("runs", 20_000, "how many random runs of the model")
+	runs = flag.Int("runs", 10_000, "how many random runs of the model")
 	seed = flag.Uint64("seed", 0, "of the first run; 0: random")
 )
 

@@ -1,0 +1,229 @@
+// Package renew plans when each of many leases is extended, and notices when one is over.
+//
+// It only plans: it never knows what a lease is of, nor how one is extended, and asks no
+// server. What it plans for carries an Entry.
+package renew
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Batch is how many leases one script extends. More would keep the server from its other
+// clients for longer, and gain little.
+const Batch = 100
+
+// round is for how many leases it is worth to look ahead.
+const round = 5 * Batch
+
+// shortestRetry is how soon an extension that has no answer is sent again at the earliest.
+const shortestRetry = 5 * time.Millisecond
+
+// Item is what has a lease. Its Entry is always the same.
+type Item interface {
+	comparable
+	Entry() *Entry
+}
+
+// Entry is the place of an Item in a Schedule. Its zero value is on none.
+type Entry struct {
+	renew clock.Instant // when the lease is to be extended
+	end   clock.Instant // when it is over
+	index int           // in the heap, from 1; 0: it is not on the Schedule
+}
+
+// due is when something is to be done about the lease.
+func (e *Entry) due() clock.Instant { return min(e.renew, e.end) }
+
+// retryAt plans the next attempt for a lease that is being extended. Unless an answer
+// changes it, that is halfway to the end: it does not wait for an answer that hangs.
+func (e *Entry) retryAt(now clock.Instant) {
+	e.renew = now.After(max(time.Duration(e.end-now)/2, shortestRetry))
+}
+
+// Schedule has one timer and no goroutine of its own; an Item costs it one entry of a heap.
+// It calls nothing while it holds its mutex, so callers may hold theirs.
+type Schedule[T Item] struct {
+	expire, extend func([]T)
+
+	mu     sync.Mutex
+	queue  queue[T]
+	timer  *time.Timer
+	armed  clock.Instant // when timer fires; Never: it does not
+	closed bool
+}
+
+// New returns a Schedule that calls expire with leases that are over, which it has taken
+// off, and extend with those that are due. Neither call waits for another one.
+func New[T Item](expire, extend func([]T)) *Schedule[T] {
+	return &Schedule[T]{expire: expire, extend: extend}
+}
+
+// Add puts an Item on the Schedule that is not on it yet. The lease is extended at renew,
+// and over at end. It reports false if the Schedule is closed.
+func (s *Schedule[T]) Add(item T, renew, end clock.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if e := item.Entry(); e.index == 0 {
+		e.renew, e.end = renew, end
+		heap.Push(&s.queue, item)
+		s.arm()
+	}
+	return true
+}
+
+// Set plans anew for an Item that is on the Schedule, if it still is.
+func (s *Schedule[T]) Set(item T, renew, end clock.Instant) { s.set(item, renew, end, false) }
+
+// Advance is Set, but an extension that is planned for earlier than renew stays.
+func (s *Schedule[T]) Advance(item T, renew, end clock.Instant) { s.set(item, renew, end, true) }
+
+func (s *Schedule[T]) set(item T, renew, end clock.Instant, earlier bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := item.Entry()
+	if e.index == 0 {
+		return
+	}
+	if earlier {
+		renew = min(renew, e.renew)
+	}
+	e.renew, e.end = renew, end
+	heap.Fix(&s.queue, e.index-1)
+	s.arm()
+}
+
+// Remove takes an Item off, if it is on the Schedule.
+func (s *Schedule[T]) Remove(item T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := item.Entry(); e.index != 0 {
+		heap.Remove(&s.queue, e.index-1)
+	}
+}
+
+// Close takes all Items off and returns them. Nothing is planned any more.
+func (s *Schedule[T]) Close() []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	items := s.queue
+	s.queue = nil
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	for _, item := range items {
+		item.Entry().index = 0
+	}
+	return items
+}
+
+// arm sets the timer for the first Item. The caller holds mu.
+func (s *Schedule[T]) arm() {
+	next := clock.Never
+	if len(s.queue) > 0 {
+		next = s.queue[0].Entry().due()
+	}
+	if next == clock.Never || s.timer != nil && s.armed <= next {
+		return // a timer that fires early finds nothing due and is set anew
+	}
+	s.armed = next
+	if s.timer == nil {
+		s.timer = time.AfterFunc(next.Until(), s.run)
+	} else {
+		s.timer.Reset(next.Until())
+	}
+}
+
+// run ends the leases that are over and extends those that are due.
+func (s *Schedule[T]) run() {
+	over, due := s.next()
+	if len(due) > 0 {
+		go s.extend(due)
+	}
+	if len(over) > 0 {
+		s.expire(over)
+	}
+}
+
+// next takes off what is over, and plans the next attempt for what is due.
+func (s *Schedule[T]) next() (over, due []T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed = clock.Never
+	for now := clock.Now(); len(s.queue) > 0 && s.queue[0].Entry().due() <= now; {
+		item := s.queue[0]
+		if e := item.Entry(); e.end <= now {
+			over = append(over, item)
+			heap.Remove(&s.queue, 0)
+		} else {
+			due = append(due, item)
+			e.retryAt(now)
+			heap.Fix(&s.queue, 0)
+		}
+	}
+	due = s.coalesce(due)
+	s.arm()
+	return over, due
+}
+
+// coalesce adds Items to those that are due until they fill their last script, as a script
+// costs the same for one lease and for many. It goes up to half an interval ahead for that,
+// and a tenth for more scripts in the same round, since waking up for each costs the
+// processor more than the scripts do. Leases that were extended together are due together
+// from then on, so that few scripts are ever sent that are not full. The caller holds mu.
+func (s *Schedule[T]) coalesce(due []T) []T {
+	if len(due) == 0 {
+		return nil
+	}
+	for now := clock.Now(); len(s.queue) > 0 && (len(due) < round || len(due)%Batch > 0); {
+		item := s.queue[0]
+		e := item.Entry()
+		ahead := (e.end - e.renew) / 2 // From an extension to the end of the lease are two intervals.
+		if len(due)%Batch == 0 {
+			ahead /= 10
+		} else {
+			ahead /= 2
+		}
+		if e.renew > e.end || e.renew-now > ahead {
+			break
+		}
+		due = append(due, item)
+		e.retryAt(now)
+		heap.Fix(&s.queue, 0)
+	}
+	return due
+}
+
+// queue is a heap of Items, the next one due first.
+type queue[T Item] []T
+
+func (q queue[T]) Len() int           { return len(q) }
+func (q queue[T]) Less(i, j int) bool { return q[i].Entry().due() < q[j].Entry().due() }
+
+func (q queue[T]) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].Entry().index, q[j].Entry().index = i+1, j+1
+}
+
+func (q *queue[T]) Push(x any) {
+	item := x.(T)
+	*q = append(*q, item)
+	item.Entry().index = len(*q)
+}
+
+func (q *queue[T]) Pop() any {
+	last := len(*q) - 1
+	item := (*q)[last]
+	var none T
+	(*q)[last] = none
+	*q = (*q)[:last]
+	item.Entry().index = 0
+	return item
+}
