@@ -88,8 +88,8 @@ func (r Report) Err() error {
 // Probe tries out what locks need of the client, the server and the user's rights,
 // for the start of a program or a health page. It takes a scratch lock, sees whether the
 // server tells of a change of it while it is held, reads it through the cache, sees
-// whether its release is pushed, and asks the servers about themselves. The key is the Locker's prefix and a name of its own; it
-// is gone afterwards, or after 5 seconds.
+// whether its release is pushed, and asks the servers about themselves. The key is the
+// Locker's prefix and a name of its own; it is gone afterwards, or after 5 seconds.
 //
 // What is missing is a finding; see Report.Err. The error is for what keeps Probe
 // from finding out: no server answers, the context ends, the Locker is closed. The

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -14,74 +14,85 @@ import (
 )
 
 const (
-	module   = "github.com/rlock-go/toolkit"
-	gen      = module + "/gen"
-	toolkit  = module + "/rlock"
-	internal = toolkit + "/internal"
-	rueidis  = "github.com/redis/rueidis"
+	module   = "github.com/rlock-go/toolkit/"
+	toolkit  = module + "rlock"
+	internal = toolkit + "/internal/"
 )
-
-// arrows says of every room what it may import besides the standard library: other rooms
-// by their names, gen, and packages of others. Each is above all that it imports.
-var arrows = map[string][]string{
-	"clock":     nil,
-	"slot":      {gen},
-	"remote":    {"clock", "slot", gen, rueidis},
-	"lease":     {"clock"},
-	"queue":     {"clock"},
-	"renew":     {"clock", "remote"},
-	"notify":    {"clock", "remote", rueidis},
-	"reaper":    {"clock", "remote"},
-	"conntrack": {rueidis},
-	"probe":     {"clock", "slot", "remote", "notify", rueidis},
-	"wide":      nil, // of rlocktest
-}
 
 // pkg is what a package imports.
 type pkg struct{ imports, testImports []string }
 
-// wrongArrows returns what the arrows forbid of the packages, in the order of their names.
-// Since gen imports nothing of the module, and a room nothing but rooms and gen, a room
-// cannot reach rlock through others either.
-func wrongArrows(arrows map[string][]string, packages map[string]pkg) (wrong []string) {
-	for _, name := range slices.Sorted(maps.Keys(packages)) {
-		p := packages[name]
-		room, isRoom := strings.CutPrefix(name, internal+"/")
-		if !isRoom && name != gen {
-			continue
-		}
-		allowed, known := arrows[room]
-		if name == gen {
-			allowed, known = []string{rueidis}, true
-		}
-		if !known {
-			wrong = append(wrong, fmt.Sprintf("%s: no room of this name is planned: add a row to arrows, with what it may import", room))
-		}
-		for _, imported := range p.imports {
-			as := strings.TrimPrefix(imported, internal+"/")
-			if !isStandard(imported) && !slices.Contains(allowed, as) {
-				wrong = append(wrong, fmt.Sprintf("%s must not import %s", path.Base(name), as))
+// short returns how ARCHITECTURE.md names a package: a room by its own name, gen, and what
+// another module has by the name of its repository. It is empty for the standard library.
+func short(path string) string {
+	if room, is := strings.CutPrefix(path, internal); is {
+		return room
+	}
+	if own, is := strings.CutPrefix(path, module); is {
+		return own
+	}
+	elements := strings.Split(path, "/")
+	if !strings.Contains(elements[0], ".") {
+		return ""
+	}
+	return elements[2]
+}
+
+// wrongArrows returns how the packages differ from what is planned: what each room imports,
+// and the rooms from the lowest to the highest. Since gen imports nothing of the module, and
+// a room nothing but lower rooms and gen, a room cannot reach rlock through others either.
+func wrongArrows(planned map[string][]string, order []string, packages map[string]pkg) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	for at, room := range order {
+		for _, imported := range planned[room] {
+			if slices.Contains(order[at:], imported) {
+				say("%s is planned to import %s, which is not above it in the table", room, imported)
 			}
 		}
-		if isRoom && slices.Contains(p.testImports, toolkit) {
-			wrong = append(wrong, fmt.Sprintf("the tests of %s must not import rlock", room))
+		if _, exists := packages[internal+room]; !exists {
+			say("there is no room %s", room)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(packages)) {
+		room, isRoom := strings.CutPrefix(path, internal)
+		if !isRoom && path != module+"gen" {
+			continue
+		}
+		allowed, known := planned[room]
+		if !isRoom {
+			room, allowed, known = "gen", []string{"rueidis"}, true
+		}
+		if !known {
+			say("the room %s is not in the table", room)
+			continue
+		}
+		imports := map[string]bool{}
+		for _, imported := range packages[path].imports {
+			imports[short(imported)] = true
+		}
+		delete(imports, "")
+		for _, imported := range slices.Sorted(maps.Keys(imports)) {
+			if !slices.Contains(allowed, imported) {
+				say("%s must not import %s", room, imported)
+			}
+		}
+		for _, imported := range allowed {
+			if !imports[imported] {
+				say("%s does not import %s any more", room, imported)
+			}
+		}
+		if slices.Contains(packages[path].testImports, toolkit) {
+			say("the tests of %s must not import rlock", room)
 		}
 	}
 	return wrong
-}
-
-// isStandard tells packages of the standard library by their first element, which has no
-// dot.
-func isStandard(name string) bool {
-	first, _, _ := strings.Cut(name, "/")
-	return !strings.Contains(first, ".")
 }
 
 // list returns rlock, the rooms, and all that they import.
 func list(t *testing.T) map[string]pkg {
 	t.Helper()
 	const format = `{{.ImportPath}};{{join .Imports " "}};{{join .TestImports " "}} {{join .XTestImports " "}}`
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, toolkit, internal+"/...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", format, toolkit, internal+"...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -95,64 +106,59 @@ func list(t *testing.T) map[string]pkg {
 	return packages
 }
 
-// rlock stands on the rooms, those on remote, and that on gen. Nothing points upwards.
+// rlock stands on the rooms, those on remote, and that on gen. Nothing points upwards, and
+// the table in ARCHITECTURE.md says the same.
 func TestArrows(t *testing.T) {
 	t.Parallel()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	planned, order := table(t, string(text))
 	packages := list(t)
-	for _, name := range []string{toolkit, gen, internal + "/clock", internal + "/slot", rueidis} {
-		require.Contains(t, packages, name)
+	for _, path := range []string{toolkit, module + "gen", internal + "clock", internal + "slot"} {
+		require.Contains(t, packages, path)
 	}
-	require.Empty(t, wrongArrows(arrows, packages))
+	require.Empty(t, wrongArrows(planned, order, packages), "compare rlock/ARCHITECTURE.md, the rooms")
 }
 
 // The check finds what it looks for.
 func TestWrongArrows(t *testing.T) {
 	t.Parallel()
+	const low, middle, high, gen, rueidis = internal + "low", internal + "middle", internal + "high", module + "gen", "github.com/redis/rueidis"
 	type packages = map[string]pkg
 	imports := func(names ...string) pkg { return pkg{imports: names} }
-	rooms := map[string][]string{"low": nil, "middle": {"low", gen}, "high": {"middle", rueidis}}
+	planned := map[string][]string{"low": {}, "middle": {"low", "gen"}, "high": {"middle", "rueidis"}}
 	for name, c := range map[string]struct {
-		packages packages
-		wrong    []string
+		changed packages
+		wrong   []string
 	}{
-		"as it should be": {packages{
-			toolkit:              imports(internal+"/high", internal+"/low", gen, rueidis, "context"),
-			internal + "/high":   imports(internal+"/middle", rueidis, "crypto/tls"),
-			internal + "/middle": {[]string{internal + "/low", gen}, []string{"testing", rueidis}},
-			internal + "/low":    imports("time"),
-			gen:                  imports(rueidis),
-			rueidis:              imports("golang.org/x/sys/cpu"),
-		}, nil},
-		"upwards":         {packages{internal + "/low": imports("time", internal+"/middle")}, []string{"low must not import middle"}},
-		"past a floor":    {packages{internal + "/high": imports(internal + "/low")}, []string{"high must not import low"}},
-		"rlock":           {packages{internal + "/high": imports(toolkit)}, []string{"high must not import " + toolkit}},
-		"rlock by detour": {packages{internal + "/high": imports(module + "/helper"), module + "/helper": imports(toolkit)}, []string{"high must not import " + module + "/helper"}},
-		"gen":             {packages{internal + "/low": imports(gen)}, []string{"low must not import " + gen}},
-		"a client":        {packages{internal + "/middle": imports(rueidis)}, []string{"middle must not import " + rueidis}},
-		"out of gen":      {packages{gen: imports(internal + "/low")}, []string{"gen must not import low"}},
-		"tests":           {packages{internal + "/low": {nil, []string{toolkit}}}, []string{"the tests of low must not import rlock"}},
-		"unplanned":       {packages{internal + "/new": imports("time")}, []string{"new: no room of this name is planned: add a row to arrows, with what it may import"}},
-		"all of them": {packages{internal + "/low": imports(gen, toolkit), internal + "/middle": imports(toolkit)},
-			[]string{"low must not import " + gen, "low must not import " + toolkit, "middle must not import " + toolkit}},
+		"as it should be":  {},
+		"upwards":          {packages{low: imports("time", middle)}, []string{"low must not import middle"}},
+		"past a floor":     {packages{high: imports(low, middle, rueidis)}, []string{"high must not import low"}},
+		"rlock":            {packages{high: imports(middle, rueidis, toolkit)}, []string{"high must not import rlock"}},
+		"rlock by detour":  {packages{high: imports(middle, rueidis, module+"helper")}, []string{"high must not import helper"}},
+		"gen":              {packages{low: imports(gen)}, []string{"low must not import gen"}},
+		"a client":         {packages{middle: imports(low, gen, rueidis+"/internal/cmds")}, []string{"middle must not import rueidis"}},
+		"out of gen":       {packages{gen: imports(rueidis, low)}, []string{"gen must not import low"}},
+		"tests":            {packages{low: {nil, []string{"testing", toolkit}}}, []string{"the tests of low must not import rlock"}},
+		"not in the table": {packages{internal + "new": imports("time")}, []string{"the room new is not in the table"}},
+		"no more":          {packages{high: imports(middle)}, []string{"high does not import rueidis any more"}},
+		"several": {packages{low: imports(gen, toolkit), middle: imports(gen, low, toolkit)},
+			[]string{"low must not import gen", "low must not import rlock", "middle must not import rlock"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.wrong, wrongArrows(rooms, c.packages))
+			all := packages{
+				toolkit: imports(high, low, gen, rueidis, "context"),
+				high:    imports(middle, rueidis, "crypto/tls"),
+				middle:  {[]string{low, gen}, []string{"testing", rueidis}},
+				low:     imports("time"),
+				gen:     imports(rueidis),
+				rueidis: imports("golang.org/x/sys/cpu"),
+			}
+			maps.Copy(all, c.changed)
+			require.Equal(t, c.wrong, wrongArrows(planned, []string{"low", "middle", "high"}, all))
 		})
 	}
-}
-
-// The arrows themselves have no circle: the rooms can be built one after the other.
-func TestArrowsHaveNoCircle(t *testing.T) {
-	t.Parallel()
-	built := map[string]bool{gen: true, rueidis: true}
-	for len(built) < len(arrows)+2 {
-		before := len(built)
-		for room, imports := range arrows {
-			if !slices.ContainsFunc(imports, func(name string) bool { return !built[name] }) {
-				built[room] = true
-			}
-		}
-		require.Greater(t, len(built), before, "what is left imports itself: built are %v", built)
-	}
+	require.Equal(t, []string{"low is planned to import high, which is not above it in the table", "there is no room low", "there is no room high"},
+		wrongArrows(map[string][]string{"low": {"high"}, "high": nil}, []string{"low", "high"}, nil))
 }
