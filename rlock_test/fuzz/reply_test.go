@@ -24,6 +24,7 @@ func FuzzReply(f *testing.F) {
 		}
 	}
 	f.Add([]byte{0, 4, 3, 2, 8, 2, 6, 2, 6})                                                                  // 2 is neither yes nor no
+	f.Add([]byte{0, 4, 3, 0, 4, 2, 6, 2, 6})                                                                  // the text 1 is a yes
 	f.Add([]byte{8, 14, 15})                                                                                  // what is held is not handed over
 	f.Add([]byte{12, 2, 2})                                                                                   // more keys are freed than were asked for
 	f.Add([]byte{13, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22}) // extended for more than a minute

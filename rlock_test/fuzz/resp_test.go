@@ -45,9 +45,10 @@ func (v value) isText() bool { return v.kind == '$' || v.kind == '+' }
 // isError reports whether the value is a refusal.
 func (v value) isError() bool { return v.kind == '-' || v.kind == '!' }
 
-// yes is whether the value says so where yes or no is wanted.
+// yes is whether the value says so where yes or no is wanted. A script may have stored a
+// bool argument as the text 1.
 func (v value) yes() bool {
-	return v.isText() && v.text == "OK" || (v.kind == ':' || v.kind == '#') && v.n == 1
+	return v.isText() && (v.text == "OK" || v.text == "1") || (v.kind == ':' || v.kind == '#') && v.n == 1
 }
 
 // isNil reports what stands for no value.
