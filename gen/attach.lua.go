@@ -12,8 +12,8 @@ import (
 // The sums of attach.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AttachSHA1   = "380f22e5469538648e96377ad2b87a300c3ab384"
-	AttachSHA256 = "41cc6703a403d41b4394988dadf32b52137772aea098fc4be381547bacf468e6"
+	AttachSHA1   = "d6831e5141b754b89872463d190acb8be448581f"
+	AttachSHA256 = "22154c4d6f9beea4dbfe34c1147bde802a21a32f63b5261875f4b393a0c1ee35"
 )
 
 // attachSource is attach.lua, byte for byte.
@@ -41,10 +41,11 @@ end
 -- nothing. remaining is what is left of the shortest lease; -1 ms: no lock expires.
 local holders, remaining = {}, -1
 for i, lock in ipairs(KEYS) do
-  holders[i] = redis.call('GET', lock)
-  if not accepted[holders[i]] then
+  local holder = redis.call('GET', lock)
+  if not accepted[holder] then
     return {i, 0}
   end
+  holders[i] = holder
   local lease = redis.call('PTTL', lock)
   if lease >= 0 and (remaining < 0 or lease < remaining) then
     remaining = lease

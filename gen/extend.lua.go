@@ -12,8 +12,8 @@ import (
 // The sums of extend.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	ExtendSHA1   = "e4ba45c26c7d2c572a0a327b56b6e659b824261e"
-	ExtendSHA256 = "d461ac9794c9bca0311310eb0ed99031c6ce6931774726b4183f5c2bc64bcedb"
+	ExtendSHA1   = "83f434ac245e85b5715920dd5bc5866b21482a26"
+	ExtendSHA256 = "c228efdddf20abac16afa206fe49bcb5f72312db19995905898ca691b3eb9fd9"
 )
 
 // extendSource is extend.lua, byte for byte.
@@ -46,10 +46,11 @@ end
 -- nothing.
 local holders = {}
 for i, lock in ipairs(KEYS) do
-  holders[i] = redis.call('GET', lock)
-  if not accepted[holders[i]] then
+  local holder = redis.call('GET', lock)
+  if not accepted[holder] then
     return i
   end
+  holders[i] = holder
 end
 
 -- PEXPIRE and PERSIST come first because a server that is out of memory allows them, and

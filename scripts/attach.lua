@@ -22,10 +22,11 @@ end
 -- nothing. remaining is what is left of the shortest lease; -1 ms: no lock expires.
 local holders, remaining = {}, -1
 for i, lock in ipairs(KEYS) do
-  holders[i] = redis.call('GET', lock)
-  if not accepted[holders[i]] then
+  local holder = redis.call('GET', lock)
+  if not accepted[holder] then
     return {i, 0}
   end
+  holders[i] = holder
   local lease = redis.call('PTTL', lock)
   if lease >= 0 and (remaining < 0 or lease < remaining) then
     remaining = lease

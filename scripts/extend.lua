@@ -27,10 +27,11 @@ end
 -- nothing.
 local holders = {}
 for i, lock in ipairs(KEYS) do
-  holders[i] = redis.call('GET', lock)
-  if not accepted[holders[i]] then
+  local holder = redis.call('GET', lock)
+  if not accepted[holder] then
     return i
   end
+  holders[i] = holder
 end
 
 -- PEXPIRE and PERSIST come first because a server that is out of memory allows them, and
