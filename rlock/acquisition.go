@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -262,7 +263,7 @@ func (a *acquisition) interrupted() {
 // cause with which the acquisition fails unless it waits out ErrHeld.
 func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, start clock.Instant, seen *taken) (failure, cause error) {
 	switch {
-	case err != nil && answerOf(err) == unknown && ctx.Err() != nil:
+	case err != nil && remote.OutcomeOf(err) == remote.Indeterminate && ctx.Err() != nil:
 		return ErrGaveUp, clock.ContextError(ctx, err)
 	case err != nil:
 		return err, nil

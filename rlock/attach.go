@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -89,13 +90,13 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 	for done, keys := range l.parts() {
 		var r gen.AttachResult
 		var sent clock.Instant
-		err := insist(ctx, func(ctx context.Context) (err error) {
+		err := remote.RetryFor(ctx, remote.Patience, func(ctx context.Context) (err error) {
 			sent = clock.Now()
 			r, err = l.locker.scripts.Attach(ctx, l.locker.client, gen.AttachParams{Locks: keys, Token: l.lease.Token(), Former: former})
 			return err
 		})
 		if err != nil {
-			return &LockError{"attach", keys[0], redactAll(redact(err, l.lease.Token()), former)}
+			return &LockError{"attach", keys[0], remote.Redact(remote.Redact(err, l.lease.Token()), former...)}
 		}
 		if r.Position != 0 {
 			if done > 0 {
@@ -161,14 +162,14 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	}
 	var freed int64
 	unsure := false // a try that got no answer may have freed it
-	err = insist(ctx, func(ctx context.Context) (err error) {
+	err = remote.RetryFor(ctx, remote.Patience, func(ctx context.Context) (err error) {
 		freed, err = l.scripts.Release(ctx, l.client, gen.ReleaseParams{Locks: []string{full}, Token: token})
-		unsure = unsure || answerOf(err) == unknown
+		unsure = unsure || remote.OutcomeOf(err) == remote.Indeterminate
 		return err
 	})
 	switch {
 	case err != nil:
-		return &LockError{"force release", full, redact(err, token)}
+		return &LockError{"force release", full, remote.Redact(err, token)}
 	case freed != 1 && !(freed == 0 && unsure):
 		return &LockError{"force release", full, ErrLost}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // Result is what became of one key of TryAcquireEach: a Lock, or the error that
@@ -139,10 +140,10 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 		return asked
 	}
 	var replies []gen.Reply[gen.InspectResult]
-	_ = repeat(b.ctx, func(ctx context.Context) error {
+	_ = remote.RetryTimes(b.ctx, remote.Attempts, func(ctx context.Context) error {
 		replies = b.locker.scripts.InspectBatch(ctx, b.locker.client, params)
 		for _, reply := range replies {
-			if answerOf(reply.Err) == unknown {
+			if remote.OutcomeOf(reply.Err) == remote.Indeterminate {
 				return reply.Err
 			}
 		}
@@ -213,7 +214,7 @@ func deliverEach(takings []taking) {
 }
 
 func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
-	repeat(ctx, narrowing(asked, func(ctx context.Context, asked []*taking) []error {
+	remote.RetryTimes(ctx, remote.Attempts, remote.Remaining(asked, func(ctx context.Context, asked []*taking) []error {
 		params := make([]gen.AcquireParams, len(asked))
 		for i, a := range asked {
 			a.lock.identify()
@@ -224,9 +225,9 @@ func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
 		sent := clock.Now()
 		for i, reply := range l.scripts.AcquireBatch(ctx, l.client, params) {
 			a := asked[i]
-			a.answer, a.err = a.lock.takenOne(reply.Value), redact(reply.Err, a.lock.lease.Token())
+			a.answer, a.err = a.lock.takenOne(reply.Value), remote.Redact(reply.Err, a.lock.lease.Token())
 			a.answer.sent = sent
-			if answerOf(a.err) == unknown {
+			if remote.OutcomeOf(a.err) == remote.Indeterminate {
 				a.lock.late++
 			}
 			errs[i] = a.err
@@ -273,12 +274,12 @@ type extending struct {
 }
 
 func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.Duration) {
-	insist(ctx, narrowing(asked, func(ctx context.Context, asked []*extending) []error {
-		errs := make([]error, len(asked))
+	remote.RetryFor(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*extending) []error {
+		unanswered := make([]error, len(asked))
 		var params []gen.ExtendParams
 		var sent []int // positions in asked
 		for i, e := range asked {
-			if e.sent, errs[i] = e.lock.startExtension(ttl); errs[i] == nil {
+			if e.sent, *e.err = e.lock.startExtension(ttl); *e.err == nil {
 				params = append(params, e.lock.extendParams(e.sent))
 				sent = append(sent, i)
 			}
@@ -295,12 +296,10 @@ func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.D
 		answered = true
 		for n, reply := range replies {
 			i := sent[n]
-			errs[i] = asked[i].lock.settleAsked(asked[i].sent, reply.Value, reply.Err)
+			*asked[i].err = asked[i].lock.settleAsked(asked[i].sent, reply.Value, reply.Err)
+			unanswered[i] = retryable(*asked[i].err)
 		}
-		for i, e := range asked {
-			*e.err = errs[i]
-		}
-		return errs
+		return unanswered
 	}))
 }
 
@@ -365,7 +364,7 @@ func (r *releasing) settle() {
 }
 
 func (l *Locker) releaseEach(ctx context.Context, asked []*releasing) {
-	persist(ctx, narrowing(asked, func(ctx context.Context, asked []*releasing) []error {
+	remote.RetryDetached(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*releasing) []error {
 		params := make([]gen.ReleaseParams, len(asked))
 		errs := make([]error, len(asked))
 		for i, r := range asked {
@@ -375,7 +374,7 @@ func (l *Locker) releaseEach(ctx context.Context, asked []*releasing) {
 		for i, reply := range l.scripts.ReleaseBatch(ctx, l.client, params) {
 			r := asked[i]
 			r.freed += reply.Value
-			if answerOf(reply.Err) == unknown {
+			if remote.OutcomeOf(reply.Err) == remote.Indeterminate {
 				r.lock.unsure = true
 			}
 			errs[i] = cmp.Or(errs[i], reply.Err)
@@ -408,22 +407,4 @@ func (l *Locker) ownLocks(ctx context.Context, locks []*Lock) []error {
 		seen[lock] = struct{}{}
 	}
 	return errs
-}
-
-// narrowing returns a try for repeat and persist: of all items at first, and then
-// only of those that got no answer. It returns an error for each item.
-func narrowing[T any](items []T, try func(ctx context.Context, items []T) []error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var (
-			rest []T
-			lost error
-		)
-		for i, err := range try(ctx, items) {
-			if answerOf(err) == unknown {
-				rest, lost = append(rest, items[i]), err
-			}
-		}
-		items = rest
-		return lost
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // State is what the server says, or said, about a lock.
@@ -149,7 +150,7 @@ func (l *Locker) inspect(ctx context.Context, key string) (State, error) {
 
 func (l *Locker) inspectAll(ctx context.Context, keys []string) ([]State, error) {
 	var r gen.InspectResult
-	err := repeat(ctx, func(ctx context.Context) (err error) {
+	err := remote.RetryTimes(ctx, remote.Attempts, func(ctx context.Context) (err error) {
 		r, err = l.scripts.Inspect(ctx, l.client, gen.InspectParams{Locks: keys})
 		return err
 	})

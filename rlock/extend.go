@@ -9,6 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -36,10 +37,12 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	defer l.deliver()
-	err := l.finishExtend(insist(ctx, func(ctx context.Context) error {
+	var failure error
+	_ = remote.RetryFor(ctx, remote.Patience, func(ctx context.Context) error {
 		e, err := l.startExtension(ttl)
 		if err != nil {
-			return err
+			failure = err
+			return nil
 		}
 		answered := false
 		defer func() {
@@ -49,8 +52,22 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		}()
 		position, err := l.runExtend(ctx, e)
 		answered = true
-		return l.settleAsked(e, position, err)
-	}))
+		failure = l.settleAsked(e, position, err)
+		return retryable(failure)
+	})
+	return l.finishExtend(failure)
+}
+
+// retryable returns the error of an extension if another try may settle it: not one that
+// says what became of the lock.
+func retryable(err error) error {
+	var (
+		lock  *LockError
+		input *ArgumentError
+	)
+	if errors.As(err, &lock) || errors.As(err, &input) {
+		return nil
+	}
 	return err
 }
 
@@ -76,7 +93,7 @@ func (l *Lock) finishExtend(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lease.Returned()
-	if answerOf(err) != unknown {
+	if retryable(err) == nil {
 		return err
 	}
 	l.expire()
@@ -181,17 +198,17 @@ func (l *Lock) settleAsked(e lease.Extension, position int64, err error) error {
 // not ours, or 0. It returns nil if the lock is held with the new lease; an error
 // with an unknown outcome comes back as it is. The caller holds mu.
 func (l *Lock) settle(e lease.Extension, position int64, err error) error {
-	err = redactAll(redact(err, e.Token), e.Former)
+	err = remote.Redact(remote.Redact(err, e.Token), e.Former...)
 	l.expire() // an answer that comes after the deadline revives nothing
 	deadline := l.lease.Deadline()
 	superseded := l.lease.Superseded(e)
 	isLost := err == nil && position != 0 && !superseded
-	switch answer := answerOf(err); {
-	case isLost || l.cause() != nil || answer == unknown:
+	switch outcome := remote.OutcomeOf(err); {
+	case isLost || l.cause() != nil || outcome == remote.Indeterminate:
 		l.lease.Lose(e)
-	case answer == confirmed:
+	case outcome == remote.Done:
 		l.lease.Confirm(e, clock.Now())
-	case answer == refused:
+	case outcome == remote.Refused:
 		l.lease.Refuse(e, clock.Now())
 	}
 	if isLost {
@@ -205,7 +222,7 @@ func (l *Lock) settle(e lease.Extension, position int64, err error) error {
 			l.advanceRenewal(clock.Never)
 		}
 		l.emitExtension(err)
-		if answerOf(err) == unknown {
+		if remote.OutcomeOf(err) == remote.Indeterminate {
 			return err
 		}
 		return &LockError{"extend", l.key[0], err}

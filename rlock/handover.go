@@ -8,6 +8,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -178,7 +179,7 @@ func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	g.unanswered++ // until there is an answer
 	r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
 	l.locker.lastTrip.Store(int64(clock.Now() - sent))
-	if answerOf(err) == unknown {
+	if remote.OutcomeOf(err) == remote.Indeterminate {
 		l.unsure = true
 	} else {
 		g.unanswered--
@@ -208,13 +209,13 @@ func (l *Lock) freeUnwanted(ctx context.Context, token string) error {
 			l.locker.reaper.Add(reaper.Item{Keys: l.key[:], Token: token, Unanswered: 1}, NoExpiry)
 		}
 	}()
-	err := persist(ctx, func(ctx context.Context) error {
+	err := remote.RetryDetached(ctx, remote.Patience, func(ctx context.Context) error {
 		_, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: l.key[:], Token: token})
 		return err
 	})
 	answered = err == nil || isHopeless(err)
 	if err != nil {
-		return &LockError{"release", l.key[0], redact(err, token)}
+		return &LockError{"release", l.key[0], remote.Redact(err, token)}
 	}
 	return nil
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // outage tells what may pass from what does not, so that a caller who waits for a
@@ -31,7 +30,7 @@ const mostClosings = 4
 // passes takes the outcome of an attempt, and reports whether it was one that is worth
 // another attempt later: the server did not answer, or cannot yet.
 func (o *outage) passes(err error) bool {
-	if closed := o.closed(err); err == nil || closed || !mayPass(err) {
+	if closed := o.closed(err); err == nil || closed || !remote.Transient(err) {
 		o.err = nil
 		return false
 	}
@@ -73,19 +72,6 @@ const closingPause = time.Second / 2
 
 func isContextError(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
-}
-
-func mayPass(err error) bool {
-	var some *partialError
-	if errors.As(err, &some) {
-		err = some.err
-	}
-	var server *rueidis.RedisError
-	if errors.As(err, &server) {
-		return server.IsTryAgain() || server.IsLoading() || server.IsClusterDown() || strings.HasPrefix(server.Error(), "MASTERDOWN")
-	}
-	var garbled *gen.ReplyError
-	return answerOf(err) == unknown && !errors.As(err, &garbled)
 }
 
 // explain adds the outage, if there is one, to what ended the waiting.

@@ -10,6 +10,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/probe"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -139,7 +140,7 @@ type scratch struct {
 
 func (s *scratch) Key() string { return s.key }
 
-func (s *scratch) Unanswered(err error) bool { return answerOf(err) == unknown }
+func (s *scratch) Unanswered(err error) bool { return remote.OutcomeOf(err) == remote.Indeterminate }
 
 // Acquire leaves to the reaper what tries without an answer may have taken.
 func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
@@ -148,13 +149,13 @@ func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
 		params.Counter = slot.FenceCounter(s.key)
 	}
 	lost := 0
-	err = repeat(ctx, func(ctx context.Context) error {
+	err = remote.RetryTimes(ctx, remote.Attempts, func(ctx context.Context) error {
 		r, err := s.locker.scripts.Acquire(ctx, s.locker.client, params)
 		acquired = r.Acquired
-		if answerOf(err) == unknown {
+		if remote.OutcomeOf(err) == remote.Indeterminate {
 			lost++
 		}
-		return redact(err, s.token)
+		return remote.Redact(err, s.token)
 	})
 	if lost > 0 {
 		s.locker.reaper.Add(reaper.Item{Keys: []string{s.key}, Token: s.token, Unanswered: lost + 1}, probe.TTL)
@@ -168,7 +169,7 @@ func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
 }
 
 func (s *scratch) Release(ctx context.Context) error {
-	return redact(persist(ctx, func(ctx context.Context) error {
+	return remote.Redact(remote.RetryDetached(ctx, remote.Patience, func(ctx context.Context) error {
 		_, err := s.locker.scripts.Release(ctx, s.locker.client, gen.ReleaseParams{Locks: []string{s.key}, Token: s.token})
 		return err
 	}), s.token)

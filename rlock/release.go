@@ -12,6 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // Release gives the lock up. The Context ends before the keys are freed. It does
@@ -152,7 +153,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	if n := int64(len(l.keys())); err == nil && freed > n {
 		err = fmt.Errorf("the server answers that it freed %d keys, where %d were asked for: something between them changes answers", freed, n)
 	}
-	err = redactAll(redact(err, l.lease.Token()), l.lease.Former())
+	err = remote.Redact(remote.Redact(err, l.lease.Token()), l.lease.Former()...)
 	if errors.Is(err, rueidis.ErrClosing) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
@@ -181,22 +182,22 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 	if l.groups() != nil {
 		return l.freeGroups(ctx)
 	}
-	err = persist(ctx, func(ctx context.Context) error {
+	err = remote.RetryDetached(ctx, remote.Patience, func(ctx context.Context) error {
 		early, err := l.freeFormer(ctx)
 		if err != nil {
 			return err
 		}
 		freed, err = l.locker.scripts.Release(ctx, l.locker.client, l.releaseParams())
 		freed += early
-		if err != nil && answerOf(err) == refused {
+		if err != nil && remote.OutcomeOf(err) == remote.Refused {
 			l.locker.expectations.scripts(false)
 		}
-		if answerOf(err) == unknown {
+		if remote.OutcomeOf(err) == remote.Indeterminate {
 			l.unsure = true // this try may do the work, and the next one find nothing
 		}
 		return err
 	})
-	return freed, redactAll(redact(err, l.lease.Token()), l.lease.Former())
+	return freed, remote.Redact(remote.Redact(err, l.lease.Token()), l.lease.Former()...)
 }
 
 // freeFormer frees the keys where they still have a former token. The caller holds freeing,
@@ -206,7 +207,7 @@ func (l *Lock) freeFormer(ctx context.Context) (freed int64, err error) {
 		for _, keys := range l.parts() {
 			n, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: keys, Token: token})
 			if err != nil {
-				l.unsure = l.unsure || answerOf(err) == unknown
+				l.unsure = l.unsure || remote.OutcomeOf(err) == remote.Indeterminate
 				return freed, err
 			}
 			freed += n

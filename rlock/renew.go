@@ -8,6 +8,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
@@ -163,7 +164,7 @@ func (l *Locker) renew(ctx context.Context, alike map[batchKey][]renewal) {
 	}
 	var apart []renewal
 	for i, reply := range l.scripts.ExtendManyBatch(ctx, l.client, params) {
-		if answerOf(reply.Err) == refused && len(batches[i]) > 1 {
+		if remote.OutcomeOf(reply.Err) == remote.Refused && len(batches[i]) > 1 {
 			// One key may be the reason, such as one that the user may not use any
 			// more, or that a cluster is moving. It must not cost the others their lease.
 			apart = append(apart, batches[i]...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -122,16 +123,16 @@ func (l *Lock) raiseFence(ctx context.Context, fences []int64, fence int64) (key
 			params = append(params, gen.RaiseFenceParams{Keys: keys, Token: l.lease.Token(), Fence: fence, Locks: int64(len(g.keys))})
 		}
 	}
-	err = repeat(ctx, func(ctx context.Context) error {
+	err = remote.RetryTimes(ctx, remote.Attempts, func(ctx context.Context) error {
 		replies := l.locker.scripts.RaiseFenceBatch(ctx, l.locker.client, params)
 		for i, reply := range replies {
 			if reply.Value != 0 {
 				key = slot.KeyAt(params[i].Keys[:params[i].Locks], reply.Value)
 			}
 		}
-		return outcome(replies)
+		return remote.Combine(replies)
 	})
-	return key, redact(err, l.lease.Token())
+	return key, remote.Redact(err, l.lease.Token())
 }
 
 // rollBack frees groups that a failed attempt has taken. What the server does not
@@ -171,7 +172,7 @@ func (l *Lock) extendGroups(ctx context.Context, p gen.ExtendParams) (int64, err
 			return int64(slices.Index(l.keys(), slot.KeyAt(params[i].Locks, reply.Value)) + 1), nil
 		}
 	}
-	return 0, outcome(replies)
+	return 0, remote.Combine(replies)
 }
 
 // renewGroups extends a lock of several groups automatically.
@@ -192,7 +193,7 @@ func (l *Locker) renewGroups(lock *Lock) {
 // certainly by an earlier try, counts as freed.
 func (l *Lock) freeGroups(ctx context.Context) (freed int64, err error) {
 	var early int64
-	err = persist(ctx, func(ctx context.Context) error {
+	err = remote.RetryDetached(ctx, remote.Patience, func(ctx context.Context) error {
 		n, err := l.freeFormer(ctx)
 		early += n
 		if err != nil {
@@ -202,7 +203,7 @@ func (l *Lock) freeGroups(ctx context.Context) (freed int64, err error) {
 		for i, reply := range replies {
 			g := &l.groups()[i]
 			switch {
-			case answerOf(reply.Err) == unknown:
+			case remote.OutcomeOf(reply.Err) == remote.Indeterminate:
 				g.unsure = true
 			case reply.Err == nil && !g.done:
 				g.done, g.freed = true, reply.Value
@@ -211,7 +212,7 @@ func (l *Lock) freeGroups(ctx context.Context) (freed int64, err error) {
 				}
 			}
 		}
-		return outcome(replies)
+		return remote.Combine(replies)
 	})
 	freed = early
 	for _, g := range l.groups() {
@@ -232,32 +233,3 @@ func (l *Lock) inspectGroups(ctx context.Context) ([]State, error) {
 	}
 	return all, nil
 }
-
-// outcome makes one error of the answers of all groups. It is of an unknown outcome
-// if one of them is, or if only some groups have done what was asked.
-func outcome[T any](replies []gen.Reply[T]) error {
-	var first error
-	done := false
-	for _, reply := range replies {
-		switch answerOf(reply.Err) {
-		case unknown:
-			return reply.Err
-		case refused:
-			if first == nil {
-				first = reply.Err
-			}
-		case confirmed:
-			done = true
-		}
-	}
-	if first != nil && done {
-		return &partialError{first}
-	}
-	return first
-}
-
-// partialError says that only some groups refused.
-type partialError struct{ err error }
-
-func (e *partialError) Error() string { return "in some of the slots: " + e.err.Error() }
-func (e *partialError) Unwrap() error { return e.err }

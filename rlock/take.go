@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -52,10 +53,12 @@ func (l *Lock) identify() {
 // take takes keys of one slot. A lost reply is asked for again, which is safe
 // because the script knows the token.
 func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) (taken, error) {
-	var t taken
+	var (
+		t       taken
+		failure error
+	)
 	clientClosed := &l.locker.clientClosed
-	closing := false
-	err := again(ctx, func(ctx context.Context) (err error) {
+	_ = remote.RetryTimes(ctx, remote.Attempts, func(ctx context.Context) (err error) {
 		sent := clock.Now()
 		l.locker.counters.attempts.Add(1)
 		if len(l.keys()) == 1 {
@@ -63,22 +66,22 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 		} else {
 			t, err = l.takeAll(ctx, keys, counters, collect)
 		}
-		err = redact(err, l.lease.Token())
+		failure = remote.Redact(err, l.lease.Token())
 		if t.sent == 0 {
 			t.sent = sent
 		}
-		if answerOf(err) == unknown {
+		if remote.OutcomeOf(failure) == remote.Indeterminate {
 			l.late++
 		}
-		if closing = errors.Is(err, rueidis.ErrClosing); !closing && clientClosed.Load() {
+		if clientClosed.Load() {
+			if errors.Is(failure, rueidis.ErrClosing) {
+				return nil // those who found the client closed have asked often enough for all
+			}
 			clientClosed.Store(false)
 		}
-		return err
-	}, func(try int) bool {
-		// Those who found the client closed have asked often enough for all.
-		return try < tries && !(closing && clientClosed.Load())
+		return failure
 	})
-	return t, err
+	return t, failure
 }
 
 func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {

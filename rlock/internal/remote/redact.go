@@ -1,4 +1,4 @@
-package rlock
+package remote
 
 import (
 	"encoding/binary"
@@ -15,13 +15,21 @@ import (
 // after 128 bytes wherever that is.
 const quoting = ", with args beginning with"
 
-// redact takes a token out of the text of a server's error. A server that does not know a
-// command quotes its arguments, as do proxies of a command that they refuse. What stands
-// before them stays, and so does the type: *rueidis.RedisError for what a server said.
-func redact(err error, token string) error {
-	if err == nil {
-		return nil
+// Redact takes the tokens that a command was sent with out of the text of its error. A server
+// that does not know a command quotes its arguments, as do proxies of a command that they
+// refuse. What stands before them stays, and so does the type: *rueidis.RedisError for what a
+// server said.
+func Redact(err error, tokens ...string) error {
+	for _, token := range tokens {
+		if err == nil {
+			break
+		}
+		err = redact(err, token)
 	}
+	return err
+}
+
+func redact(err error, token string) error {
 	text := err.Error()
 	var server *rueidis.RedisError
 	if errors.As(err, &server) {
@@ -36,14 +44,6 @@ func redact(err error, token string) error {
 		return errors.New(text)
 	}
 	return serverError(text)
-}
-
-// redactAll is redact for what was sent with several tokens.
-func redactAll(err error, tokens []string) error {
-	for _, token := range tokens {
-		err = redact(err, token)
-	}
-	return err
 }
 
 // tokenIn returns where a text begins to show arguments or a token, -1 if it does not. The

@@ -1,0 +1,95 @@
+// Package remote is what one call to the server did, or may have done.
+//
+// A reply can be lost on its way back. Whoever waited for it then doesn't know whether the
+// server ran the command, or will still run it. This package tells that apart from a refusal,
+// repeats what is safe to repeat, and keeps tokens out of errors.
+//
+// It never knows what a lock is to its holder: not its state, its lease or who waits for it.
+package remote
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+)
+
+// Outcome is what is known of a command.
+type Outcome uint8
+
+const (
+	// Done: the server ran it.
+	Done Outcome = iota
+	// Refused: the server did not run it, or it was never sent.
+	Refused
+	// Indeterminate: there was no reply, so that it may have run, or may still run.
+	Indeterminate
+)
+
+// OutcomeOf tells what the error of a call says about the command. It knows the errors of
+// the server, of the client and of package gen; any other means that nobody knows.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return Done
+	}
+	var (
+		server *rueidis.RedisError
+		param  *gen.ParamError
+		slots  *gen.CrossSlotError
+		some   *partialError
+		plain  *refusal
+	)
+	if errors.As(err, &some) {
+		return Indeterminate
+	}
+	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &plain) {
+		return Refused
+	}
+	return Indeterminate
+}
+
+// Transient reports whether the same command may succeed later: the server did not answer,
+// or says that it cannot serve yet, as it loads its data, fails over or moves a slot.
+func Transient(err error) bool {
+	var some *partialError
+	if errors.As(err, &some) {
+		err = some.err
+	}
+	var server *rueidis.RedisError
+	if errors.As(err, &server) {
+		return server.IsTryAgain() || server.IsLoading() || server.IsClusterDown() || strings.HasPrefix(server.Error(), "MASTERDOWN")
+	}
+	var garbled *gen.ReplyError
+	return OutcomeOf(err) == Indeterminate && !errors.As(err, &garbled)
+}
+
+// Combine makes one error of the replies to one command in several slots. Its outcome is
+// Indeterminate if that of a reply is, or if only some of the slots have refused.
+func Combine[T any](replies []gen.Reply[T]) error {
+	var first error
+	done := false
+	for _, reply := range replies {
+		switch OutcomeOf(reply.Err) {
+		case Indeterminate:
+			return reply.Err
+		case Refused:
+			if first == nil {
+				first = reply.Err
+			}
+		case Done:
+			done = true
+		}
+	}
+	if first != nil && done {
+		return &partialError{first}
+	}
+	return first
+}
+
+// partialError says that some slots refused what others have done.
+type partialError struct{ err error }
+
+func (e *partialError) Error() string { return "in some of the slots: " + e.err.Error() }
+func (e *partialError) Unwrap() error { return e.err }
