@@ -33,9 +33,13 @@ func (s *scriptSet) check(address string) ([]audit.Script, error) {
 	return audits, err
 }
 
-// report prints the findings.
-func (s *scriptSet) report(stderr io.Writer) error {
+// report prints the findings, with the names of their rules if asked to.
+func (s *scriptSet) report(stderr io.Writer, rules bool) error {
 	for _, f := range finding.Sort(s.findings) {
+		if rules && f.Rule != "" {
+			fmt.Fprintf(stderr, "%v [%s]\n", f, f.Rule)
+			continue
+		}
 		fmt.Fprintln(stderr, f)
 	}
 	switch {

@@ -17,7 +17,8 @@
 // date, which includes files whose script is gone. -audit prints what each script is and
 // what it touches. -redis names a server, as host:port or as a redis:// URL: the server
 // compiles each script, and the generator reports its errors as findings. -v prints which
-// files the generator writes, and why.
+// files the generator writes, and why, and behind each finding the name of its rule. These
+// names do not change. With -audit -json, each script says how often each rule was asked.
 //
 // A finding is something wrong with a script. If there is any, the generator writes
 // nothing. It prints all findings, sorted, each as path:line:col: message. If one cause

@@ -50,7 +50,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := s.report(stderr); err != nil {
+	if err := s.report(stderr, o.verbose); err != nil {
 		return err
 	}
 	switch {

@@ -58,7 +58,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.BoolVar(&o.check, "check", false, "write nothing; if generated files are out of date, print a diff and exit with 1")
 	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is, what it touches, and its ACL rule")
 	flags.BoolVar(&o.json, "json", false, "with -audit: as JSON")
-	flags.BoolVar(&o.verbose, "v", false, "print which files it writes, and why")
+	flags.BoolVar(&o.verbose, "v", false, "print which files it writes, and why, and behind each finding the name of its rule")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

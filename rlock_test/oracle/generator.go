@@ -67,12 +67,13 @@ func build(tb testing.TB, flaws ...flaw) generator {
 
 // rule is what the audit says of a script.
 type rule struct {
-	Name     string   `json:"name"`
-	File     string   `json:"file"`
-	ACL      []string `json:"acl"`
-	Whole    bool     `json:"acl_whole"`
-	Unproved []string `json:"not_proved"`
-	Text     string   `json:"text"`
+	Name     string         `json:"name"`
+	File     string         `json:"file"`
+	ACL      []string       `json:"acl"`
+	Whole    bool           `json:"acl_whole"`
+	Unproved []string       `json:"not_proved"`
+	Text     string         `json:"text"`
+	Rules    map[string]int `json:"rules"`
 }
 
 var findingLine = regexp.MustCompile(`(?m)^\S*?(p\d{6})[.0-9]*\.lua:\d+:\d+: (.*)$`)
@@ -117,7 +118,7 @@ func (g generator) judge(programs []*Program) (accepted map[string]rule, refused
 
 func (g generator) run(dir string) (out []byte, complaints string, err error) {
 	var stderr bytes.Buffer
-	cmd := exec.Command(g.path, "-scripts", dir, "-audit", "-json")
+	cmd := exec.Command(g.path, "-scripts", dir, "-audit", "-json", "-v")
 	cmd.Stderr = &stderr
 	out, err = cmd.Output()
 	return out, stderr.String(), err

@@ -53,12 +53,13 @@ type report struct {
 	kinds             map[string]int    // holes
 	bindings          int               // that were called
 	barred            map[string]bool   // features of which no program is accepted
+	rules             map[string]*tally // programs of which a rule was asked, and those that it refused first
 }
 
 // search writes programs until enough says so of what it has seen. It keeps the first hole
 // of a kind, made as small as can be.
 func search(ctx context.Context, g generator, servers []*server, seed uint64, enough func(*report) bool) (*report, error) {
-	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{}}
+	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{}, rules: map[string]*tally{}}
 	var waiting []bound // for their bindings to be called
 	for number := 0; !enough(found); number += batch {
 		sample := sampled
@@ -83,6 +84,7 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, en
 					}
 				}
 				found.findings[text]++
+				found.rule(ruleOf(refused[p.Name])).refused++
 				found.count(p, func(t *tally) {
 					if t.refused++; !p.Mistaken() {
 						t.alarms++
@@ -92,6 +94,9 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, en
 				continue
 			}
 			found.accepted++
+			for name := range rule.Rules {
+				found.rule(name).accepted++
+			}
 			found.count(p, func(t *tally) {
 				if t.accepted++; !p.Mistaken() {
 					t.right++
@@ -232,6 +237,22 @@ func (r *report) count(p *Program, add func(*tally)) {
 	}
 }
 
+// rule returns the tally of a rule of the generator.
+func (r *report) rule(name string) *tally {
+	if r.rules[name] == nil {
+		r.rules[name] = &tally{}
+	}
+	return r.rules[name]
+}
+
+// ruleOf returns the name of the rule that stands behind a finding.
+func ruleOf(text string) string {
+	if i := strings.LastIndex(text, " ["); i >= 0 && strings.HasSuffix(text, "]") {
+		return text[i+2 : len(text)-1]
+	}
+	return "the text of a script"
+}
+
 // shorten takes the names and numbers out of a finding, so that it can be counted.
 func shorten(text string) string {
 	var b strings.Builder
@@ -254,13 +275,12 @@ func (r *report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d programs: %d refused (%d of them without a mistake), %d accepted and run %d times, %d of them through their bindings, holes: %v\n", r.seed, r.programs(), r.refused, r.alarms, r.accepted, r.calls, r.bindings, r.kinds)
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "programs made of\taccepted\trefused\tholes")
-	names := make([]string, 0, len(r.features))
-	for name := range r.features {
-		names = append(names, name)
+	fmt.Fprintln(t, "rule\tasked of accepted programs\trefused by it")
+	for _, name := range slices.Sorted(maps.Keys(r.rules)) {
+		fmt.Fprintf(t, "%s\t%d\t%d\n", name, r.rules[name].accepted, r.rules[name].refused)
 	}
-	slices.Sort(names)
-	for _, name := range names {
+	fmt.Fprintln(t, "\nprograms made of\taccepted\trefused\tholes")
+	for _, name := range slices.Sorted(maps.Keys(r.features)) {
 		f := r.features[name]
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\n", name, f.accepted, f.refused, f.holes)
 	}

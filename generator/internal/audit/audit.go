@@ -33,6 +33,8 @@ type Script struct {
 	ACL      []string  `json:"acl"`       // words of ACL SETUSER; ~<name> and &<name> stand for the keys and channels that are passed as name
 	ACLWhole bool      `json:"acl_whole"` // false: the script has waivers, and may need more rights
 	Text     string    `json:"text"`
+
+	Rules map[string]int `json:"rules"` // how often each rule was asked of the script
 }
 
 // Key is one KEYS entry, and what the script does to it.
@@ -92,6 +94,7 @@ func Of(s *script.Script, report check.Report) Script {
 		a.Guard = s.Guard.String()
 	}
 	a.Cluster = cluster(s, report)
+	a.Rules = report.Asked
 	a.ACL = acl(s, report)
 	return a
 }

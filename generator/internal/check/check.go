@@ -20,6 +20,7 @@ type Report struct {
 	Dynamic    int                    // calls of commands that are not literals
 	Undeclared bool                   // some key does not come from KEYS
 	Channels   []Channel              // what PUBLISH and SPUBLISH are sent to, without repetitions
+	Asked      map[string]int         // how often each rule was asked, by its name
 	Patterns   bool                   // SORT reads keys by a pattern, for which a user must be allowed to read every key
 }
 
@@ -46,10 +47,11 @@ func compare(a, b bool) int {
 func Script(s *script.Script) (Report, []finding.Finding) {
 	c := &checker{
 		script: s, needed: map[string]bool{}, counted: map[counted]bool{}, said: map[string]bool{},
-		report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}}, facts: analyze.Analyze(s),
+		report: Report{Commands: map[string]int{}, Keys: map[int]command.Access{}, Asked: map[string]int{}}, facts: analyze.Analyze(s),
 	}
 	if over := c.facts.Overrun; over != nil {
 		c.misuses()
+		c.ask(ruleLimits)
 		c.findf(over.Pos, "%s", over.Message)
 		return c.report, c.findings
 	}
@@ -79,6 +81,7 @@ type checker struct {
 	needed   map[string]bool // waivers without which there would be a finding
 	facts    *analyze.Facts
 	report   Report
+	rule     string // the one that was asked last
 	counted  map[counted]bool
 	cut      bool            // see broken
 	dead     bool            // a condition is always true or never, as a finding says
@@ -87,7 +90,9 @@ type checker struct {
 }
 
 func (c *checker) findf(pos script.Pos, format string, args ...any) {
-	c.findings = append(c.findings, c.script.Findf(pos, format, args...))
+	f := c.script.Findf(pos, format, args...)
+	f.Rule = c.rule
+	c.findings = append(c.findings, f)
 }
 
 // once reports a cause that would be found at many places at the first of them only.
@@ -110,6 +115,7 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column), cmp.Compare(a.Index, b.Index))
 	})
 	for _, use := range used.Constant {
+		c.ask(ruleEntries)
 		cause := name + script.Param{Index: use.Index}.String()
 		if use.Index > len(declared) && (variadic == 0 || use.Index < variadic) {
 			c.once(cause, use.Pos, `%s[%d] is used here but not declared; add "-- %s[%d] name %s  text" to the header`,
@@ -121,6 +127,7 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 	}
 	if variadic == 0 {
 		for _, pos := range used.Computed {
+			c.ask(ruleEntries)
 			c.once(name, pos, `%s is used with an index that is not known here, but the header fixes its length; write the index as a number, walk through it with ipairs(%[1]s), or declare the rest with "-- %[1]s[%d..] name %s  text"`,
 				name, len(declared)+1, typeHint(name))
 		}
@@ -131,6 +138,7 @@ func (c *checker) table(name string, declared []script.Param, used analyze.Uses)
 // Where there are other findings, what is not read may be their consequence.
 func (c *checker) unused(name string, declared []script.Param, used analyze.Uses) {
 	for _, p := range declared {
+		c.ask(ruleUnused)
 		if p.Skipped {
 			if i := slices.IndexFunc(used.Constant, func(u analyze.Index) bool { return u.Index == p.Index }); i >= 0 {
 				c.findf(used.Constant[i].Pos, "%s%s is used here, but the header says that it is not; give it a name and a type", name, p)
@@ -173,6 +181,7 @@ func typeHint(table string) string {
 
 // globals refuses what Redis' sandbox refuses when the line is reached.
 func (c *checker) globals() {
+	c.ask(ruleGlobals)
 	for _, use := range c.facts.Writes {
 		c.once("write "+use.Name, use.Pos, "%s is assigned as a global, which Redis refuses; write local %s", use.Name, use.Name)
 	}
@@ -197,10 +206,12 @@ func (c *checker) globals() {
 		c.once("read "+use.Name, use.Pos, "%s is not a global of Redis scripts; declare it local, or mend its spelling", use.Name)
 	}
 	if c.script.Mode.Cached {
+		c.ask(ruleCached)
 		for _, use := range c.facts.Random {
 			c.findf(use.Pos, "%s answers differently each time, which a cache would freeze; use mode: read", use.Name)
 		}
 	}
+	c.ask(ruleGlobals)
 	for _, use := range c.facts.Unsafe {
 		c.findf(use.Pos, "%s can do what the text does not show, so nothing can be proved about the script; do without it", use.Name)
 	}
@@ -209,6 +220,7 @@ func (c *checker) globals() {
 // misuses refuses what the parser here takes and Redis' Lua 5.1 does not, and what is
 // an error whenever it is reached.
 func (c *checker) misuses() {
+	c.ask(ruleLua)
 	for _, m := range c.facts.Misuses {
 		c.findf(m.Pos, "%s", m.Message)
 	}
@@ -216,6 +228,7 @@ func (c *checker) misuses() {
 
 // unknown finds calls of functions that are not known: they might be redis.call.
 func (c *checker) unknown() {
+	c.ask(ruleCalled)
 	for _, u := range c.facts.Unknown {
 		c.findf(u.Pos, "what is called here is not known (%s), so that it may be anything; call a function of the script or of Redis by its name", u.Why)
 	}
@@ -229,6 +242,7 @@ func (c *checker) errors() {
 		return word == code
 	}
 	for _, e := range c.script.Errors {
+		c.ask(ruleErrors)
 		if !slices.ContainsFunc(c.facts.Texts, func(text string) bool { return starts(text, e.Code) }) {
 			c.findf(e.Pos, "errors: no text of the script starts with %s; answer redis.error_reply('%s …'), or remove it", e.Code, e.Code)
 		}
@@ -252,6 +266,7 @@ func (c *checker) waived(rule string) bool {
 // waivers finds those that waive nothing, so that an audit has no stale reasons.
 func (c *checker) waivers() {
 	for _, w := range c.script.Waivers {
+		c.ask(ruleWaivers)
 		if !c.needed[w.Rule] && !(c.script.Mode.Cached && w.Rule == "undeclared-key") {
 			c.findf(w.Pos, "allow: %s waives nothing in this script; remove it", w.Rule)
 		}

@@ -21,6 +21,7 @@ type counted struct {
 // commands checks every call of a Redis command that the script makes.
 func (c *checker) commands() {
 	for _, call := range c.facts.Calls {
+		c.ask(ruleDynamic)
 		names, known := call.Names()
 		if !known {
 			c.dynamic(call)
@@ -61,6 +62,7 @@ func (c *checker) count(call *analyze.Call, name string) {
 }
 
 func (c *checker) command(name string, call *analyze.Call) {
+	c.ask(ruleUnknown)
 	subcommand := analyze.Subcommand(call.Words)
 	known, found := command.Lookup(name, subcommand)
 	if !found {
@@ -80,14 +82,17 @@ func (c *checker) command(name string, call *analyze.Call) {
 		c.findf(call.Pos, `which subcommand of %q is called is not known; write it out`, shown)
 		return
 	}
+	c.ask(ruleNoScript)
 	if known.Flags&command.NoScript != 0 {
 		c.findf(call.Pos, "%q cannot be called from a script", shown)
 		return
 	}
+	c.ask(ruleArity)
 	if !open && !known.Takes(len(call.Words)) {
 		c.findf(call.Pos, "%q takes another number of arguments than the %d given here", shown, len(call.Words)-1)
 		return
 	}
+	c.ask(ruleArgument)
 	for _, w := range call.Words {
 		if no := unsendable(w); no != "" {
 			c.findf(w.Pos, "%s cannot be an argument of a command; send a string or a number", no)
@@ -96,6 +101,9 @@ func (c *checker) command(name string, call *analyze.Call) {
 		} else if no := unsent(w, call.Heap); no != "" {
 			c.findf(w.Pos, "%s may be sent here, which cannot be an argument of a command; ask first for its type: if type(x) == 'string' then …", no)
 		}
+	}
+	if !c.script.Mode.Write {
+		c.ask(ruleReadOnly)
 	}
 	if known.Flags&command.Write != 0 && !c.script.Mode.Write {
 		writes := "writes"
@@ -181,6 +189,7 @@ var sweeping = map[string]bool{"flushall": true, "flushdb": true, "keys": true, 
 
 // channel checks that the channel of a call is declared or a literal.
 func (c *checker) channel(shown string, call *analyze.Call) {
+	c.ask(ruleChannel)
 	if len(call.Words) < 2 {
 		return
 	}
@@ -230,7 +239,8 @@ func (c *checker) entry(index int) *script.Param {
 
 // reaches finds commands that use keys beside those that they name.
 func (c *checker) reaches(known command.Command, shown string, call *analyze.Call) {
-	if known.Name == "move" || known.Name == "copy" && (len(call.Words) > 3 && !isWord(call.Words[3], "REPLACE") || len(call.Words) > 4) {
+	if far := known.Name == "move" || known.Name == "copy" && (len(call.Words) > 3 && !isWord(call.Words[3], "REPLACE") || len(call.Words) > 4); far {
+		c.ask(ruleKey)
 		c.report.Undeclared = true
 		if !c.waived("undeclared-key") {
 			c.findf(call.Pos, `%q reaches another database, in which no key is declared; copy within this one, or take responsibility with "-- allow: undeclared-key reason"`, shown)
@@ -261,6 +271,7 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 	if !far {
 		return
 	}
+	c.ask(ruleKey)
 	c.report.Undeclared = true
 	if c.waived("undeclared-key") {
 		return
@@ -275,6 +286,7 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 // cached refuses answers that change though the key does not: a cache would
 // freeze them.
 func (c *checker) cached(shown string, known command.Command, call *analyze.Call) {
+	c.ask(ruleCached)
 	if known.Flags&command.Random != 0 {
 		c.findf(call.Pos, "%q answers differently each time, which a cache would freeze; use mode: read", shown)
 	}
@@ -297,6 +309,7 @@ func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call
 			c.key(shown, spec.Access, w)
 		}
 		if doubt != nil {
+			c.ask(ruleKey)
 			c.report.Undeclared = true
 			if !c.waived("undeclared-key") {
 				told = false
@@ -316,6 +329,7 @@ func mend(spec command.Keys) string {
 }
 
 func (c *checker) key(shown string, access command.Access, w analyze.Word) {
+	c.ask(ruleKey)
 	foreign := len(w.Kinds()) == 0
 	for _, k := range w.Kinds() {
 		switch k := k.(type) {

@@ -19,6 +19,11 @@ func (c *checker) guard() {
 	if g == nil || len(c.findings) > 0 { // what is not whole cannot be proved
 		return
 	}
+	rule := ruleHeld
+	if g.Fenced {
+		rule = ruleFenced
+	}
+	c.ask(rule)
 	checked := false
 	for _, call := range c.facts.Calls {
 		if !writesData(call) {

@@ -17,6 +17,7 @@ func (c *checker) returns() {
 	nilIsFine := declared.Kind == script.ReturnNone || declared.Kind == script.ReturnValue &&
 		(declared.Type.Optional || declared.Type.Base == script.RawType)
 	for _, r := range c.facts.Returns {
+		c.ask(ruleReply)
 		f := fitter{script: c.script, heap: r.Heap}
 		switch first := r.Values.At(0); {
 		case f.onlyErrors(first):
@@ -40,6 +41,7 @@ func (c *checker) returns() {
 			}
 		}
 	}
+	c.ask(ruleReply)
 	if c.facts.EndReached != nil && !nilIsFine {
 		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s", declared)
 	}

@@ -19,6 +19,7 @@ func (c *checker) tests() {
 	c.optional()
 	c.mixed()
 	for _, t := range c.facts.Tests {
+		c.ask(ruleTests)
 		switch t.Operator {
 		case "":
 			c.condition(t)
@@ -33,6 +34,7 @@ func (c *checker) tests() {
 // optional finds arithmetic with arguments that may be absent.
 func (c *checker) optional() {
 	for _, pos := range inOrder(c.facts.Needed) {
+		c.ask(ruleOptional)
 		if index := c.facts.Needed[pos]; !c.facts.Compared[index] {
 			p := c.entry(index)
 			c.findf(pos, "ARGV%s %s is optional: where it is absent it is the empty string, and counting with it is an error; ask first: if ARGV%[1]s ~= '' then …", p, p.Name)
@@ -43,6 +45,7 @@ func (c *checker) optional() {
 // mixed finds sums of seconds and milliseconds.
 func (c *checker) mixed() {
 	for _, pos := range inOrder(c.facts.Mixed) {
+		c.ask(ruleUnits)
 		units := c.facts.Mixed[pos]
 		c.findf(pos, "%s and %s are counted together here; convert one of them by 1000", units[0], units[1])
 	}
@@ -228,6 +231,7 @@ func (c *checker) units(known command.Command, shown string, call *analyze.Call)
 		if want == analyze.None {
 			continue
 		}
+		c.ask(ruleUnits)
 		for _, k := range w.Kinds() {
 			if e, ok := k.(analyze.Empty); ok {
 				if _, certain := w.Str(); certain || !c.facts.Compared[e.Index] {

@@ -16,6 +16,7 @@ type Finding struct {
 	Line    int    // from 1
 	Column  int    // in bytes, from 1
 	Message string
+	Rule    string // the name of the rule that finds it; empty: the text cannot be read as a script
 	Cause   string // Sort merges findings with the same cause; if it is empty, those of one file with the same message
 }
 

@@ -10,7 +10,7 @@ func TestOneFindingForACause(t *testing.T) {
 	t.Parallel()
 	var findings []Finding
 	add := func(path string, line, column int, message, cause string) {
-		findings = append(findings, Finding{path, line, column, message, cause})
+		findings = append(findings, Finding{Path: path, Line: line, Column: column, Message: message, Cause: cause})
 	}
 	for line := range 90 {
 		add("b.lua", 100-line, 3, "often", "")
