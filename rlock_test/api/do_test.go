@@ -146,7 +146,7 @@ func TestErr(t *testing.T) {
 				require.Error(t, lock.Extend(t.Context(), time.Minute))
 			}, rlock.ErrLost},
 			"expired": {func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) {
-				require.NoError(t, lock.Extend(t.Context(), 20*time.Millisecond))
+				_ = lock.Extend(t.Context(), 20*time.Millisecond) // whose answer may come after that
 				time.Sleep(time.Until(lock.Deadline()) + time.Millisecond)
 			}, rlock.ErrExpired},
 			"closed": {func(_ *testing.T, locker *rlock.Locker, _ *rlock.Lock) { locker.Close() }, rlock.ErrClosed},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -147,11 +148,26 @@ func unpackedDir() string {
 	return filepath.Join(cache, "rlock-engines")
 }
 
+// versions are what programs have said of themselves, by path: a package of tests asks
+// for them hundreds of times.
+var versions sync.Map
+
 func serverVersion(path string) (string, error) {
+	if known, ok := versions.Load(path); ok {
+		return known.(string), nil
+	}
+	version, err := askVersion(path)
+	if err == nil {
+		versions.Store(path, version)
+	}
+	return version, err
+}
+
+func askVersion(path string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = versionTimeout
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w", path, err)

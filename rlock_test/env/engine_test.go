@@ -84,6 +84,18 @@ func TestEnginesFindsServers(t *testing.T) {
 	require.Equal(t, onPath, env.Engines(t)[0].Path, "RLOCK_ENGINES says where they are")
 }
 
+// A program says its version once, however often a package of tests asks.
+func TestVersionIsAskedForOnce(t *testing.T) {
+	asked := filepath.Join(t.TempDir(), "asked")
+	t.Setenv("RLOCK_SERVERS", script(t, "one", "echo x >>'"+asked+"'; echo 'Redis server v=7.0.0 sha=0'"))
+	for range 3 {
+		require.Equal(t, "redis 7.0.0", env.Engines(t)[0].Version)
+	}
+	text, err := os.ReadFile(asked)
+	require.NoError(t, err)
+	require.Equal(t, "x\n", string(text))
+}
+
 func TestEnginesTakesServersFromEnvironment(t *testing.T) {
 	first := script(t, "one", "echo 'Redis server v=6.2.14 sha=00000000:0 malloc=jemalloc bits=64'")
 	second := script(t, "two", "echo 'Valkey server v=8.1.2 sha=00000000:0 malloc=jemalloc bits=64'")
