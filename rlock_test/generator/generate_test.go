@@ -126,7 +126,7 @@ const counterScript = `-- Counts a visit and forgets old ones.
 -- KEYS[1] visits key       counter
 -- ARGV[1] by     int       how many
 -- ARGV[2] keep   duration  forgotten after this time without a visit
--- returns: total int, left duration
+-- returns: total int, remaining duration
 local total = redis.call('INCRBY', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return {total, redis.call('PTTL', KEYS[1])}
@@ -157,7 +157,7 @@ func main() {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(r.Total, r.Left.Round(time.Minute))
+		fmt.Println(r.Total, r.Remaining.Round(time.Minute))
 	}
 	_, err = scripts.Visit(context.Background(), client, bindings.VisitParams{Visits: "visits", By: 1})
 	fmt.Println(err)

@@ -208,7 +208,7 @@ func (h *header) returns(pos Pos, value string) {
 	defer func() { h.script.Returns = r }()
 	switch value {
 	case "":
-		h.findf(pos, "returns: says nothing; want none, ok, a type, or a list such as: acquired bool, left duration")
+		h.findf(pos, "returns: says nothing; want none, ok, a type, or a list such as: acquired bool, remaining duration")
 		return
 	case "none":
 		return
@@ -222,7 +222,7 @@ func (h *header) returns(pos Pos, value string) {
 		if t.Kind == Struct {
 			h.findf(pos, "returns: %v", err)
 		} else {
-			h.findf(pos, "returns: %v, none, ok, or a list such as: acquired bool, left duration", err)
+			h.findf(pos, "returns: %v, none, ok, or a list such as: acquired bool, remaining duration", err)
 		}
 	}
 }

@@ -184,7 +184,7 @@ func parseFields(text string) (Type, error) {
 		part = strings.TrimSpace(part)
 		words := cut(part, ' ')
 		if len(words) != 2 || !paramName.MatchString(words[0]) {
-			failed = errors.Join(failed, fmt.Errorf("%s is not a name and a type; want a list such as: acquired bool, left duration", quote(part)))
+			failed = errors.Join(failed, fmt.Errorf("%s is not a name and a type; want a list such as: acquired bool, remaining duration", quote(part)))
 			continue
 		}
 		typ, err := parseResultType(words[1])
