@@ -140,8 +140,6 @@ type scratch struct {
 
 func (s *scratch) Key() string { return s.key }
 
-func (s *scratch) Unanswered(err error) bool { return remote.OutcomeOf(err) == remote.Indeterminate }
-
 // Acquire leaves to the reaper what tries without an answer may have taken.
 func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
 	params := gen.AcquireParams{Lock: s.key, Token: s.token, TTL: probe.TTL}

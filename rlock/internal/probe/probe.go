@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
@@ -45,8 +46,6 @@ type Scratch interface {
 	// Peek reads the key through the client-side cache, if the client has one.
 	Peek(ctx context.Context) (held, cached bool, err error)
 	Release(ctx context.Context) error
-	// Unanswered reports an error that leaves open what the server has done.
-	Unanswered(err error) bool
 }
 
 // Target is what is tried out.
@@ -87,7 +86,7 @@ func (p *probe) add(name string, severity Severity, err error, format string, ar
 func (p *probe) run(ctx context.Context) error {
 	sent := clock.Now()
 	acquired, err := p.Scratch.Acquire(ctx)
-	if err != nil && p.Scratch.Unanswered(err) {
+	if remote.OutcomeOf(err) == remote.Indeterminate {
 		return err
 	}
 	p.locks(acquired, time.Duration(clock.Now()-sent), err)

@@ -126,11 +126,6 @@ var errLost = errors.New("connection lost")
 
 func (s *scratch) Key() string { return "app:scratch" }
 
-func (s *scratch) Unanswered(err error) bool {
-	var server *rueidis.RedisError
-	return err != nil && !errors.As(err, &server)
-}
-
 func (s *scratch) Acquire(context.Context) (bool, error) {
 	s.held = s.acquire == nil
 	if s.held && !s.deafToLease {

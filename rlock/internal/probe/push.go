@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // pushes changes the lease of the scratch lock, reads the lock through the cache, and
@@ -20,7 +21,7 @@ func (p *probe) pushes(ctx context.Context) error {
 	}
 	_, cached, err := p.Scratch.Peek(ctx)
 	if err := p.Scratch.Release(ctx); err != nil {
-		if p.Scratch.Unanswered(err) {
+		if remote.OutcomeOf(err) == remote.Indeterminate {
 			return err
 		}
 		p.add("locks", Fault, err, "a lock cannot be released; grant what AUDIT.md of package gen lists for Release")
@@ -103,11 +104,11 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 		b.Pexpire().Key(key).Milliseconds(TTL.Milliseconds()).Build().ToPipe(),
 	)
 	for _, reply := range replies[1:] {
-		switch err := reply.Error(); {
-		case err == nil:
-		case p.Scratch.Unanswered(err):
+		err := reply.Error()
+		switch remote.OutcomeOf(err) {
+		case remote.Indeterminate:
 			return Row{}, err
-		default:
+		case remote.Refused:
 			return row(Fault, err, "the key of a held lock cannot be read and given a lease: "+noticedLate+"; grant +mget and +pexpire")
 		}
 	}
