@@ -41,7 +41,7 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // Others then find a key held although its set is not; the caller has all or none.
 //
 // A Redis Cluster needs all keys in one slot: name them with one {hash tag}. What
-// to do without, and what that gives up, is told at WithSlotGroups.
+// to do without, and what that gives up, is told at WithCrossSlot.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, wanted{wait: true})
 }
@@ -91,7 +91,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 		return nil, err
 	}
 	lock := l.setOf(full)
-	if set.slotGroups {
+	if set.crossSlot {
 		lock.split()
 	}
 	if lock.groups() != nil && set.token != "" {

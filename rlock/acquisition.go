@@ -204,7 +204,7 @@ func (a *acquisition) collects() bool {
 // policy gives up.
 func (a *acquisition) next(left time.Duration) (more bool) {
 	a.pause, more = a.set.retry.next(Attempt{
-		Number: a.lock.Attempts(), Elapsed: time.Duration(clock.Now() - a.start), Previous: a.pause, Left: left,
+		Number: a.lock.Attempts(), Elapsed: time.Duration(clock.Now() - a.start), Previous: a.pause, Remaining: left,
 	})
 	return more
 }
@@ -301,7 +301,7 @@ func (l *Lock) failed(kind call, start clock.Instant, seen taken, err, cause err
 	}
 	l.become(stateFailed)
 	failed := &AcquireError{
-		Key: seen.key, Left: seen.remains(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
+		Key: seen.key, Remaining: seen.remains(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
 		Err: err, Cause: cause, call: kind, held: seen.held,
 	}
 	l.emitFailed(failed)

@@ -17,7 +17,7 @@ import (
 // Locker is not put in front of the keys again.
 //
 // The server gives all keys a new token in one step (one for each slot of a set that was
-// taken WithSlotGroups). From then on nothing that the former process may still have under
+// taken WithCrossSlot). From then on nothing that the former process may still have under
 // way has an effect, and the Handoff is spent. If another token has a key, be it because the
 // lock was lost, or because the Handoff was used before, the error is ErrLost and nothing is
 // changed; of several slots, those before that key's are freed in the background, or left to
@@ -44,7 +44,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 		return nil, &ArgumentError{"WithToken", "it is the token of the former owner; choose another, or leave it out"}
 	}
 	// The keys were one lock before: if they are of several slots, its holder has agreed.
-	set.prefix, set.slotGroups = "", true
+	set.prefix, set.crossSlot = "", true
 	full, err := l.redisKeys(&set, t.keys)
 	switch {
 	case err != nil:
@@ -146,7 +146,7 @@ func (l *Lock) Detach() (Handoff, error) {
 // A server that does not answer is asked again for 2 seconds, while ctx lasts. Unlike
 // Release, it does nothing on a context that has ended: nobody defers a repair.
 //
-// It is for repair. The holder learns of it from the server (see Hook), or when it
+// It is for repair. The holder learns of it from the server (see Invalidations), or when it
 // extends, checks or releases; until then it believes that it holds the lock, so let
 // it use the fence.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
@@ -209,7 +209,6 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	w := &waiter{locker: l, patient: set.retry.unlimited()}
 	defer w.leave()
 	var s State // as last seen
-	var looked clock.Instant
 	down := outage{locker: l}
 	for number := 1; ; number++ {
 		seen, err := l.inspect(ctx, full)
@@ -217,13 +216,13 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return nil
 		}
 		if err == nil {
-			s, looked = seen, clock.Now()
+			s = seen
 		} else {
-			s.Left = 0 // nobody knows any more
+			s.until = clock.Now() // nobody knows any more
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{
-				Key: full, Left: (&taken{left: s.Left, at: looked}).remains(), Attempts: number, Waited: time.Duration(clock.Now() - start),
+				Key: full, Remaining: s.Remaining(), Attempts: number, Waited: time.Duration(clock.Now() - start),
 				Err: err, Cause: down.explain(cause), call: watching, held: s.Held,
 			}
 		}
@@ -234,7 +233,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return &LockError{"wait for", full, errors.Unwrap(err)}
 		}
 		var more bool
-		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause, Left: s.Left})
+		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause, Remaining: s.Remaining()})
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Result is what became of one key of TryAcquireEach: a Lock, or the error that
+// AcquireResult is what became of one key of TryAcquireEach: a Lock, or the error that
 // TryAcquire would have returned.
-type Result struct {
+type AcquireResult struct {
 	Lock *Lock
 	Err  error
 }
@@ -30,7 +30,7 @@ type Result struct {
 //
 // Every lease counts from when the whole batch was sent, so give a batch that the
 // server works on for long a longer TTL. On a Redis Cluster any slots are fine.
-func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) ([]Result, error) {
+func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) ([]AcquireResult, error) {
 	set, err := l.begin(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		b.takings[i].prepare(ctx, l.lockOf(key), set, b.start)
 	}
 	b.run()
-	results := make([]Result, len(full))
+	results := make([]AcquireResult, len(full))
 	for i := range b.takings {
 		if a := &b.takings[i]; a.failure == nil {
 			results[i].Lock = a.lock

@@ -2,21 +2,43 @@ package rlock
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // State is what the server says, or said, about a lock.
 type State struct {
-	Key    string        // Redis key
-	Held   bool          // somebody holds it
-	Token  string        `json:"-"` // the holder's; not in JSON, nor in what fmt and slog make of a State or *State
-	Left   time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when free
-	Cached bool          // answered from the client-side cache
-	Owner  string        // what the holder says about itself, see WithOwner; "" when it says nothing
+	Key    string // Redis key
+	Held   bool   // somebody holds it
+	Token  string // the holder's; not in what JSON, fmt and slog make of a State or *State
+	Cached bool   // answered from the client-side cache
+	Owner  string // what the holder says about itself, see WithOwner; "" when it says nothing
+
+	until clock.Instant // end of the holder's lease; 0 when free
+}
+
+// Remaining returns what is left of the holder's lease by now: NoExpiry when it never
+// expires, 0 when it is over or the lock was free. It counts down on the local clock from
+// what the server said, and asks nobody.
+func (s State) Remaining() time.Duration {
+	if !s.Held {
+		return 0
+	}
+	return max(s.until.Until(), 0)
+}
+
+// MarshalJSON returns the fields but for the token, and Remaining, in nanoseconds.
+func (s State) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Key, Owner   string
+		Held, Cached bool
+		Remaining    time.Duration
+	}{s.Key, s.Owner, s.Held, s.Cached, s.Remaining()})
 }
 
 // HeldBy reports whether the holder's token is token.
@@ -27,7 +49,7 @@ func (s State) HeldBy(token string) bool { return s.Held && s.Token == token }
 // changes, so the answer is as old as that message takes; when the connection is
 // dead and nobody has noticed yet, or the user may not CLIENT CACHING, it may be
 // older, up to WithCacheTTL. It is a hint: to be sure, Inspect; to be safe, hold
-// the lock. Left is never more than WithCacheTTL, so a longer lease shows as that. A
+// the lock. Remaining is never more than WithCacheTTL, so a longer lease shows as that. A
 // client that has cached the key by a GET of the caller's own answers with that.
 //
 // A server that does not answer is asked until ctx ends. Where the client has no cache,
@@ -56,7 +78,7 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	}
 	s := State{Key: full, Held: answer.Value.Valid, Token: answer.Value.V, Cached: answer.Hit}
 	if s.Held {
-		s.Left, s.Owner = answer.Remaining, ownerIn(s.Token)
+		s.until, s.Owner = clock.Now().After(answer.Remaining), ownerIn(s.Token)
 	}
 	return s, nil
 }
@@ -70,12 +92,12 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	return l.inspect(ctx, full)
 }
 
-// Check asks the server whether the lock is still this one's. If it is, the State is
+// Verify asks the server whether the lock is still this one's. If it is, the State is
 // that of the key with the least time left. If not, the lock ends with ErrLost, which
 // the error matches, and the State is that of the first key that is another's or
 // free. A lock that has ended is not asked about: the error is why it has. With any
 // other error nobody knows.
-func (l *Lock) Check(ctx context.Context) (State, error) {
+func (l *Lock) Verify(ctx context.Context) (State, error) {
 	if err := l.usable(); err != nil {
 		return State{}, err
 	}
@@ -88,7 +110,7 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 	cause := l.cause()
 	l.mu.Unlock()
 	if cause != nil {
-		return State{}, &LockError{"check", l.key[0], cause}
+		return State{}, &LockError{"verify", l.key[0], cause}
 	}
 	version := l.version()
 	states, err := l.inspect(ctx)
@@ -105,11 +127,11 @@ func (l *Lock) Check(ctx context.Context) (State, error) {
 		l.mu.Unlock()
 		switch {
 		case again: // the lock has got another token meanwhile
-			return l.Check(ctx)
+			return l.Verify(ctx)
 		case is:
-			return s, &LockError{"check", s.Key, cause}
+			return s, &LockError{"verify", s.Key, cause}
 		}
-		if s.Left < least.Left {
+		if s.until < least.until {
 			least = s
 		}
 	}
@@ -174,7 +196,7 @@ func statesOf(keys []string, r gen.InspectResult, err error) ([]State, error) {
 		states[i] = State{Key: key, Held: r.Holders[i].Valid, Token: r.Holders[i].V}
 		states[i].Owner = ownerIn(states[i].Token)
 		if states[i].Held {
-			states[i].Left = remaining(r.Remaining[i])
+			states[i].until = clock.Now().After(remaining(r.Remaining[i]))
 		}
 	}
 	return states, nil

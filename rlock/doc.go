@@ -27,7 +27,7 @@
 // # Waiting
 //
 // Acquisitions of one key by one Locker stand in one line, first come, first served.
-// Only the first of them asks the server; the others send nothing. With a Hook, as
+// Only the first of them asks the server; the others send nothing. With Invalidations, as
 // Open installs it, the first is told when the key changes and sends nothing until
 // then; otherwise it polls, backing off. It looks again when the holder's lease ends
 // in any case.

@@ -69,12 +69,12 @@ func (r *reason) Unwrap() error { return r.kind }
 // AcquireError reports a lock that was not acquired. Nothing of it is left on
 // the server, or is being removed in the background where a reply was lost.
 type AcquireError struct {
-	Key      string        // the Redis key that stood in the way; of a set, the first one
-	Left     time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
-	Attempts int           // looks at the lock: tries, and finding another of this process first
-	Waited   time.Duration // from the call to this error
-	Err      error         // ErrHeld, ErrGaveUp, ErrExpired, ErrClosed, ErrAlreadyHeld, or the server's or client's error
-	Cause    error         // what ended the waiting, such as the context's error; may be nil
+	Key       string        // the Redis key that stood in the way; of a set, the first one
+	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
+	Attempts  int           // looks at the lock: tries, and finding another of this process first
+	Waited    time.Duration // from the call to this error
+	Err       error         // ErrHeld, ErrGaveUp, ErrExpired, ErrClosed, ErrAlreadyHeld, or the server's or client's error
+	Cause     error         // what ended the waiting, such as the context's error; may be nil
 
 	call call // that failed
 	held bool // a holder, or others before it, were seen
@@ -108,10 +108,10 @@ func (e *AcquireError) Error() string {
 	}
 	switch {
 	case !e.held || e.Err != ErrGaveUp && e.Err != ErrHeld:
-	case e.Left == NoExpiry:
+	case e.Remaining == NoExpiry:
 		b.WriteString("; its holder's lease never ends")
-	case e.Left > 0:
-		fmt.Fprintf(&b, "; its holder's lease ends in %v", max(e.Left.Round(time.Millisecond), time.Millisecond))
+	case e.Remaining > 0:
+		fmt.Fprintf(&b, "; its holder's lease ends in %v", max(e.Remaining.Round(time.Millisecond), time.Millisecond))
 	}
 	if e.Cause != nil {
 		fmt.Fprintf(&b, ": %v", e.Cause)
@@ -148,7 +148,7 @@ func (e *AcquireError) Unwrap() []error {
 
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
-	Op  string // extend, release, check (also of Inspect), wait for, attach, detach, force release or probe
+	Op  string // extend, release, verify, check (also of Inspect), wait for, attach, detach, force release or probe
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrClosed, or the server's or client's error
 }
@@ -191,7 +191,7 @@ type CrossSlotError struct {
 }
 
 func (e *CrossSlotError) Error() string {
-	return fmt.Sprintf("rlock: keys %s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}, or see WithSlotGroups",
+	return fmt.Sprintf("rlock: keys %s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot",
 		quoteKey(e.Keys[0]), e.Slots[0], quoteKey(e.Keys[1]), e.Slots[1])
 }
 

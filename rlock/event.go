@@ -88,9 +88,9 @@ type Event struct {
 	Waited time.Duration
 	// Held is how long the lock has been held.
 	Held time.Duration
-	// Left is what is left of the lease, by the local clock: the other holder's until
+	// Remaining is what is left of the lease, by the local clock: the other holder's until
 	// the lock is held, then its own. NoExpiry: it never expires, or nobody knows.
-	Left time.Duration
+	Remaining time.Duration
 	// Local says that the contention is with an acquisition of the same Locker.
 	Local bool
 	// HandedOver says that the lock came straight from its last holder, who is of the

@@ -85,7 +85,7 @@ func ExampleLocker_TryAcquire() {
 	_, err = locker.TryAcquire(ctx, "order:17")
 	var facts *rlock.AcquireError
 	if errors.Is(err, rlock.ErrHeld) && errors.As(err, &facts) {
-		fmt.Println(facts.Key, "is free in", facts.Left.Round(10*time.Second))
+		fmt.Println(facts.Key, "is free in", facts.Remaining.Round(10*time.Second))
 	}
 	// Output: order:17 is free in 10s
 }
@@ -245,7 +245,7 @@ func ExampleLock_Context() {
 	// Output: rlock: lease expired before it was extended
 }
 
-func ExampleLocker_Held() {
+func ExampleLocker_Locks() {
 	locker, done := embedded()
 	defer done()
 	ctx := context.Background()
@@ -255,12 +255,12 @@ func ExampleLocker_Held() {
 		}
 	}
 
-	for _, err := range locker.ReleaseEach(ctx, locker.Held()) {
+	for _, err := range locker.ReleaseEach(ctx, locker.Locks()) {
 		if err != nil {
 			log.Print(err)
 		}
 	}
-	fmt.Println(len(locker.Held()))
+	fmt.Println(len(locker.Locks()))
 	// Output: 0
 }
 
@@ -284,10 +284,10 @@ func ExampleWithRetry() {
 
 func ExampleRetryFunc() {
 	patient := rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
-		if a.Left > time.Minute {
+		if a.Remaining > time.Minute {
 			return 0, false // not worth waiting
 		}
-		return max(a.Left/2, 10*time.Millisecond), true
+		return max(a.Remaining/2, 10*time.Millisecond), true
 	})
 	locker, done := embedded(rlock.WithRetry(patient))
 	defer done()

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Whoever has a token owns the lock. It is to be had by asking for it, not from a log or
@@ -73,10 +75,10 @@ func (s State) String() string {
 	if s.Owner != "" {
 		fmt.Fprintf(&b, " by %q", s.Owner)
 	}
-	if s.Left == NoExpiry {
+	if s.until == clock.Never {
 		b.WriteString(", never expires")
 	} else {
-		fmt.Fprintf(&b, ", %v left", s.Left.Round(time.Millisecond))
+		fmt.Fprintf(&b, ", %v left", s.Remaining().Round(time.Millisecond))
 	}
 	return b.String()
 }
@@ -90,10 +92,10 @@ func (s State) LogValue() slog.Value {
 	if s.Owner != "" {
 		attrs = append(attrs, slog.String("owner", s.Owner))
 	}
-	if s.Left == NoExpiry {
-		attrs = append(attrs, slog.String("left", "never expires"))
+	if s.until == clock.Never {
+		attrs = append(attrs, slog.String("remaining", "never expires"))
 	} else if s.Held {
-		attrs = append(attrs, slog.Duration("left", s.Left))
+		attrs = append(attrs, slog.Duration("remaining", s.Remaining()))
 	}
 	return slog.GroupValue(attrs...)
 }

@@ -22,7 +22,7 @@
 //     waits does not depend on the server's telling. (TestAcquireTakesOverWhenTheLeaseEnds,
 //     TestHolderDies, TestExpiryAmongThousandsOfKeys)
 //   - A set is taken whole or not at all, at one instant, in any order of its keys, if it is
-//     of one slot (see WithSlotGroups); sets cannot deadlock. (TestAcquireAll,
+//     of one slot (see WithCrossSlot); sets cannot deadlock. (TestAcquireAll,
 //     TestOverlappingSets, TestWrongType)
 //
 // Always:

@@ -30,14 +30,14 @@ func TestLeasesAreHandedOn(t *testing.T) {
 		"fixed, long, a moment ago":  {[]rlock.Option{rlock.WithTTL(time.Hour)}, 99 * time.Millisecond, 0, time.Hour - time.Minute},
 		"fixed, long, a while ago":   {[]rlock.Option{rlock.WithTTL(time.Hour)}, 105 * time.Millisecond, 1, time.Hour - time.Minute},
 		"never expires":              {[]rlock.Option{rlock.WithTTL(rlock.NoExpiry)}, 0, 1, 0},
-		"own tokens":                 {[]rlock.Option{rlock.WithUniqueToken()}, 0, 1, ttl - ttl/100},
+		"own tokens":                 {[]rlock.Option{rlock.WithUniqueToken(true)}, 0, 1, ttl - ttl/100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, client rueidis.Client, redis *redis) {
 				require.NoError(t, gen.New().Load(t.Context(), client))
 				locker := open(t, client, append([]rlock.Option{
-					rlock.WithTTL(ttl), rlock.WithFence(false), rlock.WithTurn(100, 2*time.Hour),
+					rlock.WithTTL(ttl), rlock.WithFence(false), rlock.WithTurn(2 * time.Hour),
 				}, test.opts...)...)
 				first, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)

@@ -44,7 +44,7 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.cluster && !s.slotGroups {
+	if l.cluster && !s.crossSlot {
 		first := slot.Of(full[0])
 		for _, key := range full[1:] {
 			if other := slot.Of(key); other != first {

@@ -37,7 +37,7 @@ type Lock struct {
 
 	mu         sync.Mutex
 	kept       bool          // the lock is on the schedule of renewals
-	listens    bool          // the monitor has the Hook tell it of changes
+	listens    bool          // the monitor has the Invalidations tell it of changes
 	shown      bool          // somebody has asked for the token
 	tokenMoved bool          // the next holder has the token
 	freeing    bool          // a Release has its calls to make
@@ -216,7 +216,7 @@ func (l *Lock) Err() error {
 // Context returns a context that ends when the lock does; context.Cause then
 // says why: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed. It ends at the
 // lease's local deadline whatever the network does. A loss ends it at once where the
-// server can tell (see Hook), else when the next extension notices.
+// server can tell (see Invalidations), else when the next extension notices.
 //
 // It has the values of the context that the lock was acquired with and, from
 // AcquireAll and the like, not its end, as that may have bounded the waiting

@@ -30,7 +30,7 @@ type Locker struct {
 	cluster  bool
 	scripts  *gen.Scripts
 	defaults *settings
-	hook     *Hook // nil: no push
+	hook     *Invalidations // nil: no push
 	queue    *queue.Queue[request, grant, *holder]
 	registry registry
 	renewals *renew.Schedule[*scheduled]
@@ -85,7 +85,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		scripts:  gen.New(gen.WithoutRetry(), gen.WithLuaOptions(rueidis.WithLoadSHA1(sha1Refused()))),
 		defaults: set,
 		hook:     set.hook,
-		queue:    queue.New[request, grant, *holder](queue.Limit{Count: set.turnMost, Time: set.turnTime}),
+		queue:    queue.New[request, grant, *holder](set.turn),
 	}
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.closed = l.background.Done()
@@ -105,9 +105,9 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 }
 
 // Open builds a client from option and returns a Locker that owns it: Close
-// closes both. The client has a Hook installed, in front of the option's own
-// OnInvalidations, so that waiting needs no polling: that of WithHook, or a new one.
-// A client without a cache is told nothing, so WithHook is refused with DisableCache.
+// closes both. The client has Invalidations installed, in front of the option's own
+// OnInvalidations, so that waiting needs no polling: that of WithInvalidations, or a new one.
+// A client without a cache is told nothing, so WithInvalidations is refused with DisableCache.
 // Wrong options are refused before anything is dialled.
 func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 	set, err := lockerSettings(opts)
@@ -115,7 +115,7 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	if option.DisableCache && set.hook != nil {
-		return nil, &ArgumentError{"WithHook", "the server tells a client with DisableCache nothing; leave one of the two out"}
+		return nil, &ArgumentError{"WithInvalidations", "the server tells a client with DisableCache nothing; leave one of the two out"}
 	}
 	if !option.DisableCache {
 		option, set = hooked(option, set)
@@ -133,11 +133,11 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 	return l, nil
 }
 
-// hooked gives a client that is to be built the Hook of the settings, or a new one.
+// hooked gives a client that is to be built the Invalidations of the settings, or a new one.
 func hooked(option rueidis.ClientOption, set *settings) (rueidis.ClientOption, *settings) {
 	changed := *set
 	if changed.hook == nil {
-		changed.hook = NewHook()
+		changed.hook = NewInvalidations()
 	}
 	hook, own := changed.hook, option.OnInvalidations
 	option.OnInvalidations = func(messages []rueidis.RedisMessage) {

@@ -14,7 +14,7 @@ import (
 )
 
 // monitor notices at once that a lock was lost, or its lease shortened by somebody
-// else, where the server tells of changed keys (see Hook). It reads the keys of held
+// else, where the server tells of changed keys (see Invalidations). It reads the keys of held
 // locks with tracking on, so that the server tells of their next change. A message is
 // a hint, because every extension causes one: the monitor reads the key again, which
 // also has the server track it anew. What changes within a moment is read together, so
@@ -70,7 +70,7 @@ func (l *Locker) listens() bool { return l.hook != nil && !l.cluster }
 // hears reports whether the server does.
 func (l *Locker) hears() bool { return l.listens() && l.heard.Load() }
 
-// changed is called by the Hook.
+// changed is called by the Invalidations.
 func (l *Lock) changed() { l.locker.monitor.changed(l) }
 
 // unlisten ends what register has begun. The caller holds mu.
@@ -197,7 +197,7 @@ func (o *monitor) take() (due []reading) {
 	return due
 }
 
-// register has the Hook tell the lock of changes, before its keys are read for the
+// register has the Invalidations tell the lock of changes, before its keys are read for the
 // first time. It reports false if the lock has ended.
 func (r *reading) register() bool {
 	l := r.lock

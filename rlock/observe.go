@@ -109,14 +109,14 @@ func deliverAll(locks []*Lock) {
 // emitContended follows a look that found the lock held. The first one counts.
 func (l *Lock) emitContended(seen taken, local bool) {
 	if l.become(stateWaiting) && l.count(EventContended) {
-		l.tell(Event{Kind: EventContended, Key: seen.key, Waited: l.observed().passed(), Left: seen.left, Local: local})
+		l.tell(Event{Kind: EventContended, Key: seen.key, Waited: l.observed().passed(), Remaining: seen.left, Local: local})
 	}
 }
 
 // emitFailed follows an acquisition that failed.
 func (l *Lock) emitFailed(err *AcquireError) {
 	if l.count(EventAcquireFailed) {
-		l.tell(Event{Kind: EventAcquireFailed, Key: err.Key, Waited: err.Waited, Left: err.Left, Err: err})
+		l.tell(Event{Kind: EventAcquireFailed, Key: err.Key, Waited: err.Waited, Remaining: err.Remaining, Err: err})
 	}
 }
 
@@ -203,7 +203,7 @@ func (l *Lock) tell(e Event) {
 func (l *Lock) tellHeld(e Event) {
 	e.Fence, e.Held = l.fence, l.observed().passed()
 	if l.stateNow() == stateHeld {
-		e.Left = max(l.lease.Deadline().Until(), 0)
+		e.Remaining = max(l.lease.Deadline().Until(), 0)
 	}
 	l.tell(e)
 }

@@ -30,12 +30,11 @@ type settings struct {
 	given       chosen // in the same list of options
 	unfenced    bool
 	uniqueToken bool
-	slotGroups  bool
+	crossSlot   bool
 	owner       string
-	turnMost    int           // of a Locker only
-	turnTime    time.Duration // of a Locker only
+	turn        time.Duration // of a Locker only
 	cacheTTL    time.Duration
-	hook        *Hook // of a Locker only
+	hook        *Invalidations // of a Locker only
 	observer    Observer
 }
 
@@ -50,8 +49,7 @@ var defaults = settings{
 	ttl:      DefaultTTL,
 	retry:    patient(Exponential(5*time.Millisecond, 250*time.Millisecond)),
 	cacheTTL: time.Minute,
-	turnMost: DefaultTurnCount,
-	turnTime: DefaultTurnTime,
+	turn:     DefaultTurn,
 }
 
 func patient(r Retry) Retry {
@@ -75,7 +73,7 @@ func WithTTL(ttl time.Duration) Option {
 
 // WithRetry sets how Acquire, AcquireAll, Do and DoAll wait for a held lock. By
 // default they wait for the server to tell that the key has changed, and poll as
-// Exponential(5ms, 250ms) does where it cannot (see Hook); only the context ends
+// Exponential(5ms, 250ms) does where it cannot (see Invalidations); only the context ends
 // the waiting.
 func WithRetry(r Retry) Option {
 	return func(s *settings) error {
@@ -154,30 +152,26 @@ func WithFence(on bool) Option {
 // also to those who read the key, as Inspect and ForceRelease do. Without it, locks of
 // one process may hand on a token that nobody has asked for: see Lock.Token. It costs a
 // command at each hand-over.
-func WithUniqueToken() Option {
+func WithUniqueToken(on bool) Option {
 	return func(s *settings) error {
-		s.uniqueToken = true
+		s.uniqueToken = on
 		return nil
 	}
 }
 
-// How long a process keeps a lock to itself unless WithTurn says otherwise.
-const (
-	DefaultTurnCount = 100_000
-	DefaultTurnTime  = 10 * time.Millisecond
-)
+// DefaultTurn is how long a process keeps a lock to itself unless WithTurn says otherwise.
+const DefaultTurn = 10 * time.Millisecond
 
-// WithTurn bounds how often in a row, and for how long, a process hands a lock over
-// from one of its own to the next without freeing it: most times, and until longest
-// has passed since the first of them. Then it frees the lock and lets other processes
-// go first. Long turns are fast, short ones fair; with 0 every release frees the
-// lock. It is for New and Open.
-func WithTurn(most int, longest time.Duration) Option {
+// WithTurn sets the turn: for how long a process hands a lock over from one of its own
+// callers to the next without freeing it. When the turn is over, the process frees the
+// lock and lets other processes go first. A long turn makes hand-overs fast, a short one
+// is fair to other processes. With 0, every Release frees the lock. It is for New and Open.
+func WithTurn(turn time.Duration) Option {
 	return func(s *settings) error {
-		s.turnMost, s.turnTime = most, longest
+		s.turn = turn
 		s.given.ofLocker = "WithTurn"
-		if most < 0 || longest < 0 {
-			return &ArgumentError{"WithTurn", "want 0 or more of both"}
+		if turn < 0 {
+			return &ArgumentError{"WithTurn", "want 0 or more"}
 		}
 		return nil
 	}
@@ -197,16 +191,49 @@ func WithCacheTTL(ttl time.Duration) Option {
 	}
 }
 
-// WithHook gives a Locker the Hook of its client, so that waiting needs no polling
-// and a loss is noticed at once. It is for New, whose caller has given the Hook to the
+// WithInvalidations gives a Locker the Invalidations of its client, so that waiting needs no polling
+// and a loss is noticed at once. It is for New, whose caller has given the Invalidations to the
 // client, and for Open, which gives it to the client itself.
-func WithHook(h *Hook) Option {
+func WithInvalidations(h *Invalidations) Option {
 	return func(s *settings) error {
 		s.hook = h
-		s.given.ofLocker = "WithHook"
+		s.given.ofLocker = "WithInvalidations"
 		if h == nil {
-			return &ArgumentError{"WithHook", "it is nil; use NewHook"}
+			return &ArgumentError{"WithInvalidations", "it is nil; use NewInvalidations"}
 		}
+		return nil
+	}
+}
+
+// WithCrossSlot lets AcquireAll, TryAcquireAll and DoAll take keys of several
+// slots of a Redis Cluster, which no script can take at one instant. It gives up
+// some of what a set has otherwise:
+//
+//   - The keys are taken slot by slot, in the order of slots, which is the same for
+//     everybody: overlapping sets cannot deadlock. When a key is held by another,
+//     what was taken before is freed at once, and the waiting is for that key with
+//     none of the others held. So others may see some of the keys held for a moment
+//     by an acquisition that then fails.
+//   - The leases of the slots begin one after the other. The Deadline is that of the
+//     first.
+//   - Extend, Release and Verify go to each slot by itself, at about the same time.
+//     Where one fails, others may have done it: a failed Extend leaves keys with
+//     leases of different lengths, and counts on the shorter; a failed Release can be
+//     called again, and frees what is left. One key that is lost ends the whole lock,
+//     as in any set, but may have been noticed after others were extended.
+//   - A process that dies between two slots leaves those that it has taken until
+//     their leases end.
+//
+// The Fence is larger than that of every earlier acquisition of any of the keys,
+// and smaller than that of every later one, as in any set. If a node loses its
+// data, that rests on the clocks of all nodes of the set rather than on its own.
+//
+// A call that needs it cannot have WithToken as well: freeing what was taken could
+// free what another owner of the token holds. Without a cluster, and for keys of
+// one slot, the option changes nothing.
+func WithCrossSlot(on bool) Option {
+	return func(s *settings) error {
+		s.crossSlot = on
 		return nil
 	}
 }

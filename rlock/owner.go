@@ -16,7 +16,7 @@ import (
 const longestOwner = 256
 
 // WithOwner has the holder say who it is, for people who ask why a key is locked:
-// State.Owner of Inspect and both Checks shows the text. It is 1 to 256 bytes of printable
+// State.Owner of Inspect and Check shows the text. It is 1 to 256 bytes of printable
 // UTF-8, such as DefaultOwner gives, and no secret: whoever may read the key may read it.
 //
 // The text is a part of the token, behind a space. So it is there from the moment in which

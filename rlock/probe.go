@@ -14,33 +14,33 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// Report is what Probe found, in the order in which it looked.
-type Report []Finding
+// ProbeReport is what Probe found, in the order in which it looked.
+type ProbeReport []ProbeFinding
 
-// Finding is the answer to one question of Probe.
-type Finding struct {
+// ProbeFinding is the answer to one question of Probe.
+type ProbeFinding struct {
 	Name     string // locks, held, cache, waiting, version, protocol, eviction or replication
 	Server   string // address, where it is about one server
-	Severity Severity
+	Severity ProbeSeverity
 	Text     string // for people: what is so, what it means and what to do about it
 	Err      error  // the server's or client's error that says so; may be nil
 }
 
-// Severity says what a finding means.
-type Severity int
+// ProbeSeverity says what a finding means.
+type ProbeSeverity int
 
 const (
-	SeverityOK    Severity = iota // as it should be
-	SeverityNote                  // it works, in a way that one should know of
-	SeverityFault                 // locks fail, are lost, or are waited for in vain
+	ProbeOK    ProbeSeverity = iota // as it should be
+	ProbeNote                       // it works, in a way that one should know of
+	ProbeFault                      // locks fail, are lost, or are waited for in vain
 )
 
 // String returns ok, note or FAULT.
-func (s Severity) String() string {
+func (s ProbeSeverity) String() string {
 	switch s {
-	case SeverityOK:
+	case ProbeOK:
 		return "ok"
-	case SeverityNote:
+	case ProbeNote:
 		return "note"
 	default:
 		return "FAULT"
@@ -48,7 +48,7 @@ func (s Severity) String() string {
 }
 
 // String returns the finding as one line.
-func (f Finding) String() string {
+func (f ProbeFinding) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-5s %s", f.Severity, f.Name)
 	if f.Server != "" {
@@ -62,7 +62,7 @@ func (f Finding) String() string {
 }
 
 // String returns a line for each finding.
-func (r Report) String() string {
+func (r ProbeReport) String() string {
 	lines := make([]string, len(r))
 	for i, f := range r {
 		lines[i] = f.String() + "\n"
@@ -72,11 +72,11 @@ func (r Report) String() string {
 
 // Err returns an error that tells all faults and wraps their errors, nil if there is
 // none.
-func (r Report) Err() error {
+func (r ProbeReport) Err() error {
 	var faults []error
 	for _, f := range r {
 		switch {
-		case f.Severity != SeverityFault:
+		case f.Severity != ProbeFault:
 		case f.Err != nil:
 			faults = append(faults, fmt.Errorf("rlock: %s: %s: %w", f.Name, f.Text, f.Err))
 		default:
@@ -92,12 +92,12 @@ func (r Report) Err() error {
 // whether its release is pushed, and asks the servers about themselves. The key is the
 // Locker's prefix and a name of its own; it is gone afterwards, or after 5 seconds.
 //
-// What is missing is a finding; see Report.Err. The error is for what keeps Probe
+// What is missing is a finding; see ProbeReport.Err. The error is for what keeps Probe
 // from finding out: no server answers, the context ends, the Locker is closed. The
 // findings until then are returned with it. It takes a few round trips, and up to a
 // second more for each of two pushes that do not come. A Locker whose Hook got no push
 // polls from then on until one comes.
-func (l *Locker) Probe(ctx context.Context) (Report, error) {
+func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.begun(ctx, "probe", "rlock:probe:"+newToken(""))
 	if err != nil {
 		return nil, err
@@ -114,9 +114,9 @@ func (l *Locker) Probe(ctx context.Context) (Report, error) {
 		target.Changed = w.changed
 	}
 	rows, err := probe.Run(ctx, target)
-	report := make(Report, len(rows))
+	report := make(ProbeReport, len(rows))
 	for i, row := range rows {
-		report[i] = Finding{row.Name, row.Server, severities[row.Severity], row.Text, row.Err}
+		report[i] = ProbeFinding{row.Name, row.Server, severities[row.Severity], row.Text, row.Err}
 		if row.Name == "waiting" && row.Severity == probe.Fault {
 			l.heard.Store(false)
 		}
@@ -130,7 +130,7 @@ func (l *Locker) Probe(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-var severities = [...]Severity{probe.OK: SeverityOK, probe.Note: SeverityNote, probe.Fault: SeverityFault}
+var severities = [...]ProbeSeverity{probe.OK: ProbeOK, probe.Note: ProbeNote, probe.Fault: ProbeFault}
 
 // scratch is the lock that Probe tries out.
 type scratch struct {

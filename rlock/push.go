@@ -8,32 +8,32 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Hook hears from the server that keys have changed. It lets waiting acquisitions
+// Invalidations hears from the server that keys have changed. It lets waiting acquisitions
 // try again at once. It lets the locks that are extended, and those whose Context was
 // asked for, notice at once that they were lost, or that somebody else has shortened
 // their lease. Open installs one. A client that is built elsewhere gets one through its
-// options, and its Locker through WithHook:
+// options, and its Locker through WithInvalidations:
 //
-//	hook := rlock.NewHook()
+//	invalidations := rlock.NewInvalidations()
 //	client, err := rueidis.NewClient(rueidis.ClientOption{
 //		InitAddress:     addresses,
-//		OnInvalidations: hook.OnInvalidations,
+//		OnInvalidations: invalidations.OnInvalidations,
 //	})
 //	…
-//	locker, err := rlock.New(client, rlock.WithHook(hook))
+//	locker, err := rlock.New(client, rlock.WithInvalidations(invalidations))
 //
-// A Hook is for one client. Several Lockers of that client may share it. The client
+// Invalidations is for one client. Several Lockers of that client may share it. The client
 // must pass every message on to it: a callback that leaves messages out makes those
 // wait for a lease who wait for keys that it leaves out. What the client is told must
 // include its own changes, so its ClientTrackingOptions must not have NOLOOP, and
 // prefixes of BCAST must cover the locks. Probe tells whether messages arrive.
 //
-// Without a hook, and where the client has no cache, waiting polls at the pace of
+// Without Invalidations, and where the client has no cache, waiting polls at the pace of
 // the retry policy, and a loss is noticed by the next extension, as it always is on
 // a cluster. A Locker of New polls too, every quarter of a second, until the first message
-// about one of its keys has reached its Hook, because a Hook may have been given to no
+// about one of its keys has reached its Invalidations, because Invalidations may have been given to no
 // client, or to another.
-type Hook struct {
+type Invalidations struct {
 	seed   maphash.Seed
 	shards [16]watchers
 }
@@ -45,9 +45,9 @@ type watchers struct {
 	holding map[string][]*Lock
 }
 
-// NewHook returns a Hook for one client.
-func NewHook() *Hook {
-	h := &Hook{seed: maphash.MakeSeed()}
+// NewInvalidations returns Invalidations for one client.
+func NewInvalidations() *Invalidations {
+	h := &Invalidations{seed: maphash.MakeSeed()}
 	for i := range h.shards {
 		h.shards[i].waiting = map[string]*watchList{}
 		h.shards[i].holding = map[string][]*Lock{}
@@ -57,7 +57,7 @@ func NewHook() *Hook {
 
 // OnInvalidations is for rueidis.ClientOption.OnInvalidations. To have a function
 // of one's own there too, call both. It does not block.
-func (h *Hook) OnInvalidations(messages []rueidis.RedisMessage) {
+func (h *Invalidations) OnInvalidations(messages []rueidis.RedisMessage) {
 	if messages == nil { // all keys, or the connection is gone
 		for i := range h.shards {
 			h.shards[i].wakeAll()
@@ -71,12 +71,12 @@ func (h *Hook) OnInvalidations(messages []rueidis.RedisMessage) {
 	}
 }
 
-func (h *Hook) shard(key string) *watchers {
+func (h *Invalidations) shard(key string) *watchers {
 	return &h.shards[maphash.String(h.seed, key)%uint64(len(h.shards))]
 }
 
 // hold has l told when key changes.
-func (h *Hook) hold(key string, l *Lock) {
+func (h *Invalidations) hold(key string, l *Lock) {
 	w := h.shard(key)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,7 +84,7 @@ func (h *Hook) hold(key string, l *Lock) {
 }
 
 // drop takes hold back.
-func (h *Hook) drop(key string, l *Lock) {
+func (h *Invalidations) drop(key string, l *Lock) {
 	w := h.shard(key)
 	w.mu.Lock()
 	defer w.mu.Unlock()

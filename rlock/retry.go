@@ -9,7 +9,7 @@ import (
 // is a value without state: any number of calls may share one.
 //
 // Whatever it answers, a waiter looks again when the holder's lease ends, and when
-// the server tells that the key has changed (see Hook). An attempt that the server does
+// the server tells that the key has changed (see Invalidations). An attempt that the server does
 // not answer counts like any other. A client that says it is closed is asked again within
 // half a second, a few times, before that is believed.
 type Retry struct {
@@ -22,10 +22,10 @@ type Retry struct {
 
 // Attempt is what a retry policy knows when it decides.
 type Attempt struct {
-	Number   int           // attempts made so far, from 1
-	Elapsed  time.Duration // since the call
-	Previous time.Duration // the last pause: what the policy answered, cut to what Left and MaxTime leave of it and to a year; 0 at first
-	Left     time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
+	Number    int           // attempts made so far, from 1
+	Elapsed   time.Duration // since the call
+	Previous  time.Duration // the last pause: what the policy answered, cut to what Left and MaxTime leave of it and to a year; 0 at first
+	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
 }
 
 // Fixed pauses for d between attempts, for ever.
@@ -96,10 +96,10 @@ func (r Retry) next(a Attempt) (time.Duration, bool) {
 	if !more {
 		return 0, false
 	}
-	if a.Left > 0 && a.Left < d {
+	if a.Remaining > 0 && a.Remaining < d {
 		// A millisecond more than the holder has: its key is then gone for sure,
 		// as Redis counts in whole ones. The rest spreads waiters out.
-		d = min(d, a.Left+time.Millisecond+rand.N(2*time.Millisecond))
+		d = min(d, a.Remaining+time.Millisecond+rand.N(2*time.Millisecond))
 	}
 	if r.total > 0 {
 		d = min(d, r.total-a.Elapsed)

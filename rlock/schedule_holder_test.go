@@ -151,7 +151,7 @@ func (s *schedule) hold(ctx context.Context, draw *draw, h *holding) {
 		case 2:
 			s.extend(ctx, draw, h)
 		case 3:
-			state, err := lock.Check(ctx)
+			state, err := lock.Verify(ctx)
 			s.mu.Lock()
 			foreign := err == nil && !h.owns(state.Token)
 			s.mu.Unlock()

@@ -62,7 +62,7 @@ func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64)
 	for range 1 + draw.IntN(2) {
 		opts := []rlock.Option{rlock.WithTTL(draw.ttl())}
 		if draw.oneIn(2) {
-			opts = append(opts, rlock.WithTurn(draw.IntN(4), draw.ttl()/10))
+			opts = append(opts, rlock.WithTurn(pick(draw, 0, draw.ttl()/100, draw.ttl()/10)))
 		}
 		locker, err := rlock.New(client, opts...)
 		require.NoError(t, err)
@@ -129,7 +129,7 @@ func (s *schedule) settle(ctx context.Context) {
 		if n := locker.Stats().Waiting; n != 0 {
 			s.wrong("%d still wait", n)
 		}
-		if held := locker.Held(); len(held) != 0 {
+		if held := locker.Locks(); len(held) != 0 {
 			s.wrong("%d locks are still held", len(held))
 		}
 		for _, key := range s.keys {
@@ -239,7 +239,7 @@ func (s *schedule) options(draw *draw) (opts []rlock.Option, long bool) {
 		opts = append(opts, rlock.WithTTL(draw.ttl()))
 	}
 	if draw.oneIn(4) {
-		opts = append(opts, rlock.WithUniqueToken())
+		opts = append(opts, rlock.WithUniqueToken(true))
 	}
 	return opts, long
 }

@@ -61,7 +61,7 @@ func (e Event) attrs() []slog.Attr {
 	for _, d := range []struct {
 		name string
 		time time.Duration
-	}{{"waited", e.Waited}, {"held", e.Held}, {"left", e.Left}} {
+	}{{"waited", e.Waited}, {"held", e.Held}, {"remaining", e.Remaining}} {
 		switch {
 		case d.time == NoExpiry:
 			attrs = append(attrs, slog.String(d.name, "never expires"))

@@ -11,39 +11,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// WithSlotGroups lets AcquireAll, TryAcquireAll and DoAll take keys of several
-// slots of a Redis Cluster, which no script can take at one instant. It gives up
-// some of what a set has otherwise:
-//
-//   - The keys are taken slot by slot, in the order of slots, which is the same for
-//     everybody: overlapping sets cannot deadlock. When a key is held by another,
-//     what was taken before is freed at once, and the waiting is for that key with
-//     none of the others held. So others may see some of the keys held for a moment
-//     by an acquisition that then fails.
-//   - The leases of the slots begin one after the other. The Deadline is that of the
-//     first.
-//   - Extend, Release and Check go to each slot by itself, at about the same time.
-//     Where one fails, others may have done it: a failed Extend leaves keys with
-//     leases of different lengths, and counts on the shorter; a failed Release can be
-//     called again, and frees what is left. One key that is lost ends the whole lock,
-//     as in any set, but may have been noticed after others were extended.
-//   - A process that dies between two slots leaves those that it has taken until
-//     their leases end.
-//
-// The Fence is larger than that of every earlier acquisition of any of the keys,
-// and smaller than that of every later one, as in any set. If a node loses its
-// data, that rests on the clocks of all nodes of the set rather than on its own.
-//
-// A call that needs it cannot have WithToken as well: freeing what was taken could
-// free what another owner of the token holds. Without a cluster, and for keys of
-// one slot, the option changes nothing.
-func WithSlotGroups() Option {
-	return func(s *settings) error {
-		s.slotGroups = true
-		return nil
-	}
-}
-
 // group is what one slot has of a set.
 type group struct {
 	keys   []string

@@ -118,7 +118,7 @@ func (l *Lock) heldAs(first *Lock, version lease.Version, state State, seen *tak
 		return nil
 	}
 	l.attempts++
-	seen.left, seen.held, seen.at = state.Left, true, clock.Now()
+	seen.left, seen.held, seen.at = state.Remaining(), true, clock.Now()
 	l.emitContended(*seen, own)
 	return ErrHeld
 }

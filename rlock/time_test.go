@@ -153,9 +153,9 @@ func TestRetryFuncSeesTheFacts(t *testing.T) {
 			return time.Duration(a.Number) * time.Second, a.Number < 3
 		}))
 		require.Equal(t, []rlock.Attempt{
-			{Number: 1, Elapsed: 0, Previous: 0, Left: time.Hour},
-			{Number: 2, Elapsed: time.Second, Previous: time.Second, Left: time.Hour - time.Second},
-			{Number: 3, Elapsed: 3 * time.Second, Previous: 2 * time.Second, Left: time.Hour - 3*time.Second},
+			{Number: 1, Elapsed: 0, Previous: 0, Remaining: time.Hour},
+			{Number: 2, Elapsed: time.Second, Previous: time.Second, Remaining: time.Hour - time.Second},
+			{Number: 3, Elapsed: 3 * time.Second, Previous: 2 * time.Second, Remaining: time.Hour - 3*time.Second},
 		}, seen)
 	})
 }
@@ -235,7 +235,7 @@ func TestExtensionsAreGathered(t *testing.T) {
 		before := redis.scripts.Load()
 		time.Sleep(time.Hour)
 		require.InDelta(t, 3*3600/10, redis.scripts.Load()-before, 6, "three calls an interval")
-		require.Len(t, locker.Held(), locks)
+		require.Len(t, locker.Locks(), locks)
 	})
 }
 
@@ -292,8 +292,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 	}{
 		"fixed lease":   {nil, 2},                                        // 16 fences, then 64
 		"auto-extended": {[]rlock.Option{rlock.WithAutoExtend(true)}, 2}, // 16 fences, then 64
-		"own tokens":    {[]rlock.Option{rlock.WithUniqueToken()}, 50},
-		"no hand-over":  {[]rlock.Option{rlock.WithTurn(0, 0)}, 2 * 50},
+		"own tokens":    {[]rlock.Option{rlock.WithUniqueToken(true)}, 50},
+		"no hand-over":  {[]rlock.Option{rlock.WithTurn(0)}, 2 * 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

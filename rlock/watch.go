@@ -21,7 +21,7 @@ type watchList struct {
 }
 
 // watch takes a place among those who wait for key.
-func (h *Hook) watch(l *Locker, key string) *watch {
+func (h *Invalidations) watch(l *Locker, key string) *watch {
 	w := &watch{of: h.shard(key), key: key, changed: make(chan struct{}, 1)}
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()

@@ -130,7 +130,7 @@ func TestForeignValuesAreHarmless(t *testing.T) {
 		require.NoError(t, locker.ForceRelease(t.Context(), "job", big))
 		lock := <-got
 		server.Do(t, "SET", "job", big)
-		_, err = lock.Check(t.Context())
+		_, err = lock.Verify(t.Context())
 		require.ErrorIs(t, err, rlock.ErrLost)
 		shows(t, err.Error())
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)

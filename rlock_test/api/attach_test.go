@@ -55,7 +55,7 @@ func TestAttach(t *testing.T) {
 			func() error { return env.ErrorOf(there.Attach(t.Context(), env.NewHandoff(t, "t", 0, "a", "a"))) },
 			func() error { return env.ErrorOf(there.Attach(t.Context(), detached, rlock.WithPrefix("x:"))) },
 			func() error { return env.ErrorOf(there.Attach(t.Context(), detached, rlock.WithToken(former))) },
-			func() error { return env.ErrorOf(there.Attach(t.Context(), detached, rlock.WithTurn(1, 1))) },
+			func() error { return env.ErrorOf(there.Attach(t.Context(), detached, rlock.WithTurn(1))) },
 			func() error { return there.ForceRelease(t.Context(), "a", "") },
 			func() error { return there.ForceRelease(t.Context(), "", "t") },
 			func() error { return there.WaitFree(t.Context(), "") },

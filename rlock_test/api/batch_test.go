@@ -29,7 +29,7 @@ func TestBatch(t *testing.T) {
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, results[1].Err, &facts)
 		require.Equal(t, "job:1", facts.Key)
-		require.InDelta(t, time.Hour, facts.Left, float64(time.Minute))
+		require.InDelta(t, time.Hour, facts.Remaining, float64(time.Minute))
 		require.Equal(t, 1, facts.Attempts)
 		require.ErrorContains(t, results[3].Err, "WRONGTYPE")
 		require.Nil(t, results[1].Lock)
@@ -140,7 +140,7 @@ func TestTryAsksAboutALockOfItsOwn(t *testing.T) {
 			var facts *rlock.AcquireError
 			require.ErrorAs(t, err, &facts, name)
 			require.ErrorIs(t, err, rlock.ErrHeld, name)
-			require.InDelta(t, time.Minute, facts.Left, float64(20*time.Second), "it is the other's")
+			require.InDelta(t, time.Minute, facts.Remaining, float64(20*time.Second), "it is the other's")
 			require.False(t, lock.Valid(), name)
 			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)

@@ -30,8 +30,8 @@ func TestCheckAnswersFromTheCache(t *testing.T) {
 			require.NoError(t, err)
 			return state.HeldBy(lock.Token()) && state.Cached
 		}, "an acquisition reaches the cache")
-		require.Positive(t, state.Left)
-		require.LessOrEqual(t, state.Left, 10*time.Second)
+		require.Positive(t, state.Remaining())
+		require.LessOrEqual(t, state.Remaining(), 10*time.Second)
 
 		require.NoError(t, lock.Release(t.Context()))
 		env.Soon(t, func() bool {
@@ -50,7 +50,7 @@ func TestCheckSeesTheLeaseEnd(t *testing.T) {
 		state, err := locker.Check(t.Context(), "job")
 		require.NoError(t, err)
 		require.True(t, state.HeldBy("foreign"))
-		require.LessOrEqual(t, state.Left, 2*time.Second)
+		require.LessOrEqual(t, state.Remaining(), 2*time.Second)
 		env.Soon(t, func() bool {
 			state, err = locker.Check(t.Context(), "job")
 			require.NoError(t, err)
@@ -74,26 +74,27 @@ func TestInspect(t *testing.T) {
 		require.True(t, state.HeldBy(lock.Token()))
 		require.False(t, state.HeldBy("another"))
 		require.False(t, state.Cached)
-		require.InDelta(t, 10*time.Second, state.Left, float64(5*time.Second))
+		require.InDelta(t, 10*time.Second, state.Remaining(), float64(5*time.Second))
 
 		require.NoError(t, env.Do(t, client, "SET", "foreign", "").Error())
 		state, err = locker.Inspect(t.Context(), "foreign")
 		require.NoError(t, err)
-		require.Equal(t, rlock.State{Key: "foreign", Held: true, Left: rlock.NoExpiry}, state, "an empty value is a holder too")
+		require.True(t, state.HeldBy(""), "an empty value is a holder too")
+		require.Equal(t, rlock.NoExpiry, state.Remaining())
 	})
 }
 
 // The State of a set is that of the key with the least time left.
-func TestLockCheckOfASet(t *testing.T) {
+func TestVerifyOfASet(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		lock, err := env.NewLocker(t, client).AcquireAll(t.Context(), []string{"x", "y", "z"}, rlock.WithTTL(time.Hour))
 		require.NoError(t, err)
 		require.NoError(t, env.Do(t, client, "PEXPIRE", "y", "60000").Error())
-		state, err := lock.Check(t.Context())
+		state, err := lock.Verify(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "y", state.Key)
-		require.LessOrEqual(t, state.Left, time.Minute)
+		require.LessOrEqual(t, state.Remaining(), time.Minute)
 		require.True(t, lock.Valid())
 	})
 }
@@ -118,7 +119,7 @@ func TestCheckWithoutACache(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, state.HeldBy(lock.Token()))
 		require.False(t, state.Cached)
-		require.InDelta(t, 10*time.Second, state.Left, float64(5*time.Second))
+		require.InDelta(t, 10*time.Second, state.Remaining(), float64(5*time.Second))
 	}
 	t.Run("embedded", func(t *testing.T) { noCache(t, rlocktest.Start(t).Option()) })
 	env.Each(t, func(t *testing.T, e env.Engine) { noCache(t, e.Start(t).Option()) })

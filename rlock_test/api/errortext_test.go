@@ -170,7 +170,7 @@ func TestErrorTexts(t *testing.T) {
 			})
 			return lock.Extend(ctx, time.Minute)
 		}, `rlock: extend "job": gen: Extend: unexpected EOF`},
-		"check, lost":   {func(s scene) error { return of(lose(s).Check(s.ctx)) }, `rlock: check "job": lock was lost: its key is gone or has another token`},
+		"check, lost":   {func(s scene) error { return of(lose(s).Verify(s.ctx)) }, `rlock: verify "job": lock was lost: its key is gone or has another token`},
 		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) }, `rlock: release "job": lock was lost: its key is gone or has another token`},
 		"release, again": {func(s scene) error {
 			lock := take(s)
@@ -205,11 +205,11 @@ func TestErrorTexts(t *testing.T) {
 		"do, lost, and told so": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
 				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
-				_, err := lock.Check(ctx)
+				_, err := lock.Verify(ctx)
 				require.ErrorIs(s.t, context.Cause(ctx), rlock.ErrLost)
 				return err
 			})
-		}, `rlock: check "job": lock was lost: its key is gone or has another token`},
+		}, `rlock: verify "job": lock was lost: its key is gone or has another token`},
 		"do, lost, and an error of its own": {func(s scene) error {
 			return s.locker.Do(s.ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
 				require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())

@@ -22,38 +22,6 @@ func logged(v any) string {
 	return strings.TrimSpace(line)
 }
 
-func TestStateInWords(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		state        rlock.State
-		text, logged string
-	}{
-		"free": {
-			rlock.State{Key: "job"},
-			`lock "job": free`, `v.key=job v.held=false`,
-		},
-		"held": {
-			rlock.State{Key: "job", Held: true, Token: "secret", Left: 1500 * time.Millisecond, Cached: true},
-			`lock "job": held, 1.5s left`, `v.key=job v.held=true v.left=1.5s`,
-		},
-		"held by somebody who says so, without a lease": {
-			rlock.State{Key: "job", Held: true, Token: "secret", Left: rlock.NoExpiry, Owner: "web-3\npid 7"},
-			`lock "job": held by "web-3\npid 7", never expires`, `v.key=job v.held=true v.owner="web-3\npid 7" v.left="never expires"`,
-		},
-		"a long key of any bytes": {
-			rlock.State{Key: "\xff" + strings.Repeat("k", 1<<16)},
-			`lock "\xff` + strings.Repeat("k", 79) + `"…: free`, `v.key="\"\\xff` + strings.Repeat("k", 79) + `\"…" v.held=false`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
-				require.Equal(t, test.text, fmt.Sprintf(verb, test.state))
-			}
-			require.Equal(t, test.logged, logged(test.state))
-		})
-	}
-}
-
 func TestLockInWords(t *testing.T) {
 	t.Parallel()
 	locker := env.NewLocker(t, env.Start(t).Client(t))

@@ -24,7 +24,7 @@ func TestHeld(t *testing.T) {
 			require.NoError(t, err)
 			return lock
 		}
-		require.Empty(t, locker.Held())
+		require.Empty(t, locker.Locks())
 		taken := map[string]*rlock.Lock{
 			"waited for":   must(locker.Acquire(t.Context(), "a")),
 			"tried":        must(locker.TryAcquire(t.Context(), "b")),
@@ -44,41 +44,41 @@ func TestHeld(t *testing.T) {
 			}
 			return list
 		}
-		require.ElementsMatch(t, all(), locker.Held())
+		require.ElementsMatch(t, all(), locker.Locks())
 		_, err := locker.TryAcquire(t.Context(), "a")
 		require.ErrorIs(t, err, rlock.ErrHeld)
-		require.ElementsMatch(t, all(), locker.Held(), "what is not acquired is not held")
+		require.ElementsMatch(t, all(), locker.Locks(), "what is not acquired is not held")
 
 		require.NoError(t, locker.Do(t.Context(), "i", func(_ context.Context, lock *rlock.Lock) error {
-			require.ElementsMatch(t, append(all(), lock), locker.Held())
+			require.ElementsMatch(t, append(all(), lock), locker.Locks())
 			return nil
 		}))
-		require.ElementsMatch(t, all(), locker.Held())
+		require.ElementsMatch(t, all(), locker.Locks())
 
 		require.NoError(t, taken["a set"].Release(t.Context()))
 		delete(taken, "a set")
-		require.ElementsMatch(t, all(), locker.Held(), "released")
+		require.ElementsMatch(t, all(), locker.Locks(), "released")
 
 		require.NoError(t, env.Do(t, client, "DEL", "b").Error())
-		require.ElementsMatch(t, all(), locker.Held(), "nobody has noticed yet")
-		_, err = taken["tried"].Check(t.Context())
+		require.ElementsMatch(t, all(), locker.Locks(), "nobody has noticed yet")
+		_, err = taken["tried"].Verify(t.Context())
 		require.ErrorIs(t, err, rlock.ErrLost)
 		delete(taken, "tried")
-		require.ElementsMatch(t, all(), locker.Held(), "lost")
+		require.ElementsMatch(t, all(), locker.Locks(), "lost")
 
 		short := must(locker.TryAcquire(t.Context(), "j", rlock.WithTTL(time.Second)))
-		require.Contains(t, locker.Held(), short)
+		require.Contains(t, locker.Locks(), short)
 		time.Sleep(time.Second)
-		require.ElementsMatch(t, all(), locker.Held(), "expired")
+		require.ElementsMatch(t, all(), locker.Locks(), "expired")
 
-		for _, lock := range locker.Held() {
+		for _, lock := range locker.Locks() {
 			if lock.Key() != "c" { // which is one lock with two handles
 				require.NoError(t, lock.Release(t.Context()))
 			}
 		}
-		require.ElementsMatch(t, []*rlock.Lock{taken["own token"], taken["twice"]}, locker.Held())
+		require.ElementsMatch(t, []*rlock.Lock{taken["own token"], taken["twice"]}, locker.Locks())
 		locker.Close()
-		require.Empty(t, locker.Held())
+		require.Empty(t, locker.Locks())
 	})
 }
 
@@ -93,7 +93,7 @@ func TestHeldTogether(t *testing.T) {
 					return err
 				}
 				found := false
-				for _, held := range locker.Held() {
+				for _, held := range locker.Locks() {
 					found = found || held == lock
 				}
 				if !found {
@@ -105,7 +105,7 @@ func TestHeldTogether(t *testing.T) {
 			}
 			return nil
 		}))
-		require.Empty(t, locker.Held())
+		require.Empty(t, locker.Locks())
 	})
 }
 

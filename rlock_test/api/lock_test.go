@@ -61,7 +61,7 @@ func TestTryAcquireHeld(t *testing.T) {
 		require.ErrorAs(t, err, &facts)
 		require.Equal(t, "job", facts.Key)
 		require.Equal(t, 1, facts.Attempts)
-		require.InDelta(t, 10*time.Second, facts.Left, float64(5*time.Second))
+		require.InDelta(t, 10*time.Second, facts.Remaining, float64(5*time.Second))
 		require.NotContains(t, err.Error(), held.Token())
 		require.Equal(t, held.Token(), env.Get(t, client, "job"))
 	})
@@ -215,7 +215,7 @@ func TestNoExpiry(t *testing.T) {
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
 		require.Equal(t, 3, facts.Attempts)
-		require.Equal(t, rlock.NoExpiry, facts.Left)
+		require.Equal(t, rlock.NoExpiry, facts.Remaining)
 		require.NoError(t, lock.Release(t.Context()))
 	})
 }

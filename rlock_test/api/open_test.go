@@ -23,7 +23,7 @@ func TestOpenRefusesBeforeItDials(t *testing.T) {
 		opts   []rlock.Option
 		says   string
 	}{
-		"a hook of a client without a cache": {uncached, []rlock.Option{rlock.WithHook(rlock.NewHook())}, "DisableCache"},
+		"a hook of a client without a cache": {uncached, []rlock.Option{rlock.WithInvalidations(rlock.NewInvalidations())}, "DisableCache"},
 		"a token for all":                    {nowhere, []rlock.Option{rlock.WithToken("mine")}, "every lock own every other"},
 		"a bad option":                       {nowhere, []rlock.Option{rlock.WithTTL(time.Microsecond)}, "below 1ms"},
 	} {

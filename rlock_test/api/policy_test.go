@@ -58,8 +58,8 @@ func TestAttemptsOfAPolicy(t *testing.T) {
 				} else {
 					require.Equal(t, max(test.answer, 0), a.Previous)
 				}
-				require.GreaterOrEqual(t, a.Left, test.left[0])
-				require.LessOrEqual(t, a.Left, test.left[1])
+				require.GreaterOrEqual(t, a.Remaining, test.left[0])
+				require.LessOrEqual(t, a.Remaining, test.left[1])
 			}
 			f.When(nil)
 		})

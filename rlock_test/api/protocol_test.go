@@ -76,7 +76,7 @@ func TestForeignLocks(t *testing.T) {
 				require.ErrorIs(t, err, rlock.ErrHeld)
 				var facts *rlock.AcquireError
 				require.ErrorAs(t, err, &facts)
-				require.InDelta(t, 10*time.Second, facts.Left, float64(5*time.Second))
+				require.InDelta(t, 10*time.Second, facts.Remaining, float64(5*time.Second))
 				state, err := locker.Check(t.Context(), key)
 				require.NoError(t, err)
 				require.True(t, state.HeldBy("theirs"))
@@ -104,7 +104,7 @@ func TestForeignLockWithoutALease(t *testing.T) {
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
-		require.Equal(t, rlock.NoExpiry, facts.Left)
+		require.Equal(t, rlock.NoExpiry, facts.Remaining)
 
 		time.AfterFunc(50*time.Millisecond, func() { client.Do(t.Context(), client.B().Del().Key("job").Build()) })
 		lock, err := locker.Acquire(t.Context(), "job")

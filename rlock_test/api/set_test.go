@@ -31,7 +31,7 @@ func TestAcquireAll(t *testing.T) {
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
 		require.Equal(t, "y", facts.Key, "the first key that is held")
-		require.Positive(t, facts.Left)
+		require.Positive(t, facts.Remaining)
 		require.Empty(t, env.Get(t, client, "w"), "all or none")
 
 		require.NoError(t, lock.Extend(t.Context(), time.Hour))
@@ -39,7 +39,7 @@ func TestAcquireAll(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, left, int64(3_500_000))
 
-		state, err := lock.Check(t.Context())
+		state, err := lock.Verify(t.Context())
 		require.NoError(t, err)
 		require.True(t, state.HeldBy(lock.Token()))
 
@@ -82,7 +82,7 @@ func TestLockCheckNoticesTheLoss(t *testing.T) {
 		lock, err := env.NewLocker(t, client).AcquireAll(t.Context(), []string{"x", "y"})
 		require.NoError(t, err)
 		require.NoError(t, env.Do(t, client, "DEL", "y").Error())
-		state, err := lock.Check(t.Context())
+		state, err := lock.Verify(t.Context())
 		require.ErrorIs(t, err, rlock.ErrLost)
 		require.Equal(t, rlock.State{Key: "y"}, state)
 		require.False(t, lock.Valid())

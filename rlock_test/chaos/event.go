@@ -14,7 +14,7 @@ const (
 	asking   kind = "asking"   // an acquisition begins
 	acquired kind = "acquired" // an acquisition has ended, well or not
 	extended kind = "extended" // an extension has ended
-	checked  kind = "checked"  // Lock.Check has ended
+	checked  kind = "checked"  // Lock.Verify has ended
 	ending   kind = "ending"   // a holder stops using its lock; if it releases, it does so after this
 	released kind = "released" // a release has ended
 	wrote    kind = "wrote"    // a holder has written to the fenced resource

@@ -80,8 +80,8 @@ func (h *holding) prolong() {
 func (h *holding) check() {
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
-	e := event{Kind: checked, Method: "Lock.Check", Lock: h.number, Keys: h.keys, Call: now()}
-	_, err := h.lock.Check(ctx)
+	e := event{Kind: checked, Method: "Lock.Verify", Lock: h.number, Keys: h.keys, Call: now()}
+	_, err := h.lock.Verify(ctx)
 	e.Return, e.Deadline = now(), instantOf(h.lock.Deadline())
 	e.Outcome, e.Error = outcomeOf(err)
 	h.record(e)

@@ -34,7 +34,7 @@ type lock interface {
 	Valid() bool
 	Deadline() time.Time
 	Extend(ctx context.Context, ttl time.Duration) error
-	Check(ctx context.Context) (rlock.State, error)
+	Verify(ctx context.Context) (rlock.State, error)
 	Release(ctx context.Context) error
 }
 
@@ -74,7 +74,7 @@ func openRlock(option rueidis.ClientOption, n int) (lockService, error) {
 		locker, err := rlock.New(client)
 		return rlockService{locker, client}, err
 	default: // no token is handed on
-		locker, err := rlock.Open(option, rlock.WithUniqueToken())
+		locker, err := rlock.Open(option, rlock.WithUniqueToken(true))
 		return rlockService{locker: locker}, err
 	}
 }

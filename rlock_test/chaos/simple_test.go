@@ -198,7 +198,7 @@ func (l *simpleLock) Fence() uint64       { return l.fence }
 func (l *simpleLock) Token() string       { return l.token }
 func (l *simpleLock) Deadline() time.Time { return l.deadline }
 
-func (l *simpleLock) Check(ctx context.Context) (rlock.State, error) {
+func (l *simpleLock) Verify(ctx context.Context) (rlock.State, error) {
 	if !l.Valid() {
 		return rlock.State{}, rlock.ErrExpired
 	}

@@ -16,7 +16,7 @@ func TestHandOverBudget(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := env.OpenOn(t, server, rlock.WithTurn(1000, time.Hour))
+		locker := env.OpenOn(t, server, rlock.WithTurn(time.Hour))
 		for name, test := range map[string]struct {
 			opts   []rlock.Option
 			most   float64 // scripts per hand-over
@@ -24,11 +24,11 @@ func TestHandOverBudget(t *testing.T) {
 		}{
 			"fixed lease":              {nil, 0.1, true},
 			"fixed lease, unfenced":    {[]rlock.Option{rlock.WithFence(false)}, 0.1, true},
-			"fixed lease, own token":   {[]rlock.Option{rlock.WithUniqueToken()}, 1.05, false},
+			"fixed lease, own token":   {[]rlock.Option{rlock.WithUniqueToken(true)}, 1.05, false},
 			"never expires":            {[]rlock.Option{rlock.WithTTL(rlock.NoExpiry)}, 1.05, false},
 			"auto-extended":            {[]rlock.Option{rlock.WithAutoExtend(true)}, 0.1, true},
 			"auto-extended, unfenced":  {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithFence(false)}, 0.1, true},
-			"auto-extended, own token": {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithUniqueToken()}, 1.05, false},
+			"auto-extended, own token": {[]rlock.Option{rlock.WithAutoExtend(true), rlock.WithUniqueToken(true)}, 1.05, false},
 		} {
 			t.Run(name, func(t *testing.T) {
 				const n = 500

@@ -65,7 +65,7 @@ func TestIdleBudget(t *testing.T) {
 	require.GreaterOrEqual(t, grown("evalsha"), int64(locks/100*(rounds-1)))
 	require.LessOrEqual(t, grown("evalsha"), int64(locks/100*(rounds+1)), "a hundred locks a script")
 	require.LessOrEqual(t, grown("client|caching"), 2*grown("evalsha"), "what is extended together is read together")
-	require.Len(t, locker.Held(), locks)
+	require.Len(t, locker.Locks(), locks)
 }
 
 func heapInUse() int64 {
@@ -97,5 +97,5 @@ func TestForgottenKeysBudget(t *testing.T) {
 	perKey := float64(heapInUse()-before) / keys
 	t.Logf("%.2f bytes a key that was used once", perKey)
 	require.Less(t, perKey, 4.0)
-	require.Empty(t, locker.Held())
+	require.Empty(t, locker.Locks())
 }

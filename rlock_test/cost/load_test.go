@@ -70,7 +70,7 @@ func TestLoad(t *testing.T) {
 			require.NoError(t, err, "it was extended throughout")
 		}
 		for _, locker := range l.lockers {
-			require.Empty(t, locker.Held())
+			require.Empty(t, locker.Locks())
 			require.Zero(t, locker.Stats().Waiting)
 		}
 		l.leavesNothing(s.Replica)

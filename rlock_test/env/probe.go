@@ -11,9 +11,9 @@ import (
 
 // Worst returns the severities of a report's findings by name, and of several findings
 // of one name the worst.
-func Worst(t testing.TB, report rlock.Report) map[string]rlock.Severity {
+func Worst(t testing.TB, report rlock.ProbeReport) map[string]rlock.ProbeSeverity {
 	t.Helper()
-	got := map[string]rlock.Severity{}
+	got := map[string]rlock.ProbeSeverity{}
 	for _, f := range report {
 		require.NotEmpty(t, f.Text)
 		require.Contains(t, report.String(), f.String()+"\n")
@@ -23,13 +23,13 @@ func Worst(t testing.TB, report rlock.Report) map[string]rlock.Severity {
 }
 
 // NoFinding stands for the severity of a finding that there is not.
-const NoFinding rlock.Severity = -1
+const NoFinding rlock.ProbeSeverity = -1
 
 // Severities returns what Worst of a healthy server without a replica is, with changes.
-func Severities(changes map[string]rlock.Severity) map[string]rlock.Severity {
-	all := map[string]rlock.Severity{}
+func Severities(changes map[string]rlock.ProbeSeverity) map[string]rlock.ProbeSeverity {
+	all := map[string]rlock.ProbeSeverity{}
 	for _, name := range []string{"locks", "held", "cache", "waiting", "version", "protocol", "eviction", "replication"} {
-		all[name] = rlock.SeverityOK
+		all[name] = rlock.ProbeOK
 	}
 	for name, s := range changes {
 		if s == NoFinding {

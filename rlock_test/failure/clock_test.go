@@ -33,7 +33,7 @@ func TestNoClockIsSent(t *testing.T) {
 		ctx := t.Context()
 		require.NoError(t, locker.Do(ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
 			time.Sleep(500 * time.Millisecond) // it is extended
-			_, err := lock.Check(ctx)
+			_, err := lock.Verify(ctx)
 			return err
 		}))
 		require.NoError(t, locker.DoAll(ctx, []string{"a", "b"}, func(ctx context.Context, lock *rlock.Lock) error {

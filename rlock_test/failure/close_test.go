@@ -53,11 +53,11 @@ func TestCloseDuringARead(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		proxy := env.NewProxy(t, server.Addr())
-		hook := rlock.NewHook()
+		hook := rlock.NewInvalidations()
 		client := server.Client(t, func(o *rueidis.ClientOption) {
 			o.InitAddress, o.OnInvalidations = []string{proxy.Addr()}, hook.OnInvalidations
 		})
-		locker, err := rlock.New(client, rlock.WithHook(hook))
+		locker, err := rlock.New(client, rlock.WithInvalidations(hook))
 		require.NoError(t, err)
 		release := proxy.Hold(env.Contains("mget"))
 		defer release()

@@ -125,7 +125,7 @@ func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 			require.ErrorIs(t, err, why, "the context's cause")
 			var facts *rlock.AcquireError
 			require.ErrorAs(t, err, &facts)
-			require.Positive(t, facts.Left)
+			require.Positive(t, facts.Remaining)
 		}
 		require.Equal(t, held.Token(), env.Get(t, l.direct, "job"))
 	})

@@ -145,7 +145,7 @@ func TestSetThatDoesNotDo(t *testing.T) {
 		var held *rlock.AcquireError
 		require.ErrorAs(t, err, &held)
 		require.ErrorIs(t, err, rlock.ErrHeld)
-		require.InDelta(t, time.Minute, held.Left, float64(10*time.Second))
+		require.InDelta(t, time.Minute, held.Remaining, float64(10*time.Second))
 		_, err = locker.TryAcquire(t.Context(), "list")
 		require.ErrorContains(t, err, "WRONGTYPE")
 

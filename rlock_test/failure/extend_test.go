@@ -263,7 +263,7 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 			for _, keys := range [][]string{{"job"}, {"a", "b"}} {
 				t.Run(fmt.Sprint(how, " ", keys), func(t *testing.T) {
 					_, _, direct, lock := unanswered(t, time.Hour, keys...)
-					_, err := lock.Check(t.Context())
+					_, err := lock.Verify(t.Context())
 					require.NoError(t, err)
 					require.NoError(t, lock.Extend(t.Context(), time.Hour))
 					lasts(t, direct, lock, time.Hour)
@@ -359,7 +359,7 @@ func TestShorteningIsNoLoss(t *testing.T) {
 		checks := make(chan error, 1)
 		go func() {
 			for {
-				if _, err := lock.Check(context.Background()); err != nil {
+				if _, err := lock.Verify(context.Background()); err != nil {
 					checks <- err
 					return
 				}

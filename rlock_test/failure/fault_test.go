@@ -252,7 +252,7 @@ func TestScriptFlushIsInvisible(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, state.Held)
 			flush()
-			state, err = lock.Check(t.Context())
+			state, err = lock.Verify(t.Context())
 			require.NoError(t, err)
 			require.True(t, state.HeldBy(lock.Token()))
 			flush()

@@ -111,7 +111,7 @@ func TestLossOfAllIsNoticedAtOnce(t *testing.T) {
 			env.AwaitEnd(t, lock, rlock.ErrLost)
 		}
 		require.LessOrEqual(t, looks(t, server)-before, int64(30), "they are read together")
-		require.Empty(t, locker.Held())
+		require.Empty(t, locker.Locks())
 	})
 }
 
@@ -161,10 +161,10 @@ func TestLossIsNoticedAfterRefusals(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-mget")
-		hook := rlock.NewHook()
+		hook := rlock.NewInvalidations()
 		locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
 			o.Username, o.Password, o.OnInvalidations = "app", "secret", hook.OnInvalidations
-		}), rlock.WithHook(hook), rlock.WithTTL(time.Minute))
+		}), rlock.WithInvalidations(hook), rlock.WithTTL(time.Minute))
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		lock.Context()
@@ -202,7 +202,7 @@ func TestLossIsNoticedByTheExtension(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		require.True(t, keys["kept"].Valid(), "the loss of others is not its own")
 		require.Equal(t, "other", env.Get(t, client, "taken"))
-		require.Equal(t, []*rlock.Lock{keys["kept"]}, locker.Held())
+		require.Equal(t, []*rlock.Lock{keys["kept"]}, locker.Locks())
 	}
 	t.Run("one server", func(t *testing.T) {
 		env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
@@ -273,7 +273,7 @@ func TestOwnChangesAreNoLoss(t *testing.T) {
 			t.Logf("%d scripts, %d reads", calls, read)
 			require.Positive(t, calls)
 			require.LessOrEqual(t, read, 2*calls+3)
-			require.Len(t, locker.Held(), 300)
+			require.Len(t, locker.Locks(), 300)
 		})
 	})
 }

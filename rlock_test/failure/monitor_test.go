@@ -74,7 +74,7 @@ func TestAllIsReadAfterALostConnection(t *testing.T) {
 		t.Logf("%d reads, %d scripts", reads, scripts)
 		require.LessOrEqual(t, reads, int64(5*locks/100), "each connection that breaks says so")
 		require.LessOrEqual(t, scripts, int64(5*locks/100))
-		require.Len(t, locker.Held(), locks)
+		require.Len(t, locker.Locks(), locks)
 		server.Do(t, "DEL", "job:1234")
 		env.AwaitEnd(t, held[1234], rlock.ErrLost)
 	})
@@ -86,13 +86,13 @@ func TestShortenedBehindAnExtension(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		hook := rlock.NewHook()
+		hook := rlock.NewInvalidations()
 		// One connection, since faulty sends the commands of a pipeline one by one.
 		f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) {
 			o.PipelineMultiplex, o.OnInvalidations = -1, hook.OnInvalidations
 		})}
 		require.NoError(t, gen.New().Load(t.Context(), f.Client))
-		locker := env.NewLocker(t, f, rlock.WithHook(hook), rlock.WithFence(false))
+		locker := env.NewLocker(t, f, rlock.WithInvalidations(hook), rlock.WithFence(false))
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		server.AwaitTracked(t, 1)

@@ -123,7 +123,7 @@ func TestOutOfMemory(t *testing.T) {
 		_, err = env.NewLocker(t, server.Client(t)).TryAcquire(t.Context(), "job")
 		require.ErrorIs(t, err, rlock.ErrHeld, "what is held is held, whatever the server takes")
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
-		state, err := lock.Check(t.Context())
+		state, err := lock.Verify(t.Context())
 		require.NoError(t, err)
 		require.True(t, state.HeldBy(lock.Token()))
 		require.NoError(t, lock.Release(t.Context()))

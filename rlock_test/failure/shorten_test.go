@@ -171,7 +171,7 @@ func TestServerForgetsWhoHolds(t *testing.T) {
 		reads := looks(t, server) - before
 		t.Logf("%d reads in 3 s", reads)
 		require.LessOrEqual(t, reads, int64(100))
-		require.Len(t, locker.Held(), locks)
+		require.Len(t, locker.Locks(), locks)
 		server.Do(t, "DEL", "job:7")
 		env.AwaitEnd(t, held[7], rlock.ErrLost)
 	})

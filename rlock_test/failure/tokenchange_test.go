@@ -102,7 +102,7 @@ func TestTokensChangeUnderEverything(t *testing.T) {
 						case 2:
 							locker.ExtendEach(short, []*rlock.Lock{lock, lock}, time.Duration(300+rand.IntN(2000))*time.Millisecond)
 						case 3:
-							if _, err := lock.Check(short); errors.Is(err, rlock.ErrLost) {
+							if _, err := lock.Verify(short); errors.Is(err, rlock.ErrLost) {
 								text := "Check: " + err.Error()
 								wrong.CompareAndSwap(nil, &text)
 							}
@@ -177,7 +177,7 @@ func TestTokensChangeUnderEverything(t *testing.T) {
 		for _, key := range keys {
 			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, key+" is free")
 		}
-		require.Empty(t, one.Held())
-		require.Empty(t, two.Held())
+		require.Empty(t, one.Locks())
+		require.Empty(t, two.Locks())
 	})
 }

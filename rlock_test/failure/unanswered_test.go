@@ -126,9 +126,9 @@ func TestPanicDuringAnExtension(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := env.Engines(t)[0].Start(t)
-			hook := rlock.NewHook()
+			hook := rlock.NewInvalidations()
 			client := &exploding{Client: server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })}
-			locker := env.NewLocker(t, client, rlock.WithHook(hook), rlock.WithTTL(time.Minute))
+			locker := env.NewLocker(t, client, rlock.WithInvalidations(hook), rlock.WithTTL(time.Minute))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			ctx := lock.Context()

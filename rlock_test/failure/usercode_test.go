@@ -138,7 +138,7 @@ func (s *site) clear() {
 		}
 	}
 	env.Soon(s.t, func() bool { return s.locker.Stats().Waiting == 0 }, "nobody waits")
-	require.Empty(s.t, s.locker.Held())
+	require.Empty(s.t, s.locker.Locks())
 }
 
 // fewTries is a policy that gives up soon.
@@ -249,7 +249,7 @@ func TestObserverEndsACall(t *testing.T) {
 		"Release, refused":                       {[]rlock.EventKind{releaseFailed}, with(refuse, release)},
 		"Release, lost":                          {[]rlock.EventKind{lost}, with(del, release)},
 		"Check, lost": {[]rlock.EventKind{lost}, with(del, func(ctx context.Context, _ *site, lock *rlock.Lock) {
-			_, _ = lock.Check(ctx)
+			_, _ = lock.Verify(ctx)
 		})},
 		"Detach and Attach": {[]rlock.EventKind{detached, attached}, with(nil, func(ctx context.Context, s *site, lock *rlock.Lock) {
 			var handoff rlock.Handoff

@@ -47,7 +47,7 @@ func (m *model) acquire(locker *lockerModel, keys []string, ttl time.Duration, t
 	if behind { // it asks nobody
 		require.Error(m.t, err)
 		require.Equal(m.t, keys[0], facts.Key)
-		m.sameTime(m.left(lease{end: first.end}), facts.Left)
+		m.sameTime(m.left(lease{end: first.end}), facts.Remaining)
 		return
 	}
 	if alone && wait {
@@ -57,7 +57,7 @@ func (m *model) acquire(locker *lockerModel, keys []string, ttl time.Duration, t
 		if l, held := m.at(key); held && l.token != token {
 			require.Error(m.t, err, "%s is held", key)
 			require.Equal(m.t, key, facts.Key)
-			m.sameTime(m.left(l), facts.Left)
+			m.sameTime(m.left(l), facts.Remaining)
 			return
 		}
 	}
@@ -164,7 +164,7 @@ func (m *model) release(h *handle) {
 }
 
 func (m *model) check(h *handle) {
-	state, err := h.Check(m.t.Context())
+	state, err := h.Verify(m.t.Context())
 	h.notice()
 	if h.why != nil {
 		require.ErrorIs(m.t, err, h.why)
@@ -182,7 +182,7 @@ func (m *model) check(h *handle) {
 		l, _ := m.at(key)
 		least = min(least, m.left(l))
 	}
-	m.sameTime(least, state.Left)
+	m.sameTime(least, state.Remaining())
 }
 
 func (m *model) detach(h *handle) {

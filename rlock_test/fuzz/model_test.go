@@ -107,7 +107,7 @@ func (m *model) shows(key string, state rlock.State) {
 	require.Equal(m.t, held, state.Held)
 	require.Equal(m.t, l.token, state.Token)
 	if held {
-		m.sameTime(m.left(l), state.Left)
+		m.sameTime(m.left(l), state.Remaining())
 	}
 }
 
@@ -160,6 +160,6 @@ func (m *model) agrees(keys []string) {
 		}
 	}
 	for _, locker := range m.lockers {
-		require.Len(m.t, locker.Held(), held[locker])
+		require.Len(m.t, locker.Locks(), held[locker])
 	}
 }

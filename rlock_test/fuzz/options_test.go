@@ -59,7 +59,7 @@ func FuzzOptions(f *testing.F) {
 			t.Cleanup(locker.Close)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			c := &callOf{chosen: chosen{prefix: defaults.prefix, slotGroups: defaults.slotGroups, lease: defaults.lease}, source: s, locker: locker, cluster: cluster}
+			c := &callOf{chosen: chosen{prefix: defaults.prefix, crossSlot: defaults.crossSlot, lease: defaults.lease}, source: s, locker: locker, cluster: cluster}
 			if s.of(8) == 7 {
 				ctx = nil
 			}
@@ -99,17 +99,17 @@ func (clustered) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 
 // chosen are options, and what is known of them.
 type chosen struct {
-	opts       []rlock.Option
-	locker     bool // they are for New
-	wrong      bool // something has to be refused
-	sends      bool // a call sends something if nothing is
-	prefix     string
-	slotGroups bool
-	token      bool
-	owner      bool
-	lease      time.Duration
-	endless    bool
-	extends    bool
+	opts      []rlock.Option
+	locker    bool // they are for New
+	wrong     bool // something has to be refused
+	sends     bool // a call sends something if nothing is
+	prefix    string
+	crossSlot bool
+	token     bool
+	owner     bool
+	lease     time.Duration
+	endless   bool
+	extends   bool
 }
 
 const (
@@ -145,27 +145,27 @@ func (c *chosen) option(s *source) rlock.Option {
 	case 5:
 		return rlock.WithFence(s.of(2) == 1)
 	case 6:
-		return rlock.WithUniqueToken()
+		return rlock.WithUniqueToken(true)
 	case 7:
-		c.slotGroups = true
-		return rlock.WithSlotGroups()
+		c.crossSlot = true
+		return rlock.WithCrossSlot(true)
 	case 8:
 		text := strings.Repeat([]string{"x", " ", "é", "\n", "\xff"}[s.of(5)], s.of(6)*52)
 		c.wrong = c.wrong || text == "" || len(text) > 256 || !utf8.ValidString(text) || strings.Contains(text, "\n")
 		c.owner = true
 		return rlock.WithOwner(text)
 	case 9:
-		most, longest := int(s.number()), time.Duration(s.number())
-		c.wrong = c.wrong || !c.locker || most < 0 || longest < 0
-		return rlock.WithTurn(most, longest)
+		turn := time.Duration(s.number())
+		c.wrong = c.wrong || !c.locker || turn < 0
+		return rlock.WithTurn(turn)
 	case 10:
 		ttl := time.Duration(s.number())
 		c.wrong = c.wrong || !c.locker || ttl < time.Millisecond
 		return rlock.WithCacheTTL(ttl)
 	case 11:
-		hook := []*rlock.Hook{nil, rlock.NewHook()}[s.of(2)]
+		hook := []*rlock.Invalidations{nil, rlock.NewInvalidations()}[s.of(2)]
 		c.wrong = c.wrong || !c.locker || hook == nil
-		return rlock.WithHook(hook)
+		return rlock.WithInvalidations(hook)
 	default:
 		c.wrong = true
 		return nil
@@ -278,7 +278,7 @@ func (c *callOf) call(ctx context.Context) (err error) {
 	default:
 		c.prefix = ""
 		var h rlock.Handoff
-		c.slotGroups = true // the lock was one before
+		c.crossSlot = true // the lock was one before
 		if err = h.UnmarshalText(env.HandoffText(c.owner(), uint64(c.number()), c.set()...)); err == nil {
 			_, err = c.locker.Attach(ctx, h)
 		}
@@ -314,7 +314,7 @@ func (c *callOf) set() []string {
 	c.wrong = c.wrong || len(keys) == 0
 	for _, key := range keys {
 		if c.cluster && gen.Slot(c.prefix+key) != gen.Slot(c.prefix+keys[0]) {
-			c.wrong = c.wrong || !c.slotGroups || c.token
+			c.wrong = c.wrong || !c.crossSlot || c.token
 		}
 	}
 	return keys

@@ -245,7 +245,7 @@ func (r *replied) extend(ctx context.Context) {
 }
 
 func (r *replied) checkLock(ctx context.Context) {
-	_, err := r.lock.Check(ctx)
+	_, err := r.lock.Verify(ctx)
 	token, ok := owner(r.last(gen.InspectSHA1))
 	r.means(ok && token == "token", err)
 	require.Equal(r.t, ok && token != "token", errors.Is(err, rlock.ErrLost))

@@ -50,7 +50,7 @@ func TestReadmeRuleIsEnoughAndMinimal(t *testing.T) {
 			if err == nil || !env.NoPermission.MatchString(err.Error()) {
 				report, err := env.OpenLocker(t, asApp(server), rlock.WithPrefix("app:")).Probe(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, rlock.SeverityFault, env.Worst(t, report)["cache"], "%s: %s", word, report)
+				require.Equal(t, rlock.ProbeFault, env.Worst(t, report)["cache"], "%s: %s", word, report)
 			}
 		}
 	})
@@ -96,7 +96,7 @@ func everything(t *testing.T, server *env.Server, rules []string) error {
 			if err != nil {
 				return err
 			}
-			if _, err := lock.Check(ctx); err != nil {
+			if _, err := lock.Verify(ctx); err != nil {
 				return err
 			}
 			if err := lock.Extend(ctx, time.Minute); err != nil {
@@ -182,7 +182,7 @@ func TestReadmeRuleRefusesNothing(t *testing.T) {
 		require.NoError(t, err)
 		before := locker.Stats().Extended
 		env.Soon(t, func() bool { return locker.Stats().Extended >= before+4 }, "they are extended")
-		_, err = set.Check(ctx)
+		_, err = set.Verify(ctx)
 		require.NoError(t, err)
 		server.AwaitTracked(t, 4)
 		server.Do(t, "DEL", "app:one")

@@ -102,8 +102,8 @@ func theirsIsHeld(t *testing.T, p pair) {
 	require.ErrorIs(t, err, rlock.ErrHeld)
 	var facts *rlock.AcquireError
 	require.ErrorAs(t, err, &facts)
-	require.Greater(t, facts.Left, time.Duration(0))
-	require.LessOrEqual(t, facts.Left, long)
+	require.Greater(t, facts.Remaining, time.Duration(0))
+	require.LessOrEqual(t, facts.Remaining, long)
 
 	state, err := p.ours.Inspect(t.Context(), p.keys[0])
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func theirsIsHeld(t *testing.T, p pair) {
 	require.NoError(t, err)
 	require.True(t, state.HeldBy(value), "the token is the whole value")
 	require.False(t, state.HeldBy(value[:len(value)-1]))
-	require.Greater(t, state.Left, long/2)
+	require.Greater(t, state.Remaining(), long/2)
 
 	got := make(chan error, 1)
 	go func() {
@@ -235,7 +235,7 @@ func comesBack(t *testing.T, theirs holding) {
 // held asks the server.
 func held(t *testing.T, lock *rlock.Lock) bool {
 	t.Helper()
-	state, err := lock.Check(t.Context())
+	state, err := lock.Verify(t.Context())
 	require.NoError(t, err)
 	return state.HeldBy(lock.Token())
 }
@@ -277,7 +277,7 @@ func TestOneKeyOfRueidislockIsNotEnough(t *testing.T) {
 			require.NoError(t, err)
 			theirs := lateRueidislock(t, server, name)
 			require.Equal(t, both, theirs)
-			state, err := lock.Check(t.Context())
+			state, err := lock.Verify(t.Context())
 			require.NoError(t, err)
 			require.True(t, state.HeldBy(lock.Token()))
 			require.True(t, lock.Valid())

@@ -129,7 +129,7 @@ func TestEvents(t *testing.T) {
 		"lost, found by a check": {func(t *testing.T, s scene) {
 			lock := acquire(t, s)
 			require.NoError(t, env.Do(t, s.direct, "DEL", "job").Error())
-			_, err := lock.Check(t.Context())
+			_, err := lock.Verify(t.Context())
 			require.ErrorIs(t, err, rlock.ErrLost)
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
 		"lost, found by the release": {func(t *testing.T, s scene) {
@@ -280,8 +280,8 @@ func TestEventFacts(t *testing.T) {
 		contended, acquired, released := events[0], events[1], events[2]
 		require.Equal(t, "app:b", contended.Key, "the one in the way")
 		require.Equal(t, 1, contended.Attempts)
-		require.Positive(t, contended.Left)
-		require.LessOrEqual(t, contended.Left, 500*time.Millisecond)
+		require.Positive(t, contended.Remaining)
+		require.LessOrEqual(t, contended.Remaining, 500*time.Millisecond)
 		require.False(t, contended.Local)
 		require.Zero(t, contended.Fence)
 		require.Equal(t, []string{"app:a", "app:b"}, acquired.Keys)
@@ -289,14 +289,14 @@ func TestEventFacts(t *testing.T) {
 		require.Equal(t, set.Fence(), acquired.Fence)
 		require.Equal(t, set.Attempts(), acquired.Attempts)
 		require.Greater(t, acquired.Waited, contended.Waited)
-		require.Positive(t, acquired.Left)
-		require.LessOrEqual(t, acquired.Left, rlock.DefaultTTL)
+		require.Positive(t, acquired.Remaining)
+		require.LessOrEqual(t, acquired.Remaining, rlock.DefaultTTL)
 		require.Equal(t, set.Fence(), released.Fence)
 		require.Positive(t, released.Held)
-		require.Zero(t, released.Left)
+		require.Zero(t, released.Remaining)
 
 		events = d.of("app:c")
-		require.Equal(t, rlock.NoExpiry, events[0].Left)
+		require.Equal(t, rlock.NoExpiry, events[0].Remaining)
 		require.True(t, events[1].Local)
 		require.False(t, events[0].HandedOver)
 		require.True(t, slices.ContainsFunc(events, func(e rlock.Event) bool { return e.Kind == rlock.EventAcquired && e.HandedOver }))

@@ -17,7 +17,7 @@ import (
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	const note, fault = rlock.SeverityNote, rlock.SeverityFault
+	const note, fault = rlock.ProbeNote, rlock.ProbeFault
 	rule := "~app:* ~rlock:fence:* -@all +get +mget +set +del +pexpire +persist +pttl +incr +time +eval +evalsha +multi +exec +ping "
 	as := func(o rueidis.ClientOption) rueidis.ClientOption {
 		o.Username, o.Password = "app", "secret"
@@ -26,8 +26,8 @@ func TestProbe(t *testing.T) {
 	app := rlock.WithPrefix("app:")
 	for name, test := range map[string]struct {
 		setup func(t *testing.T, server *env.Server) *rlock.Locker
-		want  map[string]rlock.Severity // where it is not ok
-		says  string                    // the faults
+		want  map[string]rlock.ProbeSeverity // where it is not ok
+		says  string                         // the faults
 	}{
 		"healthy": {
 			func(t *testing.T, server *env.Server) *rlock.Locker { return env.OpenLocker(t, server.Option()) },
@@ -41,13 +41,13 @@ func TestProbe(t *testing.T) {
 		},
 		"without a hook": {
 			func(t *testing.T, server *env.Server) *rlock.Locker { return env.NewLocker(t, server.Client(t)) },
-			map[string]rlock.Severity{"held": note, "waiting": note}, "",
+			map[string]rlock.ProbeSeverity{"held": note, "waiting": note}, "",
 		},
 		"a hook of another client": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
-				return env.NewLocker(t, server.Client(t), rlock.WithHook(rlock.NewHook()))
+				return env.NewLocker(t, server.Client(t), rlock.WithInvalidations(rlock.NewInvalidations()))
 			},
-			map[string]rlock.Severity{"held": fault, "waiting": fault}, "no push reached the Hook",
+			map[string]rlock.ProbeSeverity{"held": fault, "waiting": fault}, "no push reached the Invalidations",
 		},
 		"without a cache": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -55,7 +55,7 @@ func TestProbe(t *testing.T) {
 				option.DisableCache = true
 				return env.OpenLocker(t, option)
 			},
-			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note}, "",
+			map[string]rlock.ProbeSeverity{"held": note, "cache": note, "waiting": note}, "",
 		},
 		"RESP2": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -63,14 +63,14 @@ func TestProbe(t *testing.T) {
 				option.DisableCache, option.AlwaysRESP2 = true, true
 				return env.OpenLocker(t, option)
 			},
-			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note, "protocol": note}, "",
+			map[string]rlock.ProbeSeverity{"held": note, "cache": note, "waiting": note, "protocol": note}, "",
 		},
 		"locks may be evicted": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
 				return env.OpenLocker(t, server.Option())
 			},
-			map[string]rlock.Severity{"eviction": fault}, "allkeys-lru",
+			map[string]rlock.ProbeSeverity{"eviction": fault}, "allkeys-lru",
 		},
 		"locks may be evicted, told by INFO": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -78,42 +78,42 @@ func TestProbe(t *testing.T) {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-config")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"eviction": fault}, "volatile-ttl",
+			map[string]rlock.ProbeSeverity{"eviction": fault}, "volatile-ttl",
 		},
 		"an evicting policy without a limit": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 				return env.OpenLocker(t, server.Option())
 			},
-			map[string]rlock.Severity{"eviction": note}, "",
+			map[string]rlock.ProbeSeverity{"eviction": note}, "",
 		},
 		"the least user": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking +client|caching")...)...)
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.Severity{"eviction": note, "replication": note}, "",
+			map[string]rlock.ProbeSeverity{"eviction": note, "replication": note}, "",
 		},
 		"a user without client caching": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking")...)...)
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.Severity{"held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
+			map[string]rlock.ProbeSeverity{"held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
 		},
 		"a user without scripts": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-@scripting")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "may not run the scripts",
+			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "may not run the scripts",
 		},
 		"a user without counters": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.Severity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "WithFence(false)",
+			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "WithFence(false)",
 		},
 		"a client that is not told of its own changes": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -121,28 +121,28 @@ func TestProbe(t *testing.T) {
 				option.ClientTrackingOptions, option.PipelineMultiplex = []string{"OPTIN", "NOLOOP"}, -1
 				return env.OpenLocker(t, option)
 			},
-			map[string]rlock.Severity{"held": fault, "cache": fault, "waiting": fault}, "NOLOOP",
+			map[string]rlock.ProbeSeverity{"held": fault, "cache": fault, "waiting": fault}, "NOLOOP",
 		},
 		"a hook of a client without a cache": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				client := server.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
-				return env.NewLocker(t, client, rlock.WithHook(rlock.NewHook()))
+				return env.NewLocker(t, client, rlock.WithInvalidations(rlock.NewInvalidations()))
 			},
-			map[string]rlock.Severity{"held": note, "cache": note, "waiting": note}, "",
+			map[string]rlock.ProbeSeverity{"held": note, "cache": note, "waiting": note}, "",
 		},
 		"a user who may not release": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-del")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "cannot be released",
+			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "cannot be released",
 		},
 		"a user without multi": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-multi")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.Severity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Holder",
+			map[string]rlock.ProbeSeverity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Holder",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,13 +178,13 @@ func TestProbeOfAReplica(t *testing.T) {
 		report, err := env.OpenLocker(t, primary.Option()).Probe(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, report.Err())
-		return env.Worst(t, report)["replication"] == rlock.SeverityNote
+		return env.Worst(t, report)["replication"] == rlock.ProbeNote
 	}, "the replica is there")
 
 	report, err := env.OpenLocker(t, replica.Option()).Probe(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, env.Severities(map[string]rlock.Severity{
-		"locks": rlock.SeverityFault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "replication": rlock.SeverityNote,
+	require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{
+		"locks": rlock.ProbeFault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "replication": rlock.ProbeNote,
 	}), env.Worst(t, report), "%s", report)
 	require.ErrorContains(t, report.Err(), "connect to the primary")
 	var refusal *rueidis.RedisError
@@ -199,10 +199,10 @@ func TestProbeOfACluster(t *testing.T) {
 		c.Nodes[1].Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
 		report, err := env.OpenLocker(t, rueidis.ClientOption{InitAddress: c.Addrs()}).Probe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, env.Severities(map[string]rlock.Severity{"held": rlock.SeverityNote, "eviction": rlock.SeverityFault}), env.Worst(t, report), "%s", report)
+		require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{"held": rlock.ProbeNote, "eviction": rlock.ProbeFault}), env.Worst(t, report), "%s", report)
 		for _, f := range report {
 			if f.Name == "eviction" {
-				require.Equal(t, f.Server == c.Nodes[1].Addr(), f.Severity == rlock.SeverityFault)
+				require.Equal(t, f.Server == c.Nodes[1].Addr(), f.Severity == rlock.ProbeFault)
 			}
 		}
 	})
@@ -218,9 +218,9 @@ func TestProbeOfTheEmbeddedServer(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, report.Err(), "%s", report)
 	got := env.Worst(t, report)
-	require.Equal(t, rlock.SeverityOK, got["locks"])
-	require.Equal(t, rlock.SeverityOK, got["waiting"])
-	require.Equal(t, rlock.SeverityNote, got["eviction"])
+	require.Equal(t, rlock.ProbeOK, got["locks"])
+	require.Equal(t, rlock.ProbeOK, got["waiting"])
+	require.Equal(t, rlock.ProbeNote, got["eviction"])
 }
 
 // What keeps Probe from finding out is an error.

@@ -49,7 +49,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 		}},
 		{rlock.EventExtended, func(t *testing.T, s *reentry) { _ = s.lock.Extend(s.ctx, time.Second) }},
 		{rlock.EventExtended, func(t *testing.T, s *reentry) {
-			s.locker.ExtendEach(s.ctx, s.locker.Held(), time.Second)
+			s.locker.ExtendEach(s.ctx, s.locker.Locks(), time.Second)
 		}},
 		{rlock.EventExtendFailed, func(t *testing.T, s *reentry) {
 			s.f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
@@ -60,7 +60,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 			})
 			_ = s.lock.Extend(s.ctx, time.Second)
 		}},
-		{rlock.EventReleased, func(t *testing.T, s *reentry) { s.locker.ReleaseEach(s.ctx, s.locker.Held()) }},
+		{rlock.EventReleased, func(t *testing.T, s *reentry) { s.locker.ReleaseEach(s.ctx, s.locker.Locks()) }},
 		{rlock.EventReleaseFailed, func(t *testing.T, s *reentry) {
 			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return s.f.Refuse("LOADING") })
 			_ = s.lock.Release(s.ctx)
@@ -89,10 +89,10 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 				}
 				defer close(s.called)
 				s.f.When(nil)
-				held := s.locker.Held()
+				held := s.locker.Locks()
 				for _, lock := range append(held, s.lock) {
 					_, _, _ = lock.Token(), lock.Deadline(), lock.Context()
-					_, _ = lock.Check(s.ctx)
+					_, _ = lock.Verify(s.ctx)
 					_ = lock.Extend(s.ctx, time.Second)
 				}
 				s.locker.ExtendEach(s.ctx, held, 500*time.Millisecond)
@@ -124,7 +124,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 				}
 			}
 			require.NoError(t, s.ctx.Err())
-			require.Empty(t, s.locker.Held())
+			require.Empty(t, s.locker.Locks())
 			require.Zero(t, s.locker.Stats().Waiting)
 			for _, key := range []string{"a", "new", "newer", "another", "short"} {
 				env.Soon(t, func() bool { return env.Get(t, s.direct, key) == "" }, key)

@@ -150,13 +150,13 @@ func TestTokensAreToldToNobody(t *testing.T) {
 			require.NoError(t, err)
 			tokens = append(tokens, env.Get(t, direct, lock.Key()))
 			require.Equal(t, lock.Token(), tokens[len(tokens)-1])
-			state, err := lock.Check(ctx)
+			state, err := lock.Verify(ctx)
 			require.NoError(t, err)
 			inspected, err := locker.Inspect(ctx, lock.Key())
 			require.NoError(t, err)
 			checked, err := locker.Check(ctx, lock.Key())
 			require.NoError(t, err)
-			book.put(lock, state, inspected, checked, &inspected, fmt.Sprint(lock.Context()), locker.Held(), locker.Stats())
+			book.put(lock, state, inspected, checked, &inspected, fmt.Sprint(lock.Context()), locker.Locks(), locker.Stats())
 			return lock
 		}
 
@@ -181,7 +181,7 @@ func TestTokensAreToldToNobody(t *testing.T) {
 
 		set := look(locker.AcquireAll(ctx, []string{"a", "b", "c"}, rlock.WithAutoExtend(true)))
 		require.NoError(t, env.Do(t, direct, "SET", "b", theirs).Error())
-		write(set.Check(ctx))
+		write(set.Verify(ctx))
 		write(nil, set.Release(ctx))
 		book.put(set)
 

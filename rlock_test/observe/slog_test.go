@@ -28,11 +28,11 @@ func TestSlogObserver(t *testing.T) {
 		want  string
 	}{
 		"acquired": {with(func(e *rlock.Event) {
-			e.Kind, e.Fence, e.Attempts, e.Left = rlock.EventAcquired, 7, 1, 10*time.Second
-		}), `level=DEBUG msg="rlock: acquired" key=job fence=7 attempts=1 left=10s`},
+			e.Kind, e.Fence, e.Attempts, e.Remaining = rlock.EventAcquired, 7, 1, 10*time.Second
+		}), `level=DEBUG msg="rlock: acquired" key=job fence=7 attempts=1 remaining=10s`},
 		"acquired after a long time": {with(func(e *rlock.Event) {
-			e.Kind, e.Attempts, e.Waited, e.Left, e.HandedOver = rlock.EventAcquired, 2, time.Second, rlock.NoExpiry, true
-		}), `level=INFO msg="rlock: acquired" key=job attempts=2 waited=1s left="never expires" handed_over=true`},
+			e.Kind, e.Attempts, e.Waited, e.Remaining, e.HandedOver = rlock.EventAcquired, 2, time.Second, rlock.NoExpiry, true
+		}), `level=INFO msg="rlock: acquired" key=job attempts=2 waited=1s remaining="never expires" handed_over=true`},
 		"contended": {with(func(e *rlock.Event) {
 			e.Kind, e.Attempts, e.Local = rlock.EventContended, 1, true
 		}), `level=DEBUG msg="rlock: contended" key=job attempts=1 local=true`},

@@ -96,7 +96,7 @@ func TestReleaseThroughHeld(t *testing.T) {
 		require.NoError(t, env.Together(8, func(i int) error {
 			for ctx.Err() == nil {
 				if i < 2 {
-					for _, lock := range locker.Held() {
+					for _, lock := range locker.Locks() {
 						lock.Release(t.Context())
 					}
 					continue

@@ -46,7 +46,7 @@ func TestCluster(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), []string{"{a}1", "{a}2", "{a}3"})
 			require.NoError(t, err)
 			require.NotZero(t, lock.Fence())
-			state, err := lock.Check(t.Context())
+			state, err := lock.Verify(t.Context())
 			require.NoError(t, err)
 			require.True(t, state.HeldBy(lock.Token()))
 			require.NoError(t, lock.Extend(t.Context(), time.Minute))

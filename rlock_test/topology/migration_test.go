@@ -38,7 +38,7 @@ func acquireWhileASlotMoves(t *testing.T, cluster *env.Cluster) {
 	for _, call := range []func(ctx context.Context) error{
 		func(ctx context.Context) error { return held.Extend(ctx, time.Minute) },
 		func(ctx context.Context) error {
-			_, err := held.Check(ctx)
+			_, err := held.Verify(ctx)
 			return err
 		},
 		func(ctx context.Context) error {

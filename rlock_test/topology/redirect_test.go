@@ -36,7 +36,7 @@ func TestSlotMoves(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrHeld)
 			for _, lock := range locks {
 				require.NoError(t, lock.Extend(t.Context(), time.Minute))
-				state, err := lock.Check(t.Context())
+				state, err := lock.Verify(t.Context())
 				require.NoError(t, err)
 				require.True(t, state.HeldBy(lock.Token()))
 			}

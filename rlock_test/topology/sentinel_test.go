@@ -32,7 +32,7 @@ func TestSentinel(t *testing.T) {
 					require.ErrorIs(t, err, rlock.ErrHeld)
 					require.NoError(t, lock.Extend(t.Context(), time.Minute))
 					require.Greater(t, env.TTL(t, direct, key), 30*time.Second)
-					state, err := lock.Check(t.Context())
+					state, err := lock.Verify(t.Context())
 					require.NoError(t, err)
 					require.True(t, state.HeldBy(lock.Token()))
 					state, err = locker.Inspect(t.Context(), key)

@@ -26,7 +26,7 @@ func newFaultyCluster(t *testing.T, e env.Engine) (*env.Faulty, *rlock.Locker, r
 	c := e.StartCluster(t)
 	f := &env.Faulty{Client: c.Client(t)}
 	require.NoError(t, gen.New().Load(t.Context(), f.Client))
-	return f, env.NewLocker(t, f, rlock.WithSlotGroups()), c.Client(t)
+	return f, env.NewLocker(t, f, rlock.WithCrossSlot(true)), c.Client(t)
 }
 
 // of reports whether words call the script for the key first.
@@ -36,7 +36,7 @@ func TestSlotGroups(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := newFaultyCluster(t, e)
-		rival := env.NewLocker(t, direct, rlock.WithSlotGroups())
+		rival := env.NewLocker(t, direct, rlock.WithCrossSlot(true))
 		nothing := func(t *testing.T) {
 			t.Helper()
 			env.Soon(t, func() bool {
@@ -66,7 +66,7 @@ func TestSlotGroups(t *testing.T) {
 				require.Greater(t, env.TTL(t, direct, key), 59*time.Minute)
 			}
 			require.Greater(t, time.Until(lock.Deadline()), 59*time.Minute)
-			state, err := lock.Check(t.Context())
+			state, err := lock.Verify(t.Context())
 			require.NoError(t, err)
 			require.True(t, state.HeldBy(lock.Token()))
 
@@ -101,7 +101,7 @@ func TestSlotGroups(t *testing.T) {
 			var facts *rlock.AcquireError
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, "a", facts.Key)
-			require.Greater(t, facts.Left, 59*time.Minute)
+			require.Greater(t, facts.Remaining, 59*time.Minute)
 			require.True(t, slices.IsSortedFunc(order, func(a, b string) int { return int(gen.Slot(a)) - int(gen.Slot(b)) }), order)
 			require.Len(t, order, 3)
 			for _, key := range []string{"b", "c", "{a}2"} {
@@ -141,7 +141,7 @@ func TestSlotGroups(t *testing.T) {
 			lock, err = locker.AcquireAll(t.Context(), spread)
 			require.NoError(t, err)
 			require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
-			state, err := lock.Check(t.Context())
+			state, err := lock.Verify(t.Context())
 			require.ErrorIs(t, err, rlock.ErrLost)
 			require.Equal(t, rlock.State{Key: "b"}, state)
 			require.False(t, lock.Valid())
@@ -398,7 +398,7 @@ func TestOverlappingSlotGroups(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.StartCluster(t).Client(t)
-		env.OverlapSets(t, client, 6, 15, rlock.WithSlotGroups())
+		env.OverlapSets(t, client, 6, 15, rlock.WithCrossSlot(true))
 	})
 }
 
@@ -407,7 +407,7 @@ func TestSlotGroupsOnOneServer(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := env.NewLocker(t, server.Client(t), rlock.WithSlotGroups())
+		locker := env.NewLocker(t, server.Client(t), rlock.WithCrossSlot(true))
 		before := server.ScriptCalls(t)
 		lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithToken("mine"))
 		require.NoError(t, err)

@@ -18,8 +18,8 @@ import (
 // command takes, and which of them hear from the server.
 var clientOptions = map[string]struct {
 	change func(option *rueidis.ClientOption)
-	told   bool                      // the server tells a Locker of Open of changed keys
-	probe  map[string]rlock.Severity // what Probe finds that is not ok
+	told   bool                           // the server tells a Locker of Open of changed keys
+	probe  map[string]rlock.ProbeSeverity // what Probe finds that is not ok
 }{
 	"as it comes":                 {func(*rueidis.ClientOption) {}, true, nil},
 	"a connection for each call":  {func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true }, true, nil},
@@ -41,11 +41,11 @@ var clientOptions = map[string]struct {
 	}, true, nil},
 	"tracking of a prefix that does not cover": {func(o *rueidis.ClientOption) {
 		o.ClientTrackingOptions = []string{"BCAST", "PREFIX", "other"}
-	}, false, map[string]rlock.Severity{"cache": rlock.SeverityFault, "waiting": rlock.SeverityFault, "held": rlock.SeverityFault}},
+	}, false, map[string]rlock.ProbeSeverity{"cache": rlock.ProbeFault, "waiting": rlock.ProbeFault, "held": rlock.ProbeFault}},
 	"no cache": {func(o *rueidis.ClientOption) { o.DisableCache = true }, false,
-		map[string]rlock.Severity{"cache": rlock.SeverityNote, "waiting": rlock.SeverityNote, "held": rlock.SeverityNote}},
+		map[string]rlock.ProbeSeverity{"cache": rlock.ProbeNote, "waiting": rlock.ProbeNote, "held": rlock.ProbeNote}},
 	"RESP2": {func(o *rueidis.ClientOption) { o.DisableCache, o.AlwaysRESP2 = true, true }, false,
-		map[string]rlock.Severity{"cache": rlock.SeverityNote, "waiting": rlock.SeverityNote, "held": rlock.SeverityNote, "protocol": rlock.SeverityNote}},
+		map[string]rlock.ProbeSeverity{"cache": rlock.ProbeNote, "waiting": rlock.ProbeNote, "held": rlock.ProbeNote, "protocol": rlock.ProbeNote}},
 }
 
 // Whatever the options of the client, an extended lock ends when its key is deleted,
@@ -129,7 +129,7 @@ func TestReadsFromReplicas(t *testing.T) {
 			lock, err := locker.Acquire(t.Context(), "job:kept", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			for range 20 {
-				state, err := lock.Check(t.Context())
+				state, err := lock.Verify(t.Context())
 				require.NoError(t, err, fmt.Sprint(state))
 				time.Sleep(50 * time.Millisecond)
 			}

@@ -17,15 +17,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A turn has an end: by count, and by time. The key is then free for a moment.
+// A turn has an end. The key is then free for a moment.
 func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, turn := range map[string]rlock.Option{
-			"by count": rlock.WithTurn(10, time.Hour),
-			"by time":  rlock.WithTurn(1<<30, 5*time.Millisecond),
-			"at once":  rlock.WithTurn(0, time.Hour),
+			"by time": rlock.WithTurn(5 * time.Millisecond),
+			"at once": rlock.WithTurn(0),
 		} {
 			t.Run(name, func(t *testing.T) {
 				// One process has many who want the key all the time, the other has one.
@@ -58,7 +57,7 @@ func TestTurnsEnd(t *testing.T) {
 func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour), rlock.WithFence(false))
+		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(time.Hour), rlock.WithFence(false))
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		heirs := make(chan *rlock.Lock, 1)
@@ -82,14 +81,14 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 		require.ErrorIs(t, first.Release(t.Context()), rlock.ErrReleased)
 		require.ErrorIs(t, first.Extend(t.Context(), time.Millisecond), rlock.ErrReleased)
 		require.ErrorIs(t, env.ErrorOf(first.Detach()), rlock.ErrReleased)
-		_, err = first.Check(t.Context())
+		_, err = first.Verify(t.Context())
 		require.ErrorIs(t, err, rlock.ErrReleased)
 
 		require.True(t, heir.Valid())
-		state, err := heir.Check(t.Context())
+		state, err := heir.Verify(t.Context())
 		require.NoError(t, err)
 		require.True(t, state.HeldBy(heir.Token()))
-		require.Greater(t, state.Left, 5*time.Second)
+		require.Greater(t, state.Remaining(), 5*time.Second)
 		require.NoError(t, heir.Release(t.Context()))
 	})
 }
@@ -98,7 +97,7 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 func TestTokenThatWasToldIsNotHandedOn(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(100, time.Hour))
+		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(time.Hour))
 		first, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
 		require.NoError(t, err)
 		told := first.Token()
@@ -126,7 +125,7 @@ func TestLostLockIsNotHandedOver(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		locker := env.OpenOn(t, server, rlock.WithTurn(100, time.Hour))
+		locker := env.OpenOn(t, server, rlock.WithTurn(time.Hour))
 		held, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		next := make(chan error, 1)
@@ -150,7 +149,7 @@ func TestHandOversUnderCancellation(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		lockers := []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server, rlock.WithTurn(5, time.Hour))}
+		lockers := []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server, rlock.WithTurn(time.Millisecond))}
 		var (
 			inside atomic.Int32
 			fence  uint64
@@ -159,7 +158,7 @@ func TestHandOversUnderCancellation(t *testing.T) {
 		kinds := [][]rlock.Option{
 			nil,
 			{rlock.WithAutoExtend(true)},
-			{rlock.WithAutoExtend(true), rlock.WithUniqueToken()},
+			{rlock.WithAutoExtend(true), rlock.WithUniqueToken(true)},
 			{rlock.WithAutoExtend(true), rlock.WithTTL(5 * time.Second)},
 			{rlock.WithAutoExtend(true), rlock.WithFence(false)},
 		}

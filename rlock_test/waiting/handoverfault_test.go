@@ -34,7 +34,7 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 			for times, often := range map[string]int{"once": 1, "always": 1000} {
 				t.Run(name+" "+times, func(t *testing.T) {
 					t.Parallel()
-					f, locker, direct := env.NewFaulty(t, e, rlock.WithTurn(1000, time.Hour))
+					f, locker, direct := env.NewFaulty(t, e, rlock.WithTurn(time.Hour))
 					first, err := locker.Acquire(t.Context(), "job")
 					require.NoError(t, err)
 					heirs := env.NextInLine(t, locker, "job")
@@ -66,7 +66,7 @@ func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		for name, lost := range map[string]bool{"answered": false, "not answered": true} {
 			t.Run(name, func(t *testing.T) {
-				f, locker, direct := env.NewFaulty(t, e, rlock.WithTurn(1000, time.Hour))
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTurn(time.Hour))
 				first, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -142,7 +142,7 @@ func TestReleaseToOneWhoGivesUp(t *testing.T) {
 	for name, another := range map[string]bool{"nobody else": false, "another behind": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(), rlock.WithTTL(time.Minute))
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(true), rlock.WithTTL(time.Minute))
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			ctx, giveUp := context.WithCancel(t.Context())

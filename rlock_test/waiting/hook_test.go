@@ -34,16 +34,16 @@ func waits(t *testing.T, server *env.Server, locker *rlock.Locker, key string, h
 	return late, lock
 }
 
-// A Hook that Open is given is the one that its client tells.
+// Invalidations that Open is given is the one that its client tells.
 func TestOpenWithHook(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		hook := rlock.NewHook()
+		hook := rlock.NewInvalidations()
 		var seen atomic.Int64
 		option := server.Option()
 		option.OnInvalidations = func([]rueidis.RedisMessage) { seen.Add(1) }
-		locker := env.OpenLocker(t, option, rlock.WithHook(hook))
+		locker := env.OpenLocker(t, option, rlock.WithInvalidations(hook))
 		_, lock := waits(t, server, locker, "job", time.Second)
 		require.LessOrEqual(t, lock.Attempts(), 3, "it was told")
 		require.Positive(t, seen.Load(), "so was the option's own function")
@@ -52,39 +52,39 @@ func TestOpenWithHook(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, report.Err())
 
-		// The client of Open is no worse with the Hook of another Locker as well.
-		other := env.OpenLocker(t, server.Option(), rlock.WithHook(hook))
+		// The client of Open is no worse with the Invalidations of another Locker as well.
+		other := env.OpenLocker(t, server.Option(), rlock.WithInvalidations(hook))
 		_, lock = waits(t, server, other, "other", time.Second)
 		require.LessOrEqual(t, lock.Attempts(), 3)
 	})
 }
 
-// A Hook that hears nothing makes waiting no slower than none: whoever waits looks now
+// Invalidations that hears nothing makes waiting no slower than none: whoever waits looks now
 // and then, until a message has come.
-func TestHooksThatHearNothing(t *testing.T) {
+func TestInvalidationsThatHearNothing(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		for name, open := range map[string]func(t *testing.T) *rlock.Locker{
 			"given to no client": func(t *testing.T) *rlock.Locker {
-				return env.NewLocker(t, server.Client(t), rlock.WithHook(rlock.NewHook()))
+				return env.NewLocker(t, server.Client(t), rlock.WithInvalidations(rlock.NewInvalidations()))
 			},
 			"given to another client": func(t *testing.T) *rlock.Locker {
-				hook := rlock.NewHook()
-				env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }), rlock.WithHook(hook))
-				return env.NewLocker(t, server.Client(t), rlock.WithHook(hook))
+				hook := rlock.NewInvalidations()
+				env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }), rlock.WithInvalidations(hook))
+				return env.NewLocker(t, server.Client(t), rlock.WithInvalidations(hook))
 			},
 			"of a client that is closed": func(t *testing.T) *rlock.Locker {
-				hook := rlock.NewHook()
+				hook := rlock.NewInvalidations()
 				option := server.Option()
 				option.OnInvalidations = hook.OnInvalidations
 				client, err := rueidis.NewClient(option)
 				require.NoError(t, err)
 				client.Close()
-				return env.NewLocker(t, server.Client(t), rlock.WithHook(hook))
+				return env.NewLocker(t, server.Client(t), rlock.WithInvalidations(hook))
 			},
 			"whose messages are left out": func(t *testing.T) *rlock.Locker {
-				hook := rlock.NewHook()
+				hook := rlock.NewInvalidations()
 				client := server.Client(t, func(o *rueidis.ClientOption) {
 					o.OnInvalidations = func(messages []rueidis.RedisMessage) {
 						if messages == nil {
@@ -92,12 +92,12 @@ func TestHooksThatHearNothing(t *testing.T) {
 						}
 					}
 				})
-				return env.NewLocker(t, client, rlock.WithHook(hook))
+				return env.NewLocker(t, client, rlock.WithInvalidations(hook))
 			},
 			"of a client without a cache": func(t *testing.T) *rlock.Locker {
-				hook := rlock.NewHook()
+				hook := rlock.NewInvalidations()
 				client := server.Client(t, func(o *rueidis.ClientOption) { o.DisableCache, o.OnInvalidations = true, hook.OnInvalidations })
-				return env.NewLocker(t, client, rlock.WithHook(hook))
+				return env.NewLocker(t, client, rlock.WithInvalidations(hook))
 			},
 			"of a client that tracks other keys, after Probe": func(t *testing.T) *rlock.Locker {
 				option := server.Option()
@@ -119,9 +119,9 @@ func TestHooksThatHearNothing(t *testing.T) {
 		}
 		// One that hears stops polling with the first message.
 		t.Run("that hears", func(t *testing.T) {
-			hook := rlock.NewHook()
+			hook := rlock.NewInvalidations()
 			client := server.Client(t, func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations })
-			locker := env.NewLocker(t, client, rlock.WithHook(hook))
+			locker := env.NewLocker(t, client, rlock.WithInvalidations(hook))
 			waits(t, server, locker, "first", time.Second)
 			late, lock := waits(t, server, locker, "second", 2*time.Second)
 			t.Logf("%v late, %d attempts", late, lock.Attempts())
@@ -130,17 +130,17 @@ func TestHooksThatHearNothing(t *testing.T) {
 	})
 }
 
-// Lockers may share a Hook: of one client, and of clients of different servers, where
+// Lockers may share Invalidations: of one client, and of clients of different servers, where
 // keys of the same name have nothing to do with each other.
 func TestLockersShareAHook(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		hook := rlock.NewHook()
+		hook := rlock.NewInvalidations()
 		wire := func(o *rueidis.ClientOption) { o.OnInvalidations = hook.OnInvalidations }
 		one, other := e.Start(t), e.Start(t)
 		client := one.Client(t, wire)
-		first, second := env.NewLocker(t, client, rlock.WithHook(hook)), env.NewLocker(t, client, rlock.WithHook(hook))
-		elsewhere := env.NewLocker(t, other.Client(t, wire), rlock.WithHook(hook))
+		first, second := env.NewLocker(t, client, rlock.WithInvalidations(hook)), env.NewLocker(t, client, rlock.WithInvalidations(hook))
+		elsewhere := env.NewLocker(t, other.Client(t, wire), rlock.WithInvalidations(hook))
 		for i, locker := range []*rlock.Locker{first, second, elsewhere} { // each hears something
 			waits(t, []*env.Server{one, one, other}[i], locker, "warm", time.Second)
 		}
@@ -187,7 +187,7 @@ func TestNewWithHook(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		hook := rlock.NewHook()
+		hook := rlock.NewInvalidations()
 		var seen atomic.Int64
 		client := server.Client(t, func(o *rueidis.ClientOption) {
 			o.OnInvalidations = func(messages []rueidis.RedisMessage) {
@@ -195,7 +195,7 @@ func TestNewWithHook(t *testing.T) {
 				hook.OnInvalidations(messages)
 			}
 		})
-		locker := env.NewLocker(t, client, rlock.WithHook(hook))
+		locker := env.NewLocker(t, client, rlock.WithInvalidations(hook))
 		held, err := env.OpenOn(t, server).Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
 		time.AfterFunc(100*time.Millisecond, func() { held.Release(context.Background()) })

@@ -71,7 +71,7 @@ func TestLimitsInTheLine(t *testing.T) {
 			"attempts": rlock.Fixed(10 * time.Millisecond).MaxAttempts(3),
 			"time":     rlock.Fixed(time.Hour).MaxTime(50 * time.Millisecond),
 			"function": rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
-				return time.Millisecond, a.Number < 5 && a.Left > 0 && a.Left <= 10*time.Second
+				return time.Millisecond, a.Number < 5 && a.Remaining > 0 && a.Remaining <= 10*time.Second
 			}),
 		} {
 			_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(policy))
@@ -85,7 +85,7 @@ func TestLimitsInTheLine(t *testing.T) {
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
-		require.Positive(t, facts.Left)
+		require.Positive(t, facts.Remaining)
 		require.Equal(t, before+1, server.ScriptCalls(t), "one read")
 		require.NoError(t, first.Release(t.Context()))
 	})
@@ -111,8 +111,8 @@ func TestWhatTheLineKnows(t *testing.T) {
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
 		require.ErrorIs(t, err, rlock.ErrHeld)
-		require.Greater(t, facts.Left, 30*time.Second)
-		require.LessOrEqual(t, facts.Left, time.Minute)
+		require.Greater(t, facts.Remaining, 30*time.Second)
+		require.LessOrEqual(t, facts.Remaining, time.Minute)
 		cancel()
 		require.ErrorIs(t, <-first, context.Canceled)
 	})
@@ -151,7 +151,7 @@ func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 			}()
 			env.AwaitWaiting(t, locker, 1)
 			require.NoError(t, env.Do(t, client, "DEL", "lost").Error())
-			_, err = lock.Check(t.Context())
+			_, err = lock.Verify(t.Context())
 			require.ErrorIs(t, err, rlock.ErrLost)
 			require.NoError(t, <-got)
 		})

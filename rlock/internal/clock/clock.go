@@ -37,9 +37,9 @@ func (i Instant) Until() time.Duration {
 	return time.Duration(i - Now())
 }
 
-// After returns the instant d after i; what is too far away is Never.
+// After returns the instant d after i, Never for NoExpiry and what is too far away.
 func (i Instant) After(d time.Duration) Instant {
-	if end := i + Instant(d); end >= i || d < 0 {
+	if end := i + Instant(d); d < 0 || end >= i && d != NoExpiry {
 		return end
 	}
 	return Never

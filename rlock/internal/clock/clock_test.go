@@ -38,6 +38,7 @@ func TestInstant(t *testing.T) {
 		require.Equal(t, time.Minute, now.After(time.Minute).Until())
 		require.Equal(t, time.Now().Add(time.Minute), now.After(time.Minute).Time())
 		require.Equal(t, now-1, now.After(-1))
+		require.Equal(t, clock.Never, clock.Instant(-time.Hour).After(clock.NoExpiry))
 		require.Equal(t, clock.NoExpiry, clock.Never.Until())
 		require.Equal(t, clock.Never, clock.Never.After(time.Hour))
 	})

@@ -222,7 +222,7 @@ func TestRun(t *testing.T) {
 		"nobody hears": {
 			change: func(_ *testing.T, s *scratch) { s.changed = nil },
 			want:   map[string]probe.Severity{"held": probe.Note, "waiting": probe.Note},
-			says:   "there is no Hook: waiting for a held lock polls",
+			says:   "there are no Invalidations: waiting for a held lock polls",
 		},
 		"no cache": {
 			change: func(_ *testing.T, s *scratch) { s.cached, s.deafToLease = false, true },
@@ -242,7 +242,7 @@ func TestRun(t *testing.T) {
 		"the server tells the cache only": {
 			change: func(_ *testing.T, s *scratch) { s.deafToLease, s.deafToFreed = true, true },
 			want:   map[string]probe.Severity{"held": probe.Fault, "waiting": probe.Fault},
-			says:   "no push reached the Hook",
+			says:   "no push reached the Invalidations",
 		},
 		"no right to ask for tracking": {
 			change:  func(_ *testing.T, s *scratch) { s.deafToLease, s.deafToFreed, s.stale = true, true, true },

@@ -59,7 +59,7 @@ func (p *probe) pushes(ctx context.Context) error {
 			"grant +client|caching and +client|tracking", maxPush)
 	}
 	if p.Changed == nil {
-		p.add("waiting", Note, nil, "there is no Hook: %s; use Open or WithHook", polls)
+		p.add("waiting", Note, nil, "there are no Invalidations: %s; use Open or WithInvalidations", polls)
 		return nil
 	}
 	told, err := p.told(ctx, patience)
@@ -69,8 +69,8 @@ func (p *probe) pushes(ctx context.Context) error {
 	case told:
 		p.add("waiting", OK, nil, "the server wakes those who wait")
 	default:
-		p.add("waiting", Fault, nil, "no push reached the Hook: until one does, those who wait for a held lock poll every %v; "+
-			"set ClientOption.OnInvalidations of this client to Hook.OnInvalidations, and see cache", p.Poll)
+		p.add("waiting", Fault, nil, "no push reached the Invalidations: until one does, those who wait for a held lock poll every %v; "+
+			"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, and see cache", p.Poll)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 	}
 	switch {
 	case p.Changed == nil:
-		return row(Note, nil, "there is no Hook: "+noticedLate+"; use Open or WithHook")
+		return row(Note, nil, "there are no Invalidations: "+noticedLate+"; use Open or WithInvalidations")
 	case p.Client.Mode() == rueidis.ClientModeCluster:
 		return row(Note, nil, "on a cluster "+noticedLate)
 	}
@@ -120,7 +120,7 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 		return row(OK, nil, "the server tells of a change")
 	}
 	text := "the server did not tell within " + maxPush.String() + " that a key had changed: " + noticedLate + "; " +
-		"set ClientOption.OnInvalidations of this client to Hook.OnInvalidations, without NOLOOP and with prefixes that cover the locks, and grant +client|caching"
+		"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, without NOLOOP and with prefixes that cover the locks, and grant +client|caching"
 	why := replies[0].Error()
 	if optedOut(why) {
 		why = nil

@@ -20,15 +20,9 @@ import (
 // R is what an acquisition wants of the lock. G is what a holder hands to the next. H is a
 // lock of this process; its zero value stands for none.
 type Queue[R, G any, H Holder] struct {
-	limit  Limit
+	limit  time.Duration // of a turn
 	seed   maphash.Seed
 	shards [64]shard[R, G, H]
-}
-
-// Limit is how long this process may keep a key to itself while other processes want it.
-type Limit struct {
-	Count int           // of hand-overs
-	Time  time.Duration // since the server gave it the key
 }
 
 // shard has the fronts of some keys. Its mutex is taken last.
@@ -39,8 +33,9 @@ type shard[R, G any, H Holder] struct {
 	past   past
 }
 
-// New returns an empty Queue.
-func New[R, G any, H Holder](limit Limit) *Queue[R, G, H] {
+// New returns an empty Queue. limit is how long this process may keep a key to itself while
+// other processes want it, from when the server gave it the key.
+func New[R, G any, H Holder](limit time.Duration) *Queue[R, G, H] {
 	q := &Queue[R, G, H]{limit: limit, seed: maphash.MakeSeed()}
 	for i := range q.shards {
 		q.shards[i].fronts = map[string]*Ticket[R, G, H]{}
@@ -100,7 +95,7 @@ func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R) (holder
 
 // sweep forgets holders whose lease ended with nobody behind them and no Release. It
 // looks at all when there are twice as many as after the last time. The caller holds mu.
-func (s *shard[R, G, H]) sweep(limit Limit) {
+func (s *shard[R, G, H]) sweep(limit time.Duration) {
 	if len(s.fronts) < s.size {
 		return
 	}
@@ -113,7 +108,7 @@ func (s *shard[R, G, H]) sweep(limit Limit) {
 }
 
 // next makes the first behind t, which is the front, the front. The caller holds mu.
-func (s *shard[R, G, H]) next(t *Ticket[R, G, H], limit Limit) {
+func (s *shard[R, G, H]) next(t *Ticket[R, G, H], limit time.Duration) {
 	line := t.line()
 	t.leave()
 	if line == nil || line.head == nil {

@@ -12,7 +12,6 @@ import (
 // this process lets others go first. It is guarded by the shard's mutex.
 type turn struct {
 	began  clock.Instant // 0: it has not
-	passed int           // hand-overs
 	fence  uint64        // next of those reserved
 	spare  int           // how many are reserved
 	block  int           // how many were taken at once the last time
@@ -25,18 +24,17 @@ type turn struct {
 
 // over reports whether the key must be freed for others. A turn that nobody has seen
 // the start of begins here.
-func (t *turn) over(limit Limit) bool {
+func (t *turn) over(limit time.Duration) bool {
 	if t.began == 0 {
 		t.began = clock.Now()
 	}
-	return t.passed >= limit.Count || time.Duration(clock.Now()-t.began) >= limit.Time
+	return time.Duration(clock.Now()-t.began) >= limit
 }
 
-// pass counts a hand-over and returns its fence, if one is reserved, and how many to
+// pass returns the fence of a hand-over, if one is reserved, and how many to
 // reserve where it cannot be used: four times as many as the last time, so that few
 // are wasted.
 func (t *turn) pass() (fence uint64, more int) {
-	t.passed++
 	if t.spare > 0 {
 		fence = t.fence
 		t.fence++
@@ -116,7 +114,7 @@ type past struct {
 // memory is how long a past turn counts.
 const memory = 100 * time.Millisecond
 
-func (p *past) remember(key string, t turn, limit Limit) {
+func (p *past) remember(key string, t turn, limit time.Duration) {
 	if t.over(limit) {
 		t.end()
 	}
@@ -126,7 +124,7 @@ func (p *past) remember(key string, t turn, limit Limit) {
 }
 
 // recall returns the turn of a key that was freed a moment ago.
-func (p *past) recall(key string, limit Limit) (t turn, known bool) {
+func (p *past) recall(key string, limit time.Duration) (t turn, known bool) {
 	for i := range p.keys {
 		if p.keys[i] != key {
 			continue
