@@ -48,11 +48,11 @@ func table(t *testing.T, text string) (arrows map[string][]string, order []strin
 	return arrows, order
 }
 
-// declared are the names that a package declares, in its tests or outside: functions,
-// types, methods as Type.Method, variables and constants.
-func declared(t *testing.T, dir string, tests bool) map[string]bool {
+// declared are the names that a package declares, in its tests or outside, with their
+// files: functions, types, methods as Type.Method, variables and constants.
+func declared(t *testing.T, dir string, tests bool) map[string]string {
 	t.Helper()
-	names := map[string]bool{}
+	names := map[string]string{}
 	set := token.NewFileSet()
 	for path, text := range read(t, dir) {
 		if strings.HasSuffix(path, "_test.go") != tests {
@@ -64,18 +64,18 @@ func declared(t *testing.T, dir string, tests bool) map[string]bool {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
 				if d.Recv != nil {
-					names[receiver(d.Recv.List[0].Type)+"."+d.Name.Name] = true
+					names[receiver(d.Recv.List[0].Type)+"."+d.Name.Name] = filepath.Base(path)
 				} else {
-					names[d.Name.Name] = true
+					names[d.Name.Name] = filepath.Base(path)
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
 					switch spec := spec.(type) {
 					case *ast.TypeSpec:
-						names[spec.Name.Name] = true
+						names[spec.Name.Name] = filepath.Base(path)
 					case *ast.ValueSpec:
 						for _, name := range spec.Names {
-							names[name.Name] = true
+							names[name.Name] = filepath.Base(path)
 						}
 					}
 				}
@@ -97,7 +97,8 @@ func unknown(text string, exists func(path string) bool, known func(name string)
 	return words
 }
 
-// All files, packages and names of which the page speaks exist.
+// All files, packages and names of which the page speaks exist, and a name is in the file
+// of which it says so.
 func TestArchitectureNamesWhatExists(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(page)
@@ -106,15 +107,18 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 	names := declared(t, "..", false)
 	maps.Copy(names, declared(t, ".", true))
 	for _, room := range rooms {
-		for name := range declared(t, room, false) {
-			names[room+"."+name] = true
+		for name, file := range declared(t, room, false) {
+			names[room+"."+name] = file
 		}
 	}
 	exists := func(path string) bool {
 		_, err := os.Stat(filepath.Join("..", path))
 		return err == nil
 	}
-	require.Empty(t, unknown(string(text), exists, func(name string) bool { return names[name] || name == "rueidis" }))
+	require.Empty(t, unknown(string(text), exists, func(name string) bool { return names[name] != "" || name == "rueidis" }))
+	for _, m := range regexp.MustCompile("`([^`\n]+)`\\s+in\\s+`(\\w+\\.go)`").FindAllStringSubmatch(string(text), -1) {
+		require.Equal(t, m[2], names[m[1]], "%s is not in that file", m[1])
+	}
 }
 
 func TestUnknown(t *testing.T) {
