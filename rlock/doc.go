@@ -11,8 +11,8 @@
 // space, the text of WithOwner if there is one), so a key is
 // mutually exclusive with every other library that uses SET NX PX. What runs on
 // the server are the scripts of this module, byte for byte; package gen has the
-// calls. Only what a script does with one command is sent as that: GET for a check from
-// the cache, and SET NX for a free lock without a fence.
+// calls. One command is sent in a script's place: GET for a check from the cache, as the
+// generator has proved that the script does nothing else.
 //
 // While one Redis primary keeps its data and its clock does not jump, no two holders of
 // a key are valid at the same time, whatever the network and the server do. A failover

@@ -37,8 +37,6 @@ type Locker struct {
 	monitor  monitor
 	reaper   *reaper.Reaper
 
-	expectations expectations
-
 	lastTrip     atomic.Int64 // how long the last command of a contended key took
 	uncached     atomic.Bool  // the client has no cache: Check asks the server
 	heard        atomic.Bool  // the server has told of a change of a key that was watched
@@ -94,7 +92,6 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		l.server = client
 	}
 	l.registry.seed = maphash.MakeSeed()
-	l.expectations.seed = maphash.MakeSeed()
 	l.renewals = renew.New(l.expireAll, l.extendAll)
 	l.monitor = monitor{client: client, scripts: l.scripts, calls: l.background, next: clock.Never}
 	l.reaper = reaper.New(l.releaseItems)

@@ -189,9 +189,6 @@ func (l *Lock) free(ctx context.Context) (freed int64, err error) {
 		}
 		freed, err = l.locker.scripts.Release(ctx, l.locker.client, l.releaseParams())
 		freed += early
-		if err != nil && remote.OutcomeOf(err) == remote.Refused {
-			l.locker.expectations.scripts(false)
-		}
 		if remote.OutcomeOf(err) == remote.Indeterminate {
 			l.unsure = true // this try may do the work, and the next one find nothing
 		}

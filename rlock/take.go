@@ -67,9 +67,7 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 			t, err = l.takeAll(ctx, keys, counters, collect)
 		}
 		failure = remote.Redact(err, l.lease.Token())
-		if t.sent == 0 {
-			t.sent = sent
-		}
+		t.sent = sent
 		if remote.OutcomeOf(failure) == remote.Indeterminate {
 			l.late++
 		}
@@ -85,29 +83,8 @@ func (l *Lock) take(ctx context.Context, keys, counters []string, collect bool) 
 }
 
 func (l *Lock) takeOne(ctx context.Context, counters []string) (taken, error) {
-	if len(counters) > 0 {
-		r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(counters))
-		return l.takenOne(r), err
-	}
-	expectations := &l.locker.expectations
-	expected := expectations.about(l.key[0])
-	var sent clock.Instant
-	if setWillDo && expectations.scripted.Load() && expected.free() && l.late == 0 {
-		free, err := l.takeFree(ctx)
-		if free || err != nil {
-			return taken{acquired: free}, err
-		}
-		expected.found(false)
-		sent = clock.Now()
-	}
-	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(nil))
-	if err == nil {
-		expectations.scripts(true)
-		expected.found(r.Acquired)
-	}
-	t := l.takenOne(r)
-	t.sent = sent
-	return t, err
+	r, err := l.locker.scripts.Acquire(ctx, l.locker.client, l.acquireParams(counters))
+	return l.takenOne(r), err
 }
 
 func (l *Lock) acquireParams(counters []string) gen.AcquireParams {
