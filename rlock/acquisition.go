@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
@@ -22,7 +23,7 @@ type acquisition struct {
 	seen    taken         // what the last look saw
 	pause   time.Duration // the last one that the policy asked for
 	collect *collector    // of a set that waits
-	waiter  *waiter
+	notice  *notify.Wait
 	down    outage
 }
 
@@ -57,7 +58,7 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 	l.observe(set, a.start)
 	returned := false
 	defer func() {
-		a.waiter.leave()
+		a.notice.Leave()
 		if !returned {
 			a.interrupted()
 		}
@@ -175,13 +176,13 @@ func (a *acquisition) wait(why setback) setback {
 		}
 		return setback{}
 	}
-	if a.waiter == nil {
-		a.waiter = newWaiter(l, a.set.retry)
+	if a.notice == nil {
+		a.notice = l.locker.newWait(a.set.retry, l)
 	}
 	if a.collects() {
 		return setback{}
 	}
-	if err := a.waiter.await(a.ctx, a.seen.key, a.pause, a.collect.end()); err != nil {
+	if err := a.notice.Await(a.ctx, a.seen.key, a.pause, a.collect.end()); err != nil {
 		return endsWaiting(err)
 	}
 	return setback{}

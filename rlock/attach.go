@@ -206,8 +206,8 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: watching}
 	}
 	var pause time.Duration
-	w := &waiter{locker: l, patient: set.retry.unlimited()}
-	defer w.leave()
+	w := l.newWait(set.retry, nil)
+	defer w.Leave()
 	var s State // as last seen
 	down := outage{locker: l}
 	for number := 1; ; number++ {
@@ -237,7 +237,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if err := w.await(ctx, full, down.pace(pause), clock.Never); err != nil {
+		if err := w.Await(ctx, full, down.pace(pause), clock.Never); err != nil {
 			return fail(waitEnded(err))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
 
@@ -37,7 +38,6 @@ type Lock struct {
 
 	mu         sync.Mutex
 	kept       bool          // the lock is on the schedule of renewals
-	listens    bool          // the monitor has the Invalidations tell it of changes
 	shown      bool          // somebody has asked for the token
 	tokenMoved bool          // the next holder has the token
 	freeing    bool          // a Release has its calls to make
@@ -54,8 +54,8 @@ type lifetime struct {
 	ctx    context.Context // made by Context
 	cancel context.CancelCauseFunc
 
-	renewal   renew.Entry
-	monitored // guarded by the monitor
+	renewal renew.Entry
+	monitor notify.Entry
 }
 
 // needLifetime makes lifetime. The caller holds mu.

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
-	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
@@ -30,16 +30,15 @@ type Locker struct {
 	cluster  bool
 	scripts  *gen.Scripts
 	defaults *settings
-	hook     *Invalidations // nil: no push
+	listener *notify.Listener // nil: nothing is pushed
 	queue    *queue.Queue[request, grant, *holder]
 	registry registry
 	renewals *renew.Schedule[*scheduled]
-	monitor  monitor
+	monitor  *notify.Monitor // nil: a loss is noticed by extensions
 	reaper   *reaper.Reaper
 
 	lastTrip     atomic.Int64 // how long the last command of a contended key took
 	uncached     atomic.Bool  // the client has no cache: Check asks the server
-	heard        atomic.Bool  // the server has told of a change of a key that was watched
 	clientClosed atomic.Bool  // as far as can be told
 	counters     counters
 
@@ -82,7 +81,6 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		scripts:  gen.New(gen.WithoutRetry(), gen.WithLuaOptions(rueidis.WithLoadSHA1(sha1Refused()))),
 		defaults: set,
-		hook:     set.hook,
 		queue:    queue.New[request, grant, *holder](set.turn),
 	}
 	l.background, l.stop = context.WithCancel(context.Background())
@@ -93,7 +91,9 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	}
 	l.registry.seed = maphash.MakeSeed()
 	l.renewals = renew.New(l.expireAll, l.extendAll)
-	l.monitor = monitor{client: client, scripts: l.scripts, calls: l.background, next: clock.Never}
+	if set.hook != nil {
+		l.listenOn(set.hook)
+	}
 	l.reaper = reaper.New(l.releaseItems)
 	if !set.unfenced {
 		slot.PrepareFences()
@@ -125,8 +125,9 @@ func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
 	}
 	l := newLocker(client, set)
 	l.dialled = dialled
-	// The server tells, unless what it is to tell was changed.
-	l.heard.Store(l.hook != nil && option.ClientTrackingOptions == nil)
+	if l.listener != nil { // the server tells, unless what it is to tell was changed
+		l.listener.SetHeard(option.ClientTrackingOptions == nil)
+	}
 	return l, nil
 }
 

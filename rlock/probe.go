@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/probe"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -105,20 +106,20 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	target := probe.Target{
 		Client:  l.client,
 		Scratch: &scratch{locker: l, key: key, token: newToken("")},
-		Poll:    unheardPause,
+		Poll:    notify.UnheardPause,
 		Stop:    l.closed,
 	}
-	if l.hook != nil {
-		w := l.hook.watch(l, key)
-		defer w.leave()
-		target.Changed = w.changed
+	if l.listener != nil {
+		w := l.listener.Watch(key)
+		defer w.Leave()
+		target.Changed = w.Changed()
 	}
 	rows, err := probe.Run(ctx, target)
 	report := make(ProbeReport, len(rows))
 	for i, row := range rows {
 		report[i] = ProbeFinding{row.Name, row.Server, severities[row.Severity], row.Text, row.Err}
 		if row.Name == "waiting" && row.Severity == probe.Fault {
-			l.heard.Store(false)
+			l.listener.SetHeard(false)
 		}
 	}
 	if err == clock.ErrStopped {

@@ -82,9 +82,9 @@ func (l *Lock) ended(cause *reason) {
 	l.locker.registry.remove(l)
 	if l.kept {
 		l.locker.renewals.Remove((*scheduled)(l))
-	}
-	if l.listens {
-		l.unlisten()
+		if l.locker.monitor != nil {
+			l.locker.monitor.Remove((*monitored)(l))
+		}
 	}
 	if cause != released { // the Release does both when the keys are free
 		l.ticket.Leave()
@@ -158,6 +158,8 @@ func (l *Lock) watch() bool {
 		l.finish(stateClosed)
 		return false
 	}
-	l.listen()
+	if l.locker.monitor != nil {
+		l.locker.monitor.Add((*monitored)(l))
+	}
 	return true
 }

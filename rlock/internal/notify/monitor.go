@@ -1,0 +1,392 @@
+package notify
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
+)
+
+// Held is a lock that somebody holds. The Monitor holds no mutex while it calls a method
+// other than Keys and Entry, so those may take the lock's.
+type Held interface {
+	// Entry returns what the Monitor knows of it, always the same.
+	Entry() *Entry
+	// Keys returns its keys, always the same.
+	Keys() []string
+	// Version returns that of its lease; false once it has ended.
+	Version() (lease.Version, bool)
+	// Owners follows an answer, asked for after Version was v, of who owns each key, ""
+	// for nobody: if one is another's, it ends. It reports whether it is still held, and
+	// whether to read again because v is too old to tell.
+	Owners(owners []string, v lease.Version) (held, again bool)
+	// Left follows an answer of how much of the shortest lease is left; see
+	// lease.Lease.Shortened.
+	Left(left time.Duration, v lease.Version, sent, received clock.Instant) lease.Verdict
+}
+
+// Entry is what a Monitor knows of a lock, and guards.
+type Entry struct {
+	at     clock.Instant // when it is to be read, or if it is not: when it was read last
+	stage  stage
+	listed bool   // it is to be read
+	told   bool   // the server has told of a change since it was read last
+	vain   uint8  // reads in a row for which there was no reason
+	asRead uint32 // extensions when it was read last, and 1; 0: it was not read; only a round uses it
+}
+
+// stage is how far the Monitor has come with a lock.
+type stage uint8
+
+const (
+	unread  stage = iota // the Hub does not know it yet
+	known                // the Hub tells of changes of its keys
+	removed              // for good
+)
+
+// Server reads keys. There is an answer for each of reads, in their order.
+type Server interface {
+	// Owners reads who owns keys, and has the server tell of their next change.
+	Owners(ctx context.Context, reads [][]string) []Answer[string]
+	// Left reads how much is left of the leases of keys: clock.NoExpiry, or Gone.
+	Left(ctx context.Context, reads [][]string) []Answer[time.Duration]
+}
+
+// Answer is about the keys of one read, in their order.
+type Answer[T any] struct {
+	Keys []T
+	Err  error
+}
+
+// Gone is what is left of the lease of a key that is not there.
+const Gone time.Duration = -1
+
+// Monitor notices at once that a lock was lost, or its lease shortened by somebody else,
+// where the server tells of changed keys. It reads the keys of held locks with tracking on,
+// so that the server tells of their next change. A message is a hint, because every
+// extension causes one: the Monitor reads the key again, which also has the server track it
+// anew. What changes within a moment is read together, so the extension of many locks costs
+// one read a script.
+//
+// Its mutex is taken last.
+type Monitor struct {
+	calls    context.Context // of its reads
+	listener *Listener
+	server   Server
+	after    func([]Held)
+
+	mu      sync.Mutex
+	unread  []Held // to be read
+	timer   *time.Timer
+	next    clock.Instant // of the next round; Never: none is planned
+	reading bool          // a round is under way
+}
+
+// NewMonitor returns a Monitor that hears from listener which keys have changed, and reads
+// them from server until calls ends. It calls after with locks that it has read, while it
+// may read others.
+func NewMonitor(calls context.Context, listener *Listener, server Server, after func([]Held)) *Monitor {
+	return &Monitor{calls: calls, listener: listener, server: server, after: after, next: clock.Never}
+}
+
+const (
+	firstRead   = 20 * time.Millisecond // a lock that is held for less is never read
+	gatherReads = 2 * time.Millisecond
+	readAgain   = time.Second // after an error; the longest pause after reads in vain too
+	readTimeout = 2 * time.Second
+	readKeys    = 100 // of one command
+	readBatch   = 100 // commands of one pipeline
+)
+
+// Add has the Monitor watch a lock, once it has been held for a moment.
+func (m *Monitor) Add(h Held) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h.Entry().stage == unread {
+		m.list(h, firstRead)
+	}
+}
+
+// Remove ends Add for good.
+func (m *Monitor) Remove(h Held) {
+	if m.remove(h.Entry()) == known {
+		m.listener.hub.drop(h)
+	}
+}
+
+func (m *Monitor) remove(e *Entry) (before stage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, e.stage = e.stage, removed
+	return before
+}
+
+// subscribe has the Hub tell of changes of a lock's keys.
+func (m *Monitor) subscribe(h Held) {
+	m.mu.Lock()
+	before := h.Entry().stage
+	m.mu.Unlock()
+	if before != unread {
+		return
+	}
+	m.listener.hub.hold(m, h)
+	m.mu.Lock()
+	gone := h.Entry().stage == removed
+	if !gone {
+		h.Entry().stage = known
+	}
+	m.mu.Unlock()
+	if gone {
+		m.listener.hub.drop(h)
+	}
+}
+
+// changed has a lock read soon, since the server told of a change. It reads a lock ever
+// more slowly for which the server does that all the time without a reason: its table
+// of tracked keys may be full, so that each read makes it forget another key and say so.
+func (m *Monitor) changed(h Held) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := h.Entry()
+	e.told = true
+	wait := gatherReads
+	switch {
+	case e.listed || e.vain == 0:
+	case clock.Now() > e.at.After(2*readAgain):
+		e.vain = 0
+	default:
+		wait = e.pause()
+	}
+	m.list(h, wait)
+}
+
+// pause is how long a lock is left alone after so many reads in vain.
+func (e *Entry) pause() time.Duration {
+	return min(gatherReads<<e.vain, readAgain)
+}
+
+// list is for a caller who holds mu.
+func (m *Monitor) list(h Held, wait time.Duration) {
+	e, at := h.Entry(), clock.Now().After(wait)
+	if !e.listed {
+		e.listed, e.at = true, at
+		m.unread = append(m.unread, h)
+	}
+	e.at = min(e.at, at)
+	m.plan(e.at)
+}
+
+// plan has a round start at that instant, or earlier. The caller holds mu.
+func (m *Monitor) plan(at clock.Instant) {
+	if m.reading || at >= m.next {
+		return // a round that ends plans the next
+	}
+	m.next = at
+	if m.timer == nil {
+		m.timer = time.AfterFunc(at.Until(), m.round)
+	} else {
+		m.timer.Reset(at.Until())
+	}
+}
+
+// round reads locks. They are taken off the list before they are read: what changes
+// from then on is read in another round.
+func (m *Monitor) round() {
+	m.mu.Lock()
+	m.next = clock.Never
+	if m.reading {
+		m.mu.Unlock()
+		return
+	}
+	m.reading = true
+	due := m.take()
+	m.mu.Unlock()
+
+	defer m.after(heldOf(due))
+	unread := due
+	defer func() { // also when a hook of the client ends the goroutine
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.reading = false
+		for _, r := range unread {
+			e := r.held.Entry()
+			e.told = e.told || r.told
+			m.list(r.held, readAgain)
+		}
+		for _, h := range m.unread {
+			m.plan(max(h.Entry().at, clock.Now().After(gatherReads)))
+		}
+	}()
+	unread = m.read(due)
+}
+
+// reading is a lock that is being read.
+type reading struct {
+	held    Held
+	told    bool          // the server told of a change
+	foreign bool          // which no extension of the lock's own explains
+	version lease.Version // before it was read
+}
+
+func heldOf(due []reading) []Held {
+	all := make([]Held, len(due))
+	for i, r := range due {
+		all[i] = r.held
+	}
+	return all
+}
+
+// take takes those off the list that are read now: all but those that are left alone for
+// a while yet. The caller holds mu.
+func (m *Monitor) take() (due []reading) {
+	at := clock.Now()
+	m.unread = slices.DeleteFunc(m.unread, func(h Held) bool {
+		e := h.Entry()
+		if e.vain > 0 && e.at > at.After(e.pause()/4) {
+			return false
+		}
+		due = append(due, reading{held: h, told: e.told})
+		e.listed, e.told, e.at = false, false, at
+		return true
+	})
+	return due
+}
+
+// prepare has the Hub tell of changes, before the keys are read for the first time. It
+// reports false if the lock has ended.
+func (m *Monitor) prepare(r *reading) bool {
+	version, held := r.held.Version()
+	if !held {
+		return false
+	}
+	e := r.held.Entry()
+	r.version = version
+	r.foreign = r.told && e.asRead == version.Sent+1
+	e.asRead = version.Sent + 1
+	m.subscribe(r.held)
+	return true
+}
+
+// read reads locks, tells them what was found, and returns those that it could not read.
+func (m *Monitor) read(due []reading) (unread []reading) {
+	known := make([]reading, 0, len(due))
+	for _, r := range due {
+		if m.prepare(&r) {
+			known = append(known, r)
+		}
+	}
+	ctx, cancel := context.WithTimeout(m.calls, readTimeout)
+	defer cancel()
+	var foreign []reading
+	for some := range slices.Chunk(commands(known), readBatch) {
+		failed, held := m.owners(ctx, some)
+		unread, foreign = append(unread, failed...), append(foreign, held...)
+	}
+	for some := range slices.Chunk(commands(foreign), readBatch) {
+		unread = append(unread, m.left(ctx, some)...)
+	}
+	return unread
+}
+
+// commands divides locks among commands.
+func commands(locks []reading) (reads [][]reading) {
+	keys := readKeys
+	for _, r := range locks {
+		if keys >= readKeys {
+			reads, keys = append(reads, nil), 0
+		}
+		reads[len(reads)-1] = append(reads[len(reads)-1], r)
+		keys += len(r.held.Keys())
+	}
+	return reads
+}
+
+func keysOf(reads [][]reading) [][]string {
+	keys := make([][]string, len(reads))
+	for i, locks := range reads {
+		for _, r := range locks {
+			keys[i] = append(keys[i], r.held.Keys()...)
+		}
+	}
+	return keys
+}
+
+// owners reads who owns the keys. It returns the locks that it could not read, and those
+// held whose keys somebody else has changed.
+func (m *Monitor) owners(ctx context.Context, reads [][]reading) (unread, foreign []reading) {
+	for i, answer := range m.server.Owners(ctx, keysOf(reads)) {
+		if answer.Err != nil {
+			unread = append(unread, reads[i]...)
+			continue
+		}
+		owners := answer.Keys
+		for _, r := range reads[i] {
+			n := len(r.held.Keys())
+			held, again := r.held.Owners(owners[:n], r.version)
+			owners = owners[n:]
+			if again {
+				m.changed(r.held)
+			}
+			if held && r.foreign {
+				foreign = append(foreign, r)
+			} else {
+				m.calm(r.held)
+			}
+		}
+	}
+	return unread, foreign
+}
+
+// left asks how much is left of leases that somebody else may have shortened.
+func (m *Monitor) left(ctx context.Context, reads [][]reading) (unread []reading) {
+	sent := clock.Now()
+	answers := m.server.Left(ctx, keysOf(reads))
+	received := clock.Now()
+	for i, answer := range answers {
+		if answer.Err != nil {
+			unread = append(unread, reads[i]...)
+			continue
+		}
+		left := answer.Keys
+		for _, r := range reads[i] {
+			n := len(r.held.Keys())
+			if m.judge(r, slices.Min(left[:n]), sent, received) == lease.Unsettled {
+				unread = append(unread, r)
+			}
+			left = left[n:]
+		}
+	}
+	return unread
+}
+
+// judge follows the answer that so much is left of the shortest lease of a lock's keys.
+func (m *Monitor) judge(r reading, least time.Duration, sent, received clock.Instant) lease.Verdict {
+	found := lease.Unharmed
+	switch least {
+	case Gone:
+		found = lease.Settled // the server will tell
+	case clock.NoExpiry:
+	default:
+		found = r.held.Left(least, r.version, sent, received)
+	}
+	if found != lease.Unharmed {
+		m.calm(r.held)
+		return found
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := r.held.Entry(); e.pause() < readAgain {
+		e.vain++
+	}
+	return found
+}
+
+// calm notes that there was a reason to read a lock.
+func (m *Monitor) calm(h Held) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h.Entry().vain = 0
+}

@@ -1,0 +1,177 @@
+package notify_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+)
+
+// seen are the answers of a Look, the last one again and again.
+type seen struct {
+	answers []notify.Seen
+	err     error
+	looks   int
+}
+
+func (s *seen) look(context.Context, string) (notify.Seen, error) {
+	s.looks++
+	answer := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	return answer, s.err
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	var (
+		held  = notify.Seen{Held: true, Left: time.Minute}
+		known = notify.Seen{Held: true, Left: time.Minute, Cached: true}
+		free  = notify.Seen{}
+		stale = notify.Seen{Cached: true}
+	)
+	const pause = 100 * time.Millisecond
+	for name, test := range map[string]struct {
+		wait    notify.Wait
+		answers []notify.Seen
+		err     error
+		silent  bool          // the server has told the Listener nothing
+		pushes  time.Duration // between them; 0: none
+		end     time.Duration // 0: never
+		took    time.Duration // or up to 3 ms more
+		looks   int
+	}{
+		"free":                  {wait: notify.Wait{Patient: true}, answers: []notify.Seen{free}, looks: 1},
+		"held":                  {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held}, took: time.Minute, looks: 1},
+		"held, as is known":     {wait: notify.Wait{Patient: true}, answers: []notify.Seen{known}, took: time.Minute, looks: 1},
+		"until end":             {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held}, end: time.Second, took: time.Second, looks: 1},
+		"not patient":           {answers: []notify.Seen{held}, took: pause, looks: 1},
+		"the cache is late":     {wait: notify.Wait{Patient: true}, answers: []notify.Seen{stale}, took: pause, looks: 1},
+		"no cache":              {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held}, err: errors.New("none"), took: pause, looks: 1},
+		"nothing was ever told": {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held}, silent: true, took: notify.UnheardPause, looks: 1},
+		"freed":                 {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held, free}, pushes: time.Second, took: time.Second, looks: 2},
+		"extended, then freed":  {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held, held, free}, pushes: time.Second, took: 2 * time.Second, looks: 3},
+		"a pause after a push": {
+			wait:    notify.Wait{Patient: true, Delay: func() (time.Duration, bool) { return time.Second / 2, true }},
+			answers: []notify.Seen{held, free}, pushes: time.Second, took: 3 * time.Second / 2, looks: 2,
+		},
+		"no look after a push": {
+			wait:    notify.Wait{Patient: true, Delay: func() (time.Duration, bool) { return 0, false }},
+			answers: []notify.Seen{held}, pushes: time.Second, took: time.Second, looks: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				hub, s := notify.NewHub(), seen{answers: test.answers, err: test.err}
+				w := test.wait
+				w.Listener, w.Look = hub.Listen(), s.look
+				w.Listener.SetHeard(!test.silent)
+				defer w.Leave()
+				end, start := clock.Never, time.Now()
+				if test.end > 0 {
+					end = clock.Now().After(test.end)
+				}
+				if test.pushes > 0 {
+					stop := make(chan struct{})
+					defer close(stop)
+					go func() {
+						for {
+							select {
+							case <-stop:
+								return
+							case <-time.After(test.pushes):
+								hub.Tell("job")
+							}
+						}
+					}()
+				}
+				require.NoError(t, w.Await(t.Context(), "job", pause, end))
+				require.InDelta(t, test.took+3*time.Millisecond/2, time.Since(start), float64(3*time.Millisecond/2))
+				require.Equal(t, test.looks, s.looks)
+			})
+		})
+	}
+}
+
+func TestAwaitEnds(t *testing.T) {
+	t.Parallel()
+	for name, listener := range map[string]*notify.Listener{"polling": nil, "listening": notify.NewHub().Listen()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := seen{answers: []notify.Seen{{Held: true, Left: time.Hour}}}
+			stop := make(chan struct{})
+			w := notify.Wait{Listener: listener, Look: s.look, Stop: stop, Patient: true}
+			defer w.Leave()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, w.Await(ctx, "job", time.Hour, clock.Never), context.Canceled)
+			close(stop)
+			require.ErrorIs(t, w.Await(t.Context(), "job", time.Hour, clock.Never), clock.ErrStopped)
+		})
+	}
+}
+
+// Of those of one Listener who wait for a key only the first is told, and when it leaves,
+// the next one. Other Listeners and other keys have a first of their own.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	hub := notify.NewHub()
+	one, two := hub.Listen(), hub.Listen()
+	first, second, third := one.Watch("job"), one.Watch("job"), one.Watch("job")
+	other, apart := two.Watch("job"), one.Watch("another")
+	told := func() (told []bool) {
+		for _, w := range []*notify.Watch{first, second, third, other, apart} {
+			select {
+			case <-w.Changed():
+				told = append(told, true)
+			default:
+				told = append(told, false)
+			}
+		}
+		return told
+	}
+	require.Equal(t, []bool{false, false, false, false, false}, told())
+	hub.Tell("job")
+	hub.Tell("job")
+	require.Equal(t, []bool{true, false, false, true, false}, told())
+	require.True(t, one.Heard())
+	second.Leave()
+	require.Equal(t, []bool{false, false, false, false, false}, told())
+	first.Leave()
+	require.Equal(t, []bool{false, false, true, false, false}, told(), "it may have left without trying")
+	hub.OnInvalidations(nil)
+	require.Equal(t, []bool{false, false, true, true, true}, told())
+	for _, w := range []*notify.Watch{other, third, apart} {
+		w.Leave()
+	}
+	hub.Tell("job")
+	require.Equal(t, []bool{false, false, false, false, false}, told())
+}
+
+// A change is never lost on its way from one who leaves to the next.
+func TestWatchersLeave(t *testing.T) {
+	t.Parallel()
+	hub := notify.NewHub()
+	listener := hub.Listen()
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			for range 200 {
+				w := listener.Watch("job")
+				hub.Tell("job") // and so somebody is told, and then the next one
+				<-w.Changed()
+				w.Leave()
+			}
+		})
+	}
+	group.Wait()
+}

@@ -1,0 +1,115 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+)
+
+// listenOn has the Locker told of changed keys. On a cluster, where a client cannot say
+// which node is to track, the extensions of held locks have to notice that one is lost.
+func (l *Locker) listenOn(invalidations *Invalidations) {
+	l.listener = invalidations.hub.Listen()
+	if !l.cluster {
+		l.monitor = notify.NewMonitor(l.background, l.listener, notify.Redis{Client: l.client, Scripts: l.scripts}, deliverRead)
+	}
+}
+
+// hears reports whether the server tells of the keys of held locks.
+func (l *Locker) hears() bool { return l.monitor != nil && l.listener.Heard() }
+
+// monitored is a Lock as the monitor sees it.
+type monitored Lock
+
+// Entry returns what the monitor knows of the lock.
+func (l *monitored) Entry() *notify.Entry { return &l.monitor }
+
+// Keys returns the lock's keys.
+func (l *monitored) Keys() []string { return (*Lock)(l).keys() }
+
+// Version returns that of the lock's lease, false once it has ended.
+func (l *monitored) Version() (lease.Version, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lease.Version(), (*Lock)(l).cause() == nil
+}
+
+// Owners ends the lock if one of its keys has an owner that is not its token.
+func (l *monitored) Owners(owners []string, v lease.Version) (held, again bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, owner := range owners {
+		switch is, again := l.lease.Lost(owner, v); {
+		case is:
+			(*Lock)(l).finish(stateLost)
+			return false, false
+		case again:
+			return true, true
+		}
+	}
+	return true, false
+}
+
+// Left follows a lease that somebody else may have shortened: it is extended at once if the
+// lock is extended at all, and else the deadline comes nearer.
+func (l *monitored) Left(left time.Duration, v lease.Version, sent, received clock.Instant) lease.Verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if (*Lock)(l).cause() != nil {
+		return lease.Settled
+	}
+	before := l.lease.Deadline()
+	verdict := l.lease.Shortened(v, left, sent, received)
+	if l.lease.Deadline() < before {
+		at := clock.Never
+		if verdict == lease.Settled {
+			at = clock.Now()
+		}
+		(*Lock)(l).advanceRenewal(at)
+	}
+	return verdict
+}
+
+// deliverRead tells the observers of locks that the monitor has read.
+func deliverRead(read []notify.Held) {
+	locks := make([]*Lock, len(read))
+	for i, h := range read {
+		locks[i] = (*Lock)(h.(*monitored))
+	}
+	deliverAll(locks)
+}
+
+// newWait returns what waits for keys that stand in the way of lock, or of nobody's if it is
+// nil.
+func (l *Locker) newWait(retry Retry, lock *Lock) *notify.Wait {
+	w := &notify.Wait{Listener: l.listener, Look: l.look, Patient: retry.unlimited(), Stop: l.closed}
+	if w.Patient && lock != nil {
+		w.Delay = (&pushBackoff{lock: lock}).delay
+	}
+	return w
+}
+
+const lookTimeout = 2 * time.Second
+
+var errUncached = errors.New("rlock: the client has no cache")
+
+// look reads a key through the cache. There rueidis asks a server that is gone for as
+// long as it may.
+func (l *Locker) look(ctx context.Context, key string) (notify.Seen, error) {
+	if l.uncached.Load() {
+		return notify.Seen{}, errUncached
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	defer context.AfterFunc(l.background, cancel)()
+	answer, err := l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: key}, l.defaults.cacheTTL)
+	if err == nil && answer.Remaining < 0 {
+		err = errUncached
+	}
+	return notify.Seen{Held: answer.Value.Valid, Left: answer.Remaining, Cached: answer.Hit}, err
+}
