@@ -222,7 +222,7 @@ func TestWrapDialsAsTold(t *testing.T) {
 	}
 	without := func(address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
 		used = "DialFn"
-		return p.dial(nil, address, dialer, security) //nolint:staticcheck // it looks at none
+		return p.dial(context.Background(), address, dialer, security)
 	}
 	for want, option := range map[string]rueidis.ClientOption{
 		"DialCtxFn": {DialCtxFn: withContext, DialFn: without},
