@@ -42,8 +42,8 @@ const alone = "./rlock_test/cost"
 // beside are all other packages, whose tests run two packages at a time: those that take
 // long first.
 var beside = append([]string{
-	"./rlock_test/failure", "./rlock_test/waiting", "./rlock_test/generator", "./rlock_test/topology",
-	"./rlock_test/api", "./rlock_test/observe", "./rlock_test/fuzz", "./rlock_test/oracle/...",
+	"./rlock_test/generator", "./rlock_test/failure", "./rlock_test/api", "./rlock_test/observe",
+	"./rlock_test/waiting", "./rlock_test/topology", "./rlock_test/oracle/...", "./rlock_test/fuzz",
 	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",
 }, core...)
 
