@@ -50,10 +50,7 @@ func (w *writer) reply() {
 	order := slices.Sorted(maps.Keys(kinds))
 	kind := pick(w, order...)
 	good := pick(w, kinds[kind]...)
-	wrong := pick(w, "1.5", "'1.5'", "{hits = 1}", "'true'", "'0'", "nil", "{1, nil, 3}", "{}", "0 / 0", "{{}}", "3 / 2", "redis.call('GET', "+w.key("string")+")",
-		"redis.call('TTL', "+w.key("string")+")", "tonumber(redis.call('GET', "+w.key("string")+"))", "{1, 'x'}", "redis.call('HGETALL', "+w.key("hash")+")", "2", "1, 2",
-		"{'a', false}", "{{'a'}}", "redis.call('ZRANGE', "+w.key("zset")+", 0, -1, 'WITHSCORES')", "redis.call('HMGET', "+w.key("hash")+", 'f', 'nosuch')", "{'a', 'b', 'c'}", "{map = {a = 1}}",
-		"redis.call('ZSCORE', "+w.key("zset")+", 'v')", "{double = 1.5}", "{set = {a = true}}", "redis.call('TIME')", w.argument("string"), "''", "{'a', {'b'}}", "redis.call('ZRANK', "+w.key("zset")+", 'v')", "unpack({1, 2})")
+	wrong := w.misfit(kind)
 	value, other := good, pick(w, kinds[kind]...)
 	p.Returns = kind
 	switch {
@@ -74,6 +71,18 @@ func (w *writer) reply() {
 		value = w.route(value, other)
 	}
 	w.line("return %s", value)
+}
+
+// misfit returns an expression for a value that is not of the type, or may not be.
+func (w *writer) misfit(kind string) string {
+	kind, _ = strings.CutSuffix(kind, "?")
+	if (kind == "int" || kind == "duration" || kind == "time") && w.chance(50) {
+		return pick(w, "1.5", "3 / 2", "redis.call('STRLEN', "+w.key("string")+") / 2", "#KEYS / 2", "redis.call('HLEN', "+w.key("hash")+") * 0.3", "math.sqrt(redis.call('EXISTS', "+w.key("string")+") + 1)")
+	}
+	return pick(w, "1.5", "'1.5'", "{hits = 1}", "'true'", "'0'", "nil", "{1, nil, 3}", "{}", "0 / 0", "{{}}", "3 / 2", "redis.call('GET', "+w.key("string")+")",
+		"redis.call('TTL', "+w.key("string")+")", "tonumber(redis.call('GET', "+w.key("string")+"))", "{1, 'x'}", "redis.call('HGETALL', "+w.key("hash")+")", "2", "1, 2",
+		"{'a', false}", "{{'a'}}", "redis.call('ZRANGE', "+w.key("zset")+", 0, -1, 'WITHSCORES')", "redis.call('HMGET', "+w.key("hash")+", 'f', 'nosuch')", "{'a', 'b', 'c'}", "{map = {a = 1}}",
+		"redis.call('ZSCORE', "+w.key("zset")+", 'v')", "{double = 1.5}", "{set = {a = true}}", "redis.call('TIME')", w.argument("string"), "''", "{'a', {'b'}}", "redis.call('ZRANK', "+w.key("zset")+", 'v')", "unpack({1, 2})")
 }
 
 // several writes the return of a struct.

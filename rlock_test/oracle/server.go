@@ -36,12 +36,13 @@ type server struct {
 func start(tb testing.TB, e env.Engine) *server {
 	tb.Helper()
 	process := e.Start(tb)
-	s := &server{engine: e.Version, addr: process.Addr(), admin: process.Client(tb)}
+	s := &server{engine: e.Version, addr: process.Addr(), admin: process.Client(tb, patient)}
 	for _, name := range []string{user, binder} {
 		process.Do(tb, "ACL", "SETUSER", name, "on", "nopass", "~*", "&*", "+@all")
 	}
 	option := process.Option()
 	option.Username, option.Password = user, "any"
+	patient(&option)
 	option.DisableCache, option.DisableRetry, option.ForceSingleClient = true, true, true
 	var err error
 	if s.limited, err = rueidis.NewClient(option); err != nil {
@@ -49,6 +50,11 @@ func start(tb testing.TB, e env.Engine) *server {
 	}
 	tb.Cleanup(s.limited.Close)
 	return s
+}
+
+// patient has a client wait where the machine is busy.
+func patient(option *rueidis.ClientOption) {
+	option.ConnWriteTimeout, option.Dialer.Timeout = 10*time.Minute, 10*time.Minute
 }
 
 // call is one call of a program.

@@ -85,12 +85,14 @@ func main() {
 	if err := json.NewDecoder(os.Stdin).Decode(&steps); err != nil {
 		fail(err)
 	}
-	admin, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{os.Args[1]}, DisableCache: true})
+	option := rueidis.ClientOption{InitAddress: []string{os.Args[1]}, DisableCache: true, ForceSingleClient: true, ConnWriteTimeout: 10 * time.Minute}
+	admin, err := rueidis.NewClient(option)
 	if err != nil {
 		fail(err)
 	}
 	defer admin.Close()
-	limited, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{os.Args[1]}, Username: os.Args[2], Password: "any", ForceSingleClient: true})
+	option.Username, option.Password, option.DisableCache = os.Args[2], "any", false
+	limited, err := rueidis.NewClient(option)
 	if err != nil {
 		fail(err)
 	}
