@@ -148,6 +148,13 @@ func (w *writer) finish() {
 			w.note("fragments")
 		}
 	}
+	if p.Rest == "" {
+		for _, f := range slices.Clone(p.Features) {
+			if strings.HasPrefix(f, "all keys by ") {
+				w.note(f + ", each of them declared")
+			}
+		}
+	}
 	if rule := waivers[w.mistake]; rule != "" && w.chance(30) && p.Mistaken() {
 		p.Waivers = []string{rule}
 		w.note("waiver " + rule)
