@@ -6,10 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Attach carries on with a lock that was taken elsewhere, most often by another process,
@@ -88,25 +85,18 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 func (l *Lock) takeOver(ctx context.Context, former []string) error {
 	end, longest := clock.Never, time.Duration(0)
 	for done, keys := range l.parts() {
-		var r gen.AttachResult
-		var sent clock.Instant
-		err := remote.RetryFor(ctx, remote.Patience, func(ctx context.Context) (err error) {
-			sent = clock.Now()
-			r, err = l.locker.scripts.Attach(ctx, l.locker.client, gen.AttachParams{Locks: keys, Token: l.lease.Token(), Former: former})
-			return err
-		})
+		a, err := l.locker.remote.Attach(ctx, keys, l.lease.Token(), former)
 		if err != nil {
-			return &LockError{"attach", keys[0], remote.Redact(remote.Redact(err, l.lease.Token()), former...)}
+			return &LockError{"attach", keys[0], err}
 		}
-		if r.Position != 0 {
+		if a.Lost != "" {
 			if done > 0 {
 				l.abandon(NoExpiry, 1) // the keys of the slots before are nobody's now
 			}
-			return &LockError{"attach", slot.KeyAt(keys, r.Position), ErrLost}
+			return &LockError{"attach", a.Lost, ErrLost}
 		}
-		left := remaining(r.Remaining)
-		end = min(end, clock.LeaseEnd(sent, left))
-		longest = max(longest, left)
+		end = min(end, clock.LeaseEnd(a.Sent, a.Remaining))
+		longest = max(longest, a.Remaining)
 	}
 	l.lease.Resume(longest, end)
 	if cause := l.hold(end, l.fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
@@ -160,17 +150,11 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	if ctx.Err() != nil {
 		return &LockError{"force release", full, clock.ContextError(ctx, nil)}
 	}
-	var freed int64
-	unsure := false // a try that got no answer may have freed it
-	err = remote.RetryFor(ctx, remote.Patience, func(ctx context.Context) (err error) {
-		freed, err = l.scripts.Release(ctx, l.client, gen.ReleaseParams{Locks: []string{full}, Token: token})
-		unsure = unsure || remote.OutcomeOf(err) == remote.Indeterminate
-		return err
-	})
+	freed, err := l.remote.Release(ctx, []string{full}, token)
 	switch {
 	case err != nil:
-		return &LockError{"force release", full, remote.Redact(err, token)}
-	case freed != 1 && !(freed == 0 && unsure):
+		return &LockError{"force release", full, err}
+	case !freed:
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.holder(full); holder != nil {

@@ -209,13 +209,10 @@ func (l *Lock) freeUnwanted(ctx context.Context, token string) error {
 			l.locker.reaper.Add(reaper.Item{Keys: l.key[:], Token: token, Unanswered: 1}, NoExpiry)
 		}
 	}()
-	err := remote.RetryDetached(ctx, remote.Patience, func(ctx context.Context) error {
-		_, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: l.key[:], Token: token})
-		return err
-	})
+	err := l.locker.remote.ReleaseDetached(ctx, l.key[:], token)
 	answered = err == nil || isHopeless(err)
 	if err != nil {
-		return &LockError{"release", l.key[0], remote.Redact(err, token)}
+		return &LockError{"release", l.key[0], err}
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
@@ -25,6 +26,7 @@ import (
 // do nothing, and those that can fail return an error that is ErrInvalid.
 type Locker struct {
 	client   rueidis.Client
+	remote   *remote.Server
 	server   any                // equal for Lockers that certainly use the same server
 	dialled  *conntrack.Tracker // of a client that is the Locker's own
 	cluster  bool
@@ -83,6 +85,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		defaults: set,
 		queue:    queue.New[request, grant, *holder](set.turn),
 	}
+	l.remote = remote.NewServer(client, l.scripts)
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.closed = l.background.Done()
 	l.server = l

@@ -168,8 +168,5 @@ func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
 }
 
 func (s *scratch) Release(ctx context.Context) error {
-	return remote.Redact(remote.RetryDetached(ctx, remote.Patience, func(ctx context.Context) error {
-		_, err := s.locker.scripts.Release(ctx, s.locker.client, gen.ReleaseParams{Locks: []string{s.key}, Token: s.token})
-		return err
-	}), s.token)
+	return s.locker.remote.ReleaseDetached(ctx, []string{s.key}, s.token)
 }
