@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,4 +68,28 @@ func TestContributingExample(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(out, "attach.lua.go"))
 	require.NoError(t, err)
 	require.Contains(t, string(text), result)
+}
+
+// The tests that CONTRIBUTING.md names exist, but for the one that it writes.
+func TestContributingNamesTests(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../CONTRIBUTING.md")
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`).FindAllString(fenced.ReplaceAllString(string(page), ""), -1) {
+		names[name] = true
+	}
+	require.NotEmpty(t, names)
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			delete(names, string(m[1]))
+		}
+		return err
+	}))
+	require.Empty(t, slices.Sorted(maps.Keys(names)))
 }
