@@ -96,8 +96,8 @@ func (r ProbeReport) Err() error {
 // What is missing is a finding; see ProbeReport.Err. The error is for what keeps Probe
 // from finding out: no server answers, the context ends, the Locker is closed. The
 // findings until then are returned with it. It takes a few round trips, and up to a
-// second more for each of two pushes that do not come. A Locker whose Hook got no push
-// polls from then on until one comes.
+// second more for each of two pushes that do not come. A Locker whose Invalidations
+// got no push polls from then on until one comes.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.begun(ctx, "probe", "rlock:probe:"+newToken(""))
 	if err != nil {

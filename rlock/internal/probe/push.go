@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -96,13 +97,9 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 	case p.Client.Mode() == rueidis.ClientModeCluster:
 		return row(Note, nil, "on a cluster "+noticedLate)
 	}
-	key, b := p.Scratch.Key(), p.Client.B()
-	// A pooled connection drops what it is told, so the commands ask for a shared one.
-	replies := p.Client.DoMulti(ctx,
-		b.ClientCaching().Yes().Build().ToPipe(),
-		b.Mget().Key(key).Build().ToPipe(),
-		b.Pexpire().Key(key).Milliseconds(TTL.Milliseconds()).Build().ToPipe(),
-	)
+	key := p.Scratch.Key()
+	lease := p.Client.B().Pexpire().Key(key).Milliseconds(TTL.Milliseconds()).Build().ToPipe()
+	replies := p.Client.DoMulti(ctx, append(notify.Track(p.Client, []string{key}), lease)...)
 	for _, reply := range replies[1:] {
 		err := reply.Error()
 		switch remote.OutcomeOf(err) {
