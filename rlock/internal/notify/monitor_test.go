@@ -338,9 +338,28 @@ func TestAllIsRead(t *testing.T) {
 	})
 }
 
+// hasty is a lock that ends when the Hub is just about to be told of its keys.
+type hasty struct {
+	*lock
+	once sync.Once
+	end  func()
+}
+
+func (h *hasty) Keys() []string {
+	h.once.Do(h.end)
+	return h.lock.Keys()
+}
+
 // A lock that ends while it is read for the first time leaves nothing behind.
 func TestRemoveDuringARead(t *testing.T) {
 	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bench) {
+		h := &hasty{lock: &lock{keys: []string{"a"}}}
+		h.end = func() { b.Remove(h) }
+		b.Add(h)
+		sleep(time.Second)
+		require.Zero(t, b.hub.Holding())
+	})
 	inBubble(t, func(t *testing.T, b *bench) {
 		l := b.hold("a")
 		b.change(func() { b.during = func(string) { b.Remove(l) } })
@@ -348,6 +367,7 @@ func TestRemoveDuringARead(t *testing.T) {
 		b.tell("a")
 		sleep(time.Hour)
 		require.Equal(t, []string{"a@20"}, b.took())
+		require.Zero(t, b.hub.Holding())
 	})
 }
 
