@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// hung says what go test leaves out where a fuzzer's process has ended.
+const hung = "It panicked, or go test ended it because the case took more than 10 seconds, be it for a busy machine. Run the case as a test.\n"
+
 // endFuzzer tells how much a fuzzer has tried, and with which case it failed.
 func (r *report) endFuzzer(t *test) {
 	if t.fuzzed == "" {
@@ -15,6 +18,9 @@ func (r *report) endFuzzer(t *test) {
 	fmt.Fprint(r.w, t.fuzzed)
 	if t.outcome == "pass" && !strings.Contains(t.fuzzed, "execs: ") {
 		r.leftOut = append(r.leftOut, t.name+": new cases, because the committed ones took all of its time; give it more, such as FUZZTIME=1m")
+	}
+	if strings.Contains(t.output.String(), "hung or terminated unexpectedly") {
+		t.output.WriteString(hung)
 	}
 	for line := range strings.Lines(t.output.String()) {
 		file, ok := strings.CutPrefix(strings.TrimSpace(line), "Failing input written to ")

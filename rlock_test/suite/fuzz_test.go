@@ -57,8 +57,10 @@ func TestFuzzerTells(t *testing.T) {
 	require.Contains(t, printed.String(), "left out of FuzzA: new cases")
 
 	r, printed = told(t, step{name: "FuzzA", dir: t.TempDir(), fuzz: "a"}, errors.New("exit status 1"), begun, said("3s, execs: 7"),
+		`{"Action":"output","Package":"p","Test":"FuzzA","Output":"    fuzzing process hung or terminated unexpectedly: exit status 2\n"}`,
 		`{"Action":"output","Package":"p","Test":"FuzzA","Output":"    Failing input written to testdata/fuzz/FuzzA/17\n"}`,
 		`{"Action":"fail","Package":"p","Test":"FuzzA"}`, `{"Action":"fail","Package":"p"}`)
 	require.False(t, r.summary(0))
+	require.Contains(t, printed.String(), hung+"The case is ")
 	require.Contains(t, printed.String(), "no such file")
 }
