@@ -108,9 +108,5 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
-	set, err := l.defaults.with(opts)
-	if err == nil && set != l.defaults && set.given.ofLocker != "" {
-		return nil, &ArgumentError{set.given.ofLocker, "it is for a whole Locker; give it to New or Open"}
-	}
-	return set, err
+	return l.defaults.with(opts)
 }

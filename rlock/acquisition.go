@@ -226,6 +226,9 @@ func (a *acquisition) fail(why setback) error {
 	if a.collect != nil && a.collect.keys != nil {
 		a.lock.late++ // what was collected must be freed
 	}
+	if why.err == closed {
+		why.err = ErrClosed // the caller never had a lock that has ended
+	}
 	a.lock.cleanUp()
 	kind := single
 	if a.want.wait {

@@ -35,8 +35,6 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	switch {
 	case t == nil:
 		return nil, &ArgumentError{"handoff", "it is of no lock; use the one that Detach returned, or UnmarshalText"}
-	case set.given.prefix && given != l.defaults:
-		return nil, &ArgumentError{"WithPrefix", "the handoff has whole keys; leave it out"}
 	case slices.Contains(t.secret.tokens, set.token):
 		return nil, &ArgumentError{"WithToken", "it is the token of the former owner; choose another, or leave it out"}
 	}
@@ -66,7 +64,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	spent := false
 	defer func() { t.secret.settle(lock.lease.Token(), spent) }()
 	if err := lock.takeOver(ctx, t.secret.tokens); err != nil {
-		spent = errors.Is(err, ErrNotHeld)
+		spent = errors.Is(err, ErrNotHeld) && !errors.Is(err, ErrClosed)
 		return nil, err
 	}
 	defer func() {
@@ -172,7 +170,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 // on it, somebody may: to be sure, acquire it. It waits as Acquire does, for a server that
 // does not answer too, until ctx ends or the retry policy gives up; then the error
 // is an *AcquireError with ErrGaveUp, or ErrAlreadyHeld if ctx is that of the key's holder.
-// Of the options, WithRetry and WithPrefix matter.
+// Of the options, WithRetry matters.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
 	set, err := l.begin(ctx, opts)
 	if err != nil {

@@ -36,8 +36,9 @@ var (
 	// ErrDetached: the handle was let go of with Detach; the keys are still held.
 	ErrDetached error = detached
 
-	// ErrClosed: the Locker was closed.
-	ErrClosed error = closed
+	// ErrClosed: the Locker was closed. The error of a lock that ended with its Locker
+	// matches ErrNotHeld as well.
+	ErrClosed = errors.New("rlock: locker is closed")
 
 	// ErrInvalid: an argument or option cannot be right. Nothing was sent. The
 	// next two match it as well.
@@ -54,7 +55,7 @@ var (
 	lost     = &reason{"rlock: lock was lost: its key is gone or has another token", ErrNotHeld}
 	expired  = &reason{"rlock: lease expired before it was extended", ErrNotHeld}
 	detached = &reason{"rlock: lock was detached", ErrNotHeld}
-	closed   = &reason{"rlock: locker is closed", nil}
+	closed   = &reason{"rlock: locker is closed", errors.Join(ErrNotHeld, ErrClosed)}
 )
 
 // reason is a sentinel that may be a special case of another.

@@ -132,12 +132,12 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 //
 // Each lock is then looked after until it ends, so that its last event comes on time
 // whoever has forgotten it.
-func WithObserver(o Observer) Option {
-	return func(s *settings) error {
+func WithObserver(o Observer) SharedOption {
+	return sharedOption(func(s *settings) error {
 		s.observer = o
 		if f, is := o.(ObserverFunc); o == nil || is && f == nil {
 			return &ArgumentError{"WithObserver", "it is nil; leave the option out to observe nothing"}
 		}
 		return nil
-	}
+	})
 }

@@ -15,7 +15,7 @@ import (
 
 // embedded returns a locker on a server of its own, where a program would call
 // rlock.Open with the address of its Redis.
-func embedded(opts ...rlock.Option) (*rlock.Locker, func()) {
+func embedded(opts ...rlock.LockerOption) (*rlock.Locker, func()) {
 	server, err := rlocktest.Open()
 	if err != nil {
 		log.Fatal(err)

@@ -23,7 +23,7 @@ import (
 // token of the caller's, see WithToken, it is refused with an *ArgumentError: somebody else
 // may hold by the same token, and counts on the longer lease.
 //
-// An error that is ErrNotHeld or ErrClosed means that the lock has ended; Extend never
+// An error that is ErrNotHeld means that the lock has ended; Extend never
 // takes it again. With any other error it is held until the Deadline, which a failed
 // Extend may bring nearer if ttl is shorter than what was left, but never moves
 // farther. Extend it again to have a lease that is known. If the lock expires first, its keys

@@ -194,7 +194,7 @@ func (l *Lock) Valid() bool {
 
 // Err returns nil while the lock is held as far as this process can know, and then why it
 // ended: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed, each of which matches
-// ErrNotHeld or ErrClosed. It is what context.Cause returns for Context, and starts no
+// ErrNotHeld. It is what context.Cause returns for Context, and starts no
 // watching of the lock. It asks no server and costs nanoseconds.
 func (l *Lock) Err() error {
 	if wrong := l.usable(); wrong != nil {

@@ -54,7 +54,7 @@ type Locker struct {
 // leaves the client open.
 //
 // The options are the defaults of every lock.
-func New(client rueidis.Client, opts ...Option) (*Locker, error) {
+func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if client == nil {
 		return nil, &ArgumentError{"client", "it is nil"}
 	}
@@ -63,18 +63,6 @@ func New(client rueidis.Client, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	return newLocker(client, set), nil
-}
-
-// lockerSettings are the defaults of a Locker's locks.
-func lockerSettings(opts []Option) (*settings, error) {
-	set, err := defaults.with(opts)
-	if err == nil && set.token != "" {
-		err = &ArgumentError{"WithToken", "as a default it would make every lock own every other; give it to a call"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return set, nil
 }
 
 func newLocker(client rueidis.Client, set *settings) *Locker {
@@ -109,7 +97,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 // OnInvalidations, so that waiting needs no polling: that of WithInvalidations, or a new one.
 // A client without a cache is told nothing, so WithInvalidations is refused with DisableCache.
 // Wrong options are refused before anything is dialled.
-func Open(option rueidis.ClientOption, opts ...Option) (*Locker, error) {
+func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	set, err := lockerSettings(opts)
 	if err != nil {
 		return nil, err

@@ -14,10 +14,32 @@ const NoExpiry = clock.NoExpiry
 // DefaultTTL is the lease of a lock whose caller names none.
 const DefaultTTL = 10 * time.Second
 
-// Option sets one property of a lock. Given to New or Open it is a default for
-// every lock of the Locker; given to a call it holds for that call. A few are for a
-// Locker only, and say so: a call refuses them.
-type Option func(*settings) error
+// Option sets one property of the lock that a call is about. It holds for that call and
+// goes before the default of the Locker.
+type Option interface{ forCall(*settings) error }
+
+// LockerOption sets one property of a Locker, or a default for all of its locks. New and
+// Open take it.
+type LockerOption interface{ forLocker(*settings) error }
+
+// SharedOption is both: New and Open take it as a default for every lock of the Locker, a
+// call takes it for that call. Options that are on or off take a bool, so that a call can
+// undo a default.
+type SharedOption interface {
+	Option
+	LockerOption
+}
+
+type (
+	callOption   func(*settings) error
+	lockerOption func(*settings) error
+	sharedOption func(*settings) error
+)
+
+func (o callOption) forCall(s *settings) error     { return o(s) }
+func (o lockerOption) forLocker(s *settings) error { return o(s) }
+func (o sharedOption) forCall(s *settings) error   { return o(s) }
+func (o sharedOption) forLocker(s *settings) error { return o(s) }
 
 // settings are what options set. A call without options uses its Locker's, so
 // they are not changed once a Locker has them.
@@ -40,9 +62,8 @@ type settings struct {
 
 // chosen says which options a list has.
 type chosen struct {
-	ttl, autoExtend      bool
-	token, owner, prefix bool
-	ofLocker             string // one that is for New and Open only
+	ttl, autoExtend bool
+	token, owner    bool
 }
 
 var defaults = settings{
@@ -63,20 +84,20 @@ func patient(r Retry) Retry {
 // then fails with ErrExpired. Where another holder of this process hands the lock on,
 // up to a hundredth of its lease may be over, at most 100 ms, or half of one that is
 // extended anyway: Lock.Deadline tells.
-func WithTTL(ttl time.Duration) Option {
-	return func(s *settings) error {
+func WithTTL(ttl time.Duration) SharedOption {
+	return sharedOption(func(s *settings) error {
 		s.ttl = ttl
 		s.given.ttl = true
 		return checkTTL(ttl)
-	}
+	})
 }
 
 // WithRetry sets how Acquire, AcquireAll, Do and DoAll wait for a held lock. By
 // default they wait for the server to tell that the key has changed, and poll as
 // Exponential(5ms, 250ms) does where it cannot (see Invalidations); only the context ends
 // the waiting.
-func WithRetry(r Retry) Option {
-	return func(s *settings) error {
+func WithRetry(r Retry) SharedOption {
+	return sharedOption(func(s *settings) error {
 		s.retry = r
 		switch {
 		case r.wrong != "":
@@ -85,14 +106,13 @@ func WithRetry(r Retry) Option {
 			return &ArgumentError{"WithRetry", "the policy is empty; start from Fixed, Exponential or RetryFunc"}
 		}
 		return nil
-	}
+	})
 }
 
 // WithToken sets the owner token of one call, in place of a new UUID. Whoever
 // has the same token owns the same lock: a second call with it is answered
 // "acquired" and, where it asks for a longer lease, prolongs it. It is compared
-// whole. As a Locker's default it is refused, because all its locks would own each
-// other.
+// whole. It is for a call only: all locks of a Locker with one token would own each other.
 //
 // Several handles may have the same token at a time, and each then owns the whole lock:
 // the first Release frees it for all of them, Detach and Attach of one takes it from the
@@ -104,36 +124,35 @@ func WithRetry(r Retry) Option {
 // is released in the background, as another owner may be using the lock by then.
 // Acquire it again with the token, which confirms it, or leave it to its lease.
 func WithToken(token string) Option {
-	return func(s *settings) error {
+	return callOption(func(s *settings) error {
 		s.token = token
 		s.given.token = true
 		if token == "" {
 			return &ArgumentError{"WithToken", "the token is empty; leave the option out for a new UUID"}
 		}
 		return nil
-	}
+	})
 }
 
 // WithPrefix puts prefix in front of every key. Without it a key is used as it
 // is, so that other lock libraries see the same one.
-func WithPrefix(prefix string) Option {
-	return func(s *settings) error {
+func WithPrefix(prefix string) LockerOption {
+	return lockerOption(func(s *settings) error {
 		s.prefix = prefix
-		s.given.prefix = true
 		return nil
-	}
+	})
 }
 
 // WithAutoExtend says whether the lease is extended until the lock is released or
 // lost: at every third of it, or up to half of that earlier in one call with others
 // that are due. Do and DoAll extend by default, the others do not. A lock that
 // never expires needs it not.
-func WithAutoExtend(on bool) Option {
-	return func(s *settings) error {
+func WithAutoExtend(on bool) SharedOption {
+	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on
 		s.given.autoExtend = true
 		return nil
-	}
+	})
 }
 
 // WithFence says whether the lock has a fence, which is the default. Without one
@@ -141,22 +160,22 @@ func WithAutoExtend(on bool) Option {
 // and an acquisition costs the server less. While a slot of a cluster moves to another
 // node, a free lock with a fence cannot be taken, as its key and the counter are not in
 // the same place: TryAcquire then says TRYAGAIN, and Acquire waits for it.
-func WithFence(on bool) Option {
-	return func(s *settings) error {
+func WithFence(on bool) SharedOption {
+	return sharedOption(func(s *settings) error {
 		s.unfenced = !on
 		return nil
-	}
+	})
 }
 
 // WithUniqueToken gives the lock a token that no other holder has, before or after,
 // also to those who read the key, as Inspect and ForceRelease do. Without it, locks of
 // one process may hand on a token that nobody has asked for: see Lock.Token. It costs a
 // command at each hand-over.
-func WithUniqueToken(on bool) Option {
-	return func(s *settings) error {
+func WithUniqueToken(on bool) SharedOption {
+	return sharedOption(func(s *settings) error {
 		s.uniqueToken = on
 		return nil
-	}
+	})
 }
 
 // DefaultTurn is how long a process keeps a lock to itself unless WithTurn says otherwise.
@@ -165,44 +184,41 @@ const DefaultTurn = 10 * time.Millisecond
 // WithTurn sets the turn: for how long a process hands a lock over from one of its own
 // callers to the next without freeing it. When the turn is over, the process frees the
 // lock and lets other processes go first. A long turn makes hand-overs fast, a short one
-// is fair to other processes. With 0, every Release frees the lock. It is for New and Open.
-func WithTurn(turn time.Duration) Option {
-	return func(s *settings) error {
+// is fair to other processes. With 0, every Release frees the lock.
+func WithTurn(turn time.Duration) LockerOption {
+	return lockerOption(func(s *settings) error {
 		s.turn = turn
-		s.given.ofLocker = "WithTurn"
 		if turn < 0 {
 			return &ArgumentError{"WithTurn", "want 0 or more"}
 		}
 		return nil
-	}
+	})
 }
 
 // WithCacheTTL bounds how long Check may answer from the client-side cache when
 // the server's message that the key changed does not arrive. The default is one
-// minute. It is for New and Open.
-func WithCacheTTL(ttl time.Duration) Option {
-	return func(s *settings) error {
+// minute.
+func WithCacheTTL(ttl time.Duration) LockerOption {
+	return lockerOption(func(s *settings) error {
 		s.cacheTTL = ttl
-		s.given.ofLocker = "WithCacheTTL"
 		if ttl < time.Millisecond {
 			return &ArgumentError{"WithCacheTTL", fmt.Sprintf("%v is below 1ms", ttl)}
 		}
 		return nil
-	}
+	})
 }
 
 // WithInvalidations gives a Locker the Invalidations of its client, so that waiting needs no polling
 // and a loss is noticed at once. It is for New, whose caller has given the Invalidations to the
 // client, and for Open, which gives it to the client itself.
-func WithInvalidations(h *Invalidations) Option {
-	return func(s *settings) error {
+func WithInvalidations(h *Invalidations) LockerOption {
+	return lockerOption(func(s *settings) error {
 		s.hook = h
-		s.given.ofLocker = "WithInvalidations"
 		if h == nil {
 			return &ArgumentError{"WithInvalidations", "it is nil; use NewInvalidations"}
 		}
 		return nil
-	}
+	})
 }
 
 // WithCrossSlot lets AcquireAll, TryAcquireAll and DoAll take keys of several
@@ -231,11 +247,11 @@ func WithInvalidations(h *Invalidations) Option {
 // A call that needs it cannot have WithToken as well: freeing what was taken could
 // free what another owner of the token holds. Without a cluster, and for keys of
 // one slot, the option changes nothing.
-func WithCrossSlot(on bool) Option {
-	return func(s *settings) error {
+func WithCrossSlot(on bool) SharedOption {
+	return sharedOption(func(s *settings) error {
 		s.crossSlot = on
 		return nil
-	}
+	})
 }
 
 func checkTTL(ttl time.Duration) error {
@@ -250,7 +266,7 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// with returns s with the options applied. Without options it is s itself.
+// with returns s with the options of a call applied. Without options it is s itself.
 func (s *settings) with(opts []Option) (*settings, error) {
 	if len(opts) == 0 {
 		return s, nil
@@ -259,14 +275,30 @@ func (s *settings) with(opts []Option) (*settings, error) {
 	changed.given = chosen{}
 	for _, opt := range opts {
 		if opt == nil {
-			return nil, &ArgumentError{"option", "it is nil"}
+			return nil, errNilOption
 		}
-		if err := opt(&changed); err != nil {
+		if err := opt.forCall(&changed); err != nil {
 			return nil, err
 		}
 	}
 	return &changed, changed.check()
 }
+
+// lockerSettings are the defaults of a Locker's locks.
+func lockerSettings(opts []LockerOption) (*settings, error) {
+	set := defaults
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errNilOption
+		}
+		if err := opt.forLocker(&set); err != nil {
+			return nil, err
+		}
+	}
+	return &set, set.check()
+}
+
+var errNilOption = &ArgumentError{"option", "it is nil"}
 
 // check refuses options that contradict each other. One that contradicts a default
 // goes before it.

@@ -26,15 +26,15 @@ const longestOwner = 256
 //
 // A call with WithToken has the token as it is given: it cannot have this option as well,
 // and goes before a text that is a default of the Locker.
-func WithOwner(text string) Option {
-	return func(s *settings) error {
+func WithOwner(text string) SharedOption {
+	return sharedOption(func(s *settings) error {
 		s.owner = text
 		s.given.owner = true
 		if wrong := wrongOwner(text); wrong != "" {
 			return &ArgumentError{"WithOwner", wrong}
 		}
 		return nil
-	}
+	})
 }
 
 // wrongOwner says why a text cannot be an owner's, "" if it can.

@@ -60,7 +60,7 @@ func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64)
 	s.calm = redis.weather.Load().loses == 0
 	s.keys = []string{"a", "b", "c"}[:1+draw.IntN(3)]
 	for range 1 + draw.IntN(2) {
-		opts := []rlock.Option{rlock.WithTTL(draw.ttl())}
+		opts := []rlock.LockerOption{rlock.WithTTL(draw.ttl())}
 		if draw.oneIn(2) {
 			opts = append(opts, rlock.WithTurn(pick(draw, 0, draw.ttl()/100, draw.ttl()/10)))
 		}

@@ -97,7 +97,7 @@ func (r *redis) dispatch(peer *server.Peer, argv []string) {
 	peer.WriteRaw(wide.Reply(reply.String()))
 }
 
-func open(t *testing.T, client rueidis.Client, opts ...rlock.Option) *rlock.Locker {
+func open(t *testing.T, client rueidis.Client, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	locker, err := rlock.New(client, opts...)
 	require.NoError(t, err)
@@ -287,13 +287,13 @@ func TestExtensionIsRetriedUntilTheDeadline(t *testing.T) {
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		opts  []rlock.Option
+		opts  []rlock.LockerOption
 		calls int64 // of scripts, for 50 hand-overs
 	}{
-		"fixed lease":   {nil, 2},                                        // 16 fences, then 64
-		"auto-extended": {[]rlock.Option{rlock.WithAutoExtend(true)}, 2}, // 16 fences, then 64
-		"own tokens":    {[]rlock.Option{rlock.WithUniqueToken(true)}, 50},
-		"no hand-over":  {[]rlock.Option{rlock.WithTurn(0)}, 2 * 50},
+		"fixed lease":   {nil, 2},                                              // 16 fences, then 64
+		"auto-extended": {[]rlock.LockerOption{rlock.WithAutoExtend(true)}, 2}, // 16 fences, then 64
+		"own tokens":    {[]rlock.LockerOption{rlock.WithUniqueToken(true)}, 50},
+		"no hand-over":  {[]rlock.LockerOption{rlock.WithTurn(0)}, 2 * 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,7 @@ import (
 
 // ready returns a server and a Locker of it. In a test these are rlocktest.Start(t) and
 // rlock.Open(server.Option()).
-func ready(opts ...rlock.Option) (*rlocktest.Server, *rlock.Locker, func()) {
+func ready(opts ...rlock.LockerOption) (*rlocktest.Server, *rlock.Locker, func()) {
 	server, err := rlocktest.Open()
 	if err != nil {
 		panic(err)

@@ -165,6 +165,8 @@ func TestErr(t *testing.T) {
 					}
 					test.end(t, locker, lock)
 					require.ErrorIs(t, lock.Err(), test.want)
+					require.ErrorIs(t, lock.Err(), rlock.ErrNotHeld)
+					require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrNotHeld)
 					require.Equal(t, lock.Err(), context.Cause(lock.Context()))
 					env.Do(t, client, "DEL", lock.Key())
 				})

@@ -20,12 +20,11 @@ func TestOpenRefusesBeforeItDials(t *testing.T) {
 	uncached.DisableCache = true
 	for name, test := range map[string]struct {
 		option rueidis.ClientOption
-		opts   []rlock.Option
+		opts   []rlock.LockerOption
 		says   string
 	}{
-		"a hook of a client without a cache": {uncached, []rlock.Option{rlock.WithInvalidations(rlock.NewInvalidations())}, "DisableCache"},
-		"a token for all":                    {nowhere, []rlock.Option{rlock.WithToken("mine")}, "every lock own every other"},
-		"a bad option":                       {nowhere, []rlock.Option{rlock.WithTTL(time.Microsecond)}, "below 1ms"},
+		"a hook of a client without a cache": {uncached, []rlock.LockerOption{rlock.WithInvalidations(rlock.NewInvalidations())}, "DisableCache"},
+		"a bad option":                       {nowhere, []rlock.LockerOption{rlock.WithTTL(time.Microsecond)}, "below 1ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := rlock.Open(test.option, test.opts...)

@@ -88,14 +88,14 @@ func TestLongestPause(t *testing.T) {
 	require.NoError(t, lock.Release(t.Context()))
 }
 
-// WaitFree asks under the prefix and by the policy of the call.
+// WaitFree asks under the prefix of the Locker and by the policy of the call.
 func TestWaitFreeTakesOptions(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := env.NewLocker(t, client)
+		locker := env.NewLocker(t, client, rlock.WithPrefix("app:"))
 		require.NoError(t, env.Do(t, client, "SET", "app:job", "foreign").Error())
-		require.NoError(t, locker.WaitFree(t.Context(), "job"))
-		err := locker.WaitFree(t.Context(), "job", rlock.WithPrefix("app:"), rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+		require.NoError(t, env.NewLocker(t, client).WaitFree(t.Context(), "job"))
+		err := locker.WaitFree(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
 		var facts *rlock.AcquireError
 		require.ErrorAs(t, err, &facts)
 		require.ErrorIs(t, err, rlock.ErrGaveUp)

@@ -15,7 +15,7 @@ import (
 // BenchmarkCycle is an uncontended acquire and release on one connection.
 func BenchmarkCycle(b *testing.B) {
 	client := env.Start(b).Client(b)
-	for name, opts := range map[string][]rlock.Option{"fenced": nil, "unfenced": {rlock.WithFence(false)}} {
+	for name, opts := range map[string][]rlock.LockerOption{"fenced": nil, "unfenced": {rlock.WithFence(false)}} {
 		b.Run(name, func(b *testing.B) {
 			locker, err := rlock.New(client, opts...)
 			require.NoError(b, err)

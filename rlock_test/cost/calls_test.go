@@ -16,7 +16,7 @@ func TestCallsPerCycle(t *testing.T) {
 		server := e.Start(t)
 		client := server.Client(t)
 		const cycles = 100
-		for name, opts := range map[string][]rlock.Option{
+		for name, opts := range map[string][]rlock.LockerOption{
 			"fenced":              nil,
 			"unfenced":            {rlock.WithFence(false)},
 			"no expiry":           {rlock.WithTTL(rlock.NoExpiry)},

@@ -22,7 +22,7 @@ const Accounts = 5
 // OverlapSets has workers take random sets of accounts, each worker with a Locker of its
 // own and as many times as rounds says. It checks that no account has two holders and
 // that its fences rise.
-func OverlapSets(t testing.TB, client rueidis.Client, workers, rounds int, opts ...rlock.Option) {
+func OverlapSets(t testing.TB, client rueidis.Client, workers, rounds int, opts ...rlock.LockerOption) {
 	t.Helper()
 	var (
 		holders [Accounts]atomic.Int32

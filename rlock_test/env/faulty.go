@@ -31,7 +31,7 @@ type Fault = func(words []string, run func() rueidis.RedisResult) rueidis.RedisR
 // NewFaulty starts a server and returns a Faulty client of it, a Locker on that, and a
 // client that nothing happens to. The server knows the scripts, so that every call of a
 // script is one EVALSHA.
-func NewFaulty(t testing.TB, e Engine, opts ...rlock.Option) (*Faulty, *rlock.Locker, rueidis.Client) {
+func NewFaulty(t testing.TB, e Engine, opts ...rlock.LockerOption) (*Faulty, *rlock.Locker, rueidis.Client) {
 	t.Helper()
 	server := e.Start(t)
 	f := &Faulty{Client: server.Client(t)}

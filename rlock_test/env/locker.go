@@ -29,7 +29,7 @@ func OnEvery(t *testing.T, test func(t *testing.T, client rueidis.Client)) {
 
 // NewLocker returns a Locker of rlock.New on the client. Nothing tells it of changed
 // keys, unless the options have it told. The cleanup of t closes it.
-func NewLocker(t testing.TB, client rueidis.Client, opts ...rlock.Option) *rlock.Locker {
+func NewLocker(t testing.TB, client rueidis.Client, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	locker, err := rlock.New(client, opts...)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func NewLocker(t testing.TB, client rueidis.Client, opts ...rlock.Option) *rlock
 
 // OpenLocker returns a Locker of rlock.Open: on a client of its own, which tells it of
 // changed keys where the option and the server allow that. The cleanup of t closes it.
-func OpenLocker(t testing.TB, option rueidis.ClientOption, opts ...rlock.Option) *rlock.Locker {
+func OpenLocker(t testing.TB, option rueidis.ClientOption, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	locker, err := rlock.Open(option, opts...)
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func OpenLocker(t testing.TB, option rueidis.ClientOption, opts ...rlock.Option)
 
 // OpenOn is OpenLocker for a server that then knows the scripts, so that the calls a
 // test makes can be counted: each is one EVALSHA.
-func OpenOn(t testing.TB, server *Server, opts ...rlock.Option) *rlock.Locker {
+func OpenOn(t testing.TB, server *Server, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	locker := OpenLocker(t, server.Option(), opts...)
 	require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))

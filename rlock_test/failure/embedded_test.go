@@ -148,7 +148,7 @@ func TestEmbeddedFaultsAreThoseOfServers(t *testing.T) {
 
 func failAlike(t *testing.T, start func(t *testing.T) failing) {
 	// ready returns a Locker whose server knows the scripts.
-	ready := func(t *testing.T, opts ...rlock.Option) (failing, *rlock.Locker) {
+	ready := func(t *testing.T, opts ...rlock.LockerOption) (failing, *rlock.Locker) {
 		server := start(t)
 		locker := env.OpenLocker(t, server.option(), opts...)
 		lock, err := locker.TryAcquire(t.Context(), "first")

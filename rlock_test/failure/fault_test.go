@@ -21,7 +21,7 @@ type link struct {
 	direct rueidis.Client
 }
 
-func newLink(t *testing.T, e env.Engine, opts ...rlock.Option) *link {
+func newLink(t *testing.T, e env.Engine, opts ...rlock.LockerOption) *link {
 	t.Helper()
 	server := e.Start(t)
 	proxy := env.NewProxy(t, server.Addr())

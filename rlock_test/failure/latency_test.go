@@ -13,7 +13,7 @@ import (
 )
 
 // openedThrough returns a locker with push whose traffic goes through the proxy.
-func openedThrough(t *testing.T, proxy *env.Proxy, opts ...rlock.Option) *rlock.Locker {
+func openedThrough(t *testing.T, proxy *env.Proxy, opts ...rlock.LockerOption) *rlock.Locker {
 	t.Helper()
 	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}, opts...)
 	require.NoError(t, err)

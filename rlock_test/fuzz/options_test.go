@@ -51,7 +51,7 @@ func FuzzOptions(f *testing.F) {
 			}
 			defaults := &chosen{locker: true, lease: rlock.DefaultTTL}
 			defaults.draw(s)
-			locker, err := rlock.New(client, defaults.opts...)
+			locker, err := rlock.New(client, defaults.ofLocker...)
 			defaults.judge(t, err, p, 0)
 			if err != nil {
 				return
@@ -100,6 +100,7 @@ func (clustered) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 // chosen are options, and what is known of them.
 type chosen struct {
 	opts      []rlock.Option
+	ofLocker  []rlock.LockerOption
 	locker    bool // they are for New
 	wrong     bool // something has to be refused
 	sends     bool // a call sends something if nothing is
@@ -119,12 +120,20 @@ const (
 
 func (c *chosen) draw(s *source) {
 	for range s.of(4) {
-		c.opts = append(c.opts, c.option(s))
+		before := *c
+		drawn := c.option(s)
+		if option, is := drawn.(rlock.LockerOption); c.locker && (is || drawn == nil) {
+			c.ofLocker = append(c.ofLocker, option)
+		} else if option, is := drawn.(rlock.Option); !c.locker && (is || drawn == nil) {
+			c.opts = append(c.opts, option)
+		} else {
+			*c = before // the compiler refuses it
+		}
 	}
-	c.wrong = c.wrong || c.endless && c.extends || c.locker && c.token || c.owner && c.token
+	c.wrong = c.wrong || c.endless && c.extends || c.owner && c.token
 }
 
-func (c *chosen) option(s *source) rlock.Option {
+func (c *chosen) option(s *source) any {
 	switch s.of(optionKinds) {
 	case 0:
 		ttl := c.ttl(s)
@@ -156,15 +165,15 @@ func (c *chosen) option(s *source) rlock.Option {
 		return rlock.WithOwner(text)
 	case 9:
 		turn := time.Duration(s.number())
-		c.wrong = c.wrong || !c.locker || turn < 0
+		c.wrong = c.wrong || turn < 0
 		return rlock.WithTurn(turn)
 	case 10:
 		ttl := time.Duration(s.number())
-		c.wrong = c.wrong || !c.locker || ttl < time.Millisecond
+		c.wrong = c.wrong || ttl < time.Millisecond
 		return rlock.WithCacheTTL(ttl)
 	case 11:
 		hook := []*rlock.Invalidations{nil, rlock.NewInvalidations()}[s.of(2)]
-		c.wrong = c.wrong || !c.locker || hook == nil
+		c.wrong = c.wrong || hook == nil
 		return rlock.WithInvalidations(hook)
 	default:
 		c.wrong = true

@@ -18,7 +18,7 @@ var (
 // ours is rlock.
 type ours struct{ locker *rlock.Locker }
 
-func openRlock(opts ...rlock.Option) func(tb testing.TB, address string, lease time.Duration) locker {
+func openRlock(opts ...rlock.LockerOption) func(tb testing.TB, address string, lease time.Duration) locker {
 	return func(tb testing.TB, address string, lease time.Duration) locker {
 		l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}}, append(opts, rlock.WithTTL(lease))...)
 		if err != nil {

@@ -22,7 +22,7 @@ func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		for name, turn := range map[string]rlock.Option{
+		for name, turn := range map[string]rlock.LockerOption{
 			"by time": rlock.WithTurn(5 * time.Millisecond),
 			"at once": rlock.WithTurn(0),
 		} {
