@@ -40,11 +40,12 @@ func (d *demo) takeover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	asked := time.Now()
 	left, err := d.server.left(ctx, "report")
 	if err != nil {
 		return err
 	}
-	asked := time.Now()
+	answered := time.Now() // the server said so in between
 	d.sayAt(killed, "demo", "killed %s after %v; its lease ends in %v", first.name, killed.Sub(acquired).Round(time.Millisecond), left)
 
 	next, err := second.await(ctx, isAcquired)
@@ -53,21 +54,22 @@ func (d *demo) takeover(ctx context.Context) error {
 	}
 	d.sayAt(next.At, second.name, "took over %v after the kill, fence %+d", next.At.Sub(killed).Round(time.Millisecond), int64(next.Fence-fence))
 	d.judge("a killed holder's key is taken over when its lease ends, neither before nor much later",
-		takenOver(next.At.Sub(asked), left))
+		takenOver(next.At.Sub(answered), next.At.Sub(asked), left))
 	_, err = second.do(ctx, order{Do: doRelease}, isReleased)
 	return err
 }
 
-// takenOver returns what is wrong with a lock that passed on after a time, when it had
-// this time left. The server counts in milliseconds.
-func takenOver(after, left time.Duration) error {
+// takenOver returns what is wrong with a lock that passed on at least and at most so long
+// after the server said how much time its holder had left. The server counts in
+// milliseconds.
+func takenOver(least, most, left time.Duration) error {
 	switch {
 	case left <= 0 || left > lease:
 		return fmt.Errorf("the lease had %v left", left)
-	case after < left-20*time.Millisecond:
-		return fmt.Errorf("it passed on %v before the lease ended", left-after)
-	case after > left+slack:
-		return fmt.Errorf("it passed on %v after the lease ended", after-left)
+	case most < left-20*time.Millisecond:
+		return fmt.Errorf("it passed on %v before the lease ended", left-most)
+	case least > left+slack:
+		return fmt.Errorf("it passed on %v after the lease ended", least-left)
 	}
 	return nil
 }

@@ -23,19 +23,21 @@ func wrong(t *testing.T, want string, err error) {
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		after, left time.Duration
-		want        string
+		least, most, left time.Duration
+		want              string
 	}{
-		"at once":             {time.Second, time.Second, ""},
-		"a millisecond early": {time.Second - time.Millisecond, time.Second, ""},
-		"on a busy machine":   {time.Second + slack, time.Second, ""},
-		"too late":            {time.Second + slack + 1, time.Second, "after the lease ended"},
-		"too early":           {900 * time.Millisecond, time.Second, "100ms before the lease ended"},
-		"no key":              {0, -2 * time.Millisecond, "the lease had -2ms left"},
-		"never expires":       {0, -time.Millisecond, "the lease had -1ms left"},
-		"too long a lease":    {2 * lease, 2 * lease, "the lease had 3s left"},
+		"at once":             {time.Second, time.Second, time.Second, ""},
+		"a millisecond early": {time.Second - time.Millisecond, time.Second - time.Millisecond, time.Second, ""},
+		"on a busy machine":   {time.Second + slack, time.Second + slack, time.Second, ""},
+		"the answer was late": {900 * time.Millisecond, time.Second, time.Second, ""},
+		"the call was early":  {time.Second, time.Second + slack + 1, time.Second, ""},
+		"too late":            {time.Second + slack + 1, time.Second + slack + 1, time.Second, "after the lease ended"},
+		"too early":           {900 * time.Millisecond, 900 * time.Millisecond, time.Second, "100ms before the lease ended"},
+		"no key":              {0, 0, -2 * time.Millisecond, "the lease had -2ms left"},
+		"never expires":       {0, 0, -time.Millisecond, "the lease had -1ms left"},
+		"too long a lease":    {2 * lease, 2 * lease, 2 * lease, "the lease had 3s left"},
 	} {
-		t.Run(name, func(t *testing.T) { wrong(t, test.want, takenOver(test.after, test.left)) })
+		t.Run(name, func(t *testing.T) { wrong(t, test.want, takenOver(test.least, test.most, test.left)) })
 	}
 }
 
