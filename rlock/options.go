@@ -68,14 +68,9 @@ type chosen struct {
 
 var defaults = settings{
 	ttl:      DefaultTTL,
-	retry:    patient(Exponential(5*time.Millisecond, 250*time.Millisecond)),
+	retry:    DefaultRetry(),
 	cacheTTL: time.Minute,
 	turn:     DefaultTurn,
-}
-
-func patient(r Retry) Retry {
-	r.patient = true
-	return r
 }
 
 // WithTTL sets the lease: how long a lock lasts unless it is extended. It is a
@@ -92,10 +87,8 @@ func WithTTL(ttl time.Duration) SharedOption {
 	})
 }
 
-// WithRetry sets how Acquire, AcquireAll, Do and DoAll wait for a held lock. By
-// default they wait for the server to tell that the key has changed, and poll as
-// Exponential(5ms, 250ms) does where it cannot (see Invalidations); only the context ends
-// the waiting.
+// WithRetry sets how Acquire, AcquireAll, Do, DoAll and WaitFree wait for a held lock.
+// Without it they wait as DefaultRetry says.
 func WithRetry(r Retry) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.retry = r

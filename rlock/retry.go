@@ -17,7 +17,7 @@ type Retry struct {
 	attempts int           // 0: no limit
 	total    time.Duration // 0: no limit
 	wrong    string        // why the policy is refused, found while it was built
-	patient  bool          // it only sets the pace where the server does not push
+	patient  bool          // DefaultRetry: its pauses are for where the server does not push
 }
 
 // Attempt is what a retry policy knows when it decides.
@@ -26,6 +26,19 @@ type Attempt struct {
 	Elapsed   time.Duration // since the call
 	Previous  time.Duration // the last pause: what the policy answered, cut to what Left and MaxTime leave of it and to a year; 0 at first
 	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
+}
+
+// DefaultRetry is the policy of a Locker without WithRetry. A waiter tries again when the
+// server tells that the key has changed, and when the holder's lease ends. Only where the
+// server cannot tell (see Invalidations) does it poll, as Exponential(5ms, 250ms) does.
+// Only the context ends the waiting.
+//
+// The other policies try again after their pauses in any case. Give DefaultRetry to a call
+// to have the default in spite of its Locker's policy.
+func DefaultRetry() Retry {
+	r := Exponential(5*time.Millisecond, 250*time.Millisecond)
+	r.patient = true
+	return r
 }
 
 // Fixed pauses for d between attempts, for ever.

@@ -147,3 +147,33 @@ func TestDoOfAnEndedContext(t *testing.T) {
 		}
 	}
 }
+
+// A call can have the default policy in spite of its Locker's: it waits to be told, asks
+// hardly ever and does not give up.
+func TestDefaultRetryCanBeGiven(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	locker := env.OpenOn(t, server, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(1)))
+	require.NoError(t, env.Do(t, client, "SET", "job", "foreign").Error())
+	_, err := locker.Acquire(t.Context(), "job")
+	require.ErrorIs(t, err, rlock.ErrGaveUp)
+
+	before := locker.Stats().Attempts
+	acquired := make(chan error)
+	go func() {
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.DefaultRetry()))
+		if err == nil {
+			err = lock.Release(t.Context())
+		}
+		acquired <- err
+	}()
+	select {
+	case err := <-acquired:
+		t.Fatal("it does not wait: ", err)
+	case <-time.After(2 * time.Second):
+	}
+	require.LessOrEqual(t, locker.Stats().Attempts-before, uint64(3), "it waits to be told")
+	require.NoError(t, env.Do(t, client, "DEL", "job").Error())
+	require.NoError(t, <-acquired)
+}
