@@ -17,10 +17,10 @@ import (
 // lease ends; context.Cause says why. fn should then stop: somebody else may hold
 // the lock. An fn that cannot stop in time needs the fence.
 //
-// Do returns fn's error. If the lock was lost meanwhile or could not be released,
-// it returns that error too, unless fn's says the same: a nil from Do means that fn had the lock from
-// beginning to end, unless somebody released it by hand meanwhile. If ctx has ended before
-// the lock is granted, fn is not called and the error is ErrGaveUp.
+// Do returns fn's error. If the lock was lost meanwhile or could not be released, it returns
+// that error too, unless fn's error says the same. So nil means that fn held the lock from
+// beginning to end, unless fn or somebody else called Release. If ctx has ended before the
+// lock is granted, fn is not called and the error is ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquire(ctx, key, opts, want) }, true)
 	return err

@@ -26,23 +26,25 @@
 //
 // # Waiting
 //
-// Acquisitions of one key by one Locker stand in one line, first come, first served.
-// Only the first of them asks the server; the others send nothing. With Invalidations, as
-// Open installs it, the first is told when the key changes and sends nothing until
-// then; otherwise it polls, backing off. It looks again when the holder's lease ends
-// in any case.
+// The callers of one Locker who want the same key wait in one queue, first come, first
+// served. Only the first of them asks the server; the others send nothing. Where the
+// server tells the Locker of changed keys (see Invalidations, which Open installs), the
+// first caller sends nothing until the key changes. Elsewhere it polls. In both cases it
+// tries again when the holder's lease ends.
 //
-// Release passes the lock on to the next in line, so that the key is never free in
-// between: with no command where the lease will do for the next holder too (see
-// WithTTL), with one where not. After a turn (see WithTurn) the key is freed, and this
-// process lets others go first: processes that want a key have it about equally often.
+// Release hands the lock over to the next caller in the queue, so that the key is never
+// free in between. This takes no command if enough of the lease is left for the next
+// holder (see WithTTL), and one command if not. When the turn of this process is over (see
+// WithTurn), Release frees the key and lets other processes go first, so that processes
+// that want a key have it about equally often.
 //
 // # Deadlocks
 //
-// Waiting for a key that the context's own lock holds would never end: it fails with
-// ErrAlreadyHeld, if the context is that of Do or of Lock.Context. Two callers who
-// take the same two keys one after the other in opposite orders can wait for each
-// other until a lease ends; nobody notices. Take both with AcquireAll, in any order.
+// A holder that waits for its own key would wait for ever. If the context is that of Do or
+// of Lock.Context, the acquisition fails with ErrAlreadyHeld instead. Two callers who take
+// the same two keys one after the other, in opposite orders, wait for each other until a
+// lease or a context ends, and rlock does not notice. Take both keys with AcquireAll, which
+// is safe in any order.
 //
 // # Seeing what happens
 //
@@ -56,8 +58,8 @@
 // Errors match sentinels with errors.Is and carry facts for errors.As; see the
 // variables and types below. Errors of the server (NOPERM, READONLY, OOM,
 // WRONGTYPE …) end an operation at once and stay reachable as
-// *rueidis.RedisError. Where no answer comes, the question is asked again: twice, or
-// for 2 seconds if a lock depends on it (Extend and Release), or for as long as the
-// caller waits for the lock anyway; every script is safe to repeat with the same token.
+// *rueidis.RedisError. If no answer comes, rlock repeats the command: twice, or for 2
+// seconds if a lock depends on it (Extend and Release), or for as long as the caller waits
+// for the lock anyway. Every script is safe to repeat with the same token.
 // No error text has a token in it.
 package rlock

@@ -17,13 +17,12 @@ var (
 	// ErrGaveUp: waiting ended before the lock was free, because the context
 	// ended or the retry policy said so.
 	ErrGaveUp = errors.New("rlock: gave up waiting")
-	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that
-	// waiting for it would never end.
-	// It matches ErrHeld as well.
+	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that waiting for
+	// the key would never end. It matches ErrHeld as well.
 	ErrAlreadyHeld error = &reason{"rlock: this context already holds the key", ErrHeld}
 
-	// ErrNotHeld: the handle holds nothing any more. ErrReleased, ErrLost, ErrExpired
-	// and ErrDetached say why, and match it as well.
+	// ErrNotHeld: the lock has ended. ErrReleased, ErrLost, ErrExpired, ErrDetached and
+	// ErrClosed say why, and the error of such a lock matches both.
 	ErrNotHeld = errors.New("rlock: lock is not held")
 	// ErrReleased: the holder released it.
 	ErrReleased error = released
@@ -33,7 +32,7 @@ var (
 	// confirmed.
 	ErrExpired error = expired
 
-	// ErrDetached: the handle was let go of with Detach; the keys are still held.
+	// ErrDetached: Detach has let go of the lock; the keys are still held.
 	ErrDetached error = detached
 
 	// ErrClosed: the Locker was closed. The error of a lock that ended with its Locker

@@ -147,10 +147,9 @@ func (l *Locker) Client() rueidis.Client {
 	return l.client
 }
 
-// Close ends the Locker: waiting calls fail with ErrClosed, nothing is extended
-// any more, and the Context of every lock still held ends with ErrClosed. It does
-// not release them, because whoever works under them may not have stopped yet;
-// their leases run out. It makes a last try to free what lost replies may have
+// Close ends the Locker and releases no lock, because whoever works under one may not have
+// stopped yet: the leases run out. Waiting calls fail with ErrClosed, nothing is extended
+// any more, and the Context of every lock still held ends with ErrClosed. It makes a last try to free what lost replies may have
 // left behind, for up to 2 seconds. If Open made the client, it is closed then, and
 // no connection is left when Close returns; if a server is silent then, is just being
 // dialled or was just replaced, that can take 2 seconds more, or 4 if the option's own

@@ -76,9 +76,9 @@ var defaults = settings{
 // WithTTL sets the lease: how long a lock lasts unless it is extended. It is a
 // whole number of milliseconds, or NoExpiry. The default is DefaultTTL. A lease
 // shorter than a few round trips to the server can hardly be held: the acquisition
-// then fails with ErrExpired. Where another holder of this process hands the lock on,
-// up to a hundredth of its lease may be over, at most 100 ms, or half of one that is
-// extended anyway: Lock.Deadline tells.
+// then fails with ErrExpired. A lock that another holder of this process hands on may come
+// with a part of its lease already over: up to a hundredth, at most 100 ms; or up to half,
+// if the lease is extended automatically. Lock.Deadline tells when it ends.
 func WithTTL(ttl time.Duration) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.ttl = ttl
@@ -107,15 +107,16 @@ func WithRetry(r Retry) SharedOption {
 // "acquired" and, where it asks for a longer lease, prolongs it. It is compared
 // whole. It is for a call only: all locks of a Locker with one token would own each other.
 //
-// Several handles may have the same token at a time, and each then owns the whole lock:
-// the first Release frees it for all of them, Detach and Attach of one takes it from the
-// others, and they learn of that as of any loss. So that none of them counts on a lease
-// that another has cut, Extend refuses a shorter one. Once a Release of it has been called, never acquire with the token again: a copy
-// of that Release that the network has delayed would free what the token holds by then.
+// Several handles may have the same token at a time. Each of them then owns the whole lock:
+// the first Release frees it for all of them, and a Detach followed by an Attach takes it
+// from the others, who learn of that as of any loss. Extend refuses to shorten the lease,
+// because another handle may count on it. Do not acquire with the token again once Release
+// was called for it: the network may have delayed a copy of that Release, which would then
+// free the new lock.
 //
-// When an acquisition with a token of one's own fails with its reply lost, nothing
-// is released in the background, as another owner may be using the lock by then.
-// Acquire it again with the token, which confirms it, or leave it to its lease.
+// If the reply to an acquisition with a token of the caller's is lost, rlock releases
+// nothing in the background, because another owner may be using the lock by then. Acquire
+// it again with the token, which confirms it, or leave it to its lease.
 func WithToken(token string) Option {
 	return callOption(func(s *settings) error {
 		s.token = token
@@ -136,10 +137,10 @@ func WithPrefix(prefix string) LockerOption {
 	})
 }
 
-// WithAutoExtend says whether the lease is extended until the lock is released or
-// lost: at every third of it, or up to half of that earlier in one call with others
-// that are due. Do and DoAll extend by default, the others do not. A lock that
-// never expires needs it not.
+// WithAutoExtend says whether the Locker extends the lease until the lock is released or
+// lost. It does so when a third of the lease is over, or a little earlier (after a sixth at
+// the soonest), together with other locks that are due. Do, DoAll, TryDo and TryDoAll extend
+// by default, the other methods do not. A lock that never expires has no lease to extend.
 func WithAutoExtend(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on
@@ -160,10 +161,11 @@ func WithFence(on bool) SharedOption {
 	})
 }
 
-// WithUniqueToken gives the lock a token that no other holder has, before or after,
-// also to those who read the key, as Inspect and ForceRelease do. Without it, locks of
-// one process may hand on a token that nobody has asked for: see Lock.Token. It costs a
-// command at each hand-over.
+// WithUniqueToken gives the lock a token that no other holder has before or after it. Those
+// who read the key, as Inspect and ForceRelease do, can then tell the holders apart. Without
+// it, a lock may take over the token of the holder before it in this process, as long as
+// nobody has asked that one for its token (see Lock.Token). It costs a command at each
+// hand-over.
 func WithUniqueToken(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.uniqueToken = on
@@ -219,10 +221,9 @@ func WithInvalidations(h *Invalidations) LockerOption {
 // some of what a set has otherwise:
 //
 //   - The keys are taken slot by slot, in the order of slots, which is the same for
-//     everybody: overlapping sets cannot deadlock. When a key is held by another,
-//     what was taken before is freed at once, and the waiting is for that key with
-//     none of the others held. So others may see some of the keys held for a moment
-//     by an acquisition that then fails.
+//     everybody: overlapping sets cannot deadlock. When another holds a key, the
+//     acquisition frees at once what it has taken, and waits for that key while it holds
+//     none. So others may see keys held for a moment by an acquisition that then fails.
 //   - The leases of the slots begin one after the other. The Deadline is that of the
 //     first.
 //   - Extend, Release and Verify go to each slot by itself, at about the same time.

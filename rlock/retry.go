@@ -8,10 +8,10 @@ import (
 // Retry says how long a waiter pauses between attempts and when it gives up. It
 // is a value without state: any number of calls may share one.
 //
-// Whatever it answers, a waiter looks again when the holder's lease ends, and when
-// the server tells that the key has changed (see Invalidations). An attempt that the server does
-// not answer counts like any other. A client that says it is closed is asked again within
-// half a second, a few times, before that is believed.
+// Under every policy a waiter tries again when the holder's lease ends, and when the server
+// tells that the key has changed (see Invalidations). An attempt that the server does not
+// answer counts like any other. If the client says that it is closed, the waiter asks it a
+// few more times, at most half a second apart, before it fails with that error.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
 	attempts int           // 0: no limit
