@@ -121,7 +121,7 @@ func TestPlanted(t *testing.T) {
 			[]string{"encode"}},
 		{flaw{"an empty key is sent", encode,
 			"case key != \"\":",
-			"case true:"},
+			"case key != \"\" || true:"},
 			[]string{"encode"}},
 		{flaw{"an absent duration is none that a reply may have", "generator/internal/emit/types.go",
 			"if t.Base == \"duration\" || t.Base == \"time\" {",
