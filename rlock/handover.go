@@ -178,11 +178,11 @@ func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	sent := clock.Now()
 	g.unanswered++ // until there is an answer
 	r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
-	l.locker.lastTrip.Store(int64(clock.Now() - sent))
 	if remote.OutcomeOf(err) == remote.Indeterminate {
 		l.unsure = true
 	} else {
 		g.unanswered--
+		l.locker.lastTrip.Store(int64(clock.Now() - sent))
 	}
 	if err != nil || !r.HandedOver {
 		return g, false

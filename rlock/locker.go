@@ -77,7 +77,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.closed = l.background.Done()
 	l.server = l
-	if reflect.TypeOf(client).Comparable() {
+	if reflect.ValueOf(client).Comparable() {
 		l.server = client
 	}
 	l.registry.seed = maphash.MakeSeed()

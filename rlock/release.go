@@ -168,7 +168,7 @@ func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	switch {
 	case freed == int64(len(l.keys())):
 		return nil
-	case freed == 0 && l.unsure && cause == released:
+	case freed == 0 && l.unsure && (cause == released || cause == closed):
 		return nil // an earlier try that got no answer did it
 	case cause == released || cause == closed:
 		cause = lost

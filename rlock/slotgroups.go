@@ -174,7 +174,7 @@ func (l *Lock) freeGroups(ctx context.Context) (freed int64, err error) {
 				g.unsure = true
 			case reply.Err == nil && !g.done:
 				g.done, g.freed = true, reply.Value
-				if g.freed == 0 && g.unsure && l.cause() == released {
+				if cause := l.cause(); g.freed == 0 && g.unsure && (cause == released || cause == closed) {
 					g.freed = int64(len(g.keys))
 				}
 			}

@@ -32,27 +32,46 @@ func (a *acquisition) stand() (handed bool, err error) {
 			}
 			pause = a.pause
 		}
-		// Where nobody tells that a holder's key is gone, a waiter that needs no other
-		// pause looks now and then.
-		looks := a.set.retry.unlimited() && !l.locker.hears()
-		if looks {
-			pause = time.Second
-		}
-		over, err := clock.Receive(a.ctx, l.ticket.Ready(), pause, l.locker.closed)
+		ready, err := a.awaitTurn(clock.Now().After(pause))
 		switch {
 		case err != nil:
 			return a.quit(err)
-		case over && looks:
+		case !ready:
+			continue
+		}
+		g, handed := l.ticket.Granted()
+		if handed {
+			return true, a.receive(g)
+		}
+		l.adopt(g)
+		a.seen = taken{key: l.key[0]}
+		return false, a.backOff()
+	}
+}
+
+// lookPause is how often a waiter asks about the holder before it where the server does not
+// tell that the key is gone, whatever its policy is: who waits behind it relies on it.
+const lookPause = time.Second
+
+// awaitTurn waits until the ticket is ready, or until end. Where nobody tells that a holder's
+// key is gone, it looks now and then.
+func (a *acquisition) awaitTurn(end clock.Instant) (ready bool, err error) {
+	l := a.lock
+	for {
+		left := max(end.Until(), 0)
+		looks := !l.locker.hears()
+		if looks {
+			left = min(left, lookPause)
+		}
+		over, err := clock.Receive(a.ctx, l.ticket.Ready(), left, l.locker.closed)
+		if err != nil || !over {
+			return err == nil, err
+		}
+		if looks {
 			l.locker.verify(a.ctx, (*Lock)(l.ticket.Behind()))
-		case over:
-		default:
-			g, handed := l.ticket.Granted()
-			if handed {
-				return true, a.receive(g)
-			}
-			l.adopt(g)
-			a.seen = taken{key: l.key[0]}
-			return false, a.backOff()
+		}
+		if clock.Now() >= end {
+			return false, nil
 		}
 	}
 }

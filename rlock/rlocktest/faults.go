@@ -175,7 +175,9 @@ func (s *Server) serve(w *wire, p *server.Peer, argv []string) {
 			p.WriteRaw(string(reply))
 			return
 		}
+		close(one.happened) // before the client can know
 		_ = w.Close()
+		return
 	}
 	close(one.happened)
 }

@@ -39,6 +39,24 @@ func TestReleaseOutlastsAnOutage(t *testing.T) {
 	})
 }
 
+// A lock that ended because its Locker was closed is freed by a Release like any other,
+// although the first try's answer is lost.
+func TestReleaseAfterCloseWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := env.NewFaulty(t, e)
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		locker.Close()
+		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+			run()
+			return env.NoReply()
+		}))
+		require.NoError(t, lock.Release(t.Context()))
+		require.Empty(t, env.Get(t, direct, "job"))
+	})
+}
+
 // A client that is closed stays so.
 func TestReleaseWithAClosedClient(t *testing.T) {
 	t.Parallel()

@@ -297,28 +297,32 @@ func TestWaiterBehindAHolderWhoseKeyIsGone(t *testing.T) {
 					return locker.ForceRelease(t.Context(), key, token)
 				},
 			} {
-				t.Run(way+", "+what, func(t *testing.T) {
-					locker, key := open(t), way+what
-					lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(rlock.NoExpiry))
-					require.NoError(t, err)
-					got := make(chan error, 1)
-					go func() {
-						next, err := locker.Acquire(t.Context(), key)
-						if err == nil {
-							err = next.Release(t.Context())
-						}
-						got <- err
-					}()
-					env.AwaitWaiting(t, locker, 1)
-					require.NoError(t, free(locker, key, lock.Token()))
-					select {
-					case err := <-got:
+				for policy, retry := range map[string]rlock.Retry{
+					"default": rlock.DefaultRetry(), "fixed": rlock.Fixed(100 * time.Millisecond), "slow": rlock.Fixed(time.Hour),
+				} {
+					t.Run(way+", "+what+", "+policy, func(t *testing.T) {
+						locker, key := open(t), way+what+policy
+						lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(rlock.NoExpiry))
 						require.NoError(t, err)
-					case <-time.After(10 * time.Second):
-						require.Fail(t, "stranded")
-					}
-					require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
-				})
+						got := make(chan error, 1)
+						go func() {
+							next, err := locker.Acquire(t.Context(), key, rlock.WithRetry(retry))
+							if err == nil {
+								err = next.Release(t.Context())
+							}
+							got <- err
+						}()
+						env.AwaitWaiting(t, locker, 1)
+						require.NoError(t, free(locker, key, lock.Token()))
+						select {
+						case err := <-got:
+							require.NoError(t, err)
+						case <-time.After(10 * time.Second):
+							require.Fail(t, "stranded")
+						}
+						require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
+					})
+				}
 			}
 		}
 	})
