@@ -4,12 +4,12 @@
 # make test-all  all of them: three servers, race detector, budgets, faults, fuzzing, other libraries
 # make lint      formatting, vet, staticcheck, tidiness
 # make check     generated code is what the scripts say
-# make chaos     histories of locks under faults, DURATION=30m long, drawn from SEED=1 (see rlock_test/chaos/doc.go)
-# make oracle    what the generator proves of random scripts, against servers, DURATION=1h long, drawn from SEED=1
+# make chaos     histories of locks under faults, for 60 seconds, or with DURATION=30m SEED=1 (see rlock_test/chaos/doc.go)
+# make oracle    what the generator proves of random scripts, against servers, or with DURATION=1h SEED=1
 # make bench     beside other lock libraries, or bench-quick: less, in two minutes
 # make interop   rlock's keys against those of other lock libraries, of Go and of npm
 # make vuln      known vulnerabilities in what is required
-# make fuzz      looks for input that breaks the generator or a lock, FUZZTIME=10m long each, or only FUZZER=FuzzReply
+# make fuzz      looks for input that breaks the generator or a lock, or with FUZZTIME=10m FUZZER=FuzzReply
 
 GO ?= go
 FUZZTIME ?= 10s

@@ -9,10 +9,12 @@
 //
 // A lock is a plain string key whose value is the owner's token (a UUID and, behind a
 // space, the text of WithOwner if there is one), so a key is
-// mutually exclusive with every other library that uses SET NX PX. What runs on
-// the server are the scripts of this module, byte for byte; package gen has the
-// calls. One command is sent in a script's place: GET for a check from the cache, as the
-// generator has proved that the script does nothing else.
+// mutually exclusive with every other library that uses SET NX PX. Whatever takes,
+// extends or frees a lock is a script of this module, which the server runs byte for byte;
+// package gen has the calls. The other commands only read: GET for a check from the cache,
+// as the generator has proved that its script does nothing else, and CLIENT CACHING with
+// MGET for the keys of held locks, where the server tells of changes. Probe also asks the
+// server about itself, and gives its own scratch key a lease.
 //
 // While one Redis primary keeps its data and its clock does not jump, no two holders of
 // a key are valid at the same time, whatever the network and the server do. A failover
@@ -26,11 +28,12 @@
 //
 // # Waiting
 //
-// The callers of one Locker who want the same key wait in one queue, first come, first
+// The callers of one Locker who Acquire the same key wait in one queue, first come, first
 // served. Only the first of them asks the server; the others send nothing. Where the
 // server tells the Locker of changed keys (see Invalidations, which Open installs), the
-// first caller sends nothing until the key changes. Elsewhere it polls. In both cases it
-// tries again when the holder's lease ends.
+// first caller sends nothing until the key changes. Elsewhere it polls. Either way it
+// tries again when the holder's lease ends. Sets, calls that do not wait and calls
+// WithToken stand in no queue: each asks the server itself.
 //
 // Release hands the lock over to the next caller in the queue, so that the key is never
 // free in between. This takes no command if enough of the lease is left for the next

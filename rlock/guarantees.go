@@ -63,7 +63,7 @@
 //     locks of their single keys. (TestProcessesShareALock, TestSetsDoNotStarve)
 //   - A holder of an extended lock learns that its key was deleted or replaced when the
 //     server tells, long before it is extended next, and where the server cannot tell when it
-//     is extended, checked or released. (TestLossIsNoticedAtOnce, TestLossIsNoticedByTheExtension, TestLossIsNoticedAfterALostConnection,
+//     is extended, verified or released. (TestLossIsNoticedAtOnce, TestLossIsNoticedByTheExtension, TestLossIsNoticedAfterALostConnection,
 //     TestClientOptions)
 //   - Where the server tells, a lease that somebody else shortens is extended at once, and
 //     that of a lock that is not extended, but whose Context was asked for, counts as it is

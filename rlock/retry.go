@@ -24,7 +24,7 @@ type Retry struct {
 type Attempt struct {
 	Number    int           // attempts made so far, from 1
 	Elapsed   time.Duration // since the call
-	Previous  time.Duration // the last pause: what the policy answered, cut to what Left and MaxTime leave of it and to a year; 0 at first
+	Previous  time.Duration // the last pause: what the policy answered, cut to what Remaining and MaxTime leave of it and to a year; 0 at first
 	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
 }
 
