@@ -122,20 +122,44 @@ func (l *Locker) extendAll(due []*scheduled) {
 		}
 		alike[k] = append(alike[k], r)
 	}
-	if len(alike) > 0 {
-		l.detach(limit, func(ctx context.Context) {
-			l.renew(ctx, alike)
-			for _, renewals := range alike {
-				defer deliverAll(locksOf(renewals))
-			}
-		})
+	// The client of a cluster returns from a pipeline when every node has answered. A node
+	// that is silent must not cost the locks on the others their leases, so each slot has a
+	// call of its own there.
+	if !l.cluster {
+		l.renewAlike(limit, alike)
+		l.renewEach(limit, sets)
+		return
 	}
-	if len(sets) > 0 {
-		l.detach(limit, func(ctx context.Context) {
-			l.extendEach(ctx, sets)
-			deliverAll(locksOf(sets))
-		})
+	for k, renewals := range alike {
+		l.renewAlike(limit, map[batchKey][]renewal{k: renewals})
 	}
+	for _, r := range sets {
+		l.renewEach(limit, []renewal{r})
+	}
+}
+
+// renewAlike extends in the background locks of which one script extends many.
+func (l *Locker) renewAlike(limit time.Duration, alike map[batchKey][]renewal) {
+	if len(alike) == 0 {
+		return
+	}
+	l.detach(limit, func(ctx context.Context) {
+		l.renew(ctx, alike)
+		for _, renewals := range alike {
+			defer deliverAll(locksOf(renewals))
+		}
+	})
+}
+
+// renewEach extends in the background locks with a call for each.
+func (l *Locker) renewEach(limit time.Duration, renewals []renewal) {
+	if len(renewals) == 0 {
+		return
+	}
+	l.detach(limit, func(ctx context.Context) {
+		l.extendEach(ctx, renewals)
+		deliverAll(locksOf(renewals))
+	})
 }
 
 func locksOf(renewals []renewal) []*Lock {

@@ -1,8 +1,10 @@
 package rlocktest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -18,6 +20,7 @@ type Server struct {
 	tracker *tracker
 	faults  faults
 	close   func()
+	closed  atomic.Bool
 }
 
 // Start returns a running server that is closed when the test and its subtests
@@ -112,8 +115,11 @@ func (s *Server) Option() rueidis.ClientOption {
 }
 
 // Client returns a new client with the options of [Server.Option]. The caller
-// closes it.
+// closes it. After Close there is none: another server may have the address by then.
 func (s *Server) Client() (rueidis.Client, error) {
+	if s.closed.Load() {
+		return nil, errors.New("rlocktest: the server is closed")
+	}
 	c, err := rueidis.NewClient(s.Option())
 	if err != nil {
 		return nil, fmt.Errorf("rlocktest: %w", err)
@@ -140,6 +146,7 @@ func (s *Server) Close() {
 }
 
 func (s *Server) shutdown() {
+	s.closed.Store(true)
 	// A connection ends only after its command did, so the blocking ones have
 	// to give up first. They look at the context after being woken, and any
 	// command wakes them, one that needs no authentication in particular.

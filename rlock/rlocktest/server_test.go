@@ -102,7 +102,7 @@ func TestCloseTwice(t *testing.T) {
 	s.Close()
 	require.Equal(t, addr, s.Addr())
 	_, err = s.Client()
-	require.Error(t, err)
+	require.ErrorContains(t, err, "closed")
 }
 
 func TestCloseWithBlockedCommands(t *testing.T) {

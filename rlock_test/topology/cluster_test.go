@@ -135,3 +135,48 @@ func TestSlots(t *testing.T) {
 		}
 	})
 }
+
+// A node that is silent costs the locks on the other nodes nothing, although their leases
+// are due together with those of its own.
+func TestSilentNodeCostsOthersNothing(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		c := e.StartCluster(t)
+		locker := env.NewLocker(t, c.Client(t), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+		single, err := locker.Acquire(t.Context(), keyOn(t, c, 0))
+		require.NoError(t, err)
+		silent, err := locker.Acquire(t.Context(), keyOn(t, c, 1))
+		require.NoError(t, err)
+		tag := "{" + keyOn(t, c, 0) + "}"
+		set, err := locker.AcquireAll(t.Context(), []string{tag + "1", tag + "2"})
+		require.NoError(t, err)
+		silentSet, err := locker.AcquireAll(t.Context(), []string{"{" + silent.Key() + "}1", "{" + silent.Key() + "}2"})
+		require.NoError(t, err)
+		c.Nodes[1].Stop()
+		defer c.Nodes[1].Cont()
+		for _, lock := range []*rlock.Lock{silent, silentSet} {
+			select {
+			case <-lock.Context().Done():
+			case <-time.After(10 * time.Second):
+				require.Fail(t, "the node answers")
+			}
+		}
+		for range 30 { // two leases more
+			require.NoError(t, single.Err())
+			require.NoError(t, set.Err())
+			time.Sleep(200 * time.Millisecond)
+		}
+	})
+}
+
+// keyOn returns a key whose slot the node i has.
+func keyOn(t *testing.T, c *env.Cluster, i int) string {
+	t.Helper()
+	for n := 0; ; n++ {
+		key := fmt.Sprint("key", n)
+		if int(gen.Slot(key))*len(c.Nodes)/16384 == i {
+			return key
+		}
+	}
+}
