@@ -19,7 +19,7 @@ type acquisition struct {
 	set     *settings
 	want    wanted
 	start   clock.Instant
-	told    bool          // its events: whatever comes now is not its own to tell
+	told    bool          // its events are told: it does not tell the lock's later ones
 	seen    taken         // what the last look saw
 	pause   time.Duration // the last one that the policy asked for
 	collect *collector    // of a set that waits
@@ -27,7 +27,7 @@ type acquisition struct {
 	down    outage
 }
 
-// setback is why an acquisition does not hold the lock yet, or never will.
+// setback says why an acquisition does not hold the lock yet, or never will.
 type setback struct {
 	kind       setbackKind
 	err, cause error // of an AcquireError
@@ -95,7 +95,7 @@ func (a *acquisition) run() setback {
 	}
 }
 
-// check looks for what stands in the way without a try.
+// check looks for a reason to end the acquisition before its first try.
 func (a *acquisition) check() setback {
 	l := a.lock
 	if key, held := l.locker.heldIn(a.ctx, l.keys()); held {
@@ -113,11 +113,12 @@ func (a *acquisition) check() setback {
 	return setback{}
 }
 
-// single reports whether it is about one key, with a token that nobody else has.
+// single reports whether the acquisition is about one key, with a token that the caller did
+// not choose.
 func (a *acquisition) single() bool { return len(a.lock.keys()) == 1 && !a.lock.ownToken }
 
-// line waits behind others of this process who want the key. It reports whether one of
-// them has handed the lock over.
+// line waits in the queue of this process for the key. It reports whether a holder has handed
+// the lock over.
 func (a *acquisition) line() (handed bool, why setback) {
 	if !a.single() || !a.want.wait {
 		return false, setback{}
@@ -188,8 +189,8 @@ func (a *acquisition) wait(why setback) setback {
 	return setback{}
 }
 
-// collects reports whether a set has just begun to take its keys one by one: there may be
-// some to be had.
+// collects reports whether a set has just begun to take its keys one by one. The acquisition
+// then tries at once, because some of the keys may be free.
 func (a *acquisition) collects() bool {
 	l := a.lock
 	if len(l.keys()) == 1 || l.ownToken || l.groups() != nil {
@@ -210,7 +211,7 @@ func (a *acquisition) next(left time.Duration) (more bool) {
 	return more
 }
 
-// waitEnded makes of what ended the waiting the error and the cause of a failure.
+// waitEnded turns the error that ended the waiting into the error and the cause of a failure.
 func waitEnded(err error) (failure, cause error) {
 	switch err {
 	case clock.ErrStopped:
@@ -237,13 +238,13 @@ func (a *acquisition) fail(why setback) error {
 	return a.lock.failed(kind, a.start, a.seen, why.err, a.down.explain(why.cause))
 }
 
-// errInterrupted is what an operation has failed with that user code has ended by a panic
-// or with runtime.Goexit. Only observers see it, and the statistics count it.
+// errInterrupted is the error of an operation that user code has ended with a panic or
+// runtime.Goexit. Only observers see it, and Stats counts such an operation as failed.
 var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in a RetryFunc, an Observer, a hook of the client or the context ended the call")
 
-// interrupted leaves nothing behind of an acquisition that does not return, since user
-// code panicked or ended the goroutine. It uses no context of the caller's: that may be
-// what panicked.
+// interrupted cleans up after an acquisition that does not return, because user code has
+// panicked or ended the goroutine. It does not use the caller's context, because a method of
+// that context may be what panicked.
 func (a *acquisition) interrupted() {
 	l := a.lock
 	if l.stateNow() < stateHeld {
@@ -263,8 +264,9 @@ func (a *acquisition) interrupted() {
 	}
 }
 
-// settleAttempt makes of an attempt's answer a held lock, or the error and the
-// cause with which the acquisition fails unless it waits out ErrHeld.
+// settleAttempt begins to hold the lock if the attempt got it. Otherwise it returns the error
+// and the cause with which the acquisition fails. After ErrHeld, an acquisition that waits
+// goes on.
 func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, start clock.Instant, seen *taken) (failure, cause error) {
 	switch {
 	case err != nil && remote.OutcomeOf(err) == remote.Indeterminate && ctx.Err() != nil:
@@ -290,7 +292,8 @@ func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, start cloc
 	return nil, nil
 }
 
-// cleanUp leaves nothing behind of an acquisition that has failed.
+// cleanUp leaves the queue, and has the reaper free what the commands without an answer of a
+// failed acquisition may have taken.
 func (l *Lock) cleanUp() {
 	if l.late > 0 {
 		l.abandon(l.lease.TTL(), int(l.late))

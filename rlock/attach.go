@@ -9,21 +9,21 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Attach carries on with a lock that was taken elsewhere, most often by another process,
-// which let go of it with Lock.Detach and handed over what that returned. The prefix of a
-// Locker is not put in front of the keys again.
+// Attach continues a lock that its former owner, most often another process, has ended with
+// Lock.Detach. It takes the Handoff that Detach returned. It does not put the Locker's prefix
+// before the keys, because the Handoff has the whole Redis keys.
 //
-// The server gives all keys a new token in one step (one for each slot of a set that was
-// taken WithCrossSlot). From then on nothing that the former process may still have under
-// way has an effect, and the Handoff is spent. If another token has a key, be it because the
-// lock was lost, or because the Handoff was used before, the error is ErrLost and nothing is
-// changed; of several slots, those before that key's are freed in the background, or left to
-// their leases with WithToken. With any other error the server may have done it without an answer: call Attach
-// again with the same Handoff (not one that was read from its text once more), or with the
-// same WithToken, also in another process.
+// The server gives all keys a new token in one step; for a set that was taken WithCrossSlot,
+// in one step for each slot. From then on no command of the former process has an effect, and
+// the Handoff is spent. If another token has a key, because the lock was lost or the Handoff
+// was used before, the error is ErrLost and nothing is changed. Of a set of several slots, the
+// slots before that key's may have the new token: the Locker frees them in the background or,
+// with WithToken, leaves them to their leases. After any other error the keys may have the new
+// token: call Attach again with the same Handoff value (not one that was read from the text
+// once more), or with the same WithToken, also in another process.
 //
-// The lock has the fence that it had, since it was held all the time, and the rest of its
-// lease. Options that matter are WithTTL for later automatic extensions, WithAutoExtend,
+// The lock keeps its fence, because it was held all the time, and what is left of its lease.
+// These options have an effect: WithTTL, for later automatic extensions, WithAutoExtend,
 // WithToken, WithOwner and WithObserver.
 func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
 	given, err := l.begin(ctx, opts)
@@ -38,7 +38,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	case slices.Contains(t.secret.tokens, set.token):
 		return nil, &ArgumentError{"WithToken", "it is the token of the former owner; choose another, or leave it out"}
 	}
-	// The keys were one lock before: if they are of several slots, its holder has agreed.
+	// If the keys are of several slots, the former holder took them WithCrossSlot.
 	set.prefix, set.crossSlot = "", true
 	full, err := l.redisKeys(&set, t.keys)
 	switch {
@@ -77,9 +77,9 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	return lock, nil
 }
 
-// takeOver gives the keys the lock's token, in place of those that the former owner may have
-// given them, and counts their leases. Slots are asked one after the other, so that only one
-// of two that use the same Handoff gets beyond the first.
+// takeOver gives the keys the lock's token in place of the former tokens, and begins the
+// lease with what is left of theirs. It asks the slots one after the other, so that of two
+// callers with the same Handoff only one gets past the first slot.
 func (l *Lock) takeOver(ctx context.Context, former []string) error {
 	end, longest := clock.Never, time.Duration(0)
 	for done, keys := range l.parts() {
@@ -103,13 +103,13 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 	return nil
 }
 
-// Detach lets go of the lock without releasing it, so that another process can
-// carry on with it: see Attach, which the Handoff is for. The handle ends with ErrDetached,
-// and automatic extensions with it; the lease runs on. It fails if the lock had ended
-// before, unless by Detach. What is under way at that moment, such as an extension, may
-// still change the lease until somebody attaches the lock, and nothing after that.
+// Detach ends the handle without releasing the lock, so that another process can continue
+// it: give the Handoff to Attach. The handle ends with ErrDetached, automatic extensions stop,
+// and the lease runs on. Detach fails if the lock has already ended in another way. A command
+// that is under way at that moment, such as an extension, may still change the lease until
+// somebody attaches the lock, and has no effect after that.
 //
-// Called again, it returns an equal Handoff. Let fn of Do detach a lock, and Do returns
+// Called again, Detach returns an equal Handoff. If fn of Do detaches the lock, Do returns
 // ErrDetached.
 func (l *Lock) Detach() (Handoff, error) {
 	if err := l.usable(); err != nil {
@@ -125,18 +125,18 @@ func (l *Lock) Detach() (Handoff, error) {
 	return Handoff{&ticket{slices.Clone(l.keys()), l.fence, &secret{tokens: l.lease.Tokens()}}}, nil
 }
 
-// ForceRelease frees the lock of key if its holder's token is token, as Check or
-// Inspect showed it: what somebody else has acquired since is left alone, but for
-// another holder of the same process to whom it was handed over, unless they are
-// WithUniqueToken. The error matches ErrLost if the token is not the holder's; with
-// any other error, the lock may or may not be free.
+// ForceRelease frees the lock of key if its holder's token is token, as Check or Inspect
+// showed it. It leaves alone a lock that somebody else has acquired since, with one exception:
+// if the holder has handed the lock over to another caller of its process, that one may have
+// the same token, and loses the lock. WithUniqueToken prevents that. The error matches ErrLost
+// if the token is not the holder's. After any other error the lock may or may not be free.
 //
-// A server that does not answer is asked again for 2 seconds, while ctx lasts. Unlike
-// Release, it does nothing on a context that has ended: nobody defers a repair.
+// If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
+// Unlike Release, it does nothing if ctx has ended, because nobody defers a repair.
 //
 // It is for repair. The holder learns of it from the server (see Invalidations), or when it
-// extends, checks or releases; until then it believes that it holds the lock, so let
-// it use the fence.
+// next extends, verifies or releases. Until then it believes that it holds the lock, so let it
+// use the fence.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	full, err := l.begun(ctx, "force release", key)
 	if err != nil {
@@ -166,11 +166,12 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	return nil
 }
 
-// WaitFree returns when nobody holds the lock of key. By the time the caller acts
-// on it, somebody may: to be sure, acquire it. It waits as Acquire does, for a server that
-// does not answer too, until ctx ends or the retry policy gives up; then the error
-// is an *AcquireError with ErrGaveUp, or ErrAlreadyHeld if ctx is that of the key's holder.
-// Of the options, WithRetry matters.
+// WaitFree returns nil when nobody holds the lock of key. Somebody may hold it again by the
+// time the caller acts: to be sure, acquire it. WaitFree waits as Acquire does, also for a
+// server that does not answer, until ctx ends or the retry policy gives up. The error is then
+// an *AcquireError that matches ErrGaveUp. If ctx is that of the key's holder, WaitFree does
+// not wait, and the error is an *AcquireError that matches ErrAlreadyHeld. Of the options,
+// WithRetry has an effect.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
 	set, err := l.begin(ctx, opts)
 	if err != nil {

@@ -19,17 +19,16 @@ type AcquireResult struct {
 	Err  error
 }
 
-// TryAcquireEach is TryAcquire for many keys in one round trip. The locks have
-// nothing to do with each other: each has its own token (or that of WithToken), fence
-// and lease, and one that is held or refused leaves the others alone. For all keys or none there is
-// TryAcquireAll.
+// TryAcquireEach is TryAcquire for many keys in one round trip. The locks are independent:
+// each has its own token (or that of WithToken), fence and lease, and a key that is held or
+// refused does not affect the others. To take all keys or none, use TryAcquireAll.
 //
-// The results are in the order of keys, as many as there are. The error is of
-// what is refused before anything is sent, such as an empty key or one that stands
-// twice; then there are no results.
+// There is one result for each key, in the order of keys. If an argument is refused before
+// anything is sent, such as an empty key or a key that is named twice, TryAcquireEach returns
+// an error and no results.
 //
-// Every lease counts from when the whole batch was sent, so give a batch that the
-// server works on for long a longer TTL. On a Redis Cluster any slots are fine.
+// Every lease counts from when the whole batch was sent, so use a longer TTL for a batch that
+// takes the server long. On a Redis Cluster the keys may be in any slots.
 func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) ([]AcquireResult, error) {
 	set, err := l.begin(ctx, opts)
 	if err != nil {
@@ -71,7 +70,7 @@ type batch struct {
 	set     *settings
 	start   clock.Instant
 	takings []taking
-	told    bool // their events
+	told    bool // their events are told
 }
 
 // taking is one key's part in TryAcquireEach.
@@ -172,7 +171,7 @@ func (b *batch) fail(a *taking, err, cause error) {
 	a.failure = a.lock.failed(single, b.start, a.seen, err, cause)
 }
 
-// interrupted is that of an acquisition, for all keys.
+// interrupted does for all keys what acquisition.interrupted does for one.
 func (b *batch) interrupted() {
 	var held []*Lock
 	for i := range b.takings {
@@ -193,8 +192,8 @@ func (b *batch) interrupted() {
 	}
 }
 
-// deliverEach is deliverFirst for a batch: a panic for one lock does not keep the others'
-// events from being told.
+// deliverEach calls deliverFirst for each lock of a batch. If an observer panics for one lock,
+// the events of the other locks are still told.
 func deliverEach(takings []taking) {
 	for i := range takings {
 		if takings[i].lock == nil || takings[i].lock.observed() == nil {
@@ -236,11 +235,11 @@ func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
 	}))
 }
 
-// ExtendEach is Extend for many locks of this Locker in one round trip. The errors
-// are in the order of locks, each as Extend would have returned it: nil where the
-// lock has its new lease. One that fails leaves the others alone.
+// ExtendEach is Extend for many locks of this Locker in one round trip. There is one error for
+// each lock, in the order of locks: what Extend would have returned, nil if the lock has its
+// new lease. A lock that fails does not affect the others.
 //
-// A nil, a lock of another Locker and the second mention of a lock get an
+// A nil Lock, a lock of another Locker, and a lock that was named before get an
 // *ArgumentError.
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
 	errs := l.ownLocks(ctx, locks)
@@ -303,12 +302,12 @@ func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.D
 	}))
 }
 
-// ReleaseEach is Release for many locks of this Locker in one round trip. The
-// errors are in the order of locks, each as Release would have returned it: nil
-// where the keys are free. One that fails leaves the others alone. Like Release,
-// it does its work even if ctx has ended.
+// ReleaseEach is Release for many locks of this Locker in one round trip. There is one error
+// for each lock, in the order of locks: what Release would have returned, nil if the keys are
+// free. A lock that fails does not affect the others. Like Release, it does its work even if
+// ctx has ended.
 //
-// A nil, a lock of another Locker and the second mention of a lock get an
+// A nil Lock, a lock of another Locker, and a lock that was named before get an
 // *ArgumentError.
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.ownLocks(ctx, locks)
@@ -324,8 +323,9 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 		switch {
 		case errs[i] != nil:
 		case lock.groups() != nil || !lock.tryFreeing():
-			// It has several calls to make; or somebody else is releasing it: waiting for
-			// them now could be for ever, if they wait for one that is ours by then.
+			// The lock needs several calls, or another goroutine is releasing it. Waiting for
+			// that goroutine now could last for ever, because it may wait for a lock that this
+			// call is releasing.
 			alone = append(alone, i)
 		default:
 			e, err := lock.startRelease()
@@ -384,7 +384,7 @@ func (l *Locker) releaseEach(ctx context.Context, asked []*releasing) {
 	}))
 }
 
-// ownLocks refuses what a batch cannot take: an error for each such lock.
+// ownLocks returns, in the order of locks, an error for each lock that a batch refuses.
 func (l *Locker) ownLocks(ctx context.Context, locks []*Lock) []error {
 	errs := make([]error, len(locks))
 	wrong := l.usable()

@@ -41,8 +41,8 @@ func (c *collector) next(ctx context.Context) bool {
 	}
 	l := c.lock
 	if _, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: c.keys, Token: l.lease.Token()}); err != nil {
-		// The release may still run, and the reaper repeats it: they must not meet what a
-		// later attempt holds.
+		// The release may still run, and the reaper repeats it. Neither may free what a later
+		// attempt takes, so that attempt needs another token.
 		l.abandon(l.lease.TTL(), int(l.late)+1)
 		l.late = 0
 		l.lease.SetToken("") // it gets a new one

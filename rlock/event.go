@@ -9,38 +9,38 @@ import (
 // EventKind is what has happened to an acquisition or to the lock that came of it.
 type EventKind uint8
 
-// The events of one acquisition come in the order of this list. EventContended comes
-// at most once. Then comes EventAcquireFailed, and nothing else, or EventAcquired. An
-// acquired lock has any number of extensions, and then exactly one of the last five
-// events, also if it expires with nobody watching.
+// An acquisition has these events, in this order: EventContended at most once, and then
+// either EventAcquireFailed, which is its last event, or EventAcquired. After EventAcquired
+// come any number of EventExtended and EventExtendFailed, and then exactly one of the last
+// five events, even if the lock expires and no caller uses it any more.
 //
-// A lock that was carried on with Attach starts with EventAttached. What is refused
-// before anything is sent, with an *ArgumentError, has no events.
+// A lock that Attach has returned starts with EventAttached. A call that is refused with an
+// *ArgumentError, before anything is sent, has no events.
 const (
-	// EventContended: the first look found the lock held, or another acquisition of
-	// the same Locker before this one.
+	// EventContended: the acquisition found the lock held, or another acquisition of the
+	// same Locker before it, for the first time.
 	EventContended EventKind = iota + 1
 	// EventAcquired: the lock is held.
 	EventAcquired
-	// EventAttached: the lock is held, and was before.
+	// EventAttached: Attach has taken over a lock that was held already.
 	EventAttached
 	// EventAcquireFailed: the acquisition has ended without a lock; Err is what the
 	// caller gets.
 	EventAcquireFailed
 	// EventExtended: the lock has a new lease.
 	EventExtended
-	// EventExtendFailed: an attempt to extend got an error for an answer, or none. The
-	// lock is held until its lease ends.
+	// EventExtendFailed: an attempt to extend got an error, or no answer. The lock stays
+	// held until its lease ends.
 	EventExtendFailed
-	// EventReleased: the keys are free by the holder's doing.
+	// EventReleased: the holder has released the lock.
 	EventReleased
-	// EventReleaseFailed: the lock was given up, and the server could not be told. The
-	// keys are freed in the background or by a later Release, which have no event of
-	// their own, or stay until their lease ends.
+	// EventReleaseFailed: the holder has given the lock up, but the server has not confirmed
+	// it. The Locker frees the keys in the background, or a later Release does, without
+	// another event. Otherwise the keys stay until their lease ends.
 	EventReleaseFailed
 	// EventLost: the lock ended on its own; Err is ErrLost or ErrExpired.
 	EventLost
-	// EventDetached: the handle was let go of with Detach.
+	// EventDetached: Detach has ended the handle, and the lease runs on.
 	EventDetached
 	// EventClosed: the Locker was closed while the lock was held.
 	EventClosed
@@ -70,11 +70,11 @@ func (k EventKind) String() string {
 	return eventNames[k]
 }
 
-// Event is one step of an acquisition. It never has a token in it: whoever has the
+// Event is one step of an acquisition. It never contains a token, because whoever has the
 // token owns the lock. A field that does not apply is zero.
 type Event struct {
 	Kind EventKind
-	// Key is the Redis key, prefix included; of a set, the first one, or the one that
+	// Key is the Redis key, prefix included; of a set, the first key, or the key that
 	// stood in the way.
 	Key string
 	// Keys are all Redis keys in the order they were asked for. They belong to the
@@ -84,17 +84,19 @@ type Event struct {
 	Fence uint64
 	// Attempts is how often the acquisition has looked at the lock so far.
 	Attempts int
-	// Waited is how long the acquisition took until it was contended, or ended.
+	// Waited is the time from the start of the acquisition until it was contended, or until
+	// it ended.
 	Waited time.Duration
 	// Held is how long the lock has been held.
 	Held time.Duration
-	// Remaining is what is left of the lease, by the local clock: the other holder's until
-	// the lock is held, then its own. NoExpiry: it never expires, or nobody knows.
+	// Remaining is what is left of a lease, by the local clock: of the other holder's lease
+	// until this lock is held, and then of its own. NoExpiry means that the lease never ends,
+	// or that nobody knows.
 	Remaining time.Duration
 	// Local says that the contention is with an acquisition of the same Locker.
 	Local bool
-	// HandedOver says that the lock came straight from its last holder, who is of the
-	// same Locker, without being free in between.
+	// HandedOver says that the last holder, of the same Locker, handed the lock over, so
+	// that it was never free in between.
 	HandedOver bool
 	// Err is why it failed or ended.
 	Err error
@@ -102,36 +104,37 @@ type Event struct {
 
 // Observer is told what happens to locks; see WithObserver.
 type Observer interface {
-	// Observe is called with each event and the context that the lock was acquired
-	// with, which is there for its values, such as a trace, and may have ended.
+	// Observe gets each event, and the context that the lock was acquired with. Use that
+	// context for its values, such as a trace: it may have ended.
 	//
-	// The calls for one lock come one after the other, in order, those for several
-	// from many goroutines at once. They are made with no mutex held, so Observe may
-	// call the lock and its Locker. The goroutine that the event happened in makes them
-	// when it is through with it: the caller's before its call returns, or one of the
-	// Locker's; or one that is telling another event of that lock. That goroutine waits
-	// for Observe, and in the background so do other locks that it looks after: Observe
-	// should not block.
+	// The calls for one lock come one after the other, in the order of its events. The calls
+	// for several locks may come from several goroutines at once. No mutex is held, so
+	// Observe may call the lock and its Locker. The goroutine in which the event happened
+	// calls Observe when its own work is done: the caller's goroutine does so before its call
+	// returns, and otherwise it is a goroutine of the Locker. If another goroutine is just
+	// telling an earlier event of that lock, that goroutine makes the call. The goroutine
+	// waits until Observe returns, and one of the Locker looks after other locks too, so
+	// Observe should not block.
 	//
-	// A panic, or runtime.Goexit, is not recovered: it ends the call. An acquisition then
-	// leaves nothing locked, and whatever else the call was to do is done. In a goroutine
-	// of the Locker, where a lock is lost or extended automatically, a panic ends the
-	// program, as in any goroutine.
+	// rlock does not recover from a panic or runtime.Goexit in Observe, so it ends the call
+	// that told the event. An acquisition then leaves nothing locked, and any other call has
+	// still done its work. In a goroutine of the Locker, where a lock is lost or extended
+	// automatically, a panic ends the program, as in any goroutine.
 	Observe(ctx context.Context, e Event)
 }
 
-// ObserverFunc is a function as an Observer.
+// ObserverFunc makes an Observer of a function.
 type ObserverFunc func(ctx context.Context, e Event)
 
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// WithObserver has o told what happens to the locks of the Locker, or to the one of a
-// call. An observer of a call takes the place of its Locker's. Without one, nothing
-// is spent on events.
+// WithObserver tells o what happens to the locks of the Locker, or to the lock of one call.
+// The observer of a call replaces that of its Locker. Without an observer, events cost
+// nothing.
 //
-// Each lock is then looked after until it ends, so that its last event comes on time
-// whoever has forgotten it.
+// With an observer, the Locker watches each lock until it ends, so that the last event comes
+// on time even if the program has forgotten the lock.
 func WithObserver(o Observer) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.observer = o

@@ -12,31 +12,31 @@ import (
 	"sync"
 )
 
-// Handoff is what Locker.Attach needs to carry on with a lock that Lock.Detach has let go
-// of: the keys, the token and the fence. Stored or sent as text (encoding.TextMarshaler,
-// so encoding/json and others do it by themselves), it goes to another process. It is good
-// for one Attach. Copies of a value are the same Handoff.
+// Handoff is what Locker.Attach needs to continue a lock after Lock.Detach: the keys, the
+// token and the fence. Store it, or send it to another process, as text: it is an
+// encoding.TextMarshaler, so encoding/json and other packages convert it by themselves. It is
+// good for one Attach. Copies of a Handoff value count as the same Handoff.
 //
-// Whoever has the text can take the lock over: keep it as you would a password. What
-// packages fmt and log/slog make of a Handoff has no token in it.
+// Whoever has the text can take the lock over, so keep it as you would keep a password.
+// Packages fmt and log/slog show no token of a Handoff.
 //
-// The zero Handoff is of no lock.
+// The zero Handoff belongs to no lock.
 type Handoff struct{ ticket *ticket }
 
 // ticket is what all copies of a Handoff share.
 type ticket struct {
 	keys   []string // as Redis has them
 	fence  uint64
-	secret *secret // a pointer, of which package fmt shows the address where it finds a Handoff in an unexported field
+	secret *secret // a pointer, because package fmt shows only its address if it finds a Handoff in an unexported field
 }
 
-// secret is what makes the next owner of a lock.
+// secret has what an Attach needs to become the owner of a lock.
 type secret struct {
 	tokens []string // that the keys may have
 
 	mu   sync.Mutex
-	next string // token of the next Attach; kept after one that got no answer, which may have done it
-	busy bool   // an Attach with it is under way
+	next string // token of the next Attach; kept after an Attach without an answer, as the keys may have it
+	busy bool   // an Attach with next is under way
 }
 
 // Keys returns the Redis keys, prefix included.
@@ -47,7 +47,7 @@ func (h Handoff) Keys() []string {
 	return slices.Clone(h.ticket.keys)
 }
 
-// Fence returns the fence of the lock, which the Lock that Attach returns has too.
+// Fence returns the fence of the lock. The Lock that Attach returns has the same fence.
 func (h Handoff) Fence() uint64 {
 	if h.ticket == nil {
 		return 0
@@ -55,7 +55,8 @@ func (h Handoff) Fence() uint64 {
 	return h.ticket.fence
 }
 
-// String tells the keys and the fence. The token is not in it.
+// String names the first key, the number of the other keys, and the fence. It never shows
+// the token.
 func (h Handoff) String() string {
 	if h.ticket == nil {
 		return "handoff of no lock"
@@ -70,10 +71,11 @@ func (h Handoff) String() string {
 	return text
 }
 
-// Format writes String for every verb of package fmt, so that none shows the token.
+// Format writes what String returns for every verb of package fmt, so that none shows the
+// token.
 func (h Handoff) Format(f fmt.State, _ rune) { io.WriteString(f, h.String()) }
 
-// LogValue is what String tells, for slog.
+// LogValue returns for slog what String tells.
 func (h Handoff) LogValue() slog.Value {
 	if h.ticket == nil {
 		return slog.StringValue(h.String())
@@ -88,13 +90,13 @@ func (h Handoff) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// handoffVersion starts the text of every Handoff. Behind it are, in base64 without
-// padding: the fence, the number of keys, the keys, the number of tokens, the tokens and a
-// CRC-32 of all that. Numbers are varints, and each string has its length before it.
+// handoffVersion starts the text of every Handoff. After it come, in base64 without padding:
+// the fence, the number of keys, the keys, the number of tokens, the tokens and a CRC-32 of
+// all that. Numbers are varints. The length of a string comes before the string.
 const handoffVersion = "rlock-handoff-1:"
 
-// MarshalText returns the Handoff as one line of letters, digits and "-_:", for
-// UnmarshalText. It has the token in it.
+// MarshalText returns the Handoff as text for UnmarshalText: one line of letters, digits and
+// "-_:". The text contains the token.
 func (h Handoff) MarshalText() ([]byte, error) {
 	if h.ticket == nil {
 		return nil, &ArgumentError{"handoff", "it is of no lock; use the one that Detach returns"}
@@ -111,8 +113,8 @@ func (h Handoff) MarshalText() ([]byte, error) {
 	return base64.RawURLEncoding.AppendEncode([]byte(handoffVersion), data), nil
 }
 
-// UnmarshalText makes h the Handoff that MarshalText has made text of. An error matches
-// ErrInvalid, has nothing of the text in it, and leaves h as it is.
+// UnmarshalText sets h to the Handoff whose text MarshalText has returned. An error matches
+// ErrInvalid, shows nothing of the text, and leaves h as it was.
 func (h *Handoff) UnmarshalText(text []byte) error {
 	encoded, ours := strings.CutPrefix(string(text), handoffVersion)
 	if !ours {
@@ -136,7 +138,7 @@ func (h *Handoff) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// textReader takes apart what MarshalText has put together.
+// textReader reads the parts of what MarshalText has written.
 type textReader struct {
 	rest   []byte
 	failed bool
@@ -152,7 +154,7 @@ func (r *textReader) number() uint64 {
 	return n
 }
 
-// list reads a list of at least one string, none of which is empty.
+// list reads a list of strings. It fails if the list or one of its strings is empty.
 func (r *textReader) list() []string {
 	var list []string
 	for n := r.number(); n > 0 && !r.failed; n-- {
@@ -168,9 +170,9 @@ func (r *textReader) list() []string {
 	return list
 }
 
-// claim returns the token that an Attach is to give the keys: the same that one before it
-// used that got no answer, as that may have done it. An Attach beside another has a token
-// of its own, so that only one of the two gets the lock. A new one comes from mint.
+// claim returns the token that an Attach gives the keys. After an Attach without an answer it
+// is the token of that one, because the keys may have it. While another Attach is under way
+// it is another token, so that only one of the two gets the lock. mint makes new tokens.
 func (s *secret) claim(mint func() string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +186,7 @@ func (s *secret) claim(mint func() string) string {
 	return s.next
 }
 
-// settle follows an Attach with a token from claim. One that is spent is not used again.
+// settle ends an Attach with a token from claim. A token that is spent is not used again.
 func (s *secret) settle(token string, spent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// request is what an acquisition that waits wants of the lock, for the holder that hands
-// the lock over.
+// request tells the holder that hands the lock over what a waiting acquisition wants.
 type request struct {
 	ttl     time.Duration
 	owner   string // what its token is to say about it
@@ -46,30 +45,31 @@ type holder Lock
 // Deadline is when the lease ends.
 func (h *holder) Deadline() clock.Instant { return h.lease.Deadline() }
 
-// Over reports whether the lock has ended without a Release, which calls the next itself.
+// Over reports whether the lock has ended in another way than by Release. Release calls the
+// next itself.
 func (h *holder) Over() bool {
 	now := (*Lock)(h).stateNow()
 	return now > stateReleased || now == stateHeld && h.Deadline() <= clock.Now()
 }
 
-// holder returns the lock of this Locker that holds the key, as far as is known here.
+// holder returns the lock of this Locker that holds the key, as far as this process knows.
 func (l *Locker) holder(key string) *Lock { return (*Lock)(l.queue.Holder(key)) }
 
 // handing is a lock that has been given up and is to have a next holder.
 type handing struct {
 	lock *Lock   // whose Release it is
 	has  grant   // what the key has now
-	as   request // of whoever has.token was made for
+	as   request // of the acquisition that has.token was made for
 }
 
-// handOver passes the lock, which has just been given up, on to the next of this
-// process that waits for it, so that the key is never free in between. It reports
-// false if the key must be freed instead, which then has the token that is returned:
-// nobody waits, other processes must have their turn, or the server did not agree.
+// handOver passes the lock, which Release has just ended, to the next acquisition of this
+// process that waits for it, so that the key is never free in between. It reports false if
+// the caller must free the key instead, because nobody waits, other processes must have their
+// turn, or the server did not agree. The key then has the token that handOver returns.
 //
-// A holder leaves its lease to the next one if that wants the same one, together with the
-// token, if there is enough left of it: that costs no command. Otherwise the next holder
-// gets a token and a lease of its own from the server, in one command.
+// If the next holder wants the same lease and enough of it is left, it goes on with that lease
+// and its token, which costs no command. Otherwise one command gives the next holder a token
+// and a lease of its own.
 func (l *Lock) handOver(ctx context.Context) (token string, passed bool) {
 	o, ok := l.ticket.Offer()
 	if !ok {
@@ -105,8 +105,8 @@ func (h *handing) offer(ctx context.Context, o offer) (g grant, ok bool) {
 	return g, true
 }
 
-// share returns the deadline of a lease that the next holder can go on with as it is, with
-// the token.
+// share reports whether the next holder can go on with the present lease and its token, and
+// returns the deadline of that lease.
 func (h *handing) share(o offer) (deadline clock.Instant, shared bool) {
 	next := o.Request
 	if !h.as.shares || !next.shares || h.as.owner != next.owner || h.as.ttl != next.ttl || next.fenced && o.Fence == 0 {
@@ -126,16 +126,18 @@ func (h *handing) share(o offer) (deadline clock.Instant, shared bool) {
 	return deadline, l.tokenMoved
 }
 
-// takeBackToken follows a hand-over to somebody who has left.
+// takeBackToken notes that the token is this lock's again, because the acquisition that was
+// to have it has left.
 func (l *Lock) takeBackToken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tokenMoved = false
 }
 
-// accepts reports whether a lease that ends at deadline does: nearly all of what was asked
-// for, or half of it if it is extended anyway. One without an end does not tell when the
-// server has confirmed it last, and is not handed on unasked.
+// accepts reports whether a lease that ends at deadline has enough left: nearly all of the TTL
+// that was asked for, or half of it if the next holder extends it anyway. A lease without an
+// end is not handed over without a command, because its deadline does not tell when the
+// server confirmed it last.
 func (r request) accepts(deadline clock.Instant) bool {
 	if r.ttl == NoExpiry {
 		return false
@@ -147,13 +149,14 @@ func (r request) accepts(deadline clock.Instant) bool {
 	return deadline.After(missing) >= clock.LeaseEnd(clock.Now(), r.ttl)
 }
 
-// longestUnasked bounds how old the server's word may be that a fixed lease is handed on
-// by: what was lost since then is handed on too.
+// longestUnasked bounds how long ago the server may have confirmed a lease that nobody extends
+// and that is handed over without a command. If the lock was lost since then, the next holder
+// gets a lock that is lost.
 const longestUnasked = 100 * time.Millisecond
 
-// pass gives the key to the next holder on the server. If it reports false, the offer has
-// ended. If the outcome is unknown then, the next may have the key: it asks the server
-// itself, with the same token, and is confirmed.
+// pass has the server give the key to the next holder. If it reports false, the offer has
+// ended. If the outcome is then unknown, the next acquisition may have the key: it asks the
+// server itself, with the same token, and the server confirms the lock.
 func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	l, next := h.lock, o.Request
 	g = o.Left
@@ -163,7 +166,7 @@ func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 		}
 	}()
 	if ctx.Err() != nil || len(l.lease.Former()) > 0 {
-		return g, false // what is left to do is for the release, which has its own time and knows all tokens
+		return g, false // the release does the rest: it has its own time and knows all tokens
 	}
 	if g.token == "" {
 		g.token = newToken(next.owner)
@@ -199,8 +202,8 @@ func (l *Locker) reap(keys []string, g grant, ttl time.Duration) {
 	}
 }
 
-// freeUnwanted frees the key of a lock that was handed to somebody who gave up waiting in
-// that moment, under the token that it has now.
+// freeUnwanted frees the key after a hand-over to an acquisition that gave up waiting in that
+// moment. The key then has token, which need not be the lock's.
 func (l *Lock) freeUnwanted(ctx context.Context, token string) error {
 	l.ticket.Leave()
 	answered := false

@@ -21,10 +21,10 @@ import (
 //	locker, err := rlock.New(client, rlock.WithInvalidations(invalidations))
 //
 // Invalidations is for one client. Several Lockers of that client may share it. The client
-// must pass every message on to it: a callback that leaves messages out makes those
-// wait for a lease who wait for keys that it leaves out. What the client is told must
-// include its own changes, so its ClientTrackingOptions must not have NOLOOP, and
-// prefixes of BCAST must cover the locks. Probe tells whether messages arrive.
+// must pass every message on to it: if its callback leaves out a key, those who wait for that
+// key wait until the lease ends. The server must also tell the client of the client's own
+// changes, so its ClientTrackingOptions must not have NOLOOP, and prefixes of BCAST must cover
+// the locks. Probe tells whether messages arrive.
 //
 // Without Invalidations, and where the client has no cache, waiting polls at the pace of
 // the retry policy, and a loss is noticed by the next extension, as it always is on
@@ -36,8 +36,8 @@ type Invalidations struct{ hub *notify.Hub }
 // NewInvalidations returns Invalidations for one client.
 func NewInvalidations() *Invalidations { return &Invalidations{notify.NewHub()} }
 
-// OnInvalidations is for rueidis.ClientOption.OnInvalidations. To have a function
-// of one's own there too, call both. It does not block.
+// OnInvalidations is for rueidis.ClientOption.OnInvalidations. To have a function of your own
+// there too, set a function that calls both. OnInvalidations does not block.
 func (i *Invalidations) OnInvalidations(messages []rueidis.RedisMessage) {
 	i.hub.OnInvalidations(messages)
 }

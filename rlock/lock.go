@@ -13,10 +13,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
 
-// Lock is one acquisition of a key, or of a set of keys. It is safe for
-// concurrent use. A Lock that has ended (released, lost or expired) stays so: to
-// hold the key again, acquire it again. A nil or zero Lock holds nothing: its methods
-// answer zero values, an ended context, or an error that is ErrInvalid.
+// Lock is one acquisition of a key, or of a set of keys. It is safe for concurrent use. A
+// Lock that has ended (for example released, lost or expired) stays ended: to hold the key
+// again, acquire it again. A nil or zero Lock holds nothing: its methods return zero values,
+// a context that has ended, or an error that matches ErrInvalid.
 type Lock struct {
 	locker   *Locker
 	key      [1]string // as Redis has it; of a set, the first one
@@ -26,12 +26,12 @@ type Lock struct {
 	attempts int32
 	late     int32       // attempts of the acquisition that got no answer
 	bound    bool        // Context ends with parent
-	extends  bool        // its lease is extended by itself
+	extends  bool        // its lease is extended automatically
 	ownToken bool        // the caller chose the token
 	shares   bool        // it may have the token of the holder before it; see handover.go
 	fenced   bool        // it has a fence
-	ticket   queueTicket // its place among those of this process who want the key
-	listed   uint32      // place in the registry, from 1, which guards it; 0: none
+	ticket   queueTicket // its place in the queue of this process for the key
+	listed   uint32      // place in the registry, from 1; 0: none; guarded by the registry
 
 	state atomic.Uint32 // see state.go
 	lease lease.Lease   // guarded by mu while held
@@ -40,15 +40,15 @@ type Lock struct {
 	kept       bool          // the lock is on the schedule of renewals
 	shown      bool          // somebody has asked for the token
 	tokenMoved bool          // the next holder has the token
-	freeing    bool          // a Release has its calls to make
+	freeing    bool          // a Release is making its calls
 	freed      bool          // a Release has succeeded; guarded by freeing
 	unsure     bool          // a Release that got no answer may have freed the keys; guarded by freeing
 	freeable   chan struct{} // closed when freeing is over; nil: nobody waits for that
-	*lifetime                // nil until something needs it; never changed then
+	*lifetime                // nil until something needs it; never changed after that
 }
 
-// lifetime is what locks have that are extended, watched or asked for a Context, apart
-// so that the others stay small.
+// lifetime is what a lock needs only if it is extended automatically, watched or asked for
+// its Context. It is apart so that other locks stay small.
 type lifetime struct {
 	// Guarded by mu.
 	ctx    context.Context // made by Context
@@ -65,7 +65,7 @@ func (l *Lock) needLifetime() {
 	}
 }
 
-// extra is what few locks have, apart so that the others stay small.
+// extra is what only a few locks need. It is apart so that the others stay small.
 type extra struct {
 	keys     []string  // of a set
 	groups   []group   // the keys by slot, if they are of several; see slotgroups.go
@@ -73,7 +73,7 @@ type extra struct {
 	observed *observed // who is told of events; see observe.go
 }
 
-// more returns the lock's extra, to be filled.
+// more returns the lock's extra, and makes it if there is none.
 func (l *Lock) more() *extra {
 	if l.extra == nil {
 		l.extra = &extra{}
@@ -119,16 +119,16 @@ func (l *Lock) Keys() []string {
 	return slices.Clone(l.keys())
 }
 
-// Token returns the value that the keys have on the server while the lock is
-// held. Whoever knows it can extend and release the lock. It changes when Extend
-// shortens the lease, so ask for it when it is needed: what is under way with the former
-// one finds that the lock is another's. While that Extend has no answer, the keys may have
-// either token, so that a guarded script may refuse its work although the lock is held.
+// Token returns the value that the keys have on the server while the lock is held. Whoever
+// knows it can extend and release the lock. It changes when Extend shortens the lease, so ask
+// for it each time it is needed: a command that is under way with the former token finds that
+// the lock is another's. While such an Extend has no answer, the keys may have either token,
+// and a guarded script may refuse its work although the lock is held.
 //
-// A token that was asked for is never another holder's. Until then the next holder of
-// this process may take it over with the lease: then it is no longer this lock's, and
-// Token is empty. Those who read the key see the same token
-// for both; their fences differ all the same. See WithUniqueToken.
+// Once Token has returned a token, no other holder gets it. Before that, Release may hand the
+// token over to the next holder of this process, together with the lease. The token then
+// belongs to that holder, and Token returns "". Whoever reads the key sees the same token for
+// both holders, but their fences differ. See WithUniqueToken.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
 		return ""
@@ -147,9 +147,9 @@ func (l *Lock) Token() string {
 // remembers the largest fence it has seen and refuses smaller ones is safe from a
 // holder that has lost the lock and does not know it yet.
 //
-// Fences are strictly increasing while the server keeps its data or, failing
-// that, its clock. Two primaries that both serve the same key, each not knowing of the
-// other, may issue the same fence within 65 ms.
+// Fences rise strictly while the server keeps its data or, if it loses them, while its clock
+// does not go back. Two primaries that serve the same key without knowing of each other may
+// issue the same fence within 65 ms.
 func (l *Lock) Fence() uint64 {
 	if l == nil {
 		return 0
@@ -157,8 +157,9 @@ func (l *Lock) Fence() uint64 {
 	return l.fence
 }
 
-// Attempts returns how often the acquisition looked at the lock: tries, and finding
-// another acquisition of this process before it. It is 1 for a lock that was free.
+// Attempts returns how often the acquisition looked at the lock. It counts its attempts, and
+// each time it found another acquisition of this process before it. It is 1 for a lock that
+// was free.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0
@@ -166,10 +167,10 @@ func (l *Lock) Attempts() int {
 	return int(l.attempts)
 }
 
-// Deadline returns when the lease ends unless it is extended: counted, with a
-// margin for clock drift, from when the last confirmed command was sent. It is
-// the zero time for a lock that never expires. It does not say whether the lock
-// is still held; see Valid.
+// Deadline returns when the lease ends unless it is extended. This process counts the lease
+// from when it sent the last command that the server confirmed, less a margin for clock
+// drift. Deadline is the zero time for a lock that never expires. It does not say whether the
+// lock is still held; see Valid.
 func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {
 		return time.Time{}
@@ -185,17 +186,16 @@ func (l *Lock) Deadline() time.Time {
 // asking: it was not released, not reported lost, and its lease has not ended by
 // the local clock. It costs nanoseconds.
 //
-// A process that is stopped between Valid and what it does next acts on an old
-// answer, and while a whole machine is suspended the clock may stand still. What
-// must be safe from that needs the Fence.
+// A process that is paused after it has called Valid acts on an old answer, and the clock may
+// stand still while the whole machine is suspended. Use the Fence where that must do no harm.
 func (l *Lock) Valid() bool {
 	return l != nil && l.locker != nil && l.stateNow() == stateHeld && clock.Now() < l.lease.Deadline() && !l.locker.isClosed()
 }
 
 // Err returns nil while the lock is held as far as this process can know, and then why it
 // ended: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed, each of which matches
-// ErrNotHeld. It is what context.Cause returns for Context, and starts no
-// watching of the lock. It asks no server and costs nanoseconds.
+// ErrNotHeld. It is what context.Cause returns for Context, but unlike Context it does not
+// make the Locker watch the lock. It asks no server and costs nanoseconds.
 func (l *Lock) Err() error {
 	if wrong := l.usable(); wrong != nil {
 		return wrong
@@ -215,12 +215,12 @@ func (l *Lock) Err() error {
 
 // Context returns a context that ends when the lock does; context.Cause then
 // says why: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed. It ends at the
-// lease's local deadline whatever the network does. A loss ends it at once where the
-// server can tell (see Invalidations), else when the next extension notices.
+// lease's local deadline whatever the network does. If the lock is lost, it ends at once where
+// the server can tell (see Invalidations), and elsewhere when the next extension notices.
 //
-// It has the values of the context that the lock was acquired with and, from
-// AcquireAll and the like, not its end, as that may have bounded the waiting
-// only. In Do and DoAll it ends with the caller's context too.
+// It has the values of the context that the lock was acquired with. In Do and DoAll it also
+// ends with that context. Otherwise it does not, because the caller may have bounded only the
+// waiting by that context.
 func (l *Lock) Context() context.Context {
 	if wrong := l.usable(); wrong != nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -248,8 +248,8 @@ func (l *Lock) Context() context.Context {
 	return l.ctx
 }
 
-// holderContext marks a context as a holder's, so that asking for a key that it
-// holds can be refused instead of waiting for ever.
+// holderContext marks a context as a holder's, so that rlock can refuse an acquisition of a
+// key that this holder has, which would wait for ever.
 type holderContext struct {
 	context.Context
 	lock *Lock
@@ -257,7 +257,7 @@ type holderContext struct {
 
 type holderKey struct{}
 
-// Value answers the holder itself, and leaves everything else to the parent.
+// Value returns the holder for holderKey, and the parent's value for any other key.
 func (c holderContext) Value(key any) any {
 	if key == (holderKey{}) {
 		return c
@@ -265,8 +265,8 @@ func (c holderContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// heldIn returns a key of keys that a lock of ctx, or of a context around it,
-// holds on the same server.
+// heldIn returns one of keys that a lock of ctx, or of a parent of ctx, holds on the same
+// server.
 func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 	for {
 		holder, ok := ctx.Value(holderKey{}).(holderContext)

@@ -11,8 +11,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 )
 
-// listenOn has the Locker told of changed keys. On a cluster, where a client cannot say
-// which node is to track, the extensions of held locks have to notice that one is lost.
+// listenOn has the Locker listen for changed keys. On a cluster it makes no monitor, because a
+// client cannot choose the node that tracks a key. There, the next extension notices that a
+// held lock is lost.
 func (l *Locker) listenOn(invalidations *Invalidations) {
 	l.listener = invalidations.hub.Listen()
 	if !l.cluster {
@@ -32,7 +33,7 @@ func (l *monitored) Entry() *notify.Entry { return &l.monitor }
 // Keys returns the lock's keys.
 func (l *monitored) Keys() []string { return (*Lock)(l).keys() }
 
-// Version returns that of the lock's lease, false once it has ended.
+// Version returns the version of the lock's lease, and false once the lock has ended.
 func (l *monitored) Version() (lease.Version, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,8 +56,9 @@ func (l *monitored) Owners(owners []string, v lease.Version) (held, again bool) 
 	return true, false
 }
 
-// Left follows a lease that somebody else may have shortened: it is extended at once if the
-// lock is extended at all, and else the deadline comes nearer.
+// Left takes the server's answer about a lease that somebody else may have shortened. If the
+// lease is shorter, the deadline comes nearer, and a lock that is extended automatically is
+// extended at once.
 func (l *monitored) Left(left time.Duration, v lease.Version, sent, received clock.Instant) lease.Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,8 +86,8 @@ func deliverRead(read []notify.Held) {
 	deliverAll(locks)
 }
 
-// newWait returns what waits for keys that stand in the way of lock, or of nobody's if it is
-// nil.
+// newWait returns a Wait for the keys that stand in the way of lock. If lock is nil, the caller
+// waits for a key without wanting to acquire it.
 func (l *Locker) newWait(retry Retry, lock *Lock) *notify.Wait {
 	w := &notify.Wait{Listener: l.listener, Look: l.look, Patient: retry.unlimited(), Stop: l.closed}
 	if w.Patient && lock != nil {
@@ -98,8 +100,8 @@ const lookTimeout = 2 * time.Second
 
 var errUncached = errors.New("rlock: the client has no cache")
 
-// look reads a key through the cache. There rueidis asks a server that is gone for as
-// long as it may.
+// look reads a key through the cache. It has a time limit, because rueidis repeats a cached
+// read for as long as its context lasts if the server is gone.
 func (l *Locker) look(ctx context.Context, key string) (notify.Seen, error) {
 	if l.uncached.Load() {
 		return notify.Seen{}, errUncached

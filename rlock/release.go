@@ -15,22 +15,24 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Release gives the lock up. The Context ends before the keys are freed. It does
-// its work even if ctx has ended, within 2 seconds then, so that a deferred
-// Release of a cancelled caller leaves nothing behind. Where the network has gone
-// silent, the client's own time-outs come first if ctx has no end.
+// Release gives the lock up. The Context ends before the keys are freed. If ctx has ended,
+// Release still does its work, within 2 seconds, so that a deferred Release of a cancelled
+// caller leaves nothing behind. If the network has gone silent and ctx has no end, Release
+// waits for the client's own time-outs first.
 //
-// It returns nil when the keys are free of this lock by its doing. ErrReleased
-// means that it was released before, ErrDetached that it was let go of; ErrLost or
-// ErrExpired that keys were no longer this lock's, which are left as they are. With
-// any other error the lock is given up all the same: it is freed in the background, if
-// the server takes that within half a minute, and stays until its lease ends if not (so
-// it does with a token of the caller's, see WithToken). Calling Release again is fine:
-// while another Release of the lock has no answer it waits for that, until ctx ends.
+// It returns nil if it has freed the keys, or handed the lock over. ErrReleased means that the
+// lock was released before, and ErrDetached that it was detached. ErrLost and ErrExpired mean
+// that keys were no longer this lock's: Release leaves those as they are. With any other
+// error, too, the caller has given the lock up. The Locker then frees the keys in the
+// background, if the server allows that within half a minute. If it does not, or if the caller
+// chose the token (see WithToken), the keys stay until their lease ends. Release may be called
+// again. If another Release of the lock has no answer yet, it waits for that one until ctx
+// ends.
 //
-// Where others of this process wait for the key, it passes to the next of them: see
-// WithTurn. Then nobody may have asked the server since it confirmed the lease, up to
-// 100 ms ago or half a lease that is extended: a loss in between is theirs to notice.
+// If others of this process wait for the key, Release hands the lock over to the next of them:
+// see WithTurn. It may do so without asking the server, if the server confirmed the lease at
+// most 100 ms ago, or at most half a lease ago if the next holder extends it automatically. If
+// the lock was lost in that time, the next holder has to notice.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := l.usable(); err != nil {
 		return err
@@ -93,7 +95,8 @@ func (l *Lock) startFreeing(ctx context.Context) error {
 	return nil
 }
 
-// tryFreeing reports whether the caller may release the lock now. It must endFreeing then.
+// tryFreeing reports whether the caller may release the lock now. If so, the caller must call
+// endFreeing.
 func (l *Lock) tryFreeing() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,13 +117,13 @@ func (l *Lock) endFreeing() {
 	}
 }
 
-// ending is how a Release finds the lock.
+// ending is the end of the lock as a Release finds it.
 type ending struct {
-	cause *reason // why it ended
-	held  bool    // it ends by this Release
+	cause *reason // why the lock ended
+	held  bool    // this Release ends it
 }
 
-// startRelease ends the lock, unless there are no keys to free: the error says why.
+// startRelease ends the lock. If there are no keys to free, it returns an error that says why.
 // The caller holds freeing.
 func (l *Lock) startRelease() (ending, error) {
 	if l.freed {
@@ -137,8 +140,8 @@ func (l *Lock) startRelease() (ending, error) {
 	return ending{cause, held}, nil
 }
 
-// settleRelease takes the answer of the release script: how many keys it freed.
-// The caller holds freeing.
+// settleRelease takes the answer of the release script, which is how many keys it freed, and
+// returns the error of Release. The caller holds freeing.
 func (l *Lock) settleRelease(e ending, freed int64, err error) error {
 	err = l.freedBy(e.cause, freed, err)
 	if e.held {
@@ -147,7 +150,7 @@ func (l *Lock) settleRelease(e ending, freed int64, err error) error {
 	return err
 }
 
-// freedBy makes the error of Release, and lets the next in line try its luck.
+// freedBy returns the error of Release, and lets the next in the queue try.
 func (l *Lock) freedBy(cause *reason, freed int64, err error) error {
 	l.ticket.Leave()
 	if n := int64(len(l.keys())); err == nil && freed > n {
@@ -213,15 +216,14 @@ func (l *Lock) freeFormer(ctx context.Context) (freed int64, err error) {
 	return freed, nil
 }
 
-// isHopeless reports an error of a release that stays: the client is closed, or a key is
-// something else than a lock now.
+// isHopeless reports whether every further try of a release would fail with the same error:
+// the client is closed, or a key now has another type than a lock has.
 func isHopeless(err error) bool {
 	var server *rueidis.RedisError
 	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
 }
 
-// leaveRelease has what Release could not do done in the background. The caller holds
-// freeing.
+// leaveRelease has the reaper free what Release could not free. The caller holds freeing.
 func (l *Lock) leaveRelease() {
 	if l.ownToken {
 		return // as abandon does
@@ -237,24 +239,24 @@ func (l *Lock) releaseParams() gen.ReleaseParams {
 	return gen.ReleaseParams{Locks: l.keys(), Token: l.lease.Token()}
 }
 
-// clean follows the end of a lock whose acquisition had attempts that got no answer.
-// They may still arrive, find the keys free, and take them.
+// clean has the reaper free the keys once more after the end of a lock, if attempts of its
+// acquisition got no answer: they may still arrive, find the keys free, and take them.
 func (l *Lock) clean() {
 	if l.late > 0 {
 		l.abandon(NoExpiry, int(l.late)+1)
 	}
 }
 
-// abandon has the keys freed in the background, where lost commands of this lock
-// may have taken them or may still do so. With a token of the caller's it leaves
-// them alone: another acquisition with that token may own them rightfully.
+// abandon has the reaper free the keys, because commands of this lock without an answer may
+// have taken them or may still do so. If the caller chose the token, abandon does nothing:
+// another acquisition with that token may rightfully hold the keys.
 func (l *Lock) abandon(ttl time.Duration, lost int) {
 	if l.ownToken {
 		return
 	}
 	tokens := l.lease.Tokens()
 	if first := l.lease.First(); l.late > 0 && first != "" {
-		tokens = append(tokens, first) // what is late of the acquisition has it
+		tokens = append(tokens, first) // late commands of the acquisition have it
 	}
 	for _, keys := range l.parts() {
 		for _, token := range tokens {

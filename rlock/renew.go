@@ -27,15 +27,15 @@ func (l *Lock) nextRenewal(from clock.Instant) clock.Instant {
 	return l.lease.NextRenewal(from)
 }
 
-// planRenewal follows a confirmed extension. The caller holds mu.
+// planRenewal plans the next renewal after a confirmed extension. The caller holds mu.
 func (l *Lock) planRenewal(e lease.Extension) {
 	if l.lifetime != nil {
 		l.locker.renewals.Set((*scheduled)(l), l.nextRenewal(e.Sent), l.lease.Deadline())
 	}
 }
 
-// advanceRenewal follows a deadline that has changed, and has the lock extended at that
-// instant, or earlier if that is planned. The caller holds mu.
+// advanceRenewal tells the schedule that the deadline has changed. The schedule then extends
+// the lock at that instant, or earlier if that is planned. The caller holds mu.
 func (l *Lock) advanceRenewal(at clock.Instant) {
 	if !l.extends {
 		at = clock.Never
@@ -84,21 +84,22 @@ type renewal struct {
 	lease.Extension
 }
 
-// batchKey is equal for locks that one script can extend: it gives one lease to all, and a
-// cluster wants its keys in one slot.
+// batchKey is equal for locks that one script can extend. The script gives all of them the
+// same TTL, and on a cluster its keys must be in one slot.
 type batchKey struct {
 	ttl  time.Duration
 	slot uint16
 }
 
-// extendAll extends locks, many with one script. One that gets no answer is tried
-// again soon, until its lease ends: a first error is not a loss.
+// extendAll extends locks, many with one script. If an extension gets an error or no answer,
+// it is tried again soon, until the lease ends, because an error does not mean that the lock
+// is lost.
 func (l *Locker) extendAll(due []*scheduled) {
 	locks := locksOn(due)
 	defer deliverAll(locks) // of those that have ended
 	var (
 		alike = map[batchKey][]renewal{}
-		sets  []renewal // each of which is a call of its own: of several keys, tokens, or without a lease
+		sets  []renewal // locks of several keys or tokens, or without an end of their lease: each needs its own call
 		limit = 50 * time.Millisecond
 	)
 	for _, lock := range locks {
@@ -189,8 +190,8 @@ func (l *Locker) renew(ctx context.Context, alike map[batchKey][]renewal) {
 	var apart []renewal
 	for i, reply := range l.scripts.ExtendManyBatch(ctx, l.client, params) {
 		if remote.OutcomeOf(reply.Err) == remote.Refused && len(batches[i]) > 1 {
-			// One key may be the reason, such as one that the user may not use any
-			// more, or that a cluster is moving. It must not cost the others their lease.
+			// One key may be the reason: the user may have lost the right to it, or a cluster
+			// is moving it. Each lock gets its own call, so that the others keep their lease.
 			apart = append(apart, batches[i]...)
 			continue
 		}

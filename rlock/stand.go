@@ -9,8 +9,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
-// stand waits behind others of this process for the key, until this acquisition is the one
-// that asks the server, or has been handed the lock: err is then why it does not hold it.
+// stand waits in the queue of this process until this acquisition is the front, which asks
+// the server, or until a holder has handed the lock over. If handed is true, err says why the
+// acquisition does not hold the lock all the same.
 func (a *acquisition) stand() (handed bool, err error) {
 	l := a.lock
 	before, first := l.locker.queue.Join(&l.ticket, l.key[0], l.request())
@@ -49,12 +50,13 @@ func (a *acquisition) stand() (handed bool, err error) {
 	}
 }
 
-// lookPause is how often a waiter asks about the holder before it where the server does not
-// tell that the key is gone, whatever its policy is: who waits behind it relies on it.
+// lookPause is how often a waiter asks the server about the holder before it, where the server
+// does not tell that the key is gone. It asks whatever its policy is, because those who wait
+// behind it rely on it.
 const lookPause = time.Second
 
-// awaitTurn waits until the ticket is ready, or until end. Where nobody tells that a holder's
-// key is gone, it looks now and then.
+// awaitTurn waits until the ticket is ready, or until end. Where the server does not tell that
+// the holder's key is gone, it asks about the holder every lookPause.
 func (a *acquisition) awaitTurn(end clock.Instant) (ready bool, err error) {
 	l := a.lock
 	for {
@@ -85,8 +87,8 @@ func (a *acquisition) backOff() error {
 // roundTrip is about how long a command takes.
 func (l *Locker) roundTrip() time.Duration { return time.Duration(l.lastTrip.Load()) }
 
-// quit gives up waiting with err, unless the lock has been handed over meanwhile: then
-// it is as if what ends the waiting had come a moment later.
+// quit leaves the queue and returns err. If a holder has handed the lock over meanwhile, the
+// acquisition holds the lock instead, as if err had come a moment later.
 func (a *acquisition) quit(err error) (handed bool, _ error) {
 	g, handed := a.lock.ticket.Leave()
 	if handed {
@@ -102,7 +104,7 @@ func (a *acquisition) receive(g grant) error {
 	return a.lock.hold(g.deadline, g.fence, arrival{EventAcquired, a.start, true})
 }
 
-// adopt takes over the token of a hand-over, of which the outcome may be unknown.
+// adopt takes over the token of a hand-over. The outcome of that hand-over may be unknown.
 func (l *Lock) adopt(g grant) {
 	if g.token != "" {
 		l.lease.SetToken(g.token)
@@ -110,9 +112,9 @@ func (l *Lock) adopt(g grant) {
 	}
 }
 
-// askAboutHolder asks the server whether the lock of this Locker that is believed to
-// hold the key does so: ErrHeld if it does, or if somebody else does. If it does not, it
-// ends, as its key was deleted or replaced.
+// askAboutHolder asks the server about the lock of this Locker that holds the key, as far as
+// this process knows. It fails with ErrHeld if that lock, or somebody else, does hold the key.
+// If that lock does not, askAboutHolder ends it, because its key was deleted or replaced.
 func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause error) {
 	first := l.locker.holder(l.key[0])
 	if first == nil || !first.Valid() {
@@ -129,8 +131,8 @@ func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause 
 	return l.heldAs(first, version, state, seen), nil
 }
 
-// heldAs is askAboutHolder when the server has answered what the state was after the
-// holder's lease had that version.
+// heldAs is the part of askAboutHolder that follows the server's answer, which is state. The
+// server was asked after the holder's lease had that version.
 func (l *Lock) heldAs(first *Lock, version lease.Version, state State, seen *taken) error {
 	own := !first.loses(state.Token, version)
 	if !state.Held {
@@ -142,8 +144,8 @@ func (l *Lock) heldAs(first *Lock, version lease.Version, state State, seen *tak
 	return ErrHeld
 }
 
-// loses ends a lock if its key, which has that owner, is gone or another's. It reports
-// whether it is.
+// loses ends a lock if its key is gone or another's, and reports whether that is so. The
+// server has answered that the key has that owner, "" if it is gone.
 func (l *Lock) loses(owner string, version lease.Version) bool {
 	defer l.deliver()
 	l.mu.Lock()
@@ -155,9 +157,9 @@ func (l *Lock) loses(owner string, version lease.Version) bool {
 	return is
 }
 
-// verify ends the holder that somebody waits behind, if its key is gone: nobody else would
-// notice where the server does not tell and the lease is not extended. A nil holder is not
-// asked about.
+// verify asks the server about the holder that somebody waits behind, and ends the holder if
+// its key is gone. Nobody else would notice where the server does not tell and the lease is
+// not extended. If holder is nil, or is extended automatically, verify does nothing.
 func (l *Locker) verify(ctx context.Context, holder *Lock) {
 	if holder == nil || holder.extends {
 		return
@@ -169,8 +171,8 @@ func (l *Locker) verify(ctx context.Context, holder *Lock) {
 	}
 }
 
-// noticeEnd makes sure that those in line behind a holder are called when its
-// lease ends, or its key is gone.
+// noticeEnd has the Locker watch a holder, so that those who wait behind it are called when
+// its lease ends or its key is gone.
 func (l *Lock) noticeEnd() {
 	defer l.deliver()
 	l.mu.Lock()

@@ -6,20 +6,20 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// state is what a Lock is to whoever has it. Only become changes it.
+// state is the state of a Lock for the caller who has it. Only become changes it.
 //
 //	acquiring ─▶ waiting ─▶ held ─▶ released, lost, expired, detached or closed
 //	    └───────────┴─▶ failed
 //
-// What the server may have of a lock that has ended is another matter: a Release that got
-// no answer may be called again.
+// It does not tell what the server still has of a lock that has ended: a Release that got no
+// answer may be called again.
 type state uint32
 
 const (
 	stateAcquiring state = iota
 	stateWaiting         // the acquisition has found the key held
 	stateHeld
-	stateFailed   // the acquisition has; nobody has the Lock
+	stateFailed   // the acquisition failed; nobody has the Lock
 	stateReleased // from here on the lock has ended
 	stateLost
 	stateExpired
@@ -27,7 +27,7 @@ const (
 	stateClosed
 )
 
-// causes tell why a lock has ended.
+// causes has, for each state in which a lock has ended, the error that says why.
 var causes = [...]*reason{
 	stateReleased: released,
 	stateLost:     lost,
@@ -36,7 +36,7 @@ var causes = [...]*reason{
 	stateClosed:   closed,
 }
 
-// transitions are the states that may follow another.
+// transitions has, for each state, the states that may follow it.
 var transitions = [...][]state{
 	stateAcquiring: {stateWaiting, stateHeld, stateFailed},
 	stateWaiting:   {stateHeld, stateFailed},
@@ -50,8 +50,9 @@ func (l *Lock) stateNow() state { return state(l.state.Load()) }
 // cause returns why the lock has ended, nil if it has not.
 func (l *Lock) cause() *reason { return causes[l.stateNow()] }
 
-// become takes the lock into another state, with everything that follows from it, unless
-// it cannot come from the one it is in. The caller holds mu, or is the acquisition.
+// become changes the state, and does everything that follows from the change. If the new
+// state may not follow the present one, it changes nothing and reports false. The caller
+// holds mu, or is the acquisition.
 func (l *Lock) become(to state) bool {
 	from := l.stateNow()
 	if !slices.Contains(transitions[from], to) {
@@ -71,13 +72,13 @@ func (l *Lock) become(to state) bool {
 	return true
 }
 
-// ended follows the end of a lock that was held. The caller holds mu.
+// ended does what follows when a lock that was held has ended. The caller holds mu.
 func (l *Lock) ended(cause *reason) {
 	if l.lifetime != nil && l.cancel != nil {
 		l.cancel(cause)
 	}
 	if cause == expired && len(l.lease.Former()) > 0 {
-		l.abandon(NoExpiry, 1) // a key that has a former token has the longer lease that came with it
+		l.abandon(NoExpiry, 1) // a key that still has a former token has the longer lease of that token
 	}
 	l.locker.registry.remove(l)
 	if l.kept {
@@ -99,8 +100,8 @@ func (l *Lock) finish(to state) *reason {
 	return l.cause()
 }
 
-// overdue returns how a lock must end that nobody has ended yet: its lease is over, or its
-// Locker closed.
+// overdue reports whether a held lock must end, because its lease is over or its Locker is
+// closed, and returns the state in which it ends.
 func (l *Lock) overdue() (to state, is bool) {
 	switch {
 	case l.locker.isClosed():
@@ -125,9 +126,9 @@ type arrival struct {
 	handedOver bool
 }
 
-// hold begins a lease that lasts until deadline. It returns why not when the Locker was
-// closed meanwhile, or the lease must count as over. Until it returns, nobody else has the
-// lock.
+// hold begins a lease that lasts until deadline. If the Locker was closed meanwhile, or the
+// lease must already count as over, the lock is not held, and hold returns the cause. Until
+// hold returns, no other goroutine has the Lock.
 func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,9 +149,9 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	return nil
 }
 
-// watch puts the lock on the schedule of renewals, for its end too, and where the server
-// tells of changed keys has the monitor look after it. It reports false, and ends the lock,
-// if the Locker is closed. The caller holds mu.
+// watch puts the lock on the schedule of renewals, which also ends it on time, and adds it to
+// the monitor if the server tells of changed keys. If the Locker is closed, watch ends the
+// lock and reports false. The caller holds mu.
 func (l *Lock) watch() bool {
 	l.needLifetime()
 	l.kept = true

@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// Stats are what the locks of a Locker have done since it was made. Each field is
-// exact; they are read one after the other, so calls under way may show in one and
-// not in another.
+// Stats counts what the locks of a Locker have done since the Locker was made. Each field is
+// exact. The fields are read one after the other, so a call that is under way may be counted
+// in one field and not yet in another.
 type Stats struct {
 	Acquired      uint64 // acquisitions that succeeded
-	AcquireFailed uint64 // acquisitions that did not
-	Attempts      uint64 // tries to acquire that were sent to the server
+	AcquireFailed uint64 // acquisitions that failed
+	Attempts      uint64 // attempts to acquire that were sent to the server
 	Contended     uint64 // acquisitions that found the lock held, or others before them
-	HandedOver    uint64 // acquisitions that got the lock straight from its last holder
-	Attached      uint64 // locks carried on with Attach
+	HandedOver    uint64 // acquisitions to which the last holder handed the lock over
+	Attached      uint64 // locks that Attach took over
 
-	Waiting int64         // contended acquisitions that are neither through nor given up, now
-	Waited  time.Duration // what contended acquisitions took, those that ended, all in all
+	Waiting int64         // contended acquisitions that wait now
+	Waited  time.Duration // total time of the contended acquisitions that have ended
 
 	Extended     uint64 // leases extended
-	ExtendFailed uint64 // attempts to extend that got an error for an answer, or none
+	ExtendFailed uint64 // attempts to extend that got an error, or no answer
 
 	Released      uint64 // locks released
-	ReleaseFailed uint64 // locks given up while the server could not be told
+	ReleaseFailed uint64 // locks given up without the server's confirmation
 	Lost          uint64 // locks that the server said were lost
-	Expired       uint64 // locks whose lease ended, once anybody has noticed
-	Detached      uint64 // locks let go of with Detach
-	Closed        uint64 // locks that ended with the Locker, once anybody has noticed
+	Expired       uint64 // locks whose lease ended, counted when this process notices
+	Detached      uint64 // locks ended with Detach
+	Closed        uint64 // locks that ended with the Locker, counted when this process notices
 
 	Checks    uint64 // calls of Locker.Check
-	CacheHits uint64 // those that were answered from the client-side cache
+	CacheHits uint64 // calls of Locker.Check that the client-side cache answered
 }
 
-// Stats returns the counts. It asks nobody and may be called at any time, by an
-// Observer and after Close too.
+// Stats returns the counts. It sends nothing, and may be called at any time, also by an
+// Observer and after Close.
 //
-// A lock that was left to its lease, without an observer, automatic extension or
-// Context, is not looked after and counts as Expired only when a method of it, or the
-// next acquisition here, has come upon it.
+// The Locker watches a lock only if the lock has an observer, is extended automatically, or
+// was asked for its Context. Any other lock whose lease ends counts as Expired only when one
+// of its methods, or the next acquisition of this Locker, finds that it has ended.
 func (l *Locker) Stats() Stats {
 	if l.usable() != nil {
 		return Stats{}
@@ -69,8 +69,8 @@ func (l *Locker) Stats() Stats {
 	}
 }
 
-// counters are what Stats shows. Those that every acquisition or check writes are
-// kept off the cache lines that everybody reads.
+// counters are what Stats shows. Padding keeps the counters that every acquisition or check
+// writes off the cache lines that every goroutine reads.
 type counters struct {
 	_          [64]byte
 	events     [eventKinds]atomic.Uint64

@@ -20,8 +20,8 @@ type Hub struct {
 	shards [16]shard
 }
 
-// shard has those who want to know that some keys change. Monitor.mu is taken while its
-// mutex is held, never the other way round.
+// shard has those who want to know when some of the keys change. A goroutine that holds its
+// mutex may take Monitor.mu. A goroutine that holds Monitor.mu must not take its mutex.
 type shard struct {
 	mu      sync.Mutex
 	waiting map[string]*watchList // a list for each Listener
@@ -73,7 +73,7 @@ func (h *Hub) hold(m *Monitor, held Held) {
 	}
 }
 
-// drop takes hold back.
+// drop undoes hold.
 func (h *Hub) drop(held Held) {
 	for _, key := range held.Keys() {
 		h.shard(key).drop(key, held)
@@ -119,8 +119,8 @@ func (s *shard) wakeAll() {
 	}
 }
 
-// Listener is one of those who share a Hub. Those of one Listener who wait for a key wait
-// together; Listeners may use different servers, and know nothing of each other.
+// Listener is one of those who share a Hub. The waiters of one Listener for one key wait in
+// one list. Listeners may use different servers, and know nothing of each other.
 type Listener struct {
 	hub   *Hub
 	heard atomic.Bool
@@ -133,8 +133,8 @@ func (h *Hub) Listen() *Listener { return &Listener{hub: h} }
 // it has told of one, or SetHeard was called.
 func (l *Listener) Heard() bool { return l.heard.Load() }
 
-// SetHeard says whether the server tells of changed keys. It looks before it writes,
-// because a write that changes nothing would cost all processors their copy.
+// SetHeard says whether the server tells of changed keys. It reads before it writes, because
+// even a write that changes nothing makes every other processor fetch the value again.
 func (l *Listener) SetHeard(heard bool) {
 	if l.heard.Load() != heard {
 		l.heard.Store(heard)

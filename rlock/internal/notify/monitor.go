@@ -10,32 +10,32 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
-// Held is a lock that somebody holds. The Monitor holds no mutex while it calls a method
-// other than Keys and Entry, so those may take the lock's.
+// Held is a lock that somebody holds. The Monitor may hold a mutex while it calls Keys or
+// Entry. It holds none while it calls another method, so that one may take the lock's mutex.
 type Held interface {
 	// Entry returns what the Monitor knows of it, always the same.
 	Entry() *Entry
 	// Keys returns its keys, always the same.
 	Keys() []string
-	// Version returns that of its lease; false once it has ended.
+	// Version returns the version of its lease; false once the lock has ended.
 	Version() (lease.Version, bool)
-	// Owners follows an answer, asked for after Version was v, of who owns each key, ""
-	// for nobody: if one is another's, it ends. It reports whether it is still held, and
-	// whether to read again because v is too old to tell.
+	// Owners takes the server's answer who owns each key, "" for nobody. The Monitor has
+	// asked after Version returned v. If a key is another's, the lock ends. Owners reports
+	// whether the lock is still held, and whether to read again because v is too old to tell.
 	Owners(owners []string, v lease.Version) (held, again bool)
-	// Left follows an answer of how much of the shortest lease is left; see
+	// Left takes the server's answer how much of the shortest lease is left; see
 	// lease.Lease.Shortened.
 	Left(left time.Duration, v lease.Version, sent, received clock.Instant) lease.Verdict
 }
 
-// Entry is what a Monitor knows of a lock, and guards.
+// Entry is what a Monitor knows of a lock. The Monitor's mutex guards it.
 type Entry struct {
-	at     clock.Instant // when it is to be read, or if it is not: when it was read last
+	at     clock.Instant // when to read it or, if it is not listed, when it was read last
 	stage  stage
 	listed bool   // it is to be read
 	told   bool   // the server has told of a change since it was read last
 	vain   uint8  // reads in a row for which there was no reason
-	asRead uint32 // extensions when it was read last, and 1; 0: it was not read; only a round uses it
+	asRead uint32 // number of extensions when it was read last, plus 1; 0: it was not read; only a round uses it
 }
 
 // stage is how far the Monitor has come with a lock.
@@ -64,14 +64,14 @@ type Answer[T any] struct {
 // Gone is what is left of the lease of a key that is not there.
 const Gone time.Duration = -1
 
-// Monitor notices at once that a lock was lost, or its lease shortened by somebody else,
-// where the server tells of changed keys. It reads the keys of held locks with tracking on,
-// so that the server tells of their next change. A message is a hint, because every
-// extension causes one: the Monitor reads the key again, which also has the server track it
-// anew. What changes within a moment is read together, so the extension of many locks costs
-// one read a script.
+// Monitor notices at once, where the server tells of changed keys, that a lock was lost or
+// that somebody else has shortened its lease. It reads the keys of held locks with tracking
+// on, so that the server tells of their next change. A message is only a hint, because every
+// extension causes one: the Monitor reads the key again, and the server then tracks it again.
+// The Monitor reads keys that change within a moment together, so that the extension of many
+// locks costs one read for each script.
 //
-// Its mutex is taken last.
+// A goroutine that holds its mutex takes no other.
 type Monitor struct {
 	calls    context.Context // of its reads
 	listener *Listener
@@ -86,8 +86,8 @@ type Monitor struct {
 }
 
 // NewMonitor returns a Monitor that hears from listener which keys have changed, and reads
-// them from server until calls ends. It calls after with locks that it has read, while it
-// may read others.
+// them from server until calls ends. It calls after with the locks that it has read, and may
+// read others at the same time.
 func NewMonitor(calls context.Context, listener *Listener, server Server, after func([]Held)) *Monitor {
 	return &Monitor{calls: calls, listener: listener, server: server, after: after, next: clock.Never}
 }
@@ -110,7 +110,7 @@ func (m *Monitor) Add(h Held) {
 	}
 }
 
-// Remove ends Add for good.
+// Remove has the Monitor watch a lock no more. Adding it again has no effect.
 func (m *Monitor) Remove(h Held) {
 	if m.remove(h.Entry()) == known {
 		m.listener.hub.drop(h)
@@ -144,9 +144,10 @@ func (m *Monitor) subscribe(h Held) {
 	}
 }
 
-// changed has a lock read soon, since the server told of a change. It reads a lock ever
-// more slowly for which the server does that all the time without a reason: its table
-// of tracked keys may be full, so that each read makes it forget another key and say so.
+// changed has a lock read soon, because the server told of a change. If the server does so
+// all the time without a reason, the Monitor reads the lock more and more slowly: the server's
+// table of tracked keys may be full, so that each read makes the server forget another key
+// and send a message about it.
 func (m *Monitor) changed(h Held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,12 +164,13 @@ func (m *Monitor) changed(h Held) {
 	m.list(h, wait)
 }
 
-// pause is how long a lock is left alone after so many reads in vain.
+// pause is how long the Monitor waits before it reads the lock again. Each read in vain makes
+// it longer.
 func (e *Entry) pause() time.Duration {
 	return min(gatherReads<<e.vain, readAgain)
 }
 
-// list is for a caller who holds mu.
+// list has a lock read after wait, or earlier if that is planned. The caller holds mu.
 func (m *Monitor) list(h Held, wait time.Duration) {
 	e, at := h.Entry(), clock.Now().After(wait)
 	if !e.listed {
@@ -227,7 +229,7 @@ func (m *Monitor) round() {
 type reading struct {
 	held    Held
 	told    bool          // the server told of a change
-	foreign bool          // which no extension of the lock's own explains
+	foreign bool          // no extension of the lock itself explains the change
 	version lease.Version // before it was read
 }
 
@@ -239,8 +241,8 @@ func heldOf(due []reading) []Held {
 	return all
 }
 
-// take takes those off the list that are read now: all but those that are left alone for
-// a while yet. The caller holds mu.
+// take removes from the list the locks that are read now, and returns them. A lock whose pause
+// after reads in vain is not over stays on the list. The caller holds mu.
 func (m *Monitor) take() (due []reading) {
 	at := clock.Now()
 	m.unread = slices.DeleteFunc(m.unread, func(h Held) bool {
@@ -314,8 +316,8 @@ func keysOf(reads [][]reading) [][]string {
 	return keys
 }
 
-// owners reads who owns the keys. It returns the locks that it could not read, and those
-// held whose keys somebody else has changed.
+// owners reads who owns the keys. It returns the locks that it could not read, and the held
+// locks whose keys somebody else has changed.
 func (m *Monitor) owners(ctx context.Context, reads [][]reading) (unread, foreign []reading) {
 	for i, answer := range m.server.Owners(ctx, keysOf(reads)) {
 		if answer.Err != nil {
@@ -362,7 +364,8 @@ func (m *Monitor) left(ctx context.Context, reads [][]reading) (unread []reading
 	return unread
 }
 
-// judge follows the answer that so much is left of the shortest lease of a lock's keys.
+// judge takes the server's answer about a lock: least is what is left of the shortest lease
+// of its keys.
 func (m *Monitor) judge(r reading, least time.Duration, sent, received clock.Instant) lease.Verdict {
 	found := lease.Unharmed
 	switch least {
@@ -384,7 +387,7 @@ func (m *Monitor) judge(r reading, least time.Duration, sent, received clock.Ins
 	return found
 }
 
-// calm notes that there was a reason to read a lock.
+// calm notes that there was a reason to read the lock, so that it is read soon the next time.
 func (m *Monitor) calm(h Held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,10 +17,10 @@ type Redis struct {
 	Scripts *gen.Scripts
 }
 
-// Track returns the commands that read keys and have the server tell of their next
-// change. Redis tracks what the command behind CLIENT CACHING reads, and refuses that
-// one where it tracks everything anyway. A pooled connection drops what it is told, so
-// the commands ask for one of those that are shared.
+// Track returns the commands that read keys and have the server tell of their next change.
+// The server tracks the keys that the command after CLIENT CACHING reads. It refuses CLIENT
+// CACHING if it tracks all keys anyway. The commands ask for a shared connection, because a
+// pooled one drops the server's messages.
 func Track(client rueidis.Client, keys []string) rueidis.Commands {
 	return rueidis.Commands{
 		client.B().ClientCaching().Yes().Build().ToPipe(),

@@ -8,9 +8,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Wait waits for a key to become free, or for one key after the other. Reading the key
-// through the client-side cache is what makes the server track it. Where no push can be
-// expected, it pauses.
+// Wait waits until a key may be free, for one key or for several one after the other. It reads
+// the key through the client-side cache, so that the server tracks the key. Where no push can
+// be expected, it pauses instead.
 //
 // Its fields are set before the first Await. One goroutine at a time may use it.
 type Wait struct {
@@ -33,17 +33,18 @@ type Seen struct {
 	Cached bool          // the server was not asked
 }
 
-// UnheardPause is how often at least a patient Wait returns as long as the server has told
-// its Listener nothing, and so may never do so. It is what the default retry policy comes to.
+// UnheardPause is how long a patient Wait waits at most, unless its pause is longer, while the
+// server has told its Listener nothing: the server may never do so. The longest pause of the
+// default retry policy is as long.
 const UnheardPause = 250 * time.Millisecond
 
-// Await waits until key may be free: for a push of the server, or the end of the holder's
-// lease, whichever comes first, but no longer than until end. A push is a hint, because
-// every extension causes one. Where nothing is pushed, it waits for pause, and one that is
-// not Patient always does at most.
+// Await waits until key may be free: until the server pushes a change or the holder's lease
+// ends, whichever comes first, but no longer than until end. A push is only a hint, because
+// every extension causes one. Where nothing is pushed, Await waits for pause. A Wait that is
+// not Patient never waits longer than pause.
 //
-// It keeps its place among those who wait for the key until it is called for another key,
-// or Leave.
+// The Wait keeps its place among those who wait for key until Await is called for another
+// key, or until Leave.
 func (w *Wait) Await(ctx context.Context, key string, pause time.Duration, end clock.Instant) error {
 	if w.Listener == nil {
 		return clock.Sleep(ctx, min(pause, end.Until()), w.Stop)
@@ -72,14 +73,14 @@ func (w *Wait) Await(ctx context.Context, key string, pause time.Duration, end c
 			return clock.Sleep(ctx, min(pause, end.Until()), w.Stop)
 		case seen.Held:
 		case seen.Cached && !pushed:
-			// The cache has not heard of the holder that was just met. It will soon, or
-			// it hears nothing at all: then this is polling.
+			// The cache does not know yet of the holder that the attempt has just found. It
+			// will soon hear of it. If it hears nothing at all, this is polling.
 			left = pause
 		default:
 			return nil
 		}
 		if !w.watch.isFirst() {
-			left += time.Second // the first sees to it; this is for when it cannot
+			left += time.Second // the first waiter tries; this is for when it cannot
 		}
 		left = min(left, end.Until())
 		if left <= 0 {

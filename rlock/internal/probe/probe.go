@@ -1,8 +1,8 @@
 // Package probe is the self-test: it tries out what locks need of the client, the server
 // and the user's rights, and says in words what is missing.
 //
-// It never knows a lock that somebody holds, nor how a script is called: it is given a
-// scratch lock to try, and calls it in the order in which a program would.
+// It does not know of locks that somebody holds, or how a script is called: it gets a scratch
+// lock to try, and calls its methods in the order in which a program would.
 package probe
 
 import (
@@ -65,8 +65,8 @@ const TTL = 5 * time.Second
 // maxPush is how long the server may take to tell of a change.
 const maxPush = time.Second
 
-// Run tries the target out. What is missing is a row. The error is for what keeps Run from
-// finding out; it comes with the rows until then.
+// Run tries the target out. Whatever is missing becomes a row. If something keeps Run from
+// finding out, it returns an error, together with the rows until then.
 func Run(ctx context.Context, target Target) ([]Row, error) {
 	p := &probe{Target: target}
 	err := p.run(ctx)

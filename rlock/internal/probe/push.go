@@ -13,8 +13,8 @@ import (
 )
 
 // pushes changes the lease of the scratch lock, reads the lock through the cache, and
-// releases it, and tells which of that the server tells. Like run, it returns what keeps
-// it from finding out.
+// releases it. Its rows say of which changes the server has told. Like run, it returns an
+// error if something keeps it from finding out.
 func (p *probe) pushes(ctx context.Context) error {
 	held, err := p.held(ctx)
 	if err != nil {
@@ -84,9 +84,9 @@ func (p *probe) told(ctx context.Context, patience time.Duration) (bool, error) 
 
 const noticedLate = "the loss of a held lock is noticed when it is extended, checked or released"
 
-// held reads the scratch lock as those are read that are held, changes its lease, and
-// tells whether the server says so. Both go over one connection, because a client that
-// hears nothing of its own changes loses track of what it extends.
+// held reads the scratch lock as the monitor reads held locks, changes its lease, and reports
+// whether the server tells of the change. Both commands use one connection, because a client
+// that the server does not tell of its own changes hears no more of the keys that it extends.
 func (p *probe) held(ctx context.Context) (Row, error) {
 	row := func(severity Severity, err error, text string) (Row, error) {
 		return Row{Name: "held", Severity: severity, Text: text, Err: err}, nil
@@ -125,8 +125,8 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 	return row(Fault, why, text)
 }
 
-// optedOut reports whether CLIENT CACHING was refused because nothing has to be opted
-// in: everything is tracked anyway.
+// optedOut reports whether the server refused CLIENT CACHING because it tracks all keys
+// anyway.
 func optedOut(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "OPTIN mode")
 }

@@ -1,7 +1,7 @@
-// Package queue decides who in this process is next for a key. One acquisition for each
-// key asks the server: the front. The others wait behind it, first come, first served,
-// and send nothing: behind an attempt until it has given up, behind a holder until it
-// has released or lost the lock. A holder hands the lock to the next as a value.
+// Package queue decides who in this process is next for a key. For each key one acquisition
+// asks the server: the front. The others wait behind it, first come, first served, and send
+// nothing. They wait until the front has given up its attempt or, if it holds the lock, until
+// it has released or lost the lock. A holder hands the lock to the next as a value.
 //
 // It never talks to a server, and does not know what is handed over.
 package queue
@@ -15,7 +15,7 @@ import (
 )
 
 // Queue has the tickets of many keys. A key that nobody holds or wants costs no memory,
-// but for the few whose turns are remembered.
+// except for the few keys whose last turn it remembers.
 //
 // R is what an acquisition wants of the lock. G is what a holder hands to the next. H is a
 // lock of this process; its zero value stands for none.
@@ -25,11 +25,11 @@ type Queue[R, G any, H Holder] struct {
 	shards [64]shard[R, G, H]
 }
 
-// shard has the fronts of some keys. Its mutex is taken last.
+// shard has the fronts of some keys. A goroutine that holds its mutex takes no other.
 type shard[R, G any, H Holder] struct {
 	mu     sync.Mutex
 	fronts map[string]*Ticket[R, G, H]
-	size   int // at which holders are looked for that have ended unnoticed
+	size   int // number of fronts at which sweep looks for holders that have ended unnoticed
 	past   past
 }
 
@@ -54,7 +54,7 @@ type Holder interface {
 	Over() bool              // it has ended, and no Release of it will call the next
 }
 
-// Holder returns the lock of this process that holds the key, as far as is known here,
+// Holder returns the lock of this process that holds the key, as far as this process knows,
 // or nil.
 func (q *Queue[R, G, H]) Holder(key string) (h H) {
 	s := q.shard(key)
@@ -66,9 +66,9 @@ func (q *Queue[R, G, H]) Holder(key string) (h H) {
 	return h
 }
 
-// Join gives t, which must be new, a place for the key, and reports whether that is the
-// front. If it is not, holder is the lock of this process that it waits behind, if that
-// is one and no attempt.
+// Join puts t, which must be new, into the queue for key, and reports whether t is the front.
+// If it is not, holder is the lock of this process that t waits behind, or the zero value if
+// the front does not hold the lock.
 func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R) (holder H, first bool) {
 	s := q.shard(key)
 	s.mu.Lock()
@@ -93,8 +93,8 @@ func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R) (holder
 	return at.holder, false
 }
 
-// sweep forgets holders whose lease ended with nobody behind them and no Release. It
-// looks at all when there are twice as many as after the last time. The caller holds mu.
+// sweep removes holders whose lease ended with nobody behind them and no Release. It does
+// nothing until there are twice as many fronts as after the last time. The caller holds mu.
 func (s *shard[R, G, H]) sweep(limit time.Duration) {
 	if len(s.fronts) < s.size {
 		return
@@ -107,7 +107,8 @@ func (s *shard[R, G, H]) sweep(limit time.Duration) {
 	s.size = max(2*len(s.fronts), 64)
 }
 
-// next makes the first behind t, which is the front, the front. The caller holds mu.
+// next removes t, which is the front, and makes the first ticket behind it the front. The
+// caller holds mu.
 func (s *shard[R, G, H]) next(t *Ticket[R, G, H], limit time.Duration) {
 	line := t.line()
 	t.leave()
@@ -126,7 +127,7 @@ func (s *shard[R, G, H]) next(t *Ticket[R, G, H], limit time.Duration) {
 	close(next.place.ready)
 }
 
-// line are the tickets behind a front. It passes from one front to the next.
+// line has the tickets behind a front. Each front leaves it to the next front.
 type line[R, G any, H Holder] struct {
 	head, tail *Ticket[R, G, H]
 	turn       turn

@@ -7,7 +7,7 @@ import (
 )
 
 // Ticket is the place of one acquisition in the queue for a key. The zero Ticket is in no
-// queue: its methods then do nothing. It is guarded by the mutex of its shard.
+// queue, and its methods do nothing. The mutex of its shard guards it.
 //
 //	absent ─Join─▶ front ─Leave─▶ gone
 //	absent ─Join─▶ waiting ─the front leaves─▶ front
@@ -22,7 +22,7 @@ type Ticket[R, G any, H Holder] struct {
 	state  state
 }
 
-// state is what a ticket is to its key.
+// state tells where in its queue a ticket is.
 type state uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	gone
 )
 
-// place is what a ticket has that others stand before, or behind.
+// place is what a ticket needs only if other tickets are before or behind it.
 type place[R, G any, H Holder] struct {
 	request    R
 	next, prev *Ticket[R, G, H]
@@ -56,8 +56,8 @@ func (t *Ticket[R, G, H]) needLine() *line[R, G, H] {
 	return t.place.line
 }
 
-// line returns those behind the front; nil: nobody ever was, and no turn is counted. The
-// caller holds mu.
+// line returns the tickets behind the front. It returns nil if there never was one and no
+// turn is counted. The caller holds mu.
 func (t *Ticket[R, G, H]) line() *line[R, G, H] {
 	if t.place == nil {
 		return nil
@@ -65,7 +65,7 @@ func (t *Ticket[R, G, H]) line() *line[R, G, H] {
 	return t.place.line
 }
 
-// leave follows the end of a front. The caller holds mu.
+// leave ends the ticket of a front. The caller holds mu.
 func (t *Ticket[R, G, H]) leave() {
 	var none H
 	t.state, t.holder = gone, none
@@ -89,9 +89,9 @@ func (t *Ticket[R, G, H]) Joined() bool { return t.queue != nil }
 // Ready is closed when a ticket that waits has come to the front.
 func (t *Ticket[R, G, H]) Ready() <-chan struct{} { return t.place.ready }
 
-// Granted returns what the holder has handed to a ticket that is Ready. If nothing was
-// handed over, it reports false, and the ticket is the front that asks the server. What a
-// Withdraw has left for it is returned then.
+// Granted returns what the holder has handed to a ticket that is Ready. If the holder has
+// handed nothing over, Granted reports false: the ticket is then the front, which asks the
+// server, and g is what a Withdraw has left for it.
 func (t *Ticket[R, G, H]) Granted() (g G, handed bool) {
 	s := t.shard()
 	s.mu.Lock()
@@ -101,7 +101,7 @@ func (t *Ticket[R, G, H]) Granted() (g G, handed bool) {
 	return t.takeGrant(), handed
 }
 
-// takeGrant takes what there is for the ticket. The caller holds mu.
+// takeGrant removes the grant of the ticket, and returns it. The caller holds mu.
 func (t *Ticket[R, G, H]) takeGrant() (g G) {
 	if t.place != nil {
 		g, t.place.grant = t.place.grant, g
@@ -110,7 +110,7 @@ func (t *Ticket[R, G, H]) takeGrant() (g G) {
 }
 
 // Hold notes that the front has the lock, and reports whether somebody waits behind it. If
-// other processes want the key too, the turn of this one begins.
+// other processes want the key too, the turn of this process begins.
 func (t *Ticket[R, G, H]) Hold(h H) (waited bool) {
 	if t.queue == nil {
 		return false
@@ -132,8 +132,8 @@ func (t *Ticket[R, G, H]) Hold(h H) (waited bool) {
 	return line.head != nil
 }
 
-// Behind returns the holder that a ticket is next to, none if another ticket is between
-// them, or nobody of this process holds the lock.
+// Behind returns the holder that a ticket is directly behind. It returns the zero value if
+// another ticket is between them, or if the front does not hold the lock.
 func (t *Ticket[R, G, H]) Behind() (h H) {
 	s := t.shard()
 	s.mu.Lock()
@@ -144,8 +144,8 @@ func (t *Ticket[R, G, H]) Behind() (h H) {
 	return s.fronts[t.key].holder
 }
 
-// Remaining returns how much longer the holder has that the key's queue waits for, in
-// this process or another; 0 if that is not known.
+// Remaining returns what is left of the lease that the queue waits for, whether its holder is
+// in this process or in another; 0 if that is not known.
 func (t *Ticket[R, G, H]) Remaining() time.Duration {
 	s := t.shard()
 	s.mu.Lock()
@@ -162,11 +162,12 @@ func (t *Ticket[R, G, H]) Remaining() time.Duration {
 	}
 }
 
-// Leave gives the place up; behind a front that leaves, the next one becomes the front. If
-// the lock was handed to a ticket that waits, it stays, and what was handed over is
-// returned: it is as if the caller had given up a moment later. If nothing was, it reports
-// false, and g is what a Withdraw has left. If a hand-over is under way, whoever hands over
-// learns from Grant or Withdraw that nobody wants the lock, and has g.
+// Leave gives the place up. If the ticket is the front, the next one becomes the front. If a
+// holder has handed the lock to the ticket, and Granted has not taken it, the ticket stays as
+// the front and Leave returns what was handed over: it is as if the caller had given up a
+// moment later. Otherwise Leave reports false, and g is what a Withdraw has left. If a
+// hand-over to the ticket is under way, the holder learns from Grant or Withdraw that the
+// ticket has left, and the holder has g.
 func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
 	if t.queue == nil {
 		return g, false
@@ -222,8 +223,8 @@ func (t *Ticket[R, G, H]) Offer() (o Offer[R, G, H], ok bool) {
 	return o, true
 }
 
-// Reserved notes n fences that the server has reserved, of which the first goes with this
-// hand-over.
+// Reserved notes that the server has reserved n fences, from first on. The first of them goes
+// with this hand-over.
 func (o Offer[R, G, H]) Reserved(first uint64, n int) {
 	s := o.from.shard()
 	s.mu.Lock()
@@ -231,8 +232,8 @@ func (o Offer[R, G, H]) Reserved(first uint64, n int) {
 	o.from.line().turn.reserve(first, n)
 }
 
-// Grant hands g over, and makes the next the front. It reports false if the next has left
-// meanwhile: then the caller has g, and is the front.
+// Grant hands g to the next ticket, and makes it the front. It reports false if the next
+// ticket has left meanwhile: the caller then has g, and is still the front.
 func (o Offer[R, G, H]) Grant(g G) bool {
 	s := o.from.shard()
 	s.mu.Lock()
@@ -247,9 +248,9 @@ func (o Offer[R, G, H]) Grant(g G) bool {
 	return true
 }
 
-// Withdraw ends a hand-over that has failed, and leaves g for the next, which waits on in
-// its place. It reports false if the next has left meanwhile: what g is about is then the
-// caller's to clean up.
+// Withdraw ends a hand-over that has failed. It leaves g for the next ticket, which goes on
+// waiting in its place. It reports false if the next ticket has left meanwhile: the caller
+// must then clean up what g stands for.
 func (o Offer[R, G, H]) Withdraw(g G) bool {
 	s := o.from.shard()
 	s.mu.Lock()
@@ -262,8 +263,8 @@ func (o Offer[R, G, H]) Withdraw(g G) bool {
 	return true
 }
 
-// Contended notes that the front has found another process holding the key, which has so
-// much left of its lease.
+// Contended notes that the front has found another process holding the key. left is what is
+// left of that process's lease.
 func (t *Ticket[R, G, H]) Contended(left time.Duration) {
 	if t.queue == nil {
 		return
@@ -279,9 +280,9 @@ func (t *Ticket[R, G, H]) Contended(left time.Duration) {
 	line.remote = clock.Now().After(left)
 }
 
-// Backoff is what the turns of the past mean for the front: how long it lets other
-// processes go ahead to a key that is free, and how recent its own last turn was, from 1
-// for just now towards 0. A command to the server takes about roundTrip.
+// Backoff returns how long the front lets other processes go first when the key is free, and
+// how recent the last turn of this process was: 1 just after it, then falling towards 0. A
+// command to the server takes about roundTrip.
 func (t *Ticket[R, G, H]) Backoff(roundTrip time.Duration) (backoff time.Duration, recency float64) {
 	if t.queue == nil {
 		return 0, 0

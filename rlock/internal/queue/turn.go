@@ -7,23 +7,23 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// turn is the time in which this process keeps a key to itself, passing it on among
-// its own waiters or taking it again at once. When it is over the key is freed, and
-// this process lets others go first. It is guarded by the shard's mutex.
+// turn is the time in which this process keeps a key to itself: it hands the key over among
+// its own waiters, or takes it again at once. When the turn is over, this process frees the
+// key and lets others go first. The shard's mutex guards it.
 type turn struct {
 	began  clock.Instant // 0: it has not
 	fence  uint64        // next of those reserved
 	spare  int           // how many are reserved
 	block  int           // how many were taken at once the last time
-	single bool          // reserving is of no use here: holders differ too much to share a lease
+	single bool          // reserving fences is of no use: the holders differ too much to share a lease
 
 	contended bool          // another process has stood in the way
 	ended     clock.Instant // end of the turn before; 0: there was none
 	lasted    time.Duration // how long that was
 }
 
-// over reports whether the key must be freed for others. A turn that nobody has seen
-// the start of begins here.
+// over reports whether this process must free the key for others. A turn whose begin was not
+// noted begins here.
 func (t *turn) over(limit time.Duration) bool {
 	if t.began == 0 {
 		t.began = clock.Now()
@@ -31,9 +31,8 @@ func (t *turn) over(limit time.Duration) bool {
 	return time.Duration(clock.Now()-t.began) >= limit
 }
 
-// pass returns the fence of a hand-over, if one is reserved, and how many to
-// reserve where it cannot be used: four times as many as the last time, so that few
-// are wasted.
+// pass returns a fence for a hand-over, if one is reserved, and how many fences to reserve if
+// that one cannot be used: four times as many as the last time, so that few are wasted.
 func (t *turn) pass() (fence uint64, more int) {
 	if t.spare > 0 {
 		fence = t.fence
@@ -46,14 +45,14 @@ func (t *turn) pass() (fence uint64, more int) {
 	return fence, min(max(4*t.block, 16), 1024)
 }
 
-// reserve notes fences that were taken, of which the first is in use.
+// reserve notes that n fences were reserved, from first on. The first of them is in use.
 func (t *turn) reserve(first uint64, n int) {
-	// Of those before, none was used but the one that pass has just set aside in vain.
+	// No fence of the last block was used, except the one that pass has just taken in vain.
 	t.single = t.single || t.block > 1 && t.spare >= t.block-2
 	t.fence, t.spare, t.block = first+1, n-1, n
 }
 
-// end follows the end of a turn.
+// end ends a turn, and notes when it ended and how long it lasted.
 func (t *turn) end() {
 	ended := turn{contended: t.contended, ended: clock.Now()}
 	if t.began != 0 {
@@ -62,9 +61,9 @@ func (t *turn) end() {
 	*t = ended
 }
 
-// recency is how far this process must let others who want the key go first:
-// from 1, right after its own turn, towards 0, when it has waited for the turns of
-// many others; 0 before its first.
+// recency is how far this process must let others who want the key go first. It is 1 right
+// after its own turn, falls towards 0 while it waits for the turns of many others, and is 0
+// before its first turn.
 func (t *turn) recency() float64 {
 	if t.ended == 0 {
 		return 0
@@ -73,16 +72,17 @@ func (t *turn) recency() float64 {
 	return 1 / ((1 + turns) * (1 + turns))
 }
 
-// shortestTurn is about what a turn costs at least.
+// shortestTurn is about how long a turn takes at least.
 const shortestTurn = time.Millisecond / 4
 
-// backoff is how long the front lets others go ahead to a key that is free. Without it the
+// backoff is how long the front lets others go first when the key is free. Without it the
 // process that frees a key, or the one that the server tells first, would get it time and
-// again. The draw keeps those who have waited equally long from marching in step.
+// again. The random factor keeps processes that have waited equally long from trying at the
+// same moment.
 func (t *turn) backoff(roundTrip time.Duration) time.Duration {
 	longest := 2*roundTrip + time.Millisecond/4
 	if t.contended {
-		longest = 2*roundTrip + LongestStep*5/4 // they may only pause after a push
+		longest = 2*roundTrip + LongestStep*5/4 // the others may still be pausing after a push
 	}
 	backoff := time.Duration(float64(min(longest, longestBackoff)) * t.recency() * (0.7 + 0.3*rand.Float64()))
 	if backoff < max(shortestBackoff, min(roundTrip, longestBackoff)/4) {
@@ -94,16 +94,16 @@ func (t *turn) backoff(roundTrip time.Duration) time.Duration {
 // LongestStep is how long a waiter pauses at most after a push that said nothing new.
 const LongestStep = 4 * time.Millisecond
 
-// shortestBackoff is what timers can be trusted with: asked for less, they may take a
+// shortestBackoff is the shortest pause that timers keep. A shorter one may take a
 // millisecond.
 const shortestBackoff = 100 * time.Microsecond
 
 // longestBackoff bounds what a slow network costs where nobody else wants the key.
 const longestBackoff = 50 * time.Millisecond
 
-// past remembers the last few keys that this process has shared with others and
-// that nobody here waits for any more, so that whoever comes back at once neither
-// forgets to back off nor loses the rest of its turn.
+// past remembers the turns of the last few keys that this process has shared with others and
+// that nobody in this process wants any more. A caller who comes back at once then still
+// backs off, or still has the rest of the turn.
 type past struct {
 	keys [4]string
 	turn [4]turn

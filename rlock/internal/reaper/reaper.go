@@ -1,12 +1,12 @@
 // Package reaper frees, in the background, keys that commands without an answer may have
 // taken.
 //
-// Such a command may still be on its way and arrive behind the release, so the release is
-// repeated at growing intervals, until the lease that the command could have started must
+// Such a command may still be under way and arrive after the release. So the reaper repeats
+// the release at growing intervals, until the lease that the command could have started must
 // be over, for half a minute at most.
 //
-// It never knows how a release is sent, nor whether anybody still has a handle of what it
-// frees: whoever adds an item has given up its token.
+// It does not know how a release is sent, or whether anybody still has a handle of what it
+// frees: the caller who adds an item has given up its token.
 package reaper
 
 import (
@@ -25,12 +25,12 @@ type Item struct {
 	Unanswered int      // commands that may have taken the keys, or may still do so
 }
 
-// Release frees of each item the keys that have its token, and reports of which items it
-// has certainly freed some.
+// Release frees those keys of each item that have its token. It reports for each item whether
+// it has certainly freed a key.
 type Release func(ctx context.Context, items []Item) (freed []bool)
 
-// Reaper has the items that may still have to be freed. It has one timer, and one call
-// under way, however many they are.
+// Reaper has the items that may still have to be freed. However many there are, it has one
+// timer, and makes one call at a time.
 type Reaper struct {
 	release Release
 
@@ -63,8 +63,8 @@ const (
 // when something is due.
 func New(release Release) *Reaper { return &Reaper{release: release} }
 
-// Add has an item freed, soon for the first time. The ttl is that of the longest lease
-// that the unanswered commands could have started.
+// Add has an item freed. The first try comes soon. ttl is the TTL of the longest lease that
+// the unanswered commands could have started.
 func (r *Reaper) Add(item Item, ttl time.Duration) {
 	now := clock.Now()
 	r.mu.Lock()
@@ -138,7 +138,8 @@ func (r *Reaper) round() {
 	}
 }
 
-// reap makes one try. An item is done when as many commands were undone as there were.
+// reap makes one try. An item is done if it had one unanswered command and the try has undone
+// that. With several, nobody knows whether all are undone, so the tries go on.
 func (r *Reaper) reap(due []*pending) {
 	items := make([]Item, len(due))
 	for i, p := range due {

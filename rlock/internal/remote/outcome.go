@@ -28,8 +28,8 @@ const (
 	Indeterminate
 )
 
-// OutcomeOf tells what the error of a call says about the command. It knows the errors of
-// the server, of the client and of package gen; any other means that nobody knows.
+// OutcomeOf tells what the error of a call says about the command. It knows the errors of the
+// server, of the client and of package gen. For any other error it returns Indeterminate.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Done
@@ -51,7 +51,7 @@ func OutcomeOf(err error) Outcome {
 }
 
 // Transient reports whether the same command may succeed later: the server did not answer,
-// or says that it cannot serve yet, as it loads its data, fails over or moves a slot.
+// or says that it cannot serve yet because it loads its data, fails over or moves a slot.
 func Transient(err error) bool {
 	var some *partialError
 	if errors.As(err, &some) {

@@ -11,14 +11,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// quoting is how Redis goes on when it does not know a command: with the arguments, cut
-// after 128 bytes wherever that is.
+// quoting comes before the arguments in Redis's error about a command that it does not know.
+// Redis cuts the arguments after 128 bytes, even in the middle of a token.
 const quoting = ", with args beginning with"
 
-// Redact takes the tokens that a command was sent with out of the text of its error. A server
-// that does not know a command quotes its arguments, as do proxies of a command that they
-// refuse. What stands before them stays, and so does the type: *rueidis.RedisError for what a
-// server said.
+// Redact removes the tokens of a command from the text of its error. A server that does not
+// know a command quotes its arguments, and so does a proxy that refuses a command. The text
+// before the arguments stays, and so does the type *rueidis.RedisError of a server's error.
 func Redact(err error, tokens ...string) error {
 	for _, token := range tokens {
 		if err == nil {
@@ -46,8 +45,9 @@ func redact(err error, token string) error {
 	return serverError(text)
 }
 
-// tokenIn returns where a text begins to show arguments or a token, -1 if it does not. The
-// beginning of a token is enough, as it may be cut; a short one is found as a word only.
+// tokenIn returns where text begins to show arguments or a token, -1 if it does not. It looks
+// for the beginning of a token only, because the text may be cut. It finds a short token only
+// as a whole word.
 func tokenIn(text, token string) int {
 	const telling = 8
 	first := strings.Index(text, quoting)
@@ -82,8 +82,9 @@ func wordIn(text, word string) int {
 	return -1
 }
 
-// serverError returns an error of the client's type with another text. The client has no
-// function for that, but reads messages that it has written.
+// serverError returns a *rueidis.RedisError with that text. The client has no function that
+// makes one, so serverError writes a message as the client itself would write it for a cache,
+// and has the client read it.
 func serverError(text string) error {
 	wire := make([]byte, 7, 16+len(text)) // no time to live
 	wire = append(wire, '-')              // an error
@@ -98,7 +99,7 @@ func serverError(text string) error {
 	return &refusal{text}
 }
 
-// refusal is a server's error where the client does not read what serverError writes.
+// refusal is a server's error if the client cannot read what serverError writes.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }

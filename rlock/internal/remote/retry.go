@@ -11,22 +11,23 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Attempts is how often a command is sent that a caller can do without.
+// Attempts is how often a command is sent if the caller can do without it.
 const Attempts = 3
 
-// Patience is how long a command is repeated that a lock depends on. After a failover the
+// Patience is how long a command is repeated if a lock depends on it. After a failover the
 // client may need a second to learn of the new primary.
 const Patience = 2 * time.Second
 
-// RetryTimes calls f until the outcome is known, ctx has ended, or f was called so often. It
-// pauses between the calls: 10 to 30 ms after the first, about twice as long each time, at most 0.75 s.
+// RetryTimes calls f until the outcome is known, ctx has ended, or f was called attempts
+// times. It pauses between the calls: 10 to 30 ms after the first, then about twice as long
+// each time, at most 0.75 s.
 func RetryTimes(ctx context.Context, attempts int, f func(ctx context.Context) error) error {
 	return retry(ctx, f, func(made int, _ error) bool { return made < attempts })
 }
 
 // RetryFor calls f, with pauses as those of RetryTimes, until the outcome is known, ctx has
-// ended or limit is over. It stops after Attempts calls where more are of no use: the client
-// is closed, or some slots refuse what the others have done.
+// ended or limit is over. It stops after Attempts calls if more cannot help: the client is
+// closed, or some slots refuse what the others have done.
 func RetryFor(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) error {
 	end := clock.Now().After(limit)
 	return retry(ctx, f, func(made int, err error) bool {
@@ -34,8 +35,9 @@ func RetryFor(ctx context.Context, limit time.Duration, f func(ctx context.Conte
 	})
 }
 
-// RetryDetached is RetryFor, whether or not ctx has ended: after the first call, f gets a
-// context that has ctx's values and ends after limit.
+// RetryDetached is RetryFor, but goes on if ctx ends. It calls f with ctx once, unless ctx has
+// ended already. After that it calls f with a context that has ctx's values and ends after
+// limit.
 func RetryDetached(ctx context.Context, limit time.Duration, f func(ctx context.Context) error) error {
 	if ctx.Err() == nil {
 		if err := f(ctx); OutcomeOf(err) != Indeterminate {
@@ -60,14 +62,15 @@ func retry(ctx context.Context, f func(ctx context.Context) error, more func(mad
 	}
 }
 
-// permanent reports an error that more calls do not change.
+// permanent reports whether more calls would fail with the same error.
 func permanent(err error) bool {
 	var some *partialError
 	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &some)
 }
 
-// Remaining makes a try for the functions above of one that is about many items: all of them
-// at first, and then those that got no answer. try returns an error for each item.
+// Remaining turns try, which is about many items, into a function for RetryTimes, RetryFor or
+// RetryDetached. Its first call tries all items, and each later call tries those that got no
+// answer. try returns an error for each item.
 func Remaining[T any](items []T, try func(ctx context.Context, items []T) []error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var (

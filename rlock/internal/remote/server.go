@@ -11,8 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// Server calls the scripts for those who have keys and tokens. What it is asked about in one
-// call must be in one slot of a cluster. Its errors show no token.
+// Server calls the scripts for a caller who has keys and tokens. On a cluster, all keys of one
+// call must be in one slot. Its errors show no token.
 type Server struct {
 	client  rueidis.Client
 	scripts *gen.Scripts
@@ -53,7 +53,7 @@ type Attached struct {
 }
 
 // Attach gives the keys a token in place of the former ones, within Patience and while ctx
-// lasts. After an error they may have it.
+// lasts. After an error the keys may have the new token.
 func (s *Server) Attach(ctx context.Context, keys []string, token string, former []string) (Attached, error) {
 	var a Attached
 	err := RetryFor(ctx, Patience, func(ctx context.Context) error {

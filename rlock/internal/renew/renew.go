@@ -1,7 +1,7 @@
 // Package renew plans when each of many leases is extended, and notices when one is over.
 //
-// It only plans: it never knows what a lease is of, nor how one is extended, and asks no
-// server. What it plans for carries an Entry.
+// It only plans: it does not know what has the lease or how a lease is extended, and asks no
+// server. Each Item that it plans for carries an Entry.
 package renew
 
 import (
@@ -16,10 +16,10 @@ import (
 // clients for longer, and gain little.
 const Batch = 100
 
-// round is for how many leases it is worth to look ahead.
+// round is the number of leases up to which coalesce adds those that are due a little later.
 const round = 5 * Batch
 
-// shortestRetry is how soon an extension that has no answer is sent again at the earliest.
+// shortestRetry is the shortest pause before an extension without an answer is sent again.
 const shortestRetry = 5 * time.Millisecond
 
 // Item is what has a lease. Its Entry is always the same.
@@ -28,7 +28,7 @@ type Item interface {
 	Entry() *Entry
 }
 
-// Entry is the place of an Item in a Schedule. Its zero value is on none.
+// Entry is the place of an Item on a Schedule. The zero Entry is on no Schedule.
 type Entry struct {
 	renew clock.Instant // when the lease is to be extended
 	end   clock.Instant // when it is over
@@ -38,8 +38,9 @@ type Entry struct {
 // due is when something is to be done about the lease.
 func (e *Entry) due() clock.Instant { return min(e.renew, e.end) }
 
-// retryAt plans the next attempt for a lease that is being extended. Unless an answer
-// changes it, that is halfway to the end: it does not wait for an answer that hangs.
+// retryAt plans the next attempt for a lease that is being extended: halfway to its end,
+// unless an answer changes that. So the next attempt does not wait for an answer that never
+// comes.
 func (e *Entry) retryAt(now clock.Instant) {
 	e.renew = now.After(max(time.Duration(e.end-now)/2, shortestRetry))
 }
@@ -56,14 +57,14 @@ type Schedule[T Item] struct {
 	closed bool
 }
 
-// New returns a Schedule that calls expire with leases that are over, which it has taken
-// off, and extend with those that are due. Neither call waits for another one.
+// New returns a Schedule. It takes off Items whose leases are over and calls expire with them,
+// and it calls extend with Items that are due. Neither call waits for another one.
 func New[T Item](expire, extend func([]T)) *Schedule[T] {
 	return &Schedule[T]{expire: expire, extend: extend}
 }
 
-// Add puts an Item on the Schedule that is not on it yet. The lease is extended at renew,
-// and over at end. It reports false if the Schedule is closed.
+// Add puts an Item on the Schedule, unless it is on it already. The lease is extended at
+// renew, and over at end. Add reports false if the Schedule is closed.
 func (s *Schedule[T]) Add(item T, renew, end clock.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,10 +79,10 @@ func (s *Schedule[T]) Add(item T, renew, end clock.Instant) bool {
 	return true
 }
 
-// Set plans anew for an Item that is on the Schedule, if it still is.
+// Set changes the plan for an Item, if the Item is still on the Schedule.
 func (s *Schedule[T]) Set(item T, renew, end clock.Instant) { s.set(item, renew, end, false) }
 
-// Advance is Set, but an extension that is planned for earlier than renew stays.
+// Advance is Set, but it keeps an extension that is planned for earlier than renew.
 func (s *Schedule[T]) Advance(item T, renew, end clock.Instant) { s.set(item, renew, end, true) }
 
 func (s *Schedule[T]) set(item T, renew, end clock.Instant, earlier bool) {
@@ -173,11 +174,12 @@ func (s *Schedule[T]) next() (over, due []T) {
 	return over, due
 }
 
-// coalesce adds Items to those that are due until they fill their last script, as a script
-// costs the same for one lease and for many. It goes up to half an interval ahead for that,
-// and a tenth for more scripts in the same round, since waking up for each costs the
-// processor more than the scripts do. Leases that were extended together are due together
-// from then on, so that few scripts are ever sent that are not full. The caller holds mu.
+// coalesce adds Items that are due a little later, until they fill the last script, because a
+// script costs the same for one lease and for many. For that it looks up to half an interval
+// ahead. For more scripts in the same round it looks a tenth of an interval ahead, because
+// waking up for each costs the processor more than the scripts do. Leases that were extended
+// together are due together from then on, so that nearly all scripts are full. The caller
+// holds mu.
 func (s *Schedule[T]) coalesce(due []T) []T {
 	if len(due) == 0 {
 		return nil
