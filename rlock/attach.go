@@ -17,9 +17,9 @@ import (
 // in one step for each slot. From then on no command of the former process has an effect, and
 // the Handoff is spent. If another token has a key, because the lock was lost or the Handoff
 // was used before, the error is ErrLost and nothing is changed. Of a set of several slots, the
-// slots before that key's may have the new token: the Locker frees them in the background or,
-// with WithToken, leaves them to their leases. After any other error the keys may have the new
-// token: call Attach again with the same Handoff value (not one that was read from the text
+// slots before that key's may have the new token: the Locker frees their keys in the background
+// or, with WithToken, leaves them to their leases. After any other error the keys may have the
+// new token: call Attach again with the same Handoff value (not one that was read from the text
 // once more), or with the same WithToken, also in another process.
 //
 // The lock keeps its fence, because it was held all the time, and what is left of its lease.

@@ -157,9 +157,8 @@ func (l *Lock) Fence() uint64 {
 	return l.fence
 }
 
-// Attempts returns how often the acquisition looked at the lock. It counts its attempts, and
-// each time it found another acquisition of this process before it. It is 1 for a lock that
-// was free.
+// Attempts returns how often the acquisition looked at the lock: its tries, and each time that
+// it found another acquisition of this process before it. It is 1 for a lock that was free.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0
