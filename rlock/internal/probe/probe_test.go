@@ -227,7 +227,7 @@ func TestRun(t *testing.T) {
 		"no cache": {
 			change: func(_ *testing.T, s *scratch) { s.cached, s.deafToLease = false, true },
 			want:   map[string]probe.Severity{"held": probe.Note, "cache": probe.Note, "waiting": probe.Note},
-			says:   "no cache: the loss of a held lock is noticed when it is extended, checked or released",
+			says:   "no cache: the loss of a held lock is noticed when it is extended, verified or released",
 		},
 		"the cached read is refused": {
 			change: func(t *testing.T, s *scratch) { s.peek = refusal(t, "NOPERM no permissions to run multi") },

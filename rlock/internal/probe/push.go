@@ -82,7 +82,7 @@ func (p *probe) told(ctx context.Context, patience time.Duration) (bool, error) 
 	return !over, err
 }
 
-const noticedLate = "the loss of a held lock is noticed when it is extended, checked or released"
+const noticedLate = "the loss of a held lock is noticed when it is extended, verified or released"
 
 // held reads the scratch lock as the monitor reads held locks, changes its lease, and reports
 // whether the server tells of the change. Both commands use one connection, because a client
