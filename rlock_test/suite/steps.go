@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -39,13 +40,21 @@ var core = []string{"./gen/...", "./generator/...", "./rlock/..."}
 // package, which would take the processor from them.
 const alone = "./rlock_test/cost"
 
+// oracle holds what the generator says against servers.
+const oracle = "./rlock_test/oracle/..."
+
 // beside are all other packages, whose tests run two packages at a time: those that take
 // long first.
 var beside = append([]string{
 	"./rlock_test/generator", "./rlock_test/failure", "./rlock_test/api", "./rlock_test/observe",
-	"./rlock_test/waiting", "./rlock_test/topology", "./rlock_test/oracle/...", "./rlock_test/fuzz",
+	"./rlock_test/waiting", "./rlock_test/topology", oracle, "./rlock_test/fuzz",
 	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",
 }, core...)
+
+// without returns the packages but one.
+func without(packages []string, one string) []string {
+	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return p == one })
+}
 
 // fuzzers are the fuzz tests and their packages.
 var fuzzers = [][2]string{
@@ -67,12 +76,14 @@ func steps(o options) []step {
 		}
 	}
 	all := []step{
-		{name: "race", args: append([]string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m"}, beside...)},
+		{name: "race", args: append([]string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m"}, without(beside, oracle)...)},
 		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", alone}},
 		// What is counted in allocations and milliseconds is not itself under the race detector.
 		{name: "budgets", args: []string{"test", "-count=1", "-p=1", "-run=Budget|Schedules|TestLoad$", "./rlock/...", alone}},
 		{name: "386", env: []string{"GOARCH=386", "CGO_ENABLED=0"}, args: append([]string{"test", "-count=1"}, core...)},
 		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldest, "GOFLAGS=-trimpath"}, args: []string{"test", "-count=1", "./rlock/...", "./rlock_test/importer"}},
+		// It computes for minutes, of which the race detector would make twice as many.
+		{name: "oracle", args: []string{"test", "-count=1", "-timeout=40m", oracle}},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
 		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
 			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},
