@@ -120,10 +120,10 @@ func (b *batch) run() {
 // whose keys may be free.
 func (b *batch) askAboutHolders(asked []*taking) []*taking {
 	var (
-		rest, doubtful []*taking
-		holders        []*Lock
-		versions       []lease.Version
-		params         []gen.InspectParams
+		rest, contested []*taking
+		holders         []*Lock
+		versions        []lease.Version
+		params          []gen.InspectParams
 	)
 	for _, a := range asked {
 		holder := b.locker.holder(a.lock.key[0])
@@ -132,10 +132,10 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 			continue
 		}
 		v := holder.version()
-		doubtful, holders, versions = append(doubtful, a), append(holders, holder), append(versions, v)
+		contested, holders, versions = append(contested, a), append(holders, holder), append(versions, v)
 		params = append(params, gen.InspectParams{Locks: a.lock.keys()})
 	}
-	if len(doubtful) == 0 {
+	if len(contested) == 0 {
 		return asked
 	}
 	var replies []gen.Reply[gen.InspectResult]
@@ -148,7 +148,7 @@ func (b *batch) askAboutHolders(asked []*taking) []*taking {
 		}
 		return nil
 	})
-	for i, a := range doubtful {
+	for i, a := range contested {
 		states, err := statesOf(a.lock.keys(), replies[i].Value, replies[i].Err)
 		switch {
 		case err != nil && b.ctx.Err() != nil:

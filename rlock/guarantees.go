@@ -18,7 +18,7 @@
 //     (TestContextEndsWithTheLease, TestBlackHole, TestReplyAfterTheLease,
 //     TestHolderIsPaused)
 //   - Fences of a key rise strictly from one holder to the next. The fence of a set counts
-//     for each of its keys. (TestFencesRise, TestSlotGroupsFences, TestHistories)
+//     for each of its keys. (TestFencesRise, TestCrossSlotFences, TestHistories)
 //   - A holder that dies keeps others out until its lease ends, and no longer: a waiter
 //     tries again then, whether or not the server sends a message.
 //     (TestAcquireTakesOverWhenTheLeaseEnds, TestHolderDies, TestExpiryAmongThousandsOfKeys)
@@ -54,8 +54,8 @@
 //     holds. (TestTokensAreComparedWhole, TestReleaseOfALostLock, TestLateCommandsLeaveTheNextHolderAlone)
 //   - Release does its work even if its context has ended. (TestReleaseWithAnEndedContext)
 //   - A panic or runtime.Goexit in a RetryFunc, an Observer, the function of Do, a context or
-//     a hook of the client leaves no lock held without a handle, and no caller waiting in
-//     vain. (TestObserverEndsACall, TestRetryFuncEndsACall, TestFunctionOfDoEnds,
+//     a hook of the client leaves no lock held without a handle, and no caller waiting
+//     for a key that is free. (TestObserverEndsACall, TestRetryFuncEndsACall, TestFunctionOfDoEnds,
 //     TestClientAndContextPanic, TestObserverEndsARenewal, TestObserverEndsTheMonitor)
 //   - A wait ends when its context ends, its retry policy gives up, the Locker is closed, or
 //     the server answers with an error that does not pass. Nobody is left waiting for a free

@@ -88,7 +88,6 @@ func (l *Lock) handOver(ctx context.Context) (token string, passed bool) {
 		l.takeBackToken()
 		o, ok = l.ticket.Offer()
 	}
-	l.locker.reap(l.key[:], h.has, h.as.ttl)
 	return h.has.token, false
 }
 
@@ -159,17 +158,14 @@ const longestUnasked = 100 * time.Millisecond
 // server itself, with the same token, and the server confirms the lock.
 func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	l, next := h.lock, o.Request
-	g = o.Left
+	g.token = newToken(next.owner)
 	defer func() {
 		if !passed && !o.Withdraw(g) { // also when user code has panicked
 			l.locker.reap(l.key[:], g, next.ttl)
 		}
 	}()
 	if ctx.Err() != nil || len(l.lease.Former()) > 0 {
-		return g, false // the release does the rest: it has its own time and knows all tokens
-	}
-	if g.token == "" {
-		g.token = newToken(next.owner)
+		return grant{}, false // the release does the rest: it has its own time and knows all tokens
 	}
 	params := gen.HandOverParams{Lock: l.key[0], Token: h.has.token, Next: g.token, TTL: ttlParam(next.ttl), Fences: 1}
 	if next.fenced {

@@ -68,7 +68,7 @@ func (l *Lock) needLifetime() {
 // extra is what only a few locks need. It is apart so that the others stay small.
 type extra struct {
 	keys     []string  // of a set
-	groups   []group   // the keys by slot, if they are of several; see slotgroups.go
+	groups   []group   // the keys by slot, if they are of several; see crossslot.go
 	owner    string    // what its tokens say about it; see owner.go
 	observed *observed // who is told of events; see observe.go
 }

@@ -82,8 +82,8 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	}
 	l.registry.seed = maphash.MakeSeed()
 	l.renewals = renew.New(l.expireAll, l.extendAll)
-	if set.hook != nil {
-		l.listenOn(set.hook)
+	if set.invalidations != nil {
+		l.listenOn(set.invalidations)
 	}
 	l.reaper = reaper.New(l.releaseItems)
 	if !set.unfenced {
@@ -102,11 +102,11 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if option.DisableCache && set.hook != nil {
+	if option.DisableCache && set.invalidations != nil {
 		return nil, &ArgumentError{"WithInvalidations", "the server tells a client with DisableCache nothing; leave one of the two out"}
 	}
 	if !option.DisableCache {
-		option, set = hooked(option, set)
+		option, set = withInvalidations(option, set)
 	}
 	dialled := conntrack.New()
 	client, err := rueidis.NewClient(dialled.Wrap(option))
@@ -122,15 +122,15 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	return l, nil
 }
 
-// hooked gives a client that is to be built the Invalidations of the settings, or a new one.
-func hooked(option rueidis.ClientOption, set *settings) (rueidis.ClientOption, *settings) {
+// withInvalidations gives a client that is to be built the Invalidations of the settings, or a new one.
+func withInvalidations(option rueidis.ClientOption, set *settings) (rueidis.ClientOption, *settings) {
 	changed := *set
-	if changed.hook == nil {
-		changed.hook = NewInvalidations()
+	if changed.invalidations == nil {
+		changed.invalidations = NewInvalidations()
 	}
-	hook, own := changed.hook, option.OnInvalidations
+	invalidations, own := changed.invalidations, option.OnInvalidations
 	option.OnInvalidations = func(messages []rueidis.RedisMessage) {
-		hook.OnInvalidations(messages)
+		invalidations.OnInvalidations(messages)
 		if own != nil {
 			own(messages)
 		}

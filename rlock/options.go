@@ -44,20 +44,20 @@ func (o sharedOption) forLocker(s *settings) error { return o(s) }
 // settings are what options set. A call without options uses its Locker's, so
 // they are not changed once a Locker has them.
 type settings struct {
-	ttl         time.Duration
-	retry       Retry
-	token       string
-	prefix      string
-	autoExtend  *bool  // nil: as the method does by default
-	given       chosen // in the same list of options
-	unfenced    bool
-	uniqueToken bool
-	crossSlot   bool
-	owner       string
-	turn        time.Duration // of a Locker only
-	cacheTTL    time.Duration
-	hook        *Invalidations // of a Locker only
-	observer    Observer
+	ttl           time.Duration
+	retry         Retry
+	token         string
+	prefix        string
+	autoExtend    *bool  // nil: as the method does by default
+	given         chosen // in the same list of options
+	unfenced      bool
+	uniqueToken   bool
+	crossSlot     bool
+	owner         string
+	turn          time.Duration // of a Locker only
+	cacheTTL      time.Duration
+	invalidations *Invalidations // of a Locker only
+	observer      Observer
 }
 
 // chosen says which options a list has.
@@ -208,7 +208,7 @@ func WithCacheTTL(ttl time.Duration) LockerOption {
 // client, and for Open, which gives it to the client itself.
 func WithInvalidations(h *Invalidations) LockerOption {
 	return lockerOption(func(s *settings) error {
-		s.hook = h
+		s.invalidations = h
 		if h == nil {
 			return &ArgumentError{"WithInvalidations", "it is nil; use NewInvalidations"}
 		}

@@ -22,9 +22,9 @@ type outage struct {
 	closings int           // in a row
 }
 
-// mostClosings is how often the client may say that it is closed before it is
-// believed, by all who wait. It also says so for a moment when it drops a primary that
-// was replaced.
+// mostClosings is how often the client may say that it is closed before all waiters take it
+// as closed for good, because it also says so for a moment when it drops a primary that was
+// replaced.
 const mostClosings = 4
 
 // passes takes the outcome of an attempt, and reports whether it was one that is worth

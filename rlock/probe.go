@@ -33,7 +33,7 @@ type ProbeSeverity int
 const (
 	ProbeOK    ProbeSeverity = iota // as it should be
 	ProbeNote                       // it works, in a way that one should know of
-	ProbeFault                      // locks fail, are lost, or are waited for in vain
+	ProbeFault                      // locks fail, are lost, or do not wake those who wait for them
 )
 
 // String returns ok, note or FAULT.

@@ -55,9 +55,9 @@ func runSchedule(t *testing.T, client rueidis.Client, redis *redis, seed uint64)
 	draw := &draw{rand.New(rand.NewPCG(seed, 0))}
 	s := &schedule{redis: redis, seed: seed, t: t, held: map[string][]*holding{}, fences: map[string]uint64{}, meddled: map[string]int{}, since: map[string][]int{}}
 	redis.FlushAll()
-	redis.weather.Store(&weather{slow: pick(draw, 0, 100*time.Microsecond, 3*time.Millisecond), loses: pick(draw, 0, 0, 0, 30)})
-	defer redis.weather.Store(nil)
-	s.calm = redis.weather.Load().loses == 0
+	redis.network.Store(&network{slow: pick(draw, 0, 100*time.Microsecond, 3*time.Millisecond), loses: pick(draw, 0, 0, 0, 30)})
+	defer redis.network.Store(nil)
+	s.calm = redis.network.Load().loses == 0
 	s.keys = []string{"a", "b", "c"}[:1+draw.IntN(3)]
 	for range 1 + draw.IntN(2) {
 		opts := []rlock.LockerOption{rlock.WithTTL(draw.ttl())}
@@ -122,7 +122,7 @@ func (s *schedule) await(group *sync.WaitGroup) {
 
 // settle lets all leases run out and checks that nothing is left.
 func (s *schedule) settle(ctx context.Context) {
-	s.redis.weather.Store(nil)
+	s.redis.network.Store(nil)
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	for i, locker := range s.lockers {

@@ -43,10 +43,10 @@ func inBubble(t *testing.T, test func(t *testing.T, client rueidis.Client, redis
 			DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 				if conn := first; conn != nil {
 					first = nil
-					return redis.road(conn), nil
+					return redis.slowConn(conn), nil
 				}
 				conn, err := redis.Dial()
-				return redis.road(conn), err
+				return redis.slowConn(conn), err
 			},
 		})
 		require.NoError(t, err)
@@ -60,7 +60,7 @@ type redis struct {
 	*miniredis.Miniredis
 	scripts atomic.Int64 // script calls so far
 	loading atomic.Bool  // scripts are refused, as by a server that loads its data
-	weather atomic.Pointer[weather]
+	network atomic.Pointer[network]
 	wide    wide.Scripts
 	inner   sync.Map // peers of dispatch
 }
@@ -74,7 +74,7 @@ func (r *redis) hook(peer *server.Peer, command string, args ...string) bool {
 		return false
 	}
 	r.scripts.Add(1)
-	time.Sleep(r.weather.Load().lag())
+	time.Sleep(r.network.Load().lag())
 	if r.loading.Load() {
 		peer.WriteError("LOADING Redis is loading the dataset in memory")
 		return true

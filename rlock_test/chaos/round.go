@@ -20,7 +20,7 @@ const (
 
 // keys are those of all locks: what can be one set stands together. The first are
 // wanted most. Nobody waits for those of the last groups, so that it is known of most
-// refusals who had the key: who waits in vain may have had it at last.
+// refusals who had the key: a waiter that was refused may have had it at last.
 var keys = [][]string{
 	{"{a}1", "{a}2", "{a}3"},
 	{"{b}1", "{b}2", "{b}3"},

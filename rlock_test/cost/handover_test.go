@@ -35,11 +35,11 @@ func TestHandOverBudget(t *testing.T) {
 				before := server.ScriptCalls(t)
 				locks := env.PassOn(t, locker, name, n, test.opts...)
 				require.LessOrEqual(t, float64(server.ScriptCalls(t)-before), n*test.most+3)
-				bequeathed, tokens := 0, map[string]bool{}
+				shared, tokens := 0, map[string]bool{}
 				for i, lock := range locks {
 					require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
 					if token := lock.Token(); token == "" {
-						bequeathed++
+						shared++
 					} else {
 						require.False(t, tokens[token], "a token that is told is nobody else's")
 						tokens[token] = true
@@ -49,9 +49,9 @@ func TestHandOverBudget(t *testing.T) {
 					}
 				}
 				if test.shared {
-					require.Greater(t, bequeathed, n*9/10)
+					require.Greater(t, shared, n*9/10)
 				} else {
-					require.Zero(t, bequeathed)
+					require.Zero(t, shared)
 				}
 				state, err := locker.Inspect(t.Context(), name)
 				require.NoError(t, err)

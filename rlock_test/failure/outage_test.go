@@ -198,7 +198,7 @@ func TestClosedClientEndsTheLine(t *testing.T) {
 }
 
 // A client that works after all is asked as often as before.
-func TestClientIsBelievedToWorkAgain(t *testing.T) {
+func TestClientThatWorksAgainIsAsked(t *testing.T) {
 	t.Parallel()
 	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
 	var closings atomic.Int32 // still to come

@@ -33,7 +33,7 @@ func FuzzOptions(f *testing.F) {
 			f.Add([]byte{0, 9, key % 2, 0, 0, call, 0, 2, key, 1, 2})
 		}
 		f.Add([]byte{0, 9, 0, 0, 7, call, 0, 1, 1, 2})
-		f.Add([]byte{0, 9, 1, 0, 0, call, 1, 7, 2, 1, 2})       // slot groups
+		f.Add([]byte{0, 9, 1, 0, 0, call, 1, 7, 2, 1, 2})       // keys in several slots
 		f.Add([]byte{0, 9, 1, 0, 0, call, 2, 2, 2, 7, 2, 1, 2}) // and a token
 		f.Add([]byte{0, 9, 0, 0, 0, call, 2, 0, 0, 4, 1, 1, 1}) // no end, and extended
 	}

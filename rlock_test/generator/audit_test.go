@@ -149,8 +149,8 @@ var journeys = map[string]journey{
 		map[string][]string{"lock": {"{s}lock"}, "counter": {"{s}fence"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			s := gen.New()
-			pass := func(token, heir string, ttl time.Duration, counter ...string) (gen.HandOverResult, error) {
-				return s.HandOver(ctx, client, gen.HandOverParams{Lock: "{s}lock", Counter: counter, Token: token, Next: heir, TTL: ttl, Fences: 3})
+			pass := func(token, next string, ttl time.Duration, counter ...string) (gen.HandOverResult, error) {
+				return s.HandOver(ctx, client, gen.HandOverParams{Lock: "{s}lock", Counter: counter, Token: token, Next: next, TTL: ttl, Fences: 3})
 			}
 			free, err1 := pass(mine, theirs, time.Minute)
 			err2 := command(ctx, owner, "SET", "{s}lock", mine)

@@ -145,10 +145,10 @@ func TestOwnersShareALease(t *testing.T) {
 				env.Soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
 				before := server.ScriptCalls(t)
 				require.NoError(t, lock.Release(t.Context()))
-				heir := <-next
+				second := <-next
 				calls := server.ScriptCalls(t) - before
 				require.Equal(t, test.owner, ownerOf(t, locker, name))
-				require.NoError(t, heir.Release(t.Context()))
+				require.NoError(t, second.Release(t.Context()))
 				return calls == test.calls
 			}, name)
 		}

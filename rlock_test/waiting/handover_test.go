@@ -60,21 +60,21 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 		locker := env.NewLocker(t, client, rlock.WithAutoExtend(true), rlock.WithTurn(time.Hour), rlock.WithFence(false))
 		first, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		heirs := make(chan *rlock.Lock, 1)
+		waiters := make(chan *rlock.Lock, 1)
 		go func() {
 			lock, err := locker.Acquire(t.Context(), "job")
 			if err != nil {
 				t.Error(err)
 			}
-			heirs <- lock
+			waiters <- lock
 		}()
 		ctx := first.Context()
 		env.AwaitWaiting(t, locker, 1)
 		token := env.Get(t, client, "job")
 		require.NoError(t, first.Release(t.Context()))
-		heir := <-heirs
-		require.Equal(t, token, heir.Token())
-		require.Empty(t, first.Token(), "it is the heir's now")
+		next := <-waiters
+		require.Equal(t, token, next.Token())
+		require.Empty(t, first.Token(), "it is the next holder's now")
 
 		require.ErrorIs(t, context.Cause(ctx), rlock.ErrReleased)
 		require.False(t, first.Valid())
@@ -84,12 +84,12 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 		_, err = first.Verify(t.Context())
 		require.ErrorIs(t, err, rlock.ErrReleased)
 
-		require.True(t, heir.Valid())
-		state, err := heir.Verify(t.Context())
+		require.True(t, next.Valid())
+		state, err := next.Verify(t.Context())
 		require.NoError(t, err)
-		require.True(t, state.HeldBy(heir.Token()))
+		require.True(t, state.HeldBy(next.Token()))
 		require.Greater(t, state.Remaining(), 5*time.Second)
-		require.NoError(t, heir.Release(t.Context()))
+		require.NoError(t, next.Release(t.Context()))
 	})
 }
 
@@ -101,22 +101,22 @@ func TestTokenThatWasToldIsNotHandedOn(t *testing.T) {
 		first, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
 		require.NoError(t, err)
 		told := first.Token()
-		heirs := make(chan *rlock.Lock, 1)
+		waiters := make(chan *rlock.Lock, 1)
 		go func() {
 			lock, err := locker.Acquire(t.Context(), "job", rlock.WithFence(false))
 			if err != nil {
 				t.Error(err)
 			}
-			heirs <- lock
+			waiters <- lock
 		}()
 		env.AwaitWaiting(t, locker, 1)
 		require.NoError(t, first.Release(t.Context()))
-		heir := <-heirs
+		next := <-waiters
 		require.NotEqual(t, told, env.Get(t, client, "job"))
 		require.Equal(t, told, first.Token())
 		require.ErrorIs(t, locker.ForceRelease(t.Context(), "job", told), rlock.ErrLost)
-		require.True(t, heir.Valid())
-		require.NoError(t, heir.Release(t.Context()))
+		require.True(t, next.Valid())
+		require.NoError(t, next.Release(t.Context()))
 	})
 }
 

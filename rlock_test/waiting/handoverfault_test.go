@@ -37,7 +37,7 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 					f, locker, direct := env.NewFaulty(t, e, rlock.WithTurn(time.Hour))
 					first, err := locker.Acquire(t.Context(), "job")
 					require.NoError(t, err)
-					heirs := env.NextInLine(t, locker, "job")
+					waiters := env.NextInLine(t, locker, "job")
 					var calls atomic.Int32
 					f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 						if env.Calls(words, gen.HandOverSHA1) && int(calls.Add(1)) <= often {
@@ -46,12 +46,12 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 						return run()
 					})
 					require.NoError(t, first.Release(t.Context()))
-					heir := <-heirs
+					next := <-waiters
 					require.Positive(t, calls.Load())
-					require.True(t, heir.Valid())
-					require.Greater(t, heir.Fence(), first.Fence())
-					require.Equal(t, heir.Token(), env.Get(t, direct, "job"))
-					require.NoError(t, heir.Release(t.Context()))
+					require.True(t, next.Valid())
+					require.Greater(t, next.Fence(), first.Fence())
+					require.Equal(t, next.Token(), env.Get(t, direct, "job"))
+					require.NoError(t, next.Release(t.Context()))
 					require.Empty(t, env.Get(t, direct, "job"))
 				})
 			}
@@ -59,7 +59,7 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 	})
 }
 
-// An heir that gives up while the lock is being handed to it leaves nothing behind,
+// A next holder that gives up while the lock is being handed to it leaves nothing behind,
 // and the next one gets it.
 func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 	t.Parallel()

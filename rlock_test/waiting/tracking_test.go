@@ -41,7 +41,7 @@ func TestServerForgetsWhoWaits(t *testing.T) {
 		mine, err := waiting.Acquire(t.Context(), "mine", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
 		watched := mine.Context() // for which its key is read, too
-		env.Soon(t, func() bool { return waiting.Stats().Attempts > 2*keys }, "they are woken in vain")
+		env.Soon(t, func() bool { return waiting.Stats().Attempts > 2*keys }, "spurious messages wake them")
 		require.Less(t, server.TrackedKeys(t), 100)
 		require.NoError(t, watched.Err())
 		require.Empty(t, done)

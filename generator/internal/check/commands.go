@@ -304,16 +304,16 @@ func (c *checker) cached(shown string, known command.Command, call *analyze.Call
 func (c *checker) keysOf(known command.Command, shown string, call *analyze.Call) bool {
 	told := true
 	for _, spec := range known.Keys {
-		words, doubt := keyWords(spec, call.Words)
+		words, unknown := keyWords(spec, call.Words)
 		for _, w := range words {
 			c.key(shown, spec.Access, w)
 		}
-		if doubt != nil {
+		if unknown != nil {
 			c.ask(ruleKey)
 			c.report.Undeclared = true
 			if !c.waived("undeclared-key") {
 				told = false
-				c.findf(doubt.Pos, `which words of %q are keys cannot be told here; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
+				c.findf(unknown.Pos, `which words of %q are keys cannot be told here; write %s, or take responsibility with "-- allow: undeclared-key reason"`, shown, mend(spec))
 			}
 		}
 	}
@@ -364,12 +364,12 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 
 // keyWords returns the words of a call that a specification says are keys, and a word
 // that keeps that from being told.
-func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, doubt *analyze.Word) {
+func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unknown *analyze.Word) {
 	first := spec.First
 	if spec.Keyword != "" {
-		first, doubt = behind(spec, words)
-		if doubt != nil {
-			return nil, doubt
+		first, unknown = behind(spec, words)
+		if unknown != nil {
+			return nil, unknown
 		}
 	}
 	n := len(words)
@@ -412,7 +412,7 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, dou
 // A word that is not a literal may be the keyword. The value of an option may be anything
 // but the keyword, since a server looks for keys behind the first one, and but a list, since
 // nobody knows what else that brings.
-func behind(spec command.Keys, words []analyze.Word) (at int, doubt *analyze.Word) {
+func behind(spec command.Keys, words []analyze.Word) (at int, unknown *analyze.Word) {
 	takes := map[string]int{"LIMIT": 2, "BY": 1, "GET": 1, "COUNT": 1, "BLOCK": 1, "STORE": 1, "STOREDIST": 1}
 	for i := max(spec.First, 1); i < len(words); i++ {
 		s, constant := words[i].Str()
@@ -433,7 +433,7 @@ func behind(spec command.Keys, words []analyze.Word) (at int, doubt *analyze.Wor
 
 // countedKeys returns the keys of a call that counts them. Where the count is not known,
 // nothing but keys may follow.
-func countedKeys(at int, words []analyze.Word) (keys []analyze.Word, doubt *analyze.Word) {
+func countedKeys(at int, words []analyze.Word) (keys []analyze.Word, unknown *analyze.Word) {
 	if words[at].Open { // the number is among the words that unpack brings, before the keys
 		return words[at:], nil
 	}

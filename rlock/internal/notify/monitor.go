@@ -30,12 +30,12 @@ type Held interface {
 
 // Entry is what a Monitor knows of a lock. The Monitor's mutex guards it.
 type Entry struct {
-	at     clock.Instant // when to read it or, if it is not listed, when it was read last
-	stage  stage
-	listed bool   // it is to be read
-	told   bool   // the server has told of a change since it was read last
-	vain   uint8  // reads in a row for which there was no reason
-	asRead uint32 // number of extensions when it was read last, plus 1; 0: it was not read; only a round uses it
+	at       clock.Instant // when to read it or, if it is not listed, when it was read last
+	stage    stage
+	listed   bool   // it is to be read
+	told     bool   // the server has told of a change since it was read last
+	spurious uint8  // messages in a row after which a read found nothing changed
+	asRead   uint32 // number of extensions when it was read last, plus 1; 0: it was not read; only a round uses it
 }
 
 // stage is how far the Monitor has come with a lock.
@@ -95,7 +95,7 @@ func NewMonitor(calls context.Context, listener *Listener, server Server, after 
 const (
 	firstRead   = 20 * time.Millisecond // a lock that is held for less is never read
 	gatherReads = 2 * time.Millisecond
-	readAgain   = time.Second // after an error; the longest pause after reads in vain too
+	readAgain   = time.Second // after an error; the longest pause after spurious messages too
 	readTimeout = 2 * time.Second
 	readKeys    = 100 // of one command
 	readBatch   = 100 // commands of one pipeline
@@ -155,19 +155,19 @@ func (m *Monitor) changed(h Held) {
 	e.told = true
 	wait := gatherReads
 	switch {
-	case e.listed || e.vain == 0:
+	case e.listed || e.spurious == 0:
 	case clock.Now() > e.at.After(2*readAgain):
-		e.vain = 0
+		e.spurious = 0
 	default:
 		wait = e.pause()
 	}
 	m.list(h, wait)
 }
 
-// pause is how long the Monitor waits before it reads the lock again. Each read in vain makes
-// it longer.
+// pause is how long the Monitor waits before it reads the lock again. Each spurious
+// message makes it longer.
 func (e *Entry) pause() time.Duration {
-	return min(gatherReads<<e.vain, readAgain)
+	return min(gatherReads<<e.spurious, readAgain)
 }
 
 // list has a lock read after wait, or earlier if that is planned. The caller holds mu.
@@ -242,12 +242,12 @@ func heldOf(due []reading) []Held {
 }
 
 // take removes from the list the locks that are read now, and returns them. A lock whose pause
-// after reads in vain is not over stays on the list. The caller holds mu.
+// after spurious messages is not over stays on the list. The caller holds mu.
 func (m *Monitor) take() (due []reading) {
 	at := clock.Now()
 	m.unread = slices.DeleteFunc(m.unread, func(h Held) bool {
 		e := h.Entry()
-		if e.vain > 0 && e.at > at.After(e.pause()/4) {
+		if e.spurious > 0 && e.at > at.After(e.pause()/4) {
 			return false
 		}
 		due = append(due, reading{held: h, told: e.told})
@@ -382,7 +382,7 @@ func (m *Monitor) judge(r reading, least time.Duration, sent, received clock.Ins
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := r.held.Entry(); e.pause() < readAgain {
-		e.vain++
+		e.spurious++
 	}
 	return found
 }
@@ -391,5 +391,5 @@ func (m *Monitor) judge(r reading, least time.Duration, sent, received clock.Ins
 func (m *Monitor) calm(h Held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h.Entry().vain = 0
+	h.Entry().spurious = 0
 }

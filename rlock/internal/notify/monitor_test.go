@@ -287,7 +287,7 @@ func TestTokenChangesDuringARead(t *testing.T) {
 	})
 }
 
-// Locks that were read in vain time and again are read ever more slowly, and those that
+// Locks with one spurious message after another are read ever more slowly, and those that
 // were not at their own pace.
 func TestReadInVain(t *testing.T) {
 	t.Parallel()

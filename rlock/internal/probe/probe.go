@@ -36,7 +36,7 @@ type Severity int
 const (
 	OK    Severity = iota // as it should be
 	Note                  // it works, in a way that one should know of
-	Fault                 // locks fail, are lost, or are waited for in vain
+	Fault                 // locks fail, are lost, or do not wake those who wait for them
 )
 
 // Scratch is a lock to try out, on a key that nobody else has.

@@ -197,7 +197,6 @@ func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
 type Offer[R, G any, H Holder] struct {
 	from, to *Ticket[R, G, H]
 	Request  R      // of the next
-	Left     G      // what an earlier Withdraw has left for it
 	Fence    uint64 // for the next, if one is reserved; else 0
 	Reserve  int    // how many fences to take from the server if Fence is not used
 }
@@ -218,7 +217,7 @@ func (t *Ticket[R, G, H]) Offer() (o Offer[R, G, H], ok bool) {
 	to := line.head
 	line.remove(to)
 	to.state = offered
-	o = Offer[R, G, H]{from: t, to: to, Request: to.place.request, Left: to.place.grant}
+	o = Offer[R, G, H]{from: t, to: to, Request: to.place.request}
 	o.Fence, o.Reserve = line.turn.pass()
 	return o, true
 }

@@ -47,7 +47,8 @@ func (t *turn) pass() (fence uint64, more int) {
 
 // reserve notes that n fences were reserved, from first on. The first of them is in use.
 func (t *turn) reserve(first uint64, n int) {
-	// No fence of the last block was used, except the one that pass has just taken in vain.
+	// No fence of the last block was used. Pass has just taken one, which this hand-over
+	// could not use.
 	t.single = t.single || t.block > 1 && t.spare >= t.block-2
 	t.fence, t.spare, t.block = first+1, n-1, n
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // waits has a stranger hold a key for held and returns how long after that locker has
-// it, in vain for no longer than 8 seconds.
+// it, for 8 seconds at most.
 func waits(t *testing.T, server *env.Server, locker *rlock.Locker, key string, held time.Duration) (late time.Duration, lock *rlock.Lock) {
 	t.Helper()
 	server.Do(t, "SET", key, "stranger", "PX", "60000")
@@ -35,7 +35,7 @@ func waits(t *testing.T, server *env.Server, locker *rlock.Locker, key string, h
 }
 
 // Invalidations that Open is given is the one that its client tells.
-func TestOpenWithHook(t *testing.T) {
+func TestOpenWithInvalidations(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
@@ -183,7 +183,7 @@ func TestLockersShareAHook(t *testing.T) {
 }
 
 // The hook can be chained into a client that is built elsewhere.
-func TestNewWithHook(t *testing.T) {
+func TestNewWithInvalidations(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)

@@ -32,7 +32,7 @@ func newFaultyCluster(t *testing.T, e env.Engine) (*env.Faulty, *rlock.Locker, r
 // of reports whether words call the script for the key first.
 func of(words []string, sha, key string) bool { return env.Calls(words, sha) && words[3] == key }
 
-func TestSlotGroups(t *testing.T) {
+func TestCrossSlot(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := newFaultyCluster(t, e)
@@ -330,7 +330,7 @@ func TestSlotGroups(t *testing.T) {
 
 // The fence of a set is above all earlier ones of its keys and below all later ones,
 // however far the nodes' counters are apart.
-func TestSlotGroupsFences(t *testing.T) {
+func TestCrossSlotFences(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := newFaultyCluster(t, e)
@@ -394,7 +394,7 @@ func nodeOf(t testing.TB, client rueidis.Client, key string) string {
 }
 
 // Workers take overlapping sets of many slots in any order, as in TestOverlappingSets.
-func TestOverlappingSlotGroups(t *testing.T) {
+func TestOverlappingCrossSlotSets(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.StartCluster(t).Client(t)
@@ -403,7 +403,7 @@ func TestOverlappingSlotGroups(t *testing.T) {
 }
 
 // Without a cluster a set is one call at one instant, with the option or without.
-func TestSlotGroupsOnOneServer(t *testing.T) {
+func TestCrossSlotOnOneServer(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
