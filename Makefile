@@ -9,10 +9,9 @@
 # make bench     beside other lock libraries, or bench-quick: less, in two minutes
 # make interop   rlock's keys against those of other lock libraries, of Go and of npm
 # make vuln      known vulnerabilities in what is required
-# make fuzz      looks for input that breaks the generator or a lock, or with FUZZTIME=10m FUZZER=FuzzReply
+# make fuzz      looks for input that breaks the generator or a lock, ten seconds each, or with FUZZTIME=10m FUZZER=FuzzReply
 
 GO ?= go
-FUZZTIME ?= 10s
 DURATION ?= 60s
 SEED ?= 0
 ROUND ?= 0
@@ -44,7 +43,7 @@ test: compiler
 	@$(ONE) $(GO) run ./rlock_test/suite
 
 test-all: compiler
-	@$(ALL) $(GO) run ./rlock_test/suite -all -duration=$(DURATION) -seed=$(SEED) -fuzztime=$(FUZZTIME) -step='$(STEP)'
+	@$(ALL) $(GO) run ./rlock_test/suite -all -duration=$(DURATION) -seed=$(SEED) -fuzztime='$(FUZZTIME)' -step='$(STEP)'
 
 # A seed of 0 is drawn from the clock, and printed. With a round, only that is run.
 chaos: compiler
@@ -57,7 +56,7 @@ oracle:
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says, and goes on from where it was the last time.
 fuzz:
-	@$(ONE) $(GO) run ./rlock_test/suite -all -known -fuzztime=$(FUZZTIME) -step='$(or $(FUZZER),Fuzz)'
+	@$(ONE) $(GO) run ./rlock_test/suite -all -known -fuzztime=$(or $(FUZZTIME),10s) -step='$(or $(FUZZER),Fuzz)'
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

@@ -10,6 +10,9 @@ import (
 // hung says what go test leaves out where a fuzzer's process has ended.
 const hung = "It panicked, or go test ended it because the case took more than 10 seconds, be it for a busy machine. Run the case as a test.\n"
 
+// timed says what a failure means that Go before 1.27 at times reports when the time is over.
+const timed = "It has found nothing: this is a flaw of Go before 1.27, see go.dev/issue/75804.\n"
+
 // endFuzzer tells how much a fuzzer has tried, and with which case it failed.
 func (r *report) endFuzzer(t *test) {
 	if t.fuzzed == "" {
@@ -21,6 +24,9 @@ func (r *report) endFuzzer(t *test) {
 	}
 	if strings.Contains(t.output.String(), "hung or terminated unexpectedly") {
 		t.output.WriteString(hung)
+	}
+	if strings.Contains(t.output.String(), "    context deadline exceeded\n") && !strings.Contains(t.output.String(), "Failing input written to ") {
+		t.output.WriteString(timed)
 	}
 	for line := range strings.Lines(t.output.String()) {
 		file, ok := strings.CutPrefix(strings.TrimSpace(line), "Failing input written to ")

@@ -63,4 +63,10 @@ func TestFuzzerTells(t *testing.T) {
 	require.False(t, r.summary(0))
 	require.Contains(t, printed.String(), hung+"The case is ")
 	require.Contains(t, printed.String(), "no such file")
+
+	r, printed = told(t, step{name: "FuzzA"}, errors.New("exit status 1"), begun, said("10s, execs: 7"),
+		`{"Action":"output","Package":"p","Test":"FuzzA","Output":"    context deadline exceeded\n"}`,
+		`{"Action":"fail","Package":"p","Test":"FuzzA"}`, `{"Action":"fail","Package":"p"}`)
+	require.False(t, r.summary(0))
+	require.Contains(t, printed.String(), timed)
 }

@@ -1,7 +1,7 @@
 // Command suite runs the tests of all modules, step by step, and says at the end how many
 // ran on which server.
 //
-//	go run ./rlock_test/suite [-all] [-duration 60s] [-seed 0] [-fuzztime 10s] [-known] [-step race]
+//	go run ./rlock_test/suite [-all] [-duration 60s] [-seed 0] [-fuzztime 10m] [-known] [-step race]
 //
 // It is behind make test and make test-all. A step that fails keeps no other from running.
 // A test that fails shows at once. A test that is skipped is a failure, unless it says that
@@ -35,7 +35,7 @@ func main() {
 	flag.BoolVar(&o.all, "all", false, "everything, as make test-all has it")
 	flag.DurationVar(&o.duration, "duration", time.Minute, "how long the histories under faults take")
 	flag.Uint64Var(&o.seed, "seed", 0, "what they are drawn from; 0 draws one")
-	flag.DurationVar(&o.fuzztime, "fuzztime", 10*time.Second, "how long each fuzzer looks")
+	flag.StringVar(&o.fuzztime, "fuzztime", "", "how long each fuzzer looks, such as 10m, or at how many cases, such as 5000x; each has a number of its own without it")
 	flag.BoolVar(&o.known, "known", false, "fuzzers begin with what earlier runs left in the build cache too, as make fuzz has it")
 	only := flag.String("step", "", "run only the steps whose names begin so")
 	flag.Parse()
