@@ -21,6 +21,7 @@ type acquisition struct {
 	start   clock.Instant
 	told    bool          // its events are told: it does not tell the lock's later ones
 	seen    taken         // what the last look saw
+	asked   int           // how often the policy was asked
 	pause   time.Duration // the last one that the policy asked for
 	collect *collector    // of a set that waits
 	notice  *notify.Wait
@@ -205,8 +206,9 @@ func (a *acquisition) collects() bool {
 // next asks the policy for the pause before the next attempt. It reports false if the
 // policy gives up.
 func (a *acquisition) next(left time.Duration) (more bool) {
+	a.asked++
 	a.pause, more = a.set.retry.next(Attempt{
-		Number: a.lock.Attempts(), Elapsed: time.Duration(clock.Now() - a.start), Previous: a.pause, Remaining: left,
+		Number: a.asked, Elapsed: time.Duration(clock.Now() - a.start), Previous: a.pause, Remaining: left,
 	})
 	return more
 }

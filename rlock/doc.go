@@ -29,7 +29,8 @@
 // # Waiting
 //
 // The callers of one Locker who Acquire the same key wait in one queue, first come, first
-// served. Only the first of them asks the server; the others send nothing. Where the
+// served. Only the first of them asks the server; the others send nothing, unless their
+// retry policy gives up: then they ask once before they do. Where the
 // server tells the Locker of changed keys (see Invalidations, which Open installs), the
 // first caller sends nothing until the key changes. Elsewhere it polls. Either way it
 // tries again when the holder's lease ends. Sets, calls that do not wait and calls

@@ -71,7 +71,7 @@ func (r *reason) Unwrap() error { return r.kind }
 type AcquireError struct {
 	Key       string        // the Redis key that stood in the way; of a set, the first one
 	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
-	Attempts  int           // looks at the lock: tries, and finding another of this process first
+	Attempts  int           // how often the server was asked, see Lock.Attempts
 	Waited    time.Duration // from the call to this error
 	Err       error         // ErrHeld, ErrGaveUp, ErrExpired, ErrClosed, ErrAlreadyHeld, or the server's or client's error
 	Cause     error         // what ended the waiting, such as the context's error; may be nil
@@ -121,12 +121,13 @@ func (e *AcquireError) Error() string {
 
 // effort tells how often and for how long a waiter has tried, as far as it did.
 func (e *AcquireError) effort() string {
-	if e.Attempts == 0 {
-		return ""
-	}
-	text := fmt.Sprintf(" after %d attempts", e.Attempts)
-	if e.Attempts == 1 {
+	text := ""
+	switch e.Attempts {
+	case 0:
+	case 1:
 		text = " after 1 attempt"
+	default:
+		text = fmt.Sprintf(" after %d attempts", e.Attempts)
 	}
 	if waited := e.Waited.Round(time.Millisecond); waited > 0 {
 		text += fmt.Sprintf(" in %v", waited)

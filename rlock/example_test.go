@@ -265,15 +265,20 @@ func ExampleLocker_Locks() {
 }
 
 func ExampleWithRetry() {
-	locker, done := embedded(rlock.WithRetry(rlock.Fixed(10 * time.Millisecond).MaxAttempts(3)))
+	other, done := embedded()
 	defer done()
 	ctx := context.Background()
-	lock, err := locker.Acquire(ctx, "import")
+	lock, err := other.Acquire(ctx, "import") // as another process does
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer lock.Release(ctx)
 
+	locker, err := rlock.New(other.Client(), rlock.WithRetry(rlock.Fixed(10*time.Millisecond).MaxAttempts(3)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
 	_, err = locker.Acquire(ctx, "import")
 	var facts *rlock.AcquireError
 	if errors.Is(err, rlock.ErrGaveUp) && errors.As(err, &facts) {

@@ -59,8 +59,9 @@
 //     TestClientAndContextPanic, TestObserverEndsARenewal, TestObserverEndsTheMonitor)
 //   - A wait ends when its context ends, its retry policy gives up, the Locker is closed, or
 //     the server answers with an error that does not pass. Nobody is left waiting for a free
-//     lock. (TestNobodyIsStranded, TestAcquireGivesUpWithTheContext, TestClose,
-//     TestWaitersOutliveARestart, TestOutageEndsWithThePolicy, TestOutageAfterALook)
+//     lock. No policy gives up before the server was asked. (TestNobodyIsStranded,
+//     TestAcquireGivesUpWithTheContext, TestClose, TestWaitersOutliveARestart,
+//     TestOutageEndsWithThePolicy, TestOutageAfterALook, TestGivingUpInTheQueueAsksTheServer)
 //   - Callers who wait for one key in one Locker get it in the order in which they came.
 //     (TestFirstComeFirstServed, TestLeavingTheLine)
 //   - Processes that want one key get it about equally often. Sets do not starve while others

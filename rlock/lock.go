@@ -157,8 +157,9 @@ func (l *Lock) Fence() uint64 {
 	return l.fence
 }
 
-// Attempts returns how often the acquisition looked at the lock: its tries, and each time that
-// it found another acquisition of this process before it. It is 1 for a lock that was free.
+// Attempts returns how often the acquisition asked the server for the lock. A command that was
+// repeated because its answer was lost counts once. It is 1 for a lock that was free, and 0 for
+// one that the holder before it, of the same Locker, has handed over.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0

