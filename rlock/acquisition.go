@@ -172,19 +172,20 @@ func (a *acquisition) wait(why setback) setback {
 	if !a.next(a.seen.left) {
 		return ends(ErrGaveUp, nil)
 	}
+	if a.notice == nil {
+		a.notice = l.locker.newWait(l)
+	}
+	end := a.set.retry.end(a.start)
 	if why.kind == setbackTransient {
-		if err := clock.Sleep(a.ctx, a.down.pace(a.pause), l.locker.closed); err != nil {
+		if err := a.notice.Sleep(a.ctx, a.down.pace(a.pause), 0, end); err != nil {
 			return endsWaiting(err)
 		}
 		return setback{}
 	}
-	if a.notice == nil {
-		a.notice = l.locker.newWait(a.set.retry, l)
-	}
 	if a.collects() {
 		return setback{}
 	}
-	if err := a.notice.Await(a.ctx, a.seen.key, a.pause, a.collect.end()); err != nil {
+	if err := a.notice.Await(a.ctx, a.seen.key, a.pause, a.seen.left, min(end, a.collect.end())); err != nil {
 		return endsWaiting(err)
 	}
 	return setback{}

@@ -189,7 +189,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: watching}
 	}
 	var pause time.Duration
-	w := l.newWait(set.retry, nil)
+	w := l.newWait(nil)
 	defer w.Leave()
 	var s State // as last seen
 	down := outage{locker: l}
@@ -220,7 +220,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if err := w.Await(ctx, full, down.pace(pause), clock.Never); err != nil {
+		if err := w.Await(ctx, full, down.pace(pause), s.Remaining(), set.retry.end(start)); err != nil {
 			return fail(waitEnded(err))
 		}
 	}

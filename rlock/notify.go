@@ -88,9 +88,9 @@ func deliverRead(read []notify.Held) {
 
 // newWait returns a Wait for the keys that stand in the way of lock. If lock is nil, the caller
 // waits for a key without wanting to acquire it.
-func (l *Locker) newWait(retry Retry, lock *Lock) *notify.Wait {
-	w := &notify.Wait{Listener: l.listener, Look: l.look, Patient: retry.unlimited(), Stop: l.closed}
-	if w.Patient && lock != nil {
+func (l *Locker) newWait(lock *Lock) *notify.Wait {
+	w := &notify.Wait{Listener: l.listener, Look: l.look, Stop: l.closed}
+	if lock != nil {
 		w.Delay = (&pushBackoff{lock: lock}).delay
 	}
 	return w

@@ -106,7 +106,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	target := probe.Target{
 		Client:  l.client,
 		Scratch: &scratch{locker: l, key: key, token: newToken("")},
-		Poll:    notify.UnheardPause,
+		Poll:    notify.LongestPoll,
 		Stop:    l.closed,
 	}
 	if l.listener != nil {

@@ -3,10 +3,13 @@ package rlock
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Retry says how long a waiter pauses between attempts and when it gives up. It
-// is a value without state: any number of calls may share one.
+// is a value without state: any number of calls may share one. A pause of NoExpiry has no
+// length of its own; see DefaultRetry.
 //
 // Under every policy a waiter tries again when the holder's lease ends, and when the server
 // tells that the key has changed (see Invalidations). An attempt that the server does not
@@ -24,29 +27,27 @@ type Retry struct {
 	attempts int           // 0: no limit
 	total    time.Duration // 0: no limit
 	wrong    string        // why the policy is refused, found while it was built
-	patient  bool          // DefaultRetry: its pauses are for where the server does not push
 }
 
 // Attempt is what a retry policy knows when it decides.
 type Attempt struct {
 	Number    int           // how often the acquisition has found the lock held so far, or got no answer, from 1
 	Elapsed   time.Duration // since the call
-	Previous  time.Duration // the last pause: what the policy answered, cut to what Remaining and MaxTime leave of it and to a year; 0 at first
+	Previous  time.Duration // the last pause: what the policy answered, cut to what Remaining leaves of it and to a year; 0 at first
 	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
 }
 
-// DefaultRetry is the policy of a Locker without WithRetry. A waiter tries again when the
-// server tells that the key has changed, and when the holder's lease ends. Only where the
-// server cannot tell (see Invalidations) does it poll, as Exponential(5ms, 250ms) does.
-// Only the context ends the waiting.
+// DefaultRetry is the policy of a Locker without WithRetry: Fixed(NoExpiry), which is the same as
 //
-// The other policies try again after their pauses in any case. Give DefaultRetry to a call
-// to have the default in spite of its Locker's policy.
-func DefaultRetry() Retry {
-	r := Exponential(5*time.Millisecond, 250*time.Millisecond)
-	r.patient = true
-	return r
-}
+//	RetryFunc(func(Attempt) (time.Duration, bool) { return NoExpiry, true })
+//
+// A pause of NoExpiry lasts until the server tells that the key has changed, or the holder's
+// lease ends. Where the server cannot tell (see Invalidations) or does not answer, the waiter
+// polls: after about 5 ms, and then about twice as long each time up to 250 ms. Only the context
+// ends the waiting, unless MaxAttempts or MaxTime is added.
+//
+// Give DefaultRetry to a call to have the default in spite of its Locker's policy.
+func DefaultRetry() Retry { return Fixed(NoExpiry) }
 
 // Fixed pauses for d between attempts, for ever.
 func Fixed(d time.Duration) Retry {
@@ -74,7 +75,7 @@ func Exponential(first, longest time.Duration) Retry {
 	return r
 }
 
-// RetryFunc leaves the decision to f: the pause, or false to give up. It is
+// RetryFunc leaves the decision to f: the pause, which may be NoExpiry, or false to give up. It is
 // called from many goroutines at once, with no mutex held. If it panics, so does the
 // acquisition, which leaves nothing behind.
 func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
@@ -106,25 +107,28 @@ func (r Retry) MaxTime(d time.Duration) Retry {
 	return r
 }
 
-// unlimited reports whether the policy never gives up and needs no asking.
-func (r Retry) unlimited() bool { return r.patient && r.attempts == 0 && r.total == 0 }
+// end returns when a wait that began at start ends by MaxTime.
+func (r Retry) end(start clock.Instant) clock.Instant {
+	if r.total == 0 {
+		return clock.Never
+	}
+	return start.After(r.total)
+}
 
 // next returns the pause before the next attempt, or false to give up.
 func (r Retry) next(a Attempt) (time.Duration, bool) {
 	if r.attempts > 0 && a.Number >= r.attempts || r.total > 0 && a.Elapsed >= r.total {
 		return 0, false
 	}
+	a.Previous = min(a.Previous, longestPause)
 	d, more := r.delay(a)
-	if !more {
+	switch {
+	case !more:
 		return 0, false
-	}
-	if a.Remaining > 0 && a.Remaining < d {
-		// A millisecond more than the holder has: its key is then gone for sure,
-		// as Redis counts in whole ones. The rest spreads waiters out.
-		d = min(d, a.Remaining+time.Millisecond+rand.N(2*time.Millisecond))
-	}
-	if r.total > 0 {
-		d = min(d, r.total-a.Elapsed)
+	case d == NoExpiry:
+		return d, true
+	case a.Remaining > 0 && a.Remaining < d:
+		d = min(d, clock.JustAfter(a.Remaining))
 	}
 	return min(max(d, 0), longestPause), true
 }

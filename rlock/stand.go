@@ -50,13 +50,11 @@ const lookPause = time.Second
 // awaitTurn waits until the ticket is ready, or until the pause of the policy is over. Where the
 // server does not tell that the holder's key is gone, it asks about the holder every lookPause.
 func (a *acquisition) awaitTurn() (ready bool, err error) {
-	l, end := a.lock, clock.Never
-	if !a.set.retry.unlimited() {
-		if !a.next(a.seen.left) {
-			return a.lastLook()
-		}
-		end = clock.Now().After(a.pause)
+	l := a.lock
+	if !a.next(a.seen.left) {
+		return a.lastLook()
 	}
+	end := min(clock.Now().After(a.pause), a.set.retry.end(a.start))
 	for {
 		left := max(end.Until(), 0)
 		looks := !l.locker.hears()

@@ -148,32 +148,52 @@ func TestDoOfAnEndedContext(t *testing.T) {
 	}
 }
 
-// A call can have the default policy in spite of its Locker's: it waits to be told, asks
-// hardly ever and does not give up.
-func TestDefaultRetryCanBeGiven(t *testing.T) {
+// The default policy can be written down, and a call can have it in spite of its Locker's: it
+// waits to be told, asks hardly ever and does not give up. With a limit it does the same until
+// then.
+func TestDefaultRetryCanBeWritten(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	client := server.Client(t)
-	locker := env.OpenOn(t, server, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(1)))
-	require.NoError(t, env.Do(t, client, "SET", "job", "foreign").Error())
-	_, err := locker.Acquire(t.Context(), "job")
-	require.ErrorIs(t, err, rlock.ErrGaveUp)
-
-	before := locker.Stats().Attempts
-	acquired := make(chan error)
-	go func() {
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.DefaultRetry()))
-		if err == nil {
-			err = lock.Release(t.Context())
-		}
-		acquired <- err
-	}()
-	select {
-	case err := <-acquired:
-		t.Fatal("it does not wait: ", err)
-	case <-time.After(2 * time.Second):
+	for name, policy := range map[string]rlock.Retry{
+		"by name":     rlock.DefaultRetry(),
+		"fixed":       rlock.Fixed(rlock.NoExpiry),
+		"function":    rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) { return rlock.NoExpiry, true }),
+		"with a time": rlock.DefaultRetry().MaxTime(time.Second),
+		"bounded":     rlock.DefaultRetry().MaxAttempts(1000).MaxTime(time.Second),
+	} {
+		limited := name == "with a time" || name == "bounded"
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			acquire := func(locker *rlock.Locker, key string) <-chan error {
+				require.NoError(t, env.Do(t, client, "SET", key, "foreign").Error())
+				acquired := make(chan error, 1)
+				go func() {
+					lock, err := locker.Acquire(t.Context(), key, rlock.WithRetry(policy))
+					if err == nil {
+						err = lock.Release(t.Context())
+					}
+					acquired <- err
+				}()
+				return acquired
+			}
+			told := env.OpenOn(t, server, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(1)))
+			polls := env.NewLocker(t, client)
+			a, b := acquire(told, name+" a"), acquire(polls, name+" b")
+			time.Sleep(2 * time.Second)
+			require.LessOrEqual(t, told.Stats().Attempts, uint64(3), "it waits to be told")
+			if limited {
+				require.GreaterOrEqual(t, polls.Stats().Attempts, uint64(4), "it polls")
+				require.ErrorIs(t, <-a, rlock.ErrGaveUp)
+				require.ErrorIs(t, <-b, rlock.ErrGaveUp)
+				return
+			}
+			// Six polls in the first 160 ms and then one every 125 to 250 ms, on an idle machine.
+			require.GreaterOrEqual(t, polls.Stats().Attempts, uint64(8), "it polls")
+			require.LessOrEqual(t, polls.Stats().Attempts, uint64(30), "and not all the time")
+			require.NoError(t, env.Do(t, client, "DEL", name+" a", name+" b").Error())
+			require.NoError(t, <-a)
+			require.NoError(t, <-b)
+		})
 	}
-	require.LessOrEqual(t, locker.Stats().Attempts-before, uint64(3), "it waits to be told")
-	require.NoError(t, env.Do(t, client, "DEL", "job").Error())
-	require.NoError(t, <-acquired)
 }

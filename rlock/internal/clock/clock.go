@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 )
 
@@ -53,6 +54,16 @@ func LeaseEnd(sent Instant, ttl time.Duration) Instant {
 		return Never
 	}
 	return sent.After(ttl - ttl/1000 - time.Millisecond)
+}
+
+// JustAfter returns how long to wait for the end of a lease of which the server says that left
+// is left. It is a millisecond more, because Redis counts in whole ones, and up to two more, so
+// that waiters do not march in step.
+func JustAfter(left time.Duration) time.Duration {
+	if more := left + time.Millisecond + rand.N(2*time.Millisecond); more > left {
+		return more
+	}
+	return NoExpiry
 }
 
 // ErrStopped is what Sleep and Receive return when stop is closed first.

@@ -16,11 +16,11 @@ import (
 type Wait struct {
 	Listener *Listener // nil: nothing is pushed
 	Look     Look
-	Patient  bool                         // no attempts are counted: it may wait for as long as it takes
-	Delay    func() (time.Duration, bool) // how long to pause after a push, and whether to look then; nil: not at all, and look
+	Delay    func() (time.Duration, bool) // of an Await without a pause: how long to wait after a push, and whether to look then; nil: not at all, and look
 	Stop     <-chan struct{}              // ends an Await with clock.ErrStopped
 
 	watch *Watch
+	polls int // pauses so far that nobody asked for
 }
 
 // Look reads a key through the cache. It fails where there is none.
@@ -33,21 +33,25 @@ type Seen struct {
 	Cached bool          // the server was not asked
 }
 
-// UnheardPause is how long a patient Wait waits at most, unless its pause is longer, while the
-// server has told its Listener nothing: the server may never do so. The longest pause of the
-// default retry policy is as long.
-const UnheardPause = 250 * time.Millisecond
+// A Wait that is given no pause polls where nothing is pushed. Its pauses grow from firstPoll to
+// LongestPoll. It also waits no longer than LongestPoll while the server has told its Listener
+// nothing, because the server may never do so.
+const (
+	firstPoll   = 5 * time.Millisecond
+	LongestPoll = 250 * time.Millisecond
+)
 
 // Await waits until key may be free: until the server pushes a change or the holder's lease
-// ends, whichever comes first, but no longer than until end. A push is only a hint, because
-// every extension causes one. Where nothing is pushed, Await waits for pause. A Wait that is
-// not Patient never waits longer than pause.
+// ends, whichever comes first, but no longer than for pause and until end. A push is only a
+// hint, because every extension causes one. Where nothing is pushed, Await waits for pause or,
+// if pause is clock.NoExpiry, as Sleep does. left is what is left of the holder's lease as far
+// as the caller knows.
 //
 // The Wait keeps its place among those who wait for key until Await is called for another
 // key, or until Leave.
-func (w *Wait) Await(ctx context.Context, key string, pause time.Duration, end clock.Instant) error {
+func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration, end clock.Instant) error {
 	if w.Listener == nil {
-		return clock.Sleep(ctx, min(pause, end.Until()), w.Stop)
+		return w.Sleep(ctx, pause, left, end)
 	}
 	if w.watch != nil && w.watch.key != key {
 		w.Leave()
@@ -55,11 +59,12 @@ func (w *Wait) Await(ctx context.Context, key string, pause time.Duration, end c
 	if w.watch == nil {
 		w.watch = w.Listener.Watch(key)
 	}
+	patient := pause == clock.NoExpiry
 	switch {
-	case !w.Patient:
+	case !patient:
 		end = min(end, clock.Now().After(pause))
 	case !w.Listener.Heard():
-		end = min(end, clock.Now().After(max(pause, UnheardPause)))
+		end = min(end, clock.Now().After(LongestPoll))
 	}
 	for pushed := false; ; pushed = true {
 		select {
@@ -67,36 +72,56 @@ func (w *Wait) Await(ctx context.Context, key string, pause time.Duration, end c
 		default:
 		}
 		seen, err := w.Look(ctx, key)
-		left := seen.Left + time.Millisecond + rand.N(2*time.Millisecond)
+		over := clock.JustAfter(seen.Left)
 		switch {
 		case err != nil:
-			return clock.Sleep(ctx, min(pause, end.Until()), w.Stop)
+			return w.Sleep(ctx, pause, left, end)
 		case seen.Held:
 		case seen.Cached && !pushed:
 			// The cache does not know yet of the holder that the attempt has just found. It
 			// will soon hear of it. If it hears nothing at all, this is polling.
-			left = pause
+			over = w.poll(pause, left)
 		default:
 			return nil
 		}
 		if !w.watch.isFirst() {
-			left += time.Second // the first waiter tries; this is for when it cannot
+			over += time.Second // the first waiter tries; this is for when it cannot
 		}
-		left = min(left, end.Until())
-		if left <= 0 {
+		over = min(over, end.Until())
+		if over <= 0 {
 			return nil
 		}
-		over, err := clock.Receive(ctx, w.watch.changed, left, w.Stop)
-		if over || err != nil {
+		if late, err := clock.Receive(ctx, w.watch.changed, over, w.Stop); late || err != nil {
 			return err
 		}
-		if w.Delay != nil {
+		if patient && w.Delay != nil {
 			delay, look := w.Delay()
 			if err := clock.Sleep(ctx, delay, w.Stop); err != nil || !look {
 				return err
 			}
 		}
 	}
+}
+
+// Sleep waits for pause, but no longer than until end. If pause is clock.NoExpiry, it waits as
+// long as between two polls, or until a lease ends of which left is left.
+func (w *Wait) Sleep(ctx context.Context, pause, left time.Duration, end clock.Instant) error {
+	return clock.Sleep(ctx, min(w.poll(pause, left), end.Until()), w.Stop)
+}
+
+// poll returns pause, or how long to wait before the next poll if there is none. It is drawn
+// from the upper half of what is allowed, so that waiters do not march in step.
+func (w *Wait) poll(pause, left time.Duration) time.Duration {
+	if pause != clock.NoExpiry {
+		return pause
+	}
+	pause = min(firstPoll<<min(w.polls, 30), LongestPoll)
+	w.polls++
+	pause = pause/2 + rand.N(pause/2+1)
+	if left > 0 {
+		pause = min(pause, clock.JustAfter(left))
+	}
+	return pause
 }
 
 // Leave gives up the place among those who wait. A nil Wait has none.

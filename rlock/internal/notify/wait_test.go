@@ -38,9 +38,10 @@ func TestAwait(t *testing.T) {
 		free  = notify.Seen{}
 		stale = notify.Seen{Cached: true}
 	)
-	const pause = 100 * time.Millisecond
+	const poll = 5 * time.Millisecond / 2 // or up to twice that
 	for name, test := range map[string]struct {
 		wait    notify.Wait
+		pause   time.Duration // 0: none
 		answers []notify.Seen
 		err     error
 		silent  bool          // the server has told the Listener nothing
@@ -49,22 +50,22 @@ func TestAwait(t *testing.T) {
 		took    time.Duration // or up to 3 ms more
 		looks   int
 	}{
-		"free":                  {wait: notify.Wait{Patient: true}, answers: []notify.Seen{free}, looks: 1},
-		"held":                  {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held}, took: time.Minute, looks: 1},
-		"held, as is known":     {wait: notify.Wait{Patient: true}, answers: []notify.Seen{known}, took: time.Minute, looks: 1},
-		"until end":             {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held}, end: time.Second, took: time.Second, looks: 1},
-		"not patient":           {answers: []notify.Seen{held}, took: pause, looks: 1},
-		"the cache is late":     {wait: notify.Wait{Patient: true}, answers: []notify.Seen{stale}, took: pause, looks: 1},
-		"no cache":              {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held}, err: errors.New("none"), took: pause, looks: 1},
-		"nothing was ever told": {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held}, silent: true, took: notify.UnheardPause, looks: 1},
-		"freed":                 {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held, free}, pushes: time.Second, took: time.Second, looks: 2},
-		"extended, then freed":  {wait: notify.Wait{Patient: true}, answers: []notify.Seen{held, held, free}, pushes: time.Second, took: 2 * time.Second, looks: 3},
+		"free":                  {answers: []notify.Seen{free}, looks: 1},
+		"held":                  {answers: []notify.Seen{held}, took: time.Minute, looks: 1},
+		"held, as is known":     {answers: []notify.Seen{known}, took: time.Minute, looks: 1},
+		"until end":             {answers: []notify.Seen{held}, end: time.Second, took: time.Second, looks: 1},
+		"with a pause":          {pause: time.Second / 10, answers: []notify.Seen{held}, took: time.Second / 10, looks: 1},
+		"the cache is late":     {answers: []notify.Seen{stale}, took: poll, looks: 1},
+		"no cache":              {answers: []notify.Seen{held}, err: errors.New("none"), took: poll, looks: 1},
+		"nothing was ever told": {answers: []notify.Seen{held}, silent: true, took: notify.LongestPoll, looks: 1},
+		"freed":                 {answers: []notify.Seen{held, free}, pushes: time.Second, took: time.Second, looks: 2},
+		"extended, then freed":  {answers: []notify.Seen{held, held, free}, pushes: time.Second, took: 2 * time.Second, looks: 3},
 		"a pause after a push": {
-			wait:    notify.Wait{Patient: true, Delay: func() (time.Duration, bool) { return time.Second / 2, true }},
+			wait:    notify.Wait{Delay: func() (time.Duration, bool) { return time.Second / 2, true }},
 			answers: []notify.Seen{held, free}, pushes: time.Second, took: 3 * time.Second / 2, looks: 2,
 		},
 		"no look after a push": {
-			wait:    notify.Wait{Patient: true, Delay: func() (time.Duration, bool) { return 0, false }},
+			wait:    notify.Wait{Delay: func() (time.Duration, bool) { return 0, false }},
 			answers: []notify.Seen{held}, pushes: time.Second, took: time.Second, looks: 1,
 		},
 	} {
@@ -76,7 +77,10 @@ func TestAwait(t *testing.T) {
 				w.Listener, w.Look = hub.Listen(), s.look
 				w.Listener.SetHeard(!test.silent)
 				defer w.Leave()
-				end, start := clock.Never, time.Now()
+				pause, end, start := clock.NoExpiry, clock.Never, time.Now()
+				if test.pause > 0 {
+					pause = test.pause
+				}
 				if test.end > 0 {
 					end = clock.Now().After(test.end)
 				}
@@ -94,12 +98,38 @@ func TestAwait(t *testing.T) {
 						}
 					}()
 				}
-				require.NoError(t, w.Await(t.Context(), "job", pause, end))
+				require.NoError(t, w.Await(t.Context(), "job", pause, time.Minute, end))
 				require.InDelta(t, test.took+3*time.Millisecond/2, time.Since(start), float64(3*time.Millisecond/2))
 				require.Equal(t, test.looks, s.looks)
 			})
 		})
 	}
+}
+
+// Without a pause, and where nothing is pushed, the Wait polls more and more slowly, but also
+// when the holder's lease or the waiting ends.
+func TestAwaitPolls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var w notify.Wait
+		took := func(pause, left time.Duration, end clock.Instant) time.Duration {
+			start := time.Now()
+			require.NoError(t, w.Await(t.Context(), "job", pause, left, end))
+			return time.Since(start)
+		}
+		for _, most := range []time.Duration{5, 10, 20, 40, 80, 160, 250, 250, 250} {
+			most *= time.Millisecond
+			waited := took(clock.NoExpiry, clock.NoExpiry, clock.Never)
+			require.GreaterOrEqual(t, waited, most/2)
+			require.LessOrEqual(t, waited, most)
+			require.Equal(t, time.Second, took(time.Second, 0, clock.Never), "a pause that was asked for is not a poll")
+		}
+		waited := took(clock.NoExpiry, 20*time.Millisecond, clock.Never)
+		require.Greater(t, waited, 20*time.Millisecond)
+		require.LessOrEqual(t, waited, 23*time.Millisecond)
+		require.Equal(t, 30*time.Millisecond, took(clock.NoExpiry, 0, clock.Now().After(30*time.Millisecond)))
+		require.Equal(t, 30*time.Millisecond, took(time.Hour, 0, clock.Now().After(30*time.Millisecond)))
+	})
 }
 
 func TestAwaitEnds(t *testing.T) {
@@ -109,13 +139,13 @@ func TestAwaitEnds(t *testing.T) {
 			t.Parallel()
 			s := seen{answers: []notify.Seen{{Held: true, Left: time.Hour}}}
 			stop := make(chan struct{})
-			w := notify.Wait{Listener: listener, Look: s.look, Stop: stop, Patient: true}
+			w := notify.Wait{Listener: listener, Look: s.look, Stop: stop}
 			defer w.Leave()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			require.ErrorIs(t, w.Await(ctx, "job", time.Hour, clock.Never), context.Canceled)
+			require.ErrorIs(t, w.Await(ctx, "job", time.Hour, 0, clock.Never), context.Canceled)
 			close(stop)
-			require.ErrorIs(t, w.Await(t.Context(), "job", time.Hour, clock.Never), clock.ErrStopped)
+			require.ErrorIs(t, w.Await(t.Context(), "job", time.Hour, 0, clock.Never), clock.ErrStopped)
 		})
 	}
 }
