@@ -73,9 +73,9 @@ func (s *Scripts) HolderCached(ctx context.Context, c rueidis.Client, p HolderPa
 		return Cached[Null[string]]{}, err
 	}
 	return Cached[Null[string]]{
-		Hit:       reply.IsCacheHit(),
-		Remaining: time.Duration(reply.CachePTTL()) * time.Millisecond,
-		Value:     value,
+		Hit:   reply.IsCacheHit(),
+		Until: cachedUntil(reply),
+		Value: value,
 	}, nil
 }
 

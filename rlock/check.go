@@ -19,17 +19,22 @@ type State struct {
 	Cached bool   // answered from the client-side cache
 	Owner  string // what the holder says about itself, see WithOwner; "" when it says nothing
 
-	until clock.Instant // end of the holder's lease; 0 when free
+	until       clock.Instant // end of the holder's lease, of which the server said how much is left
+	cachedUntil time.Time     // the same, of which the cache says when it is; zero: until is set
 }
 
 // Remaining returns what is left of the holder's lease by now: NoExpiry when it never
 // expires, 0 when it is over or the lock was free. It counts down on the local clock from
 // what the server said, and asks nobody.
 func (s State) Remaining() time.Duration {
-	if !s.Held {
+	switch {
+	case !s.Held:
 		return 0
+	case s.cachedUntil.IsZero():
+		return max(s.until.Until(), 0)
+	default:
+		return max(time.Until(s.cachedUntil), 0)
 	}
-	return max(s.until.Until(), 0)
 }
 
 // MarshalJSON returns the fields but for the token, and Remaining, in nanoseconds.
@@ -72,13 +77,13 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	if err != nil {
 		return State{}, &LockError{"check", full, err}
 	}
-	if answer.Remaining < 0 {
+	if answer.Until.IsZero() {
 		l.uncached.Store(true)
 		return l.inspect(ctx, full)
 	}
 	s := State{Key: full, Held: answer.Value.Valid, Token: answer.Value.V, Cached: answer.Hit}
 	if s.Held {
-		s.until, s.Owner = clock.Now().After(answer.Remaining), ownerIn(s.Token)
+		s.Owner, s.cachedUntil = ownerIn(s.Token), answer.Until
 	}
 	return s, nil
 }

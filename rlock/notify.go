@@ -110,8 +110,8 @@ func (l *Locker) look(ctx context.Context, key string) (notify.Seen, error) {
 	defer cancel()
 	defer context.AfterFunc(l.background, cancel)()
 	answer, err := l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: key}, l.defaults.cacheTTL)
-	if err == nil && answer.Remaining < 0 {
+	if err == nil && answer.Until.IsZero() {
 		err = errUncached
 	}
-	return notify.Seen{Held: answer.Value.Valid, Left: answer.Remaining, Cached: answer.Hit}, err
+	return notify.Seen{Held: answer.Value.Valid, Left: time.Until(answer.Until), Cached: answer.Hit}, err
 }

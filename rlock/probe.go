@@ -164,7 +164,7 @@ func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
 
 func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
 	r, err := s.locker.scripts.HolderCached(ctx, s.locker.client, gen.HolderParams{Lock: s.key}, probe.TTL)
-	return r.Value.Valid, r.Remaining >= 0, err
+	return r.Value.Valid, !r.Until.IsZero(), err
 }
 
 func (s *scratch) Release(ctx context.Context) error {

@@ -326,8 +326,7 @@ func cached(f *jen.File, s *script.Script) {
 			g.Return(jen.Id("Cached").Types(answer(s)).Values(jen.Dict{
 				jen.Id("Value"): jen.Id("value"),
 				jen.Id("Hit"):   jen.Id("reply").Dot("IsCacheHit").Call(),
-				jen.Id("Remaining"): jen.Qual("time", "Duration").
-					Call(jen.Id("reply").Dot("CachePTTL").Call()).Op("*").Qual("time", "Millisecond"),
+				jen.Id("Until"): jen.Id("cachedUntil").Call(jen.Id("reply")),
 			}), jen.Nil())
 		})
 }

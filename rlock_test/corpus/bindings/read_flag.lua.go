@@ -76,9 +76,9 @@ func (s *Scripts) ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFl
 		return Cached[Null[string]]{}, err
 	}
 	return Cached[Null[string]]{
-		Hit:       reply.IsCacheHit(),
-		Remaining: time.Duration(reply.CachePTTL()) * time.Millisecond,
-		Value:     value,
+		Hit:   reply.IsCacheHit(),
+		Until: cachedUntil(reply),
+		Value: value,
 	}, nil
 }
 

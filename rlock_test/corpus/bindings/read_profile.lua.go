@@ -69,9 +69,9 @@ func (s *Scripts) ReadProfileCached(ctx context.Context, c rueidis.Client, p Rea
 		return Cached[Null[Profile]]{}, err
 	}
 	return Cached[Null[Profile]]{
-		Hit:       reply.IsCacheHit(),
-		Remaining: time.Duration(reply.CachePTTL()) * time.Millisecond,
-		Value:     value,
+		Hit:   reply.IsCacheHit(),
+		Until: cachedUntil(reply),
+		Value: value,
 	}, nil
 }
 

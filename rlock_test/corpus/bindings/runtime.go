@@ -27,9 +27,17 @@ type Reply[T any] struct {
 
 // Cached is an answer that may come from the client-side cache.
 type Cached[T any] struct {
-	Value     T
-	Hit       bool          // true: it came from the cache, and no server was asked
-	Remaining time.Duration // how long the cache may still serve it, at most the key's remaining time; negative: the client has no cache
+	Value T
+	Hit   bool      // true: it came from the cache, and no server was asked
+	Until time.Time // until when the cache may serve it, by the clock of this machine: no longer than the key lasts; zero: the client has no cache
+}
+
+// cachedUntil returns until when the cache may serve the reply. It reads no clock.
+func cachedUntil(reply rueidis.RedisResult) time.Time {
+	if at := reply.CachePXAT(); at > 0 {
+		return time.UnixMilli(at)
+	}
+	return time.Time{}
 }
 
 // Null is a value that may be absent, in the manner of sql.Null.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
 var errStale = errors.New("runtime: STALE")
@@ -97,11 +99,28 @@ func TestCached(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := decodeValue(&s, ask(time.Microsecond), decodeString)
 			require.EqualError(t, err, "runtime: Script: ttl: 1µs is below 1ms, the shortest time for which an answer can be cached")
-			got, err := decodeValue(&s, ask(time.Second), nullable(decodeString))
+			before := time.Now().Truncate(time.Millisecond)
+			reply := ask(time.Second)
+			got, err := decodeValue(&s, reply, nullable(decodeString))
 			require.NoError(t, err)
 			require.Equal(t, Null[string]{}, got)
+			require.False(t, cachedUntil(reply).Before(before.Add(time.Second)))
+			require.False(t, cachedUntil(reply).After(time.Now().Add(time.Second)))
 		})
 	}
+}
+
+func TestWithoutACache(t *testing.T) {
+	t.Parallel()
+	s := newScript(`return redis.call('GET', KEYS[1])`)
+	option := rlocktest.Start(t).Option()
+	option.DisableCache = true
+	client, err := rueidis.NewClient(option)
+	require.NoError(t, err)
+	defer client.Close()
+	reply := s.cachedGet(t.Context(), client, "k", time.Second)
+	require.True(t, rueidis.IsRedisNil(reply.Error()))
+	require.Zero(t, cachedUntil(reply))
 }
 
 func TestLoad(t *testing.T) {
