@@ -1,15 +1,13 @@
 package rlock
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
+
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // Handoff is what Locker.Attach needs to continue a lock after Lock.Detach: the keys, the
@@ -90,84 +88,24 @@ func (h Handoff) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// handoffVersion starts the text of every Handoff. After it come, in base64 without padding:
-// the fence, the number of keys, the keys, the number of tokens, the tokens and a CRC-32 of
-// all that. Numbers are varints. The length of a string comes before the string.
-const handoffVersion = "rlock-handoff-1:"
-
 // MarshalText returns the Handoff as text for UnmarshalText: one line of letters, digits and
 // "-_:". The text contains the token.
 func (h Handoff) MarshalText() ([]byte, error) {
 	if h.ticket == nil {
 		return nil, &ArgumentError{"handoff", "it is of no lock; use the one that Detach returns"}
 	}
-	data := binary.AppendUvarint(nil, h.ticket.fence)
-	for _, list := range [][]string{h.ticket.keys, h.ticket.secret.tokens} {
-		data = binary.AppendUvarint(data, uint64(len(list)))
-		for _, s := range list {
-			data = binary.AppendUvarint(data, uint64(len(s)))
-			data = append(data, s...)
-		}
-	}
-	data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data))
-	return base64.RawURLEncoding.AppendEncode([]byte(handoffVersion), data), nil
+	return remote.Handoff{Keys: h.ticket.keys, Tokens: h.ticket.secret.tokens, Fence: h.ticket.fence}.Text(), nil
 }
 
 // UnmarshalText sets h to the Handoff whose text MarshalText has returned. An error matches
 // ErrInvalid, shows nothing of the text, and leaves h as it was.
 func (h *Handoff) UnmarshalText(text []byte) error {
-	encoded, ours := strings.CutPrefix(string(text), handoffVersion)
-	if !ours {
-		return &ArgumentError{"handoff", "the text does not start with " + handoffVersion + "; another version of rlock has written it, or it is something else"}
+	d, err := remote.ParseHandoff(text)
+	if err != nil {
+		return &ArgumentError{"handoff", err.Error()}
 	}
-	broken := &ArgumentError{"handoff", "the text is damaged; store it whole, as MarshalText returns it"}
-	data, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
-	if err != nil || len(data) < 4 {
-		return broken
-	}
-	body := data[:len(data)-4]
-	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(data[len(body):]) {
-		return broken
-	}
-	r := textReader{rest: body}
-	t := &ticket{fence: r.number(), keys: r.list(), secret: &secret{tokens: r.list()}}
-	if r.failed || len(r.rest) > 0 {
-		return broken
-	}
-	h.ticket = t
+	h.ticket = &ticket{keys: d.Keys, fence: d.Fence, secret: &secret{tokens: d.Tokens}}
 	return nil
-}
-
-// textReader reads the parts of what MarshalText has written.
-type textReader struct {
-	rest   []byte
-	failed bool
-}
-
-func (r *textReader) number() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	if size <= 0 {
-		r.failed, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return n
-}
-
-// list reads a list of strings. It fails if the list or one of its strings is empty.
-func (r *textReader) list() []string {
-	var list []string
-	for n := r.number(); n > 0 && !r.failed; n-- {
-		size := r.number()
-		if size == 0 || size > uint64(len(r.rest)) {
-			r.failed = true
-			break
-		}
-		list = append(list, string(r.rest[:size]))
-		r.rest = r.rest[size:]
-	}
-	r.failed = r.failed || len(list) == 0
-	return list
 }
 
 // claim returns the token that an Attach gives the keys. After an Attach without an answer it
