@@ -125,9 +125,10 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 
 func (a *analyzer) follow() {
 	main := a.names.main
-	st := &state{frame: make([]Value, main.slots), cells: map[cell]held{}, heap: map[*site]*Table{}, protocol: resp2}
+	st := &state{frame: make([]Value, main.slots), cells: map[cell]held{}, heap: map[*site]*Table{}, lengths: map[count]int{}, protocol: resp2}
 	root := a.interned.context(nil, nil)
 	a.run = &run{fn: main, env: a.interned.env(main, root, nil)}
+	st.run = a.run
 	a.keys = a.global(st, "KEYS", a.keysTable())
 	a.args = a.global(st, "ARGV", a.argsTable())
 	if end := a.block(st, main.stmts); end != nil {

@@ -281,23 +281,27 @@ func (t *Table) mayBeEmpty() bool {
 // nextItem follows a step of ipairs.
 func (a *analyzer) nextItem(st *state, x Value) List {
 	var item Value
+	index := vNil
 	for _, k := range x.kinds {
 		switch k := k.(type) {
 		case Ref:
-			if t := st.heap[k.site]; t != nil {
+			if t := st.heap[k.site]; t != nil { // ipairs of Lua 5.1 asks no metatable
 				item = Join(item, present(t.anyItem()))
-				if !t.Meta.Bottom() {
-					item = Join(item, Value{}) // ipairs of Lua 5.1 asks no metatable
+				if n := (Number{Class: Integer}); t.gapless() {
+					n.Within, n.Least = k.site, 1
+					index = Join(index, Of(n))
+				} else {
+					index = Join(index, Of(n))
 				}
 			}
 		case Unknown:
-			item = Join(item, Of(k))
+			item, index = Join(item, Of(k)), Join(index, anyIndex)
 		}
 	}
 	if item.Bottom() {
 		return List{Items: []Value{vNil, vNil}}
 	}
-	return List{Items: []Value{Of(Number{Class: Integer}, Nil{}), item}}
+	return List{Items: []Value{index, item}}
 }
 
 // iterate follows a step of for … in.
@@ -325,6 +329,9 @@ func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 			if t == nil {
 				continue
 			}
+			if t.Gap != (Gap{}) && (to.mayBe(falsy) || to.mayBe(isLength)) {
+				a.misuse(n, "a gap or a nil inside an unpacked list may end it there: "+t.Gap.Why(a.script))
+			}
 			l = t.slice(from, to)
 		case Unknown:
 			l = List{Rest: Of(k), Open: true}
@@ -340,12 +347,19 @@ func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 	return *all
 }
 
+// isLength reports whether a number may come of the length of a list.
+func isLength(k Kind) bool { n, ok := k.(Number); return ok && n.Within != nil }
+
 func (t *Table) slice(from, to Value) List {
 	first, known := from.Num()
 	if from.equal(vNil) {
 		first, known = 1, true
 	}
 	last, bounded := to.Num()
+	behind := absent
+	if t.Gap != (Gap{}) {
+		behind = vNil
+	}
 	switch {
 	case !known || first < 1 || first != math.Trunc(first):
 		return List{Rest: Join(t.Elements(), vNil), Open: true}
@@ -356,18 +370,25 @@ func (t *Table) slice(from, to Value) List {
 		}
 		return l
 	case !to.equal(vNil):
-		return List{Rest: Join(t.Elements(), absent), Open: true}
+		return List{Rest: Join(t.Elements(), behind), Open: true}
 	}
 	var l List
 	for i := int(first); i <= len(t.Items); i++ {
+		if i > t.certain() { // the list may end here
+			l.Rest, l.Open = Join(l.Rest, t.Items[i-1]), true
+			continue
+		}
 		l.Items = append(l.Items, t.Items[i-1])
 	}
 	if mayIndex(t.Names, false) {
-		l.Rest, l.Open = t.Rest, true
-		if t.Pairs != nil && int(first) <= len(t.Items)+1 {
+		l.Rest, l.Open = Join(l.Rest, t.Rest), true
+		if t.Pairs != nil && t.certain() == len(t.Items) && int(first) <= len(t.Items)+1 {
 			shift := len(t.Items) % 2 // of the first that is not among the items
 			l.Pairs = &[2]Value{t.Pairs[shift], t.Pairs[1-shift]}
 		}
+	}
+	if l.Open && t.Gap != (Gap{}) {
+		l.Rest = Join(l.Rest, vNil)
 	}
 	return l
 }
@@ -401,5 +422,6 @@ func (a *analyzer) data(st *state, n any, origin Origin, what string, _ Value) V
 		t = joinTables(old, t)
 	}
 	st.heap[at] = t
+	st.resized(at)
 	return v
 }

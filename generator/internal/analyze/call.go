@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // callExpr follows a call, as written in the text.
@@ -195,7 +197,7 @@ func (a *analyzer) leave(st *state, result *List, exit *state) List {
 		st.dead = true
 		return List{}
 	}
-	st.cells, st.heap = maps.Clone(exit.cells), maps.Clone(exit.heap)
+	st.cells, st.heap, st.lengths = maps.Clone(exit.cells), maps.Clone(exit.heap), maps.Clone(exit.lengths)
 	st.progress, st.protocol = exit.progress, exit.protocol
 	return *result
 }
@@ -208,7 +210,7 @@ func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, 
 	}
 	a.run = r
 	defer func() { a.run = r.outer }()
-	st.frame = make([]Value, c.fn.slots)
+	st.frame, st.run = make([]Value, c.fn.slots), r
 	for i, p := range c.fn.params {
 		a.declare(st, p, args.at(i))
 	}
@@ -223,6 +225,7 @@ func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, 
 	}
 	if r.exit != nil {
 		r.exit.frame = nil
+		r.exit.forgetRun(r)
 	}
 	return r.result, r.exit
 }
@@ -246,10 +249,8 @@ func (a *analyzer) argTable(st *state, r *run) {
 		a.declare(st, r.fn.arg, vNil)
 		return
 	}
-	t := &Table{Items: r.varargs.Items, Exact: !r.varargs.Open, Fields: map[string]Value{"n": Of(Number{Class: Integer})}}
-	if r.varargs.Open {
-		t.Rest, t.Names = r.varargs.Rest, anyIndex
-	}
+	t := (&Table{Exact: true}).with(r.varargs, script.Pos{Line: r.fn.line}, false)
+	t.Fields = map[string]Value{"n": Of(Number{Class: Integer})}
 	a.declare(st, r.fn.arg, a.alloc(st, r.fn, 0, t))
 }
 
@@ -289,7 +290,7 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 }
 
 func (s *state) take(from *state) {
-	s.cells, s.heap = from.cells, from.heap
+	s.cells, s.heap, s.lengths = from.cells, from.heap, from.lengths
 	s.progress, s.protocol = from.progress, from.protocol
 }
 

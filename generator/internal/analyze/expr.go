@@ -12,7 +12,10 @@ import (
 )
 
 // list follows expressions of which the last may bring any number of values.
-func (a *analyzer) list(st *state, exprs []ast.Expr) List {
+func (a *analyzer) list(st *state, exprs []ast.Expr) List { return a.listOf(st, exprs, func(int) {}) }
+
+// listOf is list; each is called when an expression of one value has been followed.
+func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 	var l List
 	for i, e := range exprs {
 		pos := a.script.Pos(e)
@@ -34,6 +37,7 @@ func (a *analyzer) list(st *state, exprs []ast.Expr) List {
 			}
 		}
 		l.Items = append(l.Items, a.expr(st, e))
+		each(i)
 		l.pos = append(l.pos, a.origin(e, pos))
 	}
 	return l
@@ -90,7 +94,11 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 	case *ast.AttrGetExpr:
 		object := a.expr(st, n.Object)
 		key := a.expr(st, n.Key)
-		return a.index(st, n, object, key)
+		v := a.index(st, n, object, key)
+		if v.mayBe(isAbsent) && a.isElement(st, n, object, key) {
+			v = v.filter(func(k Kind) bool { return !isAbsent(k) })
+		}
+		return v
 	case *ast.TableExpr:
 		return a.table(st, n)
 	case *ast.FunctionExpr:
@@ -157,34 +165,75 @@ func (a *analyzer) name(st *state, n *ast.IdentExpr) Value {
 
 func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	t := &Table{Exact: true}
+	var items []ast.Expr
 	for i, field := range n.Fields {
 		if field.Key != nil {
 			key := a.expr(st, field.Key)
-			t = t.set(key, a.expr(st, field.Value))
+			t = t.set(key, a.expr(st, field.Value), a.script.Pos(field.Key))
 			continue
 		}
-		values := List{}
-		more, many := List{}, false
+		items = append(items, field.Value)
 		if i == len(n.Fields)-1 {
-			more, many = a.several(st, field.Value)
+			if more, many := a.several(st, field.Value); many {
+				t = t.with(more, a.script.Pos(field.Value), a.isUnpack(field.Value))
+				continue
+			}
 		}
-		if many {
-			values = more
-		} else {
-			values.Items = []Value{a.expr(st, field.Value)}
-		}
+		t = t.with(one(a.expr(st, field.Value)), a.script.Pos(field.Value), true)
+	}
+	if i := followed(t.Items, mayIndex(t.Names, false)); i >= 0 && i < len(items) && !a.inOrder(st, items[i:]) {
 		u := *t
-		u.Items = slices.Concat(t.Items, values.Items)
-		for _, v := range values.Items {
-			u.Exact = u.Exact && present(v).equal(v) && !v.mayBe(isUnknown)
-		}
-		if values.Open {
-			u.Exact, u.Rest, u.Names = false, Join(u.Rest, present(values.Rest)), Join(u.Names, anyIndex)
-			u.Gaps = u.Gaps || values.Rest.mayBe(Vanishes)
-		}
+		u.Gap = u.Gap.first(Gap{a.script.Pos(items[i]), true})
 		t = &u
 	}
 	return a.alloc(st, n, 0, t)
+}
+
+// with returns the table of a constructor with the next values. ordered: those that are
+// behind the end of a list are the last.
+func (t *Table) with(values List, pos script.Pos, ordered bool) *Table {
+	u := *t
+	u.Items = slices.Concat(t.Items, values.Items)
+	for _, v := range values.Items {
+		u.Exact = u.Exact && present(v).equal(v) && !v.mayBe(isUnknown)
+	}
+	if values.Open {
+		u.Exact, u.Rest, u.Names = false, Join(u.Rest, present(values.Rest)), Join(u.Names, anyIndex)
+	}
+	if values.Rest.mayBe(Vanishes) || !ordered && (values.Rest.mayBe(isAbsent) || followed(values.Items, values.Open) >= 0) {
+		u.Gap = u.Gap.first(Gap{pos, true})
+	}
+	return &u
+}
+
+// inOrder reports whether expressions are elements of one list, one behind the other, so
+// that where one is behind its end, those that follow are as well.
+func (a *analyzer) inOrder(st *state, exprs []ast.Expr) bool {
+	last := 0
+	for i, e := range exprs {
+		if i > 0 && i == len(exprs)-1 && a.isUnpack(e) {
+			return false
+		}
+		field, ok := e.(*ast.AttrGetExpr)
+		if !ok || !a.sameExpr(field.Object, exprs[0].(*ast.AttrGetExpr).Object) {
+			return false
+		}
+		list, known := a.peek(st, field.Object)
+		k, one := list.only()
+		ref, isTable := k.(Ref)
+		index, constant := a.constantOf(st, field.Key)
+		if !known || !one || !isTable || st.heap[ref.site] == nil || st.heap[ref.site].Gap != (Gap{}) || !constant || index <= last {
+			return false
+		}
+		last = index
+	}
+	return true
+}
+
+// isUnpack reports whether an expression that was followed is a call of unpack.
+func (a *analyzer) isUnpack(e ast.Expr) bool {
+	call, ok := e.(*ast.FuncCallExpr)
+	return ok && a.callees[call].equal(Of(Builtin{"unpack"}))
 }
 
 func isUnknown(k Kind) bool { _, is := k.(Unknown); return is }
@@ -266,11 +315,19 @@ func builtin(library, name string) Value {
 
 // store follows object[key] = v.
 func (a *analyzer) store(st *state, target ast.Expr, object, key, v Value) {
-	a.storeAs(st, target, object, key, v, false)
+	a.storeAt(st, target, object, position{key: key}, v)
 }
 
-// storeAs is store; behind says that the key is the one behind the last of the list.
-func (a *analyzer) storeAs(st *state, target ast.Expr, object, key, v Value, behind bool) {
+// position is the index of a store.
+type position struct {
+	key    Value
+	at     place // of what is known of the lengths of lists, as the key was followed
+	behind bool  // it is #list + 1 of the list
+	last   bool  // it is #list of the list
+}
+
+func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index position, v Value) {
+	key := index.key
 	if st.dead {
 		return
 	}
@@ -285,19 +342,11 @@ func (a *analyzer) storeAs(st *state, target ast.Expr, object, key, v Value, beh
 			if t.Origin == Keys {
 				a.facts.Stores = append(a.facts.Stores, Use{Name: "KEYS", Pos: a.script.Pos(target)})
 			}
-			after := t.set(key, v)
-			if behind && !t.Exact {
-				after = t.append(v)
+			after, by := a.stored(st, target, k, single, index, v)
+			if !single || a.handler(st, t.Meta, "__newindex").mayBe(truthy) {
+				after, by = joinTables(t, after), unsure
 			}
-			if !behind && !a.isLast(target) && t.gaps(key, v) {
-				u := *after
-				u.Gaps = true
-				after = &u
-			}
-			if !single {
-				after = joinTables(t, after)
-			}
-			st.heap[k.site] = after
+			st.replace(k.site, after, by)
 			if !t.Meta.Bottom() {
 				a.newIndex(st, target, k, t.Meta, key, v)
 			}
@@ -323,6 +372,32 @@ func (a *analyzer) storeAs(st *state, target ast.Expr, object, key, v Value, beh
 	}) {
 		st.dead = true // an error
 	}
+}
+
+// stored returns the table after v was stored at an index, and by how much it is longer.
+func (a *analyzer) stored(st *state, target ast.Expr, r Ref, single bool, index position, v Value) (*Table, int) {
+	t, key := st.heap[r.site], index.key
+	single = single && !t.many
+	beyond, known := 0, false
+	if single {
+		if beyond, known = st.lengths[count{index.at, r.site}]; known && t.Exact {
+			key = Of(Num{F: float64(len(t.Items) + beyond)})
+		}
+	}
+	within := key.All(func(k Kind) bool { n, ok := k.(Number); return ok && n.Within == r.site && n.Least > 0 })
+	switch {
+	case known && beyond == 1 && t.Exact:
+		return t.place(key, v), grows(v)
+	case known && beyond == 1:
+		return t.append(v), grows(v)
+	case index.behind && !known:
+		return t.append(v), unsure
+	case (known && beyond == 0 || index.last) && v.equal(vNil):
+		return t.place(key, v), unsure
+	case within && t.gapless() && !t.shrunk && !v.mayBe(mayVanish):
+		return t.place(key, v), 0
+	}
+	return t.set(key, v, a.script.Pos(target)), unsure
 }
 
 // isBehind reports whether an assignment is to list[#list + 1].

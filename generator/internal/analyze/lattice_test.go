@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 
 // state makes one in which every table is known.
 func (w *world) state() *state {
-	st := &state{frame: []Value{w.value(), w.value()}, cells: map[cell]held{}, heap: map[*site]*Table{}, protocol: resp2, progress: Progress(w.IntN(4))}
+	st := &state{frame: []Value{w.value(), w.value()}, cells: map[cell]held{}, heap: map[*site]*Table{}, lengths: map[count]int{}, protocol: resp2, progress: Progress(w.IntN(4))}
 	w.a.keys, w.a.args = w.a.global(st, "KEYS", w.a.keysTable()), w.a.global(st, "ARGV", w.a.argsTable())
 	for _, at := range w.sites {
 		st.heap[at] = w.table()
@@ -131,10 +131,10 @@ func (w *world) table() *Table {
 		t.Exact = t.Exact && present(item).equal(item)
 	}
 	for range w.IntN(3) {
-		t = t.set(Of(Str{S: fmt.Sprint("f", w.IntN(3))}), Join(w.value(), vNil))
+		t = t.set(Of(Str{S: fmt.Sprint("f", w.IntN(3))}), Join(w.value(), vNil), script.Pos{})
 	}
 	if w.IntN(2) == 0 {
-		t = t.set(Join(w.value(), anyIndex), Join(w.value(), vNil))
+		t = t.set(Join(w.value(), anyIndex), Join(w.value(), vNil), script.Pos{Line: 1 + w.IntN(3)})
 	}
 	return t
 }
@@ -268,7 +268,7 @@ func TestTablesKeepWhatIsStored(t *testing.T) {
 		if TypeOf(k) == "nil" {
 			continue // an error
 		}
-		after := table.set(index, v)
+		after := table.set(index, v, script.Pos{Line: 7})
 		require.True(t, known(v, after.get(index)), "%v stored at %v is %v", v, index, after.get(index))
 		other := w.value()
 		if table.many {

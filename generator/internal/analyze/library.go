@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) List {
@@ -119,16 +121,16 @@ func (a *analyzer) tables(st *state, v Value) (refs []Ref, alone bool) {
 	return refs, len(v.kinds) == 1 && len(refs) == 1
 }
 
-// change replaces each of the tables that a value may be.
-func (a *analyzer) change(st *state, v Value, to func(*Table) *Table) {
+// change replaces each of the tables that a value may be by one that is longer by a number.
+func (a *analyzer) change(st *state, v Value, by int, to func(*Table) *Table) {
 	refs, alone := a.tables(st, v)
 	for _, r := range refs {
 		t := st.heap[r.site]
 		after := to(t)
 		if !alone || t.many {
-			after = joinTables(t, after)
+			after, by = joinTables(t, after), unsure
 		}
-		st.heap[r.site] = after
+		st.replace(r.site, after, by)
 	}
 }
 
@@ -146,17 +148,17 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		for _, r := range refs {
 			removed = Join(removed, st.heap[r.site].anyItem())
 		}
-		a.change(st, x, func(t *Table) *Table {
+		a.change(st, x, unsure, func(t *Table) *Table {
 			u := *t
 			last := len(t.Items) - 1
-			u.shrunk = true
+			u.shrunk, u.some = true, false
 			if t.Exact && t.Rest.Bottom() && last >= 0 && len(args.Items) == 1 && !args.Open {
 				removed = t.Items[last]
 				u.Items = slices.Clone(t.Items[:last])
 				return &u
 			}
-			w := t.shuffled(false)
-			w.shrunk = true
+			w := t.shuffled(false, a.script.Pos(n))
+			w.shrunk, w.some = true, false
 			return w
 		})
 		return one(removed)
@@ -173,7 +175,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 			a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})
 			a.less(st, n, "<", items, items)
 		}
-		a.change(st, x, func(t *Table) *Table { return t.shuffled(true) })
+		a.change(st, x, 0, func(t *Table) *Table { return t.shuffled(true, a.script.Pos(n)) })
 		return List{}
 	case "concat":
 		a.useWhole(n, x)
@@ -213,38 +215,65 @@ func (a *analyzer) storeAll(n ast.Expr, x Value, st *state, order bool) {
 func (a *analyzer) insert(st *state, n ast.Expr, x Value, args List) {
 	a.storeAll(n, x, st, false)
 	if args.Open {
-		a.change(st, x, func(t *Table) *Table { return t.shuffled(false).set(anyIndex, args.from(1).all()) })
+		a.change(st, x, unsure, func(t *Table) *Table {
+			return t.shuffled(false, a.script.Pos(n)).set(anyIndex, args.from(1).all(), a.script.Pos(n))
+		})
 		return
 	}
 	v := args.at(len(args.Items) - 1)
-	a.change(st, x, func(t *Table) *Table {
+	a.change(st, x, grows(v), func(t *Table) *Table {
 		if len(args.Items) == 2 && t.Exact && !mayIndex(t.Names, false) {
-			return t.set(Of(Num{F: float64(len(t.Items) + 1)}), v)
+			return t.place(Of(Num{F: float64(len(t.Items) + 1)}), v)
 		}
 		if len(args.Items) == 2 {
 			return t.append(v)
 		}
 		length := len(t.Items)
-		u := t.shuffled(true)
+		u := t.shuffled(true, a.script.Pos(n))
+		u.Gap = u.Gap.first(t.insertLeaves(x, args.at(1), v, a.script.Pos(n)))
 		if t.Exact && !mayIndex(t.Names, false) && length < mostItems {
 			w := *u
 			w.Items = append(slices.Clone(u.Items), v)
 			for i := range w.Items {
 				w.Items[i] = Join(w.Items[i], Join(v, u.Elements()))
 			}
+			w.Exact = w.Exact && !v.mayBe(mayVanish) && !v.mayBe(isUnknown)
 			return &w
 		}
-		return u.set(anyIndex, v)
+		return u.place(anyIndex, v)
 	})
 }
 
+// insertLeaves returns the gap that table.insert(list, at, v) may leave.
+func (t *Table) insertLeaves(list, at, v Value, pos script.Pos) Gap {
+	within := func(k Kind) bool {
+		n, ok := k.(Number)
+		return ok && n.Within != nil && list.equal(Of(Ref{n.Within})) && n.Least > 0 && t.gapless() && !t.shrunk
+	}
+	n, known := whole(at)
+	switch {
+	case v.mayBe(mayVanish):
+		return Gap{pos, true}
+	case at.All(within), known && 1 <= n && n <= t.certain()+1:
+		return Gap{}
+	}
+	return Gap{Pos: pos}
+}
+
 // shuffled returns the list with its items in any order; whole: none is taken away.
-func (t *Table) shuffled(whole bool) *Table {
+func (t *Table) shuffled(whole bool, pos script.Pos) *Table {
 	u := *t
 	u.Pairs = nil
 	all := t.Elements()
+	if all.mayBe(Vanishes) {
+		u.Gap = u.Gap.first(Gap{pos, true})
+	}
 	if whole {
-		u.Items = slices.Repeat([]Value{all}, len(t.Items))
+		item := all
+		if t.certain() < len(t.Items) { // the list may be shorter
+			item = Join(item, absent)
+		}
+		u.Items = slices.Repeat([]Value{item}, len(t.Items))
 		if mayIndex(t.Names, false) {
 			u.Rest = Join(t.Rest, present(all))
 		}
@@ -261,7 +290,7 @@ func (t *Table) shuffled(whole bool) *Table {
 func (t *Table) append(v Value) *Table {
 	for _, item := range t.Items {
 		if !present(item).equal(item) { // the last may be any that is followed by nil
-			return t.set(anyIndex, v)
+			return t.place(anyIndex, v)
 		}
 	}
 	u := *t
@@ -271,6 +300,7 @@ func (t *Table) append(v Value) *Table {
 		u.Pairs[bit(odd)] = Join(u.Pairs[bit(odd)], v)
 	}
 	u.Exact, u.Rest, u.Names = false, Join(t.Rest, present(v)), Join(t.Names, anyIndex)
+	u.some = t.some || grows(v) == 1
 	return &u
 }
 

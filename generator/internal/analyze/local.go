@@ -20,6 +20,7 @@ func (a *analyzer) read(st *state, v *variable) Value {
 
 // declare begins the life of a local.
 func (a *analyzer) declare(st *state, v *variable, value Value) {
+	a.overwrite(st, v)
 	if !v.captured {
 		st.frame[v.slot] = value
 		return
@@ -32,8 +33,18 @@ func (a *analyzer) declare(st *state, v *variable, value Value) {
 	st.cells[at] = held{value, false}
 }
 
+// overwrite forgets what was known of a local as a number.
+func (a *analyzer) overwrite(st *state, v *variable) {
+	at := place{run: a.run, slot: v.slot}
+	if v.captured {
+		at = place{cell: a.cellOf(v)}
+	}
+	st.forgetCounts(at)
+}
+
 // write assigns to a local.
 func (a *analyzer) write(st *state, v *variable, value Value) {
+	a.overwrite(st, v)
 	if !v.captured {
 		st.frame[v.slot] = value
 		return
@@ -60,6 +71,7 @@ func (a *analyzer) alloc(st *state, node any, part int, t *Table) Value {
 		t = &many
 	}
 	st.heap[at] = t
+	st.resized(at)
 	return Of(Ref{at})
 }
 
@@ -69,6 +81,9 @@ func (a *analyzer) reachable(st *state, at *site) bool {
 	var in func(Value) bool
 	in = func(v Value) bool {
 		for _, k := range v.kinds {
+			if n, ok := k.(Number); ok && n.Within == at {
+				return true
+			}
 			r, ok := k.(Ref)
 			if !ok || seen[r.site] {
 				continue

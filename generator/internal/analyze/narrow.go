@@ -187,7 +187,7 @@ func callFree(e ast.Expr) bool {
 func (a *analyzer) element(st *state, r Ref, index Value) Value {
 	t := st.heap[r.site]
 	v := t.get(index)
-	if t.shrunk || t.many {
+	if t.shrunk || !t.gapless() {
 		return v
 	}
 	// An index that is no larger than the length of the list is never behind its end.
@@ -199,7 +199,7 @@ func (a *analyzer) element(st *state, r Ref, index Value) Value {
 		behind.Items = t.Items[min(n.Least-1, len(t.Items)):]
 		v = behind.anyItem()
 	}
-	return v.filter(func(k Kind) bool { _, is := k.(Absent); return !is })
+	return v.filter(func(k Kind) bool { return !isAbsent(k) })
 }
 
 // narrowType narrows x in type(x) == 'table'.

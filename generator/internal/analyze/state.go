@@ -30,6 +30,8 @@ type state struct {
 	frame    []Value       // of the locals of the running function, by slot
 	cells    map[cell]held // of the locals that other functions use as well
 	heap     map[*site]*Table
+	lengths  map[count]int // how much larger than the length of a list a number is
+	run      *run          // the running function
 	progress Progress
 	protocol protocol
 	dead     bool // the expression that was just followed never comes to an end
@@ -54,6 +56,7 @@ func (s *state) clone() *state {
 	c.frame = slices.Clone(s.frame)
 	c.cells = maps.Clone(s.cells)
 	c.heap = maps.Clone(s.heap)
+	c.lengths = maps.Clone(s.lengths)
 	return &c
 }
 
@@ -68,12 +71,14 @@ func joinStates(s, t *state) *state {
 	case t == nil || t.dead:
 		return s
 	}
+	lengths := joinLengths(s, t)
 	s.prove(t)
 	t.prove(s)
 	for i := range s.frame {
 		s.frame[i] = Join(s.frame[i], t.frame[i])
 	}
 	s.joinShared(t)
+	s.lengths = lengths
 	return s
 }
 
@@ -95,6 +100,7 @@ func (s *state) prove(other *state) {
 
 // joinShared joins all but the locals of the running function.
 func (s *state) joinShared(t *state) {
+	s.lengths = joinLengths(s, t)
 	for at, other := range t.cells {
 		if own, known := s.cells[at]; known {
 			other = held{Join(own.Value, other.Value), own.many || other.many}
@@ -128,7 +134,7 @@ func (s *state) equal(t *state) bool {
 	return s.progress == t.progress && s.protocol == t.protocol &&
 		slices.EqualFunc(s.frame, t.frame, Value.equal) &&
 		maps.EqualFunc(s.cells, t.cells, func(a, b held) bool { return a.many == b.many && a.Value.equal(b.Value) }) &&
-		maps.EqualFunc(s.heap, t.heap, (*Table).equal)
+		maps.EqualFunc(s.heap, t.heap, (*Table).equal) && maps.Equal(s.lengths, t.lengths)
 }
 
 // widenState makes s, which is above before, one that a loop reaches soon.

@@ -24,6 +24,7 @@ func (a *analyzer) forget(st *state, stmts []ast.Stmt) {
 		if _, ok := stmt.(*ast.LocalAssignStmt); ok {
 			for _, v := range a.names.locals[stmt] {
 				st.frame[v.slot] = Value{}
+				st.forgetCounts(place{run: a.run, slot: v.slot})
 			}
 		}
 	}
@@ -64,10 +65,12 @@ func (a *analyzer) statement(st *state, stmt ast.Stmt) *state {
 				return st
 			}
 		}
-		values := a.list(st, n.Exprs)
+		values := a.counted(st, n.Exprs)
 		for i, v := range declared {
 			a.declare(st, v, values.at(i))
+			a.copyCount(st, v, a.hidden(2*i), 0)
 		}
+		a.forgetHidden(st, max(len(declared), len(n.Exprs)))
 	case *ast.AssignStmt:
 		a.assign(st, n)
 	case *ast.FuncCallStmt:
@@ -184,34 +187,38 @@ func (a *analyzer) unroll(count int, body func()) bool {
 }
 
 func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
-	init, limit, step := a.expr(st, n.Init), a.expr(st, n.Limit), Of(Num{F: 1})
+	counter := a.names.locals[n][0]
+	hidden := a.hidden(loopCounters + counter.slot)
+	init := a.expr(st, n.Init)
+	st.note(hidden, a.differences(st, n.Init))
+	limit, step := a.expr(st, n.Limit), Of(Num{F: 1})
 	if n.Step != nil {
 		step = a.expr(st, n.Step)
 	}
 	if st.dead {
 		return nil
 	}
-	counter := a.names.locals[n][0]
+	stride, strideKnown := whole(step)
 	from, fromKnown := init.Num()
 	to, toKnown := limit.Num()
 	by, byKnown := step.Num()
 	if fromKnown && toKnown && byKnown && by != 0 {
 		if count := math.Floor((to-from)/by) + 1; count <= mostUnrolled {
 			var out *state
+			st.startCount(hidden, init)
 			if a.unroll(max(0, int(count)), func() {
 				a.loop(&out, func() {
 					for i := range int(count) {
 						a.declare(st, counter, Of(Num{F: from + float64(i)*by}))
+						a.copyCount(st, counter, hidden, 0)
 						if st = a.block(st, n.Stmts); st == nil {
 							return
 						}
+						st.advanceCount(hidden, stride, strideKnown)
 					}
 				})
 			}) {
-				if st != nil {
-					st.frame[counter.slot] = Value{}
-				}
-				return joinStates(out, st)
+				return a.endCount(joinStates(out, st), counter, hidden)
 			}
 		}
 	}
@@ -226,14 +233,27 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 			}
 		}
 	}
-	return a.fix(st, n.Line(), func(st *state) (again, out *state) {
+	st.startCount(hidden, init)
+	return a.endCount(a.fix(st, n.Line(), func(st *state) (again, out *state) {
 		out = st.clone()
 		a.declare(st, counter, Of(index))
+		a.copyCount(st, counter, hidden, 0)
 		if again = a.block(st, n.Stmts); again != nil {
 			again.frame[counter.slot] = Value{}
+			again.advanceCount(hidden, stride, strideKnown)
 		}
 		return again, out
-	})
+	}), counter, hidden)
+}
+
+// endCount forgets the counter of a loop that has ended.
+func (a *analyzer) endCount(st *state, counter *variable, hidden place) *state {
+	if st != nil {
+		st.frame[counter.slot] = Value{}
+		st.forgetCounts(hidden)
+		st.forgetCounts(place{run: a.run, slot: counter.slot})
+	}
+	return st
 }
 
 // whole reports whether a value is a whole number, as far as it is a number.
@@ -258,6 +278,7 @@ func (a *analyzer) genericFor(st *state, n *ast.GenericForStmt) *state {
 		if s != nil {
 			for _, v := range vars {
 				s.frame[v.slot] = Value{}
+				s.forgetCounts(place{run: a.run, slot: v.slot})
 			}
 			s.frame[control] = Value{}
 		}
@@ -265,6 +286,10 @@ func (a *analyzer) genericFor(st *state, n *ast.GenericForStmt) *state {
 	}
 	if result, done := a.walkList(st.clone(), n, next, over, clear); done {
 		return result
+	}
+	hidden := a.hidden(loopCounters + control)
+	if next.equal(Of(Builtin{"ipairs.next"})) {
+		st.startCount(hidden, values.at(2))
 	}
 	st = a.fix(st, n.Line(), func(st *state) (again, out *state) {
 		list := a.iterate(st, n, next, over, st.frame[control])
@@ -287,14 +312,19 @@ func (a *analyzer) genericFor(st *state, n *ast.GenericForStmt) *state {
 			}
 			a.declare(st, v, value)
 		}
+		a.copyCount(st, vars[0], hidden, 1)
 		again = a.block(st, n.Stmts)
 		if again != nil {
 			for _, v := range vars {
 				again.frame[v.slot] = Value{}
 			}
+			again.advanceCount(hidden, 1, true)
 		}
 		return again, clear(out)
 	})
+	if st != nil {
+		st.forgetCounts(hidden)
+	}
 	return clear(st)
 }
 
@@ -360,14 +390,20 @@ func whenNil(st *state, item Value) *state {
 }
 
 func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
-	type target struct{ object, key Value }
+	type target struct {
+		object Value
+		index  position
+	}
 	targets := make([]target, len(n.Lhs))
 	for i, lhs := range n.Lhs {
 		if field, ok := lhs.(*ast.AttrGetExpr); ok {
-			targets[i] = target{a.expr(st, field.Object), a.expr(st, field.Key)}
+			at := a.hidden(2*i + 1)
+			targets[i] = target{a.expr(st, field.Object), position{key: a.expr(st, field.Key), at: at, last: a.isLast(field)}}
+			st.note(at, a.differences(st, field.Key))
+			targets[i].index.behind = a.isBehind(field)
 		}
 	}
-	values := a.list(st, n.Rhs)
+	values := a.counted(st, n.Rhs)
 	if st.dead {
 		return
 	}
@@ -376,11 +412,16 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 		case *ast.IdentExpr:
 			if v := a.names.uses[t]; v != nil {
 				a.write(st, v, values.at(i))
+				a.copyCount(st, v, a.hidden(2*i), 0)
 			}
 		case *ast.AttrGetExpr:
-			a.storeAs(st, t, targets[i].object, targets[i].key, values.at(i), a.isBehind(t))
+			if targets[i].index.behind { // a list that was made shorter since has another end
+				targets[i].index.behind = !a.mayShrink(st, targets[i].object, n.Rhs)
+			}
+			a.storeAt(st, t, targets[i].object, targets[i].index, values.at(i))
 		}
 	}
+	a.forgetHidden(st, max(len(n.Lhs), len(n.Rhs)))
 }
 
 func (a *analyzer) define(st *state, n *ast.FuncDefStmt) {

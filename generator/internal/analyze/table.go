@@ -1,8 +1,12 @@
 package analyze
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // Origin is where a table comes from.
@@ -30,18 +34,42 @@ type Table struct {
 	Pairs  *[2]Value        // of a list that is names and values in turn: what both are
 	Odd    bool             // with Pairs: the list ends with a name
 	Exact  bool             // its length is that of Items
-	Gaps   bool             // a nil may have been stored between its elements
+	Gap    Gap              // why there may be nothing between its elements; zero: there is none
 	Meta   Value            // its metatable
 
 	Err    bool // a command answers it for an error
 	shrunk bool // elements were taken away
+	some   bool // the list has an element
 	many   bool // it stands for several tables
+}
+
+// Gap is a store that may leave nothing between two elements of a list, or an element
+// outside of it. Redis ends its reply there, and # and unpack may end there too.
+type Gap struct {
+	Pos script.Pos
+	Nil bool // nil may be stored; else the index may be behind the one after the last, or below 1
+}
+
+// Why says what leaves the gap, and how to leave none.
+func (g Gap) Why(s *script.Script) string {
+	if g.Nil {
+		return fmt.Sprintf("%s may give it a nil; use false, which keeps its place, or append only what is there: if v then list[#list + 1] = v end", s.Line(g.Pos))
+	}
+	return fmt.Sprintf("%s may store behind the place after the last, or below 1; append with list[#list + 1] = …, or store in every run of a loop from 1", s.Line(g.Pos))
+}
+
+// first returns the gap that stands first in the text.
+func (g Gap) first(h Gap) Gap {
+	if g == (Gap{}) || h != (Gap{}) && cmp.Or(cmp.Compare(h.Pos.Line, g.Pos.Line), cmp.Compare(h.Pos.Column, g.Pos.Column), cmp.Compare(bit(h.Nil), bit(g.Nil))) < 0 {
+		return h
+	}
+	return g
 }
 
 var emptyTable = &Table{Exact: true}
 
 func (t *Table) equal(u *Table) bool {
-	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Gaps == u.Gaps && t.Err == u.Err && t.shrunk == u.shrunk && t.many == u.many &&
+	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Gap == u.Gap && t.Err == u.Err && t.shrunk == u.shrunk && t.some == u.some && t.many == u.many &&
 		t.Odd == u.Odd && (t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
 		t.Rest.equal(u.Rest) && t.Names.equal(u.Names) && t.Meta.equal(u.Meta) &&
 		slices.EqualFunc(t.Items, u.Items, Value.equal) && maps.EqualFunc(t.Fields, u.Fields, Value.equal)
@@ -53,7 +81,7 @@ func joinTables(t, u *Table) *Table {
 	}
 	j := &Table{
 		Origin: max(t.Origin, u.Origin), What: max(t.What, u.What), Exact: t.Exact && u.Exact && len(t.Items) == len(u.Items),
-		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: Join(t.Meta, u.Meta), Gaps: t.Gaps || u.Gaps, Err: t.Err || u.Err, shrunk: t.shrunk || u.shrunk, many: t.many || u.many,
+		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: Join(t.Meta, u.Meta), Gap: t.Gap.first(u.Gap), Err: t.Err || u.Err, shrunk: t.shrunk || u.shrunk, some: t.holds() && u.holds(), many: t.many || u.many,
 	}
 	p, odd := t.inTurn()
 	q, odder := u.inTurn()
@@ -84,6 +112,9 @@ func joinTables(t, u *Table) *Table {
 	}
 	return j
 }
+
+// holds reports whether the list has an element for certain.
+func (t *Table) holds() bool { return t.some || t.certain() > 0 }
 
 // inTurn tells what stands at the odd and the even places of a list, and whether its
 // last place is an odd one; nil: that is not known.
@@ -304,8 +335,70 @@ func (t *Table) everything() Value {
 	return v
 }
 
-// set returns the table after v has been stored at an index.
-func (t *Table) set(index, v Value) *Table {
+// set returns the table after v has been stored at an index. Where it may leave a gap, pos
+// is why.
+func (t *Table) set(index, v Value, pos script.Pos) *Table {
+	after := t.place(index, v)
+	if left := t.leaves(index, v, pos); left != (Gap{}) {
+		u := *after
+		u.Gap = t.Gap.first(left)
+		return &u
+	}
+	return after
+}
+
+// leaves returns the gap that a store may leave.
+func (t *Table) leaves(index, v Value, pos script.Pos) Gap {
+	if !mayIndex(index, false) {
+		return Gap{}
+	}
+	for _, k := range index.kinds {
+		if !mayIndex(Of(k), false) {
+			continue
+		}
+		n, known := whole(Of(k))
+		switch {
+		case v.equal(vNil) && known && (n < 1 || n >= len(t.Items) && t.Exact && !mayIndex(t.Names, false)):
+		case known && 1 <= n && n <= len(t.Items): // the item says whether it may be nil
+			if v.mayBe(isAbsent) && (n < len(t.Items) || mayIndex(t.Names, false)) {
+				return Gap{pos, true}
+			}
+		case v.mayBe(mayVanish) && (!known || !t.Exact && mayIndex(t.Names, false)):
+			return Gap{pos, true}
+		case !known || n < 1 || n > t.certain()+1:
+			return Gap{Pos: pos}
+		}
+	}
+	return Gap{}
+}
+
+// certain returns how many elements at the beginning are never nil.
+func (t *Table) certain() int {
+	n := 0
+	for n < len(t.Items) && !t.Items[n].mayBe(mayVanish) {
+		n++
+	}
+	return n
+}
+
+// followed returns the first of some items that may be behind the end of a list although
+// another follows it; -1: there is none.
+func followed(items []Value, more bool) int {
+	for i, item := range items {
+		if item.mayBe(isAbsent) && (i < len(items)-1 || more) {
+			return i
+		}
+	}
+	return -1
+}
+
+func isAbsent(k Kind) bool { return k == Kind(Absent{}) }
+
+// mayVanish reports whether a kind may be nil. That what is stored is a number is trusted.
+func mayVanish(k Kind) bool { return isAbsent(k) || Vanishes(k) }
+
+// place is set for an index that leaves no gap.
+func (t *Table) place(index, v Value) *Table {
 	strong := !t.many && len(index.kinds) == 1
 	var all *Table
 	for _, k := range index.kinds {
@@ -325,6 +418,7 @@ func (t *Table) setKind(k Kind, v Value, strong bool) *Table {
 	u := *t
 	u.Pairs = nil
 	u.shrunk = t.shrunk || !present(v).equal(v) || v.mayBe(isUnknown)
+	u.some = t.some && !u.shrunk
 	switch k := k.(type) {
 	case Str, Empty:
 		name := ""
@@ -379,6 +473,7 @@ func (t *Table) setItem(f float64, v Value, strong bool) *Table {
 	u := *t
 	u.Pairs = nil
 	u.shrunk = t.shrunk || !present(v).equal(v) || v.mayBe(isUnknown)
+	u.some = t.some && !u.shrunk
 	i := int(f)
 	mayBeNil := v.mayBe(func(k Kind) bool {
 		switch k := k.(type) {
@@ -411,16 +506,6 @@ func (t *Table) setItem(f float64, v Value, strong bool) *Table {
 	u.Exact = false
 	u.Rest, u.Names = Join(t.Rest, present(v)), Join(t.Names, anyIndex)
 	return &u
-}
-
-// gaps reports whether v, stored at an index, may leave nothing between two elements, in a
-// place that is not known by itself.
-func (t *Table) gaps(index, v Value) bool {
-	if !mayIndex(index, false) || !v.mayBe(Vanishes) {
-		return false
-	}
-	f, known := index.Num()
-	return !known || f < 1 || f > float64(len(t.Items)+1)
 }
 
 // Vanishes reports whether a kind is a nil, which takes what follows it in a list out of a

@@ -136,7 +136,7 @@ func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 		if u.Found {
 			return nil
 		}
-		return &misfit{what: fmt.Sprintf("what is returned is not known (line %d: %s)", u.Pos.Line, u.Why), want: t.String(), mend: "make sure of it with tostring(…) or tonumber(…), or declare raw"}
+		return &misfit{what: fmt.Sprintf("what is returned is not known (%s: %s)", f.script.Line(u.Pos), u.Why), want: t.String(), mend: "make sure of it with tostring(…) or tonumber(…), or declare raw"}
 	}
 	given := f.given(v, t)
 	for _, k := range v.Kinds() {

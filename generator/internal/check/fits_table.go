@@ -48,7 +48,10 @@ const nilInside = "a nil inside a returned table cuts the reply short; use false
 // items checks what a table holds, one after the other. Where the length counts, an item
 // may not be behind the end of the list that it was taken from.
 func (f fitter) items(t *analyze.Table, counted bool, check func(i int, v analyze.Value) *misfit) *misfit {
-	if t.Gaps || t.Rest.MayBe(analyze.Vanishes) {
+	switch {
+	case t.Gap != analyze.Gap{}:
+		return &misfit{full: "a gap or a nil inside a returned table cuts the reply short: " + t.Gap.Why(f.script)}
+	case t.Rest.MayBe(analyze.Vanishes):
 		return &misfit{full: nilInside}
 	}
 	for i, item := range t.Items {

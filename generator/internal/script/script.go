@@ -4,6 +4,7 @@ package script
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
@@ -161,6 +162,15 @@ func (s *Script) Findf(pos Pos, format string, args ...any) finding.Finding {
 		f.Path, f.Line = s.origins[n].path, s.origins[n].line
 	}
 	return f
+}
+
+// Line names the line of a place, for a message about another place.
+func (s *Script) Line(pos Pos) string {
+	f := s.Findf(pos, "")
+	if f.Path != s.Path {
+		return fmt.Sprintf("line %d of %s", f.Line, path.Base(f.Path))
+	}
+	return fmt.Sprintf("line %d", f.Line)
 }
 
 // Waived reports whether the header waives the rule.

@@ -1,0 +1,327 @@
+package analyze
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// place is where a number is kept: a local of a running function, by its slot, or a local
+// that several functions use.
+type place struct {
+	run  *run
+	slot int
+	cell cell
+}
+
+// count is a number that is held against the length of a list. What a state knows of it is
+// how much larger than the length it is: list[n] is behind the last element where that is 1.
+type count struct {
+	place
+	site *site
+}
+
+// farthest bounds the differences that are known.
+const farthest = 8
+
+// hidden returns a place of the running function that no local has: a loop's own counter,
+// or a value that waits for its assignment.
+func (a *analyzer) hidden(n int) place { return place{run: a.run, slot: -1 - n} }
+
+// placeOf returns where a local is kept; false: it may stand for several.
+func (a *analyzer) placeOf(st *state, v *variable) (place, bool) {
+	if !v.captured {
+		return place{run: a.run, slot: v.slot}, true
+	}
+	at := a.cellOf(v)
+	return place{cell: at}, !st.cells[at].many
+}
+
+// gapless reports whether the length of the table is a certain number at every time.
+func (t *Table) gapless() bool { return t != nil && !t.many && t.Gap == (Gap{}) }
+
+// exactly returns the length, where it is a constant.
+func (t *Table) exactly() (int, bool) {
+	if !t.gapless() || !t.Exact || mayIndex(t.Names, false) {
+		return 0, false
+	}
+	return len(t.Items), true
+}
+
+// beyond tells how much larger a count is than the length of its list: it is noted, or
+// both are constants.
+func (s *state) beyond(c count) (int, bool) {
+	if d, noted := s.lengths[c]; noted {
+		return d, true
+	}
+	n, known := s.number(c.place)
+	if !known {
+		return 0, false
+	}
+	length, known := s.heap[c.site].exactly()
+	return n - length, known
+}
+
+// number returns the constant that a place holds.
+func (s *state) number(at place) (int, bool) {
+	var v Value
+	switch {
+	case at.cell != cell{}:
+		if h := s.cells[at.cell]; !h.many {
+			v = h.Value
+		}
+	case at.run == s.run && 0 <= at.slot && at.slot < len(s.frame):
+		v = s.frame[at.slot]
+	}
+	return whole(v)
+}
+
+func whole(v Value) (int, bool) {
+	f, known := v.Num()
+	return int(f), known && f == math.Trunc(f) && math.Abs(f) < 1e9
+}
+
+// joinLengths returns what both states know. The locals of both must be as they were.
+func joinLengths(s, t *state) map[count]int {
+	joined := map[count]int{}
+	both := func(c count) {
+		d, known := s.beyond(c)
+		e, also := t.beyond(c)
+		if known && also && d == e {
+			joined[c] = d
+		}
+	}
+	for c := range s.lengths {
+		both(c)
+	}
+	for c := range t.lengths {
+		both(c)
+	}
+	// Constants that differ may differ as the lengths of lists do.
+	constants := func(at place) {
+		n, known := s.number(at)
+		m, also := t.number(at)
+		if !known || !also || n == m {
+			return
+		}
+		for site, table := range s.heap {
+			if other := t.heap[site]; other != nil && other != table {
+				both(count{at, site})
+			}
+		}
+	}
+	if s.run == t.run && len(s.frame) == len(t.frame) {
+		for slot := range s.frame {
+			constants(place{run: s.run, slot: slot})
+		}
+	}
+	for at := range s.cells {
+		constants(place{cell: at})
+	}
+	return joined
+}
+
+// note notes what is known of the number at a place.
+func (s *state) note(at place, differences map[*site]int) {
+	s.forgetCounts(at)
+	for site, d := range differences {
+		if -farthest <= d && d <= farthest {
+			s.lengths[count{at, site}] = d
+		}
+	}
+}
+
+func (s *state) forgetCounts(at place) {
+	maps.DeleteFunc(s.lengths, func(c count, _ int) bool { return c.place == at })
+}
+
+// forgetRun forgets the numbers of a function that has ended.
+func (s *state) forgetRun(r *run) {
+	maps.DeleteFunc(s.lengths, func(c count, _ int) bool { return c.run == r })
+	s.run = nil
+}
+
+// noted returns what is noted of the number at a place.
+func (s *state) noted(at place) map[*site]int {
+	var found map[*site]int
+	for c, d := range s.lengths {
+		if c.place == at {
+			if found == nil {
+				found = map[*site]int{}
+			}
+			found[c.site] = d
+		}
+	}
+	return found
+}
+
+// grown notes that the list has become longer, by a number that is known.
+func (s *state) grown(at *site, by int) {
+	for c, d := range s.lengths {
+		switch {
+		case c.site != at:
+		case d-by < -farthest:
+			delete(s.lengths, c)
+		default:
+			s.lengths[c] = d - by
+		}
+	}
+}
+
+// resized notes that the list may have another length.
+func (s *state) resized(at *site) {
+	maps.DeleteFunc(s.lengths, func(c count, _ int) bool { return c.site == at })
+}
+
+// unsure is a growth of which nothing is known.
+const unsure = math.MinInt
+
+// replace puts a table into the place of another, which has as many elements, or more by a
+// number that is known.
+func (s *state) replace(at *site, t *Table, by int) {
+	before, known := s.heap[at].exactly()
+	s.heap[at] = t
+	after, also := t.exactly()
+	switch {
+	case known && also:
+		s.grown(at, after-before)
+	case by == unsure || !t.gapless():
+		s.resized(at)
+	default:
+		s.grown(at, by)
+	}
+}
+
+// grows returns by how much a list becomes longer as v is stored behind its last element.
+func grows(v Value) int {
+	if v.mayBe(mayVanish) || v.mayBe(isUnknown) {
+		return unsure
+	}
+	return 1
+}
+
+// differences tells how a number differs from the lengths of lists. The expression must
+// just have been followed.
+func (a *analyzer) differences(st *state, e ast.Expr) map[*site]int {
+	switch n := e.(type) {
+	case *ast.IdentExpr:
+		if v := a.names.uses[n]; v != nil {
+			if at, one := a.placeOf(st, v); one {
+				return st.noted(at)
+			}
+		}
+	case *ast.UnaryLenOpExpr:
+		list, known := a.peek(st, n.Expr)
+		k, one := list.only()
+		if ref, isTable := k.(Ref); known && one && isTable && st.heap[ref.site].gapless() {
+			return map[*site]int{ref.site: 0}
+		}
+	case *ast.ArithmeticOpExpr:
+		by, known := a.constantOf(st, n.Rhs)
+		switch {
+		case n.Operator == "+" && known:
+			return shifted(a.differences(st, n.Lhs), by)
+		case n.Operator == "-" && known:
+			return shifted(a.differences(st, n.Lhs), -by)
+		case n.Operator == "+":
+			if by, known = a.constantOf(st, n.Lhs); known {
+				return shifted(a.differences(st, n.Rhs), by)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *analyzer) constantOf(st *state, e ast.Expr) (int, bool) {
+	v, _ := a.peek(st, e)
+	return whole(v)
+}
+
+func shifted(differences map[*site]int, by int) map[*site]int {
+	moved := make(map[*site]int, len(differences))
+	for at, d := range differences {
+		moved[at] = d + by
+	}
+	return moved
+}
+
+// loopCounters is the first of the hidden places that are of loops.
+const loopCounters = 1000
+
+// counted is list for values that are assigned: what is known of each as a number, when it
+// has been followed, waits in a hidden place.
+func (a *analyzer) counted(st *state, exprs []ast.Expr) List {
+	return a.listOf(st, exprs, func(i int) { st.note(a.hidden(2*i), a.differences(st, exprs[i])) })
+}
+
+// forgetHidden forgets the hidden places of an assignment of n values.
+func (a *analyzer) forgetHidden(st *state, n int) {
+	maps.DeleteFunc(st.lengths, func(c count, _ int) bool { return c.run == a.run && -2*n <= c.slot && c.slot < 0 })
+}
+
+// startCount notes a loop's own counter where it begins with a constant.
+func (s *state) startCount(at place, first Value) {
+	n, known := whole(first)
+	if !known {
+		return
+	}
+	for site, t := range s.heap {
+		if length, exact := t.exactly(); exact && t.Origin == Made && len(t.Fields) == 0 && -farthest <= n-length && n-length <= farthest {
+			s.lengths[count{at, site}] = n - length
+		}
+	}
+}
+
+// copyCount notes that a local has the number of a hidden place, plus something.
+func (a *analyzer) copyCount(st *state, v *variable, hidden place, plus int) {
+	if at, one := a.placeOf(st, v); one {
+		st.note(at, shifted(st.noted(hidden), plus))
+	}
+}
+
+// advanceCount adds to a loop's own counter.
+func (s *state) advanceCount(counter place, by int, known bool) {
+	if !known {
+		s.forgetCounts(counter)
+		return
+	}
+	s.note(counter, shifted(s.noted(counter), by))
+}
+
+// isElement reports whether list[index], which has just been followed, is none of the
+// places behind the end of the list.
+func (a *analyzer) isElement(st *state, n *ast.AttrGetExpr, list, index Value) bool {
+	k, one := list.only()
+	ref, isTable := k.(Ref)
+	if !one || !isTable || !st.heap[ref.site].gapless() || !st.heap[ref.site].Meta.Bottom() {
+		return false
+	}
+	beyond, known := a.differences(st, n.Key)[ref.site]
+	fromOne := index.All(func(k Kind) bool { n, ok := k.(Number); return ok && n.Within != nil && n.Least > 0 })
+	return known && (beyond == 0 && st.heap[ref.site].holds() || beyond <= 0 && fromOne)
+}
+
+// mayShrink reports whether one of the lists may have become shorter while expressions
+// were followed.
+func (a *analyzer) mayShrink(st *state, lists Value, exprs []ast.Expr) bool {
+	shrunk := lists.mayBe(func(k Kind) bool {
+		r, ok := k.(Ref)
+		return ok && st.heap[r.site] != nil && st.heap[r.site].shrunk
+	})
+	return shrunk && slices.ContainsFunc(exprs, func(e ast.Expr) bool { return !a.calm(e) })
+}
+
+// calm reports whether following an expression changes no table.
+func (a *analyzer) calm(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.FuncCallExpr:
+		return a.callees[e].All(func(k Kind) bool { _, is := k.(Command); return is }) && !slices.ContainsFunc(e.Args, func(arg ast.Expr) bool { return !a.calm(arg) })
+	case *ast.AttrGetExpr:
+		return callFree(e)
+	case *ast.IdentExpr, *ast.FunctionExpr, *ast.Comma3Expr, ast.ConstExpr:
+		return true
+	}
+	return false
+}
