@@ -264,9 +264,32 @@
 //   - A table or a function is never an argument of a command, unless the script decoded it
 //     from a string.
 //   - The reply has the declared shape. A table has as many values as declared, no named
-//     fields, and no nil that cuts it short; a map has names and values in turn. nil and false
+//     fields, and no gap or nil that cuts it short; a map has names and values in turn. nil and false
 //     appear only where the type is optional or bool. Numbers, strings and tables appear only
 //     where they decode. No number has a fraction, which Redis would drop.
+//
+// Redis ends the reply of a list at its first nil, and unpack may end there too. So the
+// generator follows how far each index is from the length of its list. It knows that a list
+// has no gap if the script appends with list[#list + 1] or table.insert, stores to an element
+// that is there, or stores in every run of a loop, by the loop's index or by a counter:
+//
+//	-- mode: read
+//	-- KEYS[1..] keys key
+//	-- returns: sizes []int, full []string
+//	local sizes, full, n = {}, {}, 0
+//	for i, key in ipairs(KEYS) do
+//	  sizes[i] = redis.call('LLEN', key)
+//	  if sizes[i] > 100 then
+//	    n = n + 1
+//	    full[n] = key
+//	  end
+//	end
+//	return {sizes, full}
+//
+// Here, full[i] = key would be a finding. So is each other index that the generator cannot
+// compare with the length, such as a number of the caller, in a list that is returned or
+// unpacked. An index of a list that is made anew in each run of a loop, and is kept, is one of
+// these: append to it with list[#list + 1].
 //
 // With a waiver, the statements that depend on it are not proved. The audit says which, before
 // anything else.
@@ -316,8 +339,9 @@
 //   - The caller passes the right keys. A proof is about KEYS[n], not about its value.
 //   - Stored data, and what cjson, cmsgpack and struct decode. If returns: declares an int, a
 //     float, a bool or JSON, the string that GET replies must be one. If it is not, the call
-//     returns a *ReplyError. There is one exception: a decoded number with a fraction that the
-//     script returns as an int loses its fraction.
+//     returns a *ReplyError. There are two exceptions. A decoded number with a fraction
+//     that the script returns as an int loses its fraction. In a list, a stored string that
+//     tonumber cannot read is a nil, so the reply ends there.
 //   - For a list of structs with three or more fields that comes as one list, the order of the
 //     values.
 //   - Errors: a script may fail at every command and at every operation.
