@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -232,73 +231,6 @@ func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
 			errs[i] = a.err
 		}
 		return errs
-	}))
-}
-
-// ExtendEach is Extend for many locks of this Locker in one round trip. There is one error for
-// each lock, in the order of locks: what Extend would have returned, nil if the lock has its
-// new lease. A lock that fails does not affect the others.
-//
-// A nil Lock, a lock of another Locker, and a lock that was named before get an
-// *ArgumentError.
-func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
-	errs := l.ownLocks(ctx, locks)
-	defer deliverAll(locks)
-	var asked []*extending
-	for i, lock := range locks {
-		switch {
-		case errs[i] != nil:
-		case lock.groups() != nil:
-			errs[i] = lock.Extend(ctx, ttl)
-		default:
-			if errs[i] = lock.mayExtend(ctx, ttl); errs[i] == nil {
-				asked = append(asked, &extending{lock: lock, err: &errs[i]})
-			}
-		}
-	}
-	if len(asked) > 0 {
-		l.extendAsked(ctx, asked, ttl)
-	}
-	for _, e := range asked {
-		*e.err = e.lock.finishExtend(*e.err)
-	}
-	return errs
-}
-
-// extending is one lock's part in ExtendEach.
-type extending struct {
-	lock *Lock
-	sent lease.Extension
-	err  *error
-}
-
-func (l *Locker) extendAsked(ctx context.Context, asked []*extending, ttl time.Duration) {
-	remote.RetryFor(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*extending) []error {
-		unanswered := make([]error, len(asked))
-		var params []gen.ExtendParams
-		var sent []int // positions in asked
-		for i, e := range asked {
-			if e.sent, *e.err = e.lock.startExtension(ttl); *e.err == nil {
-				params = append(params, e.lock.extendParams(e.sent))
-				sent = append(sent, i)
-			}
-		}
-		answered := false
-		defer func() {
-			for _, i := range sent {
-				if !answered { // user code has panicked
-					asked[i].lock.loseExtension(asked[i].sent)
-				}
-			}
-		}()
-		replies := l.scripts.ExtendBatch(ctx, l.client, params)
-		answered = true
-		for n, reply := range replies {
-			i := sent[n]
-			*asked[i].err = asked[i].lock.settleAsked(asked[i].sent, reply.Value, reply.Err)
-			unanswered[i] = retryable(*asked[i].err)
-		}
-		return unanswered
 	}))
 }
 

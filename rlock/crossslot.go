@@ -3,7 +3,6 @@ package rlock
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -123,37 +122,6 @@ func (l *Lock) groupParams(groups []group) []gen.ReleaseParams {
 		params[i] = gen.ReleaseParams{Locks: g.keys, Token: l.lease.Token()}
 	}
 	return params
-}
-
-// extendGroups is extend.lua for all groups. The position is that among the lock's
-// keys.
-func (l *Lock) extendGroups(ctx context.Context, p gen.ExtendParams) (int64, error) {
-	params := make([]gen.ExtendParams, len(l.groups()))
-	for i, g := range l.groups() {
-		params[i] = p
-		params[i].Locks = g.keys
-	}
-	replies := l.locker.scripts.ExtendBatch(ctx, l.locker.client, params)
-	for i, reply := range replies {
-		if reply.Value != 0 {
-			return int64(slices.Index(l.keys(), slot.KeyAt(params[i].Locks, reply.Value)) + 1), nil
-		}
-	}
-	return 0, remote.Combine(replies)
-}
-
-// renewGroups extends a lock of several groups automatically.
-func (l *Locker) renewGroups(lock *Lock) {
-	e, err := lock.startRenewal()
-	if err != nil {
-		return
-	}
-	limit := max(50*time.Millisecond, lock.lease.Deadline().Until())
-	l.detach(limit, func(ctx context.Context) {
-		position, err := lock.runExtend(ctx, e)
-		renewal{lock, e}.settle(position, err)
-		lock.deliver()
-	})
 }
 
 // freeGroups is free for all groups. A group that was freed by an earlier call, or

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
@@ -33,176 +31,143 @@ import (
 // last. Where the network has gone silent, only the client's own time-outs end a call
 // without a deadline. ttl is a whole number of milliseconds: truncate what was computed.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := l.mayExtend(ctx, ttl); err != nil {
-		return err
-	}
-	defer l.deliver()
-	var failure error
-	_ = remote.RetryFor(ctx, remote.Patience, func(ctx context.Context) error {
-		e, err := l.startExtension(ttl)
-		if err != nil {
-			failure = err
-			return nil
-		}
-		answered := false
-		defer func() {
-			if !answered { // user code has panicked
-				l.loseExtension(e)
-			}
-		}()
-		position, err := l.runExtend(ctx, e)
-		answered = true
-		failure = l.settleAsked(e, position, err)
-		return retryable(failure)
-	})
-	return l.finishExtend(failure)
-}
-
-// retryable returns the error of an extension if another try may settle it: not one that
-// says what became of the lock.
-func retryable(err error) error {
-	var (
-		lock  *LockError
-		input *ArgumentError
-	)
-	if errors.As(err, &lock) || errors.As(err, &input) {
-		return nil
-	}
-	return err
-}
-
-// mayExtend checks the arguments of Extend.
-func (l *Lock) mayExtend(ctx context.Context, ttl time.Duration) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if err := checkContext(ctx); err != nil {
-		return err
-	}
-	if err := checkTTL(ttl); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return &LockError{"extend", l.key[0], clock.ContextError(ctx, nil)}
-	}
-	return nil
+	return l.locker.ExtendEach(ctx, []*Lock{l}, ttl)[0]
 }
 
-// finishExtend follows an extension that the caller asked for, after the last try.
-func (l *Lock) finishExtend(err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lease.Returned()
-	if retryable(err) == nil {
-		return err
+// ExtendEach is Extend for many locks of this Locker in one round trip. There is one error for
+// each lock, in the order of locks: what Extend would have returned, nil if the lock has its
+// new lease. A lock that fails does not affect the others.
+//
+// A nil Lock, a lock of another Locker, and a lock that was named before get an
+// *ArgumentError.
+func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
+	errs := l.ownLocks(ctx, locks)
+	defer deliverAll(locks)
+	wrong := checkTTL(ttl)
+	var asked []*extending
+	for i, lock := range locks {
+		switch {
+		case errs[i] != nil:
+		case wrong != nil:
+			errs[i] = wrong
+		case ctx.Err() != nil:
+			errs[i] = &LockError{"extend", lock.key[0], clock.ContextError(ctx, nil)}
+		default:
+			asked = append(asked, &extending{lock: lock, err: &errs[i]})
+		}
 	}
-	l.expire()
-	if cause := l.cause(); cause != nil {
-		err = cause
+	if len(asked) == 0 {
+		return errs
 	}
-	return &LockError{"extend", l.key[0], err}
+	remote.RetryFor(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*extending) []error {
+		tryExtend(ctx, l.remote, asked, ttl)
+		open := make([]error, len(asked))
+		for i, x := range asked {
+			open[i] = x.open()
+		}
+		return open
+	}))
+	for _, x := range asked {
+		x.finish()
+	}
+	return errs
 }
 
-// runExtend runs extend.lua.
-func (l *Lock) runExtend(ctx context.Context, e lease.Extension) (int64, error) {
-	params := l.extendParams(e)
-	if l.groups() != nil {
-		return l.extendGroups(ctx, params)
+// tryExtend asks the server once for all locks that are still held.
+func tryExtend(ctx context.Context, server *remote.Server, asked []*extending, ttl time.Duration) {
+	var (
+		sent []*extending
+		list []remote.Extension
+	)
+	for _, x := range asked {
+		if *x.err = x.start(ttl); *x.err == nil {
+			sent, list = append(sent, x), append(list, x.remote())
+		}
 	}
-	return l.locker.scripts.Extend(ctx, l.locker.client, params)
+	answered := false
+	defer func() {
+		for _, x := range sent {
+			if !answered { // user code has panicked
+				x.lose()
+			}
+		}
+	}()
+	answers := server.Extend(ctx, list)
+	answered = true
+	for i, x := range sent {
+		*x.err = x.settleAsked(answers[i])
+	}
 }
 
-func (l *Lock) extendParams(e lease.Extension) gen.ExtendParams {
-	return gen.ExtendParams{Locks: l.keys(), Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former}
+// extending is one lock's part in ExtendEach, or an automatic extension of it.
+type extending struct {
+	lock *Lock
+	sent lease.Extension // the last try
+	err  *error          // of the last try, in ExtendEach
 }
 
 // errSuperseded is for an extension that must be sent again.
 var errSuperseded = errors.New("rlock: another Extend has shortened the lease meanwhile; extend it again")
 
-// startExtension begins an extension that the caller asked for, of a lock that is still
-// held.
-func (l *Lock) startExtension(ttl time.Duration) (lease.Extension, error) {
+// start begins an extension that the caller asked for, of a lock that is still held.
+func (x *extending) start(ttl time.Duration) error {
+	l := x.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.stillHeld(); err != nil {
-		return lease.Extension{}, err
-	}
-	longest := l.lease.Longest()
-	if l.ownToken && ttl < longest {
-		return lease.Extension{}, &ArgumentError{"TTL", fmt.Sprintf(
-			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest))}
-	}
-	before := l.lease.Deadline()
-	e := l.lease.Begin(clock.Now(), ttl, l.mintToken)
-	if l.lease.Deadline() < before {
-		l.advanceRenewal(l.nextRenewal(e.Sent))
-	}
-	return e, nil
-}
-
-// startRenewal begins an automatic extension, by the lease that the lock has.
-func (l *Lock) startRenewal() (lease.Extension, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.stillHeld(); err != nil {
-		return lease.Extension{}, err
-	}
-	return l.lease.BeginRenewal(clock.Now()), nil
-}
-
-// loseExtension notes that an extension under way will never be settled. What it may have
-// done on the server stays as unknown as if its reply was lost.
-func (l *Lock) loseExtension(e lease.Extension) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lease.Lose(e)
-}
-
-// version returns that of the lease.
-func (l *Lock) version() lease.Version {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lease.Version()
-}
-
-// stillHeld returns why the lock cannot be extended. The caller holds mu.
-func (l *Lock) stillHeld() error {
 	l.expire()
 	if cause := l.cause(); cause != nil {
 		return &LockError{"extend", l.key[0], cause}
 	}
+	longest := l.lease.Longest()
+	if l.ownToken && ttl < longest {
+		return &ArgumentError{"TTL", fmt.Sprintf(
+			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest))}
+	}
+	before := l.lease.Deadline()
+	x.sent = l.lease.Begin(clock.Now(), ttl, l.mintToken)
+	if l.lease.Deadline() < before {
+		renewal := (*scheduled)(l)
+		renewal.advance(renewal.next(x.sent.Sent))
+	}
 	return nil
 }
 
-// told is ttl for an error text.
-func told(ttl time.Duration) string {
-	if ttl == NoExpiry {
-		return "NoExpiry"
-	}
-	return ttl.String()
+// remote returns what the server is asked for.
+func (x *extending) remote() remote.Extension {
+	return remote.Extension{Parts: x.lock.parts(), Token: x.sent.Token, Former: x.sent.Former, TTL: x.sent.TTL}
 }
 
-// settleAsked is settle for an extension that the caller asked for. Its lease is that of
-// the lock from now on, and for later extensions.
-func (l *Lock) settleAsked(e lease.Extension, position int64, err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.settle(e, position, err); err != nil {
-		return err
-	}
-	l.planRenewal(e)
-	return nil
+// lose notes that an extension under way will never be settled. What it may have done on the
+// server stays as unknown as if its reply was lost.
+func (x *extending) lose() {
+	x.lock.mu.Lock()
+	defer x.lock.mu.Unlock()
+	x.lock.lease.Lose(x.sent)
 }
 
-// settle takes the answer of an extension: the position of the first key that is
-// not ours, or 0. It returns nil if the lock is held with the new lease; an error
-// with an unknown outcome comes back as it is. The caller holds mu.
-func (l *Lock) settle(e lease.Extension, position int64, err error) error {
-	err = remote.Redact(remote.Redact(err, e.Token), e.Former...)
+// settleAsked is settle for an extension that the caller asked for. Its lease is that of the
+// lock from now on, and for later extensions.
+func (x *extending) settleAsked(answer remote.Extended) error {
+	x.lock.mu.Lock()
+	defer x.lock.mu.Unlock()
+	err := x.settle(answer)
+	if err == nil {
+		(*scheduled)(x.lock).plan(x.sent)
+	}
+	return err
+}
+
+// settle takes the answer of an extension. It returns nil if the lock is held with the new
+// lease; an error with an unknown outcome comes back as it is. The caller holds mu.
+func (x *extending) settle(answer remote.Extended) error {
+	l, e, err := x.lock, x.sent, answer.Err
 	l.expire() // an answer that comes after the deadline revives nothing
 	deadline := l.lease.Deadline()
 	superseded := l.lease.Superseded(e)
-	isLost := err == nil && position != 0 && !superseded
+	isLost := answer.Lost != "" && !superseded
 	switch outcome := remote.OutcomeOf(err); {
 	case isLost || l.cause() != nil || outcome == remote.Indeterminate:
 		l.lease.Lose(e)
@@ -212,14 +177,14 @@ func (l *Lock) settle(e lease.Extension, position int64, err error) error {
 		l.lease.Refuse(e, clock.Now())
 	}
 	if isLost {
-		return &LockError{"extend", slot.KeyAt(l.keys(), position), l.finish(stateLost)}
+		return &LockError{"extend", answer.Lost, l.finish(stateLost)}
 	}
 	if err != nil {
 		if len(l.lease.Former()) > 0 && l.cause() == nil && !l.kept {
 			l.watch() // the keys must be freed when the lock expires; see finish
 		}
 		if l.lease.Deadline() != deadline {
-			l.advanceRenewal(clock.Never)
+			(*scheduled)(l).advance(clock.Never)
 		}
 		l.emitExtension(err)
 		if remote.OutcomeOf(err) == remote.Indeterminate {
@@ -240,4 +205,47 @@ func (l *Lock) settle(e lease.Extension, position int64, err error) error {
 	}
 	l.emitExtension(nil)
 	return nil
+}
+
+// open returns the error of the last try if another try may settle the extension: not one
+// that says what became of the lock.
+func (x *extending) open() error {
+	var (
+		lock  *LockError
+		input *ArgumentError
+	)
+	if errors.As(*x.err, &lock) || errors.As(*x.err, &input) {
+		return nil
+	}
+	return *x.err
+}
+
+// finish follows the last try.
+func (x *extending) finish() {
+	l := x.lock
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease.Returned()
+	if err := x.open(); err != nil {
+		l.expire()
+		if cause := l.cause(); cause != nil {
+			err = cause
+		}
+		*x.err = &LockError{"extend", l.key[0], err}
+	}
+}
+
+// told is ttl for an error text.
+func told(ttl time.Duration) string {
+	if ttl == NoExpiry {
+		return "NoExpiry"
+	}
+	return ttl.String()
+}
+
+// version returns that of the lease.
+func (l *Lock) version() lease.Version {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lease.Version()
 }

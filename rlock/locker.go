@@ -81,7 +81,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		l.server = client
 	}
 	l.registry.seed = maphash.MakeSeed()
-	l.renewals = renew.New(l.expireAll, l.extendAll)
+	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {
 		l.listenOn(set.invalidations)
 	}
@@ -162,7 +162,7 @@ func (l *Locker) Close() {
 	var ended []*Lock
 	l.closing.Do(func() {
 		l.stop()
-		ended = l.closeAll()
+		ended = closeAll(l.renewals)
 		l.reaper.Close(closingTime)
 		if l.dialled != nil {
 			l.dialled.Close(l.client, closingTime)
@@ -181,14 +181,4 @@ func (l *Locker) isClosed() bool {
 	default:
 		return false
 	}
-}
-
-// detach runs f in the background with a context of its own, which ends after
-// limit and when the Locker is closed.
-func (l *Locker) detach(limit time.Duration, f func(ctx context.Context)) {
-	go func() {
-		ctx, cancel := context.WithTimeout(l.background, limit)
-		defer cancel()
-		f(ctx)
-	}()
 }

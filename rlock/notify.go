@@ -72,7 +72,7 @@ func (l *monitored) Left(left time.Duration, v lease.Version, sent, received clo
 		if verdict == lease.Settled {
 			at = clock.Now()
 		}
-		(*Lock)(l).advanceRenewal(at)
+		(*scheduled)(l).advance(at)
 	}
 	return verdict
 }

@@ -155,7 +155,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 func (l *Lock) watch() bool {
 	l.needLifetime()
 	l.kept = true
-	if !l.locker.renewals.Add((*scheduled)(l), l.nextRenewal(clock.Now()), l.lease.Deadline()) {
+	if !l.locker.renewals.Add((*scheduled)(l), (*scheduled)(l).next(clock.Now()), l.lease.Deadline()) {
 		l.finish(stateClosed)
 		return false
 	}

@@ -70,7 +70,8 @@ func permanent(err error) bool {
 
 // Remaining turns try, which is about many items, into a function for RetryTimes, RetryFor or
 // RetryDetached. Its first call tries all items, and each later call tries those that got no
-// answer. try returns an error for each item.
+// answer. try returns an error for each item. Of those that got no answer, the function returns
+// an error that more calls can mend, if there is one, so that RetryFor goes on for that item.
 func Remaining[T any](items []T, try func(ctx context.Context, items []T) []error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var (
@@ -78,8 +79,12 @@ func Remaining[T any](items []T, try func(ctx context.Context, items []T) []erro
 			lost error
 		)
 		for i, err := range try(ctx, items) {
-			if OutcomeOf(err) == Indeterminate {
-				rest, lost = append(rest, items[i]), err
+			if OutcomeOf(err) != Indeterminate {
+				continue
+			}
+			rest = append(rest, items[i])
+			if lost == nil || permanent(lost) {
+				lost = err
 			}
 		}
 		items = rest

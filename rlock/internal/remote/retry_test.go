@@ -152,3 +152,28 @@ func TestRemainingAsksTheUnansweredAgain(t *testing.T) {
 		require.Equal(t, [][]int{{1, 2, 3, 4}, {3, 4}, {4}}, asked)
 	})
 }
+
+// An item that more calls cannot help does not end the calls for one that they can.
+func TestRemainingGoesOnForTheOthers(t *testing.T) {
+	t.Parallel()
+	partial := remote.Combine([]gen.Reply[int]{{}, {Err: errRefused}})
+	for name, items := range map[string][]error{
+		"after":  {io.EOF, partial},
+		"before": {partial, io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				err := remote.RetryFor(t.Context(), time.Second, remote.Remaining(items, func(_ context.Context, items []error) []error {
+					if calls++; calls > remote.Attempts {
+						return make([]error, len(items))
+					}
+					return items
+				}))
+				require.NoError(t, err)
+				require.Equal(t, remote.Attempts+1, calls)
+			})
+		})
+	}
+}

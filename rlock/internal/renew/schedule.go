@@ -1,31 +1,38 @@
-// Package renew plans when each of many leases is extended, and notices when one is over.
+// Package renew extends many leases before they end, and notices when one is over.
 //
-// It only plans: it does not know what has the lease or how a lease is extended, and asks no
-// server. Each Item that it plans for carries an Entry.
+// It decides when, which of them together, and for how long to wait for the answers. It does
+// not know what has the lease, nor what the server is asked. Each Item that it plans for
+// carries an Entry.
 package renew
 
 import (
 	"container/heap"
+	"context"
 	"sync"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Batch is how many leases one script extends. More would keep the server from its other
-// clients for longer, and gain little.
-const Batch = 100
-
 // round is the number of leases up to which coalesce adds those that are due a little later.
-const round = 5 * Batch
+const round = 5 * remote.Batch
 
 // shortestRetry is the shortest pause before an extension without an answer is sent again.
 const shortestRetry = 5 * time.Millisecond
 
-// Item is what has a lease. Its Entry is always the same.
+// Item is what has a lease. The Schedule calls its methods while it holds no mutex, but for
+// Entry, which always returns the same.
 type Item interface {
-	comparable
 	Entry() *Entry
+	// Begin begins an extension, and returns what the server is asked for. It reports false if
+	// the Item has ended.
+	Begin() (sent lease.Extension, ask remote.Extension, ok bool)
+	// Settle takes the answer to an extension, and plans the next one by Set or Advance.
+	Settle(sent lease.Extension, answer remote.Extended)
+	// Expire ends the Item, or adds it again if it was extended meanwhile.
+	Expire()
 }
 
 // Entry is the place of an Item on a Schedule. The zero Entry is on no Schedule.
@@ -48,7 +55,9 @@ func (e *Entry) retryAt(now clock.Instant) {
 // Schedule has one timer and no goroutine of its own; an Item costs it one entry of a heap.
 // It calls nothing while it holds its mutex, so callers may hold theirs.
 type Schedule[T Item] struct {
-	expire, extend func([]T)
+	background context.Context
+	server     Server
+	settled    func([]T)
 
 	mu     sync.Mutex
 	queue  queue[T]
@@ -57,10 +66,11 @@ type Schedule[T Item] struct {
 	closed bool
 }
 
-// New returns a Schedule. It takes off Items whose leases are over and calls expire with them,
-// and it calls extend with Items that are due. Neither call waits for another one.
-func New[T Item](expire, extend func([]T)) *Schedule[T] {
-	return &Schedule[T]{expire: expire, extend: extend}
+// New returns a Schedule. Calls to the server end with background. After the Schedule has
+// called Begin, Settle or Expire of some Items, which may have ended them, it calls settled
+// with these Items. Leases of other Items do not wait for settled to return.
+func New[T Item](background context.Context, server Server, settled func([]T)) *Schedule[T] {
+	return &Schedule[T]{background: background, server: server, settled: settled}
 }
 
 // Add puts an Item on the Schedule, unless it is on it already. The lease is extended at
@@ -144,17 +154,21 @@ func (s *Schedule[T]) arm() {
 
 // run ends the leases that are over and extends those that are due.
 func (s *Schedule[T]) run() {
-	over, due := s.next()
+	over, due, last := s.next()
 	if len(due) > 0 {
-		go s.extend(due)
+		go s.extend(due, last)
 	}
 	if len(over) > 0 {
-		s.expire(over)
+		for _, item := range over {
+			item.Expire()
+		}
+		s.settled(over)
 	}
 }
 
-// next takes off what is over, and plans the next attempt for what is due.
-func (s *Schedule[T]) next() (over, due []T) {
+// next takes off what is over, and plans the next attempt for what is due. It returns when
+// the last of the leases that are due ends.
+func (s *Schedule[T]) next() (over, due []T, last clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.armed = clock.Never
@@ -170,8 +184,13 @@ func (s *Schedule[T]) next() (over, due []T) {
 		}
 	}
 	due = s.coalesce(due)
+	for i, item := range due {
+		if end := item.Entry().end; i == 0 || end > last {
+			last = end
+		}
+	}
 	s.arm()
-	return over, due
+	return over, due, last
 }
 
 // coalesce adds Items that are due a little later, until they fill the last script, because a
@@ -184,11 +203,11 @@ func (s *Schedule[T]) coalesce(due []T) []T {
 	if len(due) == 0 {
 		return nil
 	}
-	for now := clock.Now(); len(s.queue) > 0 && (len(due) < round || len(due)%Batch > 0); {
+	for now := clock.Now(); len(s.queue) > 0 && (len(due) < round || len(due)%remote.Batch > 0); {
 		item := s.queue[0]
 		e := item.Entry()
 		ahead := (e.end - e.renew) / 2 // From an extension to the end of the lease are two intervals.
-		if len(due)%Batch == 0 {
+		if len(due)%remote.Batch == 0 {
 			ahead /= 10
 		} else {
 			ahead /= 2

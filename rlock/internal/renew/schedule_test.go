@@ -1,9 +1,9 @@
 package renew_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,57 +11,105 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
 
 // item has a lease that is extended by ttl each time, or not at all.
 type item struct {
-	entry  renew.Entry
-	ttl    time.Duration
-	silent bool // extensions get no answer
+	*fixture
+	entry renew.Entry
+	ttl   time.Duration
+	ends  bool // Begin finds that it has ended
 
 	mu       sync.Mutex
+	end      clock.Instant
 	extended []time.Time
+	answers  []remote.Extended
 	over     []time.Time
+	settled  int
 }
 
 func (i *item) Entry() *renew.Entry { return &i.entry }
 
-// schedule extends items at once, and counts rounds and what scripts they are worth.
-type schedule struct {
+func (i *item) Begin() (lease.Extension, remote.Extension, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.extended = append(i.extended, time.Now())
+	return lease.Extension{Sent: clock.Now(), TTL: i.ttl}, remote.Extension{TTL: i.ttl}, !i.ends
+}
+
+func (i *item) Settle(sent lease.Extension, answer remote.Extended) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.answers = append(i.answers, answer)
+	if answer.Err == nil {
+		i.end = sent.Sent.After(i.ttl)
+		i.Set(i, sent.Sent.After(i.ttl/3), i.end)
+	} else {
+		i.Advance(i, clock.Now().After(renew.RetryPause(i.ttl)), i.end)
+	}
+}
+
+func (i *item) Expire() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.over = append(i.over, time.Now())
+}
+
+// fixture is a Schedule with a server that extends all leases at once, unless extend says
+// otherwise. It counts rounds and what scripts they are worth.
+type fixture struct {
 	*renew.Schedule[*item]
+	extend func(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended))
+
 	mu              sync.Mutex
 	rounds, scripts int
 }
 
-func newSchedule() *schedule {
-	s := &schedule{}
-	s.Schedule = renew.New(func(over []*item) {
-		for _, i := range over {
+func newSchedule(t *testing.T) *fixture {
+	f := &fixture{}
+	f.Schedule = renew.New(t.Context(), f, func(items []*item) {
+		for _, i := range items {
 			i.mu.Lock()
-			i.over = append(i.over, time.Now())
+			i.settled++
 			i.mu.Unlock()
-		}
-	}, func(due []*item) {
-		s.mu.Lock()
-		s.rounds++
-		s.scripts += (len(due) + renew.Batch - 1) / renew.Batch
-		s.mu.Unlock()
-		for _, i := range due {
-			i.mu.Lock()
-			i.extended = append(i.extended, time.Now())
-			i.mu.Unlock()
-			if !i.silent {
-				s.Set(i, in(i.ttl/3), in(i.ttl))
-			}
 		}
 	})
-	return s
+	return f
 }
 
-func (s *schedule) add(ttl time.Duration) *item {
-	i := &item{ttl: ttl}
-	s.Add(i, in(ttl/3), in(ttl))
+func (f *fixture) ExtendAll(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+	f.mu.Lock()
+	f.rounds++
+	f.scripts += (len(list) + remote.Batch - 1) / remote.Batch
+	f.mu.Unlock()
+	if f.extend != nil {
+		f.extend(ctx, list, answered)
+		return
+	}
+	answer(list, answered, remote.Extended{})
+}
+
+// answer gives all extensions the same answer.
+func answer(list []remote.Extension, answered func([]int, []remote.Extended), same remote.Extended) {
+	positions, answers := make([]int, len(list)), make([]remote.Extended, len(list))
+	for i := range list {
+		positions[i], answers[i] = i, same
+	}
+	answered(positions, answers)
+}
+
+// silent is a server that never answers.
+func silent(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+	<-ctx.Done()
+	answer(list, answered, remote.Extended{Err: ctx.Err()})
+}
+
+func (f *fixture) add(ttl time.Duration) *item {
+	i := &item{fixture: f, ttl: ttl, end: in(ttl)}
+	f.Add(i, in(ttl/3), i.end)
 	return i
 }
 
@@ -85,7 +133,7 @@ func since(start time.Time, times []time.Time) []float64 {
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, start := newSchedule(), time.Now()
+		s, start := newSchedule(t), time.Now()
 		defer s.Close()
 		i := s.add(30 * time.Second)
 		require.True(t, s.Add(i, in(time.Second), in(time.Second)), "it is on the schedule already")
@@ -107,38 +155,41 @@ func TestExtend(t *testing.T) {
 func TestExtendWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, start := newSchedule(), time.Now()
+		s, start := newSchedule(t), time.Now()
 		defer s.Close()
-		i := &item{silent: true}
-		s.Add(i, in(10*time.Second), in(30*time.Second))
-		sleep(time.Hour)
+		s.extend = silent
+		i := s.add(30 * time.Second)
+		sleep(30*time.Second - time.Millisecond)
 		require.Equal(t, []float64{10, 20, 25, 27.5, 28.75}, since(start, i.extended)[:5])
 		require.Less(t, len(i.extended), 20)
+		require.Empty(t, i.answers, "a call has time until the lease ends")
+		sleep(time.Second)
 		require.Equal(t, []float64{30}, since(start, i.over))
+		require.Len(t, i.answers, len(i.extended))
 	})
 }
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		plan     func(s *schedule, i *item)
+		plan     func(s *fixture, i *item)
 		extended []float64
 		over     []float64
 	}{
-		"set later":                   {func(s *schedule, i *item) { s.Set(i, in(15*time.Second), clock.Never) }, []float64{15}, nil},
-		"set earlier":                 {func(s *schedule, i *item) { s.Set(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
-		"advanced":                    {func(s *schedule, i *item) { s.Advance(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
-		"advanced to what is earlier": {func(s *schedule, i *item) { s.Advance(i, in(15*time.Second), clock.Never) }, []float64{10}, nil},
-		"over earlier":                {func(s *schedule, i *item) { s.Advance(i, clock.Never, in(5*time.Second)) }, nil, []float64{5}},
-		"not extended":                {func(s *schedule, i *item) { s.Set(i, clock.Never, in(15*time.Second)) }, nil, []float64{15}},
-		"over now":                    {func(s *schedule, i *item) { s.Set(i, clock.Never, in(0)) }, nil, []float64{0}},
+		"set later":                   {func(s *fixture, i *item) { s.Set(i, in(15*time.Second), clock.Never) }, []float64{15}, nil},
+		"set earlier":                 {func(s *fixture, i *item) { s.Set(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
+		"advanced":                    {func(s *fixture, i *item) { s.Advance(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
+		"advanced to what is earlier": {func(s *fixture, i *item) { s.Advance(i, in(15*time.Second), clock.Never) }, []float64{10}, nil},
+		"over earlier":                {func(s *fixture, i *item) { s.Advance(i, clock.Never, in(5*time.Second)) }, nil, []float64{5}},
+		"not extended":                {func(s *fixture, i *item) { s.Set(i, clock.Never, in(15*time.Second)) }, nil, []float64{15}},
+		"over now":                    {func(s *fixture, i *item) { s.Set(i, clock.Never, in(0)) }, nil, []float64{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, start := newSchedule(), time.Now()
+				s, start := newSchedule(t), time.Now()
 				defer s.Close()
-				i := &item{ttl: time.Hour}
+				i := &item{fixture: s, ttl: time.Hour}
 				s.Add(i, in(10*time.Second), in(30*time.Second))
 				test.plan(s, i)
 				sleep(20 * time.Second)
@@ -154,23 +205,28 @@ func TestNothingWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
-		defer close(stop)
-		var over atomic.Int64
-		s := renew.New(func(items []*item) { over.Add(int64(len(items))) }, func([]*item) { <-stop })
+		s := newSchedule(t)
 		defer s.Close()
+		s.extend = func(context.Context, []remote.Extension, func([]int, []remote.Extended)) { <-stop }
+		defer close(stop)
+		var items []*item
 		for range 10 {
-			s.Add(&item{}, in(time.Second), in(10*time.Second))
+			i := &item{fixture: s}
+			s.Add(i, in(time.Second), in(10*time.Second))
+			items = append(items, i)
 			time.Sleep(time.Second)
 		}
 		sleep(time.Minute)
-		require.Equal(t, int64(10), over.Load())
+		for _, i := range items {
+			require.Len(t, i.over, 1)
+		}
 	})
 }
 
 func TestClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSchedule()
+		s := newSchedule(t)
 		first, second := s.add(time.Minute), s.add(time.Hour)
 		require.ElementsMatch(t, []*item{first, second}, s.Close())
 		require.False(t, s.Add(first, in(0), in(0)))
@@ -200,7 +256,7 @@ func TestExtensionsGather(t *testing.T) {
 					ttl      = 30 * time.Second
 					interval = ttl / 3
 				)
-				s := newSchedule()
+				s := newSchedule(t)
 				defer s.Close()
 				list := make([]*item, items)
 				for i := range list {
@@ -218,7 +274,7 @@ func TestExtensionsGather(t *testing.T) {
 				s.mu.Unlock()
 				sleep(3 * interval)
 				t.Logf("%d rounds and %d scripts in three intervals", s.rounds, s.scripts)
-				require.LessOrEqual(t, s.scripts, 7*items/renew.Batch/2)
+				require.LessOrEqual(t, s.scripts, 7*items/remote.Batch/2)
 				require.LessOrEqual(t, s.rounds, s.scripts/3)
 				for _, i := range list {
 					require.Empty(t, i.over)

@@ -1,0 +1,196 @@
+package remote
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// Batch is how many leases one script extends. More would keep the server from its other
+// clients for longer, and gain little.
+const Batch = 100
+
+// Extension is what a lock asks for: another lease of its keys.
+type Extension struct {
+	Parts  [][]string    // the keys; on a cluster, those of each slot are a part of their own
+	Token  string        // that the keys have, or are to have from now on
+	Former []string      // other tokens that the keys may have so far
+	TTL    time.Duration // of the lease; clock.NoExpiry: it does not end
+}
+
+// Extended is the answer to an Extension.
+type Extended struct {
+	Lost string // a key that has none of the tokens; "": none. The keys of its part are unchanged.
+	Err  error  // see OutcomeOf; nil if Lost is set
+}
+
+// Extend sends a call for each part of each extension, all of them in one pipeline, and returns
+// the answers in the order of list. On a cluster, it returns when every node has answered.
+func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
+	var params []gen.ExtendParams
+	for _, e := range list {
+		for _, keys := range e.Parts {
+			params = append(params, gen.ExtendParams{Locks: keys, Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former})
+		}
+	}
+	replies := s.extend(ctx, params)
+	answers := make([]Extended, len(list))
+	for i, e := range list {
+		n := len(e.Parts)
+		answers[i] = e.answer(replies[:n])
+		replies = replies[n:]
+	}
+	return answers
+}
+
+// extend runs extend.lua once for each of params.
+func (s *Server) extend(ctx context.Context, params []gen.ExtendParams) []gen.Reply[int64] {
+	if len(params) == 1 { // costs less than a pipeline of one
+		var reply gen.Reply[int64]
+		reply.Value, reply.Err = s.scripts.Extend(ctx, s.client, params[0])
+		return []gen.Reply[int64]{reply}
+	}
+	return s.scripts.ExtendBatch(ctx, s.client, params)
+}
+
+// answer reads the replies of extend.lua for the parts: 0, or the position of a key that none
+// of the tokens has. It redacts each error before it combines them, because Redact would
+// replace a combined error, which is Indeterminate, by the refusal of one slot.
+func (e *Extension) answer(replies []gen.Reply[int64]) Extended {
+	for i := range replies {
+		if position := replies[i].Value; position != 0 {
+			return Extended{Lost: slot.KeyAt(e.Parts[i], position)}
+		}
+		replies[i].Err = Redact(Redact(replies[i].Err, e.Token), e.Former...)
+	}
+	return Extended{Err: Combine(replies)}
+}
+
+// ExtendAll makes many extensions at once, up to Batch of them with one script. When a call to
+// the server returns, it calls answered with the positions in list of the extensions that the
+// call was about, and with their answers. It calls answered once for each extension, in
+// goroutines that it starts, and returns when all of them are done.
+//
+// If the server refuses a script, one of its keys may be the reason: the user may have lost
+// the right to it, or a cluster is moving it. Each extension then gets its own call, so that
+// the other locks keep their lease.
+func (s *Server) ExtendAll(ctx context.Context, list []Extension, answered func(positions []int, answers []Extended)) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	each := func(positions []int) {
+		if len(positions) == 0 {
+			return
+		}
+		calls.Go(func() { answered(positions, s.Extend(ctx, at(list, positions))) })
+	}
+	many := func(batches [][]int) {
+		if len(batches) == 0 {
+			return
+		}
+		calls.Go(func() {
+			positions, answers, refused := s.extendMany(ctx, list, batches)
+			each(refused)
+			if len(positions) > 0 {
+				answered(positions, answers)
+			}
+		})
+	}
+	cluster := s.client.Mode() == rueidis.ClientModeCluster
+	batches, single := batchesOf(list, cluster)
+	if !cluster {
+		many(batches)
+		each(single)
+		return
+	}
+	// The client of a cluster returns from a pipeline when every node has answered. A node
+	// that is silent must not cost the locks on the others their leases, so each slot has a
+	// call of its own there.
+	for i := range batches {
+		many(batches[i : i+1])
+	}
+	for i := range single {
+		each(single[i : i+1])
+	}
+}
+
+// alike is equal for extensions that one script can make. The script gives all keys the same
+// TTL, and on a cluster its keys must be in one slot.
+type alike struct {
+	ttl  time.Duration
+	slot uint16
+}
+
+// batchesOf returns the positions of extensions that one script can make, and those of
+// extensions that need a script of their own: they are about several keys or tokens, or about
+// a lease that does not end.
+func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
+	together := map[alike][]int{}
+	for i, e := range list {
+		if len(e.Parts) > 1 || len(e.Parts[0]) > 1 || len(e.Former) > 0 || e.TTL == clock.NoExpiry {
+			single = append(single, i)
+			continue
+		}
+		k := alike{ttl: e.TTL}
+		if cluster {
+			k.slot = slot.Of(e.Parts[0][0])
+		}
+		together[k] = append(together[k], i)
+	}
+	for _, positions := range together {
+		batches = slices.AppendSeq(batches, slices.Chunk(positions, Batch))
+	}
+	return batches, single
+}
+
+// extendMany runs extend_many.lua once for each batch, in one pipeline. The extensions of
+// batches that were refused are in refused and have no answer.
+func (s *Server) extendMany(ctx context.Context, list []Extension, batches [][]int) (positions []int, answers []Extended, refused []int) {
+	params := make([]gen.ExtendManyParams, len(batches))
+	for i, batch := range batches {
+		p := gen.ExtendManyParams{TTL: list[batch[0]].TTL}
+		for _, e := range at(list, batch) {
+			p.Locks = append(p.Locks, e.Parts[0][0])
+			p.Tokens = append(p.Tokens, e.Token)
+		}
+		params[i] = p
+	}
+	for i, reply := range s.scripts.ExtendManyBatch(ctx, s.client, params) {
+		if OutcomeOf(reply.Err) == Refused && len(batches[i]) > 1 {
+			refused = append(refused, batches[i]...)
+			continue
+		}
+		err := Redact(reply.Err, params[i].Tokens...)
+		for n, key := range params[i].Locks {
+			answer := Extended{Err: err}
+			if slices.Contains(reply.Value, int64(n+1)) {
+				answer = Extended{Lost: key}
+			}
+			positions, answers = append(positions, batches[i][n]), append(answers, answer)
+		}
+	}
+	return positions, answers, refused
+}
+
+// at returns the extensions at positions.
+func at(list []Extension, positions []int) []Extension {
+	some := make([]Extension, len(positions))
+	for i, position := range positions {
+		some[i] = list[position]
+	}
+	return some
+}
+
+// ttlParam returns a TTL as scripts take it: 0 stands for a lease that does not end.
+func ttlParam(ttl time.Duration) time.Duration {
+	if ttl == clock.NoExpiry {
+		return 0
+	}
+	return ttl
+}

@@ -1,0 +1,306 @@
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
+)
+
+// extension is one of keys that are one part and have the token "token".
+func extension(keys ...string) remote.Extension {
+	return remote.Extension{Parts: [][]string{keys}, Token: "token", TTL: time.Hour}
+}
+
+func ttl(t *testing.T, client rueidis.Client, key string) time.Duration {
+	t.Helper()
+	ms, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).ToInt64()
+	require.NoError(t, err)
+	return time.Duration(ms) * time.Millisecond
+}
+
+func set(t *testing.T, client rueidis.Client, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value("token").Ex(time.Minute).Build()).Error())
+	}
+}
+
+func TestExtend(t *testing.T) {
+	t.Parallel()
+	_, client, server := start(t)
+	set(t, client, "a", "b", "c", "eternal", "renamed")
+	eternal, renamed := extension("eternal"), extension("renamed")
+	eternal.TTL = clock.NoExpiry
+	renamed.Token, renamed.Former = "new", []string{"old", "token"}
+	answers := server.Extend(t.Context(), []remote.Extension{
+		extension("mine"),
+		extension("a", "others"),
+		{Parts: [][]string{{"b"}, {"c", "gone"}}, Token: "token", TTL: time.Hour},
+		eternal,
+		renamed,
+	})
+	require.Equal(t, []remote.Extended{{}, {Lost: "others"}, {Lost: "gone"}, {}, {}}, answers)
+	require.Greater(t, ttl(t, client, "mine"), 55*time.Minute)
+	require.LessOrEqual(t, ttl(t, client, "a"), time.Minute, "of a part all keys or none")
+	require.Greater(t, ttl(t, client, "b"), 55*time.Minute, "each part by itself")
+	require.LessOrEqual(t, ttl(t, client, "c"), time.Minute)
+	require.Equal(t, -time.Millisecond, ttl(t, client, "eternal"))
+	require.Equal(t, "new", owner(t, client, "renamed"))
+
+	require.Equal(t, []remote.Extended{{Lost: "others"}}, server.Extend(t.Context(), []remote.Extension{extension("others")}))
+	require.Empty(t, server.Extend(t.Context(), nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	answers = server.Extend(ctx, []remote.Extension{extension("mine"), extension("a")})
+	for _, answer := range answers {
+		require.ErrorIs(t, answer.Err, context.Canceled)
+	}
+}
+
+// What one slot has refused is not refused as a whole, even if its error shows the token.
+func TestExtendInSomeSlots(t *testing.T) {
+	t.Parallel()
+	embedded, client, server := start(t)
+	set(t, client, "a", "b")
+	const refusal = "NOPERM proxy refuses EVALSHA "
+	for _, secret := range []string{"token", "long-former-token"} {
+		e := remote.Extension{Parts: [][]string{{"a"}, {"b"}}, Token: "token", Former: []string{"long-former-token"}, TTL: time.Hour}
+		embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), refusal+secret)
+		answers := server.Extend(t.Context(), []remote.Extension{e})
+		require.ErrorContains(t, answers[0].Err, "in some of the slots: NOPERM")
+		require.NotContains(t, answers[0].Err.Error(), secret)
+		require.Equal(t, remote.Indeterminate, remote.OutcomeOf(answers[0].Err))
+		require.Greater(t, ttl(t, client, "b"), 55*time.Minute)
+
+		e.Parts = e.Parts[:1]
+		embedded.FailNext(rlocktest.Script(gen.ExtendSHA1), refusal+secret)
+		answers = server.Extend(t.Context(), []remote.Extension{e})
+		require.NotContains(t, answers[0].Err.Error(), secret)
+		require.Equal(t, remote.Refused, remote.OutcomeOf(answers[0].Err))
+	}
+}
+
+// extendAll collects what ExtendAll answers, and checks that it answers each once.
+func extendAll(ctx context.Context, t *testing.T, server *remote.Server, list []remote.Extension) []remote.Extended {
+	t.Helper()
+	var mu sync.Mutex
+	all := map[int]remote.Extended{}
+	server.ExtendAll(ctx, list, func(positions []int, answers []remote.Extended) {
+		mu.Lock()
+		defer mu.Unlock()
+		require.NotEmpty(t, positions)
+		require.Len(t, answers, len(positions))
+		for i, position := range positions {
+			require.NotContains(t, all, position)
+			all[position] = answers[i]
+		}
+	})
+	require.Len(t, all, len(list))
+	answers := make([]remote.Extended, len(list))
+	for position, answer := range all {
+		answers[position] = answer
+	}
+	return answers
+}
+
+// spy is a client that counts scripts and pipelines. A pipeline in which a script is about the
+// key silent ends with its context. A script that is about the key refused gets an error.
+type spy struct {
+	rueidis.Client
+	mode            rueidis.ClientMode
+	silent, refused string
+
+	mu        sync.Mutex
+	scripts   map[string]int // by SHA1
+	pipelines int
+}
+
+func (s *spy) Mode() rueidis.ClientMode { return s.mode }
+
+func (s *spy) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	return s.DoMulti(ctx, command)[0]
+}
+
+func (s *spy) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	s.mu.Lock()
+	s.pipelines++
+	s.mu.Unlock()
+	about := func(words []string, key string) bool { return key != "" && slices.Contains(words, key) }
+	var silent bool
+	for i, command := range commands {
+		words := command.Commands()
+		s.mu.Lock()
+		s.scripts[words[1]]++
+		s.mu.Unlock()
+		silent = silent || about(words, s.silent)
+		if about(words, s.refused) {
+			commands[i] = s.Client.B().Arbitrary("GET").Args("too", "many").Build()
+		}
+	}
+	if silent {
+		<-ctx.Done()
+	}
+	return s.Client.DoMulti(ctx, commands...)
+}
+
+func spyOn(t *testing.T, mode rueidis.ClientMode) (*spy, *remote.Server) {
+	t.Helper()
+	_, client, _ := start(t)
+	s := &spy{Client: client, mode: mode, scripts: map[string]int{}}
+	scripts := gen.New(gen.WithoutRetry())
+	server := remote.NewServer(s, scripts)
+	server.Extend(t.Context(), []remote.Extension{extension("gone")})
+	_, err := scripts.ExtendMany(t.Context(), client, gen.ExtendManyParams{Locks: []string{"gone"}, Tokens: []string{"token"}, TTL: time.Hour})
+	require.NoError(t, err)
+	clear(s.scripts)
+	return s, server
+}
+
+// many returns n extensions in slots of that number, whose keys are all held.
+func many(t *testing.T, client rueidis.Client, n, slots int) []remote.Extension {
+	t.Helper()
+	list := make([]remote.Extension, n)
+	for i := range list {
+		key := fmt.Sprintf("{%d}:%d", i%slots, i)
+		set(t, client, key)
+		list[i] = extension(key)
+	}
+	return list
+}
+
+// Alike extensions share scripts, the others have one each.
+func TestExtendAll(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		mode            rueidis.ClientMode
+		scripts, single int
+		pipelines       int
+	}{
+		"one server": {rueidis.ClientModeStandalone, 3 + 1, 4, 2},
+		"cluster":    {rueidis.ClientModeCluster, 4 + 1, 4, 4 + 1 + 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, server := spyOn(t, test.mode)
+			list := many(t, client, 2*remote.Batch+50, 4)
+			list[7].Token = "another token"
+			other := extension("{0}:other")
+			other.TTL = time.Hour / 2
+			set(t, client, other.Parts[0]...)
+			eternal := extension("eternal")
+			eternal.TTL = clock.NoExpiry
+			shorter := extension("shorter")
+			shorter.Token, shorter.Former = "new", []string{"token"}
+			set(t, client, "eternal", "shorter", "{1}:a", "{1}:b", "split")
+			list = append(list, other, eternal, shorter, extension("{1}:a", "{1}:b"),
+				remote.Extension{Parts: [][]string{{"split"}, {"gone"}}, Token: "token", TTL: time.Hour})
+
+			client.pipelines = 0
+			answers := extendAll(t.Context(), t, server, list)
+			pipelines := client.pipelines
+			for i, answer := range answers {
+				want := remote.Extended{}
+				switch i {
+				case 7:
+					want.Lost = list[7].Parts[0][0]
+				case len(list) - 1:
+					want.Lost = "gone"
+				}
+				require.Equal(t, want, answer, i)
+			}
+			require.Greater(t, ttl(t, client, "{3}:3"), 55*time.Minute)
+			require.LessOrEqual(t, ttl(t, client, "{3}:7"), time.Minute)
+			require.InDelta(t, 30*time.Minute, ttl(t, client, "{0}:other"), float64(5*time.Minute))
+			require.Equal(t, -time.Millisecond, ttl(t, client, "eternal"))
+			require.Equal(t, "new", owner(t, client, "shorter"))
+			require.Equal(t, test.scripts, client.scripts[gen.ExtendManySHA1])
+			require.Equal(t, test.single+1, client.scripts[gen.ExtendSHA1], "one of them has two parts")
+			require.Equal(t, test.pipelines, pipelines)
+		})
+	}
+	_, server := spyOn(t, rueidis.ClientModeStandalone)
+	require.Empty(t, extendAll(t.Context(), t, server, nil))
+}
+
+// A refused script is taken apart, so that only the lock whose key is the reason is refused.
+func TestExtendAllTakesRefusedScriptsApart(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]rueidis.ClientMode{"one server": rueidis.ClientModeStandalone, "cluster": rueidis.ClientModeCluster} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, server := spyOn(t, mode)
+			list := many(t, client, remote.Batch+1, 1)
+			client.refused = "{0}:3"
+			for i, answer := range extendAll(t.Context(), t, server, list) {
+				if i == 3 {
+					require.Equal(t, remote.Refused, remote.OutcomeOf(answer.Err))
+				} else {
+					require.Equal(t, remote.Extended{}, answer, i)
+				}
+			}
+			require.Equal(t, 2, client.scripts[gen.ExtendManySHA1])
+			require.Equal(t, remote.Batch, client.scripts[gen.ExtendSHA1])
+
+			client.scripts[gen.ExtendSHA1] = 0
+			answers := extendAll(t.Context(), t, server, list[3:4])
+			require.Equal(t, remote.Refused, remote.OutcomeOf(answers[0].Err))
+			require.Zero(t, client.scripts[gen.ExtendSHA1], "one lock by itself is not asked about again")
+		})
+	}
+}
+
+// No error of a batch shows a token of any lock in it.
+func TestExtendAllShowsNoToken(t *testing.T) {
+	t.Parallel()
+	embedded, client, server := start(t)
+	list := many(t, client, 3, 1)
+	list[1].Token = "long-secret-token"
+	lost := embedded.FailNext(rlocktest.Script(gen.ExtendManySHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
+	extendAll(t.Context(), t, server, list)
+	<-lost
+	embedded.FailNext(rlocktest.Script(gen.ExtendManySHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
+	answers := extendAll(t.Context(), t, server, list[1:2])
+	require.ErrorContains(t, answers[0].Err, "NOPERM")
+	require.NotContains(t, answers[0].Err.Error(), "secret")
+}
+
+// On a cluster, a node that is silent does not keep the answers of the others back.
+func TestExtendAllWithASilentNode(t *testing.T) {
+	t.Parallel()
+	client, server := spyOn(t, rueidis.ClientModeCluster)
+	list := many(t, client, 8, 4)
+	set(t, client, "{1}:a", "{1}:b", "{2}:a", "{2}:b")
+	list = append(list, extension("{1}:a", "{1}:b"), extension("{2}:a", "{2}:b"))
+	client.silent = "{1}:1"
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	left := len(list)
+	server.ExtendAll(ctx, list, func(positions []int, answers []remote.Extended) {
+		mu.Lock()
+		defer mu.Unlock()
+		for i, position := range positions {
+			if slot := position % 4; slot == 1 && position < 8 {
+				require.ErrorIs(t, answers[i].Err, context.Canceled)
+				require.LessOrEqual(t, left, 2, "the others came first")
+			} else {
+				require.Equal(t, remote.Extended{}, answers[i], position)
+			}
+		}
+		if left -= len(positions); left == 2 {
+			cancel()
+		}
+	})
+	require.Zero(t, left)
+}

@@ -1,0 +1,133 @@
+package renew_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/renew"
+)
+
+// Each answer goes to the item that it is about, when its call returns.
+func TestAnswersComeApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, start := newSchedule(t), time.Now()
+		defer s.Close()
+		s.extend = func(_ context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+			for i := len(list) - 1; i >= 0; i-- { // the last one first
+				answered([]int{i}, []remote.Extended{{Lost: list[i].TTL.String()}})
+				if i > 0 {
+					time.Sleep(time.Second)
+				}
+			}
+		}
+		first, second := s.add(30*time.Second), s.add(31*time.Second)
+		ended := s.add(30 * time.Second)
+		ended.ends = true
+		sleep(10500 * time.Millisecond)
+		require.Empty(t, first.answers)
+		require.Equal(t, []remote.Extended{{Lost: "31s"}}, second.answers)
+		require.Equal(t, 0, first.settled)
+		require.Equal(t, 1, second.settled)
+		require.Equal(t, 1, ended.settled, "its end is to be told")
+		require.Equal(t, []float64{10}, since(start, ended.extended))
+		sleep(time.Second)
+		require.Equal(t, []remote.Extended{{Lost: "30s"}}, first.answers)
+		require.Equal(t, 1, first.settled)
+		require.Empty(t, ended.answers)
+		require.Equal(t, 1, s.rounds)
+	})
+}
+
+// If all items have ended, the server is not asked.
+func TestNothingToExtend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchedule(t)
+		defer s.Close()
+		i := s.add(30 * time.Second)
+		i.ends = true
+		sleep(time.Minute)
+		require.Zero(t, s.rounds)
+		require.NotEmpty(t, i.extended)
+		require.Equal(t, len(i.extended)+1, i.settled, "and when it is over")
+	})
+}
+
+// A call has time until the last of its leases ends, and not beyond the background.
+func TestCallsEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		plan  func(s *fixture, stop func())
+		after []float64 // the start of the call
+	}{
+		"with the last lease": {func(s *fixture, _ func()) { s.add(30 * time.Second); s.add(33 * time.Second) }, []float64{23, 23}},
+		"with the background": {func(s *fixture, stop func()) { s.add(30 * time.Second); time.AfterFunc(11*time.Second, stop) }, []float64{1}},
+		"not at once": {func(s *fixture, _ func()) {
+			s.Add(&item{fixture: s, ttl: time.Hour}, in(10*time.Second), in(10*time.Second+time.Millisecond))
+		}, []float64{0.05}},
+		"never by itself": {func(s *fixture, stop func()) {
+			s.Add(&item{fixture: s, ttl: time.Hour}, in(10*time.Second), clock.Never)
+			time.AfterFunc(20*time.Second, stop)
+		}, []float64{10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				background, stop := context.WithCancel(t.Context())
+				defer stop()
+				s := &fixture{}
+				s.Schedule = renew.New(background, s, func([]*item) {})
+				defer s.Close()
+				start := time.Now()
+				var ends []float64
+				s.extend = func(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+					if time.Since(start) > 10*time.Second {
+						return // another round
+					}
+					<-ctx.Done()
+					for range list {
+						ends = append(ends, time.Since(start).Seconds()-10)
+					}
+				}
+				test.plan(s, stop)
+				sleep(time.Minute)
+				require.InDeltaSlice(t, test.after, ends, 1e-6)
+			})
+		})
+	}
+}
+
+// An error is not a loss: the extension is made again soon.
+func TestErrorsAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, start := newSchedule(t), time.Now()
+		defer s.Close()
+		s.extend = func(_ context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+			if s.rounds < 3 {
+				answer(list, answered, remote.Extended{Err: errors.New("LOADING")})
+				return
+			}
+			answer(list, answered, remote.Extended{})
+		}
+		i := s.add(6 * time.Second)
+		sleep(5 * time.Second)
+		require.Equal(t, []float64{2, 2.3, 2.6, 4.6}, since(start, i.extended))
+	})
+	for ttl, pause := range map[time.Duration]time.Duration{
+		time.Millisecond: 10 * time.Millisecond,
+		6 * time.Second:  300 * time.Millisecond,
+		time.Hour:        time.Second,
+		clock.NoExpiry:   time.Second,
+	} {
+		require.Equal(t, pause, renew.RetryPause(ttl))
+	}
+}
