@@ -2,6 +2,8 @@ package rlock
 
 import (
 	"context"
+
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // Acquire takes the lock of key, waiting while another token holds it until ctx
@@ -66,19 +68,7 @@ func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wa
 	if err != nil {
 		return nil, err
 	}
-	return l.lockOf(full).acquire(ctx, set, want)
-}
-
-// lockOf returns a Lock of one key, not held yet.
-func (l *Locker) lockOf(key string) *Lock { return &Lock{locker: l, key: [1]string{key}} }
-
-// setOf returns a Lock of a set of keys, not held yet.
-func (l *Locker) setOf(keys []string) *Lock {
-	lock := l.lockOf(keys[0])
-	if len(keys) > 1 {
-		lock.more().keys = keys
-	}
-	return lock
+	return l.run(ctx, remote.One(full), set, want)
 }
 
 func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, want wanted) (*Lock, error) {
@@ -90,14 +80,11 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	if err != nil {
 		return nil, err
 	}
-	lock := l.setOf(full)
-	if set.crossSlot {
-		lock.split()
-	}
-	if lock.groups() != nil && set.token != "" {
+	claim := l.remote.All(full, set.crossSlot)
+	if claim.Split() && set.token != "" {
 		return nil, &ArgumentError{"WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}"}
 	}
-	return lock.acquire(ctx, set, want)
+	return l.run(ctx, claim, set, want)
 }
 
 // begin checks what every call has and returns its settings.

@@ -7,25 +7,39 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // acquisition is one call that turns a Lock with keys into a held one.
 type acquisition struct {
 	lock    *Lock
 	ctx     context.Context
-	set     *settings
-	want    wanted
 	start   clock.Instant
-	told    bool          // its events are told: it does not tell the lock's later ones
-	seen    taken         // what the last look saw
+	blocker blocker       // what the last look saw
 	asked   int           // how often the policy was asked
 	pause   time.Duration // the last one that the policy asked for
 	collect *collector    // of a set that waits
 	notice  *notify.Wait
-	down    outage
+	down    remote.Outage
+	told    bool // its events are told: it does not tell the lock's later ones
+}
+
+// blocker is the key that stands in the way of an acquisition, and its holder.
+type blocker struct {
+	key  string
+	left time.Duration // of the holder's lease; 0: not known
+	at   clock.Instant // when that was learnt
+	held bool          // somebody was seen to hold it
+}
+
+// remaining returns what should be left of the holder's lease by now.
+func (b *blocker) remaining() time.Duration {
+	if b.left == NoExpiry {
+		return NoExpiry
+	}
+	return max(b.left-time.Duration(clock.Now()-b.at), 0)
 }
 
 // setback says why an acquisition does not hold the lock yet, or never will.
@@ -52,11 +66,15 @@ func endsWaiting(err error) setback {
 	return ends(failure, cause)
 }
 
-// acquire turns a Lock that has keys into a held one.
-func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, error) {
-	a := acquisition{lock: l, ctx: ctx, set: set, want: want, start: clock.Now(), seen: taken{key: l.key[0]}, down: outage{locker: l.locker}}
-	l.prepare(ctx, set, want)
-	l.observe(set, a.start)
+// newAcquisition returns the acquisition of a claim's keys.
+func (l *Locker) newAcquisition(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) acquisition {
+	lock := l.newLock(ctx, claim, set, want, start)
+	return acquisition{lock: lock, ctx: ctx, start: start, blocker: blocker{key: lock.claim.Key()}, down: l.remote.Outage()}
+}
+
+// run acquires the keys of a claim.
+func (l *Locker) run(ctx context.Context, claim remote.Claim, set *settings, want wanted) (*Lock, error) {
+	a := l.newAcquisition(ctx, claim, set, want, clock.Now())
 	returned := false
 	defer func() {
 		a.notice.Leave()
@@ -69,12 +87,12 @@ func (l *Lock) acquire(ctx context.Context, set *settings, want wanted) (*Lock, 
 		err = a.fail(why)
 	}
 	a.told = true
-	l.deliverFirst(false)
+	a.lock.deliverFirst(false)
 	returned = true
 	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	return a.lock, nil
 }
 
 // run acquires the lock, or says why it does not.
@@ -87,7 +105,7 @@ func (a *acquisition) run() setback {
 	}
 	for {
 		why := a.try()
-		if why.kind == noSetback || why.kind == setbackFinal || !a.want.wait {
+		if why.kind == noSetback || why.kind == setbackFinal || !a.lock.want.wait {
 			return why
 		}
 		if why := a.wait(why); why.kind != noSetback {
@@ -98,30 +116,74 @@ func (a *acquisition) run() setback {
 
 // check looks for a reason to end the acquisition before its first try.
 func (a *acquisition) check() setback {
-	l := a.lock
-	if key, held := l.locker.heldIn(a.ctx, l.keys()); held {
-		a.seen.key = key
+	if why := a.mayTry(); why.kind != noSetback {
+		return why
+	}
+	if a.single() && !a.lock.want.wait {
+		return a.askAboutHolder()
+	}
+	return setback{}
+}
+
+// mayTry looks for a reason that needs no server.
+func (a *acquisition) mayTry() setback {
+	l := a.lock.locker
+	if key, held := l.heldIn(a.ctx, a.lock.claim.Keys()); held {
+		a.blocker.key = key
 		return ends(ErrAlreadyHeld, nil)
 	}
-	if l.locker.isClosed() {
+	if l.isClosed() {
 		return ends(ErrClosed, nil)
-	}
-	if a.single() && !a.want.wait {
-		if err, cause := l.askAboutHolder(a.ctx, &a.seen); err != nil {
-			return ends(err, cause)
-		}
 	}
 	return setback{}
 }
 
 // single reports whether the acquisition is about one key, with a token that the caller did
 // not choose.
-func (a *acquisition) single() bool { return len(a.lock.keys()) == 1 && !a.lock.ownToken }
+func (a *acquisition) single() bool { return !a.lock.claim.IsSet() && !a.lock.claim.Chosen() }
+
+// askAboutHolder asks the server about the lock of this Locker that holds the key, as far as
+// this process knows. If that lock, or somebody else, does hold the key, that is a setback. If
+// that lock does not, askAboutHolder ends it, because its key was deleted or replaced.
+func (a *acquisition) askAboutHolder() setback {
+	l := a.lock.locker
+	first := l.holder(a.lock.claim.Key())
+	if first == nil || !first.Valid() {
+		return setback{}
+	}
+	version := first.version()
+	holders, err := l.remote.Inspect(a.ctx, a.lock.claim.Keys())
+	if err != nil {
+		return a.refused(err)
+	}
+	return a.learn(holders[0], first, version)
+}
+
+// learn takes the server's answer who holds the key. The server was asked after the lease of
+// first, a lock of this Locker, had that version.
+func (a *acquisition) learn(h remote.Holder, first *Lock, version lease.Version) setback {
+	own := !first.loses(h.Token, version)
+	if !h.Held {
+		return setback{}
+	}
+	a.lock.attempts++
+	a.blocker.left, a.blocker.held, a.blocker.at = max(h.End.Until(), 0), true, clock.Now()
+	a.lock.emitContended(a.blocker, own)
+	return setback{kind: setbackBusy, err: ErrHeld}
+}
+
+// refused is the setback of a call that got an error.
+func (a *acquisition) refused(err error) setback {
+	if remote.OutcomeOf(err) == remote.Indeterminate && a.ctx.Err() != nil {
+		return ends(ErrGaveUp, clock.ContextError(a.ctx, err))
+	}
+	return ends(err, nil)
+}
 
 // line waits in the queue of this process for the key. It reports whether a holder has handed
 // the lock over.
 func (a *acquisition) line() (handed bool, why setback) {
-	if !a.single() || !a.want.wait {
+	if !a.single() || !a.lock.want.wait {
 		return false, setback{}
 	}
 	handed, err := a.stand()
@@ -129,10 +191,18 @@ func (a *acquisition) line() (handed bool, why setback) {
 	case err == nil:
 		return handed, setback{}
 	case handed:
-		a.lock.late++ // it is ours on the server, and must be freed
+		a.owe() // it is ours on the server
 		return false, ends(err, nil)
 	}
 	return false, endsWaiting(err)
+}
+
+// owe notes that the keys must be freed if the acquisition fails, because they may have its
+// token.
+func (a *acquisition) owe() {
+	if token := a.lock.lease.Token(); token != "" {
+		a.lock.claim.AddUnanswered(token, 1)
+	}
 }
 
 // try asks the server once.
@@ -144,23 +214,50 @@ func (a *acquisition) try() setback {
 	case a.ctx.Err() != nil:
 		return ends(ErrGaveUp, clock.ContextError(a.ctx, nil))
 	}
-	t, err := l.attempt(a.ctx, l.counters(), a.collect)
-	if a.want.wait && a.down.passes(err) {
+	answer, err := l.locker.remote.Acquire(a.ctx, &l.claim, a.request())
+	if l.want.wait && a.down.Passes(err) {
 		if a.ctx.Err() != nil {
 			return ends(ErrGaveUp, clock.ContextError(a.ctx, nil))
 		}
 		l.attempts++
-		a.seen.left = 0 // nobody knows any more
+		a.blocker.left = 0 // nobody knows any more
 		return setback{kind: setbackTransient, err: ErrGaveUp}
 	}
-	switch err, cause := l.settleAttempt(a.ctx, t, err, a.start, &a.seen); err {
-	case nil:
-		return setback{}
-	case ErrHeld:
-		return setback{kind: setbackBusy, err: ErrHeld}
-	default:
-		return ends(err, cause)
+	return a.settle(answer, err)
+}
+
+// request is what to ask the server for. It gives the lock a token if it has none: a hand-over
+// brings one.
+func (a *acquisition) request() remote.Request {
+	l := a.lock
+	if l.lease.Token() == "" || l.claim.Split() {
+		l.lease.SetToken(l.mint())
 	}
+	return remote.Request{Token: l.lease.Token(), TTL: l.lease.TTL(), Fenced: !l.set.unfenced, Keep: a.collect.kept()}
+}
+
+// settle begins to hold the lock if the server has granted it.
+func (a *acquisition) settle(answer remote.Answer, err error) setback {
+	l := a.lock
+	if err != nil {
+		return a.refused(err)
+	}
+	l.attempts++
+	if !answer.Acquired {
+		a.blocker = blocker{answer.Held, answer.Left, clock.Now(), true}
+		l.emitContended(a.blocker, false)
+		l.ticket.Contended(answer.Left)
+		return setback{kind: setbackBusy, err: ErrHeld}
+	}
+	err = l.hold(clock.LeaseEnd(answer.Sent, l.lease.TTL()), answer.Fence, arrival{EventAcquired, a.start, false})
+	if err == nil {
+		return setback{}
+	}
+	a.owe()
+	if err == expired {
+		err = fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-answer.Sent), l.lease.TTL())
+	}
+	return ends(err, nil)
 }
 
 // wait waits until another try is worth it.
@@ -169,15 +266,15 @@ func (a *acquisition) wait(why setback) setback {
 	if why.kind == setbackBusy {
 		l.deliverFirst(true)
 	}
-	if !a.next(a.seen.left) {
+	if !a.next() {
 		return ends(ErrGaveUp, nil)
 	}
 	if a.notice == nil {
 		a.notice = l.locker.newWait(l)
 	}
-	end := a.set.retry.end(a.start)
+	end := l.set.retry.end(a.start)
 	if why.kind == setbackTransient {
-		if err := a.notice.Sleep(a.ctx, a.down.pace(a.pause), 0, end); err != nil {
+		if err := a.notice.Sleep(a.ctx, a.down.Pace(a.pause), 0, end); err != nil {
 			return endsWaiting(err)
 		}
 		return setback{}
@@ -185,7 +282,7 @@ func (a *acquisition) wait(why setback) setback {
 	if a.collects() {
 		return setback{}
 	}
-	if err := a.notice.Await(a.ctx, a.seen.key, a.pause, a.seen.left, min(end, a.collect.end())); err != nil {
+	if err := a.notice.Await(a.ctx, a.blocker.key, a.pause, a.blocker.left, min(end, a.collect.end())); err != nil {
 		return endsWaiting(err)
 	}
 	return setback{}
@@ -194,22 +291,22 @@ func (a *acquisition) wait(why setback) setback {
 // collects reports whether a set has just begun to take its keys one by one. The acquisition
 // then tries at once, because some of the keys may be free.
 func (a *acquisition) collects() bool {
-	l := a.lock
-	if len(l.keys()) == 1 || l.ownToken || l.groups() != nil {
+	claim := &a.lock.claim
+	if !claim.IsSet() || claim.Chosen() || claim.Split() {
 		return false
 	}
 	if a.collect == nil {
-		a.collect = &collector{lock: l, turning: a.start.After(collectAfter)}
+		a.collect = &collector{lock: a.lock, turning: a.start.After(collectAfter)}
 	}
 	return a.collect.next(a.ctx)
 }
 
 // next asks the policy for the pause before the next attempt. It reports false if the
 // policy gives up.
-func (a *acquisition) next(left time.Duration) (more bool) {
+func (a *acquisition) next() (more bool) {
 	a.asked++
-	a.pause, more = a.set.retry.next(Attempt{
-		Number: a.asked, Elapsed: time.Duration(clock.Now() - a.start), Previous: a.pause, Remaining: left,
+	a.pause, more = a.lock.set.retry.next(Attempt{
+		Number: a.asked, Elapsed: time.Duration(clock.Now() - a.start), Previous: a.pause, Remaining: a.blocker.left,
 	})
 	return more
 }
@@ -225,20 +322,33 @@ func waitEnded(err error) (failure, cause error) {
 	return ErrGaveUp, err
 }
 
-// fail cleans up and reports why the acquisition failed.
+// fail leaves the queue, has the reaper free what the commands without an answer may have
+// taken, and reports why the acquisition failed.
 func (a *acquisition) fail(why setback) error {
-	if a.collect != nil && a.collect.keys != nil {
-		a.lock.late++ // what was collected must be freed
+	l := a.lock
+	if a.collect.kept() != nil {
+		a.owe() // what was collected
 	}
 	if why.err == closed {
 		why.err = ErrClosed // the caller never had a lock that has ended
 	}
-	a.lock.cleanUp()
-	kind := single
-	if a.want.wait {
-		kind = waiting
+	if l.claim.Unanswered() > 0 {
+		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), l.lease.TTL(), 0)
 	}
-	return a.lock.failed(kind, a.start, a.seen, why.err, a.down.explain(why.cause))
+	l.ticket.Leave()
+	if l.stateNow() == stateWaiting {
+		l.locker.counters.waited.Add(int64(clock.Now() - a.start))
+	}
+	l.become(stateFailed)
+	failed := &AcquireError{
+		Key: a.blocker.key, Remaining: a.blocker.remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
+		Err: why.err, Cause: a.down.Explain(why.cause), call: single, held: a.blocker.held,
+	}
+	if l.want.wait {
+		failed.call = waiting
+	}
+	l.emitFailed(failed)
+	return failed
 }
 
 // errInterrupted is the error of an operation that user code has ended with a panic or
@@ -255,9 +365,7 @@ func (a *acquisition) interrupted() {
 	}
 	switch {
 	case l.stateNow() < stateHeld:
-		if l.lease.Token() != "" {
-			l.late++ // a command may be under way
-		}
+		a.owe() // a command may be under way
 		_ = a.fail(ends(errInterrupted, nil))
 	case l.stateNow() != stateFailed:
 		_ = l.Release(context.Background())
@@ -265,85 +373,4 @@ func (a *acquisition) interrupted() {
 	if !a.told {
 		l.deliverFirst(false)
 	}
-}
-
-// settleAttempt begins to hold the lock if the attempt got it. Otherwise it returns the error
-// and the cause with which the acquisition fails. After ErrHeld, an acquisition that waits
-// goes on.
-func (l *Lock) settleAttempt(ctx context.Context, t taken, err error, start clock.Instant, seen *taken) (failure, cause error) {
-	switch {
-	case err != nil && remote.OutcomeOf(err) == remote.Indeterminate && ctx.Err() != nil:
-		return ErrGaveUp, clock.ContextError(ctx, err)
-	case err != nil:
-		return err, nil
-	}
-	l.attempts++
-	if !t.acquired {
-		*seen = t
-		seen.at = clock.Now()
-		l.emitContended(t, false)
-		if t.sent != 0 {
-			l.locker.lastTrip.Store(int64(clock.Now() - t.sent))
-		}
-		l.ticket.Contended(t.left)
-		return ErrHeld, nil
-	}
-	if ended := l.start(t, start); ended != nil {
-		l.late++ // it is ours on the server, and must be freed
-		return ended, nil
-	}
-	return nil, nil
-}
-
-// cleanUp leaves the queue, and has the reaper free what the commands without an answer of a
-// failed acquisition may have taken.
-func (l *Lock) cleanUp() {
-	if l.late > 0 {
-		l.abandon(l.lease.TTL(), int(l.late))
-	}
-	l.ticket.Leave()
-}
-
-// failed reports why an acquisition failed.
-func (l *Lock) failed(kind call, start clock.Instant, seen taken, err, cause error) error {
-	if l.stateNow() == stateWaiting {
-		l.locker.counters.waited.Add(int64(clock.Now() - start))
-	}
-	l.become(stateFailed)
-	failed := &AcquireError{
-		Key: seen.key, Remaining: seen.remains(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
-		Err: err, Cause: cause, call: kind, held: seen.held,
-	}
-	l.emitFailed(failed)
-	return failed
-}
-
-// prepare fills in what does not depend on the server.
-func (l *Lock) prepare(ctx context.Context, set *settings, want wanted) {
-	l.extends = set.extends(want.do)
-	l.parent, l.bound = ctx, want.do
-	l.shares = !set.uniqueToken
-	l.fenced = !set.unfenced
-	l.lease.Prepare(set.ttl, set.token)
-	l.ownToken = set.token != ""
-	if set.owner != "" && !l.ownToken {
-		l.more().owner = set.owner
-	}
-}
-
-// counters returns the fence counters that the acquisition counts with.
-func (l *Lock) counters() []string {
-	if !l.fenced {
-		return nil
-	}
-	return slot.FenceCounters(l.keys())
-}
-
-// start starts the lease that the server has granted to an acquisition that began at start.
-func (l *Lock) start(t taken, start clock.Instant) error {
-	err := l.hold(clock.LeaseEnd(t.sent, l.lease.TTL()), uint64(t.fence), arrival{EventAcquired, start, false})
-	if err == expired {
-		return fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-t.sent), l.lease.TTL())
-	}
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // Attach continues a lock that its former owner, most often another process, has ended with
@@ -49,17 +50,10 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	case ctx.Err() != nil:
 		return nil, &LockError{"attach", full[0], clock.ContextError(ctx, nil)}
 	}
-	lock := l.setOf(full)
-	lock.ownToken, lock.fence, lock.attempts = set.token != "", t.fence, 1
-	lock.parent, lock.extends = ctx, set.extends(false)
-	lock.lease.Prepare(set.ttl, set.token)
-	lock.split()
-	lock.observe(&set, clock.Now())
+	lock := l.newLock(ctx, l.remote.All(full, true), &set, wanted{}, clock.Now())
+	lock.fence, lock.attempts = t.fence, 1
 	if set.token == "" {
-		if set.owner != "" {
-			lock.more().owner = set.owner
-		}
-		lock.lease.SetToken(t.secret.claim(lock.mintToken))
+		lock.lease.SetToken(t.secret.claim(lock.mint))
 	}
 	spent := false
 	defer func() { t.secret.settle(lock.lease.Token(), spent) }()
@@ -78,27 +72,18 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 }
 
 // takeOver gives the keys the lock's token in place of the former tokens, and begins the
-// lease with what is left of theirs. It asks the slots one after the other, so that of two
-// callers with the same Handoff only one gets past the first slot.
+// lease with what is left of theirs.
 func (l *Lock) takeOver(ctx context.Context, former []string) error {
-	end, longest := clock.Never, time.Duration(0)
-	for done, keys := range l.parts() {
-		a, err := l.locker.remote.Attach(ctx, keys, l.lease.Token(), former)
-		if err != nil {
-			return &LockError{"attach", keys[0], err}
-		}
-		if a.Lost != "" {
-			if done > 0 {
-				l.abandon(NoExpiry, 1) // the keys of the slots before are nobody's now
-			}
-			return &LockError{"attach", a.Lost, ErrLost}
-		}
-		end = min(end, clock.LeaseEnd(a.Sent, a.Remaining))
-		longest = max(longest, a.Remaining)
+	a, err := l.locker.remote.Attach(ctx, &l.claim, l.lease.Token(), former)
+	switch {
+	case err != nil:
+		return &LockError{"attach", a.Key, err}
+	case a.Lost:
+		return &LockError{"attach", a.Key, ErrLost}
 	}
-	l.lease.Resume(longest, end)
-	if cause := l.hold(end, l.fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
-		return &LockError{"attach", l.key[0], cause}
+	l.lease.Resume(a.Remaining, a.End)
+	if cause := l.hold(a.End, l.fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
+		return &LockError{"attach", l.claim.Key(), cause}
 	}
 	return nil
 }
@@ -120,9 +105,9 @@ func (l *Lock) Detach() (Handoff, error) {
 	defer l.mu.Unlock()
 	l.expire()
 	if cause := l.finish(stateDetached); cause != detached {
-		return Handoff{}, &LockError{"detach", l.key[0], cause}
+		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
-	return Handoff{&ticket{slices.Clone(l.keys()), l.fence, &secret{tokens: l.lease.Tokens()}}}, nil
+	return Handoff{&ticket{slices.Clone(l.claim.Keys()), l.fence, &secret{tokens: l.lease.Tokens()}}}, nil
 }
 
 // ForceRelease frees the lock of key if its holder's token is token, as Check or Inspect
@@ -148,11 +133,11 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	if ctx.Err() != nil {
 		return &LockError{"force release", full, clock.ContextError(ctx, nil)}
 	}
-	freed, err := l.remote.Release(ctx, []string{full}, token)
+	freed, err := l.remote.ReleaseWhile(ctx, full, token)
 	switch {
 	case err != nil:
 		return &LockError{"force release", full, err}
-	case !freed:
+	case freed == remote.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}
 	if holder := l.holder(full); holder != nil {
@@ -192,7 +177,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	w := l.newWait(nil)
 	defer w.Leave()
 	var s State // as last seen
-	down := outage{locker: l}
+	down := l.remote.Outage()
 	for number := 1; ; number++ {
 		seen, err := l.inspect(ctx, full)
 		if err == nil && !seen.Held {
@@ -206,13 +191,13 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		fail := func(err, cause error) error {
 			return &AcquireError{
 				Key: full, Remaining: s.Remaining(), Attempts: number, Waited: time.Duration(clock.Now() - start),
-				Err: err, Cause: down.explain(cause), call: watching, held: s.Held,
+				Err: err, Cause: down.Explain(cause), call: watching, held: s.Held,
 			}
 		}
 		if ctx.Err() != nil {
 			return fail(ErrGaveUp, clock.ContextError(ctx, err))
 		}
-		if passes := down.passes(errors.Unwrap(err)); err != nil && !passes {
+		if passes := down.Passes(errors.Unwrap(err)); err != nil && !passes {
 			return &LockError{"wait for", full, errors.Unwrap(err)}
 		}
 		var more bool
@@ -220,7 +205,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if err := w.Await(ctx, full, down.pace(pause), s.Remaining(), set.retry.end(start)); err != nil {
+		if err := w.Await(ctx, full, down.Pace(pause), s.Remaining(), set.retry.end(start)); err != nil {
 			return fail(waitEnded(err))
 		}
 	}

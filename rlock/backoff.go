@@ -35,7 +35,7 @@ func (e *pushBackoff) delay() (pause time.Duration, look bool) {
 		e.step = min(max(2*e.step, firstStep), longestStep)
 	}
 	e.woken = at
-	backoff, recency := e.lock.ticket.Backoff(e.lock.locker.roundTrip())
+	backoff, recency := e.lock.ticket.Backoff(e.lock.locker.remote.RoundTrip())
 	// Whoever has waited long looks more often.
 	step := float64(e.step) * (0.2 + 3*recency)
 	return backoff + time.Duration(step*(0.5+rand.Float64()/2)), e.step > 0

@@ -1,11 +1,9 @@
 package rlock
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -37,201 +35,136 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	if err != nil {
 		return nil, err
 	}
-	b := batch{locker: l, ctx: ctx, set: set, start: clock.Now(), takings: make([]taking, len(full))}
-	returned := false
-	defer func() {
-		if !returned {
-			b.interrupted()
-		}
-	}()
+	b := batch{locker: l, all: make([]acquisition, len(full)), errs: make([]error, len(full))}
+	defer b.interrupted()
+	start := clock.Now()
 	for i, key := range full {
-		b.takings[i].prepare(ctx, l.lockOf(key), set, b.start)
+		b.all[i] = l.newAcquisition(ctx, remote.One(key), set, wanted{}, start)
 	}
-	b.run()
+	b.run(ctx)
 	results := make([]AcquireResult, len(full))
-	for i := range b.takings {
-		if a := &b.takings[i]; a.failure == nil {
-			results[i].Lock = a.lock
-		} else {
-			results[i].Err = a.failure
+	for i := range b.all {
+		if results[i].Err = b.errs[i]; results[i].Err == nil {
+			results[i].Lock = b.all[i].lock
 		}
 	}
-	b.told = true
-	deliverEach(b.takings)
-	returned = true
+	b.deliver()
+	b.returned = true
 	return results, nil
 }
 
 // batch is one call of TryAcquireEach.
 type batch struct {
-	locker  *Locker
-	ctx     context.Context
-	set     *settings
-	start   clock.Instant
-	takings []taking
-	told    bool // their events are told
-}
-
-// taking is one key's part in TryAcquireEach.
-type taking struct {
-	lock     *Lock
-	counters []string
-	seen     taken
-	answer   taken
-	err      error
-	failure  error // what the caller gets
-}
-
-func (a *taking) prepare(ctx context.Context, l *Lock, set *settings, start clock.Instant) {
-	a.lock, a.seen = l, taken{key: l.key[0]}
-	l.prepare(ctx, set, wanted{})
-	l.observe(set, start)
-	a.counters = l.counters()
+	locker   *Locker
+	all      []acquisition
+	errs     []error // of each, in the same order
+	returned bool
 }
 
 // run takes all keys that can be had.
-func (b *batch) run() {
-	asked := make([]*taking, 0, len(b.takings)) // of the server
-	for i := range b.takings {
-		a := &b.takings[i]
-		_, held := b.locker.heldIn(b.ctx, a.lock.keys())
-		switch {
-		case held:
-			b.fail(a, ErrAlreadyHeld, nil)
-		case b.locker.isClosed():
-			b.fail(a, ErrClosed, nil)
-		case b.ctx.Err() != nil:
-			b.fail(a, ErrGaveUp, clock.ContextError(b.ctx, nil))
-		default:
-			asked = append(asked, a)
+func (b *batch) run(ctx context.Context) {
+	var asked []int // of the server
+	for i := range b.all {
+		a := &b.all[i]
+		why := a.mayTry()
+		if why.kind == noSetback && ctx.Err() != nil {
+			why = ends(ErrGaveUp, clock.ContextError(ctx, nil))
+		}
+		if b.settle(i, why) {
+			asked = append(asked, i)
 		}
 	}
-	asked = b.askAboutHolders(asked)
-	b.locker.takeEach(b.ctx, asked)
-	for _, a := range asked {
-		if err, cause := a.lock.settleAttempt(b.ctx, a.answer, a.err, b.start, &a.seen); err != nil {
-			b.fail(a, err, cause)
-		}
+	asked = b.askAboutHolders(ctx, asked)
+	tries := make([]remote.Try, len(asked))
+	each := make([]*remote.Try, len(asked))
+	for n, i := range asked {
+		tries[n].Claim, tries[n].Request = &b.all[i].lock.claim, b.all[i].request()
+		each[n] = &tries[n]
+	}
+	b.locker.remote.AcquireEach(ctx, each)
+	for n, i := range asked {
+		b.settle(i, b.all[i].settle(tries[n].Answer, tries[n].Err))
 	}
 }
 
-// askAboutHolders is Lock.askAboutHolder for a batch, in one round trip. It returns those
+// settle ends an acquisition that has a setback, and reports whether it has none.
+func (b *batch) settle(i int, why setback) bool {
+	if why.kind == noSetback {
+		return true
+	}
+	b.errs[i] = b.all[i].fail(why)
+	return false
+}
+
+// askAboutHolders is acquisition.askAboutHolder for a batch, in one round trip. It returns those
 // whose keys may be free.
-func (b *batch) askAboutHolders(asked []*taking) []*taking {
+func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	var (
-		rest, contested []*taking
-		holders         []*Lock
-		versions        []lease.Version
-		params          []gen.InspectParams
+		contested []int
+		keys      []string
+		holders   []*Lock
+		versions  []lease.Version
 	)
-	for _, a := range asked {
-		holder := b.locker.holder(a.lock.key[0])
-		if a.lock.ownToken || holder == nil || !holder.Valid() {
-			rest = append(rest, a)
+	for _, i := range asked {
+		a := &b.all[i]
+		holder := b.locker.holder(a.lock.claim.Key())
+		if a.lock.claim.Chosen() || holder == nil || !holder.Valid() {
+			rest = append(rest, i)
 			continue
 		}
-		v := holder.version()
-		contested, holders, versions = append(contested, a), append(holders, holder), append(versions, v)
-		params = append(params, gen.InspectParams{Locks: a.lock.keys()})
+		contested, keys = append(contested, i), append(keys, a.lock.claim.Key())
+		holders, versions = append(holders, holder), append(versions, holder.version())
 	}
 	if len(contested) == 0 {
 		return asked
 	}
-	var replies []gen.Reply[gen.InspectResult]
-	_ = remote.RetryTimes(b.ctx, remote.Attempts, func(ctx context.Context) error {
-		replies = b.locker.scripts.InspectBatch(ctx, b.locker.client, params)
-		for _, reply := range replies {
-			if remote.OutcomeOf(reply.Err) == remote.Indeterminate {
-				return reply.Err
-			}
+	seen, errs := b.locker.remote.InspectEach(ctx, keys)
+	for n, i := range contested {
+		a := &b.all[i]
+		why := a.refused(errs[n])
+		if errs[n] == nil {
+			why = a.learn(seen[n], holders[n], versions[n])
 		}
-		return nil
-	})
-	for i, a := range contested {
-		states, err := statesOf(a.lock.keys(), replies[i].Value, replies[i].Err)
-		switch {
-		case err != nil && b.ctx.Err() != nil:
-			b.fail(a, ErrGaveUp, clock.ContextError(b.ctx, err))
-		case err != nil:
-			b.fail(a, err, nil)
-		default:
-			if held := a.lock.heldAs(holders[i], versions[i], states[0], &a.seen); held != nil {
-				b.fail(a, held, nil)
-			} else {
-				rest = append(rest, a)
-			}
+		if b.settle(i, why) {
+			rest = append(rest, i)
 		}
 	}
 	return rest
 }
 
-func (b *batch) fail(a *taking, err, cause error) {
-	a.lock.cleanUp()
-	a.failure = a.lock.failed(single, b.start, a.seen, err, cause)
-}
-
-// interrupted does for all keys what acquisition.interrupted does for one.
+// interrupted does for all keys what acquisition.interrupted does for one, if user code has
+// panicked or ended the goroutine.
 func (b *batch) interrupted() {
+	if b.returned {
+		return
+	}
 	var held []*Lock
-	for i := range b.takings {
-		switch a := &b.takings[i]; {
+	for i := range b.all {
+		switch a := &b.all[i]; {
 		case a.lock == nil || a.lock.stateNow() == stateFailed:
 		case a.lock.stateNow() >= stateHeld:
 			held = append(held, a.lock)
 		default:
-			if a.lock.lease.Token() != "" {
-				a.lock.late++ // a command may be under way
-			}
-			b.fail(a, errInterrupted, nil)
+			a.owe() // a command may be under way
+			b.settle(i, ends(errInterrupted, nil))
 		}
 	}
 	b.locker.ReleaseEach(context.Background(), held)
-	if !b.told {
-		deliverEach(b.takings)
-	}
+	b.deliver()
 }
 
-// deliverEach calls deliverFirst for each lock of a batch. If an observer panics for one lock,
-// the events of the other locks are still told.
-func deliverEach(takings []taking) {
-	for i := range takings {
-		if takings[i].lock == nil || takings[i].lock.observed() == nil {
-			continue
+// deliver tells what has happened to each lock. If an observer panics for one lock, the events
+// of the other locks are still told.
+func (b *batch) deliver() {
+	deliverFirst := func(l *Lock) { l.deliverFirst(false) }
+	var locks []*Lock
+	for i := range b.all {
+		if a := &b.all[i]; a.lock != nil && !a.told {
+			a.told = true
+			locks = append(locks, a.lock)
 		}
-		returned := false
-		func() {
-			defer func() {
-				if !returned {
-					deliverEach(takings[i+1:])
-				}
-			}()
-			takings[i].lock.deliverFirst(false)
-			returned = true
-		}()
 	}
-}
-
-func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
-	remote.RetryTimes(ctx, remote.Attempts, remote.Remaining(asked, func(ctx context.Context, asked []*taking) []error {
-		params := make([]gen.AcquireParams, len(asked))
-		for i, a := range asked {
-			a.lock.identify()
-			l.counters.attempts.Add(1)
-			params[i] = a.lock.acquireParams(a.counters)
-		}
-		errs := make([]error, len(asked))
-		sent := clock.Now()
-		for i, reply := range l.scripts.AcquireBatch(ctx, l.client, params) {
-			a := asked[i]
-			a.answer, a.err = a.lock.takenOne(reply.Value), remote.Redact(reply.Err, a.lock.lease.Token())
-			a.answer.sent = sent
-			if remote.OutcomeOf(a.err) == remote.Indeterminate {
-				a.lock.late++
-			}
-			errs[i] = a.err
-		}
-		return errs
-	}))
+	deliverEach(locks, deliverFirst)
 }
 
 // ReleaseEach is Release for many locks of this Locker in one round trip. There is one error
@@ -244,76 +177,51 @@ func (l *Locker) takeEach(ctx context.Context, asked []*taking) {
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.ownLocks(ctx, locks)
 	defer deliverAll(locks)
-	var asked []*releasing
+	var (
+		asked   []*releasing
+		freeing []*remote.Freeing
+		alone   []int // positions in locks
+	)
 	defer func() {
 		for _, r := range asked { // only if user code has panicked
+			r.err = errInterrupted
 			r.settle()
 		}
 	}()
-	var alone []int // positions in locks
 	for i, lock := range locks {
+		if errs[i] != nil {
+			continue
+		}
+		busy, err := lock.releases.tryEnter()
+		r := &releasing{lock: lock}
 		switch {
-		case errs[i] != nil:
-		case lock.groups() != nil || !lock.tryFreeing():
-			// The lock needs several calls, or another goroutine is releasing it. Waiting for
-			// that goroutine now could last for ever, because it may wait for a lock that this
-			// call is releasing.
+		case busy != nil:
+			// Waiting now for the goroutine that releases it could last for ever, because that one
+			// may wait for a lock that this call is releasing.
 			alone = append(alone, i)
+		case err != nil:
+			errs[i] = &LockError{"release", lock.claim.Key(), err}
+		case !r.begin():
+			errs[i] = r.err
 		default:
-			e, err := lock.startRelease()
-			if err != nil {
-				errs[i] = err
-				lock.endFreeing()
-				continue
-			}
-			errs[i] = errInterrupted
-			asked = append(asked, &releasing{lock: lock, ending: e, err: &errs[i]})
+			r.at = i
+			asked = append(asked, r)
+			freeing = append(freeing, &remote.Freeing{Claim: &lock.claim, Token: lock.lease.Token(), Former: lock.lease.Former()})
 		}
 	}
 	if len(asked) > 0 {
-		l.releaseEach(ctx, asked)
+		l.remote.ReleaseEach(ctx, freeing)
 	}
-	for ; len(asked) > 0; asked = asked[1:] {
-		asked[0].settle()
+	for ; len(asked) > 0; asked, freeing = asked[1:], freeing[1:] {
+		r := asked[0]
+		r.freed, r.err = freeing[0].Freed, freeing[0].Err
+		r.settle()
+		errs[r.at] = r.err
 	}
 	for _, i := range alone {
 		errs[i] = locks[i].Release(ctx)
 	}
 	return errs
-}
-
-// releasing is one lock's part in ReleaseEach.
-type releasing struct {
-	lock *Lock
-	ending
-	freed int64
-	err   *error
-}
-
-func (r *releasing) settle() {
-	*r.err = r.lock.settleRelease(r.ending, r.freed, *r.err)
-	r.lock.endFreeing()
-}
-
-func (l *Locker) releaseEach(ctx context.Context, asked []*releasing) {
-	remote.RetryDetached(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*releasing) []error {
-		params := make([]gen.ReleaseParams, len(asked))
-		errs := make([]error, len(asked))
-		for i, r := range asked {
-			params[i] = r.lock.releaseParams()
-			r.freed, errs[i] = r.lock.freeFormer(ctx)
-		}
-		for i, reply := range l.scripts.ReleaseBatch(ctx, l.client, params) {
-			r := asked[i]
-			r.freed += reply.Value
-			if remote.OutcomeOf(reply.Err) == remote.Indeterminate {
-				r.lock.unsure = true
-			}
-			errs[i] = cmp.Or(errs[i], reply.Err)
-			*r.err = errs[i]
-		}
-		return errs
-	}))
 }
 
 // ownLocks returns, in the order of locks, an error for each lock that a batch refuses.

@@ -3,7 +3,6 @@ package rlock
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -115,21 +114,22 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	cause := l.cause()
 	l.mu.Unlock()
 	if cause != nil {
-		return State{}, &LockError{"verify", l.key[0], cause}
+		return State{}, &LockError{"verify", l.claim.Key(), cause}
 	}
 	version := l.version()
-	states, err := l.inspect(ctx)
+	holders, err := l.locker.remote.InspectClaim(ctx, &l.claim)
 	if err != nil {
-		return State{}, err
+		return State{}, &LockError{"check", l.claim.Key(), err}
 	}
-	least := states[0]
-	for _, s := range states {
+	least := stateOf(holders[0])
+	for _, h := range holders {
 		l.mu.Lock()
-		is, again := l.lease.Lost(s.Token, version)
+		is, again := l.lease.Lost(h.Token, version)
 		if is {
 			cause = l.finish(stateLost)
 		}
 		l.mu.Unlock()
+		s := stateOf(h)
 		switch {
 		case again: // the lock has got another token meanwhile
 			return l.Verify(ctx)
@@ -141,14 +141,6 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 		}
 	}
 	return least, nil
-}
-
-// inspect asks for the states of all keys.
-func (l *Lock) inspect(ctx context.Context) ([]State, error) {
-	if l.groups() != nil {
-		return l.inspectGroups(ctx)
-	}
-	return l.locker.inspectAll(ctx, l.keys())
 }
 
 // begun checks the arguments of a call about a key and returns the Redis key. The call is
@@ -168,41 +160,14 @@ func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
 }
 
 func (l *Locker) inspect(ctx context.Context, key string) (State, error) {
-	states, err := l.inspectAll(ctx, []string{key})
+	holders, err := l.remote.Inspect(ctx, []string{key})
 	if err != nil {
-		return State{}, err
+		return State{}, &LockError{"check", key, err}
 	}
-	return states[0], nil
+	return stateOf(holders[0]), nil
 }
 
-func (l *Locker) inspectAll(ctx context.Context, keys []string) ([]State, error) {
-	var r gen.InspectResult
-	err := remote.RetryTimes(ctx, remote.Attempts, func(ctx context.Context) (err error) {
-		r, err = l.scripts.Inspect(ctx, l.client, gen.InspectParams{Locks: keys})
-		return err
-	})
-	states, err := statesOf(keys, r, err)
-	if err != nil {
-		return nil, &LockError{"check", keys[0], err}
-	}
-	return states, nil
-}
-
-// statesOf reads the answer of inspect.lua.
-func statesOf(keys []string, r gen.InspectResult, err error) ([]State, error) {
-	if err == nil && (len(r.Holders) != len(keys) || len(r.Remaining) != len(keys)) {
-		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys")}
-	}
-	if err != nil {
-		return nil, err
-	}
-	states := make([]State, len(keys))
-	for i, key := range keys {
-		states[i] = State{Key: key, Held: r.Holders[i].Valid, Token: r.Holders[i].V}
-		states[i].Owner = ownerIn(states[i].Token)
-		if states[i].Held {
-			states[i].until = clock.Now().After(remaining(r.Remaining[i]))
-		}
-	}
-	return states, nil
+// stateOf is what the server says of a key.
+func stateOf(h remote.Holder) State {
+	return State{Key: h.Key, Held: h.Held, Token: h.Token, Owner: ownerIn(h.Token), until: h.End}
 }

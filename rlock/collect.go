@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // A set that has waited this long takes its keys one by one for as long again, and
@@ -36,19 +36,24 @@ func (c *collector) next(ctx context.Context) bool {
 	}
 	c.turning = clock.Now().After(collectAfter)
 	if c.keys == nil {
-		c.keys = slices.Sorted(slices.Values(c.lock.keys()))
+		c.keys = slices.Sorted(slices.Values(c.lock.claim.Keys()))
 		return true
 	}
+	// A release without an answer may still run, and the reaper repeats it. Neither may free what
+	// a later attempt takes, so that attempt has another token.
 	l := c.lock
-	if _, err := l.locker.scripts.Release(ctx, l.locker.client, gen.ReleaseParams{Locks: c.keys, Token: l.lease.Token()}); err != nil {
-		// The release may still run, and the reaper repeats it. Neither may free what a later
-		// attempt takes, so that attempt needs another token.
-		l.abandon(l.lease.TTL(), int(l.late)+1)
-		l.late = 0
-		l.lease.SetToken("") // it gets a new one
-	}
+	l.locker.remote.RollBack(ctx, &l.claim, remote.Request{Token: l.lease.Token(), TTL: l.lease.TTL()})
+	l.lease.SetToken("")
 	c.keys = nil
 	return false
+}
+
+// kept returns the keys that the next attempt is to keep one by one, nil if it takes all or none.
+func (c *collector) kept() []string {
+	if c == nil {
+		return nil
+	}
+	return c.keys
 }
 
 // end returns when to try again at the latest: what was collected must not expire.
@@ -60,12 +65,4 @@ func (c *collector) end() clock.Instant {
 		return c.turning
 	}
 	return min(c.turning, clock.Now().After(c.lock.lease.TTL()/lease.Renewals))
-}
-
-// order returns the keys for the next attempt, and whether it is to keep some.
-func (c *collector) order(l *Lock) (keys []string, collect bool) {
-	if c == nil || c.keys == nil {
-		return l.keys(), false
-	}
-	return c.keys, true
 }

@@ -54,7 +54,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 		case wrong != nil:
 			errs[i] = wrong
 		case ctx.Err() != nil:
-			errs[i] = &LockError{"extend", lock.key[0], clock.ContextError(ctx, nil)}
+			errs[i] = &LockError{"extend", lock.claim.Key(), clock.ContextError(ctx, nil)}
 		default:
 			asked = append(asked, &extending{lock: lock, err: &errs[i]})
 		}
@@ -119,15 +119,15 @@ func (x *extending) start(ttl time.Duration) error {
 	defer l.mu.Unlock()
 	l.expire()
 	if cause := l.cause(); cause != nil {
-		return &LockError{"extend", l.key[0], cause}
+		return &LockError{"extend", l.claim.Key(), cause}
 	}
 	longest := l.lease.Longest()
-	if l.ownToken && ttl < longest {
+	if l.claim.Chosen() && ttl < longest {
 		return &ArgumentError{"TTL", fmt.Sprintf(
 			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest))}
 	}
 	before := l.lease.Deadline()
-	x.sent = l.lease.Begin(clock.Now(), ttl, l.mintToken)
+	x.sent = l.lease.Begin(clock.Now(), ttl, l.mint)
 	if l.lease.Deadline() < before {
 		renewal := (*scheduled)(l)
 		renewal.advance(renewal.next(x.sent.Sent))
@@ -137,7 +137,7 @@ func (x *extending) start(ttl time.Duration) error {
 
 // remote returns what the server is asked for.
 func (x *extending) remote() remote.Extension {
-	return remote.Extension{Parts: x.lock.parts(), Token: x.sent.Token, Former: x.sent.Former, TTL: x.sent.TTL}
+	return remote.Extension{Parts: x.lock.claim.Parts(), Token: x.sent.Token, Former: x.sent.Former, TTL: x.sent.TTL}
 }
 
 // lose notes that an extension under way will never be settled. What it may have done on the
@@ -180,7 +180,7 @@ func (x *extending) settle(answer remote.Extended) error {
 		return &LockError{"extend", answer.Lost, l.finish(stateLost)}
 	}
 	if err != nil {
-		if len(l.lease.Former()) > 0 && l.cause() == nil && !l.kept {
+		if len(l.lease.Former()) > 0 && l.cause() == nil && !l.watched() {
 			l.watch() // the keys must be freed when the lock expires; see finish
 		}
 		if l.lease.Deadline() != deadline {
@@ -190,7 +190,7 @@ func (x *extending) settle(answer remote.Extended) error {
 		if remote.OutcomeOf(err) == remote.Indeterminate {
 			return err
 		}
-		return &LockError{"extend", l.key[0], err}
+		return &LockError{"extend", l.claim.Key(), err}
 	}
 	if superseded && l.cause() == nil {
 		return errSuperseded
@@ -199,9 +199,9 @@ func (x *extending) settle(answer remote.Extended) error {
 	if cause := l.cause(); cause != nil {
 		if cause == expired {
 			// The keys now have a whole lease that nobody uses.
-			l.abandon(e.TTL, 1)
+			l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), e.TTL, 1)
 		}
-		return &LockError{"extend", l.key[0], cause}
+		return &LockError{"extend", l.claim.Key(), cause}
 	}
 	l.emitExtension(nil)
 	return nil
@@ -231,7 +231,7 @@ func (x *extending) finish() {
 		if cause := l.cause(); cause != nil {
 			err = cause
 		}
-		*x.err = &LockError{"extend", l.key[0], err}
+		*x.err = &LockError{"extend", l.claim.Key(), err}
 	}
 }
 

@@ -20,8 +20,8 @@ func (l *Lock) String() string {
 		return "no lock"
 	}
 	var b strings.Builder
-	b.WriteString("lock " + quoteKey(l.key[0]))
-	if more := len(l.keys()) - 1; more > 0 {
+	b.WriteString("lock " + quoteKey(l.claim.Key()))
+	if more := len(l.claim.Keys()) - 1; more > 0 {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
 	if l.fence > 0 {
@@ -51,8 +51,8 @@ func (l *Lock) LogValue() slog.Value {
 	if l.usable() != nil {
 		return slog.StringValue(l.String())
 	}
-	attrs := []slog.Attr{slog.String("key", plainKey(l.key[0]))}
-	if n := len(l.keys()); n > 1 {
+	attrs := []slog.Attr{slog.String("key", plainKey(l.claim.Key()))}
+	if n := len(l.claim.Keys()); n > 1 {
 		attrs = append(attrs, slog.Int("keys", n))
 	}
 	if l.fence > 0 {

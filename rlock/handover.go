@@ -4,12 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
-	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // request tells the holder that hands the lock over what a waiting acquisition wants.
@@ -26,7 +23,7 @@ type grant struct {
 	token      string
 	fence      uint64
 	deadline   clock.Instant // of the lease
-	unanswered int32         // hand-overs to this token whose outcome is unknown
+	unanswered int           // hand-overs to this token whose outcome is unknown
 }
 
 type (
@@ -36,7 +33,7 @@ type (
 
 // request returns what the lock was acquired as.
 func (l *Lock) request() request {
-	return request{ttl: l.lease.TTL(), owner: l.owner(), extends: l.extends, shares: l.shares, fenced: l.fenced}
+	return request{ttl: l.lease.TTL(), owner: l.set.owner, extends: l.set.extends(l.want.do), shares: !l.set.uniqueToken, fenced: !l.set.unfenced}
 }
 
 // holder is a lock as the queue knows it.
@@ -65,30 +62,28 @@ type handing struct {
 // handOver passes the lock, which Release has just ended, to the next acquisition of this
 // process that waits for it, so that the key is never free in between. It reports false if
 // the caller must free the key instead, because nobody waits, other processes must have their
-// turn, or the server did not agree. The key then has the token that handOver returns.
+// turn, or the server did not agree.
 //
 // If the next holder wants the same lease and enough of it is left, it goes on with that lease
 // and its token, which costs no command. Otherwise one command gives the next holder a token
 // and a lease of its own.
-func (l *Lock) handOver(ctx context.Context) (token string, passed bool) {
-	o, ok := l.ticket.Offer()
-	if !ok {
-		return l.lease.Token(), false
-	}
-	h := handing{l, grant{token: l.lease.Token()}, l.request()}
-	for ok {
+func (h *handing) handOver(ctx context.Context) (passed bool) {
+	for {
+		o, ok := h.lock.ticket.Offer()
+		if !ok {
+			return false
+		}
 		g, agreed := h.offer(ctx, o)
 		if !agreed {
-			break
+			return false
 		}
 		if o.Grant(g) {
-			return "", true
+			h.abandonLate()
+			return true
 		}
 		h.has, h.as = g, o.Request // the next has left: the lock is for the one after it
-		l.takeBackToken()
-		o, ok = l.ticket.Offer()
+		h.takeBackToken()
 	}
-	return h.has.token, false
 }
 
 // offer returns what the next holder is to have. If it reports false, the offer has ended.
@@ -115,22 +110,27 @@ func (h *handing) share(o offer) (deadline clock.Instant, shared bool) {
 	if h.has.token != l.lease.Token() {
 		return h.has.deadline, next.accepts(h.has.deadline)
 	}
-	if l.late > 0 {
+	if l.claim.Unanswered() > 0 {
 		return 0, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = l.lease.Deadline()
-	l.tokenMoved = !l.shown && l.lease.Certain() && l.lease.TTL() == next.ttl && next.accepts(deadline)
-	return deadline, l.tokenMoved
+	if l.token == tokenShown || !l.lease.Certain() || l.lease.TTL() != next.ttl || !next.accepts(deadline) {
+		return 0, false
+	}
+	l.token = tokenMoved
+	return deadline, true
 }
 
 // takeBackToken notes that the token is this lock's again, because the acquisition that was
 // to have it has left.
-func (l *Lock) takeBackToken() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tokenMoved = false
+func (h *handing) takeBackToken() {
+	h.lock.mu.Lock()
+	defer h.lock.mu.Unlock()
+	if h.lock.token == tokenMoved {
+		h.lock.token = tokenPrivate
+	}
 }
 
 // accepts reports whether a lease that ends at deadline has enough left: nearly all of the TTL
@@ -158,60 +158,55 @@ const longestUnasked = 100 * time.Millisecond
 // server itself, with the same token, and the server confirms the lock.
 func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	l, next := h.lock, o.Request
+	server := l.locker.remote
 	g.token = newToken(next.owner)
+	returned := false
 	defer func() {
-		if !passed && !o.Withdraw(g) { // also when user code has panicked
-			l.locker.reap(l.key[:], g, next.ttl)
+		if !returned { // user code has panicked
+			server.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1)
+		}
+		if !passed && !o.Withdraw(g) {
+			unwanted := remote.One(l.claim.Key())
+			unwanted.AddUnanswered(g.token, g.unanswered)
+			server.Abandon(&unwanted, nil, next.ttl, 0)
 		}
 	}()
 	if ctx.Err() != nil || len(l.lease.Former()) > 0 {
+		returned = true
 		return grant{}, false // the release does the rest: it has its own time and knows all tokens
 	}
-	params := gen.HandOverParams{Lock: l.key[0], Token: h.has.token, Next: g.token, TTL: ttlParam(next.ttl), Fences: 1}
-	if next.fenced {
-		params.Counter = slot.FenceCounter(l.key[0])
-	}
+	fences := 1
 	if next.fenced && next.shares {
-		params.Fences = int64(o.Reserve)
+		fences = o.Reserve
 	}
-	sent := clock.Now()
-	g.unanswered++ // until there is an answer
-	r, err := l.locker.scripts.HandOver(ctx, l.locker.client, params)
-	if remote.OutcomeOf(err) == remote.Indeterminate {
-		l.unsure = true
-	} else {
-		g.unanswered--
-		l.locker.lastTrip.Store(int64(clock.Now() - sent))
+	g.unanswered = 1 // until there is an answer
+	handed, err := server.HandOver(ctx, &l.claim, h.has.token, remote.Request{Token: g.token, TTL: next.ttl, Fenced: next.fenced}, fences)
+	returned = true
+	if remote.OutcomeOf(err) != remote.Indeterminate {
+		g.unanswered = 0
 	}
-	if err != nil || !r.HandedOver {
+	if !handed.Over {
 		return g, false
 	}
-	o.Reserved(uint64(r.Fence), int(r.Fences))
-	g.fence, g.deadline = uint64(r.Fence), clock.LeaseEnd(sent, next.ttl)
+	o.Reserved(handed.Fence, handed.Reserved)
+	g.fence, g.deadline = handed.Fence, clock.LeaseEnd(handed.Sent, next.ttl)
 	return g, true
 }
 
-// reap frees in the background what a hand-over without an answer may have left.
-func (l *Locker) reap(keys []string, g grant, ttl time.Duration) {
-	if g.unanswered > 0 {
-		l.reaper.Add(reaper.Item{Keys: keys, Token: g.token, Unanswered: int(g.unanswered)}, ttl)
-	}
+// freeUnwanted frees the key after a hand-over to an acquisition that gave up waiting in that
+// moment. The key then has a token that is not the lock's.
+func (h *handing) freeUnwanted(ctx context.Context) error {
+	h.lock.ticket.Leave()
+	unwanted := remote.One(h.lock.claim.Key())
+	_, err := h.lock.locker.remote.Release(ctx, &unwanted, h.has.token, nil)
+	h.abandonLate()
+	return err
 }
 
-// freeUnwanted frees the key after a hand-over to an acquisition that gave up waiting in that
-// moment. The key then has token, which need not be the lock's.
-func (l *Lock) freeUnwanted(ctx context.Context, token string) error {
-	l.ticket.Leave()
-	answered := false
-	defer func() {
-		if !answered { // user code has panicked
-			l.locker.reaper.Add(reaper.Item{Keys: l.key[:], Token: token, Unanswered: 1}, NoExpiry)
-		}
-	}()
-	err := l.locker.remote.ReleaseDetached(ctx, l.key[:], token)
-	answered = err == nil || isHopeless(err)
-	if err != nil {
-		return &LockError{"release", l.key[0], err}
+// abandonLate has the reaper free the key again if commands of the lock's acquisition got no
+// answer. They may still arrive after the end of the next holder's lock, and take the key.
+func (h *handing) abandonLate() {
+	if l := h.lock; l.claim.Unanswered() > 0 {
+		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1)
 	}
-	return nil
 }

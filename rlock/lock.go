@@ -10,6 +10,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
 
@@ -18,41 +19,42 @@ import (
 // again, acquire it again. A nil or zero Lock holds nothing: its methods return zero values,
 // a context that has ended, or an error that matches ErrInvalid.
 type Lock struct {
-	locker   *Locker
-	key      [1]string // as Redis has it; of a set, the first one
-	fence    uint64
-	parent   context.Context // what the lock was acquired with
-	extra    *extra          // nil: nothing
+	locker    *Locker
+	set       *settings       // what it was acquired with; nobody changes them
+	parent    context.Context // what it was acquired with
+	claim     remote.Claim    // its keys, and what the server may still have of it
+	fence     uint64
+	ticket    queueTicket // its place in the queue of this process for the key
+	events    *observed   // nil: nobody is told of them
+	lease     lease.Lease // guarded by mu while held
+	releases  gate
+	*lifetime // nil until something needs it; made under mu, and never changed after that
+
 	attempts int32
-	late     int32       // attempts of the acquisition that got no answer
-	bound    bool        // Context ends with parent
-	extends  bool        // its lease is extended automatically
-	ownToken bool        // the caller chose the token
-	shares   bool        // it may have the token of the holder before it; see handover.go
-	fenced   bool        // it has a fence
-	ticket   queueTicket // its place in the queue of this process for the key
-	listed   uint32      // place in the registry, from 1; 0: none; guarded by the registry
+	listed   uint32        // place in the registry, from 1; 0: none; guarded by the registry
+	state    atomic.Uint32 // see state.go
+	want     wanted
 
-	state atomic.Uint32 // see state.go
-	lease lease.Lease   // guarded by mu while held
-
-	mu         sync.Mutex
-	kept       bool          // the lock is on the schedule of renewals
-	shown      bool          // somebody has asked for the token
-	tokenMoved bool          // the next holder has the token
-	freeing    bool          // a Release is making its calls
-	freed      bool          // a Release has succeeded; guarded by freeing
-	unsure     bool          // a Release that got no answer may have freed the keys; guarded by freeing
-	freeable   chan struct{} // closed when freeing is over; nil: nobody waits for that
-	*lifetime                // nil until something needs it; never changed after that
+	token tokenUse // guarded by mu
+	mu    sync.Mutex
 }
+
+// tokenUse says who may have a lock's token beside the lock.
+type tokenUse uint8
+
+const (
+	tokenPrivate tokenUse = iota
+	tokenShown            // somebody has asked for it
+	tokenMoved            // it is the next holder's, and no longer the lock's
+)
 
 // lifetime is what a lock needs only if it is extended automatically, watched or asked for
 // its Context. It is apart so that other locks stay small.
 type lifetime struct {
 	// Guarded by mu.
-	ctx    context.Context // made by Context
-	cancel context.CancelCauseFunc
+	ctx     context.Context // made by Context
+	cancel  context.CancelCauseFunc
+	watched bool // the lock is on the schedule of renewals
 
 	renewal renew.Entry
 	monitor notify.Entry
@@ -65,42 +67,15 @@ func (l *Lock) needLifetime() {
 	}
 }
 
-// extra is what only a few locks need. It is apart so that the others stay small.
-type extra struct {
-	keys     []string  // of a set
-	groups   []group   // the keys by slot, if they are of several; see crossslot.go
-	owner    string    // what its tokens say about it; see owner.go
-	observed *observed // who is told of events; see observe.go
-}
-
-// more returns the lock's extra, and makes it if there is none.
-func (l *Lock) more() *extra {
-	if l.extra == nil {
-		l.extra = &extra{}
+// newLock returns a Lock of the keys of a claim, not held yet, for a call that began at start.
+func (l *Locker) newLock(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) *Lock {
+	lock := &Lock{locker: l, set: set, want: want, parent: ctx, claim: claim}
+	if set.token != "" {
+		lock.claim.Choose()
 	}
-	return l.extra
-}
-
-// keys returns all keys as Redis has them.
-func (l *Lock) keys() []string {
-	if l.extra == nil || l.extra.keys == nil {
-		return l.key[:]
-	}
-	return l.extra.keys
-}
-
-func (l *Lock) groups() []group {
-	if l.extra == nil {
-		return nil
-	}
-	return l.extra.groups
-}
-
-func (l *Lock) observed() *observed {
-	if l.extra == nil {
-		return nil
-	}
-	return l.extra.observed
+	lock.lease.Prepare(set.ttl, set.token)
+	lock.observe(set, start)
+	return lock
 }
 
 // Key returns the Redis key, prefix included; of a set, the first one.
@@ -108,7 +83,7 @@ func (l *Lock) Key() string {
 	if l == nil {
 		return ""
 	}
-	return l.key[0]
+	return l.claim.Key()
 }
 
 // Keys returns the Redis keys, prefix included, in the order they were asked for.
@@ -116,7 +91,7 @@ func (l *Lock) Keys() []string {
 	if l.usable() != nil {
 		return nil
 	}
-	return slices.Clone(l.keys())
+	return slices.Clone(l.claim.Keys())
 }
 
 // Token returns the value that the keys have on the server while the lock is held. Whoever
@@ -135,10 +110,10 @@ func (l *Lock) Token() string {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.tokenMoved {
+	if l.token == tokenMoved {
 		return ""
 	}
-	l.shown = true
+	l.token = tokenShown
 	return l.lease.Token()
 }
 
@@ -236,7 +211,7 @@ func (l *Lock) Context() context.Context {
 	}
 	l.expire()
 	parent := l.parent
-	if !l.bound {
+	if !l.want.do {
 		parent = context.WithoutCancel(parent)
 	}
 	l.ctx, l.cancel = context.WithCancelCause(holderContext{parent, l})
@@ -275,7 +250,7 @@ func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 		}
 		if holder.lock.locker.server == l.server && holder.lock.Valid() {
 			for _, key := range keys {
-				if slices.Contains(holder.lock.keys(), key) {
+				if slices.Contains(holder.lock.claim.Keys(), key) {
 					return key, true
 				}
 			}

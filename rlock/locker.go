@@ -15,7 +15,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
-	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
@@ -37,12 +36,9 @@ type Locker struct {
 	registry registry
 	renewals *renew.Schedule[*scheduled]
 	monitor  *notify.Monitor // nil: a loss is noticed by extensions
-	reaper   *reaper.Reaper
 
-	lastTrip     atomic.Int64 // how long the last command of a contended key took
-	uncached     atomic.Bool  // the client has no cache: Check asks the server
-	clientClosed atomic.Bool  // as far as can be told
-	counters     counters
+	uncached atomic.Bool // the client has no cache: Check asks the server
+	counters counters
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close
@@ -85,7 +81,6 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	if set.invalidations != nil {
 		l.listenOn(set.invalidations)
 	}
-	l.reaper = reaper.New(l.releaseItems)
 	if !set.unfenced {
 		slot.PrepareFences()
 	}
@@ -163,7 +158,7 @@ func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.stop()
 		ended = closeAll(l.renewals)
-		l.reaper.Close(closingTime)
+		l.remote.Close(closingTime)
 		if l.dialled != nil {
 			l.dialled.Close(l.client, closingTime)
 		}

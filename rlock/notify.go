@@ -31,7 +31,7 @@ type monitored Lock
 func (l *monitored) Entry() *notify.Entry { return &l.monitor }
 
 // Keys returns the lock's keys.
-func (l *monitored) Keys() []string { return (*Lock)(l).keys() }
+func (l *monitored) Keys() []string { return l.claim.Keys() }
 
 // Version returns the version of the lock's lease, and false once the lock has ended.
 func (l *monitored) Version() (lease.Version, bool) {

@@ -25,14 +25,14 @@ type observed struct {
 // the caller's goroutine alone tells the events: a panic must not end up in another one.
 func (l *Lock) observe(set *settings, start clock.Instant) {
 	if set.observer != nil {
-		l.more().observed = &observed{observer: set.observer, since: start, telling: true}
+		l.events = &observed{observer: set.observer, since: start, telling: true}
 	}
 }
 
 // deliver tells the observer what has happened to the lock, unless another goroutine is
 // at it, which then tells this too. The caller holds no mutex.
 func (l *Lock) deliver() {
-	o := l.observed()
+	o := l.events
 	if o == nil {
 		return
 	}
@@ -48,7 +48,7 @@ func (l *Lock) deliver() {
 // deliverFirst tells what has happened during the call that made the lock. With more,
 // the call goes on, and keeps telling to itself.
 func (l *Lock) deliverFirst(more bool) {
-	if o := l.observed(); o != nil {
+	if o := l.events; o != nil {
 		o.tellAll(l.parent, more)
 	}
 }
@@ -86,30 +86,33 @@ func (o *observed) next(keep bool) (e Event, ok bool) {
 	return e, true
 }
 
-// deliverAll is deliver for many locks: a panic for one does not keep the others' events
-// from being told.
-func deliverAll(locks []*Lock) {
+// deliverAll is deliver for many locks.
+func deliverAll(locks []*Lock) { deliverEach(locks, (*Lock).deliver) }
+
+// deliverEach calls deliver for each lock that has an observer: a panic for one does not keep
+// the others' events from being told.
+func deliverEach(locks []*Lock, deliver func(*Lock)) {
 	for i, l := range locks {
-		if l == nil || l.observed() == nil {
+		if l == nil || l.events == nil {
 			continue
 		}
 		returned := false
 		func() {
 			defer func() {
 				if !returned {
-					deliverAll(locks[i+1:])
+					deliverEach(locks[i+1:], deliver)
 				}
 			}()
-			l.deliver()
+			deliver(l)
 			returned = true
 		}()
 	}
 }
 
 // emitContended follows a look that found the lock held. The first one counts.
-func (l *Lock) emitContended(seen taken, local bool) {
+func (l *Lock) emitContended(by blocker, local bool) {
 	if l.become(stateWaiting) && l.count(EventContended) {
-		l.tell(Event{Kind: EventContended, Key: seen.key, Waited: l.observed().passed(), Remaining: seen.left, Local: local})
+		l.tell(Event{Kind: EventContended, Key: by.key, Waited: l.events.passed(), Remaining: by.left, Local: local})
 	}
 }
 
@@ -127,8 +130,8 @@ func (l *Lock) emitHeld(how arrival) {
 		l.locker.counters.handedOver.Add(1)
 	}
 	if l.count(how.kind) {
-		waited := l.observed().passed()
-		l.observed().since = clock.Now()
+		waited := l.events.passed()
+		l.events.since = clock.Now()
 		l.tellHeld(Event{Kind: how.kind, Waited: waited, HandedOver: how.handedOver})
 	}
 }
@@ -181,7 +184,7 @@ func (l *Lock) emitRelease(err error) {
 // count counts an event and reports whether somebody is to be told.
 func (l *Lock) count(kind EventKind) bool {
 	l.locker.counters.events[kind].Add(1)
-	return l.observed() != nil
+	return l.events != nil
 }
 
 // passed returns the time since the call began, or the lock was held.
@@ -189,11 +192,11 @@ func (o *observed) passed() time.Duration { return time.Duration(clock.Now() - o
 
 // tell puts an event on the list of those to be told.
 func (l *Lock) tell(e Event) {
-	e.Keys, e.Attempts = l.keys(), l.Attempts()
+	e.Keys, e.Attempts = l.claim.Keys(), l.Attempts()
 	if e.Key == "" {
-		e.Key = l.key[0]
+		e.Key = l.claim.Key()
 	}
-	o := l.observed()
+	o := l.events
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(o.events, e)
@@ -201,7 +204,7 @@ func (l *Lock) tell(e Event) {
 
 // tellHeld is tell for a lock that is held, or was.
 func (l *Lock) tellHeld(e Event) {
-	e.Fence, e.Held = l.fence, l.observed().passed()
+	e.Fence, e.Held = l.fence, l.events.passed()
 	if l.stateNow() == stateHeld {
 		e.Remaining = max(l.lease.Deadline().Until(), 0)
 	}

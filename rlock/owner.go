@@ -85,16 +85,8 @@ func newToken(owner string) string {
 	return id.String() + " " + owner
 }
 
-// mintToken returns a new token for the lock.
-func (l *Lock) mintToken() string { return newToken(l.owner()) }
-
-// owner returns the text that the lock's tokens have.
-func (l *Lock) owner() string {
-	if l.extra == nil {
-		return ""
-	}
-	return l.extra.owner
-}
+// mint returns a new token for the lock.
+func (l *Lock) mint() string { return newToken(l.set.owner) }
 
 // tokenLength is that of a token without an owner's text.
 const tokenLength = 36

@@ -10,9 +10,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/probe"
-	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
 // ProbeReport is what Probe found, in the order in which it looked.
@@ -143,23 +141,13 @@ func (s *scratch) Key() string { return s.key }
 
 // Acquire leaves to the reaper what tries without an answer may have taken.
 func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
-	params := gen.AcquireParams{Lock: s.key, Token: s.token, TTL: probe.TTL}
-	if !s.locker.defaults.unfenced {
-		params.Counter = slot.FenceCounter(s.key)
+	claim := remote.One(s.key)
+	server := s.locker.remote
+	answer, err := server.Acquire(ctx, &claim, remote.Request{Token: s.token, TTL: probe.TTL, Fenced: !s.locker.defaults.unfenced})
+	if claim.Unanswered() > 0 {
+		server.Abandon(&claim, nil, probe.TTL, 1)
 	}
-	lost := 0
-	err = remote.RetryTimes(ctx, remote.Attempts, func(ctx context.Context) error {
-		r, err := s.locker.scripts.Acquire(ctx, s.locker.client, params)
-		acquired = r.Acquired
-		if remote.OutcomeOf(err) == remote.Indeterminate {
-			lost++
-		}
-		return remote.Redact(err, s.token)
-	})
-	if lost > 0 {
-		s.locker.reaper.Add(reaper.Item{Keys: []string{s.key}, Token: s.token, Unanswered: lost + 1}, probe.TTL)
-	}
-	return acquired, err
+	return answer.Acquired, err
 }
 
 func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
@@ -168,5 +156,7 @@ func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
 }
 
 func (s *scratch) Release(ctx context.Context) error {
-	return s.locker.remote.ReleaseDetached(ctx, []string{s.key}, s.token)
+	claim := remote.One(s.key)
+	_, err := s.locker.remote.Release(ctx, &claim, s.token, nil)
+	return err
 }

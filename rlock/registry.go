@@ -44,7 +44,7 @@ type registryShard struct {
 }
 
 func (r *registry) shard(l *Lock) *registryShard {
-	return &r.shards[maphash.String(r.seed, l.key[0])%uint64(len(r.shards))]
+	return &r.shards[maphash.String(r.seed, l.claim.Key())%uint64(len(r.shards))]
 }
 
 func (r *registry) add(l *Lock) {

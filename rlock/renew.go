@@ -54,7 +54,7 @@ func (s *scheduled) Expire() {
 
 // next returns when to extend a lock whose lease began at from. The caller holds mu.
 func (s *scheduled) next(from clock.Instant) clock.Instant {
-	if !s.extends {
+	if !s.set.extends(s.want.do) {
 		return clock.Never
 	}
 	return s.lease.NextRenewal(from)
@@ -70,7 +70,7 @@ func (s *scheduled) plan(confirmed lease.Extension) {
 // advance tells the schedule that the deadline has changed. The schedule then extends the lock
 // at that instant, or earlier if that is planned. The caller holds mu.
 func (s *scheduled) advance(at clock.Instant) {
-	if !s.extends {
+	if !s.set.extends(s.want.do) {
 		at = clock.Never
 	}
 	if s.lifetime != nil {

@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -14,7 +13,7 @@ import (
 // acquisition does not hold the lock all the same.
 func (a *acquisition) stand() (handed bool, err error) {
 	l := a.lock
-	before, first := l.locker.queue.Join(&l.ticket, l.key[0], l.request())
+	before, first := l.locker.queue.Join(&l.ticket, l.claim.Key(), l.request())
 	if first {
 		return false, a.backOff()
 	}
@@ -22,8 +21,8 @@ func (a *acquisition) stand() (handed bool, err error) {
 		(*Lock)(before).noticeEnd()
 	}
 	for {
-		a.seen.left, a.seen.held, a.seen.at = l.ticket.Remaining(), true, clock.Now()
-		l.emitContended(a.seen, true)
+		a.blocker = blocker{l.claim.Key(), l.ticket.Remaining(), clock.Now(), true}
+		l.emitContended(a.blocker, true)
 		l.deliverFirst(true)
 		ready, err := a.awaitTurn()
 		switch {
@@ -37,7 +36,7 @@ func (a *acquisition) stand() (handed bool, err error) {
 			return true, a.receive(g)
 		}
 		l.adopt(g)
-		a.seen = taken{key: l.key[0]}
+		a.blocker = blocker{key: l.claim.Key()}
 		return false, a.backOff()
 	}
 }
@@ -51,10 +50,10 @@ const lookPause = time.Second
 // server does not tell that the holder's key is gone, it asks about the holder every lookPause.
 func (a *acquisition) awaitTurn() (ready bool, err error) {
 	l := a.lock
-	if !a.next(a.seen.left) {
+	if !a.next() {
 		return a.lastLook()
 	}
-	end := min(clock.Now().After(a.pause), a.set.retry.end(a.start))
+	end := min(clock.Now().After(a.pause), l.set.retry.end(a.start))
 	for {
 		left := max(end.Until(), 0)
 		looks := !l.locker.hears()
@@ -79,7 +78,7 @@ func (a *acquisition) awaitTurn() (ready bool, err error) {
 // is called, which may be this acquisition. Otherwise the acquisition ends with ErrGaveUp.
 func (a *acquisition) lastLook() (ready bool, err error) {
 	l := a.lock
-	holder := l.locker.holder(l.key[0])
+	holder := l.locker.holder(l.claim.Key())
 	var version lease.Version
 	if holder != nil {
 		version = holder.version()
@@ -87,19 +86,20 @@ func (a *acquisition) lastLook() (ready bool, err error) {
 	ctx, cancel := context.WithTimeout(a.ctx, lookTimeout)
 	defer cancel()
 	l.attempts++
-	state, err := l.locker.inspect(ctx, l.key[0])
+	holders, err := l.locker.remote.Inspect(ctx, l.claim.Keys())
 	if a.ctx.Err() != nil {
 		return false, clock.ContextError(a.ctx, nil)
 	}
 	if err != nil {
-		a.down.passes(errors.Unwrap(err))
+		a.down.Passes(err)
 		return false, ErrGaveUp
 	}
-	if state.Held { // otherwise those before it stand in the way all the same
-		a.seen.left, a.seen.at = state.Remaining(), clock.Now()
+	now := holders[0]
+	if now.Held { // otherwise those before it stand in the way all the same
+		a.blocker.left, a.blocker.at = max(now.End.Until(), 0), clock.Now()
 	}
 	if holder != nil {
-		holder.loses(state.Token, version)
+		holder.loses(now.Token, version)
 	}
 	select {
 	case <-l.ticket.Ready():
@@ -111,12 +111,9 @@ func (a *acquisition) lastLook() (ready bool, err error) {
 
 // backOff lets other processes go ahead to a key that this one has just had.
 func (a *acquisition) backOff() error {
-	backoff, _ := a.lock.ticket.Backoff(a.lock.locker.roundTrip())
+	backoff, _ := a.lock.ticket.Backoff(a.lock.locker.remote.RoundTrip())
 	return clock.Sleep(a.ctx, backoff, a.lock.locker.closed)
 }
-
-// roundTrip is about how long a command takes.
-func (l *Locker) roundTrip() time.Duration { return time.Duration(l.lastTrip.Load()) }
 
 // quit leaves the queue and returns err. If a holder has handed the lock over meanwhile, the
 // acquisition holds the lock instead, as if err had come a moment later.
@@ -139,40 +136,8 @@ func (a *acquisition) receive(g grant) error {
 func (l *Lock) adopt(g grant) {
 	if g.token != "" {
 		l.lease.SetToken(g.token)
-		l.late += g.unanswered
+		l.claim.AddUnanswered(g.token, g.unanswered)
 	}
-}
-
-// askAboutHolder asks the server about the lock of this Locker that holds the key, as far as
-// this process knows. It fails with ErrHeld if that lock, or somebody else, does hold the key.
-// If that lock does not, askAboutHolder ends it, because its key was deleted or replaced.
-func (l *Lock) askAboutHolder(ctx context.Context, seen *taken) (failure, cause error) {
-	first := l.locker.holder(l.key[0])
-	if first == nil || !first.Valid() {
-		return nil, nil
-	}
-	version := first.version()
-	state, err := l.locker.inspect(ctx, l.key[0])
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ErrGaveUp, clock.ContextError(ctx, errors.Unwrap(err))
-	case err != nil:
-		return errors.Unwrap(err), nil
-	}
-	return l.heldAs(first, version, state, seen), nil
-}
-
-// heldAs is the part of askAboutHolder that follows the server's answer, which is state. The
-// server was asked after the holder's lease had that version.
-func (l *Lock) heldAs(first *Lock, version lease.Version, state State, seen *taken) error {
-	own := !first.loses(state.Token, version)
-	if !state.Held {
-		return nil
-	}
-	l.attempts++
-	seen.left, seen.held, seen.at = state.Remaining(), true, clock.Now()
-	l.emitContended(*seen, own)
-	return ErrHeld
 }
 
 // loses ends a lock if its key is gone or another's, and reports whether that is so. The
@@ -192,13 +157,13 @@ func (l *Lock) loses(owner string, version lease.Version) bool {
 // its key is gone. Nobody else would notice where the server does not tell and the lease is
 // not extended. If holder is nil, or is extended automatically, verify does nothing.
 func (l *Locker) verify(ctx context.Context, holder *Lock) {
-	if holder == nil || holder.extends {
+	if holder == nil || holder.set.extends(holder.want.do) {
 		return
 	}
 	version := holder.version()
-	states, err := l.inspectAll(ctx, holder.key[:])
+	holders, err := l.remote.Inspect(ctx, holder.claim.Keys())
 	if err == nil {
-		holder.loses(states[0].Token, version)
+		holder.loses(holders[0].Token, version)
 	}
 }
 
@@ -208,7 +173,7 @@ func (l *Lock) noticeEnd() {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stateNow() == stateHeld && !l.kept {
+	if l.stateNow() == stateHeld && !l.watched() {
 		l.watch()
 	}
 }

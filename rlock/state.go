@@ -78,10 +78,10 @@ func (l *Lock) ended(cause *reason) {
 		l.cancel(cause)
 	}
 	if cause == expired && len(l.lease.Former()) > 0 {
-		l.abandon(NoExpiry, 1) // a key that still has a former token has the longer lease of that token
+		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1) // a key that still has a former token has the longer lease of that token
 	}
 	l.locker.registry.remove(l)
-	if l.kept {
+	if l.watched() {
 		l.locker.renewals.Remove((*scheduled)(l))
 		if l.locker.monitor != nil {
 			l.locker.monitor.Remove((*monitored)(l))
@@ -137,7 +137,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	if to, is := l.overdue(); is {
 		return causes[to]
 	}
-	if behind := l.ticket.Hold((*holder)(l)); (behind || l.extends || l.observed() != nil) && !l.watch() {
+	if behind := l.ticket.Hold((*holder)(l)); (behind || l.set.extends(l.want.do) || l.events != nil) && !l.watch() {
 		return closed
 	}
 	if l.stateNow() == stateWaiting {
@@ -149,12 +149,15 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	return nil
 }
 
+// watched reports whether watch was called. The caller holds mu.
+func (l *Lock) watched() bool { return l.lifetime != nil && l.lifetime.watched }
+
 // watch puts the lock on the schedule of renewals, which also ends it on time, and adds it to
 // the monitor if the server tells of changed keys. If the Locker is closed, watch ends the
 // lock and reports false. The caller holds mu.
 func (l *Lock) watch() bool {
 	l.needLifetime()
-	l.kept = true
+	l.lifetime.watched = true
 	if !l.locker.renewals.Add((*scheduled)(l), (*scheduled)(l).next(clock.Now()), l.lease.Deadline()) {
 		l.finish(stateClosed)
 		return false

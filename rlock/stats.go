@@ -50,7 +50,7 @@ func (l *Locker) Stats() Stats {
 	return Stats{
 		Acquired:      event(EventAcquired),
 		AcquireFailed: event(EventAcquireFailed),
-		Attempts:      c.attempts.Load(),
+		Attempts:      l.remote.Acquisitions(),
 		Contended:     event(EventContended),
 		HandedOver:    c.handedOver.Load(),
 		Attached:      event(EventAttached),
@@ -76,7 +76,6 @@ type counters struct {
 	events     [eventKinds]atomic.Uint64
 	expired    atomic.Uint64 // of the events that are EventLost
 	handedOver atomic.Uint64
-	attempts   atomic.Uint64
 	waiting    atomic.Int64
 	waited     atomic.Int64
 	_          [64]byte

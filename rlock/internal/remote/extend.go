@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
@@ -40,7 +38,7 @@ func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
 			params = append(params, gen.ExtendParams{Locks: keys, Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former})
 		}
 	}
-	replies := s.extend(ctx, params)
+	replies := s.calls.extend(ctx, params)
 	answers := make([]Extended, len(list))
 	for i, e := range list {
 		n := len(e.Parts)
@@ -51,7 +49,7 @@ func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
 }
 
 // extend runs extend.lua once for each of params.
-func (s *Server) extend(ctx context.Context, params []gen.ExtendParams) []gen.Reply[int64] {
+func (s calls) extend(ctx context.Context, params []gen.ExtendParams) []gen.Reply[int64] {
 	if len(params) == 1 { // costs less than a pipeline of one
 		var reply gen.Reply[int64]
 		reply.Value, reply.Err = s.scripts.Extend(ctx, s.client, params[0])
@@ -95,16 +93,15 @@ func (s *Server) ExtendAll(ctx context.Context, list []Extension, answered func(
 			return
 		}
 		calls.Go(func() {
-			positions, answers, refused := s.extendMany(ctx, list, batches)
+			positions, answers, refused := s.calls.extendMany(ctx, list, batches)
 			each(refused)
 			if len(positions) > 0 {
 				answered(positions, answers)
 			}
 		})
 	}
-	cluster := s.client.Mode() == rueidis.ClientModeCluster
-	batches, single := batchesOf(list, cluster)
-	if !cluster {
+	batches, single := batchesOf(list, s.cluster)
+	if !s.cluster {
 		many(batches)
 		each(single)
 		return
@@ -151,7 +148,7 @@ func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
 
 // extendMany runs extend_many.lua once for each batch, in one pipeline. The extensions of
 // batches that were refused are in refused and have no answer.
-func (s *Server) extendMany(ctx context.Context, list []Extension, batches [][]int) (positions []int, answers []Extended, refused []int) {
+func (s calls) extendMany(ctx context.Context, list []Extension, batches [][]int) (positions []int, answers []Extended, refused []int) {
 	params := make([]gen.ExtendManyParams, len(batches))
 	for i, batch := range batches {
 		p := gen.ExtendManyParams{TTL: list[batch[0]].TTL}

@@ -2,70 +2,97 @@ package remote
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
 
-// Server calls the scripts for a caller who has keys and tokens. On a cluster, all keys of one
-// call must be in one slot. Its errors show no token.
+// Server calls the scripts for callers who have keys and tokens. Its errors show no token. What
+// it cannot free at once, a reaper frees later.
 type Server struct {
+	calls   calls
+	cluster bool
+	reaper  *reaper.Reaper
+
+	closed       atomic.Bool   // the client is, as far as can be told; see Outage
+	roundTrip    atomic.Int64  // how long the last command of a contended key took
+	acquisitions atomic.Uint64 // commands sent
+}
+
+// calls are single calls of the scripts, each for keys of one slot or in one pipeline.
+type calls struct {
 	client  rueidis.Client
 	scripts *gen.Scripts
 }
 
 // NewServer returns the server that the client is connected to.
 func NewServer(client rueidis.Client, scripts *gen.Scripts) *Server {
-	return &Server{client, scripts}
+	s := &Server{calls: calls{client, scripts}, cluster: client.Mode() == rueidis.ClientModeCluster}
+	s.reaper = reaper.New(s.calls.releaseItems)
+	return s
 }
 
-// Release frees the keys that have the token, within Patience and while ctx lasts. It reports
-// whether it has freed all of them, or a try without an answer may have done so.
-func (s *Server) Release(ctx context.Context, keys []string, token string) (freed bool, err error) {
-	uncertain := false
-	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
-		n, err := s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: keys, Token: token})
-		freed = n == int64(len(keys)) || n == 0 && uncertain
-		uncertain = uncertain || OutcomeOf(err) == Indeterminate
-		return err
-	})
-	return freed, Redact(err, token)
-}
+// Close makes a last try to free what is left to free, within limit.
+func (s *Server) Close(limit time.Duration) { s.reaper.Close(limit) }
 
-// ReleaseDetached frees the keys that have the token, whether or not ctx has ended; see
-// RetryDetached.
-func (s *Server) ReleaseDetached(ctx context.Context, keys []string, token string) error {
-	return Redact(RetryDetached(ctx, Patience, func(ctx context.Context) error {
-		_, err := s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: keys, Token: token})
-		return err
-	}), token)
-}
+// Acquisitions is how many attempts to acquire were sent.
+func (s *Server) Acquisitions() uint64 { return s.acquisitions.Load() }
+
+// RoundTrip is about how long a command for a contended key takes.
+func (s *Server) RoundTrip() time.Duration { return time.Duration(s.roundTrip.Load()) }
+
+func (s *Server) noteTrip(sent clock.Instant) { s.roundTrip.Store(int64(clock.Now() - sent)) }
 
 // Attached is what Attach has found.
 type Attached struct {
-	Lost      string        // key that has none of the tokens, so that nothing has changed; "": none
-	Sent      clock.Instant // when the call was sent that was answered
-	Remaining time.Duration // of the shortest lease from then on; clock.NoExpiry: none of them ends
+	Lost      bool          // a key has none of the tokens
+	Key       string        // that one, or one of those that an error is about
+	End       clock.Instant // of the lease, at the earliest
+	Remaining time.Duration // of the longest lease; clock.NoExpiry: one of them never ends
 }
 
 // Attach gives the keys a token in place of the former ones, within Patience and while ctx
-// lasts. After an error the keys may have the new token.
-func (s *Server) Attach(ctx context.Context, keys []string, token string, former []string) (Attached, error) {
-	var a Attached
-	err := RetryFor(ctx, Patience, func(ctx context.Context) error {
-		a = Attached{Sent: clock.Now()}
+// lasts. It asks the slots one after the other, so that of two callers with the same former
+// tokens only one gets past the first slot. If a key is lost, the keys of its slot have not
+// changed, and the reaper frees those of the slots before. After an error the keys may have the
+// new token.
+func (s *Server) Attach(ctx context.Context, c *Claim, token string, former []string) (Attached, error) {
+	whole := Attached{End: clock.Never}
+	for done, keys := range c.Parts() {
+		lost, sent, left, err := s.calls.attach(ctx, keys, token, former)
+		switch {
+		case err != nil:
+			return Attached{Key: keys[0]}, err
+		case lost != "":
+			if done > 0 {
+				s.Abandon(c, []string{token}, clock.NoExpiry, 1)
+			}
+			return Attached{Lost: true, Key: lost}, nil
+		}
+		whole.End = min(whole.End, clock.LeaseEnd(sent, left))
+		whole.Remaining = max(whole.Remaining, left)
+	}
+	return whole, nil
+}
+
+// attach is Attach for keys of one slot.
+func (s calls) attach(ctx context.Context, keys []string, token string, former []string) (lost string, sent clock.Instant, left time.Duration, err error) {
+	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
+		sent = clock.Now()
 		r, err := s.scripts.Attach(ctx, s.client, gen.AttachParams{Locks: keys, Token: token, Former: former})
 		if err == nil && r.Position != 0 {
-			a.Lost = slot.KeyAt(keys, r.Position)
+			lost = slot.KeyAt(keys, r.Position)
 		}
-		a.Remaining = remaining(r.Remaining)
+		left = remaining(r.Remaining)
 		return err
 	})
-	return a, Redact(Redact(err, token), former...)
+	return lost, sent, left, Redact(Redact(err, token), former...)
 }
 
 // remaining reads what PTTL answers: -1 stands for a key that never expires.

@@ -38,63 +38,171 @@ func owner(t *testing.T, client rueidis.Client, key string) string {
 	return token
 }
 
+func claim(server *remote.Server, keys ...string) *remote.Claim {
+	c := server.All(keys, false)
+	return &c
+}
+
+func give(t *testing.T, client rueidis.Client, key, token string) {
+	t.Helper()
+	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value(token).Ex(time.Minute).Build()).Error())
+}
+
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	embedded, client, server := start(t)
 	for _, key := range []string{"others", "nobody's"} {
-		freed, err := server.Release(t.Context(), []string{key}, "token")
+		freed, err := server.Release(t.Context(), claim(server, key), "token", nil)
 		require.NoError(t, err)
-		require.False(t, freed, "of %s", key)
+		require.Equal(t, remote.Missing, freed, "of %s", key)
 	}
-	freed, err := server.Release(t.Context(), []string{"mine", "others"}, "token")
+	freed, err := server.Release(t.Context(), claim(server, "mine", "others"), "token", nil)
 	require.NoError(t, err)
-	require.False(t, freed, "only one of the two")
+	require.Equal(t, remote.Missing, freed, "only one of the two")
 	require.Empty(t, owner(t, client, "mine"))
 	require.Equal(t, "another token", owner(t, client, "others"))
 
 	embedded.LoseReply(rlocktest.Script(gen.ReleaseSHA1))
-	freed, err = server.Release(t.Context(), []string{"others"}, "another token")
+	freed, err = server.Release(t.Context(), claim(server, "others"), "another token", nil)
 	require.NoError(t, err)
-	require.True(t, freed, "by the try without an answer")
+	require.Equal(t, remote.Perhaps, freed, "by the try without an answer")
 	require.Empty(t, owner(t, client, "others"))
 
 	embedded.FailNext(rlocktest.Script(gen.ReleaseSHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
-	_, err = server.Release(t.Context(), []string{"mine"}, "long-secret-token")
+	_, err = server.Release(t.Context(), claim(server, "mine"), "long-secret-token", nil)
 	require.ErrorContains(t, err, "NOPERM")
 	require.NotContains(t, err.Error(), "secret")
 }
 
-func TestReleaseDetached(t *testing.T) {
+// A key of a set that still has a former token counts, also if a try that freed it got no
+// answer about the rest.
+func TestReleaseFormerTokens(t *testing.T) {
+	t.Parallel()
+	embedded, client, server := start(t)
+	for name, lose := range map[string]func(){
+		"every answer": func() {},
+		"a lost one":   func() { embedded.LoseReply(rlocktest.Script(gen.ReleaseSHA1)) },
+	} {
+		give(t, client, "a", "former")
+		give(t, client, "b", "present")
+		lose()
+		freed, err := server.Release(t.Context(), claim(server, "a", "b"), "present", []string{"former"})
+		require.NoError(t, err, name)
+		require.NotEqual(t, remote.Missing, freed, name)
+		require.Empty(t, owner(t, client, "a")+owner(t, client, "b"), name)
+	}
+	give(t, client, "a", "former")
+	freed, err := server.Release(t.Context(), claim(server, "a", "b"), "present", []string{"former"})
+	require.NoError(t, err)
+	require.Equal(t, remote.Missing, freed, "nobody has b, and every answer came")
+}
+
+// A call after one that failed does not count a key as lost that the reaper has freed meanwhile.
+func TestReleaseAgain(t *testing.T) {
+	t.Parallel()
+	embedded, client, server := start(t)
+	const refusal = "READONLY You can't write against a read only replica."
+	c := claim(server, "mine")
+	embedded.FailNext(rlocktest.Script(gen.ReleaseSHA1), refusal)
+	_, err := server.Release(t.Context(), c, "token", nil)
+	require.ErrorContains(t, err, "READONLY")
+	require.Eventually(t, func() bool { return owner(t, client, "mine") == "" }, 10*time.Second, time.Millisecond, "the reaper frees it")
+	freed, err := server.Release(t.Context(), c, "token", nil)
+	require.NoError(t, err)
+	require.Equal(t, remote.Perhaps, freed)
+
+	chosen := claim(server, "others")
+	chosen.Choose()
+	embedded.FailNext(rlocktest.Script(gen.ReleaseSHA1), refusal)
+	_, err = server.Release(t.Context(), chosen, "another token", nil)
+	require.Error(t, err)
+	server.Close(time.Second)
+	require.Equal(t, "another token", owner(t, client, "others"), "another handle may hold by it")
+}
+
+func TestReleaseEach(t *testing.T) {
+	t.Parallel()
+	embedded, client, server := start(t)
+	mine := &remote.Freeing{Claim: claim(server, "mine"), Token: "token"}
+	others := &remote.Freeing{Claim: claim(server, "others"), Token: "token", Former: []string{"another token"}}
+	gone := &remote.Freeing{Claim: claim(server, "gone"), Token: "token"}
+	embedded.LoseReply(rlocktest.Script(gen.ReleaseSHA1))
+	server.ReleaseEach(t.Context(), []*remote.Freeing{mine, others, gone})
+	for _, f := range []*remote.Freeing{mine, others, gone} {
+		require.NoError(t, f.Err)
+	}
+	require.Equal(t, remote.Perhaps, mine.Freed)
+	require.NotEqual(t, remote.Missing, others.Freed)
+	require.Empty(t, owner(t, client, "mine")+owner(t, client, "others"))
+}
+
+func TestReleaseWhile(t *testing.T) {
 	t.Parallel()
 	_, client, server := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := server.Release(ctx, []string{"mine"}, "token")
+	_, err := server.ReleaseWhile(ctx, "mine", "token")
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, "token", owner(t, client, "mine"))
-	require.NoError(t, server.ReleaseDetached(ctx, []string{"mine"}, "token"))
+	server.Close(time.Second)
+	require.Equal(t, "token", owner(t, client, "mine"), "nothing goes on in the background")
+	freed, err := server.Release(ctx, claim(server, "mine"), "token", nil)
+	require.NoError(t, err)
+	require.Equal(t, remote.Free, freed, "whether or not ctx has ended")
 	require.Empty(t, owner(t, client, "mine"))
+}
+
+func TestAcquire(t *testing.T) {
+	t.Parallel()
+	embedded, client, server := start(t)
+	request := remote.Request{Token: "new", TTL: time.Minute, Fenced: true}
+	free := claim(server, "free")
+	embedded.LoseReply(rlocktest.Script(gen.AcquireSHA1))
+	a, err := server.Acquire(t.Context(), free, request)
+	require.NoError(t, err)
+	require.True(t, a.Acquired, "the second try knows the token")
+	require.NotZero(t, a.Fence)
+	require.Equal(t, 1, free.Unanswered())
+	require.Equal(t, uint64(2), server.Acquisitions())
+	require.Equal(t, "new", owner(t, client, "free"))
+
+	_, err = server.Release(t.Context(), free, "new", nil)
+	require.NoError(t, err)
+	give(t, client, "free", "new") // the first try arrives now
+	require.Eventually(t, func() bool { return owner(t, client, "free") == "" }, 10*time.Second, time.Millisecond)
+
+	a, err = server.Acquire(t.Context(), claim(server, "free", "others"), request)
+	require.NoError(t, err)
+	require.False(t, a.Acquired)
+	require.Equal(t, "others", a.Held)
+	require.InDelta(t, time.Minute, a.Left, float64(20*time.Second))
+	require.Empty(t, owner(t, client, "free"), "all or none")
+	request.Keep = []string{"free", "others"}
+	_, err = server.Acquire(t.Context(), claim(server, "others", "free"), request)
+	require.NoError(t, err)
+	require.Equal(t, "new", owner(t, client, "free"), "it keeps what it gets")
 }
 
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	embedded, client, server := start(t)
-	a, err := server.Attach(t.Context(), []string{"mine", "others"}, "new", []string{"token"})
+	a, err := server.Attach(t.Context(), claim(server, "mine", "others"), "new", []string{"token"})
 	require.NoError(t, err)
-	require.Equal(t, "others", a.Lost)
+	require.True(t, a.Lost)
+	require.Equal(t, "others", a.Key)
 	require.Equal(t, "token", owner(t, client, "mine"), "nothing has changed")
 
 	embedded.LoseReply(rlocktest.Script(gen.AttachSHA1))
 	before := clock.Now()
-	a, err = server.Attach(t.Context(), []string{"mine"}, "new", []string{"token"})
+	a, err = server.Attach(t.Context(), claim(server, "mine"), "new", []string{"token"})
 	require.NoError(t, err)
-	require.Empty(t, a.Lost, "the second try knows the new token")
-	require.Greater(t, a.Sent, before.After(5*time.Millisecond), "the one that was answered")
+	require.False(t, a.Lost, "the second try knows the new token")
 	require.InDelta(t, time.Minute, a.Remaining, float64(20*time.Second))
+	require.Greater(t, a.End, clock.LeaseEnd(before, a.Remaining), "it counts from the try that was answered")
 	require.Equal(t, "new", owner(t, client, "mine"))
 
 	require.NoError(t, client.Do(t.Context(), client.B().Persist().Key("mine").Build()).Error())
-	a, err = server.Attach(t.Context(), []string{"mine"}, "newer", []string{"new"})
+	a, err = server.Attach(t.Context(), claim(server, "mine"), "newer", []string{"new"})
 	require.NoError(t, err)
 	require.Equal(t, clock.NoExpiry, a.Remaining)
+	require.Equal(t, clock.Never, a.End)
 }

@@ -1,4 +1,4 @@
-package rlock
+package remote
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// outage tells what may pass from what does not, so that a caller who waits for a
-// lock anyway also waits for its server: through a restart, a failover, a slot that
-// moves.
-type outage struct {
-	locker   *Locker
+// Outage is what a caller who waits knows of a server that does not answer, or cannot yet: it
+// tells what may pass from what does not, so that whoever waits for a lock anyway also waits
+// through a restart, a failover, or a slot that moves. The zero Outage is not usable; see
+// Server.Outage.
+type Outage struct {
+	server   *Server
 	err      error         // of the last attempt, if it may pass
 	since    clock.Instant // when the first attempt of those in a row had ended
 	closings int           // in a row
@@ -27,10 +27,16 @@ type outage struct {
 // replaced.
 const mostClosings = 4
 
-// passes takes the outcome of an attempt, and reports whether it was one that is worth
+// closingPause is the longest pause before the client is asked again whether it is closed.
+const closingPause = time.Second / 2
+
+// Outage returns an Outage for one caller who waits.
+func (s *Server) Outage() Outage { return Outage{server: s} }
+
+// Passes takes the outcome of an attempt, and reports whether it was one that is worth
 // another attempt later: the server did not answer, or cannot yet.
-func (o *outage) passes(err error) bool {
-	if closed := o.closed(err); err == nil || closed || !remote.Transient(err) {
+func (o *Outage) Passes(err error) bool {
+	if closed := o.closed(err); err == nil || closed || !Transient(err) {
 		o.err = nil
 		return false
 	}
@@ -44,38 +50,36 @@ func (o *outage) passes(err error) bool {
 }
 
 // closed reports whether the client is closed for good.
-func (o *outage) closed(err error) bool {
-	clientClosed := &o.locker.clientClosed
+func (o *Outage) closed(err error) bool {
+	closed := &o.server.closed
 	if !errors.Is(err, rueidis.ErrClosing) {
 		o.closings = 0
-		if clientClosed.Load() {
-			clientClosed.Store(false)
+		if closed.Load() {
+			closed.Store(false)
 		}
 		return false
 	}
 	if o.closings++; o.closings == mostClosings {
-		clientClosed.Store(true)
+		closed.Store(true)
 	}
-	return clientClosed.Load()
+	return closed.Load()
 }
 
-// pace is the pause before the next attempt. Whether the client is closed for good is
+// Pace is the pause before the next attempt. Whether the client is closed for good is
 // found out soon, however long the policy pauses by now.
-func (o *outage) pace(pause time.Duration) time.Duration {
+func (o *Outage) Pace(pause time.Duration) time.Duration {
 	if o.closings > 0 {
 		return min(pause, closingPause)
 	}
 	return pause
 }
 
-const closingPause = time.Second / 2
-
 func isContextError(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// explain adds the outage, if there is one, to what ended the waiting.
-func (o *outage) explain(cause error) error {
+// Explain adds the outage, if there is one, to what ended the waiting.
+func (o *Outage) Explain(cause error) error {
 	if o.err == nil || cause != nil && isContextError(o.err) { // it was cut short
 		return cause
 	}

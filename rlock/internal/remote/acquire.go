@@ -1,0 +1,238 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// Request says how to take the keys of a Claim.
+type Request struct {
+	Token  string
+	TTL    time.Duration
+	Fenced bool
+	Keep   []string // the keys of a set in one slot: keep those that are free, up to the first that is held; nil: all or none
+}
+
+// Answer is what the server says to a Request.
+type Answer struct {
+	Sent     clock.Instant // when the command was sent that was answered
+	Acquired bool          // the keys have the token
+	Fence    uint64
+	Held     string        // key that has another token
+	Left     time.Duration // of that one's lease; 0: not known
+}
+
+// Acquire tries once to take the keys. It sends a command again if it gets no answer, which is
+// safe because the script knows the token, and adds such commands to the Claim's.
+//
+// It takes the keys of a Claim that is split slot by slot. If it does not get all of them, it
+// frees those that it has taken. Such a Claim needs a new token for each call: a release that is
+// late on its way must not free what a later call takes.
+func (s *Server) Acquire(ctx context.Context, c *Claim, r Request) (Answer, error) {
+	switch {
+	case c.Split():
+		return s.acquireParts(ctx, c, r)
+	case r.Keep != nil:
+		return s.acquire(ctx, c, r.Keep, r)
+	}
+	return s.acquire(ctx, c, c.Keys(), r)
+}
+
+// acquire takes keys of one slot.
+func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request) (a Answer, failure error) {
+	var counters []string
+	if r.Fenced {
+		counters = slot.FenceCounters(keys)
+	}
+	_ = RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		s.acquisitions.Add(1)
+		sent := clock.Now()
+		if !c.IsSet() {
+			a, err = s.calls.acquireOne(ctx, c, counters, r)
+		} else {
+			a, err = s.calls.acquireSet(ctx, keys, counters, r)
+		}
+		a.Sent = sent
+		if err == nil && !a.Acquired {
+			s.noteTrip(sent)
+		}
+		failure = Redact(err, r.Token)
+		if OutcomeOf(failure) == Indeterminate {
+			c.AddUnanswered(r.Token, 1)
+		}
+		if s.closed.Load() {
+			if errors.Is(failure, rueidis.ErrClosing) {
+				return nil // those who found the client closed have asked often enough for all
+			}
+			s.closed.Store(false)
+		}
+		return failure
+	})
+	return a, failure
+}
+
+func (s calls) acquireOne(ctx context.Context, c *Claim, counters []string, r Request) (Answer, error) {
+	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, counters))
+	return answerOf(c, reply), err
+}
+
+func (r *Request) params(c *Claim, counters []string) gen.AcquireParams {
+	return gen.AcquireParams{Lock: c.key[0], Counter: counters, Token: r.Token, TTL: ttlParam(r.TTL)}
+}
+
+func answerOf(c *Claim, r gen.AcquireResult) Answer {
+	return Answer{Acquired: r.Acquired, Fence: uint64(r.Fence), Held: c.key[0], Left: remaining(r.Remaining)}
+}
+
+func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Request) (Answer, error) {
+	reply, err := s.scripts.AcquireAll(ctx, s.client, gen.AcquireAllParams{
+		Keys: slices.Concat(keys, counters), Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil,
+	})
+	a := Answer{Acquired: reply.Acquired, Fence: uint64(reply.Fence), Held: keys[0], Left: remaining(reply.Remaining)}
+	if reply.Held != 0 {
+		a.Held = slot.KeyAt(keys, reply.Held)
+	}
+	return a, err
+}
+
+// acquireParts takes all parts, or frees those that it has taken.
+func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer, error) {
+	whole := Answer{Sent: clock.Now(), Acquired: true}
+	parts := c.Parts()
+	fences := make([]uint64, len(parts))
+	for i, keys := range parts {
+		a, err := s.acquire(ctx, c, keys, r)
+		if err != nil || !a.Acquired {
+			s.rollBack(ctx, c, parts[:i], r)
+			return a, err
+		}
+		fences[i] = a.Fence
+		whole.Fence = max(whole.Fence, a.Fence)
+	}
+	lost, err := s.calls.raiseFence(ctx, parts, fences, whole.Fence, r.Token)
+	if err != nil || lost != "" {
+		s.rollBack(ctx, c, parts, r)
+		return Answer{Held: lost}, err
+	}
+	return whole, nil
+}
+
+// raiseFence raises the counters of all parts to the fence of the set, which is the largest of
+// theirs. It returns a key that was lost meanwhile.
+func (s calls) raiseFence(ctx context.Context, parts [][]string, fences []uint64, fence uint64, token string) (lost string, err error) {
+	var params []gen.RaiseFenceParams
+	for i, keys := range parts {
+		if fences[i] < fence {
+			params = append(params, gen.RaiseFenceParams{
+				Keys: slices.Concat(keys, slot.FenceCounter(keys[0])), Token: token, Fence: int64(fence), Locks: int64(len(keys)),
+			})
+		}
+	}
+	err = RetryTimes(ctx, Attempts, func(ctx context.Context) error {
+		replies := s.scripts.RaiseFenceBatch(ctx, s.client, params)
+		for i, reply := range replies {
+			if reply.Value != 0 {
+				lost = slot.KeyAt(params[i].Keys[:params[i].Locks], reply.Value)
+			}
+			replies[i].Err = Redact(reply.Err, token) // before Combine, as Redact would lose its outcome
+		}
+		return Combine(replies)
+	})
+	return lost, err
+}
+
+// RollBack frees, with one call, what a Request may have taken. The reaper frees what the server
+// does not confirm, and what commands without an answer may still take. The Claim needs a new
+// token then.
+func (s *Server) RollBack(ctx context.Context, c *Claim, r Request) { s.rollBack(ctx, c, c.Parts(), r) }
+
+func (s *Server) rollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {
+	params := make([]gen.ReleaseParams, len(parts))
+	for i, keys := range parts {
+		params[i] = gen.ReleaseParams{Locks: keys, Token: r.Token}
+	}
+	for _, reply := range s.calls.scripts.ReleaseBatch(ctx, s.calls.client, params) {
+		if reply.Err != nil {
+			c.AddUnanswered(r.Token, 1)
+		}
+	}
+	if c.Unanswered() > 0 {
+		s.Abandon(c, []string{r.Token}, r.TTL, 1)
+		c.more.unanswered = 0
+	}
+}
+
+// Try is one of many attempts, each for one key.
+type Try struct {
+	Claim *Claim
+	Request
+	Answer Answer
+	Err    error
+}
+
+// AcquireEach is Acquire for many Claims of one key, in one round trip. It sets the Answer or
+// the Err of each.
+func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
+	_ = RetryTimes(ctx, Attempts, Remaining(tries, func(ctx context.Context, tries []*Try) []error {
+		params := make([]gen.AcquireParams, len(tries))
+		for i, t := range tries {
+			var counters []string
+			if t.Fenced {
+				counters = slot.FenceCounters(t.Claim.Keys())
+			}
+			params[i] = t.params(t.Claim, counters)
+		}
+		s.acquisitions.Add(uint64(len(tries)))
+		errs := make([]error, len(tries))
+		sent := clock.Now()
+		for i, reply := range s.calls.scripts.AcquireBatch(ctx, s.calls.client, params) {
+			t := tries[i]
+			t.Answer, t.Err = answerOf(t.Claim, reply.Value), Redact(reply.Err, t.Token)
+			t.Answer.Sent = sent
+			if t.Err == nil && !t.Answer.Acquired {
+				s.noteTrip(sent)
+			}
+			if OutcomeOf(t.Err) == Indeterminate {
+				t.Claim.AddUnanswered(t.Token, 1)
+			}
+			errs[i] = t.Err
+		}
+		return errs
+	}))
+}
+
+// Handed is what HandOver has done.
+type Handed struct {
+	Over     bool // the key has the next token
+	Sent     clock.Instant
+	Fence    uint64 // the first of those reserved
+	Reserved int
+}
+
+// HandOver gives the key another token and a lease of its own, if it has token, and reserves
+// fences if next is fenced. It is sent once. After an error that is Indeterminate, the key may
+// have either token.
+func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Request, fences int) (h Handed, err error) {
+	params := gen.HandOverParams{Lock: c.key[0], Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
+	if next.Fenced {
+		params.Counter = slot.FenceCounter(c.key[0])
+	}
+	c.tally.perhaps |= tokenBit(0) // until there is an answer
+	h.Sent = clock.Now()
+	reply, err := s.calls.scripts.HandOver(ctx, s.calls.client, params)
+	err = Redact(err, token, next.Token)
+	if OutcomeOf(err) != Indeterminate {
+		c.tally.perhaps &^= tokenBit(0)
+		s.noteTrip(h.Sent)
+	}
+	h.Over, h.Fence, h.Reserved = err == nil && reply.HandedOver, uint64(reply.Fence), int(reply.Fences)
+	return h, err
+}

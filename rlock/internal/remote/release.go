@@ -1,0 +1,228 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/reaper"
+)
+
+// Freed says what became of the keys of a Claim.
+type Freed uint8
+
+const (
+	// Missing: keys had none of the tokens, because they were gone or another's.
+	Missing Freed = iota
+	// Perhaps: keys had none of the tokens, and a release without an answer may have freed them.
+	Perhaps
+	// Free: all keys were freed.
+	Free
+)
+
+// Release frees the keys that have the token or a former one, whether or not ctx has ended; see
+// RetryDetached. After an error, and after user code has panicked, the reaper goes on, unless
+// that is hopeless; Release may be called again. The Claim adds up what all calls have freed.
+func (s *Server) Release(ctx context.Context, c *Claim, token string, former []string) (freed Freed, err error) {
+	answered := false
+	defer func() {
+		if !answered { // user code has panicked
+			s.leave(c, token, former)
+		}
+	}()
+	err = RetryDetached(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, c, token, former) })
+	answered = true
+	return s.released(c, token, former, err)
+}
+
+// ReleaseWhile is Release of a key that somebody else has taken, while ctx lasts. It leaves
+// nothing to the reaper.
+func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Freed, err error) {
+	c := One(key)
+	err = RetryFor(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, &c, token, nil) })
+	if err != nil {
+		return Missing, err
+	}
+	return c.freed()
+}
+
+// free makes one try, in the order that lease.Lease.Tokens has: former tokens first.
+func (s calls) free(ctx context.Context, c *Claim, token string, former []string) error {
+	if len(former) == 0 && !c.Split() {
+		n, err := s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: c.Keys(), Token: token})
+		return c.tally.add(0, n, c.Keys(), Redact(err, token))
+	}
+	return Combine(s.freeEach(ctx, []*Freeing{{Claim: c, Token: token, Former: former}})[0])
+}
+
+// Freeing is one of many releases.
+type Freeing struct {
+	Claim  *Claim
+	Token  string
+	Former []string
+	Freed  Freed
+	Err    error
+}
+
+// ReleaseEach is Release for many Claims, in one round trip. It sets Freed or Err of each.
+func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
+	settled := 0
+	defer func() {
+		for _, f := range all[settled:] { // user code has panicked
+			s.leave(f.Claim, f.Token, f.Former)
+		}
+	}()
+	_ = RetryDetached(ctx, Patience, Remaining(all, func(ctx context.Context, some []*Freeing) []error {
+		errs := make([]error, len(some))
+		for i, replies := range s.calls.freeEach(ctx, some) {
+			errs[i] = Combine(replies)
+			some[i].Err = errs[i]
+		}
+		return errs
+	}))
+	for _, f := range all {
+		f.Freed, f.Err = s.released(f.Claim, f.Token, f.Former, f.Err)
+		settled++
+	}
+}
+
+// freeEach makes one try for each, in one pipeline. It returns the replies of each.
+func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64] {
+	var params []gen.ReleaseParams
+	for _, f := range all {
+		for _, keys := range f.Claim.Parts() {
+			for _, token := range f.Former {
+				params = append(params, gen.ReleaseParams{Locks: keys, Token: token})
+			}
+			params = append(params, gen.ReleaseParams{Locks: keys, Token: f.Token})
+		}
+	}
+	replies := s.scripts.ReleaseBatch(ctx, s.client, params)
+	each := make([][]gen.Reply[int64], len(all))
+	next := 0
+	for i, f := range all {
+		first := next
+		for p, keys := range f.Claim.Parts() {
+			t := f.Claim.tallyOf(p)
+			for former := range f.Former {
+				replies[next].Err = t.add(former+1, replies[next].Value, keys, Redact(replies[next].Err, f.Former[former]))
+				next++
+			}
+			replies[next].Err = t.add(0, replies[next].Value, keys, Redact(replies[next].Err, f.Token))
+			next++
+		}
+		each[i] = replies[first:next]
+	}
+	return each
+}
+
+// tokenBit is the bit of a tally for a token: 0 for the present one, and then the former ones.
+func tokenBit(token int) uint16 { return 1 << min(token, 15) }
+
+// add takes the answer of a release of keys, and returns its error.
+func (t *tally) add(token int, freed int64, keys []string, err error) error {
+	switch n := int64(len(keys)); {
+	case OutcomeOf(err) == Indeterminate:
+		t.perhaps |= tokenBit(token)
+	case err != nil:
+	case freed < 0 || freed > n:
+		t.freed = int32(n + 1) // see wrong
+	case freed > 0:
+		t.freed = int32(min(int64(t.freed)+freed, n))
+		t.perhaps &^= tokenBit(token) // one script frees all keys of a token: no try before has
+	}
+	return err
+}
+
+// state tells what became of keys by all answers so far.
+func (t *tally) state(keys []string) Freed {
+	switch {
+	case int(t.freed) >= len(keys):
+		return Free
+	case t.perhaps != 0:
+		return Perhaps
+	}
+	return Missing
+}
+
+// wrong refuses an answer that cannot be.
+func (t *tally) wrong(keys []string) error {
+	if n := len(keys); int(t.freed) > n {
+		return fmt.Errorf("the server answers that it freed a number of keys that is not between 0 and %d: something between them changes answers", n)
+	}
+	return nil
+}
+
+// freed tells what became of the keys by all answers so far.
+func (c *Claim) freed() (Freed, error) {
+	if !c.Split() {
+		return c.tally.state(c.Keys()), c.tally.wrong(c.Keys())
+	}
+	all := Free
+	for i := range c.more.parts {
+		p := &c.more.parts[i]
+		if err := p.tally.wrong(p.keys); err != nil {
+			return Missing, err
+		}
+		all = min(all, p.tally.state(p.keys))
+	}
+	return all, nil
+}
+
+// released follows the last try of a release.
+func (s *Server) released(c *Claim, token string, former []string, err error) (freed Freed, _ error) {
+	if err == nil {
+		freed, err = c.freed()
+	}
+	switch {
+	case err == nil && c.Unanswered() == 0:
+	case err == nil:
+		// Commands of the acquisition may still arrive, find the keys free, and take them.
+		s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
+	case !Hopeless(err):
+		s.leave(c, token, former)
+	}
+	return freed, err
+}
+
+// leave has the reaper go on with a release.
+func (s *Server) leave(c *Claim, token string, former []string) {
+	if c.Chosen() {
+		return
+	}
+	for i := range c.Parts() {
+		c.tallyOf(i).perhaps |= tokenBit(len(former)+1) - 1
+	}
+	// An extension without an answer may have made the lease longer than any TTL that is known.
+	s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
+}
+
+// tokens returns all tokens in the order in which to release them.
+func tokens(token string, former []string) []string {
+	return append(former[:len(former):len(former)], token)
+}
+
+// Hopeless reports whether every further try of a release would fail with the same error: the
+// client is closed, or a key now has another type than a lock has.
+func Hopeless(err error) bool {
+	var server *rueidis.RedisError
+	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
+}
+
+// releaseItems is how the reaper frees what it has been given.
+func (s calls) releaseItems(ctx context.Context, items []reaper.Item) (freed []bool) {
+	params := make([]gen.ReleaseParams, len(items))
+	for i, item := range items {
+		params[i] = gen.ReleaseParams{Locks: item.Keys, Token: item.Token}
+	}
+	freed = make([]bool, len(items))
+	for i, reply := range s.scripts.ReleaseBatch(ctx, s.client, params) {
+		freed[i] = reply.Err == nil && reply.Value > 0
+	}
+	return freed
+}
