@@ -62,6 +62,11 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 	if len(asked) == 0 {
 		return errs
 	}
+	defer func() { // also after a panic
+		for _, x := range asked {
+			x.finish()
+		}
+	}()
 	remote.RetryFor(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*extending) []error {
 		tryExtend(ctx, l.remote, asked, ttl)
 		open := make([]error, len(asked))
@@ -70,43 +75,35 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 		}
 		return open
 	}))
-	for _, x := range asked {
-		x.finish()
-	}
 	return errs
 }
 
 // tryExtend asks the server once for all locks that are still held.
 func tryExtend(ctx context.Context, server *remote.Server, asked []*extending, ttl time.Duration) {
 	var (
-		sent []*extending
-		list []remote.Extension
+		sent    []*extending
+		list    []remote.Extension
+		answers []remote.Extended
 	)
 	for _, x := range asked {
 		if *x.err = x.start(ttl); *x.err == nil {
-			sent, list = append(sent, x), append(list, x.remote())
+			sent, list = append(sent, x), append(list, x.extension())
+			answers = append(answers, remote.Extended{Err: errInterrupted}) // unless the call returns
 		}
 	}
-	answered := false
 	defer func() {
-		for _, x := range sent {
-			if !answered { // user code has panicked
-				x.lose()
-			}
+		for i, x := range sent {
+			x.answered(answers[i])
 		}
 	}()
-	answers := server.Extend(ctx, list)
-	answered = true
-	for i, x := range sent {
-		*x.err = x.settleAsked(answers[i])
-	}
+	answers = server.Extend(ctx, list)
 }
 
 // extending is one lock's part in ExtendEach, or an automatic extension of it.
 type extending struct {
 	lock *Lock
-	sent lease.Extension // the last try
-	err  *error          // of the last try, in ExtendEach
+	sent lease.Extension // by the last try
+	err  *error          // of the last try; only in ExtendEach
 }
 
 // errSuperseded is for an extension that must be sent again.
@@ -135,33 +132,21 @@ func (x *extending) start(ttl time.Duration) error {
 	return nil
 }
 
-// remote returns what the server is asked for.
-func (x *extending) remote() remote.Extension {
+// extension returns what the server is asked for.
+func (x *extending) extension() remote.Extension {
 	return remote.Extension{Parts: x.lock.claim.Parts(), Token: x.sent.Token, Former: x.sent.Former, TTL: x.sent.TTL}
 }
 
-// lose notes that an extension under way will never be settled. What it may have done on the
-// server stays as unknown as if its reply was lost.
-func (x *extending) lose() {
+// answered is settle for an extension that the caller asked for.
+func (x *extending) answered(answer remote.Extended) {
 	x.lock.mu.Lock()
 	defer x.lock.mu.Unlock()
-	x.lock.lease.Lose(x.sent)
-}
-
-// settleAsked is settle for an extension that the caller asked for. Its lease is that of the
-// lock from now on, and for later extensions.
-func (x *extending) settleAsked(answer remote.Extended) error {
-	x.lock.mu.Lock()
-	defer x.lock.mu.Unlock()
-	err := x.settle(answer)
-	if err == nil {
-		(*scheduled)(x.lock).plan(x.sent)
-	}
-	return err
+	*x.err = x.settle(answer)
 }
 
 // settle takes the answer of an extension. It returns nil if the lock is held with the new
-// lease; an error with an unknown outcome comes back as it is. The caller holds mu.
+// lease, and plans the next renewal then. An error with an unknown outcome comes back as it is.
+// The caller holds mu.
 func (x *extending) settle(answer remote.Extended) error {
 	l, e, err := x.lock, x.sent, answer.Err
 	l.expire() // an answer that comes after the deadline revives nothing
@@ -203,6 +188,7 @@ func (x *extending) settle(answer remote.Extended) error {
 		}
 		return &LockError{"extend", l.claim.Key(), cause}
 	}
+	(*scheduled)(l).plan(e.Sent)
 	l.emitExtension(nil)
 	return nil
 }
@@ -241,11 +227,4 @@ func told(ttl time.Duration) string {
 		return "NoExpiry"
 	}
 	return ttl.String()
-}
-
-// version returns that of the lease.
-func (l *Lock) version() lease.Version {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lease.Version()
 }

@@ -157,6 +157,13 @@ func (l *Lock) Deadline() time.Time {
 	return end.Time()
 }
 
+// version returns the version of the lease.
+func (l *Lock) version() lease.Version {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lease.Version()
+}
+
 // Valid reports whether the lock is held as far as this process can know without
 // asking: it was not released, not reported lost, and its lease has not ended by
 // the local clock. It costs nanoseconds.

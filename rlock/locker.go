@@ -154,16 +154,16 @@ func (l *Locker) Close() {
 	if l.usable() != nil {
 		return
 	}
-	var ended []*Lock
+	var ended []*scheduled
 	l.closing.Do(func() {
 		l.stop()
-		ended = closeAll(l.renewals)
+		ended = l.renewals.Close()
 		l.remote.Close(closingTime)
 		if l.dialled != nil {
 			l.dialled.Close(l.client, closingTime)
 		}
 	})
-	deliverAll(ended)
+	deliverScheduled(ended)
 }
 
 // closingTime is for each of the two things that Close may have to wait for.

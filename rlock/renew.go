@@ -24,11 +24,11 @@ func (s *scheduled) Begin() (sent lease.Extension, ask remote.Extension, ok bool
 		return sent, ask, false
 	}
 	x := extending{lock: lock, sent: lock.lease.BeginRenewal(clock.Now())}
-	return x.sent, x.remote(), true
+	return x.sent, x.extension(), true
 }
 
-// Settle takes the answer of an automatic extension, and plans the next one. One that got an
-// error or no answer is tried again soon, until the lease ends.
+// Settle takes the answer of an automatic extension. One that got an error or no answer is tried
+// again soon, until the lease ends.
 func (s *scheduled) Settle(sent lease.Extension, answer remote.Extended) {
 	lock := (*Lock)(s)
 	lock.mu.Lock()
@@ -36,12 +36,11 @@ func (s *scheduled) Settle(sent lease.Extension, answer remote.Extended) {
 	x := extending{lock: lock, sent: sent}
 	if x.settle(answer) != nil {
 		s.advance(clock.Now().After(renew.RetryPause(sent.TTL)))
-		return
 	}
-	s.plan(sent)
 }
 
-// Expire ends the lock. If it was extended meanwhile, it stays on the schedule.
+// Expire ends the lock, as its lease is over or the Locker is closed. If it was extended
+// meanwhile, it comes back on the schedule.
 func (s *scheduled) Expire() {
 	lock := (*Lock)(s)
 	lock.mu.Lock()
@@ -60,10 +59,11 @@ func (s *scheduled) next(from clock.Instant) clock.Instant {
 	return s.lease.NextRenewal(from)
 }
 
-// plan plans the next renewal after a confirmed extension. The caller holds mu.
-func (s *scheduled) plan(confirmed lease.Extension) {
+// plan plans the next renewal after an extension that was sent at from and is confirmed. The
+// caller holds mu.
+func (s *scheduled) plan(from clock.Instant) {
 	if s.lifetime != nil {
-		s.locker.renewals.Set(s, s.next(confirmed.Sent), s.lease.Deadline())
+		s.locker.renewals.Set(s, s.next(from), s.lease.Deadline())
 	}
 }
 
@@ -79,23 +79,10 @@ func (s *scheduled) advance(at clock.Instant) {
 }
 
 // deliverScheduled tells the observers of locks on the schedule.
-func deliverScheduled(some []*scheduled) { deliverAll(locksOn(some)) }
-
-// closeAll ends the locks that are on the schedule, and returns them.
-func closeAll(renewals *renew.Schedule[*scheduled]) []*Lock {
-	locks := locksOn(renewals.Close())
-	for _, lock := range locks {
-		lock.mu.Lock()
-		lock.finish(stateClosed)
-		lock.mu.Unlock()
-	}
-	return locks
-}
-
-func locksOn(schedule []*scheduled) []*Lock {
-	locks := make([]*Lock, len(schedule))
-	for i, s := range schedule {
+func deliverScheduled(some []*scheduled) {
+	locks := make([]*Lock, len(some))
+	for i, s := range some {
 		locks[i] = (*Lock)(s)
 	}
-	return locks
+	deliverAll(locks)
 }

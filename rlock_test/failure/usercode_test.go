@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -485,5 +486,24 @@ func TestClientAndContextPanic(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A hook that panics may leave the server with the longer lease of an Extend that shortens. When
+// the shorter one is over, the key is freed.
+func TestShorteningThatPanics(t *testing.T) {
+	t.Parallel()
+	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(5*time.Minute))
+	for name, extend := range map[string]func(lock *rlock.Lock){
+		"Extend":     func(lock *rlock.Lock) { _ = lock.Extend(t.Context(), 300*time.Millisecond) },
+		"ExtendEach": func(lock *rlock.Lock) { locker.ExtendEach(t.Context(), []*rlock.Lock{lock}, 300*time.Millisecond) },
+	} {
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		f.When(env.Once(gen.ExtendSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { panic("hook") }))
+		require.False(t, survive(func() { extend(lock) }), name)
+		require.ErrorIs(t, lock.Extend(t.Context(), -1), rlock.ErrInvalid, "nothing waits for the call that has panicked")
+		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, name)
+		require.ErrorIs(t, lock.Err(), rlock.ErrExpired, name)
 	}
 }

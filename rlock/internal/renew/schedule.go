@@ -31,7 +31,7 @@ type Item interface {
 	Begin() (sent lease.Extension, ask remote.Extension, ok bool)
 	// Settle takes the answer to an extension, and plans the next one by Set or Advance.
 	Settle(sent lease.Extension, answer remote.Extended)
-	// Expire ends the Item, or adds it again if it was extended meanwhile.
+	// Expire ends the Item. If it was extended meanwhile, it is added again.
 	Expire()
 }
 
@@ -119,8 +119,16 @@ func (s *Schedule[T]) Remove(item T) {
 	}
 }
 
-// Close takes all Items off and returns them. Nothing is planned any more.
+// Close takes all Items off, ends them by Expire, and returns them. Nothing is planned any more.
 func (s *Schedule[T]) Close() []T {
+	items := s.close()
+	for _, item := range items {
+		item.Expire()
+	}
+	return items
+}
+
+func (s *Schedule[T]) close() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

@@ -234,6 +234,8 @@ func TestClose(t *testing.T) {
 		s.Remove(first)
 		sleep(time.Hour)
 		require.Empty(t, first.extended)
+		require.Len(t, first.over, 1)
+		require.Len(t, second.over, 1)
 		require.Empty(t, s.Close())
 	})
 }
