@@ -19,11 +19,11 @@ func (m *model) acquire(locker *lockerModel, keys []string, ttl time.Duration, t
 	alone := len(keys) == 1 && token == ""
 	first := locker.known[keys[0]]
 	behind := alone && first != nil && first.why == nil && !over(first.end)
-	if behind && !wait { // it asks the server about that holder, which may learn that it is none
+	if behind { // before it gives up, it asks the server about that holder, which may learn that it is none
 		if _, lost := m.lost(first); lost {
 			first.finish(rlock.ErrLost)
+			behind = false
 		}
-		behind = false
 	}
 
 	var lock *rlock.Lock
@@ -44,13 +44,7 @@ func (m *model) acquire(locker *lockerModel, keys []string, ttl time.Duration, t
 		require.ErrorIs(m.t, err, rlock.ErrHeld)
 		require.Equal(m.t, wait, errors.Is(err, rlock.ErrGaveUp))
 	}
-	if behind { // it asks nobody
-		require.Error(m.t, err)
-		require.Equal(m.t, keys[0], facts.Key)
-		m.sameTime(m.left(lease{end: first.end}), facts.Remaining)
-		return
-	}
-	if alone && wait {
+	if alone && wait && !behind { // it was the front
 		delete(locker.known, keys[0])
 	}
 	for _, key := range keys {
