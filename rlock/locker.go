@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
@@ -42,6 +43,7 @@ type Locker struct {
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close
+	closedAt   clock.Instant   // when; set before closed is closed
 	background context.Context // of calls that nobody waits for; ends with Close
 	stop       context.CancelFunc
 }
@@ -156,6 +158,7 @@ func (l *Locker) Close() {
 	}
 	var ended []*scheduled
 	l.closing.Do(func() {
+		l.closedAt = clock.Now()
 		l.stop()
 		ended = l.renewals.Close()
 		l.remote.Close(closingTime)

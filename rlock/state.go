@@ -100,14 +100,18 @@ func (l *Lock) finish(to state) *reason {
 	return l.cause()
 }
 
-// overdue reports whether a held lock must end, because its lease is over or its Locker is
-// closed, and returns the state in which it ends.
+// overdue reports whether a held lock must end, and returns the state in which it ends: whichever
+// came first of the end of its lease and the Close of its Locker.
 func (l *Lock) overdue() (to state, is bool) {
+	now, closed := clock.Now(), l.locker.isClosed()
+	if closed {
+		now = l.locker.closedAt
+	}
 	switch {
-	case l.locker.isClosed():
-		return stateClosed, true
-	case l.lease.Deadline() <= clock.Now():
+	case l.lease.Deadline() <= now:
 		return stateExpired, true
+	case closed:
+		return stateClosed, true
 	}
 	return stateHeld, false
 }

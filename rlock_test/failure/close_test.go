@@ -35,6 +35,25 @@ func TestCloseDuringAnAcquisition(t *testing.T) {
 	})
 }
 
+// A lock ends by what came first: a lease that was over before Close has expired, though nobody
+// has looked before.
+func TestLeaseOverBeforeClose(t *testing.T) {
+	t.Parallel()
+	locker := env.NewLocker(t, env.Start(t).Client(t))
+	forgotten, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(500*time.Millisecond))
+	require.NoError(t, err)
+	kept, err := locker.Acquire(t.Context(), "kept", rlock.WithTTL(time.Minute))
+	require.NoError(t, err)
+	time.Sleep(600 * time.Millisecond)
+	locker.Close()
+	require.ErrorIs(t, forgotten.Err(), rlock.ErrExpired)
+	require.NotErrorIs(t, forgotten.Err(), rlock.ErrClosed)
+	require.ErrorIs(t, forgotten.Release(t.Context()), rlock.ErrExpired)
+	require.ErrorIs(t, kept.Err(), rlock.ErrClosed)
+	stats := locker.Stats()
+	require.Equal(t, []uint64{1, 1}, []uint64{stats.Expired, stats.Closed})
+}
+
 func TestExtendAfterClose(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
