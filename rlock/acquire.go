@@ -82,7 +82,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	}
 	claim := l.remote.All(full, set.crossSlot)
 	if claim.Split() && set.token != "" {
-		return nil, &ArgumentError{"WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}"}
+		return nil, invalid("WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}")
 	}
 	return l.run(ctx, claim, set, want)
 }

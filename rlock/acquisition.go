@@ -340,12 +340,13 @@ func (a *acquisition) fail(why setback) error {
 		l.locker.counters.waited.Add(int64(clock.Now() - a.start))
 	}
 	l.become(stateFailed)
+	kind := single
+	if l.want.wait {
+		kind = waiting
+	}
 	failed := &AcquireError{
 		Key: a.blocker.key, Remaining: a.blocker.remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
-		Err: why.err, Cause: a.down.Explain(why.cause), call: single, held: a.blocker.held,
-	}
-	if l.want.wait {
-		failed.call = waiting
+		Err: failure(kind, a.blocker.held, why.err, a.down.Explain(why.cause)), call: kind,
 	}
 	l.emitFailed(failed)
 	return failed

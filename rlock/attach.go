@@ -35,9 +35,9 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	t := handoff.ticket
 	switch {
 	case t == nil:
-		return nil, &ArgumentError{"handoff", "it is of no lock; use the one that Detach returned, or UnmarshalText"}
+		return nil, invalid("handoff", "it is of no lock; use the one that Detach returned, or UnmarshalText")
 	case slices.Contains(t.secret.tokens, set.token):
-		return nil, &ArgumentError{"WithToken", "it is the token of the former owner; choose another, or leave it out"}
+		return nil, invalid("WithToken", "it is the token of the former owner; choose another, or leave it out")
 	}
 	// If the keys are of several slots, the former holder took them WithCrossSlot.
 	set.prefix, set.crossSlot = "", true
@@ -128,7 +128,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 		return err
 	}
 	if token == "" {
-		return &ArgumentError{"token", "it is empty"}
+		return invalid("token", "it is empty")
 	}
 	if ctx.Err() != nil {
 		return &LockError{"force release", full, clock.ContextError(ctx, nil)}
@@ -179,26 +179,26 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	var s State // as last seen
 	down := l.remote.Outage()
 	for number := 1; ; number++ {
-		seen, err := l.inspect(ctx, full)
-		if err == nil && !seen.Held {
-			return nil
-		}
-		if err == nil {
-			s = seen
-		} else {
+		holders, err := l.remote.Inspect(ctx, []string{full})
+		switch {
+		case err != nil:
 			s.until = clock.Now() // nobody knows any more
+		case !holders[0].Held:
+			return nil
+		default:
+			s = stateOf(holders[0])
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{
 				Key: full, Remaining: s.Remaining(), Attempts: number, Waited: time.Duration(clock.Now() - start),
-				Err: err, Cause: down.Explain(cause), call: watching, held: s.Held,
+				Err: failure(watching, s.Held, err, down.Explain(cause)), call: watching,
 			}
 		}
 		if ctx.Err() != nil {
 			return fail(ErrGaveUp, clock.ContextError(ctx, err))
 		}
-		if passes := down.Passes(errors.Unwrap(err)); err != nil && !passes {
-			return &LockError{"wait for", full, errors.Unwrap(err)}
+		if passes := down.Passes(err); err != nil && !passes {
+			return &LockError{"wait for", full, err}
 		}
 		var more bool
 		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause, Remaining: s.Remaining()})

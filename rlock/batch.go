@@ -238,11 +238,11 @@ func (l *Locker) ownLocks(ctx context.Context, locks []*Lock) []error {
 		case wrong != nil:
 			errs[i] = wrong
 		case lock.usable() != nil:
-			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d is nil or the zero Lock; leave it out", i+1)}
+			errs[i] = invalid("locks", fmt.Sprintf("number %d is nil or the zero Lock; leave it out", i+1))
 		case lock.locker != l:
-			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d is of another Locker; give it to that one", i+1)}
+			errs[i] = invalid("locks", fmt.Sprintf("number %d is of another Locker; give it to that one", i+1))
 		case twice:
-			errs[i] = &ArgumentError{"locks", fmt.Sprintf("number %d stands in the list before; name every lock once", i+1)}
+			errs[i] = invalid("locks", fmt.Sprintf("number %d stands in the list before; name every lock once", i+1))
 		}
 		seen[lock] = struct{}{}
 	}

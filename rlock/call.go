@@ -6,7 +6,7 @@ import "context"
 // has begun: in the midst of a call it would leave the client's connection unusable.
 func checkContext(ctx context.Context) error {
 	if ctx == nil {
-		return &ArgumentError{"ctx", "it is nil; use context.Background()"}
+		return invalid("ctx", "it is nil; use context.Background()")
 	}
 	_, _ = ctx.Deadline()
 	_, _ = ctx.Done(), ctx.Err()

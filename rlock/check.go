@@ -65,7 +65,7 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	}
 	if l.uncached.Load() {
 		l.counters.misses.Add(1)
-		return l.inspect(ctx, full)
+		return l.inspect(ctx, "check", full)
 	}
 	answer, err := l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: full}, l.defaults.cacheTTL)
 	if err == nil && answer.Hit {
@@ -78,7 +78,7 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	}
 	if answer.Until.IsZero() {
 		l.uncached.Store(true)
-		return l.inspect(ctx, full)
+		return l.inspect(ctx, "check", full)
 	}
 	s := State{Key: full, Held: answer.Value.Valid, Token: answer.Value.V, Cached: answer.Hit}
 	if s.Held {
@@ -89,11 +89,11 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 
 // Inspect asks the server who holds the lock of key and for how long.
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
-	full, err := l.begun(ctx, "check", key)
+	full, err := l.begun(ctx, "inspect", key)
 	if err != nil {
 		return State{}, err
 	}
-	return l.inspect(ctx, full)
+	return l.inspect(ctx, "inspect", full)
 }
 
 // Verify asks the server whether the lock is still this one's. If it is, the State is
@@ -119,7 +119,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	version := l.version()
 	holders, err := l.locker.remote.InspectClaim(ctx, &l.claim)
 	if err != nil {
-		return State{}, &LockError{"check", l.claim.Key(), err}
+		return State{}, &LockError{"verify", l.claim.Key(), err}
 	}
 	least := stateOf(holders[0])
 	for _, h := range holders {
@@ -159,10 +159,11 @@ func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
 	return full, err
 }
 
-func (l *Locker) inspect(ctx context.Context, key string) (State, error) {
+// inspect asks the server about a key. The call is told of as op.
+func (l *Locker) inspect(ctx context.Context, op, key string) (State, error) {
 	holders, err := l.remote.Inspect(ctx, []string{key})
 	if err != nil {
-		return State{}, &LockError{"check", key, err}
+		return State{}, &LockError{op, key, err}
 	}
 	return stateOf(holders[0]), nil
 }

@@ -80,7 +80,7 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 // is no error.
 func (l *Locker) do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error, acquire func(wanted) (*Lock, error), wait bool) (ran bool, err error) {
 	if fn == nil {
-		return false, &ArgumentError{"fn", "it is nil"}
+		return false, invalid("fn", "it is nil")
 	}
 	start := clock.Now()
 	lock, err := acquire(wanted{wait: wait, do: true})
@@ -118,7 +118,7 @@ func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.
 	}()
 	if ctx.Err() != nil { // perhaps before the lock was granted
 		return false, &AcquireError{
-			Key: l.claim.Key(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start), Err: ErrGaveUp, Cause: clock.ContextError(ctx, nil),
+			Key: l.claim.Key(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start), Err: failure(waiting, false, ErrGaveUp, clock.ContextError(ctx, nil)),
 		}
 	}
 	return true, fn(l.Context(), l)

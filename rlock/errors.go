@@ -73,11 +73,13 @@ type AcquireError struct {
 	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
 	Attempts  int           // how often the server was asked, see Lock.Attempts
 	Waited    time.Duration // from the call to this error
-	Err       error         // ErrHeld, ErrGaveUp, ErrExpired, ErrClosed, ErrAlreadyHeld, or the server's or client's error
-	Cause     error         // what ended the waiting, such as the context's error; may be nil
+
+	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, ErrGaveUp, or the server's or
+	// client's error. With ErrGaveUp, errors.Is also finds what ended the waiting, such as the
+	// context's error or the server's last one, and ErrHeld if a holder was seen.
+	Err error
 
 	call call // that failed
-	held bool // a holder, or others before it, were seen
 }
 
 // call is how a call that failed is told of.
@@ -90,68 +92,102 @@ const (
 )
 
 func (e *AcquireError) Error() string {
-	var b strings.Builder
-	b.WriteString("rlock: ")
+	op := "acquire "
 	if e.call == watching {
-		b.WriteString("wait for ")
-	} else {
-		b.WriteString("acquire ")
+		op = "wait for "
 	}
-	b.WriteString(quoteKey(e.Key) + ": ")
-	switch {
-	case e.Err != ErrGaveUp:
-		b.WriteString(strings.TrimPrefix(e.Err.Error(), "rlock: "))
-	case e.call == single:
-		b.WriteString("ended before the answer")
-	default:
-		b.WriteString("gave up waiting" + e.effort())
-	}
-	switch {
-	case !e.held || e.Err != ErrGaveUp && e.Err != ErrHeld:
-	case e.Remaining == NoExpiry:
-		b.WriteString("; its holder's lease never ends")
-	case e.Remaining > 0:
-		fmt.Fprintf(&b, "; its holder's lease ends in %v", max(e.Remaining.Round(time.Millisecond), time.Millisecond))
-	}
-	if e.Cause != nil {
-		fmt.Fprintf(&b, ": %v", e.Cause)
-	}
-	return b.String()
-}
-
-// effort tells how often and for how long a waiter has tried, as far as it did.
-func (e *AcquireError) effort() string {
-	text := ""
-	switch e.Attempts {
-	case 0:
-	case 1:
-		text = " after 1 attempt"
-	default:
-		text = fmt.Sprintf(" after %d attempts", e.Attempts)
-	}
-	if waited := e.Waited.Round(time.Millisecond); waited > 0 {
-		text += fmt.Sprintf(" in %v", waited)
+	text := "rlock: " + op + quoteKey(e.Key) + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
+	if facts := e.facts(); facts != "" {
+		text += " (" + facts + ")"
 	}
 	return text
 }
 
-// Unwrap makes Err and Cause reachable, and ErrHeld where a holder was seen.
-func (e *AcquireError) Unwrap() []error {
-	list := []error{e.Err}
-	if e.Err == ErrGaveUp && e.held {
+// facts tells how hard a waiter has tried, and what the holder has left, as far as that is known.
+func (e *AcquireError) facts() string {
+	var facts []string
+	if errors.Is(e.Err, ErrGaveUp) && e.call != single {
+		facts = e.effort()
+	}
+	switch {
+	case !errors.Is(e.Err, ErrHeld):
+	case e.Remaining == NoExpiry:
+		facts = append(facts, "the holder's lease never ends")
+	case e.Remaining > 0:
+		facts = append(facts, fmt.Sprintf("the holder's lease ends in %v", max(e.Remaining.Round(time.Millisecond), time.Millisecond)))
+	}
+	return strings.Join(facts, "; ")
+}
+
+// effort tells how often and for how long a waiter has tried, as far as it did.
+func (e *AcquireError) effort() []string {
+	attempts, waited := fmt.Sprintf("%d attempts", e.Attempts), e.Waited.Round(time.Millisecond)
+	if e.Attempts == 1 {
+		attempts = "1 attempt"
+	}
+	switch {
+	case e.Attempts > 0 && waited > 0:
+		return []string{fmt.Sprintf("after %s in %v", attempts, waited)}
+	case e.Attempts > 0:
+		return []string{"after " + attempts}
+	case waited > 0:
+		return []string{fmt.Sprintf("after %v", waited)}
+	}
+	return nil
+}
+
+// Unwrap returns Err.
+func (e *AcquireError) Unwrap() error { return e.Err }
+
+// gaveUp is the Err of a call that has ended with ErrGaveUp.
+type gaveUp struct {
+	call  call
+	held  bool  // a holder was seen, or others in the queue
+	cause error // what ended the waiting; nil: the policy
+}
+
+func (e *gaveUp) Error() string {
+	text := ErrGaveUp.Error()
+	if e.call == single {
+		text = "rlock: ended before the answer"
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+// Unwrap makes ErrGaveUp and the cause reachable, and ErrHeld where a holder was seen.
+func (e *gaveUp) Unwrap() []error {
+	list := []error{ErrGaveUp}
+	if e.held {
 		list = append(list, ErrHeld)
 	}
-	if e.Cause != nil {
-		list = append(list, e.Cause)
+	if e.cause != nil {
+		list = append(list, e.cause)
 	}
 	return list
 }
 
+// failure returns the Err of an AcquireError.
+func failure(c call, held bool, err, cause error) error {
+	switch {
+	case err == ErrGaveUp:
+		return &gaveUp{c, held, cause}
+	case cause != nil:
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
-	Op  string // extend, release, verify, check (also of Inspect), wait for, attach, detach, force release or probe
+	// Op names the operation: "extend" (by Extend, ExtendEach or automatically), "release",
+	// "verify" (Lock.Verify), "check" (Locker.Check), "inspect" (Locker.Inspect), "wait for"
+	// (WaitFree), "attach", "detach", "force release" or "probe".
+	Op  string
 	Key string // Redis key; of a set, the first one that it is about
-	Err error  // ErrReleased, ErrLost, ErrExpired, ErrClosed, or the server's or client's error
+	Err error  // ErrReleased, ErrLost, ErrExpired, ErrDetached, ErrClosed, or the server's or client's error
 }
 
 func (e *LockError) Error() string {
@@ -161,43 +197,29 @@ func (e *LockError) Error() string {
 // Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }
 
-// ArgumentError reports an argument or option that was refused before anything
-// was sent. It matches ErrInvalid.
+// ArgumentError reports an argument or option that was refused before anything was sent. It
+// matches ErrInvalid and, if that is what is wrong, ErrDuplicateKey or ErrCrossSlot.
 type ArgumentError struct {
 	Argument string // key, keys, ctx, client, or the option's name
 	Reason   string // what is wrong, and what would be right
+
+	kind error // nil: ErrInvalid
+}
+
+// invalid returns an ArgumentError.
+func invalid(argument, reason string) *ArgumentError {
+	return &ArgumentError{Argument: argument, Reason: reason}
 }
 
 func (e *ArgumentError) Error() string { return "rlock: " + e.Argument + ": " + e.Reason }
 
-// Unwrap returns ErrInvalid.
-func (e *ArgumentError) Unwrap() error { return ErrInvalid }
-
-// DuplicateKeyError reports a set that names a key twice. It matches
-// ErrDuplicateKey and ErrInvalid.
-type DuplicateKeyError struct{ Key string }
-
-func (e *DuplicateKeyError) Error() string {
-	return "rlock: key " + quoteKey(e.Key) + " stands twice in the list; name every key once"
+// Unwrap returns ErrInvalid, or the special case of it.
+func (e *ArgumentError) Unwrap() error {
+	if e.kind != nil {
+		return e.kind
+	}
+	return ErrInvalid
 }
-
-// Unwrap returns ErrDuplicateKey.
-func (e *DuplicateKeyError) Unwrap() error { return ErrDuplicateKey }
-
-// CrossSlotError reports a set that a Redis Cluster cannot take atomically. It
-// matches ErrCrossSlot and ErrInvalid.
-type CrossSlotError struct {
-	Keys  [2]string
-	Slots [2]uint16
-}
-
-func (e *CrossSlotError) Error() string {
-	return fmt.Sprintf("rlock: keys %s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot",
-		quoteKey(e.Keys[0]), e.Slots[0], quoteKey(e.Keys[1]), e.Slots[1])
-}
-
-// Unwrap returns ErrCrossSlot.
-func (e *CrossSlotError) Unwrap() error { return ErrCrossSlot }
 
 // quoteKey shows a key in an error: any bytes are allowed in one, and any length.
 func quoteKey(key string) string {

@@ -139,7 +139,7 @@ func WithObserver(o Observer) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.observer = o
 		if f, is := o.(ObserverFunc); o == nil || is && f == nil {
-			return &ArgumentError{"WithObserver", "it is nil; leave the option out to observe nothing"}
+			return invalid("WithObserver", "it is nil; leave the option out to observe nothing")
 		}
 		return nil
 	})

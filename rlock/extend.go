@@ -120,8 +120,8 @@ func (x *extending) start(ttl time.Duration) error {
 	}
 	longest := l.lease.Longest()
 	if l.claim.Chosen() && ttl < longest {
-		return &ArgumentError{"TTL", fmt.Sprintf(
-			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest))}
+		return invalid("TTL", fmt.Sprintf(
+			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest)))
 	}
 	before := l.lease.Deadline()
 	x.sent = l.lease.Begin(clock.Now(), ttl, l.mint)

@@ -92,7 +92,7 @@ func (h Handoff) LogValue() slog.Value {
 // "-_:". The text contains the token.
 func (h Handoff) MarshalText() ([]byte, error) {
 	if h.ticket == nil {
-		return nil, &ArgumentError{"handoff", "it is of no lock; use the one that Detach returns"}
+		return nil, invalid("handoff", "it is of no lock; use the one that Detach returns")
 	}
 	return remote.Handoff{Keys: h.ticket.keys, Tokens: h.ticket.secret.tokens, Fence: h.ticket.fence}.Text(), nil
 }
@@ -102,7 +102,7 @@ func (h Handoff) MarshalText() ([]byte, error) {
 func (h *Handoff) UnmarshalText(text []byte) error {
 	d, err := remote.ParseHandoff(text)
 	if err != nil {
-		return &ArgumentError{"handoff", err.Error()}
+		return invalid("handoff", err.Error())
 	}
 	h.ticket = &ticket{keys: d.Keys, fence: d.Fence, secret: &secret{tokens: d.Tokens}}
 	return nil

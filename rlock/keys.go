@@ -9,7 +9,7 @@ import (
 // usable refuses a Lock that no acquisition has made.
 func (l *Lock) usable() error {
 	if l == nil || l.locker == nil {
-		return &ArgumentError{"lock", "it is nil or the zero Lock; use one that an acquisition or Attach has returned"}
+		return invalid("lock", "it is nil or the zero Lock; use one that an acquisition or Attach has returned")
 	}
 	return nil
 }
@@ -17,7 +17,7 @@ func (l *Lock) usable() error {
 // usable refuses a Locker that neither New nor Open has made.
 func (l *Locker) usable() error {
 	if l == nil || l.client == nil {
-		return &ArgumentError{"locker", "it is nil or the zero Locker; make one with New or Open"}
+		return invalid("locker", "it is nil or the zero Locker; make one with New or Open")
 	}
 	return nil
 }
@@ -25,11 +25,11 @@ func (l *Locker) usable() error {
 // redisKey returns the key as Redis has it.
 func (s *settings) redisKey(key string) (string, error) {
 	if key == "" {
-		return "", &ArgumentError{"key", "it is empty"}
+		return "", invalid("key", "it is empty")
 	}
 	full := s.prefix + key
 	if prefix, owner, yes := slot.Reserved(full); yes {
-		return "", &ArgumentError{"key", fmt.Sprintf("names that start with %s belong to %s; choose another", prefix, owner)}
+		return "", invalid("key", fmt.Sprintf("names that start with %s belong to %s; choose another", prefix, owner))
 	}
 	return full, nil
 }
@@ -38,7 +38,7 @@ func (s *settings) redisKey(key string) (string, error) {
 // be one set.
 func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	if len(keys) == 0 {
-		return nil, &ArgumentError{"keys", "there are none; name at least one"}
+		return nil, invalid("keys", "there are none; name at least one")
 	}
 	full, err := s.distinctKeys(keys)
 	if err != nil {
@@ -48,7 +48,8 @@ func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 		first := slot.Of(full[0])
 		for _, key := range full[1:] {
 			if other := slot.Of(key); other != first {
-				return nil, &CrossSlotError{Keys: [2]string{full[0], key}, Slots: [2]uint16{first, other}}
+				return nil, &ArgumentError{"keys", fmt.Sprintf("%s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot",
+					quoteKey(full[0]), first, quoteKey(key), other), ErrCrossSlot}
 			}
 		}
 	}
@@ -66,7 +67,7 @@ func (s *settings) distinctKeys(keys []string) ([]string, error) {
 			return nil, fmt.Errorf("%w (number %d of the list)", err, i+1)
 		}
 		if _, twice := seen[key]; twice {
-			return nil, &DuplicateKeyError{Key: full[i]}
+			return nil, &ArgumentError{"keys", quoteKey(full[i]) + " stands twice in the list; name every key once", ErrDuplicateKey}
 		}
 		seen[key] = struct{}{}
 	}

@@ -54,7 +54,7 @@ type Locker struct {
 // The options are the defaults of every lock.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if client == nil {
-		return nil, &ArgumentError{"client", "it is nil"}
+		return nil, invalid("client", "it is nil")
 	}
 	set, err := lockerSettings(opts)
 	if err != nil {
@@ -100,7 +100,7 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 		return nil, err
 	}
 	if option.DisableCache && set.invalidations != nil {
-		return nil, &ArgumentError{"WithInvalidations", "the server tells a client with DisableCache nothing; leave one of the two out"}
+		return nil, invalid("WithInvalidations", "the server tells a client with DisableCache nothing; leave one of the two out")
 	}
 	if !option.DisableCache {
 		option, set = withInvalidations(option, set)

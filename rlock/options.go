@@ -94,9 +94,9 @@ func WithRetry(r Retry) SharedOption {
 		s.retry = r
 		switch {
 		case r.wrong != "":
-			return &ArgumentError{"WithRetry", r.wrong}
+			return invalid("WithRetry", r.wrong)
 		case r.delay == nil:
-			return &ArgumentError{"WithRetry", "the policy is empty; start from Fixed, Exponential or RetryFunc"}
+			return invalid("WithRetry", "the policy is empty; start from Fixed, Exponential or RetryFunc")
 		}
 		return nil
 	})
@@ -122,7 +122,7 @@ func WithToken(token string) Option {
 		s.token = token
 		s.given.token = true
 		if token == "" {
-			return &ArgumentError{"WithToken", "the token is empty; leave the option out for a new UUID"}
+			return invalid("WithToken", "the token is empty; leave the option out for a new UUID")
 		}
 		return nil
 	})
@@ -184,7 +184,7 @@ func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn
 		if turn < 0 {
-			return &ArgumentError{"WithTurn", "want 0 or more"}
+			return invalid("WithTurn", "want 0 or more")
 		}
 		return nil
 	})
@@ -197,7 +197,7 @@ func WithCacheTTL(ttl time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.cacheTTL = ttl
 		if ttl < time.Millisecond {
-			return &ArgumentError{"WithCacheTTL", fmt.Sprintf("%v is below 1ms", ttl)}
+			return invalid("WithCacheTTL", fmt.Sprintf("%v is below 1ms", ttl))
 		}
 		return nil
 	})
@@ -210,7 +210,7 @@ func WithInvalidations(h *Invalidations) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.invalidations = h
 		if h == nil {
-			return &ArgumentError{"WithInvalidations", "it is nil; use NewInvalidations"}
+			return invalid("WithInvalidations", "it is nil; use NewInvalidations")
 		}
 		return nil
 	})
@@ -253,9 +253,9 @@ func checkTTL(ttl time.Duration) error {
 	case ttl == NoExpiry:
 		return nil
 	case ttl < time.Millisecond:
-		return &ArgumentError{"TTL", fmt.Sprintf("%v is below 1ms; for a lock that never expires say NoExpiry", ttl)}
+		return invalid("TTL", fmt.Sprintf("%v is below 1ms; for a lock that never expires say NoExpiry", ttl))
 	case ttl%time.Millisecond != 0:
-		return &ArgumentError{"TTL", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", ttl)}
+		return invalid("TTL", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", ttl))
 	}
 	return nil
 }
@@ -292,16 +292,16 @@ func lockerSettings(opts []LockerOption) (*settings, error) {
 	return &set, set.check()
 }
 
-var errNilOption = &ArgumentError{"option", "it is nil"}
+var errNilOption = invalid("option", "it is nil")
 
 // check refuses options that contradict each other. One that contradicts a default
 // goes before it.
 func (s *settings) check() error {
 	if s.given.ttl && s.given.autoExtend && s.ttl == NoExpiry && *s.autoExtend {
-		return &ArgumentError{"WithAutoExtend", "a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out"}
+		return invalid("WithAutoExtend", "a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out")
 	}
 	if s.given.token && s.given.owner {
-		return &ArgumentError{"WithOwner", "its text is a part of the tokens that the Locker makes; leave it out, or leave WithToken out"}
+		return invalid("WithOwner", "its text is a part of the tokens that the Locker makes; leave it out, or leave WithToken out")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func WithOwner(text string) SharedOption {
 		s.owner = text
 		s.given.owner = true
 		if wrong := wrongOwner(text); wrong != "" {
-			return &ArgumentError{"WithOwner", wrong}
+			return invalid("WithOwner", wrong)
 		}
 		return nil
 	})

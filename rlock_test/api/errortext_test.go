@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -63,19 +64,19 @@ func TestErrorTexts(t *testing.T) {
 		"try, held": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": lock is held by another; its holder's lease ends in <time>`},
+		}, `rlock: acquire "job": lock is held by another (the holder's lease ends in <time>)`},
 		"try, held for ever": {func(s scene) error {
 			foreign(s)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": lock is held by another; its holder's lease never ends`},
+		}, `rlock: acquire "job": lock is held by another (the holder's lease never ends)`},
 		"try, held here": {func(s scene) error {
 			take(s)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": lock is held by another; its holder's lease ends in <time>`},
+		}, `rlock: acquire "job": lock is held by another (the holder's lease ends in <time>)`},
 		"try, a set": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			return of(s.locker.TryAcquireAll(s.ctx, []string{"a", "job"}))
-		}, `rlock: acquire "job": lock is held by another; its holder's lease ends in <time>`},
+		}, `rlock: acquire "job": lock is held by another (the holder's lease ends in <time>)`},
 		"try, the context had ended": {func(s scene) error {
 			return of(s.locker.TryAcquire(ended(s), "job"))
 		}, `rlock: acquire "job": ended before the answer: context canceled: shutting down`},
@@ -98,26 +99,26 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, by the context": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			return of(s.locker.Acquire(deadline(s), "job"))
-		}, `rlock: acquire "job": gave up waiting after <n> attempts in <time>; its holder's lease ends in <time>: context deadline exceeded`},
+		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <n> attempts in <time>; the holder's lease ends in <time>)`},
 		"gave up, by the policy": {func(s scene) error {
 			foreign(s)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>; its holder's lease never ends`},
+		}, `rlock: acquire "job": gave up waiting (after 3 attempts in <time>; the holder's lease never ends)`},
 		"gave up, behind a holder here": {func(s scene) error {
 			take(s)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting after 1 attempt in <time>; its holder's lease ends in <time>`},
+		}, `rlock: acquire "job": gave up waiting (after 1 attempt in <time>; the holder's lease ends in <time>)`},
 		"gave up, the context had ended": {func(s scene) error {
 			return of(s.locker.Acquire(ended(s), "job"))
 		}, `rlock: acquire "job": gave up waiting: context canceled: shutting down`},
 		"gave up, no answer": {func(s scene) error {
 			s.f.When(silent)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server has not answered, for <time> now: gen: Acquire: unexpected EOF`},
+		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: gen: Acquire: unexpected EOF (after 3 attempts in <time>)`},
 		"gave up, not ready": {func(s scene) error {
 			s.f.RefuseAll()
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server cannot serve yet, for <time> now: gen: Acquire: LOADING later`},
+		}, `rlock: acquire "job": gave up waiting: the server cannot serve yet, for <time> now: gen: Acquire: LOADING later (after 3 attempts in <time>)`},
 		"gave up, the holder was seen long ago": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			calls := 0
@@ -128,7 +129,7 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting after 3 attempts in <time>: the server has not answered, for <time> now: gen: Acquire: unexpected EOF`},
+		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: gen: Acquire: unexpected EOF (after 3 attempts in <time>)`},
 		"already held": {func(s scene) error {
 			return of(s.locker.Acquire(take(s).Context(), "job"))
 		}, `rlock: acquire "job": this context already holds the key`},
@@ -147,7 +148,7 @@ func TestErrorTexts(t *testing.T) {
 		"wait, held": {func(s scene) error {
 			foreign(s)
 			return s.locker.WaitFree(s.ctx, "job", three)
-		}, `rlock: wait for "job": gave up waiting after 3 attempts in <time>; its holder's lease never ends`},
+		}, `rlock: wait for "job": gave up waiting (after 3 attempts in <time>; the holder's lease never ends)`},
 		"wait, by its holder": {func(s scene) error {
 			return s.locker.WaitFree(take(s).Context(), "job")
 		}, `rlock: wait for "job": this context already holds the key`},
@@ -170,7 +171,31 @@ func TestErrorTexts(t *testing.T) {
 			})
 			return lock.Extend(ctx, time.Minute)
 		}, `rlock: extend "job": gen: Extend: unexpected EOF`},
-		"check, lost":   {func(s scene) error { return of(lose(s).Verify(s.ctx)) }, `rlock: verify "job": lock was lost: its key is gone or has another token`},
+		"verify, not ready": {func(s scene) error {
+			lock := take(s)
+			s.f.RefuseAll()
+			return of(lock.Verify(s.ctx))
+		}, `rlock: verify "job": gen: Inspect: LOADING later`},
+		"inspect, not ready": {func(s scene) error {
+			s.f.RefuseAll()
+			return of(s.locker.Inspect(s.ctx, "job"))
+		}, `rlock: inspect "job": gen: Inspect: LOADING later`},
+		"inspect, closed": {func(s scene) error {
+			s.locker.Close()
+			return of(s.locker.Inspect(s.ctx, "job"))
+		}, `rlock: inspect "job": locker is closed`},
+		"check, closed": {func(s scene) error {
+			s.locker.Close()
+			return of(s.locker.Check(s.ctx, "job"))
+		}, `rlock: check "job": locker is closed`},
+		"a key twice": {func(s scene) error {
+			return of(s.locker.AcquireAll(s.ctx, []string{"a", "job", "a"}))
+		}, `rlock: keys: "a" stands twice in the list; name every key once`},
+		"gave up, while waiting in the queue": {func(s scene) error {
+			take(s)
+			return of(s.locker.Acquire(deadline(s), "job"))
+		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <time>; the holder's lease ends in <time>)`},
+		"verify, lost":  {func(s scene) error { return of(lose(s).Verify(s.ctx)) }, `rlock: verify "job": lock was lost: its key is gone or has another token`},
 		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) }, `rlock: release "job": lock was lost: its key is gone or has another token`},
 		"release, again": {func(s scene) error {
 			lock := take(s)
@@ -232,4 +257,33 @@ func TestErrorTexts(t *testing.T) {
 			require.Equal(t, test.want, text)
 		})
 	}
+}
+
+// One Err has all that is to be known, for errors.Is.
+func TestErrIsJoined(t *testing.T) {
+	t.Parallel()
+	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+	require.NoError(t, env.Do(t, direct, "SET", "job", "foreign").Error())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := locker.Acquire(ctx, "job")
+	var facts *rlock.AcquireError
+	require.ErrorAs(t, err, &facts)
+	for _, err := range []error{err, facts.Err} {
+		for _, is := range []error{rlock.ErrGaveUp, rlock.ErrHeld, context.DeadlineExceeded} {
+			require.ErrorIs(t, err, is)
+		}
+	}
+	f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() })
+	_, err = locker.Acquire(t.Context(), "other", rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(2)))
+	require.ErrorAs(t, err, &facts)
+	require.ErrorIs(t, facts.Err, rlock.ErrGaveUp)
+	require.ErrorIs(t, facts.Err, io.ErrUnexpectedEOF)
+	require.NotErrorIs(t, err, rlock.ErrHeld, "nobody was seen to hold it")
+
+	_, err = locker.AcquireAll(t.Context(), []string{"a", "a"})
+	require.ErrorAs(t, err, new(*rlock.ArgumentError))
+	require.ErrorIs(t, err, rlock.ErrDuplicateKey)
+	require.ErrorIs(t, err, rlock.ErrInvalid)
+	require.NotErrorIs(t, err, rlock.ErrCrossSlot)
 }

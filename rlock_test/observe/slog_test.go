@@ -3,6 +3,7 @@ package observe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -22,7 +23,7 @@ func TestSlogObserver(t *testing.T) {
 		change(&e)
 		return e
 	}
-	failed := func(err, cause error) error { return &rlock.AcquireError{Key: "job", Err: err, Cause: cause} }
+	failed := func(err error) error { return &rlock.AcquireError{Key: "job", Err: err} }
 	for name, test := range map[string]struct {
 		event rlock.Event
 		want  string
@@ -40,13 +41,13 @@ func TestSlogObserver(t *testing.T) {
 			e.Kind, e.Held, e.Err = rlock.EventLost, 3*time.Second, rlock.ErrExpired
 		}), `level=WARN msg="rlock: lost" key=job held=3s error="rlock: lease expired before it was extended"`},
 		"held": {with(func(e *rlock.Event) {
-			e.Kind, e.Err = rlock.EventAcquireFailed, failed(rlock.ErrHeld, nil)
+			e.Kind, e.Err = rlock.EventAcquireFailed, failed(rlock.ErrHeld)
 		}), `level=DEBUG msg="rlock: acquire failed" key=job error="rlock: acquire \"job\": lock is held by another"`},
 		"gave up": {with(func(e *rlock.Event) {
-			e.Kind, e.Err = rlock.EventAcquireFailed, failed(rlock.ErrGaveUp, context.Canceled)
+			e.Kind, e.Err = rlock.EventAcquireFailed, failed(fmt.Errorf("%w: %w", rlock.ErrGaveUp, context.Canceled))
 		}), `level=INFO msg="rlock: acquire failed" key=job error="rlock: acquire \"job\": gave up waiting: context canceled"`},
 		"server error": {with(func(e *rlock.Event) {
-			e.Kind, e.Err = rlock.EventAcquireFailed, failed(fmt.Errorf("NOPERM no"), nil)
+			e.Kind, e.Err = rlock.EventAcquireFailed, failed(errors.New("NOPERM no"))
 		}), `level=WARN msg="rlock: acquire failed" key=job error="rlock: acquire \"job\": NOPERM no"`},
 		"extend failed":  {with(func(e *rlock.Event) { e.Kind = rlock.EventExtendFailed }), `level=WARN msg="rlock: extend failed" key=job`},
 		"release failed": {with(func(e *rlock.Event) { e.Kind = rlock.EventReleaseFailed }), `level=WARN msg="rlock: release failed" key=job`},

@@ -57,10 +57,10 @@ func TestCluster(t *testing.T) {
 			require.NotPanics(t, func() { _, err = locker.AcquireAll(t.Context(), []string{"a", "b"}) })
 			require.ErrorIs(t, err, rlock.ErrCrossSlot)
 			require.ErrorIs(t, err, rlock.ErrInvalid)
-			var facts *rlock.CrossSlotError
+			var facts *rlock.ArgumentError
 			require.ErrorAs(t, err, &facts)
-			require.Equal(t, [2]string{"a", "b"}, facts.Keys)
-			require.Equal(t, [2]uint16{15495, 3300}, facts.Slots)
+			require.Equal(t, "keys", facts.Argument)
+			require.EqualError(t, err, `rlock: keys: "a" (slot 15495) and "b" (slot 3300) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot`)
 			require.Empty(t, env.Get(t, client, "a"))
 		})
 		t.Run("a client that does not know of the cluster", func(t *testing.T) {

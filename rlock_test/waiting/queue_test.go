@@ -81,7 +81,7 @@ func TestLimitsInTheQueue(t *testing.T) {
 			var facts *rlock.AcquireError
 			require.ErrorAs(t, err, &facts)
 			require.Equal(t, 1, facts.Attempts, name)
-			require.Contains(t, err.Error(), "gave up waiting after 1 attempt", name)
+			require.Contains(t, err.Error(), "(after 1 attempt in ", name)
 			require.InDelta(t, 10*time.Second, facts.Remaining, float64(5*time.Second), name)
 			before++
 			require.Equal(t, before, server.ScriptCalls(t), name)
@@ -159,7 +159,7 @@ func TestGivingUpInTheQueueAsksTheServer(t *testing.T) {
 			_, err = locker.Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Hour).MaxAttempts(1)))
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
 			require.ErrorIs(t, err, rlock.ErrHeld)
-			require.ErrorContains(t, err, "gave up waiting after 1 attempt")
+			require.ErrorContains(t, err, "(after 1 attempt")
 			require.ErrorContains(t, err, "the server cannot serve yet")
 			f.When(nil)
 			require.NotEmpty(t, env.Get(t, direct, "job"))
