@@ -87,7 +87,7 @@ func (l *Locker) run(ctx context.Context, claim remote.Claim, set *settings, wan
 		err = a.fail(why)
 	}
 	a.told = true
-	a.lock.deliverFirst(false)
+	a.lock.events.tell(false)
 	returned = true
 	if err != nil {
 		return nil, err
@@ -168,8 +168,16 @@ func (a *acquisition) learn(h remote.Holder, first *Lock, version lease.Version)
 	}
 	a.lock.attempts++
 	a.blocker.left, a.blocker.held, a.blocker.at = max(h.End.Until(), 0), true, clock.Now()
-	a.lock.emitContended(a.blocker, own)
+	a.contended(own)
 	return setback{kind: setbackBusy, err: ErrHeld}
+}
+
+// contended follows a look that found the key held, or others before it in the queue: local. The
+// first one counts.
+func (a *acquisition) contended(local bool) {
+	if a.lock.become(stateWaiting) {
+		a.lock.emit(Event{Kind: EventContended, Key: a.blocker.key, Remaining: a.blocker.left, Local: local})
+	}
 }
 
 // refused is the setback of a call that got an error.
@@ -245,7 +253,7 @@ func (a *acquisition) settle(answer remote.Answer, err error) setback {
 	l.attempts++
 	if !answer.Acquired {
 		a.blocker = blocker{answer.Held, answer.Left, clock.Now(), true}
-		l.emitContended(a.blocker, false)
+		a.contended(false)
 		l.ticket.Contended(answer.Left)
 		return setback{kind: setbackBusy, err: ErrHeld}
 	}
@@ -264,7 +272,7 @@ func (a *acquisition) settle(answer remote.Answer, err error) setback {
 func (a *acquisition) wait(why setback) setback {
 	l := a.lock
 	if why.kind == setbackBusy {
-		l.deliverFirst(true)
+		l.events.tell(true)
 	}
 	if !a.next() {
 		return ends(ErrGaveUp, nil)
@@ -348,7 +356,7 @@ func (a *acquisition) fail(why setback) error {
 		Key: a.blocker.key, Remaining: a.blocker.remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
 		Err: failure(kind, a.blocker.held, why.err, a.down.Explain(why.cause)), call: kind,
 	}
-	l.emitFailed(failed)
+	l.emit(Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Err: failed})
 	return failed
 }
 
@@ -372,6 +380,6 @@ func (a *acquisition) interrupted() {
 		_ = l.Release(context.Background())
 	}
 	if !a.told {
-		l.deliverFirst(false)
+		l.events.tell(false)
 	}
 }

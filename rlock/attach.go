@@ -66,7 +66,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 			_, _ = lock.Detach()
 		}
 	}()
-	lock.deliverFirst(false)
+	lock.events.tell(false)
 	spent = true
 	return lock, nil
 }

@@ -156,7 +156,6 @@ func (b *batch) interrupted() {
 // deliver tells what has happened to each lock. If an observer panics for one lock, the events
 // of the other locks are still told.
 func (b *batch) deliver() {
-	deliverFirst := func(l *Lock) { l.deliverFirst(false) }
 	var locks []*Lock
 	for i := range b.all {
 		if a := &b.all[i]; a.lock != nil && !a.told {
@@ -164,7 +163,7 @@ func (b *batch) deliver() {
 			locks = append(locks, a.lock)
 		}
 	}
-	deliverEach(locks, deliverFirst)
+	deliverEach(locks, func(o *observed) { o.tell(false) })
 }
 
 // ReleaseEach is Release for many locks of this Locker in one round trip. There is one error

@@ -171,7 +171,9 @@ func (x *extending) settle(answer remote.Extended) error {
 		if l.lease.Deadline() != deadline {
 			(*scheduled)(l).advance(clock.Never)
 		}
-		l.emitExtension(err)
+		if l.stateNow() == stateHeld {
+			l.emit(Event{Kind: EventExtendFailed, Err: err})
+		}
 		if remote.OutcomeOf(err) == remote.Indeterminate {
 			return err
 		}
@@ -189,7 +191,7 @@ func (x *extending) settle(answer remote.Extended) error {
 		return &LockError{"extend", l.claim.Key(), cause}
 	}
 	(*scheduled)(l).plan(e.Sent)
-	l.emitExtension(nil)
+	l.emit(Event{Kind: EventExtended})
 	return nil
 }
 

@@ -74,7 +74,7 @@ func (l *Locker) newLock(ctx context.Context, claim remote.Claim, set *settings,
 		lock.claim.Choose()
 	}
 	lock.lease.Prepare(set.ttl, set.token)
-	lock.observe(set, start)
+	lock.events = observe(ctx, set.observer, start)
 	return lock
 }
 

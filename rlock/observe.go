@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -11,28 +10,64 @@ import (
 
 // observed is what a Lock keeps for its observer. Events are put in a list where they
 // happen, often under the lock's mutex, and told later with no mutex held, in order:
-// so the observer may call the lock, and when it panics nothing is half done.
+// so the observer may call the lock, and when it panics nothing is half done. A nil observed
+// has no observer.
 type observed struct {
 	observer Observer
-	since    clock.Instant // when the call began, then when the lock was held
+	ctx      context.Context // that the lock was acquired with
+	since    clock.Instant   // when the call began, then when the lock was held
 
 	mu      sync.Mutex
 	events  []Event // to be told
 	telling bool    // a goroutine is telling them
 }
 
-// observe gives the lock an observer, if the settings have one. Until its call returns,
-// the caller's goroutine alone tells the events: a panic must not end up in another one.
-func (l *Lock) observe(set *settings, start clock.Instant) {
-	if set.observer != nil {
-		l.events = &observed{observer: set.observer, since: start, telling: true}
+// observe returns what a Lock keeps for an observer of a call that began at start. Until that
+// call returns, the caller's goroutine alone tells the events: a panic must not end up in
+// another one.
+func observe(ctx context.Context, o Observer, start clock.Instant) *observed {
+	if o == nil {
+		return nil
 	}
+	return &observed{observer: o, ctx: ctx, since: start, telling: true}
+}
+
+// emit counts an event and puts it on the list, with what the lock knows of it. The caller holds
+// mu, or is the acquisition or the Release that has ended the lock.
+func (l *Lock) emit(e Event) {
+	l.locker.counters.count(e)
+	o := l.events
+	if o == nil {
+		return
+	}
+	e.Keys, e.Attempts = l.claim.Keys(), l.Attempts()
+	if e.Key == "" {
+		e.Key = l.claim.Key()
+	}
+	now := clock.Now()
+	passed := time.Duration(now - o.since)
+	switch e.Kind {
+	case EventContended, EventAcquireFailed:
+		e.Waited = passed
+	case EventAcquired, EventAttached:
+		e.Waited, o.since = passed, now
+		e.Fence = l.fence
+	default:
+		e.Held, e.Fence = passed, l.fence
+	}
+	if l.stateNow() == stateHeld {
+		e.Remaining = max(l.lease.Deadline().Until(), 0)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, e)
 }
 
 // deliver tells the observer what has happened to the lock, unless another goroutine is
 // at it, which then tells this too. The caller holds no mutex.
-func (l *Lock) deliver() {
-	o := l.events
+func (l *Lock) deliver() { l.events.deliver() }
+
+func (o *observed) deliver() {
 	if o == nil {
 		return
 	}
@@ -41,25 +76,20 @@ func (l *Lock) deliver() {
 	o.telling = true
 	o.mu.Unlock()
 	if idle {
-		o.tellAll(l.parent, false)
+		o.tell(false)
 	}
 }
 
-// deliverFirst tells what has happened during the call that made the lock. With more,
-// the call goes on, and keeps telling to itself.
-func (l *Lock) deliverFirst(more bool) {
-	if o := l.events; o != nil {
-		o.tellAll(l.parent, more)
+// tell tells the events in the goroutine that is telling, which goes on to do so with keep. When
+// the observer panics or ends the goroutine, the others are told on the way out.
+func (o *observed) tell(keep bool) {
+	if o == nil {
+		return
 	}
-}
-
-// tellAll tells the events. When the observer panics or ends the goroutine, the others
-// are told on the way out.
-func (o *observed) tellAll(ctx context.Context, keep bool) {
 	returned := false
 	defer func() {
 		if !returned {
-			o.tellAll(ctx, keep)
+			o.tell(keep)
 		}
 	}()
 	for {
@@ -68,7 +98,7 @@ func (o *observed) tellAll(ctx context.Context, keep bool) {
 			returned = true
 			return
 		}
-		o.observer.Observe(ctx, e)
+		o.observer.Observe(o.ctx, e)
 	}
 }
 
@@ -87,11 +117,11 @@ func (o *observed) next(keep bool) (e Event, ok bool) {
 }
 
 // deliverAll is deliver for many locks.
-func deliverAll(locks []*Lock) { deliverEach(locks, (*Lock).deliver) }
+func deliverAll(locks []*Lock) { deliverEach(locks, (*observed).deliver) }
 
 // deliverEach calls deliver for each lock that has an observer: a panic for one does not keep
 // the others' events from being told.
-func deliverEach(locks []*Lock, deliver func(*Lock)) {
+func deliverEach(locks []*Lock, deliver func(*observed)) {
 	for i, l := range locks {
 		if l == nil || l.events == nil {
 			continue
@@ -103,110 +133,8 @@ func deliverEach(locks []*Lock, deliver func(*Lock)) {
 					deliverEach(locks[i+1:], deliver)
 				}
 			}()
-			deliver(l)
+			deliver(l.events)
 			returned = true
 		}()
 	}
-}
-
-// emitContended follows a look that found the lock held. The first one counts.
-func (l *Lock) emitContended(by blocker, local bool) {
-	if l.become(stateWaiting) && l.count(EventContended) {
-		l.tell(Event{Kind: EventContended, Key: by.key, Waited: l.events.passed(), Remaining: by.left, Local: local})
-	}
-}
-
-// emitFailed follows an acquisition that failed.
-func (l *Lock) emitFailed(err *AcquireError) {
-	if l.count(EventAcquireFailed) {
-		l.tell(Event{Kind: EventAcquireFailed, Key: err.Key, Waited: err.Waited, Remaining: err.Remaining, Err: err})
-	}
-}
-
-// emitHeld begins the events of a lock that is held. The caller holds mu, so that no
-// other one comes first.
-func (l *Lock) emitHeld(how arrival) {
-	if how.handedOver {
-		l.locker.counters.handedOver.Add(1)
-	}
-	if l.count(how.kind) {
-		waited := l.events.passed()
-		l.events.since = clock.Now()
-		l.tellHeld(Event{Kind: how.kind, Waited: waited, HandedOver: how.handedOver})
-	}
-}
-
-// emitExtension follows the answer of an extension, unless the lock has ended. The
-// caller holds mu.
-func (l *Lock) emitExtension(err error) {
-	kind := EventExtended
-	if err != nil {
-		kind = EventExtendFailed
-	}
-	if l.stateNow() == stateHeld && l.count(kind) {
-		l.tellHeld(Event{Kind: kind, Err: err})
-	}
-}
-
-// emitEnd follows the end of a lock that was not given up with Release. The caller holds
-// mu.
-func (l *Lock) emitEnd(cause *reason) {
-	kind := EventLost
-	switch cause {
-	case detached:
-		kind = EventDetached
-	case closed:
-		kind = EventClosed
-	}
-	told := l.count(kind)
-	if cause == expired {
-		l.locker.counters.expired.Add(1) // second, as Stats takes it off the first
-	}
-	if told {
-		l.tellHeld(Event{Kind: kind, Err: cause})
-	}
-}
-
-// emitRelease follows the Release that ended the lock.
-func (l *Lock) emitRelease(err error) {
-	kind := EventReleased
-	switch {
-	case errors.Is(err, ErrLost):
-		kind, err = EventLost, ErrLost
-	case err != nil:
-		kind = EventReleaseFailed
-	}
-	if l.count(kind) {
-		l.tellHeld(Event{Kind: kind, Err: err})
-	}
-}
-
-// count counts an event and reports whether somebody is to be told.
-func (l *Lock) count(kind EventKind) bool {
-	l.locker.counters.events[kind].Add(1)
-	return l.events != nil
-}
-
-// passed returns the time since the call began, or the lock was held.
-func (o *observed) passed() time.Duration { return time.Duration(clock.Now() - o.since) }
-
-// tell puts an event on the list of those to be told.
-func (l *Lock) tell(e Event) {
-	e.Keys, e.Attempts = l.claim.Keys(), l.Attempts()
-	if e.Key == "" {
-		e.Key = l.claim.Key()
-	}
-	o := l.events
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.events = append(o.events, e)
-}
-
-// tellHeld is tell for a lock that is held, or was.
-func (l *Lock) tellHeld(e Event) {
-	e.Fence, e.Held = l.fence, l.events.passed()
-	if l.stateNow() == stateHeld {
-		e.Remaining = max(l.lease.Deadline().Until(), 0)
-	}
-	l.tell(e)
 }

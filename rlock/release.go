@@ -112,8 +112,19 @@ func (r *releasing) settle() {
 	}
 	l.releases.leave(done)
 	if r.ends {
-		l.emitRelease(r.err)
+		l.emit(releaseEvent(r.err))
 	}
+}
+
+// releaseEvent is the event of the Release that ended a lock.
+func releaseEvent(err error) Event {
+	switch {
+	case errors.Is(err, ErrLost):
+		return Event{Kind: EventLost, Err: ErrLost}
+	case err != nil:
+		return Event{Kind: EventReleaseFailed, Err: err}
+	}
+	return Event{Kind: EventReleased}
 }
 
 // gate lets one Release of a lock at a time make its calls, and none after one that succeeded.

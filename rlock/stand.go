@@ -22,8 +22,8 @@ func (a *acquisition) stand() (handed bool, err error) {
 	}
 	for {
 		a.blocker = blocker{l.claim.Key(), l.ticket.Remaining(), clock.Now(), true}
-		l.emitContended(a.blocker, true)
-		l.deliverFirst(true)
+		a.contended(true)
+		l.events.tell(true)
 		ready, err := a.awaitTurn()
 		switch {
 		case err != nil:

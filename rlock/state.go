@@ -36,6 +36,14 @@ var causes = [...]*reason{
 	stateClosed:   closed,
 }
 
+// endings has, for each state in which a lock has ended without a Release, the event.
+var endings = [...]EventKind{
+	stateLost:     EventLost,
+	stateExpired:  EventLost,
+	stateDetached: EventDetached,
+	stateClosed:   EventClosed,
+}
+
 // transitions has, for each state, the states that may follow it.
 var transitions = [...][]state{
 	stateAcquiring: {stateWaiting, stateHeld, stateFailed},
@@ -67,13 +75,14 @@ func (l *Lock) become(to state) bool {
 		counters.waiting.Add(-1)
 	}
 	if from == stateHeld {
-		l.ended(causes[to])
+		l.ended(to)
 	}
 	return true
 }
 
 // ended does what follows when a lock that was held has ended. The caller holds mu.
-func (l *Lock) ended(cause *reason) {
+func (l *Lock) ended(to state) {
+	cause := causes[to]
 	if l.lifetime != nil && l.cancel != nil {
 		l.cancel(cause)
 	}
@@ -89,7 +98,7 @@ func (l *Lock) ended(cause *reason) {
 	}
 	if cause != released { // the Release does both when the keys are free
 		l.ticket.Leave()
-		l.emitEnd(cause)
+		l.emit(Event{Kind: endings[to], Err: cause})
 	}
 }
 
@@ -148,7 +157,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 		l.locker.counters.waited.Add(int64(clock.Now() - how.start))
 	}
 	l.become(stateHeld)
-	l.emitHeld(how)
+	l.emit(Event{Kind: how.kind, HandedOver: how.handedOver})
 	l.locker.registry.add(l)
 	return nil
 }

@@ -83,3 +83,14 @@ type counters struct {
 	misses     atomic.Uint64
 	_          [64]byte
 }
+
+// count counts an event.
+func (c *counters) count(e Event) {
+	c.events[e.Kind].Add(1)
+	if e.HandedOver {
+		c.handedOver.Add(1)
+	}
+	if e.Kind == EventLost && e.Err == ErrExpired {
+		c.expired.Add(1) // second, as Stats takes it off the first
+	}
+}
