@@ -172,7 +172,7 @@ func (l *Lock) watch() bool {
 	l.needLifetime()
 	l.lifetime.watched = true
 	if !l.locker.renewals.Add((*scheduled)(l), (*scheduled)(l).next(clock.Now()), l.lease.Deadline()) {
-		l.finish(stateClosed)
+		l.expire()
 		return false
 	}
 	if l.locker.monitor != nil {
