@@ -86,14 +86,3 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	}
 	return l.run(ctx, claim, set, want)
 }
-
-// begin checks what every call has and returns its settings.
-func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	if err := checkContext(ctx); err != nil {
-		return nil, err
-	}
-	return l.defaults.with(opts)
-}

@@ -152,7 +152,7 @@ func (a *acquisition) askAboutHolder() setback {
 		return setback{}
 	}
 	version := first.version()
-	holders, err := l.remote.Inspect(a.ctx, a.lock.claim.Keys())
+	holders, err := l.remote.Inspect(a.ctx, &a.lock.claim)
 	if err != nil {
 		return a.refused(err)
 	}

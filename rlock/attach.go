@@ -177,9 +177,9 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	w := l.newWait(nil)
 	defer w.Leave()
 	var s State // as last seen
-	down := l.remote.Outage()
+	claim, down := remote.One(full), l.remote.Outage()
 	for number := 1; ; number++ {
-		holders, err := l.remote.Inspect(ctx, []string{full})
+		holders, err := l.remote.Inspect(ctx, &claim)
 		switch {
 		case err != nil:
 			s.until = clock.Now() // nobody knows any more

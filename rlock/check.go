@@ -3,9 +3,9 @@ package rlock
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -63,26 +63,21 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	if l.uncached.Load() {
-		l.counters.misses.Add(1)
-		return l.inspect(ctx, "check", full)
-	}
-	answer, err := l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: full}, l.defaults.cacheTTL)
-	if err == nil && answer.Hit {
+	peeked, err := l.remote.Peek(ctx, full, l.defaults.cacheTTL)
+	if err == nil && peeked.Cached {
 		l.counters.hits.Add(1)
 	} else {
 		l.counters.misses.Add(1)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, remote.ErrUncached):
+		return l.inspect(ctx, "check", full)
+	case err != nil:
 		return State{}, &LockError{"check", full, err}
 	}
-	if answer.Until.IsZero() {
-		l.uncached.Store(true)
-		return l.inspect(ctx, "check", full)
-	}
-	s := State{Key: full, Held: answer.Value.Valid, Token: answer.Value.V, Cached: answer.Hit}
+	s := State{Key: full, Held: peeked.Held, Token: peeked.Token, Cached: peeked.Cached}
 	if s.Held {
-		s.Owner, s.cachedUntil = ownerIn(s.Token), answer.Until
+		s.Owner, s.cachedUntil = ownerIn(s.Token), peeked.Until
 	}
 	return s, nil
 }
@@ -117,7 +112,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 		return State{}, &LockError{"verify", l.claim.Key(), cause}
 	}
 	version := l.version()
-	holders, err := l.locker.remote.InspectClaim(ctx, &l.claim)
+	holders, err := l.locker.remote.Inspect(ctx, &l.claim)
 	if err != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), err}
 	}
@@ -143,25 +138,10 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	return least, nil
 }
 
-// begun checks the arguments of a call about a key and returns the Redis key. The call is
-// told of as op.
-func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
-	if err := l.usable(); err != nil {
-		return "", err
-	}
-	if err := checkContext(ctx); err != nil {
-		return "", err
-	}
-	full, err := l.defaults.redisKey(key)
-	if err == nil && l.isClosed() {
-		err = &LockError{op, full, ErrClosed}
-	}
-	return full, err
-}
-
 // inspect asks the server about a key. The call is told of as op.
 func (l *Locker) inspect(ctx context.Context, op, key string) (State, error) {
-	holders, err := l.remote.Inspect(ctx, []string{key})
+	claim := remote.One(key)
+	holders, err := l.remote.Inspect(ctx, &claim)
 	if err != nil {
 		return State{}, &LockError{op, key, err}
 	}

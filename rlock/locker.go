@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -30,7 +29,6 @@ type Locker struct {
 	server   any                // equal for Lockers that certainly use the same server
 	dialled  *conntrack.Tracker // of a client that is the Locker's own
 	cluster  bool
-	scripts  *gen.Scripts
 	defaults *settings
 	listener *notify.Listener // nil: nothing is pushed
 	queue    *queue.Queue[request, grant, *holder]
@@ -38,7 +36,6 @@ type Locker struct {
 	renewals *renew.Schedule[*scheduled]
 	monitor  *notify.Monitor // nil: a loss is noticed by extensions
 
-	uncached atomic.Bool // the client has no cache: Check asks the server
 	counters counters
 
 	closing    sync.Once
@@ -64,14 +61,14 @@ func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 }
 
 func newLocker(client rueidis.Client, set *settings) *Locker {
+	scripts := gen.New(gen.WithoutRetry(), gen.WithLuaOptions(rueidis.WithLoadSHA1(sha1Refused())))
 	l := &Locker{
 		client:   client,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
-		scripts:  gen.New(gen.WithoutRetry(), gen.WithLuaOptions(rueidis.WithLoadSHA1(sha1Refused()))),
 		defaults: set,
 		queue:    queue.New[request, grant, *holder](set.turn),
 	}
-	l.remote = remote.NewServer(client, l.scripts)
+	l.remote = remote.NewServer(client, scripts)
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.closed = l.background.Done()
 	l.server = l
@@ -81,7 +78,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	l.registry.seed = maphash.MakeSeed()
 	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {
-		l.listenOn(set.invalidations)
+		l.listenOn(set.invalidations, scripts)
 	}
 	if !set.unfenced {
 		slot.PrepareFences()

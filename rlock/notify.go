@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -14,10 +13,10 @@ import (
 // listenOn has the Locker listen for changed keys. On a cluster it makes no monitor, because a
 // client cannot choose the node that tracks a key. There, the next extension notices that a
 // held lock is lost.
-func (l *Locker) listenOn(invalidations *Invalidations) {
+func (l *Locker) listenOn(invalidations *Invalidations, scripts *gen.Scripts) {
 	l.listener = invalidations.hub.Listen()
 	if !l.cluster {
-		l.monitor = notify.NewMonitor(l.background, l.listener, notify.Redis{Client: l.client, Scripts: l.scripts}, deliverRead)
+		l.monitor = notify.NewMonitor(l.background, l.listener, notify.Redis{Client: l.client, Scripts: scripts}, deliverRead)
 	}
 }
 
@@ -98,20 +97,12 @@ func (l *Locker) newWait(lock *Lock) *notify.Wait {
 
 const lookTimeout = 2 * time.Second
 
-var errUncached = errors.New("rlock: the client has no cache")
-
 // look reads a key through the cache. It has a time limit, because rueidis repeats a cached
 // read for as long as its context lasts if the server is gone.
 func (l *Locker) look(ctx context.Context, key string) (notify.Seen, error) {
-	if l.uncached.Load() {
-		return notify.Seen{}, errUncached
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	defer context.AfterFunc(l.background, cancel)()
-	answer, err := l.scripts.HolderCached(ctx, l.client, gen.HolderParams{Lock: key}, l.defaults.cacheTTL)
-	if err == nil && answer.Until.IsZero() {
-		err = errUncached
-	}
-	return notify.Seen{Held: answer.Value.Valid, Left: time.Until(answer.Until), Cached: answer.Hit}, err
+	peeked, err := l.remote.Peek(ctx, key, l.defaults.cacheTTL)
+	return notify.Seen{Held: peeked.Held, Left: time.Until(peeked.Until), Cached: peeked.Cached}, err
 }

@@ -248,18 +248,6 @@ func WithCrossSlot(on bool) SharedOption {
 	})
 }
 
-func checkTTL(ttl time.Duration) error {
-	switch {
-	case ttl == NoExpiry:
-		return nil
-	case ttl < time.Millisecond:
-		return invalid("TTL", fmt.Sprintf("%v is below 1ms; for a lock that never expires say NoExpiry", ttl))
-	case ttl%time.Millisecond != 0:
-		return invalid("TTL", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", ttl))
-	}
-	return nil
-}
-
 // with returns s with the options of a call applied. Without options it is s itself.
 func (s *settings) with(opts []Option) (*settings, error) {
 	if len(opts) == 0 {
@@ -315,12 +303,4 @@ func (s *settings) extends(byDefault bool) bool {
 		return *s.autoExtend
 	}
 	return byDefault
-}
-
-// ttlParam is the TTL as scripts take it: 0 stands for none.
-func ttlParam(ttl time.Duration) time.Duration {
-	if ttl == NoExpiry {
-		return 0
-	}
-	return ttl
 }

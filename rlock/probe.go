@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/probe"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // ProbeReport is what Probe found, in the order in which it looked.
@@ -103,7 +101,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	}
 	target := probe.Target{
 		Client:  l.client,
-		Scratch: &scratch{locker: l, key: key, token: newToken("")},
+		Scratch: probe.NewScratch(l.remote, key, newToken(""), !l.defaults.unfenced),
 		Poll:    notify.LongestPoll,
 		Stop:    l.closed,
 	}
@@ -130,33 +128,3 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 }
 
 var severities = [...]ProbeSeverity{probe.OK: ProbeOK, probe.Note: ProbeNote, probe.Fault: ProbeFault}
-
-// scratch is the lock that Probe tries out.
-type scratch struct {
-	locker     *Locker
-	key, token string
-}
-
-func (s *scratch) Key() string { return s.key }
-
-// Acquire leaves to the reaper what tries without an answer may have taken.
-func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
-	claim := remote.One(s.key)
-	server := s.locker.remote
-	answer, err := server.Acquire(ctx, &claim, remote.Request{Token: s.token, TTL: probe.TTL, Fenced: !s.locker.defaults.unfenced})
-	if claim.Unanswered() > 0 {
-		server.Abandon(&claim, nil, probe.TTL, 1)
-	}
-	return answer.Acquired, err
-}
-
-func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
-	r, err := s.locker.scripts.HolderCached(ctx, s.locker.client, gen.HolderParams{Lock: s.key}, probe.TTL)
-	return r.Value.Valid, !r.Until.IsZero(), err
-}
-
-func (s *scratch) Release(ctx context.Context) error {
-	claim := remote.One(s.key)
-	_, err := s.locker.remote.Release(ctx, &claim, s.token, nil)
-	return err
-}

@@ -86,7 +86,7 @@ func (a *acquisition) lastLook() (ready bool, err error) {
 	ctx, cancel := context.WithTimeout(a.ctx, lookTimeout)
 	defer cancel()
 	l.attempts++
-	holders, err := l.locker.remote.Inspect(ctx, l.claim.Keys())
+	holders, err := l.locker.remote.Inspect(ctx, &l.claim)
 	if a.ctx.Err() != nil {
 		return false, clock.ContextError(a.ctx, nil)
 	}
@@ -161,7 +161,7 @@ func (l *Locker) verify(ctx context.Context, holder *Lock) {
 		return
 	}
 	version := holder.version()
-	holders, err := l.remote.Inspect(ctx, holder.claim.Keys())
+	holders, err := l.remote.Inspect(ctx, &holder.claim)
 	if err == nil {
 		holder.loses(holders[0].Token, version)
 	}

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -16,31 +17,31 @@ type Holder struct {
 	End   clock.Instant // of the lease, if it is held
 }
 
-// Inspect asks who holds each of the keys. On a cluster they must be in one slot.
-func (s *Server) Inspect(ctx context.Context, keys []string) ([]Holder, error) {
-	var r gen.InspectResult
-	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
-		r, err = s.calls.scripts.Inspect(ctx, s.calls.client, gen.InspectParams{Locks: keys})
-		return err
-	})
-	return holders(keys, r, err)
-}
-
-// InspectClaim is Inspect for the keys of a Claim, which may be of several slots. The Holders are
-// in the order of slots.
-func (s *Server) InspectClaim(ctx context.Context, c *Claim) ([]Holder, error) {
+// Inspect asks who holds each of the keys. The Holders are in the order of slots, and within a
+// slot in that of the keys.
+func (s *Server) Inspect(ctx context.Context, c *Claim) ([]Holder, error) {
 	if !c.Split() {
-		return s.Inspect(ctx, c.Keys())
+		return s.calls.inspect(ctx, c.Keys())
 	}
 	var all []Holder
 	for _, keys := range c.Parts() {
-		some, err := s.Inspect(ctx, keys)
+		some, err := s.calls.inspect(ctx, keys)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, some...)
 	}
 	return all, nil
+}
+
+// inspect is Inspect for keys of one slot.
+func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
+	var r gen.InspectResult
+	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Locks: keys})
+		return err
+	})
+	return holders(keys, r, err)
 }
 
 // InspectEach asks who holds each of the keys, which may be in any slots, in one round trip. Each
@@ -68,6 +69,31 @@ func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []er
 		}
 	}
 	return all, errs
+}
+
+// Peeked is what Peek has found.
+type Peeked struct {
+	Held   bool
+	Token  string
+	Until  time.Time // end of the lease, if it is held, or of what the cache knows
+	Cached bool      // the server was not asked
+}
+
+// ErrUncached is the error of a Peek through a client that has no cache.
+var ErrUncached = errors.New("rlock: the client has no cache")
+
+// Peek reads a key through the client-side cache, which may keep the answer for ttl. If the
+// client has no cache, it asks the server once, and then nobody any more.
+func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeked, error) {
+	if s.uncached.Load() {
+		return Peeked{}, ErrUncached
+	}
+	answer, err := s.calls.scripts.HolderCached(ctx, s.calls.client, gen.HolderParams{Lock: key}, ttl)
+	if err == nil && answer.Until.IsZero() {
+		s.uncached.Store(true)
+		err = ErrUncached
+	}
+	return Peeked{answer.Value.Valid, answer.Value.V, answer.Until, answer.Hit}, err
 }
 
 // holders reads the answer of inspect.lua.

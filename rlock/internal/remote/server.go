@@ -21,6 +21,7 @@ type Server struct {
 	reaper  *reaper.Reaper
 
 	closed       atomic.Bool   // the client is, as far as can be told; see Outage
+	uncached     atomic.Bool   // the client has no cache
 	roundTrip    atomic.Int64  // how long the last command of a contended key took
 	acquisitions atomic.Uint64 // commands sent
 }

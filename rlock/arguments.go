@@ -1,7 +1,9 @@
 package rlock
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
@@ -18,6 +20,57 @@ func (l *Lock) usable() error {
 func (l *Locker) usable() error {
 	if l == nil || l.client == nil {
 		return invalid("locker", "it is nil or the zero Locker; make one with New or Open")
+	}
+	return nil
+}
+
+// checkContext refuses a nil context. One whose methods panic does so here, before anything
+// has begun: in the midst of a call it would leave the client's connection unusable.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("ctx", "it is nil; use context.Background()")
+	}
+	_, _ = ctx.Deadline()
+	_, _ = ctx.Done(), ctx.Err()
+	return nil
+}
+
+// begin checks what every call has and returns its settings.
+func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	return l.defaults.with(opts)
+}
+
+// begun checks the arguments of a call about a key and returns the Redis key. The call is
+// told of as op.
+func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
+	if err := l.usable(); err != nil {
+		return "", err
+	}
+	if err := checkContext(ctx); err != nil {
+		return "", err
+	}
+	full, err := l.defaults.redisKey(key)
+	if err == nil && l.isClosed() {
+		err = &LockError{op, full, ErrClosed}
+	}
+	return full, err
+}
+
+// checkTTL refuses a TTL that no lease can have.
+func checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl == NoExpiry:
+		return nil
+	case ttl < time.Millisecond:
+		return invalid("TTL", fmt.Sprintf("%v is below 1ms; for a lock that never expires say NoExpiry", ttl))
+	case ttl%time.Millisecond != 0:
+		return invalid("TTL", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", ttl))
 	}
 	return nil
 }

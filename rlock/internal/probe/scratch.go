@@ -1,0 +1,43 @@
+package probe
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// NewScratch returns a Scratch of a key, for a token that nobody has.
+func NewScratch(server *remote.Server, key, token string, fenced bool) Scratch {
+	return &scratch{server, remote.One(key), remote.Request{Token: token, TTL: TTL, Fenced: fenced}}
+}
+
+type scratch struct {
+	server  *remote.Server
+	claim   remote.Claim
+	request remote.Request
+}
+
+func (s *scratch) Key() string { return s.claim.Key() }
+
+// Acquire has the reaper free what commands without an answer may take.
+func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
+	answer, err := s.server.Acquire(ctx, &s.claim, s.request)
+	if s.claim.Unanswered() > 0 {
+		s.server.Abandon(&s.claim, nil, TTL, 1)
+	}
+	return answer.Acquired, err
+}
+
+func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
+	peeked, err := s.server.Peek(ctx, s.claim.Key(), TTL)
+	if errors.Is(err, remote.ErrUncached) {
+		return peeked.Held, false, nil
+	}
+	return peeked.Held, true, err
+}
+
+func (s *scratch) Release(ctx context.Context) error {
+	_, err := s.server.Release(ctx, &s.claim, s.request.Token, nil)
+	return err
+}
