@@ -18,7 +18,7 @@ import (
 func TestAnswersComeApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, start := newSchedule(t), time.Now()
+		s, start := newSchedule(t.Context()), time.Now()
 		defer s.Close()
 		s.extend = func(_ context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
 			for i := len(list) - 1; i >= 0; i-- { // the last one first
@@ -31,14 +31,14 @@ func TestAnswersComeApart(t *testing.T) {
 		first, second := s.add(30*time.Second), s.add(31*time.Second)
 		ended := s.add(30 * time.Second)
 		ended.ends = true
-		sleep(10500 * time.Millisecond)
+		s.sleep(10500 * time.Millisecond)
 		require.Empty(t, first.answers)
 		require.Equal(t, []remote.Extended{{Lost: "31s"}}, second.answers)
 		require.Equal(t, 0, first.settled)
 		require.Equal(t, 1, second.settled)
 		require.Equal(t, 1, ended.settled, "its end is to be told")
 		require.Equal(t, []float64{10}, since(start, ended.extended))
-		sleep(time.Second)
+		s.sleep(time.Second)
 		require.Equal(t, []remote.Extended{{Lost: "30s"}}, first.answers)
 		require.Equal(t, 1, first.settled)
 		require.Empty(t, ended.answers)
@@ -50,11 +50,11 @@ func TestAnswersComeApart(t *testing.T) {
 func TestNothingToExtend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSchedule(t)
+		s := newSchedule(t.Context())
 		defer s.Close()
 		i := s.add(30 * time.Second)
 		i.ends = true
-		sleep(time.Minute)
+		s.sleep(time.Minute)
 		require.Zero(t, s.rounds)
 		require.NotEmpty(t, i.extended)
 		require.Equal(t, len(i.extended)+1, i.settled, "and when it is over")
@@ -83,8 +83,7 @@ func TestCallsEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				background, stop := context.WithCancel(t.Context())
 				defer stop()
-				s := &fixture{}
-				s.Schedule = renew.New(background, s, func([]*item) {})
+				s := newSchedule(background)
 				defer s.Close()
 				start := time.Now()
 				var ends []float64
@@ -93,12 +92,14 @@ func TestCallsEnd(t *testing.T) {
 						return // another round
 					}
 					<-ctx.Done()
+					s.mu.Lock()
+					defer s.mu.Unlock()
 					for range list {
 						ends = append(ends, time.Since(start).Seconds()-10)
 					}
 				}
 				test.plan(s, stop)
-				sleep(time.Minute)
+				s.sleep(time.Minute)
 				require.InDeltaSlice(t, test.after, ends, 1e-6)
 			})
 		})
@@ -109,7 +110,7 @@ func TestCallsEnd(t *testing.T) {
 func TestErrorsAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, start := newSchedule(t), time.Now()
+		s, start := newSchedule(t.Context()), time.Now()
 		defer s.Close()
 		s.extend = func(_ context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
 			if s.rounds < 3 {
@@ -119,7 +120,7 @@ func TestErrorsAreTriedAgain(t *testing.T) {
 			answer(list, answered, remote.Extended{})
 		}
 		i := s.add(6 * time.Second)
-		sleep(5 * time.Second)
+		s.sleep(5 * time.Second)
 		require.Equal(t, []float64{2, 2.3, 2.6, 4.6}, since(start, i.extended))
 	})
 	for ttl, pause := range map[time.Duration]time.Duration{

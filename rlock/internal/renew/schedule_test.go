@@ -16,14 +16,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
 
-// item has a lease that is extended by ttl each time, or not at all.
+// item has a lease that is extended by ttl each time, or not at all. The fixture guards it.
 type item struct {
 	*fixture
-	entry renew.Entry
-	ttl   time.Duration
-	ends  bool // Begin finds that it has ended
-
-	mu       sync.Mutex
+	entry    renew.Entry
+	ttl      time.Duration
+	ends     bool // Begin finds that it has ended
 	end      clock.Instant
 	extended []time.Time
 	answers  []remote.Extended
@@ -59,7 +57,8 @@ func (i *item) Expire() {
 }
 
 // fixture is a Schedule with a server that extends all leases at once, unless extend says
-// otherwise. It counts rounds and what scripts they are worth.
+// otherwise. It counts rounds and what scripts they are worth. A test holds mu except while it
+// sleeps.
 type fixture struct {
 	*renew.Schedule[*item]
 	extend func(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended))
@@ -68,28 +67,45 @@ type fixture struct {
 	rounds, scripts int
 }
 
-func newSchedule(t *testing.T) *fixture {
+func newSchedule(background context.Context) *fixture {
 	f := &fixture{}
-	f.Schedule = renew.New(t.Context(), f, func(items []*item) {
+	f.Schedule = renew.New(background, f, func(items []*item) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		for _, i := range items {
-			i.mu.Lock()
 			i.settled++
-			i.mu.Unlock()
 		}
 	})
+	f.mu.Lock()
 	return f
+}
+
+// sleep lets time pass, and what happens at its end be done.
+func (f *fixture) sleep(d time.Duration) {
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// Close is that of the Schedule.
+func (f *fixture) Close() []*item {
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	return f.Schedule.Close()
 }
 
 func (f *fixture) ExtendAll(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
 	f.mu.Lock()
 	f.rounds++
 	f.scripts += (len(list) + remote.Batch - 1) / remote.Batch
+	extend := f.extend
 	f.mu.Unlock()
-	if f.extend != nil {
-		f.extend(ctx, list, answered)
+	if extend == nil {
+		answer(list, answered, remote.Extended{})
 		return
 	}
-	answer(list, answered, remote.Extended{})
+	extend(ctx, list, answered)
 }
 
 // answer gives all extensions the same answer.
@@ -113,12 +129,6 @@ func (f *fixture) add(ttl time.Duration) *item {
 	return i
 }
 
-// sleep lets time pass, and what happens at its end be done.
-func sleep(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
 func in(d time.Duration) clock.Instant { return clock.Now().After(d) }
 
 // since tells times as seconds since start.
@@ -133,20 +143,20 @@ func since(start time.Time, times []time.Time) []float64 {
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, start := newSchedule(t), time.Now()
+		s, start := newSchedule(t.Context()), time.Now()
 		defer s.Close()
 		i := s.add(30 * time.Second)
 		require.True(t, s.Add(i, in(time.Second), in(time.Second)), "it is on the schedule already")
-		sleep(35 * time.Second)
+		s.sleep(35 * time.Second)
 		require.Equal(t, []float64{10, 20, 30}, since(start, i.extended))
 		s.Remove(i)
 		s.Remove(i)
 		s.Set(i, in(time.Second), in(time.Second))
-		sleep(time.Hour)
+		s.sleep(time.Hour)
 		require.Len(t, i.extended, 3)
 		require.Empty(t, i.over)
 		s.Add(i, in(time.Second), in(time.Minute))
-		sleep(2 * time.Second)
+		s.sleep(2 * time.Second)
 		require.Len(t, i.extended, 4, "it may be added again")
 	})
 }
@@ -155,15 +165,15 @@ func TestExtend(t *testing.T) {
 func TestExtendWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, start := newSchedule(t), time.Now()
+		s, start := newSchedule(t.Context()), time.Now()
 		defer s.Close()
 		s.extend = silent
 		i := s.add(30 * time.Second)
-		sleep(30*time.Second - time.Millisecond)
+		s.sleep(30*time.Second - time.Millisecond)
 		require.Equal(t, []float64{10, 20, 25, 27.5, 28.75}, since(start, i.extended)[:5])
 		require.Less(t, len(i.extended), 20)
 		require.Empty(t, i.answers, "a call has time until the lease ends")
-		sleep(time.Second)
+		s.sleep(time.Second)
 		require.Equal(t, []float64{30}, since(start, i.over))
 		require.Len(t, i.answers, len(i.extended))
 	})
@@ -187,12 +197,12 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, start := newSchedule(t), time.Now()
+				s, start := newSchedule(t.Context()), time.Now()
 				defer s.Close()
 				i := &item{fixture: s, ttl: time.Hour}
 				s.Add(i, in(10*time.Second), in(30*time.Second))
 				test.plan(s, i)
-				sleep(20 * time.Second)
+				s.sleep(20 * time.Second)
 				require.ElementsMatch(t, test.extended, since(start, i.extended))
 				require.ElementsMatch(t, test.over, since(start, i.over))
 			})
@@ -205,7 +215,7 @@ func TestNothingWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stop := make(chan struct{})
-		s := newSchedule(t)
+		s := newSchedule(t.Context())
 		defer s.Close()
 		s.extend = func(context.Context, []remote.Extension, func([]int, []remote.Extended)) { <-stop }
 		defer close(stop)
@@ -214,9 +224,9 @@ func TestNothingWaits(t *testing.T) {
 			i := &item{fixture: s}
 			s.Add(i, in(time.Second), in(10*time.Second))
 			items = append(items, i)
-			time.Sleep(time.Second)
+			s.sleep(time.Second)
 		}
-		sleep(time.Minute)
+		s.sleep(time.Minute)
 		for _, i := range items {
 			require.Len(t, i.over, 1)
 		}
@@ -226,13 +236,13 @@ func TestNothingWaits(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSchedule(t)
+		s := newSchedule(t.Context())
 		first, second := s.add(time.Minute), s.add(time.Hour)
 		require.ElementsMatch(t, []*item{first, second}, s.Close())
 		require.False(t, s.Add(first, in(0), in(0)))
 		s.Set(first, in(0), in(0))
 		s.Remove(first)
-		sleep(time.Hour)
+		s.sleep(time.Hour)
 		require.Empty(t, first.extended)
 		require.Len(t, first.over, 1)
 		require.Len(t, second.over, 1)
@@ -258,23 +268,19 @@ func TestExtensionsGather(t *testing.T) {
 					ttl      = 30 * time.Second
 					interval = ttl / 3
 				)
-				s := newSchedule(t)
+				s := newSchedule(t.Context())
 				defer s.Close()
 				list := make([]*item, items)
 				for i := range list {
 					list[i] = s.add(ttl)
-					time.Sleep(pause(interval, items))
+					s.sleep(pause(interval, items))
 				}
-				sleep(3 * interval)
+				s.sleep(3 * interval)
 				for _, i := range list {
-					i.mu.Lock()
 					i.extended = nil
-					i.mu.Unlock()
 				}
-				s.mu.Lock()
 				s.rounds, s.scripts = 0, 0
-				s.mu.Unlock()
-				sleep(3 * interval)
+				s.sleep(3 * interval)
 				t.Logf("%d rounds and %d scripts in three intervals", s.rounds, s.scripts)
 				require.LessOrEqual(t, s.scripts, 7*items/remote.Batch/2)
 				require.LessOrEqual(t, s.rounds, s.scripts/3)
