@@ -161,25 +161,12 @@ func (x *extending) settle(answer remote.Extended) error {
 	case outcome == remote.Refused:
 		l.lease.Refuse(e, clock.Now())
 	}
-	if isLost {
+	switch {
+	case isLost:
 		return &LockError{"extend", answer.Lost, l.finish(stateLost)}
-	}
-	if err != nil {
-		if len(l.lease.Former()) > 0 && l.cause() == nil && !l.watched() {
-			l.watch() // the keys must be freed when the lock expires; see finish
-		}
-		if l.lease.Deadline() != deadline {
-			(*scheduled)(l).advance(clock.Never)
-		}
-		if l.stateNow() == stateHeld {
-			l.emit(Event{Kind: EventExtendFailed, Err: err})
-		}
-		if remote.OutcomeOf(err) == remote.Indeterminate {
-			return err
-		}
-		return &LockError{"extend", l.claim.Key(), err}
-	}
-	if superseded && l.cause() == nil {
+	case err != nil:
+		return x.failed(err, l.lease.Deadline() != deadline)
+	case superseded && l.cause() == nil:
 		return errSuperseded
 	}
 	l.expire() // nor does a lease that was over before its answer came
@@ -193,6 +180,25 @@ func (x *extending) settle(answer remote.Extended) error {
 	(*scheduled)(l).plan(e.Sent)
 	l.emit(Event{Kind: EventExtended})
 	return nil
+}
+
+// failed is settle for an extension that was refused or got no answer, which may have moved the
+// deadline. The caller holds mu.
+func (x *extending) failed(err error, moved bool) error {
+	l := x.lock
+	if len(l.lease.Former()) > 0 && l.cause() == nil && !l.watched() {
+		l.watch() // the keys must be freed when the lock expires; see ended
+	}
+	if moved {
+		(*scheduled)(l).advance(clock.Never)
+	}
+	if l.stateNow() == stateHeld {
+		l.emit(Event{Kind: EventExtendFailed, Err: err})
+	}
+	if remote.OutcomeOf(err) == remote.Indeterminate {
+		return err
+	}
+	return &LockError{"extend", l.claim.Key(), err}
 }
 
 // open returns the error of the last try if another try may settle the extension: not one
