@@ -6,22 +6,19 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Begin notes an extension by ttl that the caller asked for and that is sent at sent. If
-// ttl is shorter than Longest, it comes with a new token from mint and counts at once,
-// because the server may run it before the answer is here: the deadline comes nearer. Any
-// other counts when it is confirmed.
+// Begin notes an extension that the caller asked for and sends at sent. A ttl of Longest or more
+// counts when the server has confirmed it. A shorter ttl comes with a new token, which mint
+// makes, and counts at once: the deadline comes nearer, because the server may run the command
+// long before its answer is here.
 //
-// Each Begin ends with one Confirm, Refuse or Lose.
+// Exactly one Confirm, Refuse or Lose must follow each Begin and each BeginRenewal.
 func (l *Lease) Begin(sent clock.Instant, ttl time.Duration, mint func() string) Extension {
 	if ttl >= l.Longest() {
 		return l.begin(sent, ttl, nil)
 	}
 	g := l.generation()
 	old := &before{l.token, l.Longest(), g, l.Deadline()}
-	next := &generation{number: g.number + 1, changes: g.changes + 1, former: l.Tokens(), first: g.first, ttl: ttl}
-	if g.number == 0 {
-		next.first = l.token
-	}
+	next := &generation{number: g.number + 1, changes: g.changes + 1, former: l.Tokens(), ttl: ttl}
 	l.token = mint()
 	e := l.begin(sent, ttl, next)
 	e.before = old
@@ -29,11 +26,12 @@ func (l *Lease) Begin(sent clock.Instant, ttl time.Duration, mint func() string)
 	return e
 }
 
-// BeginRenewal is Begin for an extension that nobody asked for, by TTL. It never shortens.
+// BeginRenewal notes an automatic extension, which asks for TTL and never shortens the lease.
 //
-// Beside a Begin that shortens and has no answer it asks for the same TTL as that. A longer
-// lease could arrive when the caller who shortens has been told that it is done. A shorter
-// one could arrive first, and give the keys the new token with less than Deadline says.
+// While a Begin that shortens has no answer, the renewal asks for the TTL of that Begin. With a
+// longer one, the renewal could arrive after the caller was told that the lease is short. With a
+// shorter one, it could arrive first, and the keys would have the new token with a lease that
+// ends before Deadline.
 func (l *Lease) BeginRenewal(sent clock.Instant) Extension {
 	ttl := l.ttl
 	switch g := l.generation(); {
@@ -47,15 +45,14 @@ func (l *Lease) BeginRenewal(sent clock.Instant) Extension {
 	return e
 }
 
-// Returned notes that the caller of Begin is told what became of it, and sends it no more.
+// Returned notes that the caller of Begin was told the outcome, and no longer sends the extension.
 func (l *Lease) Returned() {
 	if l.history != nil && l.history.generation != nil {
 		l.history.generation.returned = true
 	}
 }
 
-// begin notes an extension, with the first of another generation of the token if next is
-// not nil.
+// begin notes an extension. If next is not nil, the extension is the first with that token.
 func (l *Lease) begin(sent clock.Instant, ttl time.Duration, next *generation) Extension {
 	if l.history == nil {
 		l.history = &history{longest: l.ttl}
@@ -74,12 +71,13 @@ func (l *Lease) begin(sent clock.Instant, ttl time.Duration, next *generation) E
 	return Extension{Sent: sent, TTL: ttl, Token: l.token, Former: g.former, number: g.number}
 }
 
-// Superseded reports whether the lease has got another token since an extension was sent:
-// the server may not have run it, or has shortened its lease since. Its answer says nothing.
+// Superseded reports whether the lease has got another token since an extension was sent. The
+// answer to that extension then says nothing, because the server may have shortened the lease
+// after it, or refused it for its token.
 func (l *Lease) Superseded(e Extension) bool { return e.number != l.generation().number }
 
-// Confirm notes at at that the server has run an extension. One that is superseded changes
-// nothing, nor does one whose answer comes when the lease is over.
+// Confirm notes that the server has run an extension; at is the present time. It changes nothing
+// if the extension is superseded, or if the lease was over before the answer came.
 func (l *Lease) Confirm(e Extension, at clock.Instant) {
 	l.history.pending--
 	if l.Superseded(e) || at >= l.Deadline() {
@@ -95,9 +93,9 @@ func (l *Lease) Confirm(e Extension, at clock.Instant) {
 	l.Start(max(l.Deadline(), clock.LeaseEnd(e.Sent, e.TTL)))
 }
 
-// Refuse notes at at that the server has not run an extension. If it was to shorten and
-// nothing else was sent with its token, the server has never seen the token, and all is as
-// before.
+// Refuse notes that the server has not run an extension; at is the present time. If the extension
+// was to shorten the lease, and no other was sent with its token, the server has never seen that
+// token. The lease then is what it was before.
 func (l *Lease) Refuse(e Extension, at clock.Instant) {
 	l.history.pending--
 	g := l.history.generation
@@ -111,5 +109,5 @@ func (l *Lease) Refuse(e Extension, at clock.Instant) {
 	l.Start(max(l.Deadline(), e.before.deadline))
 }
 
-// Lose notes that nobody knows whether the server has run an extension, or ever will.
+// Lose notes that nobody knows whether the server has run an extension, or will still run it.
 func (l *Lease) Lose(Extension) { l.history.pending-- }

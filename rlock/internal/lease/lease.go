@@ -4,12 +4,12 @@
 // It only computes: it never asks a server, has no mutex, and does not know what the lock
 // is, who waits for it or whether it has ended.
 //
-// With one token a lease on the server only grows: every script that knows the token keeps
-// the longer lease. So it does not matter in which order commands arrive, or whether one
-// arrives twice or an hour late: a confirmed one gives at least what it says. A lease is
-// shortened together with the token. Whatever was sent with the former token then has no
-// effect on the server, and a second copy of the command that shortens finds the new
-// token, with which it only lets the lease grow.
+// As long as the token stays the same, the lease on the server only grows, because every
+// script keeps the longer lease. So it does not matter in which order commands arrive, or
+// whether one arrives twice or an hour late: one that the server has confirmed gives at least
+// the lease that it asked for. A command that shortens the lease also changes the token.
+// Commands with the former token then have no effect on the server, and a second copy of the
+// command that shortens finds the new token, so it can only make the lease longer.
 package lease
 
 import (
@@ -24,9 +24,9 @@ import (
 // without a loss.
 const Renewals = 3
 
-// Lease is that of one lock. One goroutine at a time may use it, but for Deadline, which
-// any may call. Once the lock has ended the caller reports answers with Lose, so that
-// nothing changes any more but the number of extensions under way.
+// Lease is the lease of one lock. One goroutine at a time may call its methods, except Deadline,
+// which any goroutine may call. After the lock has ended, the caller reports every answer with
+// Lose, so that only the number of extensions under way changes.
 type Lease struct {
 	deadline atomic.Int64
 	ttl      time.Duration
@@ -42,18 +42,17 @@ type history struct {
 	generation *generation   // of the token; nil: it is the first
 }
 
-// generation is what extensions have made of the token.
+// generation is a token that a Begin has made, and what is known of it.
 type generation struct {
-	number   int           // how many were before it
+	number   int           // how many tokens were before it
 	sent     int           // extensions with the token
-	changes  int           // of what tokens the keys may have, so far; never fewer
-	former   []string      // tokens that the keys may still have, as no command with the new one is confirmed
-	first    string        // token of the acquisition
+	changes  int           // how often the set of tokens that the keys may have has changed
+	former   []string      // tokens that the keys may still have, because no command with the new one is confirmed
 	ttl      time.Duration // of the Begin that made it
-	returned bool          // that Begin, or another, has Returned
+	returned bool          // Returned was called since
 }
 
-// Extension is one that is under way.
+// Extension is an extension that is under way.
 type Extension struct {
 	Sent   clock.Instant
 	TTL    time.Duration
@@ -65,7 +64,7 @@ type Extension struct {
 	before  *before // nil: it shortens nothing
 }
 
-// before is what an extension that shortens found, for the case that the server refuses it.
+// before is what the lease was before an extension that shortens it. Refuse restores it.
 type before struct {
 	token      string
 	longest    time.Duration
@@ -73,8 +72,8 @@ type before struct {
 	deadline   clock.Instant
 }
 
-// Version changes when an extension is sent, and when it changes which tokens the keys may
-// have.
+// Version changes when an extension is sent, and when an answer changes which tokens the keys
+// may have.
 type Version struct {
 	Sent    uint32 // extensions
 	changes int
@@ -89,8 +88,8 @@ func (l *Lease) SetToken(token string) { l.token = token }
 // Start begins the lease that the server has confirmed until deadline.
 func (l *Lease) Start(deadline clock.Instant) { l.deadline.Store(int64(deadline)) }
 
-// Resume begins a lease of which the server had longest left, which may be less or more
-// than the TTL.
+// Resume begins the lease of a lock that was held before. The server said that longest is left
+// of it, which may be less or more than the TTL.
 func (l *Lease) Resume(longest time.Duration, deadline clock.Instant) {
 	l.history = &history{longest: longest}
 	l.Start(deadline)
@@ -99,8 +98,8 @@ func (l *Lease) Resume(longest time.Duration, deadline clock.Instant) {
 // Deadline is when the lease must count as over. Any goroutine may call it.
 func (l *Lease) Deadline() clock.Instant { return clock.Instant(l.deadline.Load()) }
 
-// TTL is what renewals ask for: that of the acquisition, then that of the last Begin that
-// was confirmed.
+// TTL is what renewals ask for: first the TTL of the acquisition, then that of the last Begin
+// that the server has confirmed.
 func (l *Lease) TTL() time.Duration { return l.ttl }
 
 // Longest is the longest TTL that was asked for with the token. A shorter one needs a new
@@ -115,22 +114,19 @@ func (l *Lease) Longest() time.Duration {
 // Token is what the keys are to have.
 func (l *Lease) Token() string { return l.token }
 
-// First is the token of the acquisition, "" if it is still that of the lease.
-func (l *Lease) First() string { return l.generation().first }
-
-// Former are the tokens that the keys may still have, because nothing with the new one is
-// confirmed.
+// Former returns the tokens that the keys may still have, because the server has not confirmed a
+// command with the new one.
 func (l *Lease) Former() []string { return l.generation().former }
 
-// Tokens are all that the keys may have, the one that they are to have last. Release them
-// in this order: a change from one to the next that is late on its way then finds nothing.
+// Tokens returns all tokens that the keys may have. The last is the one that they are to have.
+// Release them in this order, because a late command that changes one token to the next then
+// finds nothing to change.
 func (l *Lease) Tokens() []string { return append(slices.Clone(l.Former()), l.token) }
 
-// Certain reports whether the keys have the token and no other, with a lease that is no
-// longer than that of the next renewal.
+// Certain reports whether the keys certainly have the token, with a lease no longer than TTL.
 func (l *Lease) Certain() bool { return len(l.Former()) == 0 && l.Longest() == l.ttl }
 
-// Version is compared with a later one by Lost and Shortened.
+// Version returns the present version. Lost and Shortened compare it with a later one.
 func (l *Lease) Version() Version {
 	v := Version{changes: l.generation().changes}
 	if l.history != nil {
@@ -139,9 +135,10 @@ func (l *Lease) Version() Version {
 	return v
 }
 
-// Lost reports whether a key with that owner is another's, as read after Version was v. If
-// the tokens have changed since, the owner may be a token that the key has rightly lost:
-// read it again.
+// Lost reports whether a key is another's. The server was asked after Version was v, and
+// answered that the key has that owner. If the tokens have changed since v, the answer may be
+// about a token that this lease has given up: again is true then, and the caller reads the key
+// again.
 func (l *Lease) Lost(owner string, v Version) (is, again bool) {
 	g := l.generation()
 	switch {
@@ -153,18 +150,18 @@ func (l *Lease) Lost(owner string, v Version) (is, again bool) {
 	return true, false
 }
 
-// Verdict is what was found out about a lease that somebody else may have shortened.
+// Verdict says what is known of a lease that somebody else may have shortened.
 type Verdict int
 
 const (
-	Unharmed  Verdict = iota // nobody has, as far as the answer tells
-	Settled                  // it is known here what the server has
-	Unsettled                // an extension is under way that may have come before or after
+	Unharmed  Verdict = iota // nobody has shortened it, as far as the answer tells
+	Settled                  // the deadline is that of the server
+	Unsettled                // the server may have answered before or after an extension that is under way
 )
 
-// Shortened follows an answer of the server, asked at sent after Version was v and received
-// at received, that so much is left of the lease. If that may be less than is known here,
-// the deadline comes nearer.
+// Shortened takes an answer of the server about how much is left of the lease. The server was
+// asked at sent, after Version was v, and its answer came at received. If less may be left than
+// is known here, the deadline comes nearer.
 func (l *Lease) Shortened(v Version, left time.Duration, sent, received clock.Instant) Verdict {
 	switch {
 	case l.Version().Sent != v.Sent:
@@ -182,13 +179,14 @@ func (l *Lease) Shortened(v Version, left time.Duration, sent, received clock.In
 	return Settled
 }
 
-// NextRenewal is when to extend a lease that was confirmed by a command sent at from.
+// NextRenewal returns when to extend the lease, if the last command that the server has confirmed
+// was sent at from.
 func (l *Lease) NextRenewal(from clock.Instant) clock.Instant {
 	end := l.Deadline()
 	if end == clock.Never {
 		return clock.Never
 	}
-	span := min(l.ttl, time.Duration(end-from)) // the deadline is nearer where a Begin that shortens got no answer
+	span := min(l.ttl, time.Duration(end-from)) // the deadline is nearer if a Begin that shortens got no answer
 	return from.After(max(span, 0) / Renewals)
 }
 
