@@ -60,6 +60,9 @@ func (w *writer) reply() {
 		value, other = wrong, good
 	case w.wrong("type"):
 		p.Returns = pick(w, order...)
+	case p.Mode != "read cached" && (w.mistake == "gap" || w.chance(6)):
+		w.indexed()
+		return
 	case kind != "ok" && w.chance(20):
 		w.several(kind, good, other)
 		return
