@@ -86,22 +86,27 @@ func (l wild) literal() string {
 
 func (l wild) statement() {
 	w, t := l.writer, l.name
-	index := pick(w, "i", "i", "i", "n", "n", "n + 1", "m", "m + 1", "#"+t+" + 1", "#"+t, "i + 1", "i - 1", "n - 1", "1", "2", "0", "tonumber("+w.argument("int")+")")
-	statement := pick(w,
-		t+"["+index+"] = "+l.element(),
-		t+"["+index+"] = "+l.element(),
-		fmt.Sprintf("n = n + 1\n%s[n] = %s", t, l.element()),
-		fmt.Sprintf("%s[n] = %s\nn = n + 1", t, l.element()),
-		"n = n + 1", "n = n - 1", "n = #"+t, "m = #"+t+" + 1", "n, m = m, n", "n = i", "n = "+pick(w, "0", "1"),
-		"table.insert("+t+", "+l.element()+")",
-		"table.insert("+t+", "+index+", "+l.element()+")",
-		"table.remove("+t+")", t+"[#"+t+"] = nil", t+"["+index+"] = nil",
-		t+"["+index+"] = "+t+"["+pick(w, "i", "n", "1", "#"+t)+"]",
-		"if #"+t+" > 2 then break end", "if x == 'v' then "+t+" = {} end",
-		"all = {}", "all = "+t,
-		"pcall(function() "+t+"["+index+"] = "+l.element()+" end)",
-		"local _ = (function() n = n + 1 "+t+"["+index+"] = "+l.element()+" end)()",
-	)
+	index := pick(w, "i", "i", "i", "i", "n", "n", "n + 1", "#"+t+" + 1", pick(w, "m", "m + 1", "#"+t, "i + 1", "i - 1", "n - 1", "1", "2", "0", "tonumber("+w.argument("int")+")"))
+	var statement string
+	switch w.IntN(5) {
+	case 0, 1:
+		statement = t + "[" + index + "] = " + l.element()
+	case 2:
+		statement = pick(w, fmt.Sprintf("n = n + 1\n%s[n] = %s", t, l.element()), fmt.Sprintf("%s[n] = %s\nn = n + 1", t, l.element()))
+	case 3:
+		statement = pick(w, "n = n + 1", "n = n - 1", "n = #"+t, "m = #"+t+" + 1", "n, m = m, n", "n = i", "n = "+pick(w, "0", "1"))
+	default:
+		statement = pick(w,
+			"table.insert("+t+", "+l.element()+")",
+			"table.insert("+t+", "+index+", "+l.element()+")",
+			"table.remove("+t+")", t+"[#"+t+"] = nil", t+"["+index+"] = nil",
+			t+"["+index+"] = "+t+"["+pick(w, "i", "n", "1", "#"+t)+"]",
+			"if #"+t+" > 2 then break end", "if x == 'v' then "+t+" = {} end",
+			"all = {}", "all = "+t,
+			"pcall(function() "+t+"["+index+"] = "+l.element()+" end)",
+			"local _ = (function() n = n + 1 "+t+"["+index+"] = "+l.element()+" end)()",
+		)
+	}
 	if l.written && w.chance(40) {
 		statement = pick(w, "put("+t+", "+index+", "+l.element()+")", t+"["+index+"] = drop("+t+") and "+l.element(), "drop("+t+")", "n = n + 1\nput("+t+", n, "+l.element()+")")
 	}

@@ -32,13 +32,14 @@ type analyzer struct {
 	steps  int
 	depth  int
 
-	calls    map[callKey]*Call
-	tests    map[ast.Expr]*Test
-	callees  map[ast.Expr]Value
-	unknown  map[Unknown]bool
-	pcalls   map[callKey]int
-	caught   []*caught
-	unrolled int // how often the innermost unrolled loop's body is followed
+	calls     map[callKey]*Call
+	tests     map[ast.Expr]*Test
+	callees   map[ast.Expr]Value
+	unknown   map[Unknown]bool
+	pcalls    map[callKey]int
+	pcallWays []*context // of each pcall, by its number
+	caught    []*caught
+	unrolled  int // how often the innermost unrolled loop's body is followed
 
 	keys, args Value  // KEYS and ARGV
 	source     Source // of a fence
@@ -58,6 +59,7 @@ type run struct {
 	args      List
 	varargs   List
 	result    *List
+	live      *List  // joined over the returns of which the first value may be there
 	exit      *state // joined over all returns
 	loops     []*state
 	recursive bool

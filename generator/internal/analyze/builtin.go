@@ -309,7 +309,15 @@ func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control
 	if f, one := next.only(); one && f == Kind(Builtin{"next"}) {
 		return a.next(st, n.Exprs[0], over) // behind the last there is no value either
 	}
-	return a.call(st, n.Exprs[0], next, List{Items: []Value{over, control}})
+	l := a.call(st, n.Exprs[0], next, List{Items: []Value{over, control}})
+	if l.live != nil { // otherwise the loop ends
+		live := *l.live
+		live.Items = slices.Clone(live.Items)
+		if len(live.Items) > 0 && !live.Open {
+			return live
+		}
+	}
+	return l
 }
 
 // unpack follows unpack(list, from, to).

@@ -130,6 +130,7 @@ func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
 			a.stop(n.Line(), "calls within calls go too deep here to be followed; use a loop")
 		}
 	}
+	args = a.ageWithin(st, n, args)
 	again := &recursion{args: &args}
 	entry := st.clone()
 	entry.frame = nil
@@ -138,9 +139,11 @@ func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
 			a.stop(n.Line(), "a function that calls itself does not settle here; use a loop")
 		}
 		again.used = false
-		result, exit := a.runOnce(entry.clone(), st, n, c, *again.args, again)
+		result, live, exit := a.runOnce(entry.clone(), st, n, c, *again.args, again)
 		if !again.used {
-			return a.leave(st, result, exit)
+			l := a.leave(st, result, exit)
+			l.live = live
+			return l
 		}
 		// It has called itself: once more, with all that is known by now.
 		widest := &recursion{args: again.args, result: joinLists(again.result, result), exit: joinStates(again.exit.clone(), exit.clone()), used: true}
@@ -203,7 +206,7 @@ func (a *analyzer) leave(st *state, result *List, exit *state) List {
 }
 
 // runOnce follows the body of a function once.
-func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, again *recursion) (*List, *state) {
+func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, again *recursion) (result, live *List, exit *state) {
 	r := &run{
 		fn: c.fn, outer: a.run, args: args, caller: caller, again: again, recursive: again.used || again.entry != nil,
 		env: a.interned.env(c.fn, a.interned.context(a.run.env.context, n), c.env),
@@ -220,14 +223,22 @@ func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, 
 	}
 	if end := a.block(st, c.fn.stmts); end != nil {
 		none := a.nothing(end)
-		r.result = joinLists(r.result, &none)
+		r.returns(none)
 		r.exit = joinStates(r.exit, end)
 	}
 	if r.exit != nil {
 		r.exit.frame = nil
 		r.exit.forgetRun(r)
 	}
-	return r.result, r.exit
+	return r.result, r.live, r.exit
+}
+
+// returns notes what a function returns.
+func (r *run) returns(values List) {
+	r.result = joinLists(r.result, &values)
+	if first := values.at(0); !first.equal(vNil) && !first.Bottom() {
+		r.live = joinLists(r.live, &values)
+	}
 }
 
 // nothing is what a function answers that returns no value. In a guarded script that is
@@ -256,13 +267,20 @@ func (a *analyzer) argTable(st *state, r *run) {
 
 // protected follows pcall and xpcall of something other than a command.
 func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) List {
+	id := a.pcall(n)
+	st.age(func(call int) bool { return call == id })
 	failed := &caught{}
 	before := st.clone()
 	a.caught = append(a.caught, failed)
 	a.mayRaise(st)
 	l := a.call(st, n, callee, args)
 	a.caught = a.caught[:len(a.caught)-1]
-	id := a.pcall(n)
+	if c, one := callee.only(); one {
+		if fn, ok := c.(Closure); ok && a.neverRaises(st, fn.fn) {
+			l.Items = slices.Concat([]Value{Of(Bool{V: true, Call: id})}, l.Items)
+			return l
+		}
+	}
 	raised := Raised{Call: id, Script: callee.mayBe(func(k Kind) bool { _, is := k.(Command); return !is })}
 	if st.dead { // it always raises an error
 		*st = *before
@@ -289,6 +307,26 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 	return result
 }
 
+// neverRaises reports whether a function does nothing but return what is there already.
+func (a *analyzer) neverRaises(st *state, fn *function) bool {
+	plain := func(v Value) bool { k, _ := v.only(); r, ok := k.(Ref); return ok && st.heap[r.site].Meta.Bottom() }
+	if len(fn.stmts) != 1 || !plain(a.keys) || !plain(a.args) {
+		return false
+	}
+	returned, ok := fn.stmts[0].(*ast.ReturnStmt)
+	return ok && !slices.ContainsFunc(returned.Exprs, func(e ast.Expr) bool {
+		switch e := e.(type) {
+		case *ast.IdentExpr, *ast.FunctionExpr, *ast.Comma3Expr, ast.ConstExpr:
+			return false
+		case *ast.AttrGetExpr: // of KEYS or ARGV, which are tables
+			entries, isName := e.Object.(*ast.IdentExpr)
+			_, constant := e.Key.(ast.ConstExpr)
+			return !isName || !constant || a.names.uses[entries] != nil || entries.Value != "KEYS" && entries.Value != "ARGV"
+		}
+		return true
+	})
+}
+
 func (s *state) take(from *state) {
 	s.cells, s.heap, s.lengths = from.cells, from.heap, from.lengths
 	s.progress, s.protocol = from.progress, from.protocol
@@ -299,8 +337,71 @@ func (a *analyzer) pcall(n ast.Expr) int {
 	at := callKey{n, a.run.env.context}
 	if a.pcalls[at] == 0 {
 		a.pcalls[at] = len(a.pcalls) + 1
+		a.pcallWays = append(a.pcallWays, at.context)
 	}
 	return a.pcalls[at]
+}
+
+// age notes that pcalls are made anew: what they answered before says nothing of what they
+// answer from now on.
+func (s *state) age(is func(call int) bool) {
+	for i, v := range s.frame {
+		s.frame[i] = older(v, is)
+	}
+	for at, h := range s.cells {
+		s.cells[at] = held{older(h.Value, is), h.many}
+	}
+	for at, t := range s.heap {
+		s.heap[at] = t.mapped(func(v Value) Value { return older(v, is) })
+	}
+}
+
+// older returns what some pcalls have answered as the answer of any.
+func older(v Value, is func(call int) bool) Value {
+	named := func(k Kind) bool { call := answerOf(k); return call > 0 && is(call) }
+	if !v.mayBe(named) {
+		return v
+	}
+	return v.mapped(func(k Kind) Value {
+		if named(k) {
+			switch answer := k.(type) {
+			case Bool:
+				return Of(Bool{V: answer.V})
+			case Raised:
+				return Of(Raised{Script: answer.Script})
+			}
+		}
+		return Of(k)
+	})
+}
+
+// answerOf returns the pcall that has answered a kind; 0: none that is known.
+func answerOf(k Kind) int {
+	switch k := k.(type) {
+	case Bool:
+		return k.Call
+	case Raised:
+		return k.Call
+	}
+	return 0
+}
+
+// forgotten returns what a pcall has answered as the answer of any.
+func forgotten(v Value) Value { return older(v, func(int) bool { return true }) }
+
+// ageWithin ages the pcalls that a function makes which is called again.
+func (a *analyzer) ageWithin(st *state, n ast.Expr, args List) List {
+	way := a.interned.contexts[contextKey{a.run.env.context, n}]
+	if way == nil || !slices.ContainsFunc(a.pcallWays, func(c *context) bool { return c.under(way) }) {
+		return args
+	}
+	st.age(func(call int) bool { return a.pcallWays[call-1].under(way) })
+	args.Items = slices.Clone(args.Items)
+	for i, v := range args.Items {
+		args.Items[i] = forgotten(v)
+	}
+	args.Rest = forgotten(args.Rest)
+	return args
 }
 
 // finish puts what was gathered into the order of the text.

@@ -101,6 +101,9 @@ func (s *state) without(call int) {
 	for at, h := range s.cells {
 		s.cells[at] = held{h.Value.filter(not), h.many}
 	}
+	for at, t := range s.heap {
+		s.heap[at] = t.mapped(func(v Value) Value { return v.filter(not) })
+	}
 }
 
 // nothingThere reports whether v tells that no fence is stored: where none is, none
@@ -234,21 +237,28 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 	return v.settled(), yes, no
 }
 
-// equalsTruth follows v == true and v == false: what v proves is proved then.
+// equalsTruth follows v == true and v == false: what v proves is proved then. A value that
+// is not true may still count as true, and one that is not false as false.
 func (a *analyzer) equalsTruth(v, constant Value, yes, no *state) {
 	k, _ := constant.only()
 	b, ok := k.(Bool)
-	if !ok || !v.All(func(k Kind) bool { return TypeOf(k) == "boolean" }) {
+	if !ok {
 		return
 	}
+	notBoolean := func(k Kind) bool { return TypeOf(k) != "boolean" }
 	isTrue, isFalse := yes, no
 	if !b.V {
 		isTrue, isFalse = no, yes
 	}
-	if isTrue != nil && v.provesTrue {
-		isTrue.pass()
+	if isTrue != nil && (b.V || !v.filter(falsy).mayBe(notBoolean)) {
+		if v.provesTrue {
+			isTrue.pass()
+		}
+		if call := pcallOf(v, true); call > 0 {
+			isTrue.without(call)
+		}
 	}
-	if isFalse != nil && v.provesFalse {
+	if isFalse != nil && v.provesFalse && (!b.V || !v.filter(truthy).mayBe(notBoolean)) {
 		isFalse.pass()
 	}
 }
@@ -281,6 +291,12 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 			yes.pass()
 		}
 		yes.same(fenced && operator == "<=")
+		switch n.Operator {
+		case "<", "<=":
+			a.notBeyond(yes, n.Lhs, n.Rhs)
+		case ">", ">=":
+			a.notBeyond(yes, n.Rhs, n.Lhs)
+		}
 	}
 	if v.mayBe(falsy) {
 		no = st

@@ -21,6 +21,11 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 		pos := a.script.Pos(e)
 		if i == len(exprs)-1 {
 			if more, many := a.several(st, e); many {
+				if !a.calm(e) {
+					for j := range l.Items {
+						l.Items[j] = forgotten(l.Items[j])
+					}
+				}
 				for j, v := range more.Items {
 					l.Items = append(l.Items, v)
 					at := pos
@@ -36,7 +41,13 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 				return l
 			}
 		}
-		l.Items = append(l.Items, a.expr(st, e))
+		v := a.expr(st, e)
+		if !a.calm(e) { // a pcall in it may have answered anew
+			for j := range l.Items {
+				l.Items[j] = forgotten(l.Items[j])
+			}
+		}
+		l.Items = append(l.Items, v)
 		each(i)
 		l.pos = append(l.pos, a.origin(e, pos))
 	}
@@ -169,17 +180,19 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	for i, field := range n.Fields {
 		if field.Key != nil {
 			key := a.expr(st, field.Key)
-			t = t.set(key, a.expr(st, field.Value), a.script.Pos(field.Key))
+			v := a.expr(st, field.Value)
+			t = a.since(t, field.Value).set(key, v, a.script.Pos(field.Key))
 			continue
 		}
 		items = append(items, field.Value)
 		if i == len(n.Fields)-1 {
 			if more, many := a.several(st, field.Value); many {
-				t = t.with(more, a.script.Pos(field.Value), a.isUnpack(field.Value))
+				t = a.since(t, field.Value).with(more, a.script.Pos(field.Value), a.isUnpack(field.Value))
 				continue
 			}
 		}
-		t = t.with(one(a.expr(st, field.Value)), a.script.Pos(field.Value), true)
+		v := a.expr(st, field.Value)
+		t = a.since(t, field.Value).with(one(v), a.script.Pos(field.Value), true)
 	}
 	if i := followed(t.Items, mayIndex(t.Names, false)); i >= 0 && i < len(items) && !a.inOrder(st, items[i:]) {
 		u := *t
@@ -187,6 +200,15 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 		t = &u
 	}
 	return a.alloc(st, n, 0, t)
+}
+
+// since returns a table after an expression was followed, in which a pcall may have answered
+// anew.
+func (a *analyzer) since(t *Table, e ast.Expr) *Table {
+	if a.calm(e) {
+		return t
+	}
+	return t.mapped(forgotten)
 }
 
 // with returns the table of a constructor with the next values. ordered: those that are
@@ -394,7 +416,7 @@ func (a *analyzer) stored(st *state, target ast.Expr, r Ref, single bool, index 
 		return t.append(v), unsure
 	case (known && beyond == 0 || index.last) && v.equal(vNil):
 		return t.place(key, v), unsure
-	case within && t.gapless() && !t.shrunk && !v.mayBe(mayVanish):
+	case (within && !t.shrunk || single && a.inside(st, r.site, beyond, known, key)) && t.gapless() && !v.mayBe(mayVanish):
 		return t.place(key, v), 0
 	}
 	return t.set(key, v, a.script.Pos(target)), unsure

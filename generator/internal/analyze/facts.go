@@ -146,6 +146,7 @@ type List struct {
 	Rest  Value     // of those behind Items, where their number is not known
 	Pairs *[2]Value // of Rest, where it is values of two sorts in turn
 	Open  bool      // there may be any number behind Items
+	live  *List     // of what a function returns: what it may be where the first value is there
 	pos   []script.Pos
 	end   script.Pos // of what brings Rest
 }

@@ -50,6 +50,7 @@ func (w *world) state() *state {
 	w.a.keys, w.a.args = w.a.global(st, "KEYS", w.a.keysTable()), w.a.global(st, "ARGV", w.a.argsTable())
 	for _, at := range w.sites {
 		st.heap[at] = w.table()
+		st.lengths[count{w.a.hidden(w.IntN(3)), at}] = w.IntN(3)
 	}
 	return st
 }

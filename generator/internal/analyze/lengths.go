@@ -299,8 +299,45 @@ func (a *analyzer) isElement(st *state, n *ast.AttrGetExpr, list, index Value) b
 		return false
 	}
 	beyond, known := a.differences(st, n.Key)[ref.site]
-	fromOne := index.All(func(k Kind) bool { n, ok := k.(Number); return ok && n.Within != nil && n.Least > 0 })
-	return known && (beyond == 0 && st.heap[ref.site].holds() || beyond <= 0 && fromOne)
+	return a.inside(st, ref.site, beyond, known, index)
+}
+
+// inside reports whether an index that is larger than the length of a list by a number is one
+// of its elements.
+func (a *analyzer) inside(st *state, at *site, beyond int, known bool, index Value) bool {
+	return known && (beyond == 0 && st.heap[at].holds() || beyond <= 0 && index.All(fromOne))
+}
+
+// fromOne reports whether a kind is a number that is at least 1.
+func fromOne(k Kind) bool { n, ok := k.(Number); return ok && n.Within != nil && n.Least > 0 }
+
+// notBeyond notes that a number is not larger than another, which may be the length of a list:
+// if it is at least 1, it is one of its indices. It is, if it is behind the end of some list.
+func (a *analyzer) notBeyond(st *state, number, limit ast.Expr) {
+	name, isName := number.(*ast.IdentExpr)
+	length, isLength := limit.(*ast.UnaryLenOpExpr)
+	if !isName || !isLength || a.names.uses[name] == nil {
+		return
+	}
+	at, one := a.placeOf(st, a.names.uses[name])
+	list, known := a.peek(st, length.Expr)
+	k, single := list.only()
+	ref, isTable := k.(Ref)
+	if !one || !known || !single || !isTable || !st.heap[ref.site].gapless() {
+		return
+	}
+	v := a.read(st, a.names.uses[name])
+	if _, exact := st.heap[ref.site].exactly(); exact || v.mayBe(func(k Kind) bool { n, ok := k.(Num); return ok && n.F < 1 }) {
+		return
+	}
+	behind := v.All(func(k Kind) bool { _, ok := k.(Num); return ok }) && st.heap[ref.site].Origin == Made
+	for _, beyond := range st.noted(at) {
+		behind = behind || beyond >= 1
+	}
+	if behind {
+		st.startCount(at, v)
+		a.become(st, number, func(v Value) Value { return withinList(v, ref.site) })
+	}
 }
 
 // mayShrink reports whether one of the lists may have become shorter while expressions

@@ -53,7 +53,8 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 				return a.lost(n, "what this table holds was never learned")
 			}
 			v := a.element(st, k, key)
-			if t.Meta.Bottom() || seen[k.site] {
+			here := !v.Bottom() && !v.mayBe(func(k Kind) bool { t := TypeOf(k); return t == "nil" || t == "" })
+			if t.Meta.Bottom() || seen[k.site] || here {
 				return v
 			}
 			seen[k.site] = true

@@ -72,6 +72,7 @@ func (a *analyzer) become(st *state, e ast.Expr, to func(Value) Value) {
 		if !ok || !known {
 			return
 		}
+		a.isIndex(st, n.Key, object, index, to)
 		i, one := index.only()
 		if !one {
 			return
@@ -92,6 +93,36 @@ func (a *analyzer) become(st *state, e ast.Expr, to func(Value) Value) {
 			st.heap[r.site] = st.heap[r.site].narrowed(i, to)
 		}
 	}
+}
+
+// isIndex notes that a number is the index of an element, where the element turns out not to be
+// nil: a list without a gap has no other numbers.
+func (a *analyzer) isIndex(st *state, e ast.Expr, list, index Value, to func(Value) Value) {
+	k, one := list.only()
+	ref, isTable := k.(Ref)
+	if _, name := e.(*ast.IdentExpr); !name || !one || !isTable || !st.heap[ref.site].gapless() || !st.heap[ref.site].Meta.Bottom() || !to(Join(absent, vNil)).Bottom() {
+		return
+	}
+	if !index.mayBe(func(k Kind) bool { _, ok := k.(Num); return ok }) {
+		a.become(st, e, func(v Value) Value { return withinList(v, ref.site) })
+	}
+}
+
+// withinList returns a number as one of the indices of a list.
+func withinList(v Value, at *site) Value {
+	return v.mapped(func(k Kind) Value {
+		switch n := k.(type) {
+		case Number:
+			if n.Within == nil && n.Unit == None {
+				return Of(Number{Class: Integer, Within: at, Least: 1})
+			}
+		case Num:
+			if _, ok := whole(Of(k)); ok {
+				return Of(Number{Class: Integer, Within: at, Least: 1})
+			}
+		}
+		return Of(k)
+	})
 }
 
 // narrowed returns the table with what stands at one index narrowed.

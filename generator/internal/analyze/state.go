@@ -82,7 +82,7 @@ func joinStates(s, t *state) *state {
 	return s
 }
 
-// prove notes in the locals of a state that is past the guard, where it meets one that
+// prove notes in the locals and tables of a state that is past the guard, where it meets one that
 // is not, that whoever finds a value of theirs is past it: a flag that a branch sets.
 func (s *state) prove(other *state) {
 	if s.progress == Unchecked || other.progress != Unchecked {
@@ -94,6 +94,11 @@ func (s *state) prove(other *state) {
 	for at, h := range s.cells {
 		if !h.many {
 			s.cells[at] = held{h.Value.proving(), false}
+		}
+	}
+	for at, t := range s.heap {
+		if u := other.heap[at]; u != nil && u != t && !t.many {
+			s.heap[at] = t.mapped(Value.proving)
 		}
 	}
 }
@@ -157,8 +162,19 @@ func widenState(before, s *state) {
 // context is the way of calls on which a function runs. One place of the text makes
 // different tables on different ways, so that a helper keeps its callers apart.
 type context struct {
-	id   int
-	call any // the call, in the context around
+	id    int
+	call  any // the call, in the context around
+	outer *context
+}
+
+// under reports whether a way of calls leads through another.
+func (c *context) under(way *context) bool {
+	for ; c != nil; c = c.outer {
+		if c == way {
+			return true
+		}
+	}
+	return false
 }
 
 // env is one run of a function, as the functions that it makes see it.
@@ -211,7 +227,7 @@ func intern[K comparable, V any](known map[K]*V, k K, create func(id int) *V) *V
 }
 
 func (i *interned) context(outer *context, call any) *context {
-	return intern(i.contexts, contextKey{outer, call}, func(id int) *context { return &context{id: id, call: call} })
+	return intern(i.contexts, contextKey{outer, call}, func(id int) *context { return &context{id: id, call: call, outer: outer} })
 }
 
 func (i *interned) env(fn *function, c *context, outer *env) *env {

@@ -461,6 +461,6 @@ func (a *analyzer) returns(st *state, n *ast.ReturnStmt) {
 	if len(n.Exprs) == 0 {
 		values = a.nothing(st)
 	}
-	a.run.result = joinLists(a.run.result, &values)
+	a.run.returns(values)
 	a.run.exit = joinStates(a.run.exit, st)
 }

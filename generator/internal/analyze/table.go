@@ -116,6 +116,35 @@ func joinTables(t, u *Table) *Table {
 // holds reports whether the list has an element for certain.
 func (t *Table) holds() bool { return t.some || t.certain() > 0 }
 
+// mapped returns the table with each of its values replaced.
+func (t *Table) mapped(to func(Value) Value) *Table {
+	changed := false
+	each := func(v Value) Value {
+		w := to(v)
+		changed = changed || !w.equal(v)
+		return w
+	}
+	u := *t
+	u.Items = make([]Value, len(t.Items))
+	for i, item := range t.Items {
+		u.Items[i] = each(item)
+	}
+	u.Rest, u.Names = each(t.Rest), each(t.Names)
+	if t.Pairs != nil {
+		u.Pairs = &[2]Value{each(t.Pairs[0]), each(t.Pairs[1])}
+	}
+	if t.Fields != nil {
+		u.Fields = make(map[string]Value, len(t.Fields))
+		for name, v := range t.Fields {
+			u.Fields[name] = each(v)
+		}
+	}
+	if !changed {
+		return t
+	}
+	return &u
+}
+
 // inTurn tells what stands at the odd and the even places of a list, and whether its
 // last place is an odd one; nil: that is not known.
 func (t *Table) inTurn() (pairs *[2]Value, odd bool) {
