@@ -20,6 +20,8 @@ type Scripts struct {
 	handOverScript   luaScript
 	holderScript     luaScript
 	inspectScript    luaScript
+	joinScript       luaScript
+	passScript       luaScript
 	raiseFenceScript luaScript
 	releaseScript    luaScript
 }
@@ -41,6 +43,8 @@ func New(opts ...Option) *Scripts {
 		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
 		holderScript:     newLuaScript("Holder", HolderSHA1, holderSource, o.retry, nil, o.lua),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
+		joinScript:       newLuaScript("Join", JoinSHA1, joinSource, o.retry, nil, o.lua),
+		passScript:       newLuaScript("Pass", PassSHA1, passSource, o.retry, nil, o.lua),
 		raiseFenceScript: newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
 	}
@@ -61,6 +65,8 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.handOverScript,
 		&s.holderScript,
 		&s.inspectScript,
+		&s.joinScript,
+		&s.passScript,
 		&s.raiseFenceScript,
 		&s.releaseScript,
 	} {

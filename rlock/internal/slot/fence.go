@@ -1,45 +1,13 @@
 package slot
 
-import (
-	"strconv"
-	"strings"
-	"sync"
-)
+import "sync"
 
-// FencePrefix starts the names of all fence counters, and of nothing else.
-const FencePrefix = "rlock:fence:{"
-
-// reserved are the starts of names that no lock can have, and what has them.
-var reserved = [...][2]string{
-	{FencePrefix, "fence counters"},
-}
-
-// Reserved reports whether no lock can have the name: with what it starts then, and what
-// names with this start belong to.
-func Reserved(name string) (prefix, owner string, yes bool) {
-	for _, r := range reserved {
-		if strings.HasPrefix(name, r[0]) {
-			return r[0], r[1], true
-		}
-	}
-	return "", "", false
-}
-
-// fenceCounters returns the name of the fence counter of every slot. A counter
-// must be in the slot of the locks that it counts for, so its hash tag is the
-// smallest number, in decimal, of that slot. Building a tag out of the lock's own
-// key instead would fail for keys with braces in them.
-//
-// There are at most 16,384 counters, however many locks there are.
+// fenceCounters returns the name of the fence counter of every slot, which is in the slot
+// itself. There are at most 16,384 counters, however many locks there are.
 var fenceCounters = sync.OnceValue(func() *[count]string {
-	var names [count]string
-	var digits [8]byte
-	for n, found := 0, 0; found < count; n++ {
-		tag := strconv.AppendInt(digits[:0], int64(n), 10)
-		if slot := Of(string(tag)); names[slot] == "" {
-			names[slot] = FencePrefix + string(tag) + "}"
-			found++
-		}
+	names := *tags()
+	for slot, tag := range names {
+		names[slot] = FencePrefix + tag + "}"
 	}
 	return &names
 })

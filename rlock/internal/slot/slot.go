@@ -1,5 +1,5 @@
 // Package slot knows which hash slot of a Redis Cluster a key is in, and the names that
-// follow from it: those of the fence counters, which no lock can have.
+// follow from it: those of fence counters, queues and channels, which no lock can have.
 //
 // It never knows whether there is a cluster, nor what holds a key, and asks no server.
 package slot

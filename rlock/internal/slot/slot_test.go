@@ -112,18 +112,39 @@ func TestFenceCounters(t *testing.T) { // counts allocations: not in parallel
 
 func TestReserved(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]bool{
-		"rlock:fence:{1}": true,
-		"rlock:fence:{":   true,
-		"rlock:fence:1":   false,
-		"rlock:probe:1":   false,
-		"":                false,
+	for name, want := range map[string][2]string{
+		"rlock:fence:{1}":          {slot.FencePrefix, "fence counters"},
+		"rlock:fence:{":            {slot.FencePrefix, "fence counters"},
+		"rlock:queue:{1}:job":      {"rlock:queue:{", "queues"},
+		"rlock:grant:{1}:9f0c":     {"rlock:grant:{", "channels of grants"},
+		"rlock:queue:1":            {},
+		"rlock:fence:1":            {},
+		"rlock:probe:1":            {},
+		"my:rlock:queue:{1}:other": {},
+		"":                         {},
 	} {
 		prefix, owner, yes := slot.Reserved(name)
-		require.Equal(t, want, yes, name)
-		if yes {
-			require.Equal(t, slot.FencePrefix, prefix)
-			require.Equal(t, "fence counters", owner)
+		require.Equal(t, want, [2]string{prefix, owner}, name)
+		require.Equal(t, want[0] != "", yes, name)
+	}
+}
+
+// A queue and the channels are in the slot of their key, whatever braces the key has, and no
+// two keys share a queue.
+func TestQueueAndGrantsAreInTheSlotOfTheirKey(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "rlock:queue:{20200}:{a}:1", slot.Queue("{a}:1"))
+	require.Equal(t, "rlock:grant:{20200}:", slot.Grants("{a}:1"))
+	queues := map[string]string{}
+	for _, key := range []string{"a", "{a}:1", "}a{", "{}", "{", "}", "", "{a", "a}", "{}:{}", "{{a}}", "1}:a", "rlock:queue:{1}:a", "a\x00b"} {
+		queue, grants := slot.Queue(key), slot.Grants(key)
+		require.Equal(t, slot.Of(key), slot.Of(queue), "%q", key)
+		require.Equal(t, slot.Of(key), slot.Of(grants+"some process"), "%q", key)
+		require.NotContains(t, queues, queue, "%q", key)
+		queues[queue] = key
+		for _, name := range []string{queue, grants} {
+			_, _, yes := slot.Reserved(name)
+			require.True(t, yes, name)
 		}
 	}
 }

@@ -1,0 +1,56 @@
+package slot
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// What the names that no lock can have start with. Behind the tag of a fence counter's name is
+// nothing; behind that of a queue is its lock's key, and behind that of a channel a process.
+const (
+	FencePrefix = "rlock:fence:{"
+	queuePrefix = "rlock:queue:{"
+	grantPrefix = "rlock:grant:{"
+)
+
+// reserved are the starts of names that no lock can have, and what has them.
+var reserved = [...][2]string{
+	{FencePrefix, "fence counters"},
+	{queuePrefix, "queues"},
+	{grantPrefix, "channels of grants"},
+}
+
+// Reserved reports whether no lock can have the name: with what it starts then, and what
+// names with this start belong to.
+func Reserved(name string) (prefix, owner string, yes bool) {
+	for _, r := range reserved {
+		if strings.HasPrefix(name, r[0]) {
+			return r[0], r[1], true
+		}
+	}
+	return "", "", false
+}
+
+// tags returns a hash tag for every slot: the smallest number, in decimal, that is in it. What
+// belongs to a lock must be in the lock's slot. A tag that is built out of the lock's own key
+// instead would fail for keys with braces in them.
+var tags = sync.OnceValue(func() *[count]string {
+	var tags [count]string
+	var digits [8]byte
+	for n, found := 0, 0; found < count; n++ {
+		tag := strconv.AppendInt(digits[:0], int64(n), 10)
+		if slot := Of(string(tag)); tags[slot] == "" {
+			tags[slot] = string(tag)
+			found++
+		}
+	}
+	return &tags
+})
+
+// Queue returns the name of the queue of those who wait for a key.
+func Queue(key string) string { return queuePrefix + tags()[Of(key)] + "}:" + key }
+
+// Grants returns what the channels start with on which the processes that wait for a key are
+// told of grants. The name of a process follows.
+func Grants(key string) string { return grantPrefix + tags()[Of(key)] + "}:" }

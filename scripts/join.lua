@@ -1,0 +1,98 @@
+-- Asks for a lock on which other processes may wait too. How it asks: a join takes the lock or
+-- joins the queue, a heartbeat keeps a place in the queue, and a try does neither queue nor
+-- overtake who does. If the lock is free, each of them gives it to the waiter at the head of
+-- the queue, so that a lock whose lease has ended is passed on by whoever asks next.
+--
+-- A token joins once, with one script, and is never used again. A heartbeat never inserts: a
+-- push about an earlier place of the token could be on its way, and would be believed. A
+-- caller that is told neither granted nor queued goes on with a new token and the old score.
+-- A caller that lost the reply may send the same call again; it may then have joined late, so
+-- it must count the lease of a pushed grant from its first call.
+--
+-- This is the ground of the queue between processes. rlock does not use it yet.
+--
+-- name: Join
+-- mode: write retryable
+-- KEYS[1]   lock    key        the lock
+-- KEYS[2]   queue   key        the queue of the lock: a sorted set of those who wait
+-- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
+-- ARGV[1]   token   string     token of this wait, which no other has
+-- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
+-- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
+-- ARGV[4]   grants  string     what the channels of all processes start with, in the slot of the lock
+-- ARGV[5]   how     enum(join|heartbeat|try)
+-- ARGV[6]   since   int        score of an earlier token of this wait; 0: none
+-- returns: granted bool, fence int, remaining duration, score int, ahead int
+-- allow: undeclared-channel each process has a channel of its own, whose name is in the queue
+
+-- include: queue/grant.lua
+-- include: queue/enqueue.lua
+
+local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
+local token, ttl, process, grants, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local member = member_of(token, ttl, process)
+
+local holder = redis.call('GET', lock)
+if holder == token then
+  local fence = next_fence(counter)
+  if type(fence) ~= 'number' then
+    return fence
+  end
+  -- GT never shortens a lease: this call may have been delayed, and another call may have
+  -- extended the lock since.
+  if ttl == '' then
+    redis.call('PERSIST', lock)
+  else
+    redis.call('PEXPIRE', lock, ttl, 'GT')
+  end
+  return {1, fence, redis.call('PTTL', lock), 0, 0}
+end
+
+local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+local score = head[1] and redis.call('ZSCORE', queue, member)
+if not holder then
+  -- The lock is free. The first of the queue gets it, and if that is this token, by the answer.
+  -- One script looks at 64 waiters at most; the next heartbeat goes on.
+  local wants, alone = score or how ~= 'heartbeat', false
+  for _ = 1, 64 do
+    local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
+    if wants and (alone or not head[1] or head[1] == member or before) then
+      local fence = next_fence(counter)
+      if type(fence) ~= 'number' then
+        return fence
+      end
+      if ttl == '' then
+        redis.call('SET', lock, token)
+      else
+        redis.call('SET', lock, token, 'PX', ttl)
+      end
+      if score then
+        redis.call('ZREM', queue, member)
+      end
+      return {1, fence, redis.call('PTTL', lock), 0, 0}
+    end
+    if not head[1] or alone then
+      break
+    end
+    local granted = grant(lock, queue, counter, grants, head[1], head[2])
+    if granted then
+      break
+    end
+    -- If the server can tell nobody, whoever asks takes the lock, as if there were no queue.
+    alone = granted == nil
+    head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+  end
+end
+
+if score then
+  score = tonumber(score)
+  redis.call('PEXPIRE', queue, 30000)
+elseif how == 'join' then
+  score = enqueue(queue, member, since)
+  if type(score) ~= 'number' then
+    return score
+  end
+else
+  return {0, 0, redis.call('PTTL', lock), 0, 0}
+end
+return {0, 0, redis.call('PTTL', lock), score, redis.call('ZRANK', queue, member) or 0}
