@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "098835a4f5337b2d14b03b8d0aaffec5b4ad4cf1"
-	JoinSHA256 = "664feef39034cfb26f996f68133d45fe5df2184fda83930ce5e700996ab01df9"
+	JoinSHA1   = "0795db8b6d09e6edcc32431071c86210f5df2716"
+	JoinSHA256 = "fb12e0ef3411c102ad5bd2a941fcf1bfbe8744f068b7b3a11783838f4778b30c"
 )
 
 // joinSource is join.lua with what it includes.
@@ -33,15 +33,14 @@ const joinSource = `-- Asks for a lock on which other processes may wait too. Ho
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2]   queue   key        the queue of the lock: a sorted set of those who wait
--- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[3]   grants  channels   what the channels of all processes start with
+-- KEYS[4..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     token of this wait, which no other has
 -- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
 -- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
--- ARGV[4]   grants  string     what the channels of all processes start with, in the slot of the lock
--- ARGV[5]   how     enum(join|heartbeat|try)
--- ARGV[6]   since   int        score of an earlier token of this wait; 0: none
+-- ARGV[4]   how     enum(join|heartbeat|try)
+-- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
--- allow: undeclared-channel each process has a channel of its own, whose name is in the queue
 
 -- include: queue/grant.lua
 -- include: next_fence.lua
@@ -114,7 +113,10 @@ local function grant(lock, queue, counter, grants, member, score)
       return false
     end
   end
-  local waiting = redis.call('ZCARD', queue) - 1
+  local waiting = redis.pcall('ZCARD', queue)
+  if type(waiting) ~= 'number' then
+    return nil
+  end
 
   -- ZREM is the first write: a server that is out of memory allows it, and allows any command
   -- after the first write of a script.
@@ -130,12 +132,13 @@ local function grant(lock, queue, counter, grants, member, score)
     end
     -- The token is not formatted, because %s ends at a NUL, and it comes last, because it may
     -- have spaces.
-    local message = lease .. string.format(' %.0f %.0f ', fence, waiting) .. token
+    local message = lease .. string.format(' %.0f %.0f ', fence, waiting - 1) .. token
     local sent = redis.pcall('SPUBLISH', channel, message)
     if type(sent) == 'number' then
       return true
     end
-    redis.call('DEL', lock)
+    -- Nobody may publish. Frees the lock as acquire.lua does.
+    redis.call('SET', lock, token, 'PXAT', 1)
   end
   redis.pcall('ZADD', queue, score, member)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
@@ -149,7 +152,10 @@ end
 local function enqueue(queue, member, since)
   local score = since
   if score == 0 then
-    local time = redis.call('TIME')
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
     score = time[1] * 1000000 + time[2]
     local last = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')
     if last[2] then
@@ -164,8 +170,8 @@ local function enqueue(queue, member, since)
   return score
 end
 
-local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
-local token, ttl, process, grants, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, ttl, process, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local member = member_of(token, ttl, process)
 
 local holder = redis.call('GET', lock)
@@ -238,13 +244,13 @@ return {0, 0, redis.call('PTTL', lock), score, redis.call('ZRANK', queue, member
 type JoinParams struct {
 	Lock    string        // KEYS[1]: the lock
 	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of those who wait
-	Counter []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
+	Grants  string        // KEYS[3]: what the channels of all processes start with
+	Counter []string      // KEYS[4..]: fence counter of the lock's slot; none: no fence
 	Token   string        // ARGV[1]: token of this wait, which no other has
 	TTL     time.Duration // ARGV[2]: lease; absent: the lock never expires (zero: absent)
 	Process string        // ARGV[3]: who is told of a grant: it has no colon; empty: nobody, the caller asks
-	Grants  string        // ARGV[4]: what the channels of all processes start with, in the slot of the lock
-	How     JoinHow       // ARGV[5]
-	Since   int64         // ARGV[6]: score of an earlier token of this wait; 0: none
+	How     JoinHow       // ARGV[4]
+	Since   int64         // ARGV[5]: score of an earlier token of this wait; 0: none
 }
 
 // JoinHow is what the field How of [JoinParams] may be.
@@ -282,8 +288,8 @@ type JoinResult struct {
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error) {
 	var (
-		keyArray [5]string
-		argArray [6]string
+		keyArray [6]string
+		argArray [5]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -308,6 +314,10 @@ func (p JoinParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	keys = append(keys, p.Queue)
+	if err := checkChannels("Join", "grants", p.Grants); err != nil {
+		return nil, nil, err
+	}
+	keys = append(keys, p.Grants)
 	if err := checkKeys("Join", "counter", p.Counter...); err != nil {
 		return nil, nil, err
 	}
@@ -319,7 +329,6 @@ func (p JoinParams) encode(keys, args []string) ([]string, []string, error) {
 	}
 	args = append(args, ttlText)
 	args = append(args, p.Process)
-	args = append(args, p.Grants)
 	howText, err := encodeEnum("Join", "how", p.How, JoinHowJoin, JoinHowHeartbeat, JoinHowTry)
 	if err != nil {
 		return nil, nil, err

@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "42e13be36e912c7767ace9eeef22891df11b17fc"
-	PassSHA256 = "2d478854109dc9438ecb6c0a05ec2076f0abbdf06b190f5d33152cde9ac5c4d9"
+	PassSHA1   = "c9943f8dbea829fb4fab5f0b151e13aae90aaf00"
+	PassSHA256 = "23333fabceffff0a50457ac333558afe7a2faa25de298a1dc5e0dc3a6bdbf41b"
 )
 
 // passSource is pass.lua with what it includes.
@@ -34,15 +34,14 @@ const passSource = `-- Releases a lock and passes it on to the process that wait
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2]   queue   key        the queue of the lock: a sorted set of those who wait
--- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[3]   grants  channels   what the channels of all processes start with
+-- KEYS[4..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
 -- ARGV[3]   process string     the process with which it has joined; the second token joins with it too
--- ARGV[4]   grants  string     what the channels of all processes start with, in the slot of the lock
--- ARGV[5]   again   string     the second token, which no call had before; empty: none
--- ARGV[6]   again_ttl duration? lease of the second token; absent: the lock never expires
+-- ARGV[4]   again   string     the second token, which no call had before; empty: none
+-- ARGV[5]   again_ttl duration? lease of the second token; absent: the lock never expires
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
--- allow: undeclared-channel each process has a channel of its own, whose name is in the queue
 
 -- include: queue/grant.lua
 -- include: next_fence.lua
@@ -115,7 +114,10 @@ local function grant(lock, queue, counter, grants, member, score)
       return false
     end
   end
-  local waiting = redis.call('ZCARD', queue) - 1
+  local waiting = redis.pcall('ZCARD', queue)
+  if type(waiting) ~= 'number' then
+    return nil
+  end
 
   -- ZREM is the first write: a server that is out of memory allows it, and allows any command
   -- after the first write of a script.
@@ -131,12 +133,13 @@ local function grant(lock, queue, counter, grants, member, score)
     end
     -- The token is not formatted, because %s ends at a NUL, and it comes last, because it may
     -- have spaces.
-    local message = lease .. string.format(' %.0f %.0f ', fence, waiting) .. token
+    local message = lease .. string.format(' %.0f %.0f ', fence, waiting - 1) .. token
     local sent = redis.pcall('SPUBLISH', channel, message)
     if type(sent) == 'number' then
       return true
     end
-    redis.call('DEL', lock)
+    -- Nobody may publish. Frees the lock as acquire.lua does.
+    redis.call('SET', lock, token, 'PXAT', 1)
   end
   redis.pcall('ZADD', queue, score, member)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
@@ -150,7 +153,10 @@ end
 local function enqueue(queue, member, since)
   local score = since
   if score == 0 then
-    local time = redis.call('TIME')
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
     score = time[1] * 1000000 + time[2]
     local last = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')
     if last[2] then
@@ -165,8 +171,8 @@ local function enqueue(queue, member, since)
   return score
 end
 
-local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
-local token, ttl, process, grants, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, ttl, process, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- Gives the lock to the first waiter that hears of it. One script looks at 64 at most; if none
 -- of them does, the lock is free, and the next heartbeat goes on.
@@ -236,13 +242,13 @@ return {0, 0, 0, 0, tonumber(score or 0)}
 type PassParams struct {
 	Lock     string        // KEYS[1]: the lock
 	Queue    string        // KEYS[2]: the queue of the lock: a sorted set of those who wait
-	Counter  []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
+	Grants   string        // KEYS[3]: what the channels of all processes start with
+	Counter  []string      // KEYS[4..]: fence counter of the lock's slot; none: no fence
 	Token    string        // ARGV[1]: the token that gives up the lock, or its place in the queue
 	TTL      time.Duration // ARGV[2]: the lease with which this token has joined; absent: the lock never expires (zero: absent)
 	Process  string        // ARGV[3]: the process with which it has joined; the second token joins with it too
-	Grants   string        // ARGV[4]: what the channels of all processes start with, in the slot of the lock
-	Again    string        // ARGV[5]: the second token, which no call had before; empty: none
-	AgainTTL time.Duration // ARGV[6]: lease of the second token; absent: the lock never expires (zero: absent)
+	Again    string        // ARGV[4]: the second token, which no call had before; empty: none
+	AgainTTL time.Duration // ARGV[5]: lease of the second token; absent: the lock never expires (zero: absent)
 }
 
 // PassResult is the answer of [Scripts.Pass].
@@ -271,8 +277,8 @@ type PassResult struct {
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Pass(ctx context.Context, c rueidis.Client, p PassParams) (PassResult, error) {
 	var (
-		keyArray [5]string
-		argArray [6]string
+		keyArray [6]string
+		argArray [5]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -297,6 +303,10 @@ func (p PassParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	keys = append(keys, p.Queue)
+	if err := checkChannels("Pass", "grants", p.Grants); err != nil {
+		return nil, nil, err
+	}
+	keys = append(keys, p.Grants)
 	if err := checkKeys("Pass", "counter", p.Counter...); err != nil {
 		return nil, nil, err
 	}
@@ -308,7 +318,6 @@ func (p PassParams) encode(keys, args []string) ([]string, []string, error) {
 	}
 	args = append(args, ttlText)
 	args = append(args, p.Process)
-	args = append(args, p.Grants)
 	args = append(args, p.Again)
 	againTTLText, err := encodeOptionalDuration("Pass", "again_ttl", p.AgainTTL)
 	if err != nil {

@@ -181,6 +181,9 @@
 //	key           string; not empty. Every KEYS entry is a key, or a
 //	channel       string; not empty: a channel of PUBLISH or SPUBLISH. As a KEYS entry it
 //	              must be in the slot of the keys, as SPUBLISH demands
+//	channels      string with a hash tag, such as news:{1}: of which a KEYS entry has what all
+//	              channels of the script start with: the script appends to it. Because of the
+//	              hash tag they are in the slot of the keys
 //	string        string
 //	bytes         []byte
 //	int           int64
@@ -254,8 +257,8 @@
 //
 //   - The audit has every command that the script can call. If the mode is read, none of them
 //     writes; PUBLISH, SPUBLISH and PFCOUNT count as writes.
-//   - Every key of a command comes from KEYS. Every channel comes from a declared entry or is
-//     a string of the script. A command that uses keys which it does not name, such as SCAN,
+//   - Every key of a command comes from KEYS. Every channel comes from a declared entry, starts
+//     with one of the type channels, or is a string of the script. A command that uses keys which it does not name, such as SCAN,
 //     FLUSHALL or SORT with a pattern, is a finding.
 //   - A cached script reads KEYS[1] only. It does not depend on the clock, on a random choice
 //     or on a remaining time.

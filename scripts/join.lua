@@ -15,21 +15,20 @@
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2]   queue   key        the queue of the lock: a sorted set of those who wait
--- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[3]   grants  channels   what the channels of all processes start with
+-- KEYS[4..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     token of this wait, which no other has
 -- ARGV[2]   ttl     duration?  lease; absent: the lock never expires
 -- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
--- ARGV[4]   grants  string     what the channels of all processes start with, in the slot of the lock
--- ARGV[5]   how     enum(join|heartbeat|try)
--- ARGV[6]   since   int        score of an earlier token of this wait; 0: none
+-- ARGV[4]   how     enum(join|heartbeat|try)
+-- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
--- allow: undeclared-channel each process has a channel of its own, whose name is in the queue
 
 -- include: queue/grant.lua
 -- include: queue/enqueue.lua
 
-local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
-local token, ttl, process, grants, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, ttl, process, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local member = member_of(token, ttl, process)
 
 local holder = redis.call('GET', lock)

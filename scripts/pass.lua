@@ -16,21 +16,20 @@
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2]   queue   key        the queue of the lock: a sorted set of those who wait
--- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[3]   grants  channels   what the channels of all processes start with
+-- KEYS[4..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
 -- ARGV[3]   process string     the process with which it has joined; the second token joins with it too
--- ARGV[4]   grants  string     what the channels of all processes start with, in the slot of the lock
--- ARGV[5]   again   string     the second token, which no call had before; empty: none
--- ARGV[6]   again_ttl duration? lease of the second token; absent: the lock never expires
+-- ARGV[4]   again   string     the second token, which no call had before; empty: none
+-- ARGV[5]   again_ttl duration? lease of the second token; absent: the lock never expires
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
--- allow: undeclared-channel each process has a channel of its own, whose name is in the queue
 
 -- include: queue/grant.lua
 -- include: queue/enqueue.lua
 
-local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
-local token, ttl, process, grants, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, ttl, process, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 -- Gives the lock to the first waiter that hears of it. One script looks at 64 at most; if none
 -- of them does, the lock is free, and the next heartbeat goes on.

@@ -57,7 +57,7 @@ func TestOneByteIsDrift(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	scripts, out := filepath.Join(dir, "scripts"), filepath.Join(dir, "gen")
-	copyFiles(t, filepath.Join(root, "scripts"), scripts, "*.lua")
+	require.NoError(t, os.CopyFS(scripts, os.DirFS(filepath.Join(root, "scripts"))))
 	copyFiles(t, filepath.Join(root, "gen"), out, "*.*")
 	generator := func(more ...string) (string, string, error) {
 		return run(t, root, nil, append([]string{"run", "./generator", "-scripts", scripts, "-out", out}, more...)...)
@@ -97,6 +97,8 @@ func TestSums(t *testing.T) {
 		"raise_fence.lua": {gen.RaiseFenceSHA1, gen.RaiseFenceSHA256},
 		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
 		"extend_many.lua": {gen.ExtendManySHA1, gen.ExtendManySHA256},
+		"join.lua":        {gen.JoinSHA1, gen.JoinSHA256},
+		"pass.lua":        {gen.PassSHA1, gen.PassSHA256},
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
 	require.NoError(t, err)
@@ -104,19 +106,34 @@ func TestSums(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		client := e.Start(t).Client(t)
 		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
+			text := textThatRuns(t, path, map[string]bool{})
 			want := sums[filepath.Base(path)]
-			sum1, sum256 := sha1.Sum(text), sha256.Sum256(text)
+			sum1, sum256 := sha1.Sum([]byte(text)), sha256.Sum256([]byte(text))
 			require.Equal(t, hex.EncodeToString(sum1[:]), want[0], path)
 			require.Equal(t, hex.EncodeToString(sum256[:]), want[1], path)
-			loaded, err := env.Do(t, client, "SCRIPT", "LOAD", string(text)).ToString()
+			loaded, err := env.Do(t, client, "SCRIPT", "LOAD", text).ToString()
 			require.NoError(t, err)
 			require.Equal(t, want[0], loaded, path)
 		}
 		require.NoError(t, gen.New().Load(t.Context(), client))
 		require.NoError(t, gen.New(gen.WithLuaOptions(rueidis.WithLoadSHA1(true))).Load(t.Context(), client))
 	})
+}
+
+// textThatRuns returns a script with the fragments that it includes, each at its first place.
+func textThatRuns(t *testing.T, path string, seen map[string]bool) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		b.WriteString(line)
+		if name, is := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "-- include: "); is && !seen[name] {
+			seen[name] = true
+			b.WriteString(textThatRuns(t, filepath.Join(filepath.Dir(path), name), seen))
+		}
+	}
+	return b.String()
 }
 
 const counterScript = `-- Counts a visit and forgets old ones.

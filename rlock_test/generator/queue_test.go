@@ -521,7 +521,7 @@ func wrongCounter(l line) {
 	require.Equal(l, gen.PassResult{Freed: true}, l.pass("p2", "p3"))
 	l.state("", 0)
 	require.NoError(l, env.Do(l.T, l.client, "SET", contested, "p3").Error())
-	_, err = l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Counter: []string{fences}, Token: "p2", Again: "p3"})
+	_, err = l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Counter: []string{fences}, Grants: grants, Token: "p2", Again: "p3"})
 	require.ErrorContains(l, err, "not an integer")
 }
 
@@ -539,7 +539,7 @@ func wrongKey(l line) {
 	require.NoError(l, env.Do(l.T, l.client, "LPUSH", contested, "none").Error())
 	_, err := l.ask("q1", gen.JoinHowJoin, 0)
 	require.ErrorContains(l, err, "WRONGTYPE")
-	_, err = l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Token: "p2"})
+	_, err = l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Grants: grants, Token: "p2"})
 	require.ErrorContains(l, err, "WRONGTYPE")
 	l.missing(queued)
 }

@@ -5,7 +5,10 @@
 local function enqueue(queue, member, since)
   local score = since
   if score == 0 then
-    local time = redis.call('TIME')
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
     score = time[1] * 1000000 + time[2]
     local last = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')
     if last[2] then

@@ -39,7 +39,10 @@ local function grant(lock, queue, counter, grants, member, score)
       return false
     end
   end
-  local waiting = redis.call('ZCARD', queue) - 1
+  local waiting = redis.pcall('ZCARD', queue)
+  if type(waiting) ~= 'number' then
+    return nil
+  end
 
   -- ZREM is the first write: a server that is out of memory allows it, and allows any command
   -- after the first write of a script.
@@ -55,12 +58,13 @@ local function grant(lock, queue, counter, grants, member, score)
     end
     -- The token is not formatted, because %s ends at a NUL, and it comes last, because it may
     -- have spaces.
-    local message = lease .. string.format(' %.0f %.0f ', fence, waiting) .. token
+    local message = lease .. string.format(' %.0f %.0f ', fence, waiting - 1) .. token
     local sent = redis.pcall('SPUBLISH', channel, message)
     if type(sent) == 'number' then
       return true
     end
-    redis.call('DEL', lock)
+    -- Nobody may publish. Frees the lock as acquire.lua does.
+    redis.call('SET', lock, token, 'PXAT', 1)
   end
   redis.pcall('ZADD', queue, score, member)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone

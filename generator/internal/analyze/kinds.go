@@ -46,10 +46,12 @@ type (
 
 // The kinds that stand for many values.
 type (
-	// Text is a string of which only its class is known.
+	// Text is a string of which only its class is known, and that it starts with KEYS[Start]
+	// where that is not 0. Only entries of the type channels are followed so.
 	Text struct {
 		Class Class
 		Unit  Unit
+		Start int
 	}
 	// Number is a number of which only its class is known. Within is the table of whose
 	// indices it is one, from Least to its length.
@@ -186,7 +188,9 @@ func (k Num) key() sortKey {
 	return sortKey{rank: 6, a: a, f: k.F, t: t}
 }
 func (k Empty) key() sortKey { return sortKey{rank: 7, a: k.Index} }
-func (k Text) key() sortKey  { return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit)} }
+func (k Text) key() sortKey {
+	return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit), f: float64(k.Start)}
+}
 func (k Number) key() sortKey {
 	within := 0
 	if k.Within != nil {

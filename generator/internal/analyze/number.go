@@ -270,9 +270,22 @@ func (a *analyzer) concatKinds(k, l Kind) Value {
 	case tKnown && t == "":
 		return a.asText(k)
 	case wording(k) || wording(l):
-		return Of(Text{Class: Wording})
+		return Of(Text{Class: Wording, Start: a.start(k)})
 	}
-	return Of(Text{Class: Built})
+	return Of(Text{Class: Built, Start: a.start(k)})
+}
+
+// start returns the n of KEYS[n] if that has the type channels and a text starts with it, or 0.
+func (a *analyzer) start(k Kind) int {
+	switch k := k.(type) {
+	case Text:
+		return k.Start
+	case Key:
+		if k.Index >= 1 && k.Index <= len(a.script.Keys) && a.script.Keys[k.Index-1].Type.Base == script.ChannelsType {
+			return k.Index
+		}
+	}
+	return 0
 }
 
 func canConcat(k Kind) bool {

@@ -173,6 +173,9 @@ func acl(s *script.Script, report check.Report) []string {
 	}
 	for _, c := range report.Channels {
 		word := "&<" + c.Entry + ">"
+		if c.Start {
+			word += "*"
+		}
 		if c.Entry == "" {
 			word = "&" + literal.Replace(c.Literal)
 		}

@@ -25,9 +25,10 @@ type Report struct {
 }
 
 // Channel is a channel that a script publishes to: what the caller passes as a
-// declared entry, or a literal.
+// declared entry, what starts with it, or a literal.
 type Channel struct {
 	Entry   string // the entry's name; empty: a literal
+	Start   bool   // the entry is what channels start with
 	Literal string
 	Sharded bool // it is one of SPUBLISH, which a cluster keeps in a slot as it does keys
 }

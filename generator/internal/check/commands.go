@@ -201,11 +201,17 @@ func (c *checker) channel(shown string, call *analyze.Call) {
 			continue
 		case analyze.Key:
 			if k.Index >= 1 && k.Index <= len(c.script.Keys) {
-				if p := c.script.Keys[k.Index-1]; p.Type.Base != script.ChannelType {
+				p := c.script.Keys[k.Index-1]
+				if p.Type.Base == script.KeyType {
 					c.findf(w.Pos, "KEYS%s %s is a channel of %q, but the header says key; give it the type channel", p, p.Name, shown)
 					return
 				}
-				c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[k.Index-1].Name, Sharded: sharded})
+				c.report.Channels = append(c.report.Channels, Channel{Entry: p.Name, Start: p.Type.Base == script.ChannelsType, Sharded: sharded})
+				continue
+			}
+		case analyze.Text:
+			if k.Start != 0 {
+				c.report.Channels = append(c.report.Channels, Channel{Entry: c.script.Keys[k.Start-1].Name, Start: true, Sharded: sharded})
 				continue
 			}
 		case analyze.Arg:
@@ -221,7 +227,7 @@ func (c *checker) channel(shown string, call *analyze.Call) {
 			continue
 		}
 		if !c.waived("undeclared-channel") {
-			c.findf(w.Pos, `the channel of %q is not declared, so that an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
+			c.findf(w.Pos, `the channel of %q is not declared, so that an ACL may refuse it; pass it in ARGV or KEYS with the type channel, or in KEYS what it starts with, with the type channels, or take responsibility with "-- allow: undeclared-channel reason"`, shown)
 		}
 		return
 	}
@@ -334,9 +340,9 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 	for _, k := range w.Kinds() {
 		switch k := k.(type) {
 		case analyze.Key:
-			if k.Index >= 1 && k.Index <= len(c.script.Keys) && c.script.Keys[k.Index-1].Type.Base == script.ChannelType {
+			if k.Index >= 1 && k.Index <= len(c.script.Keys) && c.script.Keys[k.Index-1].Type.Base != script.KeyType {
 				p := c.script.Keys[k.Index-1]
-				c.findf(w.Pos, "KEYS%s %s is a key of %q, but the header says channel; give it the type key", p, p.Name, shown)
+				c.findf(w.Pos, "KEYS%s %s is a key of %q, but the header says %s; give it the type key", p, p.Name, shown, p.Type)
 			}
 			c.report.Keys[k.Index] |= access
 		case analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool: // an error when it is reached

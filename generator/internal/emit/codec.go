@@ -37,6 +37,9 @@ func encodeKey(g *jen.Group, s *script.Script, p script.Param) {
 		checked.Op("...")
 		key.Op("...")
 	}
+	if p.Type.Base == script.ChannelsType {
+		check = "checkChannels"
+	}
 	g.If(
 		jen.Err().Op(":=").Id(check).Call(jen.Lit(s.Name), jen.Lit(p.Name), checked),
 		jen.Err().Op("!=").Nil(),

@@ -142,8 +142,8 @@ func (h *header) entry(pos Pos, m []string) {
 	if table == "KEYS" {
 		list = &h.script.Keys
 		p.Type.Base = rest[1]
-		if rest[1] != KeyType && rest[1] != ChannelType {
-			h.findf(pos, "%s has type %s; a KEYS entry has type key, or channel", place, quote(rest[1]))
+		if !slices.Contains([]string{KeyType, ChannelType, ChannelsType}, rest[1]) {
+			h.findf(pos, "%s has type %s; a KEYS entry has type key, channel or channels", place, quote(rest[1]))
 		}
 	} else {
 		if p.Type, err = parseArgType(rest[1]); err != nil {

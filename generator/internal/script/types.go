@@ -42,10 +42,11 @@ var Bases = []string{"string", "bytes", "int", "bool", "float", "duration", "tim
 
 // Types that stand in one place only.
 const (
-	KeyType     = "key"     // KEYS entries
-	ChannelType = "channel" // KEYS and ARGV entries: a channel of PUBLISH or SPUBLISH
-	EnumType    = "enum"    // ARGV entries: one of the texts that the header lists
-	RawType     = "raw"     // replies: whatever came
+	KeyType      = "key"      // KEYS entries
+	ChannelType  = "channel"  // KEYS and ARGV entries: a channel of PUBLISH or SPUBLISH
+	ChannelsType = "channels" // KEYS entries: what channels start with
+	EnumType     = "enum"     // ARGV entries: one of the texts that the header lists
+	RawType      = "raw"      // replies: whatever came
 )
 
 // optionalArgs are the types of which an absent value can be told from every

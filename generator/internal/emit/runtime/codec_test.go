@@ -213,6 +213,7 @@ func TestEncode(t *testing.T) {
 	require.Equal(t, "", text(encodeOptionalEnum("S", "p", kind(""), "a", "b")))
 	require.NoError(t, checkKeys("S", "p"))
 	require.NoError(t, checkKeys("S", "p", "a", "b"))
+	require.NoError(t, checkChannels("S", "p", "a:{1}:", "{1}"))
 	require.Equal(t, "1", text(encodeDuration("S", "p", time.Millisecond)))
 	require.Equal(t, "86400000", text(encodeDuration("S", "p", 24*time.Hour)))
 	require.Equal(t, "1000", text(encodeOptionalDuration("S", "p", time.Second)))
@@ -231,14 +232,17 @@ func TestEncode(t *testing.T) {
 		"S: p: 1.5ms is not a whole number of milliseconds; truncate it": func() (string, error) {
 			return encodeDuration("S", "p", 1500*time.Microsecond)
 		},
-		"S: p: NaN is not a number that a script can count with":  func() (string, error) { return encodeFloat("S", "p", math.NaN()) },
-		"S: p: +Inf is not a number that a script can count with": func() (string, error) { return encodeFloat("S", "p", math.Inf(1)) },
-		"S: p: it is an empty channel; give its name":             func() (string, error) { return encodeChannel("S", "p", "") },
-		`S: p: "c" is not one of ["a" "b"]`:                       func() (string, error) { return encodeEnum("S", "p", kind("c"), "a", "b") },
-		`S: p: "" is not one of ["a" "b"]`:                        func() (string, error) { return encodeEnum("S", "p", kind(""), "a", "b") },
-		"S: p: it is an empty key; give its name":                 func() (string, error) { return "", checkKeys("S", "p", "") },
-		"S: p: number 2 is an empty key; give its name":           func() (string, error) { return "", checkKeys("S", "p", "a", "") },
-		"S: p: json: unsupported type: chan int":                  func() (string, error) { return encodeJSON("S", "p", make(chan int)) },
+		"S: p: NaN is not a number that a script can count with":                                      func() (string, error) { return encodeFloat("S", "p", math.NaN()) },
+		"S: p: +Inf is not a number that a script can count with":                                     func() (string, error) { return encodeFloat("S", "p", math.Inf(1)) },
+		"S: p: it is an empty channel; give its name":                                                 func() (string, error) { return encodeChannel("S", "p", "") },
+		`S: p: "c" is not one of ["a" "b"]`:                                                           func() (string, error) { return encodeEnum("S", "p", kind("c"), "a", "b") },
+		`S: p: "" is not one of ["a" "b"]`:                                                            func() (string, error) { return encodeEnum("S", "p", kind(""), "a", "b") },
+		"S: p: it is an empty key; give its name":                                                     func() (string, error) { return "", checkKeys("S", "p", "") },
+		`S: p: "" has no hash tag, such as {1}, so channels that start with it are in many slots`:     func() (string, error) { return "", checkChannels("S", "p", "") },
+		`S: p: "a{" has no hash tag, such as {1}, so channels that start with it are in many slots`:   func() (string, error) { return "", checkChannels("S", "p", "{1}", "a{") },
+		`S: p: "{}{1" has no hash tag, such as {1}, so channels that start with it are in many slots`: func() (string, error) { return "", checkChannels("S", "p", "{}{1") },
+		"S: p: number 2 is an empty key; give its name":                                               func() (string, error) { return "", checkKeys("S", "p", "a", "") },
+		"S: p: json: unsupported type: chan int":                                                      func() (string, error) { return encodeJSON("S", "p", make(chan int)) },
 	} {
 		_, err := f()
 		require.EqualError(t, err, "runtime: "+name)
