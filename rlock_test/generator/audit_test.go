@@ -38,7 +38,7 @@ type journey struct {
 // refusal, and the journey ends somewhere else.
 var survives = map[string][]string{
 	"Join": {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+zcard", "+zrem"},
-	"Pass": {"&<grants>*", "+incr", "+time", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"Pass": {"&<grants>*", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 }
 
 const mine, theirs = "my token", "their token"
