@@ -448,6 +448,17 @@ func encodeOptionalEnum[T ~string](script, param string, v T, values ...T) (stri
 	return encodeEnum(script, param, v, values...)
 }
 
+// checkChannels refuses what no hash tag is in, because whatever starts with it must be in its
+// slot.
+func checkChannels(script, param string, starts ...string) error {
+	for _, start := range starts {
+		if _, behind, opened := strings.Cut(start, "{"); !opened || strings.IndexByte(behind, '}') < 1 {
+			return &ParamError{script, param, fmt.Sprintf("%q has no hash tag, such as {1}, so channels that start with it are in many slots", start)}
+		}
+	}
+	return nil
+}
+
 // checkKeys refuses empty keys, because an empty key is a name that the caller forgot.
 func checkKeys(script, param string, keys ...string) error {
 	for i, key := range keys {
