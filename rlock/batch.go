@@ -183,8 +183,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	)
 	defer func() {
 		for _, r := range asked { // only if user code has panicked
-			r.err = errInterrupted
-			r.settle()
+			r.interrupted("")
 		}
 	}()
 	for i, lock := range locks {
@@ -192,7 +191,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 			continue
 		}
 		busy, err := lock.releases.tryEnter()
-		r := &releasing{lock: lock}
+		r := &releasing{lock: lock, at: i}
 		switch {
 		case busy != nil:
 			// Waiting now for the goroutine that releases it could last for ever, because that one
@@ -200,11 +199,13 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 			alone = append(alone, i)
 		case err != nil:
 			errs[i] = &LockError{"release", lock.claim.Key(), err}
-		case !r.begin():
-			errs[i] = r.err
 		default:
-			r.at = i
-			asked = append(asked, r)
+			asked = append(asked, r) // begin may call a method of a context, which may panic
+			if !r.begin() {
+				errs[i] = r.err
+				asked = asked[:len(asked)-1]
+				continue
+			}
 			freeing = append(freeing, &remote.Freeing{Claim: &lock.claim, Token: lock.lease.Token(), Former: lock.lease.Former()})
 		}
 	}

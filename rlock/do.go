@@ -106,7 +106,7 @@ func saysSo(err, why error) bool {
 // do runs fn with the lock, which it releases, unless ctx has ended.
 func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.Context, lock *Lock) error) (ran bool, err error) {
 	defer func() {
-		released := l.Release(ctx)
+		released := l.releaseDone(ctx)
 		switch {
 		case released == nil || errors.Is(released, ErrReleased): // by fn itself
 		case err == nil:
@@ -122,4 +122,18 @@ func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.
 		}
 	}
 	return true, fn(l.Context(), l)
+}
+
+// releaseDone is Release for do. If a method of ctx panics, the lock is released all the same,
+// because nobody else may have a handle of it.
+func (l *Lock) releaseDone(ctx context.Context) error {
+	returned := false
+	defer func() {
+		if !returned {
+			_ = l.Release(context.Background())
+		}
+	}()
+	err := l.Release(ctx)
+	returned = true
+	return err
 }

@@ -56,7 +56,8 @@
 //   - A panic or runtime.Goexit in a RetryFunc, an Observer, the function of Do, a context or
 //     a hook of the client leaves no lock held without a handle, and no caller waiting
 //     for a key that is free. (TestObserverEndsACall, TestRetryFuncEndsACall, TestFunctionOfDoEnds,
-//     TestClientAndContextPanic, TestObserverEndsARenewal, TestObserverEndsTheMonitor)
+//     TestClientAndContextPanic, TestContextBreaksDuringDo, TestHandOverPanicsAfterOneWhoHasLeft,
+//     TestObserverEndsARenewal, TestObserverEndsTheMonitor)
 //   - A wait ends when its context ends, its retry policy gives up, the Locker is closed, or
 //     the server answers with an error that does not pass. Nobody is left waiting for a free
 //     lock. No policy gives up before the server was asked. (TestNobodyIsStranded,

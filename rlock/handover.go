@@ -160,19 +160,14 @@ func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	l, next := h.lock, o.Request
 	server := l.locker.remote
 	g.token = newToken(next.owner)
-	returned := false
 	defer func() {
-		if !returned { // user code has panicked
-			server.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1)
-		}
-		if !passed && !o.Withdraw(g) {
+		if !passed && !o.Withdraw(g) { // also when user code has panicked
 			unwanted := remote.One(l.claim.Key())
 			unwanted.AddUnanswered(g.token, g.unanswered)
 			server.Abandon(&unwanted, nil, next.ttl, 0)
 		}
 	}()
 	if ctx.Err() != nil || len(l.lease.Former()) > 0 {
-		returned = true
 		return grant{}, false // the release does the rest: it has its own time and knows all tokens
 	}
 	fences := 1
@@ -181,7 +176,6 @@ func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	}
 	g.unanswered = 1 // until there is an answer
 	handed, err := server.HandOver(ctx, &l.claim, h.has.token, remote.Request{Token: g.token, TTL: next.ttl, Fenced: next.fenced}, fences)
-	returned = true
 	if remote.OutcomeOf(err) != remote.Indeterminate {
 		g.unanswered = 0
 	}

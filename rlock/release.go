@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,18 +42,18 @@ func (l *Lock) Release(ctx context.Context) error {
 	if err := l.releases.enter(ctx); err != nil {
 		return &LockError{"release", l.claim.Key(), err}
 	}
-	r := releasing{lock: l}
-	if !r.begin() {
-		return r.err
-	}
+	r, h := releasing{lock: l}, handing{lock: l}
 	returned := false
 	defer func() {
-		if !returned { // user code has panicked
-			r.err = errInterrupted
-			r.settle()
+		if !returned {
+			r.interrupted(h.has.token)
 		}
 	}()
-	h := handing{lock: l, has: grant{token: l.lease.Token()}, as: l.request()}
+	if !r.begin() {
+		returned = true
+		return r.err
+	}
+	h.has.token, h.as = l.lease.Token(), l.request()
 	if r.cause == released && h.handOver(ctx) {
 		r.freed = remote.Free
 	} else if h.has.token == l.lease.Token() {
@@ -91,6 +92,15 @@ func (r *releasing) begin() bool {
 		return false
 	}
 	return true
+}
+
+// interrupted does what is left to do for a Release that user code has ended with a panic or
+// runtime.Goexit. If the key has another token than the lock's, it is token.
+func (r *releasing) interrupted(token string) {
+	l := r.lock
+	l.locker.remote.Leave(&l.claim, cmp.Or(token, l.lease.Token()), l.lease.Former())
+	r.err = errInterrupted
+	r.settle()
 }
 
 // settle takes the outcome of the calls, and lets the next in the queue try.

@@ -75,7 +75,10 @@ func (l *Lock) become(to state) bool {
 		counters.waiting.Add(-1)
 	}
 	if from == stateHeld {
-		l.ended(to)
+		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context
+		if l.lifetime != nil && l.cancel != nil {
+			l.cancel(causes[to])
+		}
 	}
 	return true
 }
@@ -83,9 +86,6 @@ func (l *Lock) become(to state) bool {
 // ended does what follows when a lock that was held has ended. The caller holds mu.
 func (l *Lock) ended(to state) {
 	cause := causes[to]
-	if l.lifetime != nil && l.cancel != nil {
-		l.cancel(cause)
-	}
 	if cause == expired && len(l.lease.Former()) > 0 {
 		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1) // a key that still has a former token has the longer lease of that token
 	}

@@ -26,17 +26,11 @@ const (
 )
 
 // Release frees the keys that have the token or a former one, whether or not ctx has ended; see
-// RetryDetached. After an error, and after user code has panicked, the reaper goes on, unless
-// that is hopeless; Release may be called again. The Claim adds up what all calls have freed.
-func (s *Server) Release(ctx context.Context, c *Claim, token string, former []string) (freed Freed, err error) {
-	answered := false
-	defer func() {
-		if !answered { // user code has panicked
-			s.leave(c, token, former)
-		}
-	}()
-	err = RetryDetached(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, c, token, former) })
-	answered = true
+// RetryDetached. After an error the reaper goes on, unless that is hopeless, and Release may be
+// called again. The Claim adds up what all calls have freed. If user code panics, the caller must
+// call Leave.
+func (s *Server) Release(ctx context.Context, c *Claim, token string, former []string) (Freed, error) {
+	err := RetryDetached(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, c, token, former) })
 	return s.released(c, token, former, err)
 }
 
@@ -71,12 +65,6 @@ type Freeing struct {
 
 // ReleaseEach is Release for many Claims, in one round trip. It sets Freed or Err of each.
 func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
-	settled := 0
-	defer func() {
-		for _, f := range all[settled:] { // user code has panicked
-			s.leave(f.Claim, f.Token, f.Former)
-		}
-	}()
 	_ = RetryDetached(ctx, Patience, Remaining(all, func(ctx context.Context, some []*Freeing) []error {
 		errs := make([]error, len(some))
 		for i, replies := range s.calls.freeEach(ctx, some) {
@@ -87,7 +75,6 @@ func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
 	}))
 	for _, f := range all {
 		f.Freed, f.Err = s.released(f.Claim, f.Token, f.Former, f.Err)
-		settled++
 	}
 }
 
@@ -184,17 +171,15 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 	case err == nil:
 		// Commands of the acquisition may still arrive, find the keys free, and take them.
 		s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
-	case !Hopeless(err):
-		s.leave(c, token, former)
+	case !Hopeless(err) && !c.Chosen():
+		s.Leave(c, token, former)
 	}
 	return freed, err
 }
 
-// leave has the reaper go on with a release.
-func (s *Server) leave(c *Claim, token string, former []string) {
-	if c.Chosen() {
-		return
-	}
+// Leave has the reaper go on with a release that got an error, or that user code has ended with a
+// panic or runtime.Goexit. Nobody knows what has been freed then.
+func (s *Server) Leave(c *Claim, token string, former []string) {
 	for i := range c.Parts() {
 		c.tallyOf(i).perhaps |= tokenBit(len(former)+1) - 1
 	}

@@ -1,0 +1,216 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// breakingContext has a method that panics once it is broken, as those of a context do that a
+// server uses for another request.
+type breakingContext struct {
+	context.Context
+	method string
+	broken atomic.Bool
+}
+
+func (c *breakingContext) now() brokenContext {
+	if c.broken.Load() {
+		return brokenContext{c.Context, c.method}
+	}
+	return brokenContext{c.Context, ""}
+}
+
+func (c *breakingContext) Deadline() (time.Time, bool) { return c.now().Deadline() }
+func (c *breakingContext) Done() <-chan struct{}       { return c.now().Done() }
+func (c *breakingContext) Err() error                  { return c.now().Err() }
+func (c *breakingContext) Value(key any) any           { return c.now().Value(key) }
+
+// inDo calls f in the function of a Do of key, when a method of Do's context has begun to panic.
+func inDo(t *testing.T, locker *rlock.Locker, method, key string, f func(lock *rlock.Lock)) {
+	t.Helper()
+	parent, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ctx := &breakingContext{Context: parent, method: method}
+	ran := false
+	require.False(t, survive(func() {
+		_ = locker.Do(ctx, key, func(_ context.Context, lock *rlock.Lock) error {
+			ran = true
+			ctx.broken.Store(true)
+			f(lock)
+			return nil
+		}, rlock.WithTTL(5*time.Minute))
+	}), method)
+	require.True(t, ran)
+}
+
+// A context that begins to panic while Do's function runs leaves the key free, and lets those
+// have it who wait for it.
+func TestContextBreaksDuringDo(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Deadline", "Done", "Err", "Value"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			_, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+			next := make(chan error, 1)
+			inDo(t, locker, method, "a", func(*rlock.Lock) {
+				go func() {
+					lock, err := locker.Acquire(t.Context(), "a")
+					if err == nil {
+						err = lock.Release(t.Context())
+					}
+					next <- err
+				}()
+				env.AwaitWaiting(t, locker, 1)
+			})
+			require.NoError(t, <-next)
+			require.Empty(t, env.Get(t, direct, "a"))
+			require.Empty(t, locker.Locks())
+		})
+	}
+}
+
+// A Release that panics because of the lock's own context lets a later one in, which does not
+// say that the lock was lost.
+func TestReleaseOfALockWhoseContextIsBroken(t *testing.T) {
+	t.Parallel()
+	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	a, err := locker.Acquire(ctx, "a")
+	require.NoError(t, err)
+	c, err := locker.Acquire(ctx, "c")
+	require.NoError(t, err)
+	for name, release := range map[string]func(lock *rlock.Lock){
+		"Release":     func(lock *rlock.Lock) { _ = lock.Release(ctx) },
+		"ReleaseEach": func(lock *rlock.Lock) { locker.ReleaseEach(ctx, []*rlock.Lock{a, lock, c}) },
+	} {
+		inDo(t, locker, "Value", "b", func(lock *rlock.Lock) {
+			require.False(t, survive(func() { release(lock) }), name)
+			env.Soon(t, func() bool { return env.Get(t, direct, "b") == "" }, name)
+			err := lock.Release(ctx)
+			require.True(t, err == nil || errors.Is(err, rlock.ErrReleased), "%s: %v", name, err)
+			panic("so that Do does not return")
+		})
+	}
+	env.Soon(t, func() bool { return env.Get(t, direct, "a") == "" }, "ReleaseEach had begun with it")
+	require.NoError(t, a.Release(ctx))
+	require.NoError(t, c.Release(ctx))
+	require.Empty(t, env.Get(t, direct, "c"))
+}
+
+// A Release whose own context breaks before its first call may be called again, and does not say
+// then that the lock was lost.
+func TestContextBreaksDuringRelease(t *testing.T) {
+	t.Parallel()
+	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+	lock, err := locker.Acquire(t.Context(), "a")
+	require.NoError(t, err)
+	next := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, _ := locker.Acquire(t.Context(), "a", rlock.WithTTL(time.Hour))
+		next <- lock
+	}()
+	env.AwaitWaiting(t, locker, 1)
+	require.False(t, survive(func() { _ = lock.Release(&secondErrPanics{Context: t.Context()}) }))
+	require.NoError(t, (<-next).Release(t.Context()))
+	require.NoError(t, lock.Release(t.Context()))
+	require.Empty(t, env.Get(t, direct, "a"))
+}
+
+// secondErrPanics is a context whose Err panics from the second call on.
+type secondErrPanics struct {
+	context.Context
+	calls atomic.Int32
+}
+
+func (c *secondErrPanics) Err() error {
+	if c.calls.Add(1) > 1 {
+		panic("context")
+	}
+	return c.Context.Err()
+}
+
+// A hook that panics in the second hand-over of a Release, because the next in line has left
+// during the first, leaves no key with the token of the one who has left.
+func TestHandOverPanicsAfterOneWhoHasLeft(t *testing.T) {
+	t.Parallel()
+	for ending, end := range endings {
+		t.Run(ending, func(t *testing.T) {
+			t.Parallel()
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(true), rlock.WithTTL(5*time.Minute), rlock.WithTurn(time.Hour))
+			lock, err := locker.Acquire(t.Context(), "a")
+			require.NoError(t, err)
+			ctx, giveUp := context.WithCancel(t.Context())
+			gaveUp, got := make(chan error, 1), make(chan *rlock.Lock, 1)
+			go func() {
+				_, err := locker.Acquire(ctx, "a")
+				gaveUp <- err
+			}()
+			env.AwaitWaiting(t, locker, 1)
+			go func() {
+				lock, _ := locker.Acquire(t.Context(), "a")
+				got <- lock
+			}()
+			env.AwaitWaiting(t, locker, 2)
+			calls := 0
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if !env.Calls(words, gen.HandOverSHA1) {
+					return run()
+				}
+				if calls++; calls > 1 {
+					end()
+				}
+				answer := run()
+				giveUp()
+				<-gaveUp
+				return answer
+			})
+			require.False(t, survive(func() { _ = lock.Release(t.Context()) }))
+			f.When(nil)
+			select {
+			case next := <-got:
+				require.NoError(t, next.Release(t.Context()))
+			case <-time.After(10 * time.Second):
+				t.Fatal("nobody frees the key")
+			}
+			require.NoError(t, lock.Release(t.Context()))
+			require.Empty(t, env.Get(t, direct, "a"))
+		})
+	}
+}
+
+// A hook that panics after the server has freed the key may be followed by another Release, which
+// does not say that the lock was lost, whoever chose the token.
+func TestReleaseAfterOneThatPanics(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]rlock.Option{"own token": nil, "WithToken": {rlock.WithToken("mine")}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+			for how, release := range map[string]func(lock *rlock.Lock){
+				"Release":     func(lock *rlock.Lock) { _ = lock.Release(t.Context()) },
+				"ReleaseEach": func(lock *rlock.Lock) { locker.ReleaseEach(t.Context(), []*rlock.Lock{lock}) },
+			} {
+				lock, err := locker.Acquire(t.Context(), "a", opts...)
+				require.NoError(t, err)
+				f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+					run()
+					panic("hook")
+				}))
+				require.False(t, survive(func() { release(lock) }), how)
+				require.Empty(t, env.Get(t, direct, "a"), how)
+				require.NoError(t, lock.Release(t.Context()), how)
+			}
+		})
+	}
+}
