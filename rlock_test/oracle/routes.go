@@ -195,6 +195,23 @@ var routes = []route{
 		w.line("pcall(function() %s = %s end)", a, v)
 		return a
 	}},
+	{"answers of pcalls in a loop", func(w *writer, v, other string) string {
+		a, earlier, kept := w.name("a"), w.name("a"), "answer"
+		if w.wrong("earlier") {
+			kept = earlier
+		}
+		condition := w.condition()
+		w.line("local %s, %s = %s, %s", a, earlier, v, v)
+		w.block("for i = 1, "+pick(w, "2", "#"+w.argument("string"))+" do", func() {
+			w.block("local fine, answer = pcall(function()", func() {
+				w.line("if %s then error('lost') end", pick(w, condition, "i == 1"))
+				w.line("return %s", other)
+			}, "end)")
+			w.line("if fine then %s = %s end", a, kept)
+			w.line("%s = answer", earlier)
+		}, "end")
+		return a
+	}},
 	{"closure factory", func(w *writer, v, _ string) string {
 		f := w.name("f")
 		w.line("local function %s(p) return function() return p end end", f)

@@ -39,6 +39,8 @@ type analyzer struct {
 	pcalls    map[callKey]int
 	pcallWays []*context // of each pcall, by its number
 	caught    []*caught
+	answered  int // pcalls, each time that one is followed
+	events    int // functions of metatables, each time that one is followed
 	unrolled  int // how often the innermost unrolled loop's body is followed
 
 	keys, args Value  // KEYS and ARGV

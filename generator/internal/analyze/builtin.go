@@ -382,7 +382,7 @@ func (t *Table) slice(from, to Value) List {
 	}
 	var l List
 	for i := int(first); i <= len(t.Items); i++ {
-		if i > t.certain() { // the list may end here
+		if i > t.sure() { // the list may end here
 			l.Rest, l.Open = Join(l.Rest, t.Items[i-1]), true
 			continue
 		}
@@ -390,7 +390,7 @@ func (t *Table) slice(from, to Value) List {
 	}
 	if mayIndex(t.Names, false) {
 		l.Rest, l.Open = Join(l.Rest, t.Rest), true
-		if t.Pairs != nil && t.certain() == len(t.Items) && int(first) <= len(t.Items)+1 {
+		if t.Pairs != nil && t.sure() == len(t.Items) && int(first) <= len(t.Items)+1 {
 			shift := len(t.Items) % 2 // of the first that is not among the items
 			l.Pairs = &[2]Value{t.Pairs[shift], t.Pairs[1-shift]}
 		}

@@ -171,6 +171,7 @@ func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
 func (a *analyzer) recur(st *state, r *run, args List) List {
 	again := r.again
 	again.used = true
+	a.answered++
 	if joined := joinLists(again.args, &args); !joined.equal(again.args) {
 		for i := range min(len(joined.Items), len(again.args.Items)) {
 			joined.Items[i] = widen(again.args.Items[i], joined.Items[i])
@@ -268,6 +269,7 @@ func (a *analyzer) argTable(st *state, r *run) {
 // protected follows pcall and xpcall of something other than a command.
 func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) List {
 	id := a.pcall(n)
+	a.answered++
 	st.age(func(call int) bool { return call == id })
 	failed := &caught{}
 	before := st.clone()

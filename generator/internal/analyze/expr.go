@@ -20,12 +20,9 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 	for i, e := range exprs {
 		pos := a.script.Pos(e)
 		if i == len(exprs)-1 {
+			answered := a.answered
 			if more, many := a.several(st, e); many {
-				if !a.calm(e) {
-					for j := range l.Items {
-						l.Items[j] = forgotten(l.Items[j])
-					}
-				}
+				l.forget(answered != a.answered)
 				for j, v := range more.Items {
 					l.Items = append(l.Items, v)
 					at := pos
@@ -41,12 +38,9 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 				return l
 			}
 		}
+		answered := a.answered
 		v := a.expr(st, e)
-		if !a.calm(e) { // a pcall in it may have answered anew
-			for j := range l.Items {
-				l.Items[j] = forgotten(l.Items[j])
-			}
-		}
+		l.forget(answered != a.answered)
 		l.Items = append(l.Items, v)
 		each(i)
 		l.pos = append(l.pos, a.origin(e, pos))
@@ -178,21 +172,22 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	t := &Table{Exact: true}
 	var items []ast.Expr
 	for i, field := range n.Fields {
+		answered := a.answered
 		if field.Key != nil {
 			key := a.expr(st, field.Key)
 			v := a.expr(st, field.Value)
-			t = a.since(t, field.Value).set(key, v, a.script.Pos(field.Key))
+			t = a.since(answered, t).set(key, v, a.script.Pos(field.Key))
 			continue
 		}
 		items = append(items, field.Value)
 		if i == len(n.Fields)-1 {
 			if more, many := a.several(st, field.Value); many {
-				t = a.since(t, field.Value).with(more, a.script.Pos(field.Value), a.isUnpack(field.Value))
+				t = a.since(answered, t).with(more, a.script.Pos(field.Value), a.isUnpack(field.Value))
 				continue
 			}
 		}
 		v := a.expr(st, field.Value)
-		t = a.since(t, field.Value).with(one(v), a.script.Pos(field.Value), true)
+		t = a.since(answered, t).with(one(v), a.script.Pos(field.Value), true)
 	}
 	if i := followed(t.Items, mayIndex(t.Names, false)); i >= 0 && i < len(items) && !a.inOrder(st, items[i:]) {
 		u := *t
@@ -202,10 +197,9 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	return a.alloc(st, n, 0, t)
 }
 
-// since returns a table after an expression was followed, in which a pcall may have answered
-// anew.
-func (a *analyzer) since(t *Table, e ast.Expr) *Table {
-	if a.calm(e) {
+// since returns a table of which values were known when that many pcalls had answered.
+func (a *analyzer) since(answered int, t *Table) *Table {
+	if answered == a.answered {
 		return t
 	}
 	return t.mapped(forgotten)

@@ -196,6 +196,15 @@ func (l List) from(n int) List {
 	return l
 }
 
+// forget takes the answers of pcalls in the list for those of any, if there were others since.
+func (l *List) forget(others bool) {
+	for i := range l.Items {
+		if others {
+			l.Items[i] = forgotten(l.Items[i])
+		}
+	}
+}
+
 func one(v Value) List { return List{Items: []Value{v}} }
 
 func joinLists(a, b *List) *List {

@@ -397,10 +397,10 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 	targets := make([]target, len(n.Lhs))
 	for i, lhs := range n.Lhs {
 		if field, ok := lhs.(*ast.AttrGetExpr); ok {
-			at := a.hidden(2*i + 1)
+			at, events := a.hidden(2*i+1), a.events
 			targets[i] = target{a.expr(st, field.Object), position{key: a.expr(st, field.Key), at: at, last: a.isLast(field)}}
 			st.note(at, a.differences(st, field.Key))
-			targets[i].index.behind = a.isBehind(field)
+			targets[i].index.behind = a.isBehind(field) && a.events == events // each answer may be another list
 		}
 	}
 	values := a.counted(st, n.Rhs)

@@ -1,8 +1,6 @@
 package analyze
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -41,29 +39,6 @@ type Table struct {
 	shrunk bool // elements were taken away
 	some   bool // the list has an element
 	many   bool // it stands for several tables
-}
-
-// Gap is a store that may leave nothing between two elements of a list, or an element
-// outside of it. Redis ends its reply there, and # and unpack may end there too.
-type Gap struct {
-	Pos script.Pos
-	Nil bool // nil may be stored; else the index may be behind the one after the last, or below 1
-}
-
-// Why says what leaves the gap, and how to leave none.
-func (g Gap) Why(s *script.Script) string {
-	if g.Nil {
-		return fmt.Sprintf("%s may give it a nil; use false, which keeps its place, or append only what is there: if v then list[#list + 1] = v end", s.Line(g.Pos))
-	}
-	return fmt.Sprintf("%s may store behind the place after the last, or below 1; append with list[#list + 1] = …, or store in every run of a loop from 1", s.Line(g.Pos))
-}
-
-// first returns the gap that stands first in the text.
-func (g Gap) first(h Gap) Gap {
-	if g == (Gap{}) || h != (Gap{}) && cmp.Or(cmp.Compare(h.Pos.Line, g.Pos.Line), cmp.Compare(h.Pos.Column, g.Pos.Column), cmp.Compare(bit(h.Nil), bit(g.Nil))) < 0 {
-		return h
-	}
-	return g
 }
 
 var emptyTable = &Table{Exact: true}
@@ -112,9 +87,6 @@ func joinTables(t, u *Table) *Table {
 	}
 	return j
 }
-
-// holds reports whether the list has an element for certain.
-func (t *Table) holds() bool { return t.some || t.certain() > 0 }
 
 // mapped returns the table with each of its values replaced.
 func (t *Table) mapped(to func(Value) Value) *Table {
@@ -376,56 +348,6 @@ func (t *Table) set(index, v Value, pos script.Pos) *Table {
 	return after
 }
 
-// leaves returns the gap that a store may leave.
-func (t *Table) leaves(index, v Value, pos script.Pos) Gap {
-	if !mayIndex(index, false) {
-		return Gap{}
-	}
-	for _, k := range index.kinds {
-		if !mayIndex(Of(k), false) {
-			continue
-		}
-		n, known := whole(Of(k))
-		switch {
-		case v.equal(vNil) && known && (n < 1 || n >= len(t.Items) && t.Exact && !mayIndex(t.Names, false)):
-		case known && 1 <= n && n <= len(t.Items): // the item says whether it may be nil
-			if v.mayBe(isAbsent) && (n < len(t.Items) || mayIndex(t.Names, false)) {
-				return Gap{pos, true}
-			}
-		case v.mayBe(mayVanish) && (!known || !t.Exact && mayIndex(t.Names, false)):
-			return Gap{pos, true}
-		case !known || n < 1 || n > t.certain()+1:
-			return Gap{Pos: pos}
-		}
-	}
-	return Gap{}
-}
-
-// certain returns how many elements at the beginning are never nil.
-func (t *Table) certain() int {
-	n := 0
-	for n < len(t.Items) && !t.Items[n].mayBe(mayVanish) {
-		n++
-	}
-	return n
-}
-
-// followed returns the first of some items that may be behind the end of a list although
-// another follows it; -1: there is none.
-func followed(items []Value, more bool) int {
-	for i, item := range items {
-		if item.mayBe(isAbsent) && (i < len(items)-1 || more) {
-			return i
-		}
-	}
-	return -1
-}
-
-func isAbsent(k Kind) bool { return k == Kind(Absent{}) }
-
-// mayVanish reports whether a kind may be nil. That what is stored is a number is trusted.
-func mayVanish(k Kind) bool { return isAbsent(k) || Vanishes(k) }
-
 // place is set for an index that leaves no gap.
 func (t *Table) place(index, v Value) *Table {
 	strong := !t.many && len(index.kinds) == 1
@@ -535,18 +457,6 @@ func (t *Table) setItem(f float64, v Value, strong bool) *Table {
 	u.Exact = false
 	u.Rest, u.Names = Join(t.Rest, present(v)), Join(t.Names, anyIndex)
 	return &u
-}
-
-// Vanishes reports whether a kind is a nil, which takes what follows it in a list out of a
-// reply. That what is stored is a number is trusted.
-func Vanishes(k Kind) bool {
-	switch k := k.(type) {
-	case Nil:
-		return true
-	case Missing:
-		return k.Nil && !k.Malformed
-	}
-	return false
 }
 
 // mostItems bounds the lists of which every item is known by itself.
