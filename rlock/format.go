@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Whoever has a token owns the lock. It is to be had by asking for it, not from a log or
@@ -19,16 +17,7 @@ func (l *Lock) String() string {
 	if l.usable() != nil {
 		return "no lock"
 	}
-	var b strings.Builder
-	b.WriteString("lock " + quoteKey(l.claim.Key()))
-	if more := len(l.claim.Keys()) - 1; more > 0 {
-		fmt.Fprintf(&b, " and %d more", more)
-	}
-	if l.fence > 0 {
-		fmt.Fprintf(&b, ", fence %d", l.fence)
-	}
-	b.WriteString(": " + l.condition())
-	return b.String()
+	return "lock " + keysText(l.claim.Key(), len(l.claim.Keys()), l.fence) + ": " + l.condition()
 }
 
 // condition says in words whether the lock is held, as Valid does.
@@ -51,36 +40,64 @@ func (l *Lock) LogValue() slog.Value {
 	if l.usable() != nil {
 		return slog.StringValue(l.String())
 	}
-	attrs := []slog.Attr{slog.String("key", plainKey(l.claim.Key()))}
-	if n := len(l.claim.Keys()); n > 1 {
+	return slog.GroupValue(append(keysAttrs(l.claim.Key(), len(l.claim.Keys()), l.fence), slog.String("state", l.condition()))...)
+}
+
+// keysText names a key, how many others there are with it of n, and the fence if there is one.
+func keysText(key string, n int, fence uint64) string {
+	text := quoteKey(key)
+	if n > 1 {
+		text += fmt.Sprintf(" and %d more", n-1)
+	}
+	if fence > 0 {
+		text += fmt.Sprintf(", fence %d", fence)
+	}
+	return text
+}
+
+// keysAttrs is keysText for slog.
+func keysAttrs(key string, n int, fence uint64) []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 10), slog.String("key", plainKey(key)))
+	if n > 1 {
 		attrs = append(attrs, slog.Int("keys", n))
 	}
-	if l.fence > 0 {
-		attrs = append(attrs, slog.Uint64("fence", l.fence))
+	if fence > 0 {
+		attrs = append(attrs, slog.Uint64("fence", fence))
 	}
-	attrs = append(attrs, slog.String("state", l.condition()))
-	return slog.GroupValue(attrs...)
+	return attrs
+}
+
+// timeAttr shows a length of time, which may be NoExpiry.
+func timeAttr(name string, d time.Duration) slog.Attr {
+	if d == NoExpiry {
+		return slog.String(name, "never expires")
+	}
+	return slog.Duration(name, d)
+}
+
+// plainKey is quoteKey without quotes around a key that needs none.
+func plainKey(key string) string {
+	quoted := quoteKey(key)
+	if inside := quoted[1 : len(quoted)-1]; inside == key {
+		return key
+	}
+	return quoted
 }
 
 // String tells who holds the key, in the holder's own words if there are any, and
 // for how long. The token is not in it.
 func (s State) String() string {
-	var b strings.Builder
-	b.WriteString("lock " + quoteKey(s.Key))
 	if !s.Held {
-		b.WriteString(": free")
-		return b.String()
+		return "lock " + quoteKey(s.Key) + ": free"
 	}
-	b.WriteString(": held")
+	by, left := "", "never expires"
 	if s.Owner != "" {
-		fmt.Fprintf(&b, " by %q", s.Owner)
+		by = fmt.Sprintf(" by %q", s.Owner)
 	}
-	if s.until == clock.Never {
-		b.WriteString(", never expires")
-	} else {
-		fmt.Fprintf(&b, ", %v left", s.Remaining().Round(time.Millisecond))
+	if d := s.Remaining(); d != NoExpiry {
+		left = fmt.Sprintf("%v left", d.Round(time.Millisecond))
 	}
-	return b.String()
+	return fmt.Sprintf("lock %s: held%s, %s", quoteKey(s.Key), by, left)
 }
 
 // Format writes String for every verb of package fmt, so that none shows the token.
@@ -92,10 +109,8 @@ func (s State) LogValue() slog.Value {
 	if s.Owner != "" {
 		attrs = append(attrs, slog.String("owner", s.Owner))
 	}
-	if s.until == clock.Never {
-		attrs = append(attrs, slog.String("remaining", "never expires"))
-	} else if s.Held {
-		attrs = append(attrs, slog.Duration("remaining", s.Remaining()))
+	if s.Held {
+		attrs = append(attrs, timeAttr("remaining", s.Remaining()))
 	}
 	return slog.GroupValue(attrs...)
 }

@@ -59,14 +59,7 @@ func (h Handoff) String() string {
 	if h.ticket == nil {
 		return "handoff of no lock"
 	}
-	text := "handoff of " + quoteKey(h.ticket.keys[0])
-	if more := len(h.ticket.keys) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	if h.ticket.fence > 0 {
-		text += fmt.Sprintf(", fence %d", h.ticket.fence)
-	}
-	return text
+	return "handoff of " + keysText(h.ticket.keys[0], len(h.ticket.keys), h.ticket.fence)
 }
 
 // Format writes what String returns for every verb of package fmt, so that none shows the
@@ -78,14 +71,7 @@ func (h Handoff) LogValue() slog.Value {
 	if h.ticket == nil {
 		return slog.StringValue(h.String())
 	}
-	attrs := []slog.Attr{slog.String("key", plainKey(h.ticket.keys[0]))}
-	if n := len(h.ticket.keys); n > 1 {
-		attrs = append(attrs, slog.Int("keys", n))
-	}
-	if h.ticket.fence > 0 {
-		attrs = append(attrs, slog.Uint64("fence", h.ticket.fence))
-	}
-	return slog.GroupValue(attrs...)
+	return slog.GroupValue(keysAttrs(h.ticket.keys[0], len(h.ticket.keys), h.ticket.fence)...)
 }
 
 // MarshalText returns the Handoff as text for UnmarshalText: one line of letters, digits and

@@ -31,7 +31,6 @@ type Lock struct {
 	*lifetime // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32
-	listed   uint32        // place in the registry, from 1; 0: none; guarded by the registry
 	state    atomic.Uint32 // see state.go
 	want     wanted
 

@@ -92,26 +92,15 @@ func (l *Lock) mint() string { return newToken(l.set.owner) }
 const tokenLength = 36
 
 // ownerIn returns the owner's text in a key's value, "" if there is none. A value that is
-// not exactly what mintToken makes is somebody else's, and is not taken apart.
+// not exactly what newToken makes is somebody else's, and is not taken apart.
 func ownerIn(value string) string {
 	if len(value) < tokenLength+2 || value[tokenLength] != ' ' || wrongOwner(value[tokenLength+1:]) != "" {
 		return ""
 	}
-	for i, c := range []byte(value[:tokenLength]) {
-		var ok bool
-		switch i {
-		case 8, 13, 18, 23:
-			ok = c == '-'
-		case 14:
-			ok = c == '4' // the version of a random UUID
-		case 19:
-			ok = c == '8' || c == '9' || c == 'a' || c == 'b'
-		default:
-			ok = '0' <= c && c <= '9' || 'a' <= c && c <= 'f'
-		}
-		if !ok {
-			return ""
-		}
+	text := value[:tokenLength]
+	id, err := uuid.Parse(text)
+	if err != nil || id.Version() != 4 || id.Variant() != uuid.RFC4122 || strings.ToLower(text) != text {
+		return ""
 	}
 	return value[tokenLength+1:]
 }

@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"hash/maphash"
+	"maps"
 	"sync"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -29,72 +30,52 @@ func (l *Locker) Locks() []*Lock {
 	return held
 }
 
-// registry lists the locks that are held. A lock is in it from its acquisition until it
+// registry has the locks that are held. A lock is in it from its acquisition until it
 // ends; one whose lease ends without anybody noticing is taken out later.
 type registry struct {
 	seed   maphash.Seed
 	shards [16]registryShard
 }
 
-// registryShard is a list whose locks know their place in it. Its mutex is taken last.
+// registryShard is a set of locks. Its mutex is taken last.
 type registryShard struct {
 	mu    sync.Mutex
-	locks []*Lock
-	limit int // size at which locks are looked for whose lease has ended
+	locks map[*Lock]struct{}
+	limit int // size at which add looks for locks whose lease has ended
 }
 
 func (r *registry) shard(l *Lock) *registryShard {
-	return &r.shards[maphash.String(r.seed, l.claim.Key())%uint64(len(r.shards))]
+	return &r.shards[maphash.Comparable(r.seed, l)%uint64(len(r.shards))]
 }
 
+// add also takes out the locks whose lease has ended, for good as no extension revives one. It
+// looks at all when there are twice as many as after the last time.
 func (r *registry) add(l *Lock) {
 	s := r.shard(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep()
-	s.locks = append(s.locks, l)
-	l.listed = uint32(len(s.locks))
+	if len(s.locks) >= s.limit {
+		maps.DeleteFunc(s.locks, func(l *Lock, _ struct{}) bool { return l.lease.Deadline() <= clock.Now() })
+		s.limit = max(2*len(s.locks), 64)
+	}
+	if s.locks == nil {
+		s.locks = map[*Lock]struct{}{}
+	}
+	s.locks[l] = struct{}{}
 }
 
 func (r *registry) remove(l *Lock) {
 	s := r.shard(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove(l)
+	delete(s.locks, l)
 }
 
-// remove takes a lock off the list, if it is on it: the last one gets its place. The
-// caller holds mu.
-func (s *registryShard) remove(l *Lock) {
-	if l.listed == 0 {
-		return
-	}
-	end := len(s.locks) - 1
-	last := s.locks[end]
-	s.locks[l.listed-1], last.listed = last, l.listed
-	s.locks[end], s.locks = nil, s.locks[:end]
-	l.listed = 0
-}
-
-// sweep takes off the locks whose lease has ended, for good as no extension revives
-// one. It looks at all when there are twice as many as after the last time. The
-// caller holds mu.
-func (s *registryShard) sweep() {
-	if len(s.locks) < s.limit {
-		return
-	}
-	for i := len(s.locks) - 1; i >= 0; i-- {
-		if s.locks[i].lease.Deadline() <= clock.Now() {
-			s.remove(s.locks[i])
-		}
-	}
-	s.limit = max(2*len(s.locks), 64)
-}
-
+// valid appends the locks that are valid to held.
 func (s *registryShard) valid(held []*Lock) []*Lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.locks {
+	for l := range s.locks {
 		if l.Valid() {
 			held = append(held, l)
 		}

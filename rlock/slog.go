@@ -47,14 +47,7 @@ func (e Event) level() slog.Level {
 
 // attrs has those fields of the event that apply.
 func (e Event) attrs() []slog.Attr {
-	attrs := make([]slog.Attr, 0, 10)
-	attrs = append(attrs, slog.String("key", plainKey(e.Key)))
-	if len(e.Keys) > 1 {
-		attrs = append(attrs, slog.Int("keys", len(e.Keys)))
-	}
-	if e.Fence > 0 {
-		attrs = append(attrs, slog.Uint64("fence", e.Fence))
-	}
+	attrs := keysAttrs(e.Key, len(e.Keys), e.Fence)
 	if e.Attempts > 0 {
 		attrs = append(attrs, slog.Int("attempts", e.Attempts))
 	}
@@ -62,11 +55,8 @@ func (e Event) attrs() []slog.Attr {
 		name string
 		time time.Duration
 	}{{"waited", e.Waited}, {"held", e.Held}, {"remaining", e.Remaining}} {
-		switch {
-		case d.time == NoExpiry:
-			attrs = append(attrs, slog.String(d.name, "never expires"))
-		case d.time > 0:
-			attrs = append(attrs, slog.Duration(d.name, d.time))
+		if d.time > 0 {
+			attrs = append(attrs, timeAttr(d.name, d.time))
 		}
 	}
 	if e.Local {
@@ -79,13 +69,4 @@ func (e Event) attrs() []slog.Attr {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
 	return attrs
-}
-
-// plainKey is quoteKey without quotes around a key that needs none.
-func plainKey(key string) string {
-	quoted := quoteKey(key)
-	if inside := quoted[1 : len(quoted)-1]; inside == key {
-		return key
-	}
-	return quoted
 }
