@@ -186,7 +186,7 @@ func (x *extending) settle(answer remote.Extended) error {
 // deadline. The caller holds mu.
 func (x *extending) failed(err error, moved bool) error {
 	l := x.lock
-	if len(l.lease.Former()) > 0 && l.cause() == nil && !l.watched() {
+	if len(l.lease.Former()) > 0 && l.cause() == nil && !l.watched {
 		l.watch() // the keys must be freed when the lock expires; see ended
 	}
 	if moved {

@@ -34,8 +34,9 @@ type Lock struct {
 	state    atomic.Uint32 // see state.go
 	want     wanted
 
-	token tokenUse // guarded by mu
-	mu    sync.Mutex
+	token   tokenUse // guarded by mu
+	watched bool     // it is on the schedule of renewals; guarded by mu
+	mu      sync.Mutex
 }
 
 // tokenUse says who may have a lock's token beside the lock.
@@ -50,13 +51,15 @@ const (
 // lifetime is what a lock needs only if it is extended automatically, watched or asked for
 // its Context. It is apart so that other locks stay small.
 type lifetime struct {
-	// Guarded by mu.
-	ctx     context.Context // made by Context
-	cancel  context.CancelCauseFunc
-	watched bool // the lock is on the schedule of renewals
-
+	ctx     *lockContext // made by Context; guarded by mu
 	renewal renew.Entry
 	monitor notify.Entry
+}
+
+// lockContext is what Context has made. It is apart because few locks are asked for it.
+type lockContext struct {
+	context.Context
+	end context.CancelCauseFunc
 }
 
 // needLifetime makes lifetime. The caller holds mu.
@@ -213,20 +216,21 @@ func (l *Lock) Context() context.Context {
 	defer l.mu.Unlock()
 	l.needLifetime()
 	if l.ctx != nil {
-		return l.ctx
+		return l.ctx.Context
 	}
 	l.expire()
 	parent := l.parent
 	if !l.want.do {
 		parent = context.WithoutCancel(parent)
 	}
-	l.ctx, l.cancel = context.WithCancelCause(holderContext{parent, l})
+	ctx, end := context.WithCancelCause(holderContext{parent, l})
+	l.ctx = &lockContext{ctx, end}
 	if cause := l.cause(); cause != nil {
-		l.cancel(cause)
+		end(cause)
 	} else {
 		l.watch()
 	}
-	return l.ctx
+	return ctx
 }
 
 // holderContext marks a context as a holder's, so that rlock can refuse an acquisition of a

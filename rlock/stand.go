@@ -173,7 +173,7 @@ func (l *Lock) noticeEnd() {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stateNow() == stateHeld && !l.watched() {
+	if l.stateNow() == stateHeld && !l.watched {
 		l.watch()
 	}
 }

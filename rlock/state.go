@@ -76,8 +76,8 @@ func (l *Lock) become(to state) bool {
 	}
 	if from == stateHeld {
 		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context
-		if l.lifetime != nil && l.cancel != nil {
-			l.cancel(causes[to])
+		if l.lifetime != nil && l.ctx != nil {
+			l.ctx.end(causes[to])
 		}
 	}
 	return true
@@ -90,7 +90,7 @@ func (l *Lock) ended(to state) {
 		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1) // a key that still has a former token has the longer lease of that token
 	}
 	l.locker.registry.remove(l)
-	if l.watched() {
+	if l.watched {
 		l.locker.renewals.Remove((*scheduled)(l))
 		if l.locker.monitor != nil {
 			l.locker.monitor.Remove((*monitored)(l))
@@ -162,15 +162,12 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	return nil
 }
 
-// watched reports whether watch was called. The caller holds mu.
-func (l *Lock) watched() bool { return l.lifetime != nil && l.lifetime.watched }
-
 // watch puts the lock on the schedule of renewals, which also ends it on time, and adds it to
 // the monitor if the server tells of changed keys. If the Locker is closed, watch ends the
 // lock and reports false. The caller holds mu.
 func (l *Lock) watch() bool {
 	l.needLifetime()
-	l.lifetime.watched = true
+	l.watched = true
 	if !l.locker.renewals.Add((*scheduled)(l), (*scheduled)(l).next(clock.Now()), l.lease.Deadline()) {
 		l.expire()
 		return false
