@@ -164,6 +164,20 @@ func TestFailedReleaseWithOnesOwnToken(t *testing.T) {
 	})
 }
 
+// An answer that cannot be is an error of the Release that got it, and not of a later one.
+func TestReleaseAfterAnAnswerThatCannotBe(t *testing.T) {
+	t.Parallel()
+	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+	lock, err := locker.Acquire(t.Context(), "job")
+	require.NoError(t, err)
+	f.When(env.Once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+		return f.Client.Do(t.Context(), f.Client.B().Eval().Script("return 7").Numkeys(0).Build())
+	}))
+	require.ErrorContains(t, lock.Release(t.Context()), "something between them changes answers")
+	env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is freed in the background")
+	require.NoError(t, lock.Release(t.Context()))
+}
+
 // Extending and releasing at once is safe, also when the server refuses.
 func TestExtendWhileReleaseIsRefused(t *testing.T) {
 	t.Parallel()

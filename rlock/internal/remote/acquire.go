@@ -225,12 +225,12 @@ func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Requ
 	if next.Fenced {
 		params.Counter = slot.FenceCounter(c.key[0])
 	}
-	c.tally.perhaps |= tokenBit(0) // until there is an answer
+	c.tally.perhaps = true // until there is an answer
 	h.Sent = clock.Now()
 	reply, err := s.calls.scripts.HandOver(ctx, s.calls.client, params)
 	err = Redact(err, token, next.Token)
 	if OutcomeOf(err) != Indeterminate {
-		c.tally.perhaps &^= tokenBit(0)
+		c.tally.perhaps = false
 		s.noteTrip(h.Sent)
 	}
 	h.Over, h.Fence, h.Reserved = err == nil && reply.HandedOver, uint64(reply.Fence), int(reply.Fences)

@@ -39,7 +39,7 @@ type part struct {
 // tally is what the releases of some keys have done so far.
 type tally struct {
 	freed   int32
-	perhaps uint16 // tokens of which a release without an answer may have freed keys; see tokenBit
+	perhaps bool // a release without an answer may have freed keys
 }
 
 // One returns the Claim of a key.

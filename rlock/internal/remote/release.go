@@ -49,7 +49,7 @@ func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Fre
 func (s calls) free(ctx context.Context, c *Claim, token string, former []string) error {
 	if len(former) == 0 && !c.Split() {
 		n, err := s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: c.Keys(), Token: token})
-		return c.tally.add(0, n, c.Keys(), Redact(err, token))
+		return c.tally.add(n, c.Keys(), Redact(err, token))
 	}
 	return Combine(s.freeEach(ctx, []*Freeing{{Claim: c, Token: token, Former: former}})[0])
 }
@@ -97,10 +97,10 @@ func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64
 		for p, keys := range f.Claim.Parts() {
 			t := f.Claim.tallyOf(p)
 			for former := range f.Former {
-				replies[next].Err = t.add(former+1, replies[next].Value, keys, Redact(replies[next].Err, f.Former[former]))
+				replies[next].Err = t.add(replies[next].Value, keys, Redact(replies[next].Err, f.Former[former]))
 				next++
 			}
-			replies[next].Err = t.add(0, replies[next].Value, keys, Redact(replies[next].Err, f.Token))
+			replies[next].Err = t.add(replies[next].Value, keys, Redact(replies[next].Err, f.Token))
 			next++
 		}
 		each[i] = replies[first:next]
@@ -108,20 +108,16 @@ func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64
 	return each
 }
 
-// tokenBit is the bit of a tally for a token: 0 for the present one, and then the former ones.
-func tokenBit(token int) uint16 { return 1 << min(token, 15) }
-
 // add takes the answer of a release of keys, and returns its error.
-func (t *tally) add(token int, freed int64, keys []string, err error) error {
+func (t *tally) add(freed int64, keys []string, err error) error {
 	switch n := int64(len(keys)); {
 	case OutcomeOf(err) == Indeterminate:
-		t.perhaps |= tokenBit(token)
+		t.perhaps = true
 	case err != nil:
 	case freed < 0 || freed > n:
 		t.freed = int32(n + 1) // see wrong
 	case freed > 0:
 		t.freed = int32(min(int64(t.freed)+freed, n))
-		t.perhaps &^= tokenBit(token) // one script frees all keys of a token: no try before has
 	}
 	return err
 }
@@ -131,15 +127,16 @@ func (t *tally) state(keys []string) Freed {
 	switch {
 	case int(t.freed) >= len(keys):
 		return Free
-	case t.perhaps != 0:
+	case t.perhaps && t.freed == 0: // all keys have one token, so that one script frees all or none of them
 		return Perhaps
 	}
 	return Missing
 }
 
-// wrong refuses an answer that cannot be.
+// wrong refuses an answer that cannot be, and forgets it.
 func (t *tally) wrong(keys []string) error {
 	if n := len(keys); int(t.freed) > n {
+		t.freed = 0
 		return fmt.Errorf("the server answers that it freed a number of keys that is not between 0 and %d: something between them changes answers", n)
 	}
 	return nil
@@ -181,7 +178,7 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 // panic or runtime.Goexit. Nobody knows what has been freed then.
 func (s *Server) Leave(c *Claim, token string, former []string) {
 	for i := range c.Parts() {
-		c.tallyOf(i).perhaps |= tokenBit(len(former)+1) - 1
+		c.tallyOf(i).perhaps = true
 	}
 	// An extension without an answer may have made the lease longer than any TTL that is known.
 	s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)

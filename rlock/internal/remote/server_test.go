@@ -2,6 +2,7 @@ package remote_test
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -74,8 +75,7 @@ func TestRelease(t *testing.T) {
 	require.NotContains(t, err.Error(), "secret")
 }
 
-// A key of a set that still has a former token counts, also if a try that freed it got no
-// answer about the rest.
+// The keys still have the present token or a former one.
 func TestReleaseFormerTokens(t *testing.T) {
 	t.Parallel()
 	embedded, client, server := start(t)
@@ -83,18 +83,47 @@ func TestReleaseFormerTokens(t *testing.T) {
 		"every answer": func() {},
 		"a lost one":   func() { embedded.LoseReply(rlocktest.Script(gen.ReleaseSHA1)) },
 	} {
-		give(t, client, "a", "former")
-		give(t, client, "b", "present")
-		lose()
-		freed, err := server.Release(t.Context(), claim(server, "a", "b"), "present", []string{"former"})
-		require.NoError(t, err, name)
-		require.NotEqual(t, remote.Missing, freed, name)
-		require.Empty(t, owner(t, client, "a")+owner(t, client, "b"), name)
+		for _, token := range []string{"present", "former"} {
+			give(t, client, "a", token)
+			give(t, client, "b", token)
+			lose()
+			freed, err := server.Release(t.Context(), claim(server, "a", "b"), "present", []string{"former"})
+			require.NoError(t, err, name)
+			require.NotEqual(t, remote.Missing, freed, name)
+			require.Empty(t, owner(t, client, "a")+owner(t, client, "b"), name)
+		}
 	}
 	give(t, client, "a", "former")
 	freed, err := server.Release(t.Context(), claim(server, "a", "b"), "present", []string{"former"})
 	require.NoError(t, err)
 	require.Equal(t, remote.Missing, freed, "nobody has b, and every answer came")
+}
+
+// lossy is a client that loses the first command of its first pipeline.
+type lossy struct {
+	rueidis.Client
+	done bool
+}
+
+func (c *lossy) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	if c.done {
+		return c.Client.DoMulti(ctx, commands...)
+	}
+	c.done = true
+	lost := rueidis.NewErrorResult(io.ErrUnexpectedEOF)
+	return append([]rueidis.RedisResult{lost}, c.Client.DoMulti(ctx, commands[1:]...)...)
+}
+
+// All keys of a set in one slot have the same token. If a release frees some of them, no try
+// without an answer has freed the others: they are lost.
+func TestReleaseTellsALossDespiteALostReply(t *testing.T) {
+	t.Parallel()
+	_, client, _ := start(t)
+	server := remote.NewServer(&lossy{Client: client}, gen.New(gen.WithoutRetry()))
+	give(t, client, "a", "present")
+	freed, err := server.Release(t.Context(), claim(server, "a", "b"), "present", []string{"former"})
+	require.NoError(t, err)
+	require.Equal(t, remote.Missing, freed, "nobody has b")
 }
 
 // A call after one that failed does not count a key as lost that the reaper has freed meanwhile.
