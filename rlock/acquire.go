@@ -68,7 +68,7 @@ func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wa
 	if err != nil {
 		return nil, err
 	}
-	return l.run(ctx, remote.One(full), set, want)
+	return l.acquireClaim(ctx, remote.One(full), set, want)
 }
 
 func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, want wanted) (*Lock, error) {
@@ -84,5 +84,5 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	if claim.Split() && set.token != "" {
 		return nil, invalid("WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}")
 	}
-	return l.run(ctx, claim, set, want)
+	return l.acquireClaim(ctx, claim, set, want)
 }

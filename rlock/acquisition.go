@@ -14,16 +14,16 @@ import (
 
 // acquisition is one call that turns a Lock with keys into a held one.
 type acquisition struct {
-	lock    *Lock
-	ctx     context.Context
-	start   clock.Instant
-	blocker blocker       // what the last look saw
-	asked   int           // how often the policy was asked
-	pause   time.Duration // the last one that the policy asked for
-	collect *collector    // of a set that waits
-	notice  *notify.Wait
-	down    remote.Outage
-	told    bool // its events are told: it does not tell the lock's later ones
+	lock      *Lock
+	ctx       context.Context
+	start     clock.Instant
+	blocker   blocker       // what the last look saw
+	asked     int           // how often the policy was asked
+	pause     time.Duration // the last one that the policy asked for
+	collect   *collector    // of a set that waits
+	notice    *notify.Wait
+	outage    remote.Outage
+	delivered bool // its events were delivered: the lock delivers later ones
 }
 
 // blocker is the key that stands in the way of an acquisition, and its holder.
@@ -57,23 +57,23 @@ const (
 	setbackFinal
 )
 
-// ends is a setback that ends the acquisition.
-func ends(err, cause error) setback { return setback{setbackFinal, err, cause} }
+// final is a setback that ends the acquisition.
+func final(err, cause error) setback { return setback{setbackFinal, err, cause} }
 
-// endsWaiting is the end of an acquisition whose waiting ended with err.
-func endsWaiting(err error) setback {
+// finalWait is the setback of an acquisition whose wait ended with err.
+func finalWait(err error) setback {
 	failure, cause := waitEnded(err)
-	return ends(failure, cause)
+	return final(failure, cause)
 }
 
 // newAcquisition returns the acquisition of a claim's keys.
 func (l *Locker) newAcquisition(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) acquisition {
 	lock := l.newLock(ctx, claim, set, want, start)
-	return acquisition{lock: lock, ctx: ctx, start: start, blocker: blocker{key: lock.claim.Key()}, down: l.remote.Outage()}
+	return acquisition{lock: lock, ctx: ctx, start: start, blocker: blocker{key: lock.claim.Key()}, outage: l.remote.Outage()}
 }
 
-// run acquires the keys of a claim.
-func (l *Locker) run(ctx context.Context, claim remote.Claim, set *settings, want wanted) (*Lock, error) {
+// acquireClaim acquires the keys of a claim.
+func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *settings, want wanted) (*Lock, error) {
 	a := l.newAcquisition(ctx, claim, set, want, clock.Now())
 	returned := false
 	defer func() {
@@ -86,7 +86,7 @@ func (l *Locker) run(ctx context.Context, claim remote.Claim, set *settings, wan
 	if why := a.run(); why.kind != noSetback {
 		err = a.fail(why)
 	}
-	a.told = true
+	a.delivered = true
 	a.lock.events.tell(false)
 	returned = true
 	if err != nil {
@@ -97,10 +97,10 @@ func (l *Locker) run(ctx context.Context, claim remote.Claim, set *settings, wan
 
 // run acquires the lock, or says why it does not.
 func (a *acquisition) run() setback {
-	if why := a.check(); why.kind != noSetback {
+	if why := a.precheck(); why.kind != noSetback {
 		return why
 	}
-	if handed, why := a.line(); handed || why.kind != noSetback {
+	if handed, why := a.waitInQueue(); handed || why.kind != noSetback {
 		return why
 	}
 	for {
@@ -114,55 +114,55 @@ func (a *acquisition) run() setback {
 	}
 }
 
-// check looks for a reason to end the acquisition before its first try.
-func (a *acquisition) check() setback {
-	if why := a.mayTry(); why.kind != noSetback {
+// precheck returns a setback that ends the acquisition before its first try, if there is one.
+func (a *acquisition) precheck() setback {
+	if why := a.precheckLocally(); why.kind != noSetback {
 		return why
 	}
-	if a.single() && !a.lock.want.wait {
+	if a.mayQueue() && !a.lock.want.wait {
 		return a.askAboutHolder()
 	}
 	return setback{}
 }
 
-// mayTry looks for a reason that needs no server.
-func (a *acquisition) mayTry() setback {
+// precheckLocally is the part of precheck that needs no server.
+func (a *acquisition) precheckLocally() setback {
 	l := a.lock.locker
 	if key, held := l.heldIn(a.ctx, a.lock.claim.Keys()); held {
 		a.blocker.key = key
-		return ends(ErrAlreadyHeld, nil)
+		return final(ErrAlreadyHeld, nil)
 	}
 	if l.isClosed() {
-		return ends(ErrClosed, nil)
+		return final(ErrClosed, nil)
 	}
 	return setback{}
 }
 
-// single reports whether the acquisition is about one key, with a token that the caller did
-// not choose.
-func (a *acquisition) single() bool { return !a.lock.claim.IsSet() && !a.lock.claim.Chosen() }
+// mayQueue reports whether the acquisition may wait in the queue of this process, and take over
+// what a holder hands to it: it is about one key, and the caller did not choose the token.
+func (a *acquisition) mayQueue() bool { return !a.lock.claim.IsSet() && !a.lock.claim.Chosen() }
 
-// askAboutHolder asks the server about the lock of this Locker that holds the key, as far as
-// this process knows. If that lock, or somebody else, does hold the key, that is a setback. If
-// that lock does not, askAboutHolder ends it, because its key was deleted or replaced.
+// askAboutHolder asks the server who holds the key, if a lock of this Locker seems to hold it. It
+// does so before the try, so that a lock that has lost its key ends before the key is taken
+// again. If the key is held, that is a setback.
 func (a *acquisition) askAboutHolder() setback {
 	l := a.lock.locker
-	first := l.holder(a.lock.claim.Key())
-	if first == nil || !first.Valid() {
+	local := l.holder(a.lock.claim.Key())
+	if local == nil || !local.Valid() {
 		return setback{}
 	}
-	version := first.version()
+	version := local.version()
 	holders, err := l.remote.Inspect(a.ctx, &a.lock.claim)
 	if err != nil {
-		return a.refused(err)
+		return a.failedCall(err)
 	}
-	return a.learn(holders[0], first, version)
+	return a.learn(holders[0], local, version)
 }
 
-// learn takes the server's answer who holds the key. The server was asked after the lease of
-// first, a lock of this Locker, had that version.
-func (a *acquisition) learn(h remote.Holder, first *Lock, version lease.Version) setback {
-	own := !first.loses(h.Token, version)
+// learn takes the server's answer who holds the key, and ends local, a lock of this Locker, if it
+// has lost the key. version is that of local's lease before the server was asked.
+func (a *acquisition) learn(h remote.Holder, local *Lock, version lease.Version) setback {
+	own := !local.loses(h.Token, version)
 	if !h.Held {
 		return setback{}
 	}
@@ -172,60 +172,60 @@ func (a *acquisition) learn(h remote.Holder, first *Lock, version lease.Version)
 	return setback{kind: setbackBusy, err: ErrHeld}
 }
 
-// contended follows a look that found the key held, or others before it in the queue: local. The
-// first one counts.
+// contended notes that another holds the key, or is before this acquisition in the queue of this
+// process, which is local contention. Only the first call has an effect.
 func (a *acquisition) contended(local bool) {
 	if a.lock.become(stateWaiting) {
 		a.lock.emit(Event{Kind: EventContended, Key: a.blocker.key, Remaining: a.blocker.left, Local: local})
 	}
 }
 
-// refused is the setback of a call that got an error.
-func (a *acquisition) refused(err error) setback {
+// failedCall is the setback of a call that got an error.
+func (a *acquisition) failedCall(err error) setback {
 	if remote.OutcomeOf(err) == remote.Indeterminate && a.ctx.Err() != nil {
-		return ends(ErrGaveUp, clock.ContextError(a.ctx, err))
+		return final(ErrGaveUp, clock.ContextError(a.ctx, err))
 	}
-	return ends(err, nil)
+	return final(err, nil)
 }
 
-// line waits in the queue of this process for the key. It reports whether a holder has handed
-// the lock over.
-func (a *acquisition) line() (handed bool, why setback) {
-	if !a.single() || !a.lock.want.wait {
+// waitInQueue waits in the queue of this process for the key, if the acquisition may. It reports
+// whether a holder has handed the lock over.
+func (a *acquisition) waitInQueue() (handed bool, why setback) {
+	if !a.mayQueue() || !a.lock.want.wait {
 		return false, setback{}
 	}
-	handed, err := a.stand()
+	handed, err := a.queueUp()
 	switch {
 	case err == nil:
 		return handed, setback{}
 	case handed:
-		a.owe() // it is ours on the server
-		return false, ends(err, nil)
+		a.mayHaveTaken() // it is ours on the server
+		return false, final(err, nil)
 	}
-	return false, endsWaiting(err)
+	return false, finalWait(err)
 }
 
-// owe notes that the keys must be freed if the acquisition fails, because they may have its
-// token.
-func (a *acquisition) owe() {
+// mayHaveTaken notes that the keys may have the acquisition's token, so that they are freed if it
+// fails.
+func (a *acquisition) mayHaveTaken() {
 	if token := a.lock.lease.Token(); token != "" {
 		a.lock.claim.AddUnanswered(token, 1)
 	}
 }
 
-// try asks the server once.
+// try makes one attempt. remote repeats a command of it that gets no answer.
 func (a *acquisition) try() setback {
 	l := a.lock
 	switch {
 	case l.locker.isClosed():
-		return ends(ErrClosed, nil)
+		return final(ErrClosed, nil)
 	case a.ctx.Err() != nil:
-		return ends(ErrGaveUp, clock.ContextError(a.ctx, nil))
+		return final(ErrGaveUp, clock.ContextError(a.ctx, nil))
 	}
-	answer, err := l.locker.remote.Acquire(a.ctx, &l.claim, a.request())
-	if l.want.wait && a.down.Passes(err) {
+	answer, err := l.locker.remote.Acquire(a.ctx, &l.claim, a.prepareRequest())
+	if l.want.wait && a.outage.Record(err) {
 		if a.ctx.Err() != nil {
-			return ends(ErrGaveUp, clock.ContextError(a.ctx, nil))
+			return final(ErrGaveUp, clock.ContextError(a.ctx, nil))
 		}
 		l.attempts++
 		a.blocker.left = 0 // nobody knows any more
@@ -234,9 +234,9 @@ func (a *acquisition) try() setback {
 	return a.settle(answer, err)
 }
 
-// request is what to ask the server for. It gives the lock a token if it has none: a hand-over
-// brings one.
-func (a *acquisition) request() remote.Request {
+// prepareRequest returns what to ask the server for. It makes a token for the lock, unless an
+// earlier try or a hand-over has given it one.
+func (a *acquisition) prepareRequest() remote.Request {
 	l := a.lock
 	if l.lease.Token() == "" || l.claim.Split() {
 		l.lease.SetToken(l.mint())
@@ -248,7 +248,7 @@ func (a *acquisition) request() remote.Request {
 func (a *acquisition) settle(answer remote.Answer, err error) setback {
 	l := a.lock
 	if err != nil {
-		return a.refused(err)
+		return a.failedCall(err)
 	}
 	l.attempts++
 	if !answer.Acquired {
@@ -261,11 +261,11 @@ func (a *acquisition) settle(answer remote.Answer, err error) setback {
 	if err == nil {
 		return setback{}
 	}
-	a.owe()
+	a.mayHaveTaken()
 	if err == expired {
 		err = fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-answer.Sent), l.lease.TTL())
 	}
-	return ends(err, nil)
+	return final(err, nil)
 }
 
 // wait waits until another try is worth it.
@@ -275,30 +275,31 @@ func (a *acquisition) wait(why setback) setback {
 		l.events.tell(true)
 	}
 	if !a.next() {
-		return ends(ErrGaveUp, nil)
+		return final(ErrGaveUp, nil)
 	}
 	if a.notice == nil {
 		a.notice = l.locker.newWait(l)
 	}
 	end := l.set.retry.end(a.start)
 	if why.kind == setbackTransient {
-		if err := a.notice.Sleep(a.ctx, a.down.Pace(a.pause), 0, end); err != nil {
-			return endsWaiting(err)
+		if err := a.notice.Sleep(a.ctx, a.outage.Pace(a.pause), 0, end); err != nil {
+			return finalWait(err)
 		}
 		return setback{}
 	}
-	if a.collects() {
+	if a.switchCollecting() {
 		return setback{}
 	}
 	if err := a.notice.Await(a.ctx, a.blocker.key, a.pause, a.blocker.left, min(end, a.collect.end())); err != nil {
-		return endsWaiting(err)
+		return finalWait(err)
 	}
 	return setback{}
 }
 
-// collects reports whether a set has just begun to take its keys one by one. The acquisition
-// then tries at once, because some of the keys may be free.
-func (a *acquisition) collects() bool {
+// switchCollecting has a set that waits begin or end to take its keys one by one, when it is time
+// for that. It reports whether it has just begun: the acquisition then tries at once, because
+// some of the keys may be free.
+func (a *acquisition) switchCollecting() bool {
 	claim := &a.lock.claim
 	if !claim.IsSet() || claim.Chosen() || claim.Split() {
 		return false
@@ -330,15 +331,15 @@ func waitEnded(err error) (failure, cause error) {
 	return ErrGaveUp, err
 }
 
-// fail leaves the queue, has the reaper free what the commands without an answer may have
-// taken, and reports why the acquisition failed.
+// fail ends the acquisition. It has the reaper free what commands without an answer may have
+// taken, leaves the queue, counts the failure, queues its event, and returns its error.
 func (a *acquisition) fail(why setback) error {
 	l := a.lock
 	if a.collect.kept() != nil {
-		a.owe() // what was collected
+		a.mayHaveTaken() // what was collected
 	}
 	if why.err == closed {
-		why.err = ErrClosed // the caller never had a lock that has ended
+		why.err = ErrClosed // without ErrNotHeld, because the caller never held the lock
 	}
 	if l.claim.Unanswered() > 0 {
 		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), l.lease.TTL(), 0)
@@ -348,13 +349,13 @@ func (a *acquisition) fail(why setback) error {
 		l.locker.counters.waited.Add(int64(clock.Now() - a.start))
 	}
 	l.become(stateFailed)
-	kind := single
+	kind := callTry
 	if l.want.wait {
-		kind = waiting
+		kind = callWait
 	}
 	failed := &AcquireError{
 		Key: a.blocker.key, Remaining: a.blocker.remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
-		Err: failure(kind, a.blocker.held, why.err, a.down.Explain(why.cause)), call: kind,
+		Err: failure(kind, a.blocker.held, why.err, a.outage.Explain(why.cause)), call: kind,
 	}
 	l.emit(Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Err: failed})
 	return failed
@@ -374,12 +375,12 @@ func (a *acquisition) interrupted() {
 	}
 	switch {
 	case l.stateNow() < stateHeld:
-		a.owe() // a command may be under way
-		_ = a.fail(ends(errInterrupted, nil))
+		a.mayHaveTaken() // a command may be under way
+		_ = a.fail(final(errInterrupted, nil))
 	case l.stateNow() != stateFailed:
 		_ = l.Release(context.Background())
 	}
-	if !a.told {
+	if !a.delivered {
 		l.events.tell(false)
 	}
 }

@@ -171,13 +171,13 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	}
 	start := clock.Now()
 	if _, held := l.heldIn(ctx, []string{full}); held {
-		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: watching}
+		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: callWaitFree}
 	}
 	var pause time.Duration
 	w := l.newWait(nil)
 	defer w.Leave()
 	var s State // as last seen
-	claim, down := remote.One(full), l.remote.Outage()
+	claim, outage := remote.One(full), l.remote.Outage()
 	for number := 1; ; number++ {
 		holders, err := l.remote.Inspect(ctx, &claim)
 		switch {
@@ -191,13 +191,13 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		fail := func(err, cause error) error {
 			return &AcquireError{
 				Key: full, Remaining: s.Remaining(), Attempts: number, Waited: time.Duration(clock.Now() - start),
-				Err: failure(watching, s.Held, err, down.Explain(cause)), call: watching,
+				Err: failure(callWaitFree, s.Held, err, outage.Explain(cause)), call: callWaitFree,
 			}
 		}
 		if ctx.Err() != nil {
 			return fail(ErrGaveUp, clock.ContextError(ctx, err))
 		}
-		if passes := down.Passes(err); err != nil && !passes {
+		if passes := outage.Record(err); err != nil && !passes {
 			return &LockError{"wait for", full, err}
 		}
 		var more bool
@@ -205,7 +205,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		if !more {
 			return fail(ErrGaveUp, nil)
 		}
-		if err := w.Await(ctx, full, down.Pace(pause), s.Remaining(), set.retry.end(start)); err != nil {
+		if err := w.Await(ctx, full, outage.Pace(pause), s.Remaining(), set.retry.end(start)); err != nil {
 			return fail(waitEnded(err))
 		}
 	}

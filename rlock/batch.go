@@ -66,9 +66,9 @@ func (b *batch) run(ctx context.Context) {
 	var asked []int // of the server
 	for i := range b.all {
 		a := &b.all[i]
-		why := a.mayTry()
+		why := a.precheckLocally()
 		if why.kind == noSetback && ctx.Err() != nil {
-			why = ends(ErrGaveUp, clock.ContextError(ctx, nil))
+			why = final(ErrGaveUp, clock.ContextError(ctx, nil))
 		}
 		if b.settle(i, why) {
 			asked = append(asked, i)
@@ -78,7 +78,7 @@ func (b *batch) run(ctx context.Context) {
 	tries := make([]remote.Try, len(asked))
 	each := make([]*remote.Try, len(asked))
 	for n, i := range asked {
-		tries[n].Claim, tries[n].Request = &b.all[i].lock.claim, b.all[i].request()
+		tries[n].Claim, tries[n].Request = &b.all[i].lock.claim, b.all[i].prepareRequest()
 		each[n] = &tries[n]
 	}
 	b.locker.remote.AcquireEach(ctx, each)
@@ -121,7 +121,7 @@ func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	seen, errs := b.locker.remote.InspectEach(ctx, keys)
 	for n, i := range contested {
 		a := &b.all[i]
-		why := a.refused(errs[n])
+		why := a.failedCall(errs[n])
 		if errs[n] == nil {
 			why = a.learn(seen[n], holders[n], versions[n])
 		}
@@ -145,8 +145,8 @@ func (b *batch) interrupted() {
 		case a.lock.stateNow() >= stateHeld:
 			held = append(held, a.lock)
 		default:
-			a.owe() // a command may be under way
-			b.settle(i, ends(errInterrupted, nil))
+			a.mayHaveTaken() // a command may be under way
+			b.settle(i, final(errInterrupted, nil))
 		}
 	}
 	b.locker.ReleaseEach(context.Background(), held)
@@ -158,8 +158,8 @@ func (b *batch) interrupted() {
 func (b *batch) deliver() {
 	var locks []*Lock
 	for i := range b.all {
-		if a := &b.all[i]; a.lock != nil && !a.told {
-			a.told = true
+		if a := &b.all[i]; a.lock != nil && !a.delivered {
+			a.delivered = true
 			locks = append(locks, a.lock)
 		}
 	}

@@ -14,8 +14,7 @@ import (
 var (
 	// ErrHeld: another token holds the lock.
 	ErrHeld = errors.New("rlock: lock is held by another")
-	// ErrGaveUp: waiting ended before the lock was free, because the context
-	// ended or the retry policy said so.
+	// ErrGaveUp: the context or the retry policy ended the call before it got the lock.
 	ErrGaveUp = errors.New("rlock: gave up waiting")
 	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that waiting for
 	// the key would never end. It matches ErrHeld as well.
@@ -66,8 +65,9 @@ type reason struct {
 func (r *reason) Error() string { return r.text }
 func (r *reason) Unwrap() error { return r.kind }
 
-// AcquireError reports a lock that was not acquired. Nothing of it is left on
-// the server, or is being removed in the background where a reply was lost.
+// AcquireError reports a lock that was not acquired. The acquisition leaves nothing on the server.
+// If an answer was lost, the Locker frees in the background what the command may have taken, or,
+// with WithToken, leaves it to its lease.
 type AcquireError struct {
 	Key       string        // the Redis key that stood in the way; of a set, the first one
 	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
@@ -82,18 +82,18 @@ type AcquireError struct {
 	call call // that failed
 }
 
-// call is how a call that failed is told of.
+// call is the kind of a call that failed. The text of its error depends on it.
 type call int
 
 const (
-	waiting  call = iota // for a lock
-	single               // one attempt
-	watching             // WaitFree
+	callWait     call = iota // it waits for the lock
+	callTry                  // it makes one attempt
+	callWaitFree             // WaitFree
 )
 
 func (e *AcquireError) Error() string {
 	op := "acquire "
-	if e.call == watching {
+	if e.call == callWaitFree {
 		op = "wait for "
 	}
 	text := "rlock: " + op + quoteKey(e.Key) + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
@@ -106,7 +106,7 @@ func (e *AcquireError) Error() string {
 // facts tells how hard a waiter has tried, and what the holder has left, as far as that is known.
 func (e *AcquireError) facts() string {
 	var facts []string
-	if errors.Is(e.Err, ErrGaveUp) && e.call != single {
+	if errors.Is(e.Err, ErrGaveUp) && e.call != callTry {
 		facts = e.effort()
 	}
 	switch {
@@ -148,7 +148,7 @@ type gaveUp struct {
 
 func (e *gaveUp) Error() string {
 	text := ErrGaveUp.Error()
-	if e.call == single {
+	if e.call == callTry {
 		text = "rlock: ended before the answer"
 	}
 	if e.cause != nil {
@@ -200,7 +200,7 @@ func (e *LockError) Unwrap() error { return e.Err }
 // ArgumentError reports an argument or option that was refused before anything was sent. It
 // matches ErrInvalid and, if that is what is wrong, ErrDuplicateKey or ErrCrossSlot.
 type ArgumentError struct {
-	Argument string // key, keys, ctx, client, or the option's name
+	Argument string // name of the parameter or of the option
 	Reason   string // what is wrong, and what would be right
 
 	kind error // nil: ErrInvalid

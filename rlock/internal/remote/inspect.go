@@ -82,8 +82,9 @@ type Peeked struct {
 // ErrUncached is the error of a Peek through a client that has no cache.
 var ErrUncached = errors.New("rlock: the client has no cache")
 
-// Peek reads a key through the client-side cache, which may keep the answer for ttl. If the
-// client has no cache, it asks the server once, and then nobody any more.
+// Peek reads a key through the client-side cache, which may keep the answer for ttl. If the client
+// has no cache, the first Peek asks the server to find that out, and every Peek returns
+// ErrUncached.
 func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeked, error) {
 	if s.uncached.Load() {
 		return Peeked{}, ErrUncached

@@ -11,10 +11,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Outage is what a caller who waits knows of a server that does not answer, or cannot yet: it
-// tells what may pass from what does not, so that whoever waits for a lock anyway also waits
-// through a restart, a failover, or a slot that moves. The zero Outage is not usable; see
-// Server.Outage.
+// Outage records, for a caller who waits, for how long the server has not answered or could not
+// serve. It tells an error that may pass from one that stays, so that a caller who waits for a
+// lock also waits for a restart, a failover, or a slot that moves. Server.Outage makes one.
 type Outage struct {
 	server   *Server
 	err      error         // of the last attempt, if it may pass
@@ -33,9 +32,9 @@ const closingPause = time.Second / 2
 // Outage returns an Outage for one caller who waits.
 func (s *Server) Outage() Outage { return Outage{server: s} }
 
-// Passes takes the outcome of an attempt, and reports whether it was one that is worth
-// another attempt later: the server did not answer, or cannot yet.
-func (o *Outage) Passes(err error) bool {
+// Record takes the error of an attempt, nil if it has none. It reports whether another attempt may
+// succeed later, because the server did not answer or cannot serve yet.
+func (o *Outage) Record(err error) (passes bool) {
 	if closed := o.closed(err); err == nil || closed || !Transient(err) {
 		o.err = nil
 		return false
@@ -65,8 +64,8 @@ func (o *Outage) closed(err error) bool {
 	return closed.Load()
 }
 
-// Pace is the pause before the next attempt. Whether the client is closed for good is
-// found out soon, however long the policy pauses by now.
+// Pace returns the pause before the next attempt: that of the policy, or a shorter one if the
+// client may be closed for good, so that the caller soon learns whether it is.
 func (o *Outage) Pace(pause time.Duration) time.Duration {
 	if o.closings > 0 {
 		return min(pause, closingPause)
@@ -78,7 +77,7 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// Explain adds the outage, if there is one, to what ended the waiting.
+// Explain adds to cause, which ended the waiting, that the server did not answer or could not serve.
 func (o *Outage) Explain(cause error) error {
 	if o.err == nil || cause != nil && isContextError(o.err) { // it was cut short
 		return cause

@@ -1,10 +1,12 @@
-// Package remote is what one call to the server did, or may have done.
+// Package remote runs the scripts on the server, repeats commands that got no answer, and records
+// what such commands may have left there.
 //
 // A reply can be lost on its way back. Whoever waited for it then doesn't know whether the
 // server ran the command, or will still run it. This package tells that apart from a refusal,
-// repeats what is safe to repeat, and keeps tokens out of errors.
+// repeats what is safe to repeat, gives the rest to a reaper, and keeps tokens out of errors. It
+// alone knows that a cluster has the keys of a set in several slots.
 //
-// It never knows what a lock is to its holder: not its state, its lease or who waits for it.
+// It never knows what a lock is to its holder: not its state, its deadline or who waits for it.
 package remote
 
 import (

@@ -26,7 +26,7 @@ type Server struct {
 	acquisitions atomic.Uint64 // commands sent
 }
 
-// calls are single calls of the scripts, each for keys of one slot or in one pipeline.
+// calls runs scripts for keys of one slot, or several scripts in one pipeline.
 type calls struct {
 	client  rueidis.Client
 	scripts *gen.Scripts
@@ -58,11 +58,11 @@ type Attached struct {
 	Remaining time.Duration // of the longest lease; clock.NoExpiry: one of them never ends
 }
 
-// Attach gives the keys a token in place of the former ones, within Patience and while ctx
-// lasts. It asks the slots one after the other, so that of two callers with the same former
-// tokens only one gets past the first slot. If a key is lost, the keys of its slot have not
-// changed, and the reaper frees those of the slots before. After an error the keys may have the
-// new token.
+// Attach gives the keys a token in place of the former ones, while ctx lasts, and within Patience
+// for each slot. It asks the slots one after the other, so that of two callers with the same
+// former tokens only one gets past the first slot. If a key is lost, the keys of its slot have
+// not changed. The reaper frees those of the slots before, unless the caller chose the token.
+// After an error the keys may have the new token.
 func (s *Server) Attach(ctx context.Context, c *Claim, token string, former []string) (Attached, error) {
 	whole := Attached{End: clock.Never}
 	for done, keys := range c.Parts() {

@@ -1,8 +1,7 @@
 // Package renew extends many leases before they end, and notices when one is over.
 //
-// It decides when, which of them together, and for how long to wait for the answers. It does
-// not know what has the lease, nor what the server is asked. Each Item that it plans for
-// carries an Entry.
+// It decides when to extend a lease, which leases to extend together, and how long to wait for the
+// answers. It does not know what a lock is. Each Item that it plans for carries an Entry.
 package renew
 
 import (
@@ -22,8 +21,8 @@ const round = 5 * remote.Batch
 // shortestRetry is the shortest pause before an extension without an answer is sent again.
 const shortestRetry = 5 * time.Millisecond
 
-// Item is what has a lease. The Schedule calls its methods while it holds no mutex, but for
-// Entry, which always returns the same.
+// Item has a lease. The Schedule calls Entry while it holds its mutex, so Entry must take no lock
+// and always return the same. It calls the other methods while it holds no mutex.
 type Item interface {
 	Entry() *Entry
 	// Begin begins an extension, and returns what the server is asked for. It reports false if
@@ -52,8 +51,8 @@ func (e *Entry) retryAt(now clock.Instant) {
 	e.renew = now.After(max(time.Duration(e.end-now)/2, shortestRetry))
 }
 
-// Schedule has one timer and no goroutine of its own; an Item costs it one entry of a heap.
-// It calls nothing while it holds its mutex, so callers may hold theirs.
+// Schedule has one timer and no goroutine of its own; an Item costs it one entry of a heap. While
+// it holds its mutex, it calls nothing but Entry, so callers may hold a mutex of their own.
 type Schedule[T Item] struct {
 	background context.Context
 	server     Server
@@ -66,9 +65,9 @@ type Schedule[T Item] struct {
 	closed bool
 }
 
-// New returns a Schedule. Calls to the server end with background. After the Schedule has
-// called Begin, Settle or Expire of some Items, which may have ended them, it calls settled
-// with these Items. Leases of other Items do not wait for settled to return.
+// New returns a Schedule. Calls to the server end with background. When the Schedule has called
+// Begin, Settle or Expire of some Items, which may have ended them, it calls settled with these
+// Items; Close returns them instead. Leases of other Items do not wait for settled to return.
 func New[T Item](background context.Context, server Server, settled func([]T)) *Schedule[T] {
 	return &Schedule[T]{background: background, server: server, settled: settled}
 }
@@ -201,12 +200,13 @@ func (s *Schedule[T]) next() (over, due []T, last clock.Instant) {
 	return over, due, last
 }
 
-// coalesce adds Items that are due a little later, until they fill the last script, because a
-// script costs the same for one lease and for many. For that it looks up to half an interval
-// ahead. For more scripts in the same round it looks a tenth of an interval ahead, because
-// waking up for each costs the processor more than the scripts do. Leases that were extended
-// together are due together from then on, so that nearly all scripts are full. The caller
-// holds mu.
+// coalesce adds Items that are due a little later, because a script costs about the same for one
+// lease and for many. To fill the last script, it adds leases that are due within half an
+// interval. To add another script to the round, it adds those that are due within a tenth of an
+// interval, because one more round costs the processor more than one more script. It counts as
+// if all leases could share scripts. Leases of different TTLs and, on a cluster, of different
+// slots cannot, so their scripts are smaller. Leases that were extended together are due
+// together from then on, so most scripts are full. The caller holds mu.
 func (s *Schedule[T]) coalesce(due []T) []T {
 	if len(due) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 // stand waits in the queue of this process until this acquisition is the front, which asks
 // the server, or until a holder has handed the lock over. If handed is true, err says why the
 // acquisition does not hold the lock all the same.
-func (a *acquisition) stand() (handed bool, err error) {
+func (a *acquisition) queueUp() (handed bool, err error) {
 	l := a.lock
 	before, first := l.locker.queue.Join(&l.ticket, l.claim.Key(), l.request())
 	if first {
@@ -91,7 +91,7 @@ func (a *acquisition) lastLook() (ready bool, err error) {
 		return false, clock.ContextError(a.ctx, nil)
 	}
 	if err != nil {
-		a.down.Passes(err)
+		a.outage.Record(err)
 		return false, ErrGaveUp
 	}
 	now := holders[0]
