@@ -345,6 +345,8 @@
 //     returns a *ReplyError. There are two exceptions. A decoded number with a fraction
 //     that the script returns as an int loses its fraction. In a list, a stored string that
 //     tonumber cannot read is a nil, so the reply ends there.
+//   - That the names of a map differ, if the script makes the list. If two are equal, the call
+//     returns a *ReplyError.
 //   - For a list of structs with three or more fields that comes as one list, the order of the
 //     values.
 //   - Errors: a script may fail at every command and at every operation.

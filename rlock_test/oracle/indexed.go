@@ -34,7 +34,7 @@ func (w *writer) indexed() {
 	elements := kinds[p.Returns]
 	source := pick(w, "redis.call('SMEMBERS', "+w.key("set")+")", "redis.call('LRANGE', "+w.key("list")+", 0, -1)", "{'a', 'v', 'b'}", "ARGV")
 	t := w.name("t")
-	if !w.wrong("gap") {
+	if !w.wrong("gap") && !w.wrong("gap") { // three in four
 		f := pick(w, fillings...)
 		w.note("list filled by " + f.name)
 		w.line("local %s = {}", t)

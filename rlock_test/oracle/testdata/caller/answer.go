@@ -36,6 +36,9 @@ func (s step) answered(reply rueidis.RedisResult, answer reflect.Value, err erro
 		return "", "" // as a script may
 	}
 	if wrong := new(bindings.ReplyError); errors.As(err, &wrong) {
+		if repeats(message, s.Returns) {
+			return "", "" // which a binding refuses, rather than to lose one of the values
+		}
 		return "decode", fmt.Sprintf("%v of %v", err, message.String())
 	}
 	if err != nil {
@@ -53,6 +56,28 @@ func (s step) answered(reply rueidis.RedisResult, answer reflect.Value, err erro
 		return "decode", fmt.Sprintf("%s was decoded as %s, which is %s", message.String(), b, a)
 	}
 	return "", ""
+}
+
+// repeats reports whether a list that is to be a map has a name twice.
+func repeats(message rueidis.RedisMessage, t replyType) bool {
+	values, err := message.ToArray()
+	if err != nil {
+		return false
+	}
+	names := map[string]bool{}
+	for i, v := range values {
+		switch {
+		case t.Name == "map" && i%2 == 0:
+			name, _ := v.ToString()
+			if names[name] {
+				return true
+			}
+			names[name] = true
+		case t.Elem != nil && repeats(v, *t.Elem), i < len(t.Fields) && repeats(v, t.Fields[i]):
+			return true
+		}
+	}
+	return false
 }
 
 // rights is what servers say of a command, a key or a channel for which a user has no right.
