@@ -17,7 +17,8 @@ const quoting = ", with args beginning with"
 
 // Redact removes the tokens of a command from the text of its error. A server that does not
 // know a command quotes its arguments, and so does a proxy that refuses a command. The text
-// before the arguments stays, and so does the type *rueidis.RedisError of a server's error.
+// before the arguments stays, and so does the type *rueidis.RedisError of a server's error. Any
+// other error matches what it has matched before.
 func Redact(err error, tokens ...string) error {
 	for _, token := range tokens {
 		if err == nil {
@@ -40,10 +41,20 @@ func redact(err error, token string) error {
 	}
 	text = strings.TrimRight(text[:end], " :\"`") + " (it quotes the arguments, which are left out here)"
 	if server == nil {
-		return errors.New(text)
+		return &redacted{text, err}
 	}
 	return serverError(text)
 }
+
+// redacted is an error of the client without a token in its text.
+type redacted struct {
+	text string
+	err  error
+}
+
+func (r *redacted) Error() string        { return r.text }
+func (r *redacted) Is(target error) bool { return errors.Is(r.err, target) }
+func (r *redacted) As(target any) bool   { return errors.As(r.err, target) }
 
 // tokenIn returns where text begins to show arguments or a token, -1 if it does not. It looks
 // for the beginning of a token only, because the text may be cut. It finds a short token only

@@ -1,12 +1,15 @@
 package remote_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -35,4 +38,18 @@ func TestRedact(t *testing.T) {
 	}
 	require.NoError(t, remote.Redact(nil, token))
 	require.EqualError(t, remote.Redact(errors.New("a hook saw 5e884898-da28"), token), "a hook saw"+leftOut)
+}
+
+// A token may be a word that errors have. What such an error is stays known.
+func TestRedactKeepsWhatAnErrorIs(t *testing.T) {
+	t.Parallel()
+	err := remote.Redact(fmt.Errorf("gen: Release: %w", context.DeadlineExceeded), "deadline")
+	require.EqualError(t, err, "gen: Release: context"+leftOut)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	err = remote.Redact(rueidis.ErrClosing, "client")
+	require.True(t, remote.Hopeless(err))
+	err = remote.Redact(&gen.ReplyError{Script: "Acquire", Reason: errors.New("is no list")}, "reply")
+	require.False(t, remote.Transient(err), "the server would answer the same again")
+	err = remote.Redact(&gen.ParamError{Script: "Acquire", Param: "ttl", Reason: "0s is below 1ms"}, "ttl")
+	require.Equal(t, remote.Refused, remote.OutcomeOf(err))
 }
