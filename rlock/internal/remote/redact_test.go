@@ -47,7 +47,7 @@ func TestRedactKeepsWhatAnErrorIs(t *testing.T) {
 	require.EqualError(t, err, "gen: Release: context"+leftOut)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	err = remote.Redact(rueidis.ErrClosing, "client")
-	require.True(t, remote.Hopeless(err))
+	require.ErrorIs(t, err, rueidis.ErrClosing)
 	err = remote.Redact(&gen.ReplyError{Script: "Acquire", Reason: errors.New("is no list")}, "reply")
 	require.False(t, remote.Transient(err), "the server would answer the same again")
 	err = remote.Redact(&gen.ParamError{Script: "Acquire", Param: "ttl", Reason: "0s is below 1ms"}, "ttl")

@@ -168,7 +168,7 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 	case err == nil:
 		// Commands of the acquisition may still arrive, find the keys free, and take them.
 		s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
-	case !Hopeless(err) && !c.Chosen():
+	case !hopeless(err) && !c.Chosen():
 		s.Leave(c, token, former)
 	}
 	return freed, err
@@ -189,9 +189,9 @@ func tokens(token string, former []string) []string {
 	return append(former[:len(former):len(former)], token)
 }
 
-// Hopeless reports whether every further try of a release would fail with the same error: the
+// hopeless reports whether every further try of a release would fail with the same error: the
 // client is closed, or a key now has another type than a lock has.
-func Hopeless(err error) bool {
+func hopeless(err error) bool {
 	var server *rueidis.RedisError
 	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
 }
