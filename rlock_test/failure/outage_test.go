@@ -172,7 +172,9 @@ func TestContextEndsBeforeARefusal(t *testing.T) {
 func TestClosedClientEndsTheLine(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	client, err := rueidis.NewClient(server.Option())
+	option := server.Option()
+	option.PipelineMultiplex = -1 // a client that is closed while it dials another connection goes on to use that one
+	client, err := rueidis.NewClient(option)
 	require.NoError(t, err)
 	locker := env.NewLocker(t, client)
 	_, err = env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
