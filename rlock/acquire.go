@@ -81,7 +81,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 		return nil, err
 	}
 	claim := l.remote.All(full, set.crossSlot)
-	if claim.Split() && set.token != "" {
+	if claim.SpansSlots() && set.token != "" {
 		return nil, invalid("WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}")
 	}
 	return l.acquireClaim(ctx, claim, set, want)

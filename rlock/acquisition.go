@@ -162,7 +162,7 @@ func (a *acquisition) askAboutHolder() setback {
 // learn takes the server's answer who holds the key, and ends local, a lock of this Locker, if it
 // has lost the key. version is that of local's lease before the server was asked.
 func (a *acquisition) learn(h remote.Holder, local *Lock, version lease.Version) setback {
-	own := !local.loses(h.Token, version)
+	own := !local.endIfLost(h.Token, version)
 	if !h.Held {
 		return setback{}
 	}
@@ -209,7 +209,7 @@ func (a *acquisition) waitInQueue() (handed bool, why setback) {
 // fails.
 func (a *acquisition) mayHaveTaken() {
 	if token := a.lock.lease.Token(); token != "" {
-		a.lock.claim.AddUnanswered(token, 1)
+		a.lock.claim.AddPossible(token, 1)
 	}
 }
 
@@ -227,18 +227,18 @@ func (a *acquisition) try() setback {
 		if a.ctx.Err() != nil {
 			return final(ErrGaveUp, clock.ContextError(a.ctx, nil))
 		}
-		l.attempts++
 		a.blocker.left = 0 // nobody knows any more
 		return setback{kind: setbackTransient, err: ErrGaveUp}
 	}
 	return a.settle(answer, err)
 }
 
-// prepareRequest returns what to ask the server for. It makes a token for the lock, unless an
-// earlier try or a hand-over has given it one.
+// prepareRequest counts an attempt, and returns what to ask the server for. It makes a token for
+// the lock, unless an earlier try or a hand-over has given it one.
 func (a *acquisition) prepareRequest() remote.Request {
 	l := a.lock
-	if l.lease.Token() == "" || l.claim.Split() {
+	l.attempts++
+	if l.lease.Token() == "" || l.claim.SpansSlots() {
 		l.lease.SetToken(l.mint())
 	}
 	return remote.Request{Token: l.lease.Token(), TTL: l.lease.TTL(), Fenced: !l.set.unfenced, Keep: a.collect.kept()}
@@ -250,7 +250,6 @@ func (a *acquisition) settle(answer remote.Answer, err error) setback {
 	if err != nil {
 		return a.failedCall(err)
 	}
-	l.attempts++
 	if !answer.Acquired {
 		a.blocker = blocker{answer.Held, answer.Left, clock.Now(), true}
 		a.contended(false)
@@ -301,7 +300,7 @@ func (a *acquisition) wait(why setback) setback {
 // some of the keys may be free.
 func (a *acquisition) switchCollecting() bool {
 	claim := &a.lock.claim
-	if !claim.IsSet() || claim.Chosen() || claim.Split() {
+	if !claim.IsSet() || claim.Chosen() || claim.SpansSlots() {
 		return false
 	}
 	if a.collect == nil {
@@ -341,7 +340,7 @@ func (a *acquisition) fail(why setback) error {
 	if why.err == closed {
 		why.err = ErrClosed // without ErrNotHeld, because the caller never held the lock
 	}
-	if l.claim.Unanswered() > 0 {
+	if l.claim.Possible() > 0 {
 		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), l.lease.TTL(), 0)
 	}
 	l.ticket.Leave()

@@ -103,7 +103,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire()
+	l.endIfOver()
 	if cause := l.finish(stateDetached); cause != detached {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}

@@ -105,7 +105,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	}
 	defer l.deliver()
 	l.mu.Lock()
-	l.expire()
+	l.endIfOver()
 	cause := l.cause()
 	l.mu.Unlock()
 	if cause != nil {

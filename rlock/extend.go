@@ -13,9 +13,9 @@ import (
 
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
 // than what is left, or NoExpiry. Later automatic extensions use it too. It returns nil
-// when the server has confirmed the lease, and Deadline tells it then. Nothing that was
-// sent before and arrives late can cut that lease or, if it is a shorter one, make it long
-// again.
+// when the server has confirmed the lease, and Deadline tells it then. A command that
+// was sent earlier and arrives late cannot shorten this lease. If ttl is shorter than before,
+// such a command cannot lengthen it either.
 //
 // For that, a ttl that is shorter than one before comes with a new token: see Token. With a
 // token of the caller's, see WithToken, it is refused with an *ArgumentError: somebody else
@@ -71,7 +71,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 		tryExtend(ctx, l.remote, asked, ttl)
 		open := make([]error, len(asked))
 		for i, x := range asked {
-			open[i] = x.open()
+			open[i] = x.retryable()
 		}
 		return open
 	}))
@@ -114,14 +114,14 @@ func (x *extending) start(ttl time.Duration) error {
 	l := x.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire()
+	l.endIfOver()
 	if cause := l.cause(); cause != nil {
 		return &LockError{"extend", l.claim.Key(), cause}
 	}
 	longest := l.lease.Longest()
 	if l.claim.Chosen() && ttl < longest {
 		return invalid("TTL", fmt.Sprintf(
-			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, told(longest)))
+			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, ttlText(longest)))
 	}
 	before := l.lease.Deadline()
 	x.sent = l.lease.Begin(clock.Now(), ttl, l.mint)
@@ -134,7 +134,7 @@ func (x *extending) start(ttl time.Duration) error {
 
 // extension returns what the server is asked for.
 func (x *extending) extension() remote.Extension {
-	return remote.Extension{Parts: x.lock.claim.Parts(), Token: x.sent.Token, Former: x.sent.Former, TTL: x.sent.TTL}
+	return remote.Extension{Parts: x.lock.claim.BySlot(), Token: x.sent.Token, Former: x.sent.Former, TTL: x.sent.TTL}
 }
 
 // answered is settle for an extension that the caller asked for.
@@ -149,13 +149,13 @@ func (x *extending) answered(answer remote.Extended) {
 // The caller holds mu.
 func (x *extending) settle(answer remote.Extended) error {
 	l, e, err := x.lock, x.sent, answer.Err
-	l.expire() // an answer that comes after the deadline revives nothing
+	l.endIfOver() // an answer that comes after the deadline revives nothing
 	deadline := l.lease.Deadline()
 	superseded := l.lease.Superseded(e)
 	isLost := answer.Lost != "" && !superseded
 	switch outcome := remote.OutcomeOf(err); {
 	case isLost || l.cause() != nil || outcome == remote.Indeterminate:
-		l.lease.Lose(e)
+		l.lease.Forget(e)
 	case outcome == remote.Done:
 		l.lease.Confirm(e, clock.Now())
 	case outcome == remote.Refused:
@@ -169,7 +169,7 @@ func (x *extending) settle(answer remote.Extended) error {
 	case superseded && l.cause() == nil:
 		return errSuperseded
 	}
-	l.expire() // nor does a lease that was over before its answer came
+	l.endIfOver() // a lease that was over when its answer came stays over
 	if cause := l.cause(); cause != nil {
 		if cause == expired {
 			// The keys now have a whole lease that nobody uses.
@@ -201,9 +201,9 @@ func (x *extending) failed(err error, moved bool) error {
 	return &LockError{"extend", l.claim.Key(), err}
 }
 
-// open returns the error of the last try if another try may settle the extension: not one
-// that says what became of the lock.
-func (x *extending) open() error {
+// retryable returns the error of the last try if ExtendEach may try again, and nil if the outcome
+// is known.
+func (x *extending) retryable() error {
 	var (
 		lock  *LockError
 		input *ArgumentError
@@ -214,14 +214,14 @@ func (x *extending) open() error {
 	return *x.err
 }
 
-// finish follows the last try.
+// finish makes the error of Extend after the last try.
 func (x *extending) finish() {
 	l := x.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lease.Returned()
-	if err := x.open(); err != nil {
-		l.expire()
+	if err := x.retryable(); err != nil {
+		l.endIfOver()
 		if cause := l.cause(); cause != nil {
 			err = cause
 		}
@@ -229,8 +229,8 @@ func (x *extending) finish() {
 	}
 }
 
-// told is ttl for an error text.
-func told(ttl time.Duration) string {
+// ttlText is ttl for an error text.
+func ttlText(ttl time.Duration) string {
 	if ttl == NoExpiry {
 		return "NoExpiry"
 	}

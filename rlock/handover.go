@@ -110,7 +110,7 @@ func (h *handing) share(o offer) (deadline clock.Instant, shared bool) {
 	if h.has.token != l.lease.Token() {
 		return h.has.deadline, next.accepts(h.has.deadline)
 	}
-	if l.claim.Unanswered() > 0 {
+	if l.claim.Possible() > 0 {
 		return 0, false
 	}
 	l.mu.Lock()
@@ -163,7 +163,7 @@ func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	defer func() {
 		if !passed && !o.Withdraw(g) { // also when user code has panicked
 			unwanted := remote.One(l.claim.Key())
-			unwanted.AddUnanswered(g.token, g.unanswered)
+			unwanted.AddPossible(g.token, g.unanswered)
 			server.Abandon(&unwanted, nil, next.ttl, 0)
 		}
 	}()
@@ -200,7 +200,7 @@ func (h *handing) freeUnwanted(ctx context.Context) error {
 // abandonLate has the reaper free the key again if commands of the lock's acquisition got no
 // answer. They may still arrive after the end of the next holder's lock, and take the key.
 func (h *handing) abandonLate() {
-	if l := h.lock; l.claim.Unanswered() > 0 {
+	if l := h.lock; l.claim.Possible() > 0 {
 		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1)
 	}
 }

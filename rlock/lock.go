@@ -190,7 +190,7 @@ func (l *Lock) Err() error {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire()
+	l.endIfOver()
 	if cause := l.cause(); cause != nil {
 		return cause
 	}
@@ -218,7 +218,7 @@ func (l *Lock) Context() context.Context {
 	if l.ctx != nil {
 		return l.ctx.Context
 	}
-	l.expire()
+	l.endIfOver()
 	parent := l.parent
 	if !l.want.do {
 		parent = context.WithoutCancel(parent)

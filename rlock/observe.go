@@ -80,8 +80,9 @@ func (o *observed) deliver() {
 	}
 }
 
-// tell tells the events in the goroutine that is telling, which goes on to do so with keep. When
-// the observer panics or ends the goroutine, the others are told on the way out.
+// tell tells the observer all events of the list. Only the goroutine that set telling may call it;
+// with keep, it stays the one that tells. If the observer panics or calls runtime.Goexit, tell
+// tells the remaining events while the stack unwinds.
 func (o *observed) tell(keep bool) {
 	if o == nil {
 		return

@@ -99,7 +99,7 @@ func (a *acquisition) lastLook() (ready bool, err error) {
 		a.blocker.left, a.blocker.at = max(now.End.Until(), 0), clock.Now()
 	}
 	if holder != nil {
-		holder.loses(now.Token, version)
+		holder.endIfLost(now.Token, version)
 	}
 	select {
 	case <-l.ticket.Ready():
@@ -136,13 +136,13 @@ func (a *acquisition) receive(g grant) error {
 func (l *Lock) adopt(g grant) {
 	if g.token != "" {
 		l.lease.SetToken(g.token)
-		l.claim.AddUnanswered(g.token, g.unanswered)
+		l.claim.AddPossible(g.token, g.unanswered)
 	}
 }
 
-// loses ends a lock if its key is gone or another's, and reports whether that is so. The
+// endIfLost ends a lock if its key is gone or another's, and reports whether that is so. The
 // server has answered that the key has that owner, "" if it is gone.
-func (l *Lock) loses(owner string, version lease.Version) bool {
+func (l *Lock) endIfLost(owner string, version lease.Version) bool {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +163,7 @@ func (l *Locker) verify(ctx context.Context, holder *Lock) {
 	version := holder.version()
 	holders, err := l.remote.Inspect(ctx, &holder.claim)
 	if err == nil {
-		holder.loses(holders[0].Token, version)
+		holder.endIfLost(holders[0].Token, version)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 //
 // It returns nil if it has freed the keys, or handed the lock over. ErrReleased means that the
 // lock was released before, and ErrDetached that it was detached. ErrLost and ErrExpired mean
-// that keys were no longer this lock's: Release leaves those as they are. With any other
-// error, too, the caller has given the lock up. The Locker then frees the keys in the
+// that keys were no longer this lock's: Release leaves those as they are. After any other
+// error, the caller has given up the lock all the same. The Locker then frees the keys in the
 // background, if the server allows that within half a minute. If it does not, or if the caller
 // chose the token (see WithToken), the keys stay until their lease ends. Release may be called
 // again. If another Release of the lock has no answer yet, it waits for that one until ctx
@@ -77,13 +77,13 @@ type releasing struct {
 	at    int   // position in ReleaseEach
 }
 
-// begin ends the lock. If there are no keys to free, it reports false, and err says why. The
-// caller has entered the lock's gate.
+// begin ends the lock. It reports false if the lock was detached, because the keys then belong to
+// another handle. The caller has entered the lock's gate.
 func (r *releasing) begin() bool {
 	l := r.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.expire()
+	l.endIfOver()
 	r.ends = l.cause() == nil
 	r.cause = l.finish(stateReleased)
 	if r.cause == detached { // the keys are another handle's now
@@ -137,8 +137,8 @@ func releaseEvent(err error) Event {
 	return Event{Kind: EventReleased}
 }
 
-// gate lets one Release of a lock at a time make its calls, and none after one that succeeded.
-// The zero gate is open.
+// gate lets one Release of a lock at a time make its calls, and none after the server has answered
+// one. The zero gate is open.
 type gate struct{ state atomic.Pointer[gateState] } // nil: nobody is inside
 
 // gateState is gateBusy, gateDone, or that of a gate for which somebody waits.
@@ -146,11 +146,11 @@ type gateState struct{ left chan struct{} } // closed when the one who is inside
 
 var (
 	gateBusy = new(gateState) // somebody is inside
-	gateDone = new(gateState) // a Release has succeeded
+	gateDone = new(gateState) // the server has answered a Release
 )
 
-// enter waits until nobody is inside, or ctx ends. It fails with ErrReleased after a Release that
-// has succeeded. Whoever enters must leave.
+// enter waits until nobody is inside, or ctx ends. It fails with ErrReleased if the server has
+// answered a Release. Whoever enters must leave.
 func (g *gate) enter(ctx context.Context) error {
 	for {
 		left, err := g.tryEnter()
@@ -185,10 +185,10 @@ func (g *gate) tryEnter() (busy <-chan struct{}, err error) {
 	}
 }
 
-// leave lets the next one in, unless a Release has succeeded.
-func (g *gate) leave(succeeded bool) {
+// leave lets the next one in, unless the server has answered.
+func (g *gate) leave(answered bool) {
 	var next *gateState
-	if succeeded {
+	if answered {
 		next = gateDone
 	}
 	if left := g.state.Swap(next).left; left != nil {

@@ -13,13 +13,13 @@ type scheduled Lock
 // Entry returns the lock's place on the schedule.
 func (s *scheduled) Entry() *renew.Entry { return &s.renewal }
 
-// Begin begins an automatic extension, by the lease that the lock has. It reports false if the
-// lock has ended.
+// Begin starts an automatic extension, and returns what to ask the server for. It reports false if
+// the lock has ended.
 func (s *scheduled) Begin() (sent lease.Extension, ask remote.Extension, ok bool) {
 	lock := (*Lock)(s)
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	lock.expire()
+	lock.endIfOver()
 	if lock.cause() != nil {
 		return sent, ask, false
 	}
@@ -45,13 +45,13 @@ func (s *scheduled) Expire() {
 	lock := (*Lock)(s)
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	lock.expire()
+	lock.endIfOver()
 	if lock.cause() == nil {
 		lock.watch()
 	}
 }
 
-// next returns when to extend a lock whose lease began at from. The caller holds mu.
+// next returns when to extend the lock, counted from the instant from. The caller holds mu.
 func (s *scheduled) next(from clock.Instant) clock.Instant {
 	if !s.set.extends(s.want.do) {
 		return clock.Never
@@ -67,8 +67,8 @@ func (s *scheduled) plan(from clock.Instant) {
 	}
 }
 
-// advance tells the schedule that the deadline has changed. The schedule then extends the lock
-// at that instant, or earlier if that is planned. The caller holds mu.
+// advance passes the present deadline to the schedule, and plans the next extension for at. An
+// extension that is planned for earlier stays. The caller holds mu.
 func (s *scheduled) advance(at clock.Instant) {
 	if !s.set.extends(s.want.do) {
 		at = clock.Never

@@ -111,7 +111,7 @@ func (l *Lock) finish(to state) *reason {
 
 // overdue reports whether a held lock must end, and returns the state in which it ends: whichever
 // came first of the end of its lease and the Close of its Locker.
-func (l *Lock) overdue() (to state, is bool) {
+func (l *Lock) overdue() (to state, over bool) {
 	now, closed := clock.Now(), l.locker.isClosed()
 	if closed {
 		now = l.locker.closedAt
@@ -125,9 +125,9 @@ func (l *Lock) overdue() (to state, is bool) {
 	return stateHeld, false
 }
 
-// expire ends the lock if it is overdue. The caller holds mu.
-func (l *Lock) expire() {
-	if to, is := l.overdue(); is {
+// endIfOver ends the lock if it is overdue. The caller holds mu.
+func (l *Lock) endIfOver() {
+	if to, over := l.overdue(); over {
 		l.become(to)
 	}
 }
@@ -140,17 +140,18 @@ type arrival struct {
 }
 
 // hold begins a lease that lasts until deadline. If the Locker was closed meanwhile, or the
-// lease must already count as over, the lock is not held, and hold returns the cause. Until
-// hold returns, no other goroutine has the Lock.
+// lease must already count as over, the lock is not held, and hold returns the cause. Before hold
+// is called, no other goroutine has the Lock. hold makes it known while it holds mu.
 func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fence = fence
 	l.lease.Start(deadline)
-	if to, is := l.overdue(); is {
+	if to, over := l.overdue(); over {
 		return causes[to]
 	}
-	if behind := l.ticket.Hold((*holder)(l)); (behind || l.set.extends(l.want.do) || l.events != nil) && !l.watch() {
+	waitedFor := l.ticket.Hold((*holder)(l))
+	if needsWatch := waitedFor || l.set.extends(l.want.do) || l.events != nil; needsWatch && !l.watch() {
 		return closed
 	}
 	if l.stateNow() == stateWaiting {
@@ -169,7 +170,7 @@ func (l *Lock) watch() bool {
 	l.needLifetime()
 	l.watched = true
 	if !l.locker.renewals.Add((*scheduled)(l), (*scheduled)(l).next(clock.Now()), l.lease.Deadline()) {
-		l.expire()
+		l.endIfOver()
 		return false
 	}
 	if l.locker.monitor != nil {

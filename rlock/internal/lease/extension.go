@@ -11,7 +11,7 @@ import (
 // makes, and counts at once: the deadline comes nearer, because the server may run the command
 // long before its answer is here.
 //
-// Exactly one Confirm, Refuse or Lose must follow each Begin and each BeginRenewal.
+// Exactly one Confirm, Refuse or Forget must follow each Begin and each BeginRenewal.
 func (l *Lease) Begin(sent clock.Instant, ttl time.Duration, mint func() string) Extension {
 	if ttl >= l.Longest() {
 		return l.begin(sent, ttl, nil)
@@ -109,5 +109,5 @@ func (l *Lease) Refuse(e Extension, at clock.Instant) {
 	l.Start(max(l.Deadline(), e.before.deadline))
 }
 
-// Lose notes that nobody knows whether the server has run an extension, or will still run it.
-func (l *Lease) Lose(Extension) { l.history.pending-- }
+// Forget notes that nobody knows whether the server has run an extension, or will still run it.
+func (l *Lease) Forget(Extension) { l.history.pending-- }

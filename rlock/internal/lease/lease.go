@@ -26,7 +26,7 @@ const Renewals = 3
 
 // Lease is the lease of one lock. One goroutine at a time may call its methods, except Deadline,
 // which any goroutine may call. After the lock has ended, the caller reports every answer with
-// Lose, so that only the number of extensions under way changes.
+// Forget, so that only the number of extensions under way changes.
 type Lease struct {
 	deadline atomic.Int64
 	ttl      time.Duration

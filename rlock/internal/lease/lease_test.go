@@ -79,7 +79,7 @@ func TestDeadline(t *testing.T) {
 			func(l run) { l.Refuse(begin(l, 1, 20), at(2)) }, end(0, 10), "t0", nil, 10 * time.Second, false,
 		},
 		"lost": {
-			func(l run) { l.Lose(begin(l, 1, 20)) }, end(0, 10), "t0", nil, 10 * time.Second, false,
+			func(l run) { l.Forget(begin(l, 1, 20)) }, end(0, 10), "t0", nil, 10 * time.Second, false,
 		},
 		"without an end": {
 			func(l run) { l.Confirm(l.Begin(at(1), clock.NoExpiry, l.mint), at(2)) }, clock.Never, "t0", nil, clock.NoExpiry, true,
@@ -100,11 +100,11 @@ func TestDeadline(t *testing.T) {
 			func(l run) { l.Refuse(begin(l, 1, 2), at(4)) }, end(1, 2), "t1", []string{"t0"}, 10 * time.Second, false,
 		},
 		"a shorter one, lost": {
-			func(l run) { l.Lose(begin(l, 1, 2)) }, end(1, 2), "t1", []string{"t0"}, 10 * time.Second, false,
+			func(l run) { l.Forget(begin(l, 1, 2)) }, end(1, 2), "t1", []string{"t0"}, 10 * time.Second, false,
 		},
 		"a shorter one, lost, and the next one confirmed": {
 			func(l run) {
-				l.Lose(begin(l, 1, 2))
+				l.Forget(begin(l, 1, 2))
 				l.Confirm(begin(l, 1.5, 2), at(2))
 			}, end(1.5, 2), "t1", nil, 2 * time.Second, true,
 		},
@@ -124,7 +124,7 @@ func TestDeadline(t *testing.T) {
 		},
 		"a shorter one that has returned without an answer, and a renewal": {
 			func(l run) {
-				l.Lose(begin(l, 1, 2))
+				l.Forget(begin(l, 1, 2))
 				l.Returned()
 				l.Confirm(l.BeginRenewal(at(2)), at(2.5))
 			}, end(2, 10), "t1", nil, 10 * time.Second, true,
@@ -269,7 +269,7 @@ func TestShortened(t *testing.T) {
 		"out of date":   {3, func(l *lease.Lease, v lease.Version) lease.Version { l.BeginRenewal(at(1)); return v }, lease.Settled, end(0, 10)},
 		"beside others": {3, func(l *lease.Lease, _ lease.Version) lease.Version { l.BeginRenewal(at(0.5)); return l.Version() }, lease.Unsettled, end(0, 10)},
 		"after a lost one": {3, func(l *lease.Lease, _ lease.Version) lease.Version {
-			l.Lose(l.BeginRenewal(at(0.5)))
+			l.Forget(l.BeginRenewal(at(0.5)))
 			return l.Version()
 		}, lease.Settled, end(1, 3)},
 	} {
@@ -290,7 +290,7 @@ func TestNextRenewal(t *testing.T) {
 	t.Parallel()
 	l, mint := started(), minter()
 	require.InDelta(t, float64(at(10./3)), float64(l.NextRenewal(at(0))), float64(10*time.Millisecond))
-	l.Lose(l.Begin(at(1), 3*time.Second, mint))
+	l.Forget(l.Begin(at(1), 3*time.Second, mint))
 	require.InDelta(t, float64(at(2)), float64(l.NextRenewal(at(1))), float64(10*time.Millisecond), "the deadline has come nearer")
 	require.Equal(t, at(9), l.NextRenewal(at(9)), "it is over")
 	l.Confirm(l.Begin(at(2), clock.NoExpiry, mint), at(3))

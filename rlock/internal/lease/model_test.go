@@ -182,7 +182,7 @@ func (m *model) answer(c *command) {
 		if m.expires > c.Sent && !m.cut {
 			m.wrong("the server has refused a token that it should know: %+v", *c)
 		}
-		m.Lose(c.Extension)
+		m.Forget(c.Extension)
 	case !c.ran && m.IntN(2) == 0: // an error such as OOM, LOADING or NOPERM
 		m.seen["refused"]++
 		c.arrives = false
@@ -193,7 +193,7 @@ func (m *model) answer(c *command) {
 		}
 	default:
 		m.seen["lost"]++
-		m.Lose(c.Extension)
+		m.Forget(c.Extension)
 	}
 }
 

@@ -23,7 +23,7 @@ func (s *scratch) Key() string { return s.claim.Key() }
 // Acquire has the reaper free what commands without an answer may take.
 func (s *scratch) Acquire(ctx context.Context) (acquired bool, err error) {
 	answer, err := s.server.Acquire(ctx, &s.claim, s.request)
-	if s.claim.Unanswered() > 0 {
+	if s.claim.Possible() > 0 {
 		s.server.Abandon(&s.claim, nil, TTL, 1)
 	}
 	return answer.Acquired, err

@@ -23,22 +23,22 @@ type Request struct {
 
 // Answer is what the server says to a Request.
 type Answer struct {
-	Sent     clock.Instant // when the command was sent that was answered
+	Sent     clock.Instant // no later than when the command was sent that started the lease
 	Acquired bool          // the keys have the token
 	Fence    uint64
 	Held     string        // key that has another token
 	Left     time.Duration // of that one's lease; 0: not known
 }
 
-// Acquire tries once to take the keys. It sends a command again if it gets no answer, which is
-// safe because the script knows the token, and adds such commands to the Claim's.
+// Acquire makes one attempt to take the keys. It repeats a command that got no answer, which is
+// safe because the script knows the token, and counts it in the Claim.
 //
-// It takes the keys of a Claim that is split slot by slot. If it does not get all of them, it
-// frees those that it has taken. Such a Claim needs a new token for each call: a release that is
-// late on its way must not free what a later call takes.
+// If the keys are in several slots, Acquire takes one slot after the other. If it does not get all
+// of them, it frees those that it has taken. Such a Claim needs a new token for each attempt,
+// because a late release of this attempt must not free what the next one takes.
 func (s *Server) Acquire(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	switch {
-	case c.Split():
+	case c.SpansSlots():
 		return s.acquireParts(ctx, c, r)
 	case r.Keep != nil:
 		return s.acquire(ctx, c, r.Keep, r)
@@ -66,11 +66,11 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 		}
 		failure = Redact(err, r.Token)
 		if OutcomeOf(failure) == Indeterminate {
-			c.AddUnanswered(r.Token, 1)
+			c.AddPossible(r.Token, 1)
 		}
 		if s.closed.Load() {
 			if errors.Is(failure, rueidis.ErrClosing) {
-				return nil // those who found the client closed have asked often enough for all
+				return nil // another caller has found the client closed for good: do not repeat
 			}
 			s.closed.Store(false)
 		}
@@ -106,7 +106,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Reques
 // acquireParts takes all parts, or frees those that it has taken.
 func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	whole := Answer{Sent: clock.Now(), Acquired: true}
-	parts := c.Parts()
+	parts := c.BySlot()
 	fences := make([]uint64, len(parts))
 	for i, keys := range parts {
 		a, err := s.acquire(ctx, c, keys, r)
@@ -152,7 +152,9 @@ func (s calls) raiseFence(ctx context.Context, parts [][]string, fences []uint64
 // RollBack frees, with one call, what a Request may have taken. The reaper frees what the server
 // does not confirm, and what commands without an answer may still take. The Claim needs a new
 // token then.
-func (s *Server) RollBack(ctx context.Context, c *Claim, r Request) { s.rollBack(ctx, c, c.Parts(), r) }
+func (s *Server) RollBack(ctx context.Context, c *Claim, r Request) {
+	s.rollBack(ctx, c, c.BySlot(), r)
+}
 
 func (s *Server) rollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {
 	params := make([]gen.ReleaseParams, len(parts))
@@ -161,12 +163,12 @@ func (s *Server) rollBack(ctx context.Context, c *Claim, parts [][]string, r Req
 	}
 	for _, reply := range s.calls.scripts.ReleaseBatch(ctx, s.calls.client, params) {
 		if reply.Err != nil {
-			c.AddUnanswered(r.Token, 1)
+			c.AddPossible(r.Token, 1)
 		}
 	}
-	if c.Unanswered() > 0 {
+	if c.Possible() > 0 {
 		s.Abandon(c, []string{r.Token}, r.TTL, 1)
-		c.more.unanswered = 0
+		c.rare.unanswered = 0
 	}
 }
 
@@ -201,7 +203,7 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 				s.noteTrip(sent)
 			}
 			if OutcomeOf(t.Err) == Indeterminate {
-				t.Claim.AddUnanswered(t.Token, 1)
+				t.Claim.AddPossible(t.Token, 1)
 			}
 			errs[i] = t.Err
 		}

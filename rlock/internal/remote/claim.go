@@ -11,16 +11,16 @@ import (
 // Claim is what one acquisition asks the server for, and what the server may still have of it:
 // the keys, and the commands that got no answer. Nobody copies a Claim after its first use.
 //
-// One call at a time may acquire or hand over, and one at a time may release. Abandon may run
-// beside either.
+// At most one acquisition, hand-over or release of it may run at a time. Abandon may run beside a
+// release.
 type Claim struct {
 	key   [1]string // the first key. It is inline so that a Claim of one key needs no list.
 	tally tally     // of a Claim whose keys one script frees
-	more  *more     // nil: one key, and nothing special about it
+	rare  *rare     // nil: one key, and nothing special about it
 }
 
-// more is what only few Claims need. It is apart so that the others stay small.
-type more struct {
+// rare is what only few Claims need. It is apart so that the others stay small.
+type rare struct {
 	keys   []string // of a set, in the caller's order; nil: one key
 	parts  []part   // of a set, by slot; nil: one script takes all keys
 	chosen bool     // see Choose
@@ -52,7 +52,7 @@ func (s *Server) All(keys []string, crossSlot bool) Claim {
 	if len(keys) == 1 {
 		return c
 	}
-	c.more = &more{keys: keys}
+	c.rare = &rare{keys: keys}
 	if !crossSlot || !s.cluster {
 		return c
 	}
@@ -60,95 +60,94 @@ func (s *Server) All(keys []string, crossSlot bool) Claim {
 	if len(groups) == 1 {
 		return c
 	}
-	c.more.parts = make([]part, len(groups))
+	c.rare.parts = make([]part, len(groups))
 	for i, keys := range groups {
-		c.more.parts[i].keys = keys
+		c.rare.parts[i].keys = keys
 	}
 	return c
 }
 
-// needMore makes more.
-func (c *Claim) needMore() *more {
-	if c.more == nil {
-		c.more = &more{}
+// needRare makes rare.
+func (c *Claim) needRare() *rare {
+	if c.rare == nil {
+		c.rare = &rare{}
 	}
-	return c.more
+	return c.rare
 }
 
 // Choose notes that the caller chose the token. Another acquisition with that token may then
 // rightfully hold the keys, so the reaper does not free them.
-func (c *Claim) Choose() { c.needMore().chosen = true }
+func (c *Claim) Choose() { c.needRare().chosen = true }
 
 // Chosen reports whether the caller chose the token.
-func (c *Claim) Chosen() bool { return c.more != nil && c.more.chosen }
+func (c *Claim) Chosen() bool { return c.rare != nil && c.rare.chosen }
 
 // Key returns the first key.
 func (c *Claim) Key() string { return c.key[0] }
 
 // IsSet reports whether there are several keys.
-func (c *Claim) IsSet() bool { return c.more != nil && c.more.keys != nil }
+func (c *Claim) IsSet() bool { return c.rare != nil && c.rare.keys != nil }
 
 // Keys returns all keys in the order in which the caller named them. Nobody may change the list.
 func (c *Claim) Keys() []string {
 	if !c.IsSet() {
 		return c.key[:]
 	}
-	return c.more.keys
+	return c.rare.keys
 }
 
-// Split reports whether the keys are of several slots, so that no script takes all of them.
-func (c *Claim) Split() bool { return c.more != nil && c.more.parts != nil }
+// SpansSlots reports whether the keys are in several slots, so that no script takes all of them.
+func (c *Claim) SpansSlots() bool { return c.rare != nil && c.rare.parts != nil }
 
-// Parts returns the keys of each call that is about all of them, in the order of slots.
-func (c *Claim) Parts() [][]string {
-	if !c.Split() {
+// BySlot returns the keys of each slot, in the order of slots, or all keys if one script takes them.
+func (c *Claim) BySlot() [][]string {
+	if !c.SpansSlots() {
 		return [][]string{c.Keys()}
 	}
-	parts := make([][]string, len(c.more.parts))
-	for i := range c.more.parts {
-		parts[i] = c.more.parts[i].keys
+	parts := make([][]string, len(c.rare.parts))
+	for i := range c.rare.parts {
+		parts[i] = c.rare.parts[i].keys
 	}
 	return parts
 }
 
 // tallyOf returns the tally of the keys of a part.
 func (c *Claim) tallyOf(i int) *tally {
-	if !c.Split() {
+	if !c.SpansSlots() {
 		return &c.tally
 	}
-	return &c.more.parts[i].tally
+	return &c.rare.parts[i].tally
 }
 
-// AddUnanswered notes that n commands which give the keys that token have got no answer, or have
-// taken the keys for an acquisition that has failed.
-func (c *Claim) AddUnanswered(token string, n int) {
+// AddPossible notes that n commands may have given the keys this token, or may still do so.
+func (c *Claim) AddPossible(token string, n int) {
 	if n > 0 {
-		m := c.needMore()
+		m := c.needRare()
 		m.token = token
 		m.unanswered += n
 	}
 }
 
-// Unanswered is how many commands may have taken the keys, or may still do so.
-func (c *Claim) Unanswered() int {
-	if c.more == nil {
+// Possible returns how many commands may have taken the keys for nobody, or may still do so.
+func (c *Claim) Possible() int {
+	if c.rare == nil {
 		return 0
 	}
-	return c.more.unanswered
+	return c.rare.unanswered
 }
 
-// Abandon has the reaper free the keys that have one of the tokens, because commands without an
-// answer may have taken them or may still do so: those that the Claim knows of, and more. The
-// longest lease that these could have started has that TTL.
-func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, more int) {
-	count := c.Unanswered() + more
+// Abandon has the reaper free the keys that have one of the tokens, because commands may have taken
+// them or may still do so: those that the Claim knows of, and extra others. ttl is the longest
+// lease that such a command could have started.
+func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int) {
+	count := c.Possible() + extra
 	if c.Chosen() || count == 0 {
 		return
 	}
-	if c.Unanswered() > 0 && !slices.Contains(tokens, c.more.token) {
-		tokens = append(tokens[:len(tokens):len(tokens)], c.more.token)
+	if c.Possible() > 0 && !slices.Contains(tokens, c.rare.token) {
+		tokens = append(tokens[:len(tokens):len(tokens)], c.rare.token)
 	}
-	for _, keys := range c.Parts() {
+	for _, keys := range c.BySlot() {
 		for _, token := range tokens {
 			s.reaper.Add(reaper.Item{Keys: keys, Token: token, Unanswered: count}, ttl)
 		}

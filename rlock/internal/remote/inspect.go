@@ -20,11 +20,11 @@ type Holder struct {
 // Inspect asks who holds each of the keys. The Holders are in the order of slots, and within a
 // slot in that of the keys.
 func (s *Server) Inspect(ctx context.Context, c *Claim) ([]Holder, error) {
-	if !c.Split() {
+	if !c.SpansSlots() {
 		return s.calls.inspect(ctx, c.Keys())
 	}
 	var all []Holder
-	for _, keys := range c.Parts() {
+	for _, keys := range c.BySlot() {
 		some, err := s.calls.inspect(ctx, keys)
 		if err != nil {
 			return nil, err

@@ -34,8 +34,8 @@ func (s *Server) Release(ctx context.Context, c *Claim, token string, former []s
 	return s.released(c, token, former, err)
 }
 
-// ReleaseWhile is Release of a key that somebody else has taken, while ctx lasts. It leaves
-// nothing to the reaper.
+// ReleaseWhile frees a key that another acquisition has taken. It repeats the command for Patience
+// while ctx lasts, and leaves nothing to the reaper.
 func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Freed, err error) {
 	c := One(key)
 	err = RetryFor(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, &c, token, nil) })
@@ -47,7 +47,7 @@ func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Fre
 
 // free makes one try, in the order that lease.Lease.Tokens has: former tokens first.
 func (s calls) free(ctx context.Context, c *Claim, token string, former []string) error {
-	if len(former) == 0 && !c.Split() {
+	if len(former) == 0 && !c.SpansSlots() {
 		n, err := s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: c.Keys(), Token: token})
 		return c.tally.add(n, c.Keys(), Redact(err, token))
 	}
@@ -82,7 +82,7 @@ func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
 func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64] {
 	var params []gen.ReleaseParams
 	for _, f := range all {
-		for _, keys := range f.Claim.Parts() {
+		for _, keys := range f.Claim.BySlot() {
 			for _, token := range f.Former {
 				params = append(params, gen.ReleaseParams{Locks: keys, Token: token})
 			}
@@ -94,7 +94,7 @@ func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64
 	next := 0
 	for i, f := range all {
 		first := next
-		for p, keys := range f.Claim.Parts() {
+		for p, keys := range f.Claim.BySlot() {
 			t := f.Claim.tallyOf(p)
 			for former := range f.Former {
 				replies[next].Err = t.add(replies[next].Value, keys, Redact(replies[next].Err, f.Former[former]))
@@ -144,12 +144,12 @@ func (t *tally) wrong(keys []string) error {
 
 // freed tells what became of the keys by all answers so far.
 func (c *Claim) freed() (Freed, error) {
-	if !c.Split() {
+	if !c.SpansSlots() {
 		return c.tally.state(c.Keys()), c.tally.wrong(c.Keys())
 	}
 	all := Free
-	for i := range c.more.parts {
-		p := &c.more.parts[i]
+	for i := range c.rare.parts {
+		p := &c.rare.parts[i]
 		if err := p.tally.wrong(p.keys); err != nil {
 			return Missing, err
 		}
@@ -164,7 +164,7 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 		freed, err = c.freed()
 	}
 	switch {
-	case err == nil && c.Unanswered() == 0:
+	case err == nil && c.Possible() == 0:
 	case err == nil:
 		// Commands of the acquisition may still arrive, find the keys free, and take them.
 		s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
@@ -177,7 +177,7 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 // Leave has the reaper go on with a release that got an error, or that user code has ended with a
 // panic or runtime.Goexit. Nobody knows what has been freed then.
 func (s *Server) Leave(c *Claim, token string, former []string) {
-	for i := range c.Parts() {
+	for i := range c.BySlot() {
 		c.tallyOf(i).perhaps = true
 	}
 	// An extension without an answer may have made the lease longer than any TTL that is known.

@@ -65,7 +65,7 @@ type Attached struct {
 // After an error the keys may have the new token.
 func (s *Server) Attach(ctx context.Context, c *Claim, token string, former []string) (Attached, error) {
 	whole := Attached{End: clock.Never}
-	for done, keys := range c.Parts() {
+	for done, keys := range c.BySlot() {
 		lost, sent, left, err := s.calls.attach(ctx, keys, token, former)
 		switch {
 		case err != nil:

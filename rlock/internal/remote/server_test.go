@@ -190,7 +190,7 @@ func TestAcquire(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, a.Acquired, "the second try knows the token")
 	require.NotZero(t, a.Fence)
-	require.Equal(t, 1, free.Unanswered())
+	require.Equal(t, 1, free.Possible())
 	require.Equal(t, uint64(2), server.Acquisitions())
 	require.Equal(t, "new", owner(t, client, "free"))
 
