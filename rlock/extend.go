@@ -219,7 +219,9 @@ func (x *extending) finish() {
 	l := x.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lease.Returned()
+	if l.cause() == nil { // a Release may be reading the lease of a lock that has ended
+		l.lease.Returned()
+	}
 	if err := x.retryable(); err != nil {
 		l.endIfOver()
 		if cause := l.cause(); cause != nil {

@@ -206,6 +206,32 @@ func TestExtendWhileReleaseIsRefused(t *testing.T) {
 	})
 }
 
+// An Extend that shortens the lease, and whose answer is lost, may end while a Release is under
+// way. The race detector looks on.
+func TestReleaseBesideAnExtendWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(5*time.Minute))
+	lock, err := locker.Acquire(t.Context(), "job")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan struct{})
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if !env.IsExtend(words) {
+			return run()
+		}
+		close(asked)
+		time.Sleep(100 * time.Millisecond) // and nothing that would order what the two do
+		cancel()
+		return env.NoReply()
+	})
+	extended := make(chan error, 1)
+	go func() { extended <- lock.Extend(ctx, time.Minute) }()
+	<-asked
+	require.NoError(t, lock.Release(t.Context()))
+	require.ErrorIs(t, <-extended, rlock.ErrReleased)
+	require.Empty(t, env.Get(t, direct, "job"))
+}
+
 // A second Release ends with its context while the first has no answer, and so does one of
 // a batch.
 func TestSecondReleaseKeepsItsContext(t *testing.T) {
