@@ -6,6 +6,7 @@
 # make check     generated code is what the scripts say
 # make chaos     histories of locks under faults, for 60 seconds, or with DURATION=30m SEED=1 (see rlock_test/chaos/doc.go)
 # make oracle    what the generator proves of random scripts, against servers, or with DURATION=1h SEED=1
+# make explore   the queue between processes, in every order of its steps, or with STATES=10000000 (see rlock/internal/explorer)
 # make bench     beside other lock libraries, or bench-quick: less, in two minutes
 # make interop   rlock's keys against those of other lock libraries, of Go and of npm
 # make vuln      known vulnerabilities in what is required
@@ -30,7 +31,7 @@ STEP ?=
 ONE = servers=$$(sh rlock_test/engines.sh $(ENGINE)) && RLOCK_SERVERS=$$servers
 ALL = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: run setup test test-all chaos oracle fuzz lint check generate bench bench-quick interop vuln compiler
+.PHONY: run setup test test-all chaos oracle explore fuzz lint check generate bench bench-quick interop vuln compiler
 
 run:
 	@$(GO) run ./generator
@@ -53,6 +54,10 @@ chaos: compiler
 # Prints how many programs reached each rule, and each hole made small (see rlock_test/oracle/doc.go).
 oracle:
 	$(ALL) $(GO) test -count=1 -timeout=0 -v -run=TestOracle ./rlock_test/oracle -args -length=$(DURATION) -oracle.seed=$(SEED)
+
+# Prints how many worlds of each scenario were visited, and how deep. A million take some minutes and a gigabyte.
+explore:
+	@$(ONE) $(GO) test -count=1 -timeout=0 -v -run='TestExplore/$(SCENARIO)' ./rlock/internal/explorer -args -states=$(or $(STATES),300000)
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says, and goes on from where it was the last time.
 fuzz:

@@ -44,6 +44,9 @@ const alone = "./rlock_test/cost"
 // oracle holds what the generator says against servers.
 const oracle = "./rlock_test/oracle/..."
 
+// explorer explores the queue between processes. The other steps have it visit few worlds.
+const explorer = "./rlock/internal/explorer"
+
 // beside are all other packages, whose tests run two packages at a time: those that take
 // long first.
 var beside = append([]string{
@@ -94,6 +97,8 @@ func steps(o options) []step {
 		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldest, "GOFLAGS=-trimpath"}, args: []string{"test", "-count=1", "./rlock/...", "./rlock_test/importer"}},
 		// It computes for minutes, of which the race detector would make twice as many.
 		{name: "oracle", args: []string{"test", "-count=1", "-timeout=40m", oracle}},
+		// Every order of what can happen in the queue between processes, for more than a million worlds.
+		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=75000"}},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
 		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
 			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},

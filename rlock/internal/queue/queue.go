@@ -3,7 +3,10 @@
 // nothing. They wait until the front has given up its attempt or, if it holds the lock, until
 // it has released or lost the lock. A holder hands the lock to the next as a value.
 //
-// It never talks to a server, and does not know what is handed over.
+// A Wait decides what this process does while it waits for a key among other processes, in the
+// queue that the server keeps. Nothing uses it yet but the tests in package explorer.
+//
+// The package never talks to a server, and does not know what is handed over.
 package queue
 
 import (

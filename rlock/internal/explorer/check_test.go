@@ -1,0 +1,210 @@
+package explorer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
+)
+
+// violation is a promise that is broken.
+type violation struct{ text string }
+
+func (v violation) Error() string { return v.text }
+
+func broken(format string, args ...any) error { return violation{fmt.Sprintf(format, args...)} }
+
+// Moves that the bounds of a scenario do not allow.
+var (
+	errFull   = errors.New("there are too many messages")
+	errTokens = errors.New("there are too many tokens")
+)
+
+// exclusive checks that who believes to hold the lock does: its lease, as it counts it, is not
+// over, so the server has its token.
+func (x *explorer) exclusive(w *world) error {
+	lock := x.at(w).lock
+	for p := range x.scenario.processes {
+		proc := x.of(w, p)
+		if proc.dead || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || proc.wait.Token == lock {
+			continue
+		}
+		if _, bit := x.owner(proc.wait.Token); w.excused&bit == 0 {
+			return broken("%s holds the lock as %s by its own deadline, and the server gave it to %s", name(p), proc.wait.Token, nobody(lock))
+		}
+	}
+	return nil
+}
+
+func nobody(token string) string {
+	if token == "" {
+		return "nobody"
+	}
+	return token
+}
+
+// inOrder checks that a grant is to the first of the queue that can be told.
+func (x *explorer) inOrder(before, after server, r queue.Request) error {
+	if after.lock == before.lock || after.lock == "" || before.mute || before.broken {
+		return nil
+	}
+	last := int64(1) << 62 // of a newcomer
+	if r.Call == queue.Join && r.Since > 0 && r.Token == after.lock {
+		last = r.Since
+	}
+	for _, m := range before.queue[:before.members] {
+		if m.token() == after.lock {
+			last = m.score
+		}
+	}
+	for _, m := range before.queue[:before.members] {
+		p, _ := x.owner(m.token())
+		told := m.name[len("20000:")] == ':' || before.hearing[p] == listening
+		if told && m.score < last && m.token() != r.Token {
+			return broken("%s was granted the lock before %s, which could be told and had joined earlier", after.lock, m.token())
+		}
+	}
+	return nil
+}
+
+// rises checks that a holder begins with a fence above all that were used before.
+func (x *explorer) rises(w *world, of queue.Wait) error {
+	if _, bit := x.owner(of.Token); w.excused&bit != 0 {
+		return nil
+	}
+	if of.Fence <= w.used {
+		return broken("%s holds the lock with fence %d, and a holder had fence %d before", of.Token, of.Fence, w.used)
+	}
+	w.used = of.Fence
+	return nil
+}
+
+// settle lets faults stop: everything that is under way arrives, who holds the lock releases
+// it, and who waits sends a heartbeat each tick. All get the lock, and nothing is left. It
+// returns after how many ticks.
+func (x *explorer) settle(w world, tell func(world, move)) (passed int, err error) {
+	do := func(m move) (bool, error) {
+		before := w
+		after, err := x.apply(w, m, true)
+		if errors.Is(err, errFull) || errors.Is(err, errTokens) || errors.Is(err, errNotNow) {
+			return false, nil
+		}
+		w = after
+		if tell != nil {
+			tell(before, m)
+		}
+		return true, err
+	}
+	for ; passed < mostTicks; passed++ {
+		for steps := 0; ; steps++ {
+			moved, err := x.calm(&w, do)
+			if err != nil {
+				return passed, err
+			}
+			if !moved {
+				break
+			}
+			if steps > 400 {
+				return passed, broken("it never comes to rest")
+			}
+		}
+		if passed == 0 {
+			if err := x.clean(&w); err != nil {
+				return passed, err
+			}
+		}
+		if x.quiet(&w) {
+			return passed, nil
+		}
+		if _, err := do(move{kind: elapses}); err != nil {
+			return passed, err
+		}
+		for p := range x.scenario.processes {
+			if x.of(&w, p).dead && passed >= 2 {
+				if _, err := do(move{kind: closes, process: p}); err != nil {
+					return passed, err
+				}
+			}
+			if _, err := do(move{kind: beats, process: p}); err != nil {
+				return passed, err
+			}
+		}
+	}
+	return passed, broken("after %d ticks without a fault: %s", mostTicks, x.describe(&w))
+}
+
+const mostTicks = 14
+
+// calm does the next thing that needs no fault and no time.
+func (x *explorer) calm(w *world, do func(move) (bool, error)) (bool, error) {
+	for _, k := range []moveKind{strangerReleases, mends} {
+		if moved, err := do(move{kind: k}); moved || err != nil {
+			return moved, err
+		}
+	}
+	for i := range w.load() {
+		k := delivers
+		if x.in(w, i).kind == request {
+			k = executes
+		}
+		if moved, err := do(move{kind: k, index: i}); moved || err != nil {
+			return moved, err
+		}
+	}
+	for p := range x.scenario.processes {
+		for _, k := range []moveKind{listens, expires, releases, overdues, reaps} {
+			for i := range maxReap {
+				if i > 0 && k != reaps {
+					break
+				}
+				if moved, err := do(move{kind: k, process: p, index: i}); moved || err != nil {
+					return moved, err
+				}
+			}
+		}
+	}
+	return false, nil
+}
+
+// clean checks that no process that is alive has left anything on the server that it does not
+// want any more.
+func (x *explorer) clean(w *world) error {
+	if w.failed || w.budget[failover] > 0 {
+		return nil
+	}
+	s := x.at(w)
+	check := func(token, where string) error {
+		p, _ := x.owner(token)
+		if p < 0 {
+			return nil
+		}
+		if proc := x.of(w, p); !proc.dead && (proc.wait.Phase == queue.Idle || proc.wait.Token != token) {
+			return broken("%s is left in %s, and %s does not wait for it", token, where, name(p))
+		}
+		return nil
+	}
+	if s.lock != "" {
+		if err := check(s.lock, "the lock"); err != nil {
+			return err
+		}
+	}
+	for _, m := range s.queue[:s.members] {
+		if err := check(m.token(), "the queue"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *explorer) quiet(w *world) bool {
+	s := x.at(w)
+	if s.lock != "" || s.members > 0 || w.load() > 0 {
+		return false
+	}
+	for p := range x.scenario.processes {
+		if proc := x.of(w, p); !proc.dead && (proc.wait.Phase != queue.Idle || proc.reaped != [maxReap]queue.Request{}) {
+			return false
+		}
+	}
+	return true
+}

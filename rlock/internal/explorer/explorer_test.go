@@ -1,0 +1,72 @@
+// Package explorer explores the queue between processes: every order in which the steps of a
+// few processes, their messages and faults can happen, as far as its bounds go. It has nothing but tests.
+//
+// What it runs is real: the text of scripts/join.lua, pass.lua and extend.lua, in a Lua machine,
+// and the Wait of package queue. What it models is the server's commands, which TestServer
+// compares with real servers, and the network: a bag of calls, answers and pushes that arrive in
+// any order, at any age, twice, or never. Time goes by in ticks, two of which are a lease. A
+// process may take any time for its next step, so a pause needs no step of its own.
+//
+// Worlds are visited the nearest first, so the first violation that is found has the shortest
+// story. In each world these hold:
+//
+//   - Exclusion: if a process holds the lock by its own deadline, the server has its token.
+//     Tokens that a stranger has deleted, or that a failover may have lost, are excused.
+//   - Order: a grant is to the first of the queue that can be told.
+//   - Fences: each holder begins with a fence above all that holders had before.
+//   - Rest: if faults stop there, and everything that is under way arrives, whoever waits gets
+//     the lock, and at the end the lock is free and the queue is empty. At once, nothing is left
+//     that a process which is alive does not want. This is tried for each ninth world.
+//
+// What is not modelled: more than one lock, the callers of one process, turns, clocks that run
+// at different rates, expiry within a tick.
+package explorer
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	states = flag.Int("states", few, "how many worlds of each scenario TestExplore visits; with more than these few, TestPlantedFlaws looks for all flaws")
+	rest   = flag.Int("rest", 9, "TestExplore lets each of so many worlds settle")
+)
+
+// few is what takes some seconds. The step "explorer" of make test-all visits more than a
+// million in all.
+const few = 3_000
+
+var scenarios = []scenario{
+	{name: "no fault", processes: 3, wants: 1},
+	{name: "a message is lost", processes: 3, wants: 1, budget: map[fault]uint8{loss: 1}},
+	{name: "a call is repeated", processes: 3, wants: 1, budget: map[fault]uint8{retry: 1}},
+	{name: "callers give up", processes: 3, wants: 1, budget: map[fault]uint8{cancel: 1}},
+	{name: "callers give up and a call is repeated", processes: 3, wants: 1, budget: map[fault]uint8{cancel: 1, retry: 1}},
+	{name: "a subscription breaks", processes: 3, wants: 1, budget: map[fault]uint8{breakage: 1}},
+	{name: "a subscription breaks and a message is lost", processes: 3, wants: 1, budget: map[fault]uint8{breakage: 1, loss: 1}},
+	{name: "a process dies", processes: 3, wants: 1, budget: map[fault]uint8{crash: 1}},
+	{name: "a process dies and a lease is extended", processes: 3, wants: 1, budget: map[fault]uint8{crash: 1, extension: 1}},
+	{name: "a stranger deletes and takes the lock", processes: 3, wants: 1, budget: map[fault]uint8{deletion: 1, taking: 1}},
+	{name: "a replica takes over", processes: 3, wants: 1, budget: map[fault]uint8{failover: 1}},
+	{name: "a subscriber is not counted", processes: 3, wants: 1, budget: map[fault]uint8{mishearing: 1}},
+	{name: "the fence counter is of another type", processes: 3, wants: 1, budget: map[fault]uint8{mistype: 1}},
+	{name: "nobody can be told", processes: 3, wants: 1, mute: true},
+	{name: "locks do not expire", processes: 3, wants: 1, endless: true, budget: map[fault]uint8{loss: 1}},
+	{name: "two processes, again and again", processes: 2, wants: 2, budget: map[fault]uint8{retry: 1}},
+	{name: "two processes, again and again, with loss", processes: 2, wants: 2, budget: map[fault]uint8{loss: 1, cancel: 1}},
+	{name: "four processes", processes: 4, wants: 1},
+}
+
+// The promises hold in every world that is visited.
+func TestExplore(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			f := newExplorer(t, s).explore(*states, *rest)
+			t.Log(f)
+			require.NoError(t, f.broken, f.story)
+			require.True(t, f.complete || f.states >= *states)
+		})
+	}
+}

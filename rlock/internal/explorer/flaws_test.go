@@ -1,0 +1,73 @@
+package explorer
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// replace returns a flaw of a script: a text of it is another one.
+func replace(t *testing.T, script, old, now string) func(map[string]string) {
+	return func(texts map[string]string) {
+		require.Contains(t, texts[script], old, script)
+		texts[script] = strings.Replace(texts[script], old, now, 1)
+	}
+}
+
+func both(a, b func(map[string]string)) func(map[string]string) {
+	return func(texts map[string]string) { a(texts); b(texts) }
+}
+
+// The explorer finds what is wrong with each of these, and tells it.
+func TestPlantedFlaws(t *testing.T) {
+	t.Parallel()
+	two := func(budget map[fault]uint8, f flaw) scenario {
+		return scenario{processes: 2, wants: 1, budget: budget, flaw: f}
+	}
+	twice := func(budget map[fault]uint8, f flaw) scenario {
+		return scenario{processes: 2, wants: 2, budget: budget, flaw: f}
+	}
+	three := func(f flaw) scenario { return scenario{processes: 3, wants: 1, flaw: f} }
+	for name, c := range map[string]struct {
+		scenario
+		says string
+		many bool // it takes more than a few worlds to find
+	}{
+		"no look at the channel": {scenario: two(map[fault]uint8{mishearing: 1}, flaw{scripts: both(
+			replace(t, "pass", "    if listening[2] == 0 then\n      redis.pcall('ZREM', queue, member)\n      return false\n    end\n", ""),
+			replace(t, "pass", "    if type(sent) == 'number' then\n", "    if sent == 0 then\n      redis.call('DEL', lock)\n      return false\n    end\n    if type(sent) == 'number' then\n"))}),
+			says: "by its own deadline"},
+		"a message before the grant": {scenario: two(map[fault]uint8{mistype: 1}, flaw{scripts: both(
+			replace(t, "pass", "  local fence = next_fence(counter)\n", "  redis.pcall('SPUBLISH', channel, lease .. ' 9 0 ' .. token)\n  local fence = next_fence(counter)\n"),
+			replace(t, "pass", "    local sent = redis.pcall('SPUBLISH', channel, message)\n", "    local sent = 1\n"))}),
+			says: "by its own deadline"},
+		"a lease counted from the arrival":           {scenario: two(nil, flaw{arrival: true}), says: "by its own deadline"},
+		"a lease counted from a call without answer": {scenario: two(nil, flaw{sent: true}), says: "by its own deadline"},
+		"a heartbeat that inserts": {scenario: scenario{processes: 2, wants: 1, more: 1, apart: true, budget: map[fault]uint8{ticks: 2},
+			flaw: flaw{scripts: replace(t, "join", "elseif how == 'join' then", "elseif how ~= 'try' then")}}, says: "by its own deadline", many: true},
+		"a token used twice":                 {scenario: twice(nil, flaw{reuses: true})},
+		"leaving without a release":          {scenario: two(map[fault]uint8{cancel: 1}, flaw{stays: true}), says: "does not wait for it"},
+		"a lost message is never looked for": {scenario: two(map[fault]uint8{loss: 1}, flaw{silent: true}), says: "without a fault"},
+		"a repetition that inserts the second token": {scenario: twice(map[fault]uint8{retry: 1, ticks: 2}, flaw{scripts: replace(t, "pass",
+			"local score = redis.call('ZSCORE', queue, member_of(again, again_ttl, process))", "local score = enqueue(queue, member_of(again, again_ttl, process), 0)")}), many: true},
+		"a token sent twice, and the last answer is trusted": {scenario: twice(map[fault]uint8{retry: 1, ticks: 2}, flaw{forgets: true}), says: "by its own deadline", many: true},
+		"a heartbeat that shortens a lease": {scenario: two(map[fault]uint8{extension: 1}, flaw{scripts: replace(t, "join",
+			"redis.call('PEXPIRE', lock, ttl, 'GT')", "redis.call('PEXPIRE', lock, ttl - 10000)")}), says: "by its own deadline", many: true},
+		"a release that passes to the last": {scenario: three(flaw{scripts: replace(t, "pass",
+			"local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')", "local head = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')")}), says: "had joined earlier"},
+		"a fence that does not rise":                {scenario: two(nil, flaw{scripts: replace(t, "pass", "local fence = redis.pcall('INCR', counter)", "local fence = 1")}), says: "had fence", many: true},
+		"a release that does not look at the owner": {scenario: two(nil, flaw{scripts: replace(t, "pass", "if holder == token then", "if holder then")})},
+	} {
+		if c.many && *states <= few {
+			continue // the step "explorer" of make test-all finds these too
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.name = name
+			f := newExplorer(t, c.scenario).explore(2_000_000, 5)
+			t.Logf("%s\n%s", f, f.story)
+			require.ErrorContains(t, f.broken, c.says)
+		})
+	}
+}

@@ -1,0 +1,397 @@
+package explorer
+
+import (
+	"errors"
+
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
+)
+
+// moveKind is what may happen next.
+type moveKind uint8
+
+const (
+	executes moveKind = iota
+	delivers
+	loses
+	wants
+	overdues
+	beats
+	leaves
+	releases
+	releasesAgain
+	extends
+	expires
+	reaps
+	crashes
+	closes
+	breaks
+	listens
+	mishears
+	strangerDeletes
+	strangerTakes
+	strangerReleases
+	remembers
+	failsOver
+	mistypes
+	mends
+	elapses
+)
+
+// move is one step of a world.
+type move struct {
+	kind    moveKind
+	process int
+	index   int // of a message, or of what the reaper has; of a crash: 1 if the connection stays open
+}
+
+var errNotNow = errors.New("this cannot happen now")
+
+// moves calls visit with all that may happen next, and perhaps more.
+func (x *explorer) moves(w *world, visit func(move)) {
+	for i := range w.load() {
+		if i > 0 && w.bag[i] == w.bag[i-1] {
+			continue // the same message once more
+		}
+		if x.in(w, i).kind == request {
+			visit(move{kind: executes, index: i})
+		} else {
+			visit(move{kind: delivers, index: i})
+		}
+		if w.budget[loss] > 0 {
+			visit(move{kind: loses, index: i})
+		}
+	}
+	for p := range x.scenario.processes {
+		for _, k := range x.ofProcess {
+			visit(move{kind: k, process: p})
+			switch k {
+			case reaps:
+				for i := 1; i < maxReap; i++ {
+					visit(move{kind: k, process: p, index: i})
+				}
+			case crashes:
+				visit(move{kind: k, process: p, index: 1})
+			}
+		}
+	}
+	for _, k := range x.ofServer {
+		visit(move{kind: k})
+	}
+}
+
+// kinds returns the moves that a scenario has.
+func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
+	ofProcess = []moveKind{wants, overdues, beats, releases, expires, reaps}
+	ofServer = []moveKind{elapses}
+	if s.wants+s.more > 1 && !s.apart {
+		ofProcess = append(ofProcess, releasesAgain)
+	}
+	for f := range faults {
+		if s.budget[f] == 0 {
+			continue
+		}
+		ofProcess = append(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
+			extension: {extends}, mishearing: {mishears}, failover: {listens}}[f]...)
+		ofServer = append(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases},
+			failover: {remembers, failsOver}, mistype: {mistypes, mends}}[f]...)
+	}
+	return ofProcess, ofServer
+}
+
+// apply returns what becomes of a world. In calm nothing is repeated without need, and no fault
+// happens. It returns errNotNow if the move cannot be, and a violation if a promise is broken.
+func (x *explorer) apply(w world, m move, calm bool) (world, error) {
+	err := x.happen(&w, m, calm)
+	var v violation
+	if err != nil && !errors.As(err, &v) {
+		return w, err
+	}
+	x.renumber(&w)
+	if err == nil {
+		err = x.exclusive(&w)
+	}
+	return w, err
+}
+
+// spend takes one from a budget.
+func (w *world) spend(f fault, possible bool) error {
+	if !possible || w.budget[f] == 0 {
+		return errNotNow
+	}
+	w.budget[f]--
+	return nil
+}
+
+func must(possible bool) error {
+	if !possible {
+		return errNotNow
+	}
+	return nil
+}
+
+func (x *explorer) happen(w *world, m move, calm bool) error {
+	switch m.kind {
+	case executes, delivers, loses:
+		return x.arrive(w, m)
+	case elapses:
+		if x.budget[ticks] > 0 && !calm {
+			if err := w.spend(ticks, true); err != nil {
+				return err
+			}
+		}
+		x.elapse(w)
+		return nil
+	case strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends:
+		return x.disturb(w, m)
+	case crashes, closes, breaks, listens, mishears:
+		return x.connect(w, m)
+	}
+	p := m.process
+	proc := x.of(w, p)
+	if proc.dead {
+		return errNotNow
+	}
+	wait := proc.wait
+	event := queue.Event{}
+	switch m.kind {
+	case wants:
+		if wait.Phase != queue.Idle || proc.wants == 0 || x.at(w).hearing[p] == deaf {
+			return errNotNow
+		}
+		// Processes differ in their names only, so they may be named in the order in which they
+		// first want the lock.
+		if p > 0 && x.more == 0 && proc.tokens == 0 && x.of(w, p-1).tokens == 0 && !x.of(w, p-1).dead {
+			return errNotNow
+		}
+		proc.wants--
+		x.put(w, p, proc)
+		event.What = queue.Wanted
+	case overdues:
+		if wait.Phase != queue.Joining && wait.Phase != queue.Passing {
+			return errNotNow
+		}
+		pending := x.underWay(w, p, true, func(r queue.Request) bool {
+			return r.Call == queue.Join && r.Token == wait.Token || r.Call == queue.Pass && r.Again == wait.Token
+		})
+		if err := x.again(w, pending, calm); err != nil {
+			return err
+		}
+		event.What = queue.Overdue
+	case beats:
+		if wait.Phase != queue.Waiting || x.flaw.silent || x.at(w).hearing[p] == deaf {
+			return errNotNow
+		}
+		pending := x.underWay(w, p, true, func(r queue.Request) bool { return r.Call == queue.Heartbeat && r.Token == wait.Token })
+		if err := x.again(w, pending, calm); err != nil {
+			return err
+		}
+		event.What = queue.BeatDue
+	case leaves:
+		if err := w.spend(cancel, wait.Phase != queue.Idle && wait.Phase != queue.Held); err != nil {
+			return err
+		}
+		event.What = queue.Left
+	case releases:
+		if wait.Phase != queue.Held || wait.Deadline <= 0 {
+			return errNotNow
+		}
+		event.What = queue.Released
+	case releasesAgain:
+		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 {
+			return errNotNow
+		}
+		proc.wants--
+		x.put(w, p, proc)
+		event.What = queue.ReleasedAgain
+	case extends:
+		if err := w.spend(extension, wait.Phase == queue.Held); err != nil {
+			return err
+		}
+		event.What = queue.ExtendDue
+	case expires:
+		if wait.Phase != queue.Held || wait.Deadline > 0 {
+			return errNotNow
+		}
+		event.What = queue.Expired
+	case reaps:
+		r := proc.reaped[m.index]
+		if r == (queue.Request{}) || x.underWay(w, p, true, func(other queue.Request) bool { return other == r }) {
+			return errNotNow
+		}
+		if !x.release(w, p, r) {
+			return errFull
+		}
+		return nil
+	}
+	return x.step(w, p, event)
+}
+
+// again spends a retry if the call that would be repeated is still on its way.
+func (x *explorer) again(w *world, pending, calm bool) error {
+	switch {
+	case !pending:
+		return nil
+	case calm:
+		return errNotNow
+	}
+	return w.spend(retry, true)
+}
+
+// arrive executes, delivers or loses a message.
+func (x *explorer) arrive(w *world, m move) error {
+	msg := x.in(w, m.index)
+	if m.kind == loses {
+		w.take(m.index)
+		return w.spend(loss, true)
+	}
+	if m.kind == executes {
+		e, err := x.execute(w, m.index)
+		var v violation
+		if err != nil && !errors.As(err, &v) {
+			x.tb.Fatal(err)
+		}
+		w.take(m.index)
+		w.server = e.server
+		for _, p := range e.pushes {
+			if !x.of(w, p.process).dead && !x.send(w, p) {
+				return errFull
+			}
+		}
+		if err == nil && !e.refused && !x.of(w, msg.process).dead {
+			// The answer to a call of the reaper changes nothing but whether it calls again, and
+			// it may call as late as it likes, so nothing is lost if the answer arrives at once.
+			if msg.request.Call == queue.Pass && msg.request.Again == "" {
+				if msg.last {
+					x.reaped(w, msg.process, msg.request)
+				}
+				return nil
+			}
+			msg.kind, msg.answer = answer, e.answer
+			if !x.send(w, msg) {
+				return errFull
+			}
+		}
+		return err
+	}
+	w.take(m.index)
+	if x.of(w, msg.process).dead {
+		return nil
+	}
+	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer, Token: msg.token}
+	if msg.kind == push {
+		event.What = queue.Told
+	}
+	return x.step(w, msg.process, event)
+}
+
+// reaped ends what the reaper does for a token.
+func (x *explorer) reaped(w *world, p int, r queue.Request) {
+	proc := x.of(w, p)
+	for i, other := range proc.reaped {
+		if other == r {
+			copy(proc.reaped[i:], proc.reaped[i+1:])
+			proc.reaped[maxReap-1] = queue.Request{}
+			break
+		}
+	}
+	x.put(w, p, proc)
+}
+
+// connect changes what a process hears, or whether it lives.
+func (x *explorer) connect(w *world, m move) error {
+	p := m.process
+	s, proc := x.at(w), x.of(w, p)
+	lost := func(is func(message) bool) {
+		for i := w.load() - 1; i >= 0; i-- {
+			if msg := x.in(w, i); msg.process == p && is(msg) {
+				w.take(i)
+			}
+		}
+	}
+	switch m.kind {
+	case crashes:
+		if err := w.spend(crash, !proc.dead); err != nil {
+			return err
+		}
+		x.put(w, p, process{dead: true})
+		lost(func(msg message) bool { return msg.kind != request })
+		if m.index == 0 {
+			s.hearing[p] = deaf
+		}
+	case closes:
+		if !proc.dead || s.hearing[p] == deaf {
+			return errNotNow
+		}
+		s.hearing[p] = deaf
+	case breaks:
+		if err := w.spend(breakage, !proc.dead && s.hearing[p] != deaf); err != nil {
+			return err
+		}
+		s.hearing[p] = deaf
+		lost(func(msg message) bool { return msg.kind == push })
+	case listens:
+		if proc.dead || s.hearing[p] != deaf {
+			return errNotNow
+		}
+		s.hearing[p] = listening
+		x.become(w, s)
+		if proc.wait.Phase == queue.Waiting && !x.flaw.silent {
+			return x.step(w, p, queue.Event{What: queue.BeatDue})
+		}
+		return nil
+	case mishears:
+		if err := w.spend(mishearing, !proc.dead && s.hearing[p] == listening); err != nil {
+			return err
+		}
+		s.hearing[p] = uncounted
+	}
+	x.become(w, s)
+	return nil
+}
+
+const stranger = "x"
+
+// disturb does what no process of ours does.
+func (x *explorer) disturb(w *world, m move) error {
+	s := x.at(w)
+	err := error(nil)
+	switch m.kind {
+	case strangerDeletes:
+		err = w.spend(deletion, s.lock != "" && s.lock != stranger)
+		if err == nil {
+			_, bit := x.owner(s.lock)
+			w.excused |= bit
+			s.lock, s.left = "", 0
+		}
+	case strangerTakes:
+		err = w.spend(taking, s.lock == "")
+		s.lock, s.left = stranger, ttl.Milliseconds()
+	case strangerReleases:
+		err = must(s.lock == stranger)
+		s.lock, s.left = "", 0
+	case remembers:
+		err = must(w.budget[failover] > 0 && w.snapshot == 0)
+		w.snapshot = w.server
+		return err
+	case failsOver:
+		if err = w.spend(failover, w.snapshot != 0); err != nil {
+			return err
+		}
+		s = x.servers.values[w.snapshot]
+		s.hearing, w.snapshot, w.failed = [maxProcesses]hearing{}, 0, true
+		for p := range x.scenario.processes {
+			for i := range x.of(w, p).tokens {
+				_, bit := x.owner(x.tokens[p][i])
+				w.excused |= bit
+			}
+		}
+	case mistypes:
+		err = w.spend(mistype, !s.broken)
+		s.broken = true
+	case mends:
+		err = must(s.broken)
+		s.broken = false
+	}
+	x.become(w, s)
+	return err
+}

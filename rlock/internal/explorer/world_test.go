@@ -1,0 +1,501 @@
+package explorer
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
+)
+
+const (
+	tick     = 10 * time.Second // time passes in ticks, and is 0 at every present
+	ttl      = 2 * tick
+	maxBag   = 12
+	maxReap  = 4
+	maxOwned = 6 // tokens of one process
+)
+
+// process is what one process knows. Its clock reads 0 at every present.
+type process struct {
+	wait   queue.Wait
+	reaped [maxReap]queue.Request // what the reaper releases
+	tokens uint8                  // how many it has made
+	wants  uint8                  // how often a caller of it is still to want the lock
+	dead   bool
+}
+
+// kind is what a message is.
+type kind uint8
+
+const (
+	none kind = iota
+	request
+	answer
+	push
+)
+
+// message is something on its way: it arrives at any time, in any order, or never.
+type message struct {
+	kind    kind
+	process int
+	request queue.Request
+	sent    clock.Instant
+	answer  queue.Answer
+	token   string // of a push
+	last    bool   // of the reaper's calls: when it was sent, no other call of its token was on its way
+}
+
+// fault is a kind of fault, of which a scenario has a number.
+type fault uint8
+
+const (
+	loss       fault = iota // of a request, an answer or a push
+	retry                   // although the first call is still on its way
+	cancel                  // all callers of a process go
+	breakage                // of a subscription
+	crash                   // of a process
+	deletion                // of the lock by a stranger
+	taking                  // of the free lock by a stranger with SET NX
+	failover                // to what the server knew at an earlier time
+	extension               // of a lease
+	mishearing              // the server does not count a subscriber that hears
+	mistype                 // the counter is made to be of another type
+	ticks                   // which pass; a scenario without a number has no end of them
+	faults
+)
+
+// world is the state of everything. Its parts are numbers of a catalogue, so that worlds are
+// small and can be compared.
+type world struct {
+	server    uint32
+	processes [maxProcesses]uint32
+	bag       [maxBag]uint32 // in their order; 0: no message
+	budget    [faults]uint8
+	snapshot  uint32 // the server that a failover leads to
+	used      int64  // the largest fence of a holder so far
+	score     int64  // the largest score so far
+	excused   uint32 // the tokens that a stranger or a failover has robbed of the lock
+	failed    bool   // there was a failover, after which the clock has jumped
+}
+
+// catalogue numbers values, from 1.
+type catalogue[T comparable] struct {
+	numbers map[T]uint32
+	values  []T
+}
+
+func newCatalogue[T comparable]() *catalogue[T] {
+	var zero T
+	return &catalogue[T]{numbers: map[T]uint32{}, values: []T{zero}}
+}
+
+func (c *catalogue[T]) number(v T) uint32 {
+	if n, known := c.numbers[v]; known {
+		return n
+	}
+	n := uint32(len(c.values))
+	c.numbers[v], c.values = n, append(c.values, v)
+	return n
+}
+
+// scenario is what may happen.
+type scenario struct {
+	name      string
+	processes int
+	wants     uint8 // how often a caller of each process wants the lock
+	more      uint8 // how often one of the last process does beside that
+	apart     bool  // each of these is a wait of its own: no release joins again
+	budget    map[fault]uint8
+	mute      bool // nobody may ask who listens
+	endless   bool // locks have no expiry
+	flaw      flaw
+}
+
+// flaw is what a client does wrong.
+type flaw struct {
+	arrival bool // it counts a pushed lease from its arrival
+	reuses  bool // it uses a token twice
+	stays   bool // it leaves the queue without a release
+	silent  bool // it never looks for a lost message
+	sent    bool // it counts a pushed lease from the last call that it sent, answered or not
+	forgets bool // it trusts the last answer although it has sent a token twice
+	scripts func(map[string]string)
+}
+
+// effect is what one run of a script does.
+type effect struct {
+	server  uint32
+	answer  queue.Answer
+	refused bool
+	pushes  []message
+}
+
+type cause struct {
+	server  uint32
+	message uint32
+	clock   int64
+}
+
+// explorer explores a scenario.
+type explorer struct {
+	tb testing.TB
+	scenario
+	settings  queue.Settings
+	vm        *vm
+	servers   *catalogue[server]
+	processes *catalogue[process]
+	messages  *catalogue[message]
+	effects   map[cause]effect
+	tokens    [maxProcesses][maxOwned]string
+
+	ofProcess, ofServer []moveKind
+}
+
+func newExplorer(tb testing.TB, s scenario) *explorer {
+	tb.Helper()
+	texts := scripts(tb)
+	if s.flaw.scripts != nil {
+		s.flaw.scripts(texts)
+	}
+	x := &explorer{
+		tb: tb, scenario: s, settings: queue.Settings{TTL: ttl, Least: 1}, vm: newVM(tb, texts),
+		servers: newCatalogue[server](), processes: newCatalogue[process](), messages: newCatalogue[message](),
+		effects: map[cause]effect{},
+	}
+	if s.endless {
+		x.settings.TTL = clock.NoExpiry
+	}
+	for p := range x.tokens {
+		for i := range x.tokens[p] {
+			x.tokens[p][i] = fmt.Sprint(processes[p:p+1], i+1)
+		}
+	}
+	return x
+}
+
+func (x *explorer) start() world {
+	var w world
+	s := server{mute: x.mute}
+	for p := range x.scenario.processes {
+		s.hearing[p] = listening
+	}
+	w.server = x.servers.number(s)
+	for p := range w.processes {
+		n := x.wants
+		if p == x.scenario.processes-1 {
+			n += x.more
+		}
+		w.processes[p] = x.processes.number(process{wants: n, dead: p >= x.scenario.processes})
+	}
+	for f, n := range x.budget {
+		w.budget[f] = n
+	}
+	return w
+}
+
+func (x *explorer) at(w *world) server             { return x.servers.values[w.server] }
+func (x *explorer) of(w *world, p int) process     { return x.processes.values[w.processes[p]] }
+func (x *explorer) in(w *world, i int) message     { return x.messages.values[w.bag[i]] }
+func (x *explorer) put(w *world, p int, q process) { w.processes[p] = x.processes.number(q) }
+func (x *explorer) become(w *world, s server)      { w.server = x.servers.number(s) }
+
+// owner returns whose token it is, or -1 for a stranger's, and its place among all tokens.
+func (x *explorer) owner(token string) (p int, bit uint32) {
+	p = strings.IndexByte(processes, token[0])
+	if p < 0 {
+		return p, 0
+	}
+	n, err := strconv.Atoi(token[1:])
+	require.NoError(x.tb, err)
+	return p, 1 << (p*maxOwned + n - 1)
+}
+
+// send puts a message into the bag, and reports whether there was room.
+func (x *explorer) send(w *world, m message) bool {
+	i := 0
+	for i < maxBag && w.bag[i] != 0 {
+		i++
+	}
+	if i == maxBag {
+		return false
+	}
+	w.bag[i] = x.messages.number(m)
+	slices.SortFunc(w.bag[:i+1], func(a, b uint32) int { return int(a) - int(b) })
+	return true
+}
+
+func (w *world) take(i int) {
+	copy(w.bag[i:], w.bag[i+1:])
+	w.bag[maxBag-1] = 0
+}
+
+func (w *world) load() (n int) {
+	for n < maxBag && w.bag[n] != 0 {
+		n++
+	}
+	return n
+}
+
+// underWay reports whether a request that is so, or an answer to one, is in the bag.
+func (x *explorer) underWay(w *world, p int, answers bool, is func(queue.Request) bool) bool {
+	for i := range w.load() {
+		m := x.in(w, i)
+		if m.process == p && (m.kind == request || answers && m.kind == answer) && is(m.request) {
+			return true
+		}
+	}
+	return false
+}
+
+// execute runs the script of a request.
+func (x *explorer) execute(w *world, i int) (effect, error) {
+	m := x.in(w, i)
+	now := w.score + 1
+	if w.failed {
+		now += 65536 // whatever the server has lost, its clock has gone on
+	}
+	of := cause{w.server, x.messages.number(message{process: m.process, request: m.request}), now}
+	if e, known := x.effects[of]; known {
+		return e, nil
+	}
+	r := m.request
+	lease := strconv.FormatInt(x.settings.TTL.Milliseconds(), 10)
+	if x.endless {
+		lease = ""
+	}
+	process := processes[m.process : m.process+1]
+	if r.Silent {
+		process = ""
+	}
+	run := execution{server: x.servers.values[w.server], clock: now}
+	keys := []string{lockKey, queueKey, grants, counterKey}
+	script, args := "join", []string{r.Token, lease, process, "join", strconv.FormatInt(r.Since, 10)}
+	switch r.Call {
+	case queue.Heartbeat:
+		args[3] = "heartbeat"
+	case queue.Pass:
+		script, args = "pass", []string{r.Token, lease, process, r.Again, lease}
+	case queue.Extend:
+		script, keys, args = "extend", []string{lockKey}, []string{r.Token, lease}
+	}
+	before := run.server
+	reply, refused, err := x.vm.call(&run, script, keys, args)
+	if err != nil {
+		return effect{}, err
+	}
+	e := effect{server: x.servers.number(run.server), refused: refused}
+	if !refused {
+		e.answer = answerOf(r.Call, reply)
+	}
+	for _, p := range run.pushed {
+		e.pushes = append(e.pushes, readPush(x.tb, p))
+	}
+	if err := x.inOrder(before, run.server, r); err != nil {
+		return e, err
+	}
+	x.effects[of] = e
+	return e, nil
+}
+
+func answerOf(call queue.Call, reply []int64) queue.Answer {
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	switch call {
+	case queue.Extend:
+		return queue.Answer{Granted: reply[0] == 0}
+	case queue.Pass:
+		return queue.Answer{Granted: reply[1] == 1, Fence: reply[2], Remaining: ms(reply[3]), Score: reply[4]}
+	}
+	a := queue.Answer{Granted: reply[0] == 1, Fence: reply[1], Score: reply[3]}
+	if a.Granted { // what is left of another's lease says nothing here
+		a.Remaining = ms(reply[2])
+	}
+	return a
+}
+
+func readPush(tb testing.TB, p pushed) message {
+	words := strings.SplitN(p.text, " ", 4)
+	require.Len(tb, words, 4, p.text)
+	lease, err := strconv.ParseInt(words[0], 10, 64)
+	require.NoError(tb, err)
+	fence, err := strconv.ParseInt(words[1], 10, 64)
+	require.NoError(tb, err)
+	return message{kind: push, process: p.process, token: words[3],
+		answer: queue.Answer{Granted: true, Fence: fence, Remaining: time.Duration(lease) * time.Millisecond}}
+}
+
+// step lets something happen to the wait of a process, and does what follows from it.
+func (x *explorer) step(w *world, p int, e queue.Event) error {
+	proc := x.of(w, p)
+	if int(proc.tokens) < maxOwned {
+		e.Fresh = x.tokens[p][proc.tokens]
+	}
+	if x.flaw.reuses && proc.tokens > 0 {
+		e.Fresh = x.tokens[p][0]
+	}
+	before := proc.wait
+	if x.flaw.arrival && e.What == queue.Told {
+		before.Anchored, before.Anchor, before.Repeated = true, 0, false
+	}
+	if x.flaw.forgets {
+		before.Repeated = false
+	}
+	after, actions := x.settings.Step(before, e)
+	if after.Phase == queue.Idle {
+		after = queue.Wait{}
+	}
+	if after.Token != before.Token && after.Token != "" {
+		if e.Fresh == "" {
+			return errTokens
+		}
+		proc.tokens = min(proc.tokens+1, maxOwned)
+	}
+	proc.wait = after
+	var failure error
+	for _, a := range actions {
+		switch a.Do {
+		case queue.Ask:
+			if x.flaw.sent && a.Request.Call == queue.Heartbeat {
+				proc.wait.Anchored, proc.wait.Anchor = true, 0
+			}
+			if !x.send(w, message{kind: request, process: p, request: a.Request}) {
+				return errFull
+			}
+		case queue.Abandon:
+			if x.flaw.stays && e.What == queue.Left {
+				continue
+			}
+			if slices.Contains(proc.reaped[:], a.Request) {
+				continue
+			}
+			free := slices.Index(proc.reaped[:], queue.Request{})
+			if free < 0 || !x.release(w, p, a.Request) {
+				return errFull
+			}
+			proc.reaped[free] = a.Request
+		case queue.Hold:
+			failure = x.rises(w, after)
+		}
+	}
+	x.put(w, p, proc)
+	return failure
+}
+
+// release sends what the reaper repeats. Its answer ends that only if no other call of the token
+// could come after it: a call that inserts the token may be late.
+func (x *explorer) release(w *world, p int, r queue.Request) bool {
+	late := x.underWay(w, p, false, func(other queue.Request) bool {
+		return other != r && (other.Token == r.Token || other.Again == r.Token)
+	})
+	return x.send(w, message{kind: request, process: p, request: r, last: !late})
+}
+
+// elapse lets a tick go by.
+func (x *explorer) elapse(w *world) {
+	s := x.at(w)
+	s.pass(tick.Milliseconds())
+	x.become(w, s)
+	if w.snapshot != 0 {
+		old := x.servers.values[w.snapshot]
+		old.pass(tick.Milliseconds())
+		w.snapshot = x.servers.number(old)
+	}
+	// What is older than the longest lease is over, however old it is.
+	older := func(i clock.Instant) clock.Instant { return max(i-clock.Instant(tick), -clock.Instant(ttl+tick)) }
+	for p := range x.scenario.processes {
+		proc := x.of(w, p)
+		if proc.wait.Phase != queue.Idle {
+			proc.wait.FirstSend = older(proc.wait.FirstSend)
+			if proc.wait.Anchored {
+				proc.wait.Anchor = older(proc.wait.Anchor)
+			}
+			if proc.wait.Phase == queue.Held && proc.wait.Deadline != clock.Never {
+				proc.wait.Deadline = max(older(proc.wait.Deadline), -1)
+			}
+		}
+		x.put(w, p, proc)
+	}
+	for i := range w.load() {
+		m := x.in(w, i)
+		if m.kind != push && (m.request.Call != queue.Pass || m.request.Again != "") { // nobody asks when those were sent
+			m.sent = older(m.sent)
+		}
+		w.bag[i] = x.messages.number(m)
+	}
+	x.sort(w)
+}
+
+func (x *explorer) sort(w *world) { slices.Sort(w.bag[:w.load()]) }
+
+// renumber replaces scores and fences by their ranks, because scripts only compare them. So
+// worlds that differ in nothing else are one.
+func (x *explorer) renumber(w *world) {
+	var fences, scores [40]int64
+	nf, ns := 0, 0
+	visit := func(f func(*int64, bool)) {
+		for _, n := range []*uint32{&w.server, &w.snapshot} {
+			if *n == 0 {
+				continue
+			}
+			s := x.servers.values[*n]
+			f(&s.counter, true)
+			for i := range s.members {
+				f(&s.queue[i].score, false)
+			}
+			*n = x.servers.number(s)
+		}
+		for p := range x.scenario.processes {
+			proc := x.of(w, p)
+			f(&proc.wait.Fence, true)
+			f(&proc.wait.Score, false)
+			f(&proc.wait.Since, false)
+			x.put(w, p, proc)
+		}
+		for i := range w.load() {
+			m := x.in(w, i)
+			f(&m.request.Since, false)
+			f(&m.answer.Fence, true)
+			f(&m.answer.Score, false)
+			w.bag[i] = x.messages.number(m)
+		}
+		f(&w.used, true)
+	}
+	visit(func(v *int64, fence bool) {
+		switch {
+		case *v == 0:
+		case fence:
+			fences[nf], nf = *v, nf+1
+		default:
+			scores[ns], ns = *v, ns+1
+		}
+	})
+	rank := func(all []int64) (sorted []int64, dense bool) {
+		slices.Sort(all)
+		all = slices.Compact(all)
+		return all, len(all) == 0 || all[len(all)-1] == int64(len(all))
+	}
+	f, denseF := rank(fences[:nf])
+	s, denseS := rank(scores[:ns])
+	w.score = int64(len(s))
+	if denseF && denseS {
+		return
+	}
+	visit(func(v *int64, fence bool) {
+		if *v == 0 {
+			return
+		}
+		all := s
+		if fence {
+			all = f
+		}
+		n, _ := slices.BinarySearch(all, *v)
+		*v = int64(n + 1)
+	})
+	x.sort(w)
+}

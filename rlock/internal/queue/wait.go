@@ -1,0 +1,345 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Wait is one wait of this process for a key in the queue that the server keeps for the key:
+// from the first call to the release. All callers of this process that want the key are one
+// Wait. It is a value: Settings.Step alone changes it, talks to nobody and reads no clock.
+//
+//	idle ─Wanted─▶ joining ─queued─▶ waiting ─gone─▶ joining, with a new token
+//	               joining or waiting ─granted─▶ held ─Released, Expired or lost─▶ idle
+//	               joining or waiting ─Left─▶ idle
+//	                                             held ─ReleasedAgain─▶ passing, with a new token
+//	               passing ─queued─▶ waiting     passing ─granted─▶ held     passing ─gone─▶ joining
+//
+// A token enters the server's queue once and is never used again, because a message about its
+// former place could be on its way.
+type Wait struct {
+	Phase  Phase
+	Token  string
+	Silent bool // the server must not tell this process of a grant of Token, because that failed before
+	Former string
+	Since  int64 // the score with which Token joins; 0: at the end of the queue
+	Score  int64 // the last that the server said; 0: none
+	Gone   int   // how often the server had lost a token of this wait, at most twice
+
+	// A pushed lease counts from Anchor, or from FirstSend where Token was sent in two calls
+	// that insert it: the second could have inserted it again after the grant.
+	FirstSend clock.Instant // when the first call with Token was sent
+	Anchor    clock.Instant // when the last call was sent that was answered with a place in the queue
+	Anchored  bool
+	Repeated  bool
+
+	Fence    int64
+	Deadline clock.Instant
+}
+
+// Phase is where a Wait is.
+type Phase uint8
+
+// The phases of a Wait. The zero Wait is idle.
+const (
+	Idle    Phase = iota
+	Joining       // the join is not answered
+	Waiting       // it is in the queue, as far as is known
+	Passing       // the lock is given up, and Token is to join behind all others; not answered
+	Held
+)
+
+// Call says which script a Request runs.
+type Call uint8
+
+// The calls of a Wait.
+const (
+	Join      Call = iota // scripts/join.lua
+	Heartbeat             // scripts/join.lua, which then does not insert
+	Pass                  // scripts/pass.lua: release, or leave the queue
+	Extend                // scripts/extend.lua
+)
+
+// Request is a call of a script about a token.
+type Request struct {
+	Call   Call
+	Token  string
+	Again  string // of Pass: the token that joins
+	Silent bool
+	Since  int64
+}
+
+// about returns the token of which the answer says where it is; none, if it says nothing.
+func (r Request) about() string {
+	switch {
+	case r.Call != Pass:
+		return r.Token
+	default:
+		return r.Again
+	}
+}
+
+// Answer is what a script has answered. Neither Granted nor a Score: the token is nowhere.
+type Answer struct {
+	Granted   bool // of Extend: the lock has the new lease
+	Fence     int64
+	Remaining time.Duration // of the lease; negative: it does not end
+	Score     int64         // of the place in the queue; 0: none
+}
+
+// Happening says what an Event tells.
+type Happening uint8
+
+// What may happen to a Wait.
+const (
+	Wanted        Happening = iota // a caller of this process wants the key, and the process listens for grants
+	Answered                       // Request, sent at Sent, got Answer
+	Told                           // the server has pushed a grant: Token, Answer.Fence, and Answer.Remaining as granted
+	Overdue                        // a call that has to be answered was not
+	BeatDue                        // it is time for a heartbeat, or the process listens again after a break
+	Left                           // the last caller has gone
+	Released                       // the holder gives the lock up, and nobody of this process wants it
+	ReleasedAgain                  // the holder gives the lock up, and another caller of this process wants it
+	ExtendDue                      // it is time to extend the lease
+	Expired                        // the deadline has passed
+)
+
+// Event is something that happens to a Wait.
+type Event struct {
+	What    Happening
+	Now     clock.Instant
+	Request Request
+	Sent    clock.Instant
+	Answer  Answer
+	Token   string
+	Fresh   string // a token that nobody has used, in case one is needed
+}
+
+// Deed says what an Action is.
+type Deed uint8
+
+// What a Wait has its owner do.
+const (
+	Ask     Deed = iota // send Request
+	Abandon             // send Request, a Pass, again and again: until it is answered and no other call of its token can be late
+	Hold                // the lock is held, with Wait.Fence until Wait.Deadline
+	End                 // the lock is lost, or its lease is over
+)
+
+// Action is what the owner of a Wait does after a step, in the order of the list.
+type Action struct {
+	Do      Deed
+	Request Request
+}
+
+// Settings are the same for all steps of a Wait.
+type Settings struct {
+	TTL   time.Duration // of the lock; clock.NoExpiry: none
+	Least time.Duration // what must be left of a pushed lease: two round trips, to extend it
+}
+
+// Step returns what becomes of a Wait, and what to do.
+func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
+	t := step{Settings: s, Wait: w, Event: e}
+	switch e.What {
+	case Wanted:
+		if w.Phase == Idle {
+			t.Wait = Wait{}
+			t.join()
+		}
+	case Answered:
+		t.answered()
+	case Told:
+		t.told()
+	case Overdue:
+		t.repeat()
+	case BeatDue:
+		if w.Phase == Waiting {
+			t.beat()
+		}
+	case Left:
+		t.leave()
+	case Released, ReleasedAgain:
+		if w.Phase == Held {
+			t.release()
+		}
+	case ExtendDue:
+		if w.Phase == Held {
+			t.ask(Request{Call: Extend, Token: w.Token})
+		}
+	case Expired:
+		if w.Phase == Held && e.Now >= w.Deadline {
+			t.end()
+		}
+	}
+	return t.Wait, t.actions
+}
+
+// step is one step.
+type step struct {
+	Settings
+	Wait
+	Event
+	actions []Action
+}
+
+func (t *step) ask(r Request) { t.actions = append(t.actions, Action{Do: Ask, Request: r}) }
+
+func (t *step) abandon(token string, silent bool) {
+	t.actions = append(t.actions, Action{Do: Abandon, Request: Request{Call: Pass, Token: token, Silent: silent}})
+}
+
+func (t *step) beat() {
+	t.Phase = Waiting
+	t.ask(Request{Call: Heartbeat, Token: t.Wait.Token, Silent: t.Silent})
+}
+
+// begin gives the wait a new token.
+func (t *step) begin() {
+	t.Wait.Token, t.FirstSend = t.Fresh, t.Now
+	t.Anchored, t.Anchor, t.Repeated, t.Score = false, 0, false, 0
+}
+
+func (t *step) join() {
+	t.begin()
+	t.Phase = Joining
+	t.ask(t.joining())
+}
+
+func (t *step) joining() Request {
+	return Request{Call: Join, Token: t.Wait.Token, Silent: t.Silent, Since: t.Since}
+}
+
+func (t *step) passing() Request {
+	return Request{Call: Pass, Token: t.Former, Again: t.Wait.Token, Silent: t.Silent}
+}
+
+// repeat sends the call again of which the wait must know the answer.
+func (t *step) repeat() {
+	switch t.Phase {
+	case Joining:
+		t.Repeated = true
+		t.ask(t.joining())
+	case Passing: // a repetition inserts nothing
+		t.ask(t.passing())
+	}
+}
+
+func (t *step) answered() {
+	token, a := t.Request.about(), t.Answer
+	switch {
+	case token == "":
+	case token != t.Wait.Token || t.Phase == Idle:
+		if t.Request.Call != Extend && (a.Granted || a.Score != 0) {
+			t.abandon(token, t.Request.Silent)
+		}
+	case t.Phase == Held:
+		if t.Request.Call == Extend {
+			t.extended()
+		}
+	case t.Request.Call == Extend:
+	case a.Granted:
+		t.hold(clock.LeaseEnd(t.Sent, t.lasting(a.Remaining)), 1)
+	case a.Score != 0 && (t.Score == 0 || a.Score <= t.Score):
+		t.Phase, t.Score = Waiting, a.Score
+		if !t.Anchored || t.Sent > t.Anchor {
+			t.Anchored, t.Anchor = true, t.Sent
+		}
+	default:
+		// The token is nowhere, or a late first call has inserted it anew at the end.
+		t.gone()
+	}
+}
+
+// gone goes on with a new token in the old place. A process that was lost twice is perhaps not
+// heard where the server counts who listens: it asks to be granted the lock without a message.
+func (t *step) gone() {
+	t.abandon(t.Wait.Token, t.Silent)
+	if t.Phase == Passing {
+		t.abandon(t.Former, t.Silent)
+	}
+	t.Gone = min(t.Gone+1, 2)
+	t.Silent, t.Since = t.Gone == 2, t.Score
+	t.join()
+}
+
+func (t *step) lasting(left time.Duration) time.Duration {
+	if left < 0 {
+		return clock.NoExpiry
+	}
+	return left
+}
+
+// hold takes what was granted, if enough is left of the lease. Otherwise a heartbeat says
+// whether the lock is still this token's, and renews the lease.
+func (t *step) hold(deadline clock.Instant, least time.Duration) {
+	if deadline < t.Now.After(least) {
+		t.beat()
+		return
+	}
+	t.Phase, t.Deadline, t.Fence = Held, deadline, t.Answer.Fence
+	t.Former, t.Since, t.Score, t.Gone = "", 0, 0, 0
+	t.actions = append(t.actions, Action{Do: Hold})
+}
+
+func (t *step) told() {
+	if t.Event.Token != t.Wait.Token || t.Phase == Idle {
+		if t.Phase != Passing || t.Event.Token != t.Former {
+			t.abandon(t.Event.Token, false)
+		}
+		return
+	}
+	if t.Phase == Held {
+		return
+	}
+	from := t.FirstSend
+	if t.Anchored && !t.Repeated {
+		from = t.Anchor
+	}
+	t.hold(clock.LeaseEnd(from, t.Answer.Remaining), t.Least)
+	if t.Phase == Held && t.TTL == clock.NoExpiry { // the server grants ten seconds
+		t.ask(Request{Call: Extend, Token: t.Wait.Token})
+	}
+}
+
+func (t *step) leave() {
+	switch t.Phase {
+	case Passing:
+		t.abandon(t.Former, t.Silent)
+		fallthrough
+	case Joining, Waiting:
+		t.abandon(t.Wait.Token, t.Silent)
+		t.Wait = Wait{}
+	}
+}
+
+func (t *step) release() {
+	switch {
+	case t.Now >= t.Deadline:
+		t.end()
+	case t.What == Released:
+		t.abandon(t.Wait.Token, t.Silent)
+		t.Wait = Wait{}
+	default:
+		former, silent := t.Wait.Token, t.Silent
+		t.Wait = Wait{Phase: Passing, Former: former, Silent: silent}
+		t.begin()
+		t.ask(t.passing())
+	}
+}
+
+func (t *step) extended() {
+	switch {
+	case !t.Answer.Granted:
+		t.end()
+	case t.Now < t.Deadline: // a lock that is over does not come back
+		t.Deadline = max(t.Deadline, clock.LeaseEnd(t.Sent, t.TTL))
+	}
+}
+
+func (t *step) end() {
+	t.actions = append(t.actions, Action{Do: End})
+	t.abandon(t.Wait.Token, t.Silent)
+	t.Wait = Wait{}
+}
