@@ -122,7 +122,7 @@ type Deed uint8
 // What a Wait has its owner do.
 const (
 	Ask     Deed = iota // send Request
-	Abandon             // send Request, a Pass, again and again: until it is answered and no other call of its token can be late
+	Abandon             // send Request, a Pass, until one is answered that was sent when no other call of its token could be late any more
 	Hold                // the lock is held, with Wait.Fence until Wait.Deadline
 	End                 // the lock is lost, or its lease is over
 )
