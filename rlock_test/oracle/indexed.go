@@ -44,17 +44,17 @@ func (w *writer) indexed() {
 	}
 	list := wild{w, t, elements, false}
 	w.line("local %s = %s", t, pick(w, "{}", "{}", "{}", list.literal(), "redis.call('LRANGE', "+w.key("list")+", 0, -1)"))
-	w.line("local all, n, m, i, x = %s, %s, %s, 1, 'y'", source, pick(w, "0", "0", "1", "#"+t), pick(w, "0", "2", "#"+t+" + 1"))
+	w.line("local count, all, n, m, i, x = 0, %s, %s, %s, 1, 'y'", source, pick(w, "0", "0", "1", "#"+t), pick(w, "0", "2", "#"+t+" + 1"))
 	if w.chance(30) {
 		list.written = true
 		w.line("local function put(list, j, v) list[j] = v end")
 		w.line("local function drop(list) %s return 'y' end", pick(w, "table.remove(list)", "list[#list] = nil", "list[#list + 1] = 'v'"))
 	}
 	for range 1 + w.IntN(2) {
-		open := pick(w, "for i, x in ipairs(all) do", "for i, x in ipairs(all) do", "for i = 1, #all do", "for i = 1, 4 do", "for i = 0, 3 do", "for i = 3, 1, -1 do", "for i = 1, #all, 2 do", "for i = n + 1, n + 3 do", "do", "while m < 4 do", "for i, x in pairs(all) do")
+		open := pick(w, "for i, x in ipairs(all) do", "for i, x in ipairs(all) do", "for i = 1, #all do", "for i = 1, 4 do", "for i = 0, 3 do", "for i = 3, 1, -1 do", "for i = 1, #all, 2 do", "for i = n + 1, n + 3 do", "do", "while count < 4 do", "for i, x in pairs(all) do")
 		w.block(open, func() {
-			if open == "while m < 4 do" {
-				w.line("m = m + 1")
+			if open == "while count < 4 do" { // each loop comes to an end, whatever stands in it
+				w.line("count = count + 1")
 			}
 			for range 1 + w.IntN(3) {
 				list.statement()
@@ -102,7 +102,7 @@ func (l wild) statement() {
 			"table.remove("+t+")", t+"[#"+t+"] = nil", t+"["+index+"] = nil",
 			t+"["+index+"] = "+t+"["+pick(w, "i", "n", "1", "#"+t)+"]",
 			"if #"+t+" > 2 then break end", "if x == 'v' then "+t+" = {} end",
-			"all = {}", "all = "+t,
+			"all = {}",
 			"pcall(function() "+t+"["+index+"] = "+l.element()+" end)",
 			"local _ = (function() n = n + 1 "+t+"["+index+"] = "+l.element()+" end)()",
 		)
