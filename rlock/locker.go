@@ -157,11 +157,13 @@ func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.closedAt = clock.Now()
 		l.stop()
+		defer func() { // even if a method of a context of a lock panics
+			l.remote.Close(closingTime)
+			if l.dialled != nil {
+				l.dialled.Close(l.client, closingTime)
+			}
+		}()
 		ended = l.renewals.Close()
-		l.remote.Close(closingTime)
-		if l.dialled != nil {
-			l.dialled.Close(l.client, closingTime)
-		}
 	})
 	deliverScheduled(ended)
 }

@@ -214,3 +214,19 @@ func TestReleaseAfterOneThatPanics(t *testing.T) {
 		})
 	}
 }
+
+// Close ends all locks, even if it is ended itself by a method of the context of one of them.
+func TestCloseEndsAllDespiteABrokenContext(t *testing.T) {
+	t.Parallel()
+	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
+	var contexts []context.Context
+	for _, key := range []string{"a", "b", "c", "d"} {
+		lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(time.Hour)) // that of e comes first
+		require.NoError(t, err)
+		contexts = append(contexts, lock.Context())
+	}
+	inDo(t, locker, "Value", "e", func(*rlock.Lock) { locker.Close() })
+	for _, ctx := range contexts {
+		require.ErrorIs(t, context.Cause(ctx), rlock.ErrClosed)
+	}
+}

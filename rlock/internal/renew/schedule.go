@@ -121,10 +121,22 @@ func (s *Schedule[T]) Remove(item T) {
 // Close takes all Items off, ends them by Expire, and returns them. Nothing is planned any more.
 func (s *Schedule[T]) Close() []T {
 	items := s.close()
-	for _, item := range items {
-		item.Expire()
-	}
+	expireAll(items)
 	return items
+}
+
+// expireAll ends Items. If user code panics for one of them, it ends those behind that one too.
+func expireAll[T Item](items []T) {
+	next := 0
+	defer func() {
+		if next < len(items) {
+			expireAll(items[next:])
+		}
+	}()
+	for next < len(items) {
+		next++
+		items[next-1].Expire()
+	}
 }
 
 func (s *Schedule[T]) close() []T {
