@@ -119,7 +119,7 @@ func main() {
 		return must(scripts.LookCached(ctx, client, bindings.LookParams{Stock: "{s}nuts"}, time.Minute))
 	}
 	first, second := look(), look()
-	fmt.Println("cached", first.Value, first.Hit, second.Value, second.Hit, second.Remaining > 0)
+	fmt.Println("cached", first.Value, first.Hit, second.Value, second.Hit, time.Until(second.Until) > 0)
 	set("{s}nuts", "99")
 	for look().Value.V != 99 { // until the server's word has come
 		time.Sleep(time.Millisecond)
