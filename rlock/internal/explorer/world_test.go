@@ -125,6 +125,7 @@ type flaw struct {
 	stays   bool // it leaves the queue without a release
 	silent  bool // it never looks for a lost message
 	sent    bool // it counts a pushed lease from the last call that it sent, answered or not
+	blind   bool // it does not see that its place in the queue is another one
 	forgets bool // it trusts the last answer although it has sent a token twice
 	scripts func(map[string]string)
 }
@@ -342,6 +343,9 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 	before := proc.wait
 	if x.flaw.arrival && e.What == queue.Told {
 		before.Anchored, before.Anchor, before.Repeated = true, 0, false
+	}
+	if x.flaw.blind {
+		before.Score = 0
 	}
 	if x.flaw.forgets {
 		before.Repeated = false
