@@ -194,7 +194,7 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	who := name(msg.process)
 	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", queue.Extend: "extension"}[msg.request.Call] + " of " + msg.request.Token
 	if msg.request.Again != "" {
-		what += ", with " + msg.request.Again + " to join,"
+		what += " that has " + msg.request.Again + " join"
 	}
 	switch {
 	case m.kind == loses:
