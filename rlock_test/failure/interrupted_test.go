@@ -189,6 +189,37 @@ func TestHandOverPanicsAfterOneWhoHasLeft(t *testing.T) {
 	}
 }
 
+// So does a hook that panics in the release of a hand-over that nobody wants.
+func TestReleaseOfAnUnwantedHandOverPanics(t *testing.T) {
+	t.Parallel()
+	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(true), rlock.WithTTL(5*time.Minute), rlock.WithTurn(time.Hour))
+	lock, err := locker.Acquire(t.Context(), "a")
+	require.NoError(t, err)
+	ctx, giveUp := context.WithCancel(t.Context())
+	gaveUp := make(chan error, 1)
+	go func() {
+		_, err := locker.Acquire(ctx, "a")
+		gaveUp <- err
+	}()
+	env.AwaitWaiting(t, locker, 1)
+	var calls atomic.Int32
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		switch {
+		case env.Calls(words, gen.HandOverSHA1):
+			defer func() {
+				giveUp()
+				<-gaveUp
+			}()
+		case env.Calls(words, gen.ReleaseSHA1) && calls.Add(1) == 1:
+			panic("hook")
+		}
+		return run()
+	})
+	require.False(t, survive(func() { _ = lock.Release(t.Context()) }))
+	env.Soon(t, func() bool { return env.Get(t, direct, "a") == "" }, "it is freed in the background")
+	require.NoError(t, lock.Release(t.Context()))
+}
+
 // A hook that panics after the server has freed the key may be followed by another Release, which
 // does not say that the lock was lost, whoever chose the token.
 func TestReleaseAfterOneThatPanics(t *testing.T) {
