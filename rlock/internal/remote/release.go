@@ -168,7 +168,7 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 	case err == nil:
 		// Commands of the acquisition may still arrive, find the keys free, and take them.
 		s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
-	case !hopeless(err) && !c.Chosen():
+	case !c.hopeless(err) && !c.Chosen():
 		s.Leave(c, token, former)
 	}
 	return freed, err
@@ -190,10 +190,12 @@ func tokens(token string, former []string) []string {
 }
 
 // hopeless reports whether every further try of a release would fail with the same error: the
-// client is closed, or a key now has another type than a lock has.
-func hopeless(err error) bool {
+// client is closed, or a key now has another type than a lock has. The keys of other slots than
+// that key's may still be freed.
+func (c *Claim) hopeless(err error) bool {
 	var server *rueidis.RedisError
-	return errors.Is(err, rueidis.ErrClosing) || errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
+	return errors.Is(err, rueidis.ErrClosing) ||
+		!c.SpansSlots() && errors.As(err, &server) && strings.HasPrefix(server.Error(), "WRONGTYPE")
 }
 
 // releaseItems is how the reaper frees what it has been given.

@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -235,4 +236,27 @@ func TestAttach(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, clock.NoExpiry, a.Remaining)
 	require.Equal(t, clock.Never, a.End)
+}
+
+// ofCluster is a client that seems to be one of a cluster.
+type ofCluster struct{ rueidis.Client }
+
+func (ofCluster) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
+
+// A key of a set that can never be freed does not keep the reaper from the keys in other slots.
+func TestReleaseOfASetWithAKeyOfAnotherType(t *testing.T) {
+	t.Parallel()
+	embedded, client, _ := start(t)
+	server := remote.NewServer(ofCluster{client}, gen.New(gen.WithoutRetry()))
+	keys := []string{"a", "b"}
+	if gen.Slot("a") > gen.Slot("b") {
+		slices.Reverse(keys)
+	}
+	embedded.FailNext(rlocktest.Key(keys[0]), "WRONGTYPE Operation against a key holding the wrong kind of value")
+	give(t, client, keys[1], "token")
+	c := server.All(keys, true)
+	embedded.FailNext(rlocktest.Key(keys[1]), "READONLY You can't write against a read only replica.")
+	_, err := server.Release(t.Context(), &c, "token", nil)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Eventually(t, func() bool { return owner(t, client, keys[1]) == "" }, 10*time.Second, time.Millisecond)
 }
