@@ -74,10 +74,7 @@ type execution struct {
 // errModel is a call that the model does not know: a script uses more than it has.
 var errModel = errors.New("the model of the server does not have this call")
 
-var (
-	errType = errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")
-	errPerm = errors.New("NOPERM this user has no permissions to run this command")
-)
+var errPerm = errors.New("NOPERM this user has no permissions to run this command")
 
 // do executes a command. A reply is an int64, a string, nil, "OK" as status, or a list.
 func (x *execution) do(words []string) (any, error) {
