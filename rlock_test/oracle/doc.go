@@ -5,7 +5,8 @@
 //
 // It writes random programs of the Lua that people write for Redis: commands whose
 // function, name, key and arguments go through locals, tables, closures, varargs,
-// metatables, methods and dispatch before they are used; lists of any length; channels;
+// metatables, methods and dispatch before they are used; lists of any length, and lists that
+// are stored to by index, with and without gaps; channels;
 // commands that the caller chooses; fragments. Some of them have a mistake, and some of
 // those a waiver for it.
 // The generator reads all of them. What it refuses is counted. What it accepts runs on
