@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func words(r *rand.Rand) []string {
 	case 8:
 		return []string{"PEXPIRE", pick(lockKey, queueKey), pick(lease(), lease(), "-1", "x")}
 	case 9:
-		return []string{"PEXPIRE", pick(lockKey, queueKey), pick("15000", "25000", "35000"), "GT"} // nothing has just that left
+		return []string{"PEXPIRE", pick(lockKey, queueKey), lease(), "GT"}
 	case 10:
 		return pick2(r, []string{"INCR", counterKey}, []string{"SET", counterKey, score()})
 	case 11:
@@ -132,16 +133,28 @@ func TestServer(t *testing.T) {
 				run.server = server{hearing: run.server.hearing}
 			}
 			command := words(r)
+			left := []int64{run.server.left, run.server.queueLeft}
 			want := asText(run.do(command))
 			got, err := env.Do(t, client, append([]string{"EVAL", asScript, "0"}, command...)...).ToString()
 			require.NoError(t, err)
 			if command[0] == "PTTL" {
 				got, want = rounded(t, got), rounded(t, want)
 			}
+			if len(command) == 4 && command[3] == "GT" && slices.Contains(left, milliseconds(command[2])) {
+				continue // the server's clock has gone on, so it may give what the model has left
+			}
 			// Redis 8 writes a large score in another form, which the scripts read as a number.
 			require.Equal(t, want, strings.ReplaceAll(got, "5e+15", "5000000000000000"), "%d: %q", i, command)
 		}
 	})
+}
+
+func milliseconds(text string) int64 {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return ms
 }
 
 // rounded returns a remaining time in whole ticks, because a server's clock goes on.
