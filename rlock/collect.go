@@ -42,7 +42,7 @@ func (c *collector) next(ctx context.Context) bool {
 	// A release without an answer may still run, and the reaper repeats it. Neither may free what
 	// a later attempt takes, so that attempt has another token.
 	l := c.lock
-	l.locker.remote.RollBack(ctx, &l.claim, remote.Request{Token: l.lease.Token(), TTL: l.lease.TTL()})
+	l.locker.remote.RollBack(ctx, &l.claim, l.claim.BySlot(), remote.Request{Token: l.lease.Token(), TTL: l.lease.TTL()})
 	l.lease.SetToken("")
 	c.keys = nil
 	return false

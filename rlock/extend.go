@@ -34,7 +34,28 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	return l.locker.ExtendEach(ctx, []*Lock{l}, ttl)[0]
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	if err := checkTTL(ttl); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return &LockError{"extend", l.claim.Key(), clock.ContextError(ctx, nil)}
+	}
+	defer l.deliver()
+	return l.extend(ctx, ttl)
+}
+
+// extend is Extend after its arguments were checked.
+func (l *Lock) extend(ctx context.Context, ttl time.Duration) (err error) {
+	x := extending{lock: l, err: &err}
+	defer x.finish() // also after a panic
+	_ = remote.RetryFor(ctx, remote.Patience, func(ctx context.Context) error {
+		x.try(ctx, ttl)
+		return x.retryable()
+	})
+	return err
 }
 
 // ExtendEach is Extend for many locks of this Locker in one round trip. There is one error for
@@ -46,28 +67,35 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
 	errs := l.ownLocks(ctx, locks)
 	defer deliverAll(locks)
-	wrong := checkTTL(ttl)
 	var asked []*extending
 	for i, lock := range locks {
-		switch {
-		case errs[i] != nil:
-		case wrong != nil:
-			errs[i] = wrong
-		case ctx.Err() != nil:
-			errs[i] = &LockError{"extend", lock.claim.Key(), clock.ContextError(ctx, nil)}
-		default:
+		if errs[i] == nil {
 			asked = append(asked, &extending{lock: lock, err: &errs[i]})
 		}
 	}
-	if len(asked) == 0 {
-		return errs
+	if len(asked) > 0 {
+		l.extend(ctx, asked, ttl)
+	}
+	return errs
+}
+
+// extend extends locks, in one round trip, and sets the error of each.
+func (l *Locker) extend(ctx context.Context, asked []*extending, ttl time.Duration) {
+	wrong := checkTTL(ttl)
+	if wrong != nil || ctx.Err() != nil {
+		for _, x := range asked {
+			if *x.err = wrong; wrong == nil {
+				*x.err = &LockError{"extend", x.lock.claim.Key(), clock.ContextError(ctx, nil)}
+			}
+		}
+		return
 	}
 	defer func() { // also after a panic
 		for _, x := range asked {
 			x.finish()
 		}
 	}()
-	remote.RetryFor(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*extending) []error {
+	_ = remote.RetryFor(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*extending) []error {
 		tryExtend(ctx, l.remote, asked, ttl)
 		open := make([]error, len(asked))
 		for i, x := range asked {
@@ -75,7 +103,6 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 		}
 		return open
 	}))
-	return errs
 }
 
 // tryExtend asks the server once for all locks that are still held.
@@ -108,6 +135,16 @@ type extending struct {
 
 // errSuperseded is for an extension that must be sent again.
 var errSuperseded = errors.New("rlock: another Extend has shortened the lease meanwhile; extend it again")
+
+// try asks the server once, if the lock is still held.
+func (x *extending) try(ctx context.Context, ttl time.Duration) {
+	if *x.err = x.start(ttl); *x.err != nil {
+		return
+	}
+	answer := remote.Extended{Err: errInterrupted} // unless the call returns
+	defer func() { x.answered(answer) }()
+	answer = x.lock.locker.remote.ExtendOne(ctx, x.extension())
+}
 
 // start begins an extension that the caller asked for, of a lock that is still held.
 func (x *extending) start(ttl time.Duration) error {

@@ -34,7 +34,11 @@ func (w *writer) indexed() {
 	elements := kinds[p.Returns]
 	source := pick(w, "redis.call('SMEMBERS', "+w.key("set")+")", "redis.call('LRANGE', "+w.key("list")+", 0, -1)", "{'a', 'v', 'b'}", "ARGV")
 	t := w.name("t")
-	if !w.wrong("gap") && !w.wrong("gap") { // three in four
+	gap := w.wrong("gap")
+	if !gap { // so that half of them have one
+		gap = w.wrong("gap")
+	}
+	if !gap {
 		f := pick(w, fillings...)
 		w.note("list filled by " + f.name)
 		w.line("local %s = {}", t)

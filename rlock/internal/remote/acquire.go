@@ -111,7 +111,7 @@ func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer,
 	for i, keys := range parts {
 		a, err := s.acquire(ctx, c, keys, r)
 		if err != nil || !a.Acquired {
-			s.rollBack(ctx, c, parts[:i], r)
+			s.RollBack(ctx, c, parts[:i], r)
 			return a, err
 		}
 		fences[i] = a.Fence
@@ -119,7 +119,7 @@ func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer,
 	}
 	lost, err := s.calls.raiseFence(ctx, parts, fences, whole.Fence, r.Token)
 	if err != nil || lost != "" {
-		s.rollBack(ctx, c, parts, r)
+		s.RollBack(ctx, c, parts, r)
 		return Answer{Held: lost}, err
 	}
 	return whole, nil
@@ -149,14 +149,10 @@ func (s calls) raiseFence(ctx context.Context, parts [][]string, fences []uint64
 	return lost, err
 }
 
-// RollBack frees, with one call, what a Request may have taken. The reaper frees what the server
-// does not confirm, and what commands without an answer may still take. The Claim needs a new
-// token then.
-func (s *Server) RollBack(ctx context.Context, c *Claim, r Request) {
-	s.rollBack(ctx, c, c.BySlot(), r)
-}
-
-func (s *Server) rollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {
+// RollBack frees, with one call, the parts of a Claim's keys that a Request may have taken. The
+// reaper frees what the server does not confirm, and what commands without an answer may still
+// take. The Claim needs a new token then.
+func (s *Server) RollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {
 	params := make([]gen.ReleaseParams, len(parts))
 	for i, keys := range parts {
 		params[i] = gen.ReleaseParams{Locks: keys, Token: r.Token}

@@ -32,13 +32,16 @@ type Extended struct {
 // Extend sends a call for each part of each extension, all of them in one pipeline, and returns
 // the answers in the order of list. On a cluster, it returns when every node has answered.
 func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
+	if len(list) == 1 && len(list[0].Parts) == 1 { // costs less than a pipeline of one
+		return []Extended{s.ExtendOne(ctx, list[0])}
+	}
 	var params []gen.ExtendParams
 	for _, e := range list {
 		for _, keys := range e.Parts {
-			params = append(params, gen.ExtendParams{Locks: keys, Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former})
+			params = append(params, e.params(keys))
 		}
 	}
-	replies := s.calls.extend(ctx, params)
+	replies := s.calls.scripts.ExtendBatch(ctx, s.calls.client, params)
 	answers := make([]Extended, len(list))
 	for i, e := range list {
 		n := len(e.Parts)
@@ -48,14 +51,19 @@ func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
 	return answers
 }
 
-// extend runs extend.lua once for each of params.
-func (s calls) extend(ctx context.Context, params []gen.ExtendParams) []gen.Reply[int64] {
-	if len(params) == 1 { // costs less than a pipeline of one
-		var reply gen.Reply[int64]
-		reply.Value, reply.Err = s.scripts.Extend(ctx, s.client, params[0])
-		return []gen.Reply[int64]{reply}
+// ExtendOne is Extend for one extension.
+func (s *Server) ExtendOne(ctx context.Context, e Extension) Extended {
+	if len(e.Parts) > 1 {
+		return s.Extend(ctx, []Extension{e})[0]
 	}
-	return s.scripts.ExtendBatch(ctx, s.client, params)
+	var reply [1]gen.Reply[int64]
+	reply[0].Value, reply[0].Err = s.calls.scripts.Extend(ctx, s.calls.client, e.params(e.Parts[0]))
+	return e.answer(reply[:])
+}
+
+// params are the parameters of extend.lua for a part.
+func (e *Extension) params(keys []string) gen.ExtendParams {
+	return gen.ExtendParams{Locks: keys, Token: e.Token, TTL: ttlParam(e.TTL), Former: e.Former}
 }
 
 // answer reads the replies of extend.lua for the parts: 0, or the position of a key that none
