@@ -384,6 +384,7 @@ func (t *Table) slice(from, to Value) List {
 	for i := int(first); i <= len(t.Items); i++ {
 		if i > t.sure() { // the list may end here
 			l.Rest, l.Open = Join(l.Rest, t.Items[i-1]), true
+			l.cut = l.cut || t.Items[i-1].mayBe(Vanishes) && (i < len(t.Items) || mayIndex(t.Names, false))
 			continue
 		}
 		l.Items = append(l.Items, t.Items[i-1])

@@ -11,6 +11,9 @@ import (
 // command follows a call of redis.call or redis.pcall.
 func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Value {
 	a.mayRaise(st)
+	if args.cut {
+		a.misuse(n, "a gap or a nil inside an unpacked list may end it there, so that the command gets only the words before it; give each of them a value, as in v or ''")
+	}
 	words := make([]Word, 0, len(args.Items)+1)
 	for i, v := range args.Items {
 		words = append(words, Word{Value: v, Pos: args.place(i, a.script.Pos(n))})

@@ -31,7 +31,7 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 					}
 					l.pos = append(l.pos, at)
 				}
-				l.Rest, l.Open, l.Pairs, l.end = more.Rest, more.Open, more.Pairs, pos
+				l.Rest, l.Open, l.Pairs, l.cut, l.end = more.Rest, more.Open, more.Pairs, more.cut, pos
 				if _, dots := e.(*ast.Comma3Expr); dots && more.end.Line > 0 {
 					l.end = more.end
 				}

@@ -146,6 +146,7 @@ type List struct {
 	Rest  Value     // of those behind Items, where their number is not known
 	Pairs *[2]Value // of Rest, where it is values of two sorts in turn
 	Open  bool      // there may be any number behind Items
+	cut   bool      // a nil may end it, though more of the list follows
 	live  *List     // of what a function returns: what it may be where the first value is there
 	pos   []script.Pos
 	end   script.Pos // of what brings Rest
@@ -185,7 +186,7 @@ func (l List) from(n int) List {
 		if n > len(l.Items) {
 			l.Pairs = nil
 		}
-		return List{Rest: l.Rest, Open: l.Open, Pairs: l.Pairs}
+		return List{Rest: l.Rest, Open: l.Open, Pairs: l.Pairs, cut: l.cut}
 	}
 	l.Items = l.Items[n:]
 	if n < len(l.pos) {
@@ -215,7 +216,7 @@ func joinLists(a, b *List) *List {
 		return a
 	}
 	n := min(len(a.Items), len(b.Items))
-	j := &List{Open: a.Open || b.Open || len(a.Items) != len(b.Items), Rest: Join(a.Rest, b.Rest)}
+	j := &List{cut: a.cut || b.cut, Open: a.Open || b.Open || len(a.Items) != len(b.Items), Rest: Join(a.Rest, b.Rest)}
 	for i := range n {
 		j.Items = append(j.Items, Join(a.Items[i], b.Items[i]))
 		j.pos = append(j.pos, a.place(i, script.Pos{}))
