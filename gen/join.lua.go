@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "0795db8b6d09e6edcc32431071c86210f5df2716"
-	JoinSHA256 = "fb12e0ef3411c102ad5bd2a941fcf1bfbe8744f068b7b3a11783838f4778b30c"
+	JoinSHA1   = "2c5bd5787a7516ac840dfc161c277f039f53699f"
+	JoinSHA256 = "23b0b74893352a91d2849f0ae38bf66a1d96c6ea24c9c5aace30c2e99848025f"
 )
 
 // joinSource is join.lua with what it includes.
@@ -25,12 +25,13 @@ const joinSource = `-- Asks for a lock on which other processes may wait too. Ho
 -- push about an earlier place of the token could be on its way, and would be believed. A
 -- caller that is told neither granted nor queued goes on with a new token and the old score.
 -- A caller that lost the reply may send the same call again; it may then have joined late, so
--- it must count the lease of a pushed grant from its first call.
+-- it must count the lease of a pushed grant from its first call. So the caller must know of
+-- each call that is sent, and the client must not repeat one by itself.
 --
 -- This is the ground of the queue between processes. rlock does not use it yet.
 --
 -- name: Join
--- mode: write retryable
+-- mode: write
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2]   queue   key        the queue of the lock: a sorted set of those who wait
 -- KEYS[3]   grants  channels   what the channels of all processes start with
@@ -96,6 +97,10 @@ end
 -- a process that hears of a grant believes it, so there must be no message without a grant.
 -- PUBSUB SHARDNUMSUB may count nobody although somebody listens, as on a replica; nothing is
 -- sent then.
+--
+-- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
+-- that it has forgotten, and must be able to release that.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
   if not token then
@@ -130,9 +135,8 @@ local function grant(lock, queue, counter, grants, member, score)
     if process == '' then
       return true
     end
-    -- The token is not formatted, because %s ends at a NUL, and it comes last, because it may
-    -- have spaces.
-    local message = lease .. string.format(' %.0f %.0f ', fence, waiting - 1) .. token
+    -- Key and token may have any bytes. They are not formatted, because %s ends at a NUL.
+    local message = lease .. string.format(' %.0f %.0f %.0f ', fence, waiting - 1, #lock) .. lock .. ' ' .. token
     local sent = redis.pcall('SPUBLISH', channel, message)
     if type(sent) == 'number' then
       return true
@@ -281,11 +285,12 @@ type JoinResult struct {
 // push about an earlier place of the token could be on its way, and would be believed. A
 // caller that is told neither granted nor queued goes on with a new token and the old score.
 // A caller that lost the reply may send the same call again; it may then have joined late, so
-// it must count the lease of a pushed grant from its first call.
+// it must count the lease of a pushed grant from its first call. So the caller must know of
+// each call that is sent, and the client must not repeat one by itself.
 //
 // This is the ground of the queue between processes. rlock does not use it yet.
 //
-// It writes, and may be repeated: [New] says when the client sends a call again.
+// It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error) {
 	var (
 		keyArray [6]string

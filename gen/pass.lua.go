@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "c9943f8dbea829fb4fab5f0b151e13aae90aaf00"
-	PassSHA256 = "23333fabceffff0a50457ac333558afe7a2faa25de298a1dc5e0dc3a6bdbf41b"
+	PassSHA1   = "6d02f9f58cf3c8cbe6c42b47d60f9d36ea8229a8"
+	PassSHA256 = "ba64d2879325d03acadc9bc3d7b2bc30295309c9042dddf5fcc94d890a21d845"
 )
 
 // passSource is pass.lua with what it includes.
@@ -97,6 +97,10 @@ end
 -- a process that hears of a grant believes it, so there must be no message without a grant.
 -- PUBSUB SHARDNUMSUB may count nobody although somebody listens, as on a replica; nothing is
 -- sent then.
+--
+-- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
+-- that it has forgotten, and must be able to release that.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
   if not token then
@@ -131,9 +135,8 @@ local function grant(lock, queue, counter, grants, member, score)
     if process == '' then
       return true
     end
-    -- The token is not formatted, because %s ends at a NUL, and it comes last, because it may
-    -- have spaces.
-    local message = lease .. string.format(' %.0f %.0f ', fence, waiting - 1) .. token
+    -- Key and token may have any bytes. They are not formatted, because %s ends at a NUL.
+    local message = lease .. string.format(' %.0f %.0f %.0f ', fence, waiting - 1, #lock) .. lock .. ' ' .. token
     local sent = redis.pcall('SPUBLISH', channel, message)
     if type(sent) == 'number' then
       return true

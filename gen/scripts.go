@@ -43,7 +43,7 @@ func New(opts ...Option) *Scripts {
 		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
 		holderScript:     newLuaScript("Holder", HolderSHA1, holderSource, o.retry, nil, o.lua),
 		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
-		joinScript:       newLuaScript("Join", JoinSHA1, joinSource, o.retry, nil, o.lua),
+		joinScript:       newLuaScript("Join", JoinSHA1, joinSource, false, nil, o.lua),
 		passScript:       newLuaScript("Pass", PassSHA1, passSource, o.retry, nil, o.lua),
 		raiseFenceScript: newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),

@@ -7,12 +7,13 @@
 -- push about an earlier place of the token could be on its way, and would be believed. A
 -- caller that is told neither granted nor queued goes on with a new token and the old score.
 -- A caller that lost the reply may send the same call again; it may then have joined late, so
--- it must count the lease of a pushed grant from its first call.
+-- it must count the lease of a pushed grant from its first call. So the caller must know of
+-- each call that is sent, and the client must not repeat one by itself.
 --
 -- This is the ground of the queue between processes. rlock does not use it yet.
 --
 -- name: Join
--- mode: write retryable
+-- mode: write
 -- KEYS[1]   lock    key        the lock
 -- KEYS[2]   queue   key        the queue of the lock: a sorted set of those who wait
 -- KEYS[3]   grants  channels   what the channels of all processes start with

@@ -107,7 +107,8 @@ func (l line) told(heard <-chan string, token string, lease time.Duration, waiti
 	case message := <-heard:
 		words := strings.SplitN(message, " ", 4)
 		require.Len(l, words, 4, message)
-		require.Equal(l, []string{fmt.Sprint(lease.Milliseconds()), fmt.Sprint(waiting), token}, []string{words[0], words[2], words[3]})
+		require.Equal(l, []string{fmt.Sprint(lease.Milliseconds()), fmt.Sprint(waiting)}, []string{words[0], words[2]})
+		require.Equal(l, fmt.Sprint(len(contested), " ", contested, " ", token), words[3])
 		fence, err := strconv.ParseInt(words[1], 10, 64)
 		require.NoError(l, err)
 		require.Equal(l, words[1], env.Get(l.T, l.client, fences), "the fence in full")
@@ -195,6 +196,7 @@ func TestQueueScripts(t *testing.T) {
 			"a key of another type":                  wrongKey,
 			"no fence":                               withoutFence,
 			"tokens of any bytes":                    anyToken,
+			"keys of any bytes":                      anyKey,
 		} {
 			t.Run(name, func(t *testing.T) { run(newLine(t, client)) })
 		}
@@ -554,7 +556,7 @@ func withoutFence(l line) {
 	l.join("q1")
 	_, err = l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Token: "p1", Process: "p", Grants: grants})
 	require.NoError(l, err)
-	require.Equal(l, "20000 0 0 q1", <-heard)
+	require.Equal(l, "20000 0 0 4 {1}k q1", <-heard)
 	l.missing(fences)
 }
 
@@ -566,6 +568,22 @@ func anyToken(l line) {
 		l.pass(env.Get(l.T, l.client, contested), "")
 		l.told(heard, token, queueLease, 0)
 		l.state(token, queueLease)
+	}
+}
+
+func anyKey(l line) {
+	heard := l.listen("q")
+	for _, key := range []string{"a b 7 ", "%s%.0f\n", "k\x00\xff:", " ", strings.Repeat("k ", 40_000)} {
+		held := gen.JoinParams{Lock: key, Queue: queued, Grants: grants, Token: "p1", TTL: queueLease, Process: "p", How: gen.JoinHowJoin}
+		_, err := l.scripts.Join(l.Context(), l.client, held)
+		require.NoError(l, err)
+		waits := held
+		waits.Token, waits.Process = "q 1", "q"
+		_, err = l.scripts.Join(l.Context(), l.client, waits)
+		require.NoError(l, err)
+		_, err = l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: key, Queue: queued, Grants: grants, Token: "p1", TTL: queueLease, Process: "p"})
+		require.NoError(l, err)
+		require.Equal(l, fmt.Sprint("20000 0 0 ", len(key), " ", key, " q 1"), <-heard)
 	}
 }
 

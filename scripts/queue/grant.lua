@@ -22,6 +22,10 @@ end
 -- a process that hears of a grant believes it, so there must be no message without a grant.
 -- PUBSUB SHARDNUMSUB may count nobody although somebody listens, as on a replica; nothing is
 -- sent then.
+--
+-- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
+-- that it has forgotten, and must be able to release that.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
   if not token then
@@ -56,9 +60,8 @@ local function grant(lock, queue, counter, grants, member, score)
     if process == '' then
       return true
     end
-    -- The token is not formatted, because %s ends at a NUL, and it comes last, because it may
-    -- have spaces.
-    local message = lease .. string.format(' %.0f %.0f ', fence, waiting - 1) .. token
+    -- Key and token may have any bytes. They are not formatted, because %s ends at a NUL.
+    local message = lease .. string.format(' %.0f %.0f %.0f ', fence, waiting - 1, #lock) .. lock .. ' ' .. token
     local sent = redis.pcall('SPUBLISH', channel, message)
     if type(sent) == 'number' then
       return true

@@ -39,7 +39,7 @@ func TestPlantedFlaws(t *testing.T) {
 			replace(t, "pass", "    if type(sent) == 'number' then\n", "    if sent == 0 then\n      redis.call('DEL', lock)\n      return false\n    end\n    if type(sent) == 'number' then\n"))}),
 			says: "by its own deadline"},
 		"a message before the grant": {scenario: two(map[fault]uint8{mistype: 1}, flaw{scripts: both(
-			replace(t, "pass", "  local fence = next_fence(counter)\n", "  redis.pcall('SPUBLISH', channel, lease .. ' 9 0 ' .. token)\n  local fence = next_fence(counter)\n"),
+			replace(t, "pass", "  local fence = next_fence(counter)\n", "  redis.pcall('SPUBLISH', channel, lease .. ' 9 0 4 lock ' .. token)\n  local fence = next_fence(counter)\n"),
 			replace(t, "pass", "    local sent = redis.pcall('SPUBLISH', channel, message)\n", "    local sent = 1\n"))}),
 			says: "by its own deadline"},
 		"a lease counted from the arrival":           {scenario: two(nil, flaw{arrival: true}), says: "by its own deadline"},

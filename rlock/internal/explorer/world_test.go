@@ -321,13 +321,14 @@ func answerOf(call queue.Call, reply []int64) queue.Answer {
 }
 
 func readPush(tb testing.TB, p pushed) message {
-	words := strings.SplitN(p.text, " ", 4)
-	require.Len(tb, words, 4, p.text)
+	words := strings.SplitN(p.text, " ", 6) // the key has no spaces here
+	require.Len(tb, words, 6, p.text)
+	require.Equal(tb, []string{strconv.Itoa(len(lockKey)), lockKey}, words[3:5], p.text)
 	lease, err := strconv.ParseInt(words[0], 10, 64)
 	require.NoError(tb, err)
 	fence, err := strconv.ParseInt(words[1], 10, 64)
 	require.NoError(tb, err)
-	return message{kind: push, process: p.process, token: words[3],
+	return message{kind: push, process: p.process, token: words[5],
 		answer: queue.Answer{Granted: true, Fence: fence, Remaining: time.Duration(lease) * time.Millisecond}}
 }
 
