@@ -344,7 +344,8 @@ func (a *acquisition) fail(why setback) error {
 		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), l.lease.TTL(), 0)
 	}
 	l.ticket.Leave()
-	if l.stateNow() == stateWaiting {
+	contended := l.stateNow() == stateWaiting
+	if contended {
 		l.locker.counters.waited.Add(int64(clock.Now() - a.start))
 	}
 	l.become(stateFailed)
@@ -354,7 +355,7 @@ func (a *acquisition) fail(why setback) error {
 	}
 	failed := &AcquireError{
 		Key: a.blocker.key, Remaining: a.blocker.remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
-		Err: failure(kind, a.blocker.held, why.err, a.outage.Explain(why.cause)), call: kind,
+		Err: failure(kind, a.blocker.held, why.err, a.outage.Explain(why.cause)), call: kind, contended: contended,
 	}
 	l.emit(Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Err: failed})
 	return failed

@@ -118,7 +118,9 @@ func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.
 	}()
 	if ctx.Err() != nil { // perhaps before the lock was granted
 		return false, &AcquireError{
-			Key: l.claim.Key(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start), Err: failure(callWait, false, ErrGaveUp, clock.ContextError(ctx, nil)),
+			Key: l.claim.Key(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
+			Err:       failure(callWait, false, ErrGaveUp, clock.ContextError(ctx, nil)),
+			contended: true, // if it made no attempt, the lock was handed over
 		}
 	}
 	return true, fn(l.Context(), l)

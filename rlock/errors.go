@@ -79,7 +79,8 @@ type AcquireError struct {
 	// context's error or the server's last one, and ErrHeld if a holder was seen.
 	Err error
 
-	call call // that failed
+	call      call // that failed
+	contended bool // somebody held the key, or was before this call in the queue of this process
 }
 
 // call is the kind of a call that failed. The text of its error depends on it.
@@ -119,7 +120,8 @@ func (e *AcquireError) facts() string {
 	return strings.Join(facts, "; ")
 }
 
-// effort tells how often and for how long a waiter has tried, as far as it did.
+// effort tells how often and for how long a waiter has tried. A call that neither made an attempt
+// nor waited for anybody has tried nothing, however long it took.
 func (e *AcquireError) effort() []string {
 	attempts, waited := fmt.Sprintf("%d attempts", e.Attempts), e.Waited.Round(time.Millisecond)
 	if e.Attempts == 1 {
@@ -130,7 +132,7 @@ func (e *AcquireError) effort() []string {
 		return []string{fmt.Sprintf("after %s in %v", attempts, waited)}
 	case e.Attempts > 0:
 		return []string{"after " + attempts}
-	case waited > 0:
+	case e.contended && waited > 0:
 		return []string{fmt.Sprintf("after %v", waited)}
 	}
 	return nil

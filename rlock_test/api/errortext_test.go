@@ -21,6 +21,14 @@ var lengthOfTime = regexp.MustCompile(`(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b`)
 // inScript is how servers say where in a script it was; each has its own words.
 var inScript = regexp.MustCompile(` script: [0-9a-f]{40}, on @user_script:\d+\.`)
 
+// slow is a context whose methods take some milliseconds.
+type slow struct{ context.Context }
+
+func (s slow) Value(key any) any {
+	time.Sleep(3 * time.Millisecond)
+	return s.Context.Value(key)
+}
+
 // What each way to fail says. Times are shown as <time>.
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
@@ -40,11 +48,6 @@ func TestErrorTexts(t *testing.T) {
 		require.NoError(s.t, err)
 		return lock
 	}
-	deadline := func(s scene) context.Context {
-		ctx, cancel := context.WithTimeout(s.ctx, 50*time.Millisecond)
-		s.t.Cleanup(cancel)
-		return ctx
-	}
 	ended := func(s scene) context.Context {
 		ctx, cancel := context.WithCancelCause(s.ctx)
 		cancel(errors.New("shutting down"))
@@ -52,6 +55,9 @@ func TestErrorTexts(t *testing.T) {
 	}
 	three := rlock.WithRetry(rlock.Fixed(5 * time.Millisecond).MaxAttempts(3))
 	silent := func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() }
+	// During a call, a while after the first command or the beginning of the wait that it is to
+	// end: so the call has waited for some milliseconds.
+	later := func(end func()) { time.AfterFunc(5*time.Millisecond, end) }
 	lose := func(s scene) *rlock.Lock {
 		lock := take(s)
 		require.NoError(s.t, env.Do(s.t, s.direct, "DEL", "job").Error())
@@ -85,9 +91,9 @@ func TestErrorTexts(t *testing.T) {
 			return of(s.locker.TryAcquire(s.ctx, "job"))
 		}, `rlock: acquire "job": gen: Acquire: unexpected EOF`},
 		"try, no answer in time": {func(s scene) error {
-			ctx := deadline(s)
+			ctx, end := env.Deadline(s.ctx)
 			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-				<-ctx.Done()
+				end()
 				return env.NoReply()
 			})
 			return of(s.locker.TryAcquire(ctx, "job"))
@@ -98,7 +104,12 @@ func TestErrorTexts(t *testing.T) {
 		}, `rlock: acquire "job": gen: Acquire: WRONGTYPE Operation against a key holding the wrong kind of value`},
 		"gave up, by the context": {func(s scene) error {
 			foreign(s, "PX", "60000")
-			return of(s.locker.Acquire(deadline(s), "job"))
+			ctx, end := env.Deadline(s.ctx)
+			s.f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				defer later(end)
+				return run()
+			})
+			return of(s.locker.Acquire(ctx, "job"))
 		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <n> attempts in <time>; the holder's lease ends in <time>)`},
 		"gave up, by the policy": {func(s scene) error {
 			foreign(s)
@@ -110,6 +121,9 @@ func TestErrorTexts(t *testing.T) {
 		}, `rlock: acquire "job": gave up waiting (after 1 attempt in <time>; the holder's lease ends in <time>)`},
 		"gave up, the context had ended": {func(s scene) error {
 			return of(s.locker.Acquire(ended(s), "job"))
+		}, `rlock: acquire "job": gave up waiting: context canceled: shutting down`},
+		"gave up, the context had ended, on a slow machine": {func(s scene) error {
+			return of(s.locker.Acquire(slow{ended(s)}, "job"))
 		}, `rlock: acquire "job": gave up waiting: context canceled: shutting down`},
 		"gave up, no answer": {func(s scene) error {
 			s.f.When(silent)
@@ -164,9 +178,9 @@ func TestErrorTexts(t *testing.T) {
 			`rlock: extend "job": lock was lost: its key is gone or has another token`},
 		"extend, no answer": {func(s scene) error {
 			lock := take(s)
-			ctx := deadline(s)
+			ctx, end := env.Deadline(s.ctx)
 			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-				<-ctx.Done()
+				end()
 				return env.NoReply()
 			})
 			return lock.Extend(ctx, time.Minute)
@@ -193,7 +207,14 @@ func TestErrorTexts(t *testing.T) {
 		}, `rlock: keys: "a" stands twice in the list; name every key once`},
 		"gave up, while waiting in the queue": {func(s scene) error {
 			take(s)
-			return of(s.locker.Acquire(deadline(s), "job"))
+			ctx, end := env.Deadline(s.ctx)
+			go func() {
+				defer later(end)
+				for s.locker.Stats().Waiting == 0 && s.ctx.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			return of(s.locker.Acquire(ctx, "job"))
 		}, `rlock: acquire "job": gave up waiting: context deadline exceeded (after <time>; the holder's lease ends in <time>)`},
 		"verify, lost":  {func(s scene) error { return of(lose(s).Verify(s.ctx)) }, `rlock: verify "job": lock was lost: its key is gone or has another token`},
 		"release, lost": {func(s scene) error { return lose(s).Release(s.ctx) }, `rlock: release "job": lock was lost: its key is gone or has another token`},
@@ -264,8 +285,11 @@ func TestErrIsJoined(t *testing.T) {
 	t.Parallel()
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 	require.NoError(t, env.Do(t, direct, "SET", "job", "foreign").Error())
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx, end := env.Deadline(t.Context())
+	f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		defer end()
+		return run()
+	})
 	_, err := locker.Acquire(ctx, "job")
 	var facts *rlock.AcquireError
 	require.ErrorAs(t, err, &facts)

@@ -20,6 +20,31 @@ func Soon(t testing.TB, condition func() bool, what string) {
 	require.Eventually(t, condition, 10*time.Second, 2*time.Millisecond, what)
 }
 
+// Deadline returns a context whose deadline is exceeded when the test calls exceed, at just the
+// moment that the test is about. A deadline by the clock may come before that on a busy machine.
+func Deadline(parent context.Context) (ctx context.Context, exceed func()) {
+	d := &deadline{Context: parent, done: make(chan struct{})}
+	return d, sync.OnceFunc(func() { close(d.done) })
+}
+
+type deadline struct {
+	context.Context
+	done chan struct{}
+}
+
+// Done is that of context.Context.
+func (d *deadline) Done() <-chan struct{} { return d.done }
+
+// Err is that of context.Context.
+func (d *deadline) Err() error {
+	select {
+	case <-d.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // Together runs f(0) to f(n-1) at once and returns their errors joined.
 func Together(n int, f func(i int) error) error {
 	failed := make([]error, n)
