@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-const deletedLease = 6 * time.Second
+const deletedLease = 9 * time.Second
 
 // deletion shows that a holder whose key is deleted is told so by the server.
 func (d *demo) deletion(ctx context.Context) error {
@@ -50,7 +50,7 @@ func toldOf(e event, after time.Duration) error {
 	switch {
 	case !e.Lost:
 		return fmt.Errorf("the context ended with %q", e.Cause)
-	case after > deletedLease/2:
+	case after > deletedLease*2/3:
 		return fmt.Errorf("it took %v", after)
 	}
 	return nil

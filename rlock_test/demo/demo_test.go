@@ -92,7 +92,8 @@ func TestRun(t *testing.T) {
 		require.NoError(t, err)
 
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		require.LessOrEqual(t, len(lines), 45, "it fits a screen or two")
+		again := strings.Count(out.String(), "once more") // on a machine that stood still
+		require.LessOrEqual(t, len(lines), 45+5*again, "it fits a screen or two")
 		for _, line := range lines {
 			require.Less(t, len(line), 160)
 		}
@@ -100,7 +101,7 @@ func TestRun(t *testing.T) {
 		require.Equal(t, 6, strings.Count(out.String(), "PASS"))
 		require.Equal(t, 5, strings.Count(out.String(), " -> "), "a sample of the transfers")
 		require.Contains(t, out.String(), "200 transfers, ")
-		require.Contains(t, out.String(), "What must be true, of 9 processes:")
+		require.Contains(t, out.String(), fmt.Sprintf("What must be true, of %d processes:", 9+2*again))
 		require.Regexp(t, `(?m)^ .* writes "late": refused, .*NOT_HELD`, out.String())
 		require.Regexp(t, `(?m)^ .* by its fence: refused, .*STALE_FENCE`, out.String())
 	})

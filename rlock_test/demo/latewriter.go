@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-const stalledLease = 500 * time.Millisecond
+const stalledLease = time.Second
 
 // lateWriter shows what a lock cannot prevent by itself, and what does: a process that
 // stops for longer than its lease and then writes.

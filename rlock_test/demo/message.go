@@ -28,6 +28,7 @@ type event struct {
 	Kind   kind
 	At     time.Time
 	Key    string
+	Token  string // of the lock
 	Fence  uint64
 	From   string
 	To     string

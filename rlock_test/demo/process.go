@@ -124,17 +124,19 @@ func (p *process) do(ctx context.Context, o order, want kind) (event, error) {
 	return p.await(ctx, want)
 }
 
-// kill ends the process with SIGKILL, and returns when the system says that it is dead.
+// kill sends SIGKILL. The process does nothing any more, but it may take a while until the system
+// has put it away.
 func (p *process) kill() (at time.Time, err error) {
-	at = time.Now()
-	if err := p.cmd.Process.Kill(); err != nil {
-		return at, err
-	}
+	return time.Now(), p.cmd.Process.Kill()
+}
+
+// reap waits until the system says that a process which was killed is dead.
+func (p *process) reap() error {
 	p.stop()
 	if p.cmd.ProcessState.Success() {
-		return at, fmt.Errorf("%s ended by itself", p.name)
+		return fmt.Errorf("%s ended by itself", p.name)
 	}
-	return at, nil
+	return nil
 }
 
 // stop has the process end, by force if it does not do so soon. It may be called again.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
@@ -93,10 +94,24 @@ func product(info string) string {
 // lockKey is the key of a lock of this run.
 func (s *server) lockKey(name string) string { return s.prefix + "lock:" + name }
 
-// left returns how long a lock's key goes on to exist.
-func (s *server) left(ctx context.Context, name string) (time.Duration, error) {
-	milliseconds, err := s.client.Do(ctx, s.client.B().Pttl().Key(s.lockKey(name)).Build()).AsInt64()
-	return time.Duration(milliseconds) * time.Millisecond, err
+// look is what the server said of a lock's key.
+type look struct {
+	token           string        // the holder's; "": nobody has the lock
+	left            time.Duration // of that holder's lease
+	asked, answered time.Time     // it looked in between
+}
+
+// look asks for the holder of a lock and for its lease at one instant, so that the lease is
+// that holder's.
+func (s *server) look(ctx context.Context, name string) (l look, err error) {
+	l.asked = time.Now()
+	seen, err := gen.New().Inspect(ctx, s.client, gen.InspectParams{Locks: []string{s.lockKey(name)}})
+	l.answered = time.Now()
+	if err != nil {
+		return l, err
+	}
+	l.token, l.left = seen.Holders[0].V, seen.Remaining[0]
+	return l, nil
 }
 
 // roundTrip is the shortest of some.

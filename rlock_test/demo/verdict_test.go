@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
 )
 
 // wrong requires an error with this text, or none.
@@ -20,31 +24,70 @@ func wrong(t *testing.T, want string, err error) {
 	}
 }
 
-func TestTakenOver(t *testing.T) {
+func TestPassage(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
+		token             string
 		least, most, left time.Duration
 		want              string
+		unsure            bool
 	}{
-		"at once":             {time.Second, time.Second, time.Second, ""},
-		"a millisecond early": {time.Second - time.Millisecond, time.Second - time.Millisecond, time.Second, ""},
-		"on a busy machine":   {time.Second + slack, time.Second + slack, time.Second, ""},
-		"the answer was late": {900 * time.Millisecond, time.Second, time.Second, ""},
-		"the call was early":  {time.Second, time.Second + slack + 1, time.Second, ""},
-		"too late":            {time.Second + slack + 1, time.Second + slack + 1, time.Second, "after the lease ended"},
-		"too early":           {900 * time.Millisecond, 900 * time.Millisecond, time.Second, "100ms before the lease ended"},
-		"no key":              {0, 0, -2 * time.Millisecond, "the lease had -2ms left"},
-		"never expires":       {0, 0, -time.Millisecond, "the lease had -1ms left"},
-		"too long a lease":    {2 * lease, 2 * lease, 2 * lease, "the lease had 3s left"},
+		"at once":             {"first", time.Second, time.Second, time.Second, "", false},
+		"a millisecond early": {"first", time.Second - time.Millisecond, time.Second - time.Millisecond, time.Second, "", false},
+		"on a busy machine":   {"first", time.Second + slack, time.Second + slack, time.Second, "", false},
+		"the answer was late": {"first", 900 * time.Millisecond, time.Second, time.Second, "", false},
+		"the call was early":  {"first", time.Second, time.Second + slack + 1, time.Second, "", false},
+		"the last moment":     {"first", 0, 0, 0, "", false},
+		"too late":            {"first", time.Second + slack + 1, time.Second + slack + 1, time.Second, "after the lease ended", true},
+		"too early":           {"first", 900 * time.Millisecond, 900 * time.Millisecond, time.Second, "100ms before the lease ended", false},
+		"never expires":       {"first", 0, 0, -time.Millisecond, "the lease had -1ms left", false},
+		"too long a lease":    {"first", 2 * lease, 2 * lease, 2 * lease, "the lease had 3s left", false},
+		"nobody's":            {"", 100 * time.Millisecond, 100 * time.Millisecond, -2 * time.Millisecond, "did not have the lock any more", true},
+		"the next one's":      {"second", 400 * time.Microsecond, 500 * time.Microsecond, lease, "did not have the lock any more", true},
 	} {
-		t.Run(name, func(t *testing.T) { wrong(t, test.want, takenOver(test.least, test.most, test.left)) })
+		t.Run(name, func(t *testing.T) {
+			next := time.Now()
+			seen := passage{"first", look{test.token, test.left, next.Add(-test.most), next.Add(-test.least)}, next}
+			got, unsure := seen.wrong()
+			wrong(t, test.want, got)
+			require.Equal(t, test.unsure, unsure)
+		})
 	}
+}
+
+// late is a client whose first look at a lock takes longer than a lease lasts.
+type late struct {
+	rueidis.Client
+	once *sync.Once
+}
+
+func (l late) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if words := command.Commands(); len(words) > 1 && words[1] == gen.InspectSHA1 {
+		l.once.Do(func() { time.Sleep(lease * 4 / 3) })
+	}
+	return l.Client.Do(ctx, command)
+}
+
+// Where the killed holder's key is the next one's before the demo sees it, the lease that it
+// sees is not the one that ended.
+func TestTakeoverOnAMachineThatStandsStill(t *testing.T) {
+	t.Parallel()
+	s, err := connect(t.Context(), "")
+	require.NoError(t, err)
+	t.Cleanup(s.close)
+	s.client = late{s.client, new(sync.Once)}
+	var out bytes.Buffer
+	d := &demo{timeline: newTimeline(&out), server: s}
+	require.NoError(t, d.takeover(t.Context()), out.String())
+	require.NoError(t, d.verdict(), out.String())
+	require.Contains(t, out.String(), "it does not have the lock any more")
+	require.GreaterOrEqual(t, d.started, 4, "it was played once more")
 }
 
 func TestToldOf(t *testing.T) {
 	t.Parallel()
 	wrong(t, "", toldOf(event{Lost: true}, time.Millisecond))
-	wrong(t, "it took 4s", toldOf(event{Lost: true}, 4*time.Second))
+	wrong(t, "it took 7s", toldOf(event{Lost: true}, 7*time.Second))
 	wrong(t, `ended with "rlock: lease ended"`, toldOf(event{Cause: "rlock: lease ended"}, time.Millisecond))
 }
 

@@ -144,7 +144,7 @@ func (w *worker) acquire(ctx context.Context, o order, opts ...rlock.Option) err
 	}
 	w.lock = lock
 	held := lock.Context() // from now on the server tells of a deleted key
-	w.say(event{Kind: isAcquired, Key: lock.Key(), Fence: lock.Fence(), Waited: waited})
+	w.say(event{Kind: isAcquired, Key: lock.Key(), Token: lock.Token(), Fence: lock.Fence(), Waited: waited})
 	context.AfterFunc(held, func() {
 		if cause := context.Cause(held); !errors.Is(cause, rlock.ErrReleased) {
 			w.say(event{Kind: isEnded, Cause: cause.Error(), Lost: errors.Is(cause, rlock.ErrLost)})
