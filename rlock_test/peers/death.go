@@ -56,7 +56,7 @@ func (m meter) outlive(holder *env.Program, waiter locker) *sample {
 }
 
 func (m meter) inherit(ctx context.Context, holder *env.Program, waiter locker, latency *latencies) error {
-	ended := await(ctx, waiter)
+	ended := await(ctx, waiter, "job")
 	time.Sleep(shortLease / 5)
 	holder.Kill()
 	free, err := m.freeAt()

@@ -49,11 +49,11 @@ type waited struct {
 	err  error
 }
 
-// await waits for the lock in the background.
-func await(ctx context.Context, waiter locker) <-chan waited {
+// await waits for the lock of key in the background.
+func await(ctx context.Context, waiter locker, key string) <-chan waited {
 	ended := make(chan waited, 1)
 	go func() {
-		held, err := waiter.acquire(ctx, "job")
+		held, err := waiter.acquire(ctx, key)
 		ended <- waited{time.Now(), held, err}
 	}()
 	return ended
@@ -75,7 +75,7 @@ func (p pair) wakeUp(ctx context.Context, settled time.Duration, latency *latenc
 	if err != nil {
 		return err
 	}
-	ended := await(ctx, p.waiter)
+	ended := await(ctx, p.waiter, "job")
 	time.Sleep(settled)
 	start := time.Now()
 	if err := held.Release(context.Background()); err != nil {

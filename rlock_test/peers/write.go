@@ -111,6 +111,9 @@ func (r *results) idleFigure() string {
 			continue
 		}
 		cell := func(c idleCost) string {
+			if c.locks < idle.locks {
+				return "hung"
+			}
 			return fmt.Sprintf("%.1f %% and %.1f %%", 100*c.clientCPU, 100*c.serverCPU)
 		}
 		return fmt.Sprintf("| %d locks held and extended, of 10 s each: of a core of the client and of the server | %s | %s | not done | not done |\n",

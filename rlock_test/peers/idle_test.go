@@ -1,0 +1,45 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// few is a library that hangs when it has acquired some locks, or fails.
+type few struct {
+	left int
+	err  error
+}
+
+func (f *few) acquire(ctx context.Context, _ string) (holding, error) {
+	if f.left--; f.left >= 0 {
+		return nil, nil
+	}
+	if f.err == nil {
+		<-ctx.Done()
+	}
+	return nil, f.err
+}
+
+// A library that hangs does not keep the others from being measured.
+func TestAcquireMany(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		held, err := acquireMany(ctx, &few{left: 3}, 3)
+		require.NoError(t, err)
+		require.Len(t, held, 3)
+		held, err = acquireMany(ctx, &few{left: 3}, 10)
+		require.NoError(t, err)
+		require.Len(t, held, 3)
+		cancel()
+
+		failed := errors.New("no")
+		_, err = acquireMany(t.Context(), &few{left: 3, err: failed}, 10)
+		require.ErrorIs(t, err, failed)
+	})
+}
