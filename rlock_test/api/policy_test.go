@@ -75,12 +75,12 @@ func TestLongestPause(t *testing.T) {
 	require.NoError(t, env.Do(t, direct, "PING").Error())
 	var mu sync.Mutex
 	var previous []time.Duration
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	ctx, exceed := env.Deadline(t.Context())
 	_, err = locker.Acquire(ctx, "job", rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		previous = append(previous, a.Previous)
+		time.AfterFunc(100*time.Millisecond, exceed) // it waits by then, and asks no more
 		return rlock.NoExpiry, true
 	})))
 	require.ErrorIs(t, err, context.DeadlineExceeded)

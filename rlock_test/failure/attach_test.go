@@ -102,14 +102,14 @@ func TestAttachAgain(t *testing.T) {
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
 				require.NoError(t, err)
 				h := env.Detach(t, lock)
+				ctx, exceed := env.Deadline(t.Context())
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if runs || !env.IsAttach(words) {
 						run()
 					}
+					exceed()
 					return env.NoReply()
 				})
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				defer cancel()
 				_, err = locker.Attach(ctx, h)
 				require.Error(t, err)
 				require.NotErrorIs(t, err, rlock.ErrLost)
@@ -132,12 +132,12 @@ func TestAttachAgain(t *testing.T) {
 				require.NoError(t, h.UnmarshalText(text))
 				return locker.Attach(ctx, h, rlock.WithToken(token))
 			}
+			ctx, exceed := env.Deadline(t.Context())
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				run()
+				exceed()
 				return env.NoReply()
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
 			_, err = attach(ctx, locker, "worker-2")
 			require.Error(t, err)
 			f.When(nil)

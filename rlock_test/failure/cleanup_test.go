@@ -114,12 +114,11 @@ func TestNoCleaningUpWithOnesOwnToken(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
+		ctx, exceed := env.Deadline(t.Context())
 		f.When(env.Once(gen.AcquireSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
-			time.Sleep(60 * time.Millisecond)
+			exceed()
 			return rueidis.NewErrorResult(context.DeadlineExceeded) // it never reached the server
 		}))
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
 		_, err := locker.Acquire(ctx, "job", rlock.WithToken("job-12"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithToken("job-12"))

@@ -69,14 +69,14 @@ func TestLostExtensionIsForgotten(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, e)
 				lock, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(20*time.Second))
 				require.NoError(t, err)
+				ctx, exceed := env.Deadline(t.Context())
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if env.IsExtend(words) {
+						exceed()
 						return env.NoReply()
 					}
 					return run()
 				})
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
 				require.Error(t, lock.Extend(ctx, 10*time.Second))
 				f.When(nil)
 				require.NoError(t, lock.Extend(t.Context(), ttl))
@@ -244,6 +244,7 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl))
 				lock, err := locker.AcquireAll(t.Context(), keys)
 				require.NoError(t, err)
+				ctx, exceed := env.Deadline(t.Context())
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if !env.IsExtend(words) {
 						return run()
@@ -251,10 +252,9 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 					if runs {
 						run()
 					}
+					exceed()
 					return env.NoReply()
 				})
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				defer cancel()
 				require.Error(t, lock.Extend(ctx, 10*time.Second))
 				f.When(nil)
 				require.LessOrEqual(t, time.Until(lock.Deadline()), 10*time.Second)
@@ -296,6 +296,7 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(time.Hour))
 				lock, err := locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
+				ctx, exceed := env.Deadline(t.Context())
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if !env.IsExtend(words) {
 						return run()
@@ -303,6 +304,7 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 					if runs {
 						run()
 					}
+					exceed()
 					return env.NoReply()
 				})
 				got := make(chan *rlock.Lock, 1)
@@ -312,8 +314,6 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 					}
 				}()
 				env.AwaitWaiting(t, locker, 1)
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				defer cancel()
 				require.Error(t, lock.Extend(ctx, time.Minute))
 				require.NoError(t, lock.Release(t.Context()))
 				lasts(t, direct, <-got, time.Hour)
@@ -324,6 +324,7 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
 				lasts(t, direct, lock, rlock.NoExpiry)
+				ctx, exceed := env.Deadline(t.Context())
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if !env.IsExtend(words) {
 						return run()
@@ -331,10 +332,9 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 					if runs {
 						run()
 					}
+					exceed()
 					return env.NoReply()
 				})
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				defer cancel()
 				require.Error(t, lock.Extend(ctx, 3*time.Second))
 				require.NotZero(t, lock.Deadline())
 				f.When(nil)

@@ -155,12 +155,11 @@ func TestContextEndsBeforeARefusal(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, _ := env.NewFaulty(t, e)
+		ctx, exceed := env.Deadline(t.Context())
 		f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-			time.Sleep(60 * time.Millisecond)
+			exceed()
 			return f.Refuse("TRYAGAIN later")
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
 		_, err := locker.Acquire(ctx, "job")
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
 		require.ErrorIs(t, err, context.DeadlineExceeded)

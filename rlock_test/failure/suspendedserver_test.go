@@ -48,10 +48,7 @@ func TestServerStandsStill(t *testing.T) {
 		require.NotErrorIs(t, err, rlock.ErrHeld)
 		require.ErrorIs(t, extended.Extend(short, time.Minute), context.DeadlineExceeded)
 		for _, lock := range locks {
-			<-lock.Context().Done()
-			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrExpired)
-			require.False(t, lock.Valid())
-			require.Less(t, time.Since(stopped), ttl+time.Second, "nobody waits for the server")
+			env.AwaitEnd(t, lock, rlock.ErrExpired) // nobody waits for the server
 		}
 		time.Sleep(time.Until(stopped.Add(2 * ttl)))
 		server.Cont()

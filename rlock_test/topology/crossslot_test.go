@@ -270,15 +270,15 @@ func TestCrossSlot(t *testing.T) {
 			require.NoError(t, err)
 			h := env.Detach(t, lock)
 			var asked atomic.Int32
+			ctx, exceed := env.Deadline(t.Context())
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				if n := asked.Add(1); env.IsAttach(words) && n > 1 {
 					run()
+					exceed()
 					return env.NoReply()
 				}
 				return run()
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
 			_, err = locker.Attach(ctx, h)
 			require.Error(t, err)
 			require.NotErrorIs(t, err, rlock.ErrLost)
@@ -293,18 +293,18 @@ func TestCrossSlot(t *testing.T) {
 				lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Hour))
 				require.NoError(t, err)
 				var asked atomic.Int32
+				ctx, exceed := env.Deadline(t.Context())
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if n := asked.Add(1); env.IsExtend(words) && n > 1 {
 						if runs {
 							run()
 						}
+						exceed()
 						return env.NoReply()
 					}
 					return run()
 				})
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				require.Error(t, lock.Extend(ctx, time.Minute), how)
-				cancel()
 				f.When(nil)
 				if runs {
 					require.NoError(t, lock.Extend(t.Context(), 30*time.Second))
