@@ -14,3 +14,19 @@ func (h *Hub) Holding() (n int) {
 	}
 	return n
 }
+
+// ReadGrant reads a message.
+var ReadGrant = readGrant
+
+// Hear is a message for g.
+func (g *Grants) Hear(message string) { g.hear(message) }
+
+// Confirm is a confirmation of the subscription.
+func (g *Grants) Confirm() { g.confirmed.Add(1); g.wakeAll() }
+
+// Telling reports whether stray is called, and nothing waits for that.
+func (g *Grants) Telling() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.telling && len(g.strays) == 0
+}

@@ -1,8 +1,10 @@
 // Package notify follows what the server says about changed keys: it wakes those who wait
 // for one, and finds locks whose key is another's or whose lease somebody else has shortened.
+// It also hears of what the server grants to this process.
 //
-// It never acquires, extends or ends a lock, and does not know what one is: it knows keys,
-// and tells whoever holds them what it has read.
+// It never acquires, extends or ends a lock, and does not know what one is, nor of queues and
+// scripts: it knows keys and tokens, and tells whoever holds or expects them what it has read
+// or heard.
 package notify
 
 import (

@@ -1,0 +1,195 @@
+package notify
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+)
+
+// Grants hears, on a connection of its own, of what the server grants to one process.
+//
+// A message is believed by its form: it does not say who has sent it. So only the process and
+// those who may grant should have the right to publish on its channel. Anybody else with that
+// right, who also knows a token that is expected, which whoever may read the keys does, can have
+// this process believe that it was granted a key. One who knows another's token can have stray
+// called about that. Without any token, messages cost the process time, and nothing else.
+type Grants struct {
+	subscription
+	seed   maphash.Seed
+	shards [16]expecting
+
+	stray   func(Grant)
+	mu      sync.Mutex
+	strays  []Grant // for which stray is still to be called
+	telling bool    // a goroutine calls it
+
+	ignored atomic.Uint64
+}
+
+// expecting are some of the tokens that are expected.
+type expecting struct {
+	mu     sync.Mutex
+	tokens map[string]*Expected
+}
+
+// maxStrays is how many strays may wait for their call. It is more than a process expects,
+// and keeps what a stranger publishes from using up its memory. A stray without a call
+// costs the lease that the server has granted.
+const maxStrays = 1 << 17
+
+// NewGrants returns Grants for the client; channel is what the process is told on. stray is
+// called, one call at a time and on no goroutine of the client's, with each grant that nobody
+// expects. Nothing is sent before the first Listen. Grants end with background, as by Close.
+func NewGrants(background context.Context, client rueidis.Client, channel string, stray func(Grant)) *Grants {
+	g := &Grants{seed: maphash.MakeSeed(), stray: stray}
+	for i := range g.shards {
+		g.shards[i].tokens = map[string]*Expected{}
+	}
+	g.subscription.begin(background, client, channel, g.hear, g.wakeAll)
+	return g
+}
+
+// Ignored returns how many messages had to be dropped: those that are no grants, and strays
+// beyond what can be remembered.
+func (g *Grants) Ignored() uint64 { return g.ignored.Load() }
+
+func (g *Grants) shard(token string) *expecting {
+	return &g.shards[maphash.String(g.seed, token)%uint64(len(g.shards))]
+}
+
+// hear takes a message. It runs on the goroutine that reads the connection, so it does not block.
+func (g *Grants) hear(message string) {
+	grant, ok := readGrant(message)
+	if !ok {
+		g.ignored.Add(1)
+		return
+	}
+	s := g.shard(grant.Token)
+	s.mu.Lock()
+	e := s.tokens[grant.Token]
+	if e != nil {
+		e.grant, e.granted = grant, true
+		e.signal()
+	}
+	s.mu.Unlock()
+	if e == nil {
+		g.report(grant)
+	}
+}
+
+// wakeAll tells all who expect a grant that the process listens again.
+func (g *Grants) wakeAll() {
+	for i := range g.shards {
+		s := &g.shards[i]
+		s.mu.Lock()
+		for _, e := range s.tokens {
+			e.signal()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// report has stray called.
+func (g *Grants) report(stray Grant) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.strays) == maxStrays {
+		g.ignored.Add(1)
+		return
+	}
+	g.strays = append(g.strays, stray)
+	if !g.telling {
+		g.telling = true
+		go g.tell()
+	}
+}
+
+// tell calls stray until there is none left.
+func (g *Grants) tell() {
+	for {
+		g.mu.Lock()
+		strays := g.strays
+		g.strays = nil
+		g.telling = len(strays) > 0
+		g.mu.Unlock()
+		if len(strays) == 0 {
+			return
+		}
+		for _, grant := range strays {
+			g.stray(grant)
+		}
+	}
+}
+
+// Expected is a token of which a grant is expected. One goroutine at a time may use it.
+type Expected struct {
+	grants *Grants
+	token  string
+	wake   chan struct{}
+	seen   uint64 // the subscription of which the caller knows
+
+	grant   Grant // guarded by the shard
+	granted bool
+}
+
+// Expect has a grant of token kept for the caller: from before the request is sent that may be
+// granted, until Forget, which must follow only when the token has been given up. No two
+// callers expect the same token.
+func (g *Grants) Expect(token string) *Expected {
+	e := &Expected{grants: g, token: token, wake: make(chan struct{}, 1)}
+	s := g.shard(token)
+	s.mu.Lock()
+	s.tokens[token] = e
+	s.mu.Unlock()
+	e.seen = g.confirmed.Load()
+	return e
+}
+
+// signal lets Wake receive.
+func (e *Expected) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default: // there is something to receive already
+	}
+}
+
+// Wake receives when Take or Again may have something: a grant has come, or the process listens
+// again after a time in which a grant would not have been heard. Its capacity is 1.
+func (e *Expected) Wake() <-chan struct{} { return e.wake }
+
+// Take returns the last grant that has come, once. It is there before Wake receives.
+func (e *Expected) Take() (Grant, bool) {
+	s := e.grants.shard(e.token)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	grant, granted := e.grant, e.granted
+	e.grant, e.granted = Grant{}, false
+	return grant, granted
+}
+
+// Again reports, once, that the process has begun to listen since Expect, or since Again was
+// called. A grant before that may be lost: the server knows.
+func (e *Expected) Again() bool {
+	seen := e.seen
+	e.seen = e.grants.confirmed.Load()
+	return e.seen != seen
+}
+
+// Forget ends what Expect has begun. Later grants of the token are strays, and so is one that
+// has come and was not taken. It may be called again.
+func (e *Expected) Forget() {
+	s := e.grants.shard(e.token)
+	s.mu.Lock()
+	if s.tokens[e.token] == e {
+		delete(s.tokens, e.token)
+	}
+	grant, granted := e.grant, e.granted
+	e.grant, e.granted = Grant{}, false
+	s.mu.Unlock()
+	if granted {
+		e.grants.report(grant)
+	}
+}

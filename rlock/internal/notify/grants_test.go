@@ -1,0 +1,313 @@
+package notify_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+)
+
+func TestReadGrant(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]notify.Grant{
+		"20000 7 3 3 job 9f0c":             {Key: "job", Token: "9f0c", Fence: 7, Lease: 20 * time.Second, Waiting: 3},
+		"1 0 0 0  t":                       {Token: "t", Lease: time.Millisecond},
+		"5 9007199254740992 0 4 a b  t u ": {Key: "a b ", Token: "t u ", Fence: 1 << 53, Lease: 5 * time.Millisecond},
+		"5 1 0 5 \x00\xff 9\n %s":          {Key: "\x00\xff 9\n", Token: "%s", Fence: 1, Lease: 5 * time.Millisecond},
+		"9223372036854 1 2147483647 1 k t": {Key: "k", Token: "t", Fence: 1, Lease: math.MaxInt64 / time.Millisecond * time.Millisecond, Waiting: math.MaxInt32},
+		"10 1 0 " + fmt.Sprint(1<<16) + strings.Repeat(" ", 1<<16+2) + "t": {Key: strings.Repeat(" ", 1<<16), Token: "t", Fence: 1, Lease: 10 * time.Millisecond},
+	} {
+		got, ok := notify.ReadGrant(text)
+		require.True(t, ok, "%q", text)
+		require.Equal(t, want, got, "%q", text)
+	}
+	for _, text := range []string{
+		"", " ", "x", "20000", "20000 ", "20000 7 3 3", "20000 7 3 3 ", "20000 7 3 3 job", "20000 7 3 3 job ", "20000 7 3 3 jo 9f0c",
+		"20000 7 3 4 job 9f0c", "20000 7 3 9 job 9f0c", "20000 7 3 8 job 9f0c", "20000 7 3 7 job 9f0c", "0 7 3 3 job 9f0c",
+		"-1 7 3 3 job 9f0c", "+1 7 3 3 job 9f0c", "1 -7 3 3 job 9f0c", "1 7 -3 3 job 9f0c", "1 7 3 -3 job 9f0c", "1 7 3 -1 job 9f0c",
+		"1e3 7 3 3 job 9f0c", " 1 7 3 3 job 9f0c", "1  7 3 3 job 9f0c", "1 7 3 3  job 9f0c", "9223372036855 7 3 3 job 9f0c",
+		"1 7 2147483648 3 job 9f0c", "1 99999999999999999 3 3 job 9f0c", "1 7 3 9999999999999999 job 9f0c",
+		"1 7 3 99999999999999999999999999 job 9f0c", "20000 7 3 token of an older form",
+	} {
+		_, ok := notify.ReadGrant(text)
+		require.False(t, ok, "%q", text)
+	}
+}
+
+// What is read says what was written, and nothing else is read.
+func FuzzReadGrant(f *testing.F) {
+	for _, text := range []string{"20000 7 3 3 job 9f0c", "1 0 0 0  t", "5 1 0 4 a b  t u", "x", "1 7 3 9999999999999999 job 9f0c", "01 1 1 1 k t"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		g, ok := notify.ReadGrant(text)
+		if !ok {
+			require.Zero(t, g)
+			return
+		}
+		require.NotEmpty(t, g.Token)
+		require.True(t, g.Lease >= time.Millisecond && g.Waiting >= 0)
+		written := fmt.Sprintf("%d %d %d %d %s %s", g.Lease.Milliseconds(), g.Fence, g.Waiting, len(g.Key), g.Key, g.Token)
+		again, ok := notify.ReadGrant(written)
+		require.True(t, ok)
+		require.Equal(t, g, again)
+		require.LessOrEqual(t, len(written), len(text)) // shorter, if a number began with zeros
+		require.True(t, strings.HasSuffix(text, fmt.Sprintf(" %s %s", g.Key, g.Token)))
+	})
+}
+
+// message is one about the key k.
+func message(token string, fence uint64) string {
+	return fmt.Sprintf("20000 %d 1 1 k %s", fence, token)
+}
+
+func grant(token string, fence uint64) notify.Grant {
+	return notify.Grant{Key: "k", Token: token, Fence: fence, Lease: 20 * time.Second, Waiting: 1}
+}
+
+// strays are grants that nobody expected.
+type strays struct {
+	mu   sync.Mutex
+	list []notify.Grant
+}
+
+func (s *strays) add(g notify.Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, g)
+}
+
+func (s *strays) all() []notify.Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]notify.Grant{}, s.list...)
+}
+
+// is waits until the strays are these.
+func (s *strays) is(t *testing.T, want ...notify.Grant) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(s.all()) >= len(want) }, 10*time.Second, time.Millisecond)
+	require.Equal(t, want, s.all())
+}
+
+// hearing returns Grants that hear only what the test says.
+func hearing(t *testing.T) (*notify.Grants, *strays) {
+	s := &strays{}
+	g := notify.NewGrants(t.Context(), nil, "channel", s.add)
+	t.Cleanup(g.Close)
+	return g, s
+}
+
+// woken reports whether Wake receives now.
+func woken(e *notify.Expected) bool {
+	select {
+	case <-e.Wake():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	t.Run("a grant is taken once", func(t *testing.T) {
+		t.Parallel()
+		g, strays := hearing(t)
+		e := g.Expect("t")
+		require.False(t, woken(e))
+		g.Hear(message("t", 7))
+		require.True(t, woken(e))
+		got, ok := e.Take()
+		require.True(t, ok)
+		require.Equal(t, grant("t", 7), got)
+		_, ok = e.Take()
+		require.False(t, ok)
+		require.False(t, e.Again())
+		e.Forget()
+		g.Expect("u").Forget()
+		require.Empty(t, strays.all())
+	})
+	t.Run("a grant that is said twice is one", func(t *testing.T) {
+		t.Parallel()
+		g, _ := hearing(t)
+		e := g.Expect("t")
+		g.Hear(message("t", 7))
+		g.Hear(message("t", 7))
+		require.True(t, woken(e))
+		require.False(t, woken(e))
+		_, ok := e.Take()
+		require.True(t, ok)
+		_, ok = e.Take()
+		require.False(t, ok)
+		g.Hear(message("t", 7))
+		require.True(t, woken(e), "the caller knows it and takes it again")
+	})
+	t.Run("what nobody expects is a stray", func(t *testing.T) {
+		t.Parallel()
+		g, strays := hearing(t)
+		g.Hear(message("t", 7))
+		strays.is(t, grant("t", 7))
+		e, other := g.Expect("t"), g.Expect("u")
+		e.Forget()
+		e.Forget()
+		g.Hear(message("t", 8))
+		strays.is(t, grant("t", 7), grant("t", 8))
+		require.False(t, woken(e) || woken(other))
+		_, ok := e.Take()
+		require.False(t, ok)
+	})
+	t.Run("what nobody took is a stray", func(t *testing.T) {
+		t.Parallel()
+		g, strays := hearing(t)
+		e := g.Expect("t")
+		g.Hear(message("t", 7))
+		e.Forget()
+		strays.is(t, grant("t", 7))
+		e.Forget()
+		_, ok := e.Take()
+		require.False(t, ok)
+		strays.is(t, grant("t", 7))
+	})
+	t.Run("what is no grant is ignored", func(t *testing.T) {
+		t.Parallel()
+		g, strays := hearing(t)
+		e := g.Expect("t")
+		for _, text := range []string{"", "x", "20000 7 1 1 k", "20000 7 1 2 k t", "t"} {
+			g.Hear(text)
+		}
+		require.Equal(t, uint64(5), g.Ignored())
+		require.False(t, woken(e))
+		require.Empty(t, strays.all())
+	})
+	t.Run("all are woken when the process listens again", func(t *testing.T) {
+		t.Parallel()
+		g, _ := hearing(t)
+		var all []*notify.Expected
+		for i := range 100 {
+			all = append(all, g.Expect(fmt.Sprint(i)))
+		}
+		all[0].Forget()
+		g.Confirm()
+		require.False(t, woken(all[0]))
+		for _, e := range all[1:] {
+			require.True(t, woken(e))
+			require.True(t, e.Again())
+			require.False(t, e.Again())
+			_, ok := e.Take()
+			require.False(t, ok)
+		}
+		late := g.Expect("late")
+		require.False(t, late.Again())
+		g.Confirm()
+		g.Confirm()
+		require.True(t, late.Again())
+		require.False(t, late.Again())
+	})
+	t.Run("a stray may call back", func(t *testing.T) {
+		t.Parallel()
+		heard := make(chan notify.Grant)
+		var g *notify.Grants
+		g = notify.NewGrants(t.Context(), nil, "channel", func(stray notify.Grant) {
+			g.Expect(stray.Token).Forget()
+			heard <- stray
+		})
+		defer g.Close()
+		g.Hear(message("t", 7))
+		g.Hear(message("u", 8)) // although the first is not done
+		require.Equal(t, grant("t", 7), <-heard)
+		require.Equal(t, grant("u", 8), <-heard)
+	})
+}
+
+// Whatever comes at the same time, each grant is taken, or is a stray, and only one of both.
+func TestGrantsAtOnce(t *testing.T) {
+	t.Parallel()
+	const callers, rounds = 8, 500
+	g, strays := hearing(t)
+	var taken [callers]int
+	var all sync.WaitGroup
+	for i := range callers {
+		expected := make(chan *notify.Expected)
+		all.Go(func() {
+			defer close(expected)
+			for n := range rounds {
+				e := g.Expect(fmt.Sprintf("%d.%d", i, n))
+				expected <- e
+				if n%3 == 0 {
+					<-e.Wake()
+				}
+				if _, ok := e.Take(); ok {
+					taken[i]++
+				}
+				e.Forget()
+			}
+		})
+		all.Go(func() {
+			n := 0
+			for range expected {
+				g.Hear(message(fmt.Sprintf("%d.%d", i, n), 1))
+				n++
+			}
+		})
+	}
+	all.Go(func() {
+		for range rounds {
+			g.Confirm()
+		}
+	})
+	all.Wait()
+	total := 0
+	for _, n := range taken {
+		total += n
+	}
+	require.Eventually(t, func() bool { return total+len(strays.all()) == callers*rounds }, 10*time.Second, time.Millisecond)
+}
+
+// A message costs no allocation, however many are expected.
+func TestGrantsAllocations(t *testing.T) { // counts allocations: not in parallel
+	g := notify.NewGrants(context.Background(), nil, "channel", func(notify.Grant) {})
+	defer g.Close()
+	for i := range 100_000 {
+		g.Expect(fmt.Sprint("token ", i))
+	}
+	e := g.Expect("t")
+	text := message("t", 7)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		g.Hear(text)
+		<-e.Wake()
+		if _, ok := e.Take(); !ok {
+			t.Error("no grant")
+		}
+	}))
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { g.Expect("u").Forget() }), 2.0)
+}
+
+// A stranger cannot fill the memory, and what has come before is not lost.
+func TestGrantsBoundStrays(t *testing.T) {
+	t.Parallel()
+	release, told := make(chan struct{}), 0
+	done := make(chan struct{})
+	const bound, more = 1 << 17, 10
+	g := notify.NewGrants(t.Context(), nil, "channel", func(notify.Grant) {
+		<-release
+		if told++; told == bound+1 {
+			close(done)
+		}
+	})
+	defer g.Close()
+	g.Hear(message("first", 1))
+	require.Eventually(t, func() bool { return g.Telling() }, 10*time.Second, time.Millisecond)
+	for range bound + more {
+		g.Hear(message("t", 1))
+	}
+	require.Equal(t, uint64(more), g.Ignored())
+	close(release)
+	<-done
+}
