@@ -25,8 +25,9 @@ type conn struct {
 	unsettled bool
 
 	// Guarded by tracker.mu.
-	mode    mode
-	pending []push
+	mode     mode
+	channels []string // sharded ones, on which it listens
+	pending  []push
 	// What the script that runs now has done, and whether the hook that
 	// notices it was called at all.
 	script  effect
@@ -66,16 +67,18 @@ func (m mode) remembers(caching string) bool {
 	}
 }
 
-// push is an invalidation of one key, or of all.
+// push is an invalidation of one key or of all, or a message.
 type push struct {
-	key string
-	all bool
+	key     string
+	all     bool
+	message []string
 }
 
 // effect is what a command changed.
 type effect struct {
 	keys  []string
 	flush bool
+	heard []*conn // have messages to be sent
 }
 
 func (e *effect) add(argv []string) {
@@ -85,11 +88,19 @@ func (e *effect) add(argv []string) {
 
 // write sends pushes. The caller holds busy.
 func (c *conn) write(pushes []push) {
-	if !c.peer.Resp3 {
-		return
-	}
+	resp3 := c.peer.Resp3
 	c.peer.Block(func(w *server.Writer) {
 		for _, p := range pushes {
+			if p.message != nil {
+				w.WritePushLen(len(p.message))
+				for _, word := range p.message {
+					w.WriteBulk(word)
+				}
+				continue
+			}
+			if !resp3 {
+				continue
+			}
 			w.WritePushLen(2)
 			w.WriteBulk("invalidate")
 			if p.all {

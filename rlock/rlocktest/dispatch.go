@@ -65,6 +65,10 @@ func (t *tracker) run(c *conn, argv []string) {
 	if c.unsettled {
 		t.discard(c)
 	}
+	if t.sharded(c, argv) {
+		c.caching = ""
+		return
+	}
 	switch argv[0] {
 	case "CLIENT":
 		// CLIENT leaves CACHING in force: it is for the command after it.

@@ -1,7 +1,7 @@
 // Package rlocktest runs a Redis server inside the test or demo program that
 // needs one, so nothing has to be installed, started or cleaned up.
 //
-// It is miniredis with three differences:
+// It is miniredis with four differences:
 //
 //   - TTLs run down in real time, and TIME moves. As in Redis, no key expires while a
 //     script runs.
@@ -10,6 +10,9 @@
 //     client with default options can use DoCache against it.
 //   - Keys that expire are announced to the clients that cached them within
 //     some 20 milliseconds, though nobody touches them.
+//   - Sharded channels work: SSUBSCRIBE, SUNSUBSCRIBE, SPUBLISH and PUBSUB SHARDNUMSUB, the
+//     last two in scripts too. They are refused inside MULTI, and in scripts once
+//     [miniredis.Miniredis.SetError] was used.
 //
 // One line in a test is enough:
 //
@@ -77,8 +80,8 @@
 //   - An error raised inside a script, as by redis.call, arrives as a generic
 //     script error with the original text inside it, so its code is masked. An
 //     error the script returns, as redis.error_reply does, keeps its code.
-//   - A connection that subscribed accepts nothing but pub/sub commands, even
-//     with RESP3.
+//   - A connection that sent SUBSCRIBE accepts nothing but pub/sub commands, even
+//     with RESP3; one that sent SSUBSCRIBE accepts all commands, even with RESP2.
 //   - With a WATCH on it, some changes to a key go unnoticed: a field taken out
 //     of a hash that keeps others, a member out of a sorted set, a TTL set by
 //     GETEX.

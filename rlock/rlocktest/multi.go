@@ -35,6 +35,11 @@ func (t *tracker) runInMulti(c *conn, argv []string) {
 // enqueue has a command wait for EXEC. One that cannot makes EXEC fail, also if
 // it is by miniredis.SetError, to which miniredis gives no thought.
 func (t *tracker) enqueue(c *conn, argv []string) {
+	if isSharded(argv) {
+		c.peer.WriteError("ERR sharded channels are not supported in MULTI by this server")
+		c.broken = true
+		return
+	}
 	if argv[0] == "HEXPIRE" {
 		// Alone among the commands, it replies to the peer that queued it,
 		// which cannot be a temporary one then.

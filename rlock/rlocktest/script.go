@@ -74,10 +74,13 @@ func (t *tracker) notice(p *server.Peer, cmd string, args ...string) bool {
 	if c, ok := t.conns[p]; ok {
 		c.noticed = true
 		t.mu.Unlock()
-		return false
+		return t.shardedCall(nil, p, cmd, args)
 	}
 	c := t.script
 	t.mu.Unlock()
+	if t.shardedCall(c, p, cmd, args) {
+		return true
+	}
 	if c == nil || !t.writes(cmd) {
 		return false
 	}

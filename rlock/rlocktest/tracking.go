@@ -55,6 +55,7 @@ func newTracker(m *miniredis.Miniredis) *tracker {
 		stop:     make(chan struct{}),
 	}
 	t.backend.SetPreHook(t.notice)
+	t.registerSharded()
 	return t
 }
 
@@ -104,6 +105,7 @@ func (t *tracker) remember(c *conn, keys []string) {
 
 // announce tells those concerned what writer changed.
 func (t *tracker) announce(writer *conn, e effect) {
+	t.deliver(e.heard)
 	if e.flush {
 		t.invalidateAll()
 	}

@@ -37,7 +37,7 @@ type subscription struct {
 	phase    phase
 	attempt  *attempt      // the one under way, if phase is subscribing
 	failed   error         // why the last one that ended did; nil if it did not, or there was none
-	rested   clock.Instant // when Listen may begin another, if none is under way
+	rested   clock.Instant // after a failure: when Listen may begin another attempt, if none is under way
 	failures int           // how many breaks and failed attempts are in a series
 	running  sync.WaitGroup
 
@@ -125,7 +125,7 @@ func (s *subscription) join() (*attempt, error) {
 		return nil, clock.ErrStopped
 	case s.phase == subscribed:
 		return nil, nil
-	case s.phase == idle && clock.Now() >= s.rested:
+	case s.phase == idle && (s.failed == nil || clock.Now() >= s.rested):
 		s.become(subscribing, s.failed)
 		s.running.Go(s.run)
 	}
@@ -141,12 +141,12 @@ func (s *subscription) become(next phase, failed error) {
 	if s.phase == stopped {
 		return
 	}
+	s.listening.Store(next == subscribed) // before those who wait go on
 	if s.phase == subscribing {
 		s.attempt.failed = failed
 		close(s.attempt.done)
 	}
 	s.phase, s.failed = next, failed
-	s.listening.Store(next == subscribed)
 	if next == subscribing {
 		s.attempt = &attempt{done: make(chan struct{})}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -275,6 +277,34 @@ func TestListenOnAServerWithoutShardedChannels(t *testing.T) {
 	require.ErrorContains(t, err, "unknown command")
 	require.ErrorContains(t, err, "Redis 7")
 }
+
+// The embedded server tells processes too, and while it is away nothing is tried without a pause.
+func TestListenInABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := rlocktest.StartInMemory(t)
+		client, err := server.Client()
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		l := listening(t, client)
+		e := l.Expect("t")
+		require.NoError(t, env.Do(t, client, "SPUBLISH", channel, message("t", 3)).Error())
+		takes(t, e, grant("t", 3))
+
+		server.Stop()
+		synctest.Wait()
+		require.False(t, l.Listening())
+		time.Sleep(10 * time.Minute)
+		require.ErrorContains(t, l.Listen(t.Context()), "refused")
+		require.False(t, e.Again())
+		require.NoError(t, server.Restart(rlocktest.LoseData))
+		before := time.Now()
+		listensAgain(t, l, e)
+		require.LessOrEqual(t, time.Since(before), longestRest)
+	})
+}
+
+const longestRest = time.Second
 
 // A context ends a Listen, and not the attempt of the others.
 func TestListenWithAContext(t *testing.T) {
