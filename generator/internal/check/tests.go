@@ -214,26 +214,67 @@ var instead = map[string]map[analyze.Unit]string{
 	"PXAT": {analyze.Milliseconds: "PX", analyze.Seconds: "EX", analyze.UnixSeconds: "EXAT"},
 }
 
+// unitTaker is a command or an option with the unit that it takes; without one, what takes a
+// word is not known.
+type unitTaker struct {
+	name string
+	unit analyze.Unit
+}
+
+// takers returns what may take a word of a call as a time, or a span of it.
+func (c *checker) takers(known command.Command, words []analyze.Word, i int) []unitTaker {
+	var all []unitTaker
+	positions, w := spans[known.Name], words[i]
+	for _, at := range slices.Sorted(maps.Keys(positions)) {
+		if at == i || w.Open && at > i {
+			all = append(all, unitTaker{strings.ToUpper(known.Name), positions[at]})
+		}
+	}
+	first, optioned := map[string]int{"set": 3, "getex": 2, "xclaim": 6}[known.Name] // of the options
+	if !optioned {
+		return all
+	}
+	if i > first {
+		all = append(all, c.options(words[i-1].Value)...)
+	}
+	if w.Open {
+		all = append(all, c.options(w.Value)...)
+	}
+	return all
+}
+
+// options returns the options that take a time which a word may be.
+func (c *checker) options(v analyze.Value) []unitTaker {
+	var all []unitTaker
+	for _, k := range v.Kinds() {
+		switch k := k.(type) {
+		case analyze.Str:
+			option := strings.ToUpper(k.S)
+			if unit := spanOptions[option]; unit != analyze.None {
+				all = append(all, unitTaker{option, unit})
+			}
+		case analyze.Empty, analyze.Key:
+		default:
+			class, unit, _ := analyze.Quantity(c.script, k)
+			if t := analyze.TypeOf(k); class == analyze.Any && unit == analyze.None && (t == "string" || t == "") {
+				all = append(all, unitTaker{})
+			}
+		}
+	}
+	return all
+}
+
 // units finds times and spans that a command takes for others, and optional ones that
 // may be absent.
 func (c *checker) units(known command.Command, shown string, call *analyze.Call) {
 	for i, w := range call.Words {
-		if w.Open {
-			break
-		}
-		want, taker := spans[known.Name][i], known.Name
-		if i > 2 && slices.Contains([]string{"set", "getex", "xclaim"}, known.Name) || i == 3 && known.Name == "getex" {
-			if option, constant := call.Words[i-1].Str(); constant && want == analyze.None {
-				taker = strings.ToUpper(option)
-				want = spanOptions[taker]
-			}
-		}
-		if want == analyze.None {
+		taken := c.takers(known, call.Words, i)
+		if len(taken) == 0 {
 			continue
 		}
 		c.ask(ruleUnits)
 		for _, k := range w.Kinds() {
-			if e, ok := k.(analyze.Empty); ok {
+			if e, ok := k.(analyze.Empty); ok && !w.Open {
 				if _, certain := w.Str(); certain || !c.facts.Compared[e.Index] {
 					p := c.entry(e.Index)
 					c.findf(w.Pos, "ARGV%s %s is optional: where it is absent it is the empty string, which %q refuses; ask first: if ARGV%[1]s ~= '' then …", p, p.Name, shown)
@@ -241,14 +282,20 @@ func (c *checker) units(known command.Command, shown string, call *analyze.Call)
 				}
 			}
 			_, unit, _ := analyze.Quantity(c.script, k)
-			if unit == analyze.None || unit == want {
+			wrong := slices.IndexFunc(taken, func(t unitTaker) bool { return t.unit != unit })
+			if unit == analyze.None || wrong < 0 {
 				continue
 			}
-			mend := fmt.Sprintf("convert it to %s", want)
-			if other := instead[taker][unit]; other != "" {
+			taker := taken[wrong]
+			if taker.unit == analyze.None {
+				c.findf(w.Pos, "%s is in %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
+				break
+			}
+			mend := fmt.Sprintf("convert it to %s", taker.unit)
+			if other := instead[strings.ToLower(taker.name)][unit] + instead[taker.name][unit]; other != "" {
 				mend = fmt.Sprintf("use %q", other)
 			}
-			c.findf(w.Pos, "%q takes %s, but %s is in %s; %s", strings.ToUpper(taker), want, analyze.Describe(k), unit, mend)
+			c.findf(w.Pos, "%q takes %s, but %s is in %s; %s", taker.name, taker.unit, analyze.Describe(k), unit, mend)
 			break
 		}
 	}
