@@ -313,7 +313,8 @@
 //   - A unit is wrong: seconds for milliseconds, or a duration for a point in time. This covers
 //     arguments of commands, and replies, if the number comes from the clock, from a remaining
 //     time or from an argument of such a type, and if the script only adds constants to it or
-//     multiplies it by constants.
+//     multiplies it by constants. If the caller may choose the option, such as EX or PX, that
+//     is a finding too.
 //   - A condition is a bool argument or an optional argument, which is always true in Lua. A
 //     string is compared with a number, or two numbers are compared as strings. An optional
 //     argument is used, and never compared with the empty string.
@@ -349,7 +350,8 @@
 //     returns a *ReplyError.
 //   - For a list of structs with three or more fields that comes as one list, the order of the
 //     values.
-//   - Errors: a script may fail at every command and at every operation.
+//   - Errors: a script may fail at every command and at every operation. That {err = e} with
+//     what pcall has answered is returned only where the call has failed.
 //   - The reason of a waiver.
 //
 // # Output

@@ -41,6 +41,7 @@ type analyzer struct {
 	caught    []*caught
 	answered  int // pcalls, each time that one is followed
 	events    int // functions of metatables, each time that one is followed
+	raises    int // errors that the script raises, and commands that may, each time that one is followed
 	unrolled  int // how often the innermost unrolled loop's body is followed
 
 	keys, args Value  // KEYS and ARGV

@@ -56,14 +56,17 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return List{Items: []Value{Of(Builtin{"ipairs.next"}), x, Of(Num{})}}
 	case "next":
 		l := a.next(st, n, x)
-		if x.mayBe(func(k Kind) bool { r, ok := k.(Ref); return ok && st.heap[r.site].mayBeEmpty() }) {
+		behind := !args.at(1).equal(vNil) // next(t, k) is nil where k is the last
+		if behind || x.mayBe(func(k Kind) bool { r, ok := k.(Ref); return ok && st.heap[r.site].mayBeEmpty() }) {
 			l.Items[1] = Join(l.Items[1], vNil)
 		}
 		return l
 	case "ipairs.next":
 		return a.nextItem(st, x)
 	case "gmatch.next":
-		return List{Items: []Value{Of(Text{Class: Built}, Nil{})}, Rest: Of(Text{Class: Built}), Open: true}
+		return captures(false)
+	case "gmatch.places":
+		return captures(true)
 	case "unpack":
 		return a.unpack(st, n, args)
 	case "select":
@@ -97,13 +100,14 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return a.protected(st, n, x, args.from(1))
 	case "xpcall":
 		l := a.protected(st, n, x, List{})
-		if st.dead {
+		if l.at(0).All(truthy) {
 			return l
 		}
-		handled := a.call(st, n, args.at(1), one(l.at(1).filter(func(k Kind) bool { _, is := k.(Raised); return is })))
-		st.dead = false
+		handled := a.handle(st, n, args.at(1), l.at(1))
 		if len(l.Items) > 1 {
-			l.Items[1] = Join(l.Items[1].filter(func(k Kind) bool { _, is := k.(Raised); return !is }), handled.at(0))
+			l.Items[1] = Join(l.Items[1].filter(func(k Kind) bool { _, is := k.(Raised); return !is }), handled)
+		} else {
+			l.Rest = Join(l.Rest, handled)
 		}
 		return l
 	case "collectgarbage", "gcinfo":
@@ -137,7 +141,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 	x := args.at(0)
 	a.mayRaise(st)
-	if x.mayBe(falsy) && len(args.Items) > 1 {
+	if x.mayBe(falsy) && (len(args.Items) > 1 || args.Open) {
 		a.throw(st, n, args.at(1))
 	}
 	if !x.mayBe(truthy) {
@@ -165,6 +169,7 @@ func (a *analyzer) random(n ast.Expr, name string) {
 
 // throw notes an error that is raised with a value. To a text the server adds its place.
 func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
+	a.raises++
 	a.mayRaise(st)
 	if i := len(a.caught); i > 0 {
 		a.caught[i-1].thrown = Join(a.caught[i-1].thrown, v.filter(func(k Kind) bool { return TypeOf(k) != "string" }))
@@ -173,14 +178,18 @@ func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
 }
 
 func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
-	x := args.at(0)
-	if base := args.at(1); base.mayBe(truthy) {
+	x, base := args.at(0), args.at(1)
+	var v Value
+	if mayBeOther(base, 10) {
+		v = Of(Number{Class: Integer}, Nil{})
 		if base.mayBe(isUnknown) || x.mayBe(isUnknown) {
-			return Join(Of(Number{Class: Any}), vNil)
+			v = Of(Number{Class: Any}, Nil{})
 		}
-		return Join(Of(Number{Class: Integer}), vNil)
+		if base.All(func(k Kind) bool { f, ok := Of(k).Num(); return ok && f != 10 }) {
+			return v
+		}
 	}
-	return x.each(func(k Kind) Value {
+	return Join(v, x.each(func(k Kind) Value {
 		switch k := k.(type) {
 		case Num, Number:
 			return Of(k)
@@ -225,7 +234,42 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 			return Of(Number{Class: Any}, Nil{})
 		}
 		return vNil
+	}))
+}
+
+// mayBeOther reports whether a value may be something else than nil and a number.
+func mayBeOther(v Value, number float64) bool {
+	return v.mayBe(func(k Kind) bool {
+		f, known := Of(k).Num()
+		return truthy(k) && !(known && f == number)
 	})
+}
+
+// handle follows the handler of an xpcall, which runs where an error was raised. Lua hands
+// its own errors to it again.
+func (a *analyzer) handle(st *state, n ast.Expr, handler, raised Value) Value {
+	raised = raised.mapped(func(k Kind) Value {
+		if r, ok := k.(Raised); ok {
+			r.Raw = true
+			return Of(r)
+		}
+		return Of(k)
+	})
+	failed := &caught{}
+	a.caught = append(a.caught, failed)
+	raises := a.raises
+	v := a.perhaps(st, n, handler, one(raised))
+	a.caught = a.caught[:len(a.caught)-1]
+	if failed.state != nil {
+		st.joinShared(failed.state)
+	}
+	if !failed.thrown.Bottom() {
+		a.misuse(n, "the handler of xpcall raises a value that is no text, which Lua hands to the handler again; let it return the value")
+	}
+	if v.Bottom() || raises != a.raises {
+		v = Join(v, Of(Raised{Script: true}))
+	}
+	return v
 }
 
 // next follows a step of pairs.
@@ -409,6 +453,10 @@ func (a *analyzer) selectArgs(args List) List {
 			return one(Of(Number{Class: Integer}))
 		}
 		return one(Of(Num{F: float64(len(rest.Items))}))
+	}
+	if args.at(0).mayBe(func(k Kind) bool { return mayEqual(k, Str{S: "#"}) }) {
+		rest.Rest = Join(rest.Rest, Of(Number{Class: Integer}))
+		return List{Rest: rest.all(), Open: true}
 	}
 	if f, ok := args.at(0).Num(); ok && f >= 1 && f == math.Trunc(f) && f < 1000 {
 		return rest.from(int(f) - 1)

@@ -370,7 +370,7 @@ func older(v Value, is func(call int) bool) Value {
 			case Bool:
 				return Of(Bool{V: answer.V})
 			case Raised:
-				return Of(Raised{Script: answer.Script})
+				return Of(Raised{Script: answer.Script, Raw: answer.Raw})
 			}
 		}
 		return Of(k)

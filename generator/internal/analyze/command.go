@@ -55,6 +55,9 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 		v = Join(v, a.reply(st, n, i, strings.ToLower(name), words))
 	}
 	a.mayRaise(st)
+	if !protected {
+		a.raises++
+	}
 	if protected {
 		v = Join(v, a.alloc(st, n, 2, &Table{Exact: true, Err: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
 	}

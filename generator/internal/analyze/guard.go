@@ -105,7 +105,7 @@ func (a *analyzer) storesFence(name string, words []Word) (stores, keeps bool) {
 		})
 	}
 	if !touches {
-		return false, true
+		return false, !slices.Contains([]string{"flushall", "flushdb", "swapdb"}, name)
 	}
 	if len(words) < 3 || !is(words[1], Key{g.Key}) {
 		return false, false
@@ -120,7 +120,7 @@ func (a *analyzer) storesFence(name string, words []Word) (stores, keeps bool) {
 		for i := 2; i < len(words); i += 2 {
 			field, constant := words[i].Str()
 			switch {
-			case words[i].Open || !constant:
+			case words[i].Open || !constant || i+1 < len(words) && words[i+1].Open:
 				return false, false // it may be the fence's field
 			case field != source.Field:
 			case i+1 < len(words) && fence(words[i+1]):

@@ -76,10 +76,12 @@ type (
 		Number bool
 	}
 	// Raised is what the pcall with that number answers for an error that was raised.
-	// In Script it may be a text of Lua; otherwise it is an error reply.
+	// In Script it may be a text of Lua; otherwise it is an error reply. Redis' pcall makes
+	// the text of an error reply; Raw is as the handler of xpcall gets it, a table with err.
 	Raised struct {
 		Call   int
 		Script bool
+		Raw    bool
 	}
 )
 
@@ -130,6 +132,7 @@ const (
 	Wording               // of strings only: words, which are no number
 	Label                 // of strings only: one word that names something
 	Built                 // of strings only: a function of the script's or of string has made it
+	Written               // of strings only: a whole number as tostring writes it, from 1e14 on with an exponent
 )
 
 // Unit is what a number counts.
@@ -204,7 +207,7 @@ func (k Read) key() sortKey {
 	a, s := k.code()
 	return sortKey{rank: 12, a: a, b: bit(k.Number), s: s}
 }
-func (k Raised) key() sortKey  { return sortKey{rank: 13, a: k.Call, b: bit(k.Script)} }
+func (k Raised) key() sortKey  { return sortKey{rank: 13, a: k.Call, b: bit(k.Raw)<<1 | bit(k.Script)} }
 func (k Command) key() sortKey { return sortKey{rank: 14, a: bit(k.Protected)} }
 func (k Builtin) key() sortKey { return sortKey{rank: 15, s: k.Name} }
 func (k Closure) key() sortKey { return sortKey{rank: 16, a: k.fn.id, b: k.env.id} }

@@ -22,17 +22,19 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	case "find":
 		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})}, Rest: Of(Number{Class: Integer}, Text{Class: Built}), Open: true}
 	case "match":
-		l := List{Items: []Value{Of(Text{Class: Built}, Nil{})}, Rest: Of(Text{Class: Built}), Open: true}
-		if pattern, known := args.at(1).Str(); !known || strings.Contains(pattern, "()") {
-			l.Items[0], l.Rest = Join(l.Items[0], anyIndex), Join(l.Rest, anyIndex)
-		}
-		return l
+		return captures(hasPlaces(args.at(1)))
 	case "gmatch", "gfind":
+		if hasPlaces(args.at(1)) {
+			return List{Items: []Value{Of(Builtin{"gmatch.places"}), vNil, vNil}}
+		}
 		return List{Items: []Value{Of(Builtin{"gmatch.next"}), vNil, vNil}}
 	case "gsub":
 		for _, k := range args.at(2).kinds {
-			if holds(k) && !isRef(k) {
-				a.perhaps(st, n, Of(k), List{Rest: Of(Text{Class: Built}, Number{Class: Integer}), Open: true})
+			switch captured := Of(Text{Class: Built}, Number{Class: Integer}); {
+			case isRef(k): // its metatable is asked too
+				a.repeatedly(st, n, func(st *state) Value { return a.lookUp(st, n, Of(k), captured) })
+			case holds(k):
+				a.perhaps(st, n, Of(k), List{Rest: captured, Open: true})
 			}
 		}
 		return List{Items: []Value{Of(Text{Class: Built}), Of(Number{Class: Integer})}}
@@ -46,7 +48,22 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	return one(Of(Text{Class: Built}))
 }
 
-var directive = regexp.MustCompile(`%[-+ #0]*[0-9]*(?:\.[0-9]+)?([a-zA-Z%])`)
+// hasPlaces reports whether a pattern may capture a place, which is a number.
+func hasPlaces(pattern Value) bool {
+	text, known := pattern.Str()
+	return !known || strings.Contains(text, "()")
+}
+
+// captures is what a match answers.
+func captures(places bool) List {
+	l := List{Items: []Value{Of(Text{Class: Built}, Nil{})}, Rest: Of(Text{Class: Built}), Open: true}
+	if places {
+		l.Items[0], l.Rest = Join(l.Items[0], anyIndex), Join(l.Rest, anyIndex)
+	}
+	return l
+}
+
+var directive = regexp.MustCompile(`%([-+ #0]*)([0-9]*)(?:\.[0-9]+)?([a-zA-Z%])`)
 
 // format tells what class of text a format makes.
 func (a *analyzer) format(args List) Value {
@@ -55,13 +72,15 @@ func (a *analyzer) format(args List) Value {
 		return Of(Text{Class: Built})
 	}
 	found := directive.FindAllStringSubmatch(pattern, -1)
-	around := directive.ReplaceAllString(pattern, "")
-	switch {
-	case len(found) == 0:
+	if len(found) == 0 {
 		return Of(Str{S: pattern})
-	case wording(Str{S: around}):
+	}
+	start, _, _ := strings.Cut(pattern, found[0][0])
+	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // with spaces
+	switch {
+	case wording(Str{S: start}):
 		return Of(Text{Class: Wording})
-	case len(found) > 1 || strings.TrimSpace(around) != "":
+	case found[0][0] != pattern || padded:
 		return Of(Text{Class: Built})
 	}
 	unit := None
@@ -70,8 +89,8 @@ func (a *analyzer) format(args List) Value {
 			unit = q.unit
 		}
 	}
-	switch verb := found[0][1]; {
-	case strings.Contains("diuc", verb) || strings.HasSuffix(found[0][0], ".0f"):
+	switch verb := found[0][3]; {
+	case verb == "d" || verb == "i" || strings.HasSuffix(found[0][0], ".0f"):
 		return Of(Text{Class: Integer, Unit: unit})
 	case strings.Contains("eEfgG", verb):
 		return Of(Text{Class: Fraction, Unit: unit})
@@ -89,17 +108,25 @@ func (a *analyzer) format(args List) Value {
 
 // perhaps follows a call that is made any number of times, or not at all.
 func (a *analyzer) perhaps(st *state, n ast.Expr, callee Value, args List) Value {
+	return a.repeatedly(st, n, func(st *state) Value {
+		l := a.call(st, n, callee, args)
+		return l.at(0)
+	})
+}
+
+// repeatedly follows something that is done any number of times, or not at all.
+func (a *analyzer) repeatedly(st *state, n ast.Expr, once func(*state) Value) Value {
 	var result Value
 	for pass := 0; ; pass++ {
 		if pass > mostPasses {
 			a.stop(n.Line(), "what is called here does not settle; call it in a loop of its own")
 		}
 		after := st.clone()
-		l := a.call(after, n, callee, args)
+		v := once(after)
 		if after.dead {
 			return result
 		}
-		result = Join(result, l.at(0))
+		result = Join(result, v)
 		joined := joinStates(st.clone(), after)
 		if pass > 1 {
 			widenState(st, joined)
@@ -136,7 +163,7 @@ func (a *analyzer) change(st *state, v Value, by int, to func(*Table) *Table) {
 
 func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List {
 	x := args.at(0)
-	refs, _ := a.tables(st, x)
+	refs, alone := a.tables(st, x)
 	switch name {
 	case "insert":
 		a.insert(st, n, x, args)
@@ -153,7 +180,9 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 			last := len(t.Items) - 1
 			u.shrunk, u.some = true, false
 			if t.Exact && t.Rest.Bottom() && last >= 0 && len(args.Items) == 1 && !args.Open {
-				removed = t.Items[last]
+				if alone && !t.many {
+					removed = t.Items[last]
+				}
 				u.Items = slices.Clone(t.Items[:last])
 				return &u
 			}
@@ -173,7 +202,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 			a.perhaps(st, n, by, List{Items: []Value{items, items}})
 		} else {
 			a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})
-			a.less(st, n, "<", items, items)
+			a.repeatedly(st, n, func(st *state) Value { return a.less(st, n, "<", items, items) })
 		}
 		a.change(st, x, 0, func(t *Table) *Table { return t.shuffled(true, a.script.Pos(n)) })
 		return List{}
@@ -183,12 +212,17 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		for _, r := range refs {
 			all = Join(all, present(st.heap[r.site].anyItem()))
 		}
-		if all.mayBe(wordingKind) {
+		if all.All(wording) {
 			return one(Of(Text{Class: Wording}))
 		}
 		return one(Of(Text{Class: Built}))
-	case "getn", "maxn":
+	case "getn":
 		return one(a.length(st, x))
+	case "maxn": // of all numbers that are indices, whole or not
+		if length := a.length(st, x); length.All(func(k Kind) bool { _, known := k.(Num); return known }) {
+			return one(length)
+		}
+		return one(Of(Number{Class: Fraction}))
 	case "foreach", "foreachi":
 		l := a.next(st, n, x)
 		if name == "foreachi" {
@@ -199,8 +233,6 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 	}
 	return List{}
 }
-
-func wordingKind(k Kind) bool { return wording(k) }
 
 // storeAll notes a change of KEYS by a function.
 func (a *analyzer) storeAll(n ast.Expr, x Value, st *state, order bool) {
@@ -388,15 +420,36 @@ func (a *analyzer) mathCall(name string, args List) Value {
 	return Of(Number{Class: Fraction})
 }
 
+// statusReply makes what redis.status_reply answers: of what is no string, an error.
+func (a *analyzer) statusReply(st *state, n ast.Expr, v Value) Value {
+	word := v.each(func(k Kind) Value {
+		switch TypeOf(k) {
+		case "string":
+			return Of(k)
+		case "":
+			return Of(Text{Class: Built})
+		}
+		return Value{}
+	})
+	var reply Value
+	if !word.Bottom() {
+		reply = a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"ok": word}})
+	}
+	if !word.equal(v) {
+		reply = Join(reply, a.alloc(st, n, 4, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
+	}
+	return reply
+}
+
 func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List {
 	switch name {
 	case "error_reply", "status_reply":
 		if name == "status_reply" {
-			return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"ok": args.at(0)}}))
+			return one(a.statusReply(st, n, args.at(0)))
 		}
-		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
+		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Built})}}))
 	case "sha1hex":
-		return one(Of(Text{Class: Label}))
+		return one(Of(Text{Class: Built}))
 	case "setresp":
 		switch f, known := args.at(0).Num(); {
 		case known && f == 2:
@@ -407,7 +460,7 @@ func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List
 			st.protocol = resp2 | resp3
 		}
 		return List{}
-	case "replicate_commands", "acl_check_cmd":
+	case "replicate_commands", "acl_check_cmd", "breakpoint":
 		return one(Of(Bool{V: true}, Bool{}))
 	}
 	return List{}

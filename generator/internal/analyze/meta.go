@@ -76,7 +76,7 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 			}
 			return a.method(n, key)
 		case Raised: // a text, or a table with err
-			return Join(a.method(n, key), Of(Text{Class: Wording}, Nil{}))
+			return Join(a.method(n, key), Of(Text{Class: Built}, Nil{}))
 		case Unknown:
 			return Of(k)
 		}

@@ -58,6 +58,8 @@ func numeric(c Class) Class {
 	switch c {
 	case Binary, Integer, Decimal, Fraction:
 		return c
+	case Written:
+		return Integer
 	}
 	return Any
 }
@@ -173,6 +175,7 @@ func isWhole(c Class) bool { return c == Integer || c == Binary }
 
 func unitOf(operator string, p, q quantity) Unit {
 	span := map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds}
+	thousandth := map[Unit]Unit{Milliseconds: Seconds, UnixMilliseconds: UnixSeconds}
 	switch operator {
 	case "+":
 		switch {
@@ -189,6 +192,8 @@ func unitOf(operator string, p, q quantity) Unit {
 		switch {
 		case q.unit == None || span[p.unit] == q.unit:
 			return p.unit
+		case p.unit == None && span[q.unit] == None:
+			return q.unit
 		case p.unit == q.unit && span[p.unit] != None:
 			return span[p.unit]
 		case p.unit == q.unit:
@@ -202,15 +207,16 @@ func unitOf(operator string, p, q quantity) Unit {
 		switch {
 		case q.known && q.value == 1000:
 			return thousand[p.unit]
-		case q.known && q.value >= 1 && q.value < 1000 && span[p.unit] == None:
+		case q.known && q.value == 0.001:
+			return thousandth[p.unit]
+		case q.known && q.value > 0.01 && q.value < 1000 && span[p.unit] == None:
 			return p.unit
 		}
 	case "/":
-		thousandth := map[Unit]Unit{Milliseconds: Seconds, UnixMilliseconds: UnixSeconds}
 		switch {
 		case q.known && q.value == 1000:
 			return thousandth[p.unit]
-		case q.known && q.value < 1000 && span[p.unit] == None:
+		case q.known && q.value > 0.01 && q.value < 1000 && span[p.unit] == None:
 			return p.unit
 		}
 	case "%":
@@ -269,7 +275,7 @@ func (a *analyzer) concatKinds(k, l Kind) Value {
 		return a.asText(l)
 	case tKnown && t == "":
 		return a.asText(k)
-	case wording(k) || wording(l):
+	case wording(k):
 		return Of(Text{Class: Wording, Start: a.start(k)})
 	}
 	return Of(Text{Class: Built, Start: a.start(k)})
@@ -310,11 +316,15 @@ func numberText(f float64) string { return strconv.FormatFloat(f, 'g', 14, 64) }
 // plainNumber reports whether the text of a number is certain.
 func plainNumber(f float64) bool { return f == math.Trunc(f) && math.Abs(f) < 1e14 }
 
-// wording reports whether a text has what no number has.
+// numberStart is how a number may start, as C reads it: 0x10, inf and nan are numbers too.
+var numberStart = regexp.MustCompile(`^[ \t\n\v\f\r]*([-+.0-9iInN]|$)`)
+
+// wording reports whether a text starts as no number does, so that it is none whatever
+// follows: what is behind a NUL counts for nothing.
 func wording(k Kind) bool {
 	switch k := k.(type) {
 	case Str:
-		return strings.ContainsFunc(k.S, func(r rune) bool { return !strings.ContainsRune("0123456789.+-eE \t\n", r) })
+		return !numberStart.MatchString(k.S)
 	case Text:
 		return k.Class == Wording || k.Class == Label
 	}
@@ -326,15 +336,14 @@ func (a *analyzer) asText(k Kind) Value {
 	switch k := k.(type) {
 	case Num:
 		if !plainNumber(k.F) {
-			return Of(Text{Class: classOf(k.F)})
+			return Of(written(classOf(k.F), None))
 		}
 		return Of(Str{numberText(k.F), k.Default})
 	case Number:
-		return Of(Text{Class: k.Class, Unit: k.Unit})
+		return Of(written(k.Class, k.Unit))
 	case Arg:
 		if k.Number {
-			class, unit := a.argClass(k.Index)
-			return Of(Text{Class: class, Unit: unit})
+			return Of(written(a.argClass(k.Index)))
 		}
 	case Read:
 		if k.Number {
@@ -353,9 +362,17 @@ func (a *analyzer) asText(k Kind) Value {
 	case Ref, Closure, Command, Builtin:
 		return Of(Text{Class: Wording})
 	case Raised:
-		return Of(Text{Class: Wording})
+		return Of(Text{Class: Built})
 	}
 	return Of(k)
+}
+
+// written is the text that tostring makes of a number. What counts time stays below 1e14.
+func written(c Class, u Unit) Text {
+	if c == Integer && u == None {
+		c = Written
+	}
+	return Text{Class: c, Unit: u}
 }
 
 // length follows #v.

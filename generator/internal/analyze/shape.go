@@ -147,7 +147,11 @@ func (o optioned) has(from int, option string, takes map[string]int) (surely, pe
 		case strings.EqualFold(s, option):
 			return true, true
 		}
-		i += takes[strings.ToLower(s)]
+		for range takes[strings.ToLower(s)] {
+			if i++; i < len(o.words) && o.words[i].Open {
+				return false, true // what is behind the value is not known
+			}
+		}
 	}
 	return false, false
 }
@@ -188,10 +192,12 @@ func conditional(name string, words []Word, open bool, typed func(Kind) bool) sh
 		incr, mayIncr := o.has(2, "incr", nil)
 		// What follows the options are pairs of a score and a member.
 		n := 2 + options(words, "nx", "xx", "gt", "lt", "ch", "incr")
+		first := words[min(n, len(words)-1)]
+		_, constant := first.Str()
 		switch {
 		case incr:
 			return score.nullable()
-		case mayIncr && (len(words)-n)%2 != 0 || open && n == 2 && !words[min(2, len(words)-1)].All(typed):
+		case mayIncr && !constant && !first.All(typed):
 			return shape{form: anything}
 		case !open && len(words) == n+2:
 			return flag
@@ -201,20 +207,22 @@ func conditional(name string, words []Word, open bool, typed func(Kind) bool) sh
 		switch {
 		case len(words) == 2 && !open:
 			return text.nullable()
-		case open && len(words) < 3:
+		case open && len(words) <= 3: // the list may bring a count, or nothing
 			return shape{form: anything}
 		case name == "lpop" || name == "rpop":
 			return texts.nullable()
+		case name == "spop":
+			return of(set, text)
 		}
 		return texts
 	case "hrandfield", "zrandmember":
 		switch {
 		case len(words) == 2 && !open:
 			return text.nullable()
-		case open && len(words) < 3:
+		case open && len(words) <= 3:
 			return shape{form: anything}
 		}
-		return o.either(3, "withscores", shape{form: pairsOf, elem: &score, class: Fraction}, o.either(3, "withvalues", of(flat, text), texts))
+		return o.either(3, "withscores", shape{form: pairsOf, elem: &score, class: Fraction}, o.either(3, "withvalues", shape{form: pairsOf, elem: &text, class: Fraction}, texts))
 	case "zpopmin", "zpopmax":
 		if open {
 			return shape{form: anything}
@@ -293,6 +301,9 @@ func (o optioned) xadd() shape {
 			i++
 		default:
 			return label
+		}
+		if i < len(o.words) && o.words[i].Open { // the option may be behind the value
+			return label.nullable()
 		}
 	}
 	return label

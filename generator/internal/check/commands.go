@@ -261,8 +261,10 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 			case !constant:
 				far = true // it may be BY or GET
 			case strings.EqualFold(option, "LIMIT"):
+				far = far || slices.ContainsFunc(call.Words[i:min(i+3, len(call.Words))], isOpen)
 				i += 2
 			case strings.EqualFold(option, "STORE"):
+				far = far || slices.ContainsFunc(call.Words[i:min(i+2, len(call.Words))], isOpen)
 				i++
 			case strings.EqualFold(option, "BY"), strings.EqualFold(option, "GET"):
 				if i++; i >= len(call.Words) {
@@ -474,6 +476,9 @@ func onlyKeys(w analyze.Word) bool {
 	}
 	return len(w.Kinds()) > 0
 }
+
+// isOpen reports whether a word is a list, of which nobody knows what else it brings.
+func isOpen(w analyze.Word) bool { return w.Open }
 
 // mayBeWord reports whether a word may be that literal, in whatever case.
 func mayBeWord(w analyze.Word, text string) bool {

@@ -31,12 +31,38 @@ type fitter struct {
 func (f fitter) failure(k analyze.Kind) bool {
 	switch k := k.(type) {
 	case analyze.Ref:
-		err, named := f.heap.Table(k).Fields["err"]
-		return named && err.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "nil" })
+		return isError(f.heap.Table(k).Fields["err"])
 	case analyze.Raised:
 		return !k.Script
 	}
 	return false
+}
+
+// isString reports whether a kind is a string, whatever else is not known of it.
+func isString(k analyze.Kind) bool { return analyze.TypeOf(k) == "string" }
+
+// isError reports whether Redis makes an error of {err = v}. What pcall has answered is trusted
+// to stand there only where the call has failed.
+func isError(v analyze.Value) bool {
+	return v.All(isString) || v.MayBe(func(k analyze.Kind) bool { r, ok := k.(analyze.Raised); return ok && !r.Raw })
+}
+
+// half returns what is wrong with a table that may be an error or a status and may be none:
+// Redis takes err and ok for such only where they are strings.
+func (f fitter) half(k analyze.Kind, t script.Type) *misfit {
+	r, ok := k.(analyze.Ref)
+	if !ok {
+		return nil
+	}
+	for _, name := range []string{"err", "ok"} {
+		v := f.heap.Table(r).Fields[name]
+		if v.All(isString) || name == "err" && isError(v) || !v.MayBe(func(k analyze.Kind) bool { return analyze.TypeOf(k) != "nil" }) {
+			continue
+		}
+		mend := map[string]string{"err": "return redis.error_reply(tostring(…)), or an error of redis.pcall as it is", "ok": "return redis.status_reply(tostring(…))"}[name]
+		return &misfit{what: "a table is returned whose " + name + " may be no string, so that Redis makes an empty list of it", want: t.String(), mend: mend}
+	}
+	return nil
 }
 
 func (f fitter) onlyErrors(v analyze.Value) bool {
@@ -79,8 +105,7 @@ func (f fitter) status(k analyze.Kind) bool {
 	if !ok {
 		return false
 	}
-	_, named := f.heap.Table(r).Fields["ok"]
-	return named
+	return f.heap.Table(r).Fields["ok"].All(isString)
 }
 
 // trusted reports whether a kind is the answer of a command that the header takes the
@@ -208,6 +233,9 @@ func (f fitter) kindFits(k analyze.Kind, t script.Type) *misfit {
 		if isFalse(k) {
 			return f.nilFits(k, t)
 		}
+	}
+	if m := f.half(k, t); m != nil {
+		return m
 	}
 	if raised, ok := k.(analyze.Raised); ok && raised.Script {
 		return &misfit{what: "what pcall answers for an error, which may be a text, is returned", want: t.String(), mend: "return redis.error_reply(…)"}
@@ -355,6 +383,8 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 	case "int", "duration", "time":
 		_, err := strconv.ParseInt(s.S, 10, 64)
 		switch {
+		case text.Class == analyze.Written:
+			return f.wrong(k, t, "as a text it has an exponent from 1e14 on; return the number itself, or string.format('%.0f', …)")
 		case constant && err != nil, worded, empty, text.Class == analyze.JSON, !constant && class == analyze.Fraction && (isArg || text.Class == analyze.Fraction):
 			return f.wrong(k, t, "return a whole number, or declare another type")
 		case isArg && slices.Contains([]string{"string", "bytes", "json", script.ChannelType, script.EnumType}, base):

@@ -12,7 +12,7 @@ import (
 // tableFitsScalar checks a table where one value is declared.
 func (f fitter) tableFitsScalar(r analyze.Ref, t script.Type) *misfit {
 	table := f.heap.Table(r)
-	ok, isStatus := table.Fields["ok"]
+	ok, isStatus := table.Fields["ok"], f.status(r)
 	double, isDouble := table.Fields["double"]
 	switch {
 	case isDouble && t.Base == "float" && double.All(func(k analyze.Kind) bool { return analyze.TypeOf(k) == "number" }):

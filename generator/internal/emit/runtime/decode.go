@@ -121,6 +121,9 @@ func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 		return 0, fmt.Errorf("%w, which has lost its fraction; return a string, as of tostring or string.format('%%.17g', …)", mismatch(m, "a string"))
 	case m.IsString():
 		text, _ := m.ToString()
+		if text == "-nan" { // of Lua, for 0 / 0
+			return math.NaN(), nil
+		}
 		if f, err := strconv.ParseFloat(text, 64); err == nil {
 			return f, nil
 		}

@@ -90,7 +90,7 @@ func (s *seed) byte() byte { return (s.take(1) + "\x00")[0] }
 
 // texts are those that some decoder takes a special interest in.
 var texts = []string{
-	"", "OK", "0", "1", "-7", "2.5", "1e999", "nan", "-inf", "0x10", "9223372036854775807", "9223372036854775808",
+	"", "OK", "0", "1", "-7", "2.5", "1e999", "nan", "-nan", "-inf", "0x10", "9223372036854775807", "9223372036854775808",
 	"-9223372036854775808", `{"X":1}`, `{"X":"a"}`, `null`, `[1]`, "{", "STALE now", "\xff",
 }
 
@@ -183,7 +183,12 @@ func wantFloat(m tree) (float64, bool) {
 	if m.kind == ',' {
 		m.kind = '+'
 	}
-	return as(func(text string) (float64, error) { return strconv.ParseFloat(text, 64) })(m)
+	return as(func(text string) (float64, error) {
+		if text == "-nan" {
+			text = "nan"
+		}
+		return strconv.ParseFloat(text, 64)
+	})(m)
 }
 
 // wantDuration: what is too long for Go keeps its sign and becomes the longest.
