@@ -226,11 +226,11 @@ func TestListenPausesBetweenBreaks(t *testing.T) {
 			server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		require.Less(t, received(t, server)-before, int64(20))
-		require.NoError(t, l.Listen(t.Context()))
+		env.Soon(t, func() bool { return l.Listen(t.Context()) == nil }, "it listens again") // the last kill may have hit an attempt
 	})
 }
 
-// received is how many connections a server has accepted.
+// received is how often a server was asked to subscribe.
 func received(t *testing.T, server *env.Server) int64 {
 	t.Helper()
 	return server.CommandStats(t)["ssubscribe"]
