@@ -149,7 +149,7 @@ func TestContextEndsWithTheLease(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(200*time.Millisecond))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
 		require.NoError(t, err)
 		select {
 		case <-lock.Context().Done():

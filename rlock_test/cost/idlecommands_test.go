@@ -79,12 +79,7 @@ func TestWaitersAreQuiet(t *testing.T) {
 			}
 			env.Soon(t, func() bool { return waiting.Stats().Waiting == int64(waiters) }, "all wait")
 			// The first of them reads the lock, for the server to track it.
-			var before int64
-			require.Eventually(t, func() bool {
-				before = commands(t, server)
-				time.Sleep(time.Second)
-				return commands(t, server) == before
-			}, 10*time.Second, time.Millisecond, "they send nothing")
+			before := env.Quiet(t, func() int64 { return commands(t, server) })
 
 			require.NoError(t, held.Extend(t.Context(), rlock.NoExpiry))
 			time.Sleep(200 * time.Millisecond)

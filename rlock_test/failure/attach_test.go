@@ -35,9 +35,9 @@ func TestLateCommandsOfTheFormerProcess(t *testing.T) {
 			},
 			"renewal": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
 				lose(renewal)
-				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(900*time.Millisecond), rlock.WithAutoExtend(true))
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 				require.NoError(t, err)
-				time.Sleep(500 * time.Millisecond)
+				env.Soon(t, func() bool { return locker.Stats().Extended > 0 }, "a renewal is sent again")
 				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
 				return lock
 			},

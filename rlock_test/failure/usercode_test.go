@@ -224,7 +224,7 @@ func TestObserverEndsACall(t *testing.T) {
 	}
 	for name, test := range map[string]call{
 		"Acquire, free":                          {[]rlock.EventKind{acquired}, acquire()},
-		"Acquire, free, extended":                {[]rlock.EventKind{acquired}, acquire(rlock.WithAutoExtend(true), rlock.WithTTL(300*time.Millisecond))},
+		"Acquire, free, extended":                {[]rlock.EventKind{acquired}, acquire(rlock.WithAutoExtend(true), rlock.WithTTL(time.Second))},
 		"Acquire, free, never expires":           {[]rlock.EventKind{acquired}, acquire(rlock.WithTTL(rlock.NoExpiry))},
 		"Acquire, free, with a token":            {[]rlock.EventKind{acquired}, acquire(rlock.WithToken("mine"), rlock.WithTTL(rlock.NoExpiry))},
 		"Acquire, behind a holder here":          {[]rlock.EventKind{contended, acquired}, after(here, acquire())},

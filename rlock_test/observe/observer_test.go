@@ -107,11 +107,11 @@ func TestEvents(t *testing.T) {
 			require.NoError(t, s.locker.Do(t.Context(), "job", func(context.Context, *rlock.Lock) error { return nil }))
 		}, []string{"acquired", "released"}, nil},
 		"expired with nobody watching": {func(t *testing.T, s scene) {
-			acquire(t, s, rlock.WithTTL(300*time.Millisecond))
+			acquire(t, s, rlock.WithTTL(time.Second))
 			s.diary.last(t, "job", rlock.EventLost)
 		}, []string{"acquired", "lost"}, rlock.ErrExpired},
 		"expired, then released": {func(t *testing.T, s scene) {
-			lock := acquire(t, s, rlock.WithTTL(300*time.Millisecond))
+			lock := acquire(t, s, rlock.WithTTL(time.Second))
 			s.diary.last(t, "job", rlock.EventLost)
 			_ = lock.Release(t.Context()) // nil if the key was still there
 		}, []string{"acquired", "lost"}, rlock.ErrExpired},
@@ -122,7 +122,7 @@ func TestEvents(t *testing.T) {
 			require.Error(t, lock.Release(t.Context()))
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
 		"lost, found by an automatic extension": {func(t *testing.T, s scene) {
-			acquire(t, s, rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
+			acquire(t, s, rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, env.Do(t, s.direct, "SET", "job", "thief").Error())
 			s.diary.last(t, "job", rlock.EventLost)
 		}, []string{"acquired", "lost"}, rlock.ErrLost},
@@ -159,7 +159,7 @@ func TestEvents(t *testing.T) {
 			require.Error(t, lock.Release(t.Context()))
 		}, []string{"acquired", "detached", "attached", "released"}, nil},
 		"attached and left to its lease": {func(t *testing.T, s scene) {
-			lock := acquire(t, s, rlock.WithTTL(500*time.Millisecond))
+			lock := acquire(t, s, rlock.WithTTL(2*time.Second))
 			_, err := s.locker.Attach(t.Context(), env.Detach(t, lock))
 			require.NoError(t, err)
 			s.diary.last(t, "job", rlock.EventLost)
@@ -191,11 +191,11 @@ func TestEvents(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
 		}, []string{"contended", "acquire failed"}, rlock.ErrGaveUp},
 		"waited": {func(t *testing.T, s scene) {
-			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign", "PX", "300").Error())
+			require.NoError(t, env.Do(t, s.direct, "SET", "job", "foreign", "PX", "1000").Error())
 			require.NoError(t, acquire(t, s).Release(t.Context()))
 		}, []string{"contended", "acquired", "released"}, nil},
 		"waited in the line": {func(t *testing.T, s scene) {
-			acquire(t, s, rlock.WithTTL(300*time.Millisecond))
+			acquire(t, s, rlock.WithTTL(time.Second))
 			require.NoError(t, acquire(t, s).Release(t.Context()))
 		}, []string{"acquired", "contended", "lost", "acquired", "released"}, nil},
 		"refused by the server": {func(t *testing.T, s scene) {
@@ -257,7 +257,7 @@ func TestEventFacts(t *testing.T) {
 			d.Observe(ctx, e)
 		})))
 		ctx := context.WithValue(t.Context(), traceKey{}, "trace")
-		require.NoError(t, env.Do(t, client, "SET", "app:b", "foreign", "PX", "500").Error())
+		require.NoError(t, env.Do(t, client, "SET", "app:b", "foreign", "PX", "1500").Error())
 		set, err := locker.AcquireAll(ctx, []string{"a", "b"})
 		require.NoError(t, err)
 		behind := make(chan error, 1)
@@ -281,7 +281,7 @@ func TestEventFacts(t *testing.T) {
 		require.Equal(t, "app:b", contended.Key, "the one in the way")
 		require.Equal(t, 1, contended.Attempts)
 		require.Positive(t, contended.Remaining)
-		require.LessOrEqual(t, contended.Remaining, 500*time.Millisecond)
+		require.LessOrEqual(t, contended.Remaining, 1500*time.Millisecond)
 		require.False(t, contended.Local)
 		require.Zero(t, contended.Fence)
 		require.Equal(t, []string{"app:a", "app:b"}, acquired.Keys)

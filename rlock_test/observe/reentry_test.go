@@ -72,7 +72,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 			_, _ = s.locker.TryAcquire(s.ctx, "a")
 		}},
 		{rlock.EventLost, func(t *testing.T, s *reentry) { // of one that expires
-			_, _ = s.locker.Acquire(s.ctx, "short", rlock.WithTTL(50*time.Millisecond))
+			_, _ = s.locker.Acquire(s.ctx, "short", rlock.WithTTL(time.Second))
 			<-s.called
 		}},
 	} {

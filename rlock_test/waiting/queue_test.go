@@ -200,16 +200,16 @@ func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
 		t.Run("expired", func(t *testing.T) {
-			_, err := locker.Acquire(t.Context(), "expires", rlock.WithTTL(300*time.Millisecond))
+			_, err := locker.Acquire(t.Context(), "expires", rlock.WithTTL(time.Second))
 			require.NoError(t, err)
 			next, err := locker.Acquire(t.Context(), "expires")
 			require.NoError(t, err)
 			require.NoError(t, next.Release(t.Context()))
 		})
 		t.Run("forgotten long ago", func(t *testing.T) {
-			_, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(50*time.Millisecond))
+			_, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(500*time.Millisecond))
 			require.NoError(t, err)
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(600 * time.Millisecond)
 			next, err := locker.TryAcquire(t.Context(), "forgotten")
 			require.NoError(t, err)
 			require.NoError(t, next.Release(t.Context()))
@@ -253,10 +253,8 @@ func TestWaitingCostsNothing(t *testing.T) {
 				done <- err
 			}()
 		}
-		time.Sleep(200 * time.Millisecond)
-		before := server.ScriptCalls(t)
-		time.Sleep(time.Second)
-		require.Equal(t, before, server.ScriptCalls(t))
+		env.AwaitWaiting(t, waiters, int64(cap(done)))
+		before := env.Quiet(t, func() int64 { return server.ScriptCalls(t) })
 
 		// An extension wakes the one that may ask, which reads once and waits on.
 		require.NoError(t, held.Extend(t.Context(), time.Hour))
