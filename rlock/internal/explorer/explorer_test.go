@@ -41,6 +41,7 @@ const few = 3_000
 var scenarios = []scenario{
 	{name: "no fault", processes: 3, wants: 1},
 	{name: "a message is lost", processes: 3, wants: 1, budget: map[fault]uint8{loss: 1}},
+	{name: "a message comes twice", processes: 3, wants: 1, budget: map[fault]uint8{doubling: 2}},
 	{name: "a call is repeated", processes: 3, wants: 1, budget: map[fault]uint8{retry: 1}},
 	{name: "callers give up", processes: 3, wants: 1, budget: map[fault]uint8{cancel: 1}},
 	{name: "callers give up and a call is repeated", processes: 3, wants: 1, budget: map[fault]uint8{cancel: 1, retry: 1}},
@@ -55,6 +56,7 @@ var scenarios = []scenario{
 	{name: "nobody can be told", processes: 3, wants: 1, mute: true},
 	{name: "locks do not expire", processes: 3, wants: 1, endless: true, budget: map[fault]uint8{loss: 1}},
 	{name: "two processes, again and again", processes: 2, wants: 2, budget: map[fault]uint8{retry: 1}},
+	{name: "two processes, again and again, with messages that come twice", processes: 2, wants: 2, budget: map[fault]uint8{doubling: 1, retry: 1}},
 	{name: "two processes, again and again, with loss", processes: 2, wants: 2, budget: map[fault]uint8{loss: 1, cancel: 1}},
 	{name: "four processes", processes: 4, wants: 1},
 }

@@ -47,9 +47,10 @@ func TestPlantedFlaws(t *testing.T) {
 		// A process that sees that its place is another one drops the token, which is safe too.
 		"a heartbeat that inserts": {scenario: scenario{processes: 2, wants: 1, more: 1, apart: true, budget: map[fault]uint8{ticks: 2},
 			flaw: flaw{blind: true, scripts: replace(t, "join", "elseif how == 'join' then", "elseif how ~= 'try' then")}}, says: "by its own deadline", many: true},
-		"a token used twice":                 {scenario: twice(nil, flaw{reuses: true})},
-		"leaving without a release":          {scenario: two(map[fault]uint8{cancel: 1}, flaw{stays: true}), says: "does not wait for it"},
-		"a lost message is never looked for": {scenario: two(map[fault]uint8{loss: 1}, flaw{silent: true}), says: "without a fault"},
+		"a token used twice":                  {scenario: twice(nil, flaw{reuses: true})},
+		"a push about a held lock is a stray": {scenario: two(nil, flaw{strays: true}), says: "by its own deadline"},
+		"leaving without a release":           {scenario: two(map[fault]uint8{cancel: 1}, flaw{stays: true}), says: "does not wait for it"},
+		"a lost message is never looked for":  {scenario: two(map[fault]uint8{loss: 1}, flaw{silent: true}), says: "without a fault"},
 		"a repetition that inserts the second token": {scenario: twice(map[fault]uint8{retry: 1, ticks: 2}, flaw{blind: true, scripts: replace(t, "pass",
 			"local score = redis.call('ZSCORE', queue, member_of(again, again_ttl, process))", "local score = enqueue(queue, member_of(again, again_ttl, process), 0)")}), many: true},
 		"a token sent twice, and the last answer is trusted": {scenario: twice(map[fault]uint8{retry: 1, ticks: 2}, flaw{forgets: true}), says: "by its own deadline", many: true},

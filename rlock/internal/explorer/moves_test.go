@@ -13,6 +13,7 @@ const (
 	executes moveKind = iota
 	delivers
 	loses
+	doubles
 	wants
 	overdues
 	beats
@@ -59,6 +60,9 @@ func (x *explorer) moves(w *world, visit func(move)) {
 		}
 		if w.budget[loss] > 0 {
 			visit(move{kind: loses, index: i})
+		}
+		if w.budget[doubling] > 0 {
+			visit(move{kind: doubles, index: i})
 		}
 	}
 	for p := range x.scenario.processes {
@@ -133,6 +137,14 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 	switch m.kind {
 	case executes, delivers, loses:
 		return x.arrive(w, m)
+	case doubles:
+		if err := w.spend(doubling, x.in(w, m.index).kind == push); err != nil {
+			return err
+		}
+		if !x.send(w, x.in(w, m.index)) {
+			return errFull
+		}
+		return nil
 	case elapses:
 		if x.budget[ticks] > 0 && !calm {
 			if err := w.spend(ticks, true); err != nil {

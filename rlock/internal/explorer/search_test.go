@@ -151,7 +151,7 @@ func (x *explorer) tell(w *world, m move) string {
 	who := name(m.process)
 	proc := x.of(w, m.process)
 	switch m.kind {
-	case executes, delivers, loses:
+	case executes, delivers, loses, doubles:
 		return x.tellMessage(w, m)
 	case wants:
 		return fmt.Sprintf("A caller of %s wants the lock: %s joins.", who, who)
@@ -199,6 +199,8 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	switch {
 	case m.kind == loses:
 		return fmt.Sprintf("Lost: %s's message about the %s%s.", who, what, msg.token)
+	case m.kind == doubles:
+		return fmt.Sprintf("%s will be told twice that %s has been granted the lock.", who, msg.token)
 	case msg.kind == push:
 		return fmt.Sprintf("%s is told that %s has been granted the lock, with fence %d.", who, msg.token, msg.answer.Fence)
 	case m.kind == delivers:

@@ -67,6 +67,7 @@ const (
 	extension               // of a lease
 	mishearing              // the server does not count a subscriber that hears
 	mistype                 // the counter is made to be of another type
+	doubling                // of a push
 	ticks                   // which pass; a scenario without a number has no end of them
 	faults
 )
@@ -127,6 +128,7 @@ type flaw struct {
 	sent    bool // it counts a pushed lease from the last call that it sent, answered or not
 	blind   bool // it does not see that its place in the queue is another one
 	forgets bool // it trusts the last answer although it has sent a token twice
+	strays  bool // it takes a push about the lock that it holds for one about a token that it has given up
 	scripts func(map[string]string)
 }
 
@@ -352,6 +354,9 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 		before.Repeated = false
 	}
 	after, actions := x.settings.Step(before, e)
+	if x.flaw.strays && e.What == queue.Told && before.Phase == queue.Held && before.Token == e.Token {
+		actions = append(actions, queue.Action{Do: queue.Abandon, Request: queue.Request{Call: queue.Pass, Token: e.Token}})
+	}
 	if after.Phase == queue.Idle {
 		after = queue.Wait{}
 	}
