@@ -79,6 +79,7 @@ var fuzzers = []fuzzer{
 	{"FuzzOptions", "./rlock_test/fuzz", 7_000},
 	{"FuzzOperations", "./rlock_test/fuzz", 2_000},
 	{"FuzzHandoff", "./rlock_test/fuzz", 50_000},
+	{"FuzzReadGrant", "./rlock/internal/notify", 50_000},
 }
 
 func steps(o options) []step {
