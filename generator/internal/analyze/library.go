@@ -31,6 +31,8 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	case "gsub":
 		for _, k := range args.at(2).kinds {
 			switch captured := Of(Text{Class: Built}, Number{Class: Integer}); {
+			case isUnknown(k):
+				a.unknownCall(n, k.(Unknown))
 			case isRef(k): // its metatable is asked too
 				a.repeatedly(st, n, func(st *state) Value { return a.lookUp(st, n, Of(k), captured) })
 			case holds(k):
@@ -96,9 +98,15 @@ func (a *analyzer) format(args List) Value {
 		return Of(Text{Class: Fraction, Unit: unit})
 	case verb == "s" && found[0][0] == "%s":
 		return args.at(1).each(func(k Kind) Value {
-			switch k.(type) {
-			case Key: // the format makes a copy, which is the same key
-				return Of(k)
+			switch k := k.(type) {
+			case Key: // a short one ends at its first NUL, and is another then
+				return Of(Text{Class: Built})
+			case Arg:
+				if class, _ := a.argClass(k.Index); class == Any {
+					return Of(Text{Class: Built})
+				}
+			case Read:
+				return Of(Text{Class: Any})
 			}
 			return a.asText(k)
 		})
@@ -198,7 +206,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		for _, r := range refs {
 			items = Join(items, present(st.heap[r.site].anyItem()))
 		}
-		if by := args.at(1); by.mayBe(holds) {
+		if by := args.at(1); by.mayBe(holds) || by.mayBe(isUnknown) {
 			a.perhaps(st, n, by, List{Items: []Value{items, items}})
 		} else {
 			a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})

@@ -136,6 +136,9 @@ type optioned struct {
 // has tells whether an option stands among the words from some place on: surely, or
 // perhaps, where a word may be anything. takes are the options with values behind them.
 func (o optioned) has(from int, option string, takes map[string]int) (surely, perhaps bool) {
+	if slices.ContainsFunc(o.words[:min(from, len(o.words))], func(w Word) bool { return w.Open }) {
+		return false, true // a list before that place may reach beyond it
+	}
 	for i := from; i < len(o.words); i++ {
 		w := o.words[i]
 		s, constant := w.Str()
@@ -305,6 +308,9 @@ func (o optioned) xadd() shape {
 		if i < len(o.words) && o.words[i].Open { // the option may be behind the value
 			return label.nullable()
 		}
+	}
+	if o.open {
+		return label.nullable()
 	}
 	return label
 }

@@ -1,8 +1,6 @@
 package analyze
 
 import (
-	"math"
-
 	"github.com/yuin/gopher-lua/ast"
 )
 
@@ -203,13 +201,13 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 	to, toKnown := limit.Num()
 	by, byKnown := step.Num()
 	if fromKnown && toKnown && byKnown && by != 0 {
-		if count := math.Floor((to-from)/by) + 1; count <= mostUnrolled {
+		if indices := counterOf(from, to, by); len(indices) <= mostUnrolled {
 			var out *state
 			st.startCount(hidden, init)
-			if a.unroll(max(0, int(count)), func() {
+			if a.unroll(len(indices), func() {
 				a.loop(&out, func() {
-					for i := range int(count) {
-						a.declare(st, counter, Of(Num{F: from + float64(i)*by}))
+					for _, i := range indices {
+						a.declare(st, counter, Of(Num{F: i}))
 						a.copyCount(st, counter, hidden, 0)
 						if st = a.block(st, n.Stmts); st == nil {
 							return
@@ -244,6 +242,16 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 		}
 		return again, out
 	}), counter, hidden)
+}
+
+// counterOf returns the numbers of a loop, or the first of them where there are more than are
+// followed. Lua adds the step to the last number, so that fractions add up their errors.
+func counterOf(from, to, by float64) []float64 {
+	var all []float64
+	for i := from - by + by; (by > 0 && i <= to || by < 0 && to <= i) && len(all) <= mostUnrolled; i += by {
+		all = append(all, i)
+	}
+	return all
 }
 
 // endCount forgets the counter of a loop that has ended.

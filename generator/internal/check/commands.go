@@ -422,7 +422,11 @@ func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unk
 // nobody knows what else that brings.
 func behind(spec command.Keys, words []analyze.Word) (at int, unknown *analyze.Word) {
 	takes := map[string]int{"LIMIT": 2, "BY": 1, "GET": 1, "COUNT": 1, "BLOCK": 1, "STORE": 1, "STOREDIST": 1}
-	for i := max(spec.First, 1); i < len(words); i++ {
+	from := max(spec.First, 1)
+	if at := slices.IndexFunc(words[:min(from, len(words))], isOpen); at >= 0 {
+		return 0, &words[at] // what it brings may reach as far as the keyword
+	}
+	for i := from; i < len(words); i++ {
 		s, constant := words[i].Str()
 		switch {
 		case !constant || words[i].Open:
