@@ -175,6 +175,7 @@ var turned = map[string]string{"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==":
 func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, *state) {
 	left := a.expr(st, n.Lhs)
 	right := a.expr(st, n.Rhs)
+	left = a.late(st, n.Lhs, left)
 	if st.dead {
 		return Value{}, nil, nil
 	}

@@ -99,6 +99,7 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 	case *ast.AttrGetExpr:
 		object := a.expr(st, n.Object)
 		key := a.expr(st, n.Key)
+		object = a.late(st, n.Object, object)
 		v := a.index(st, n, object, key)
 		if v.mayBe(isAbsent) && a.isElement(st, n, object, key) {
 			v = v.filter(func(k Kind) bool { return !isAbsent(k) })
@@ -124,6 +125,7 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 		return a.concat(st, n)
 	case *ast.ArithmeticOpExpr:
 		left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
+		left = a.late(st, n.Lhs, left)
 		a.operate(st, n.Lhs, n.Rhs)
 		return a.arithmetic(st, n, n.Operator, left, right)
 	case *ast.UnaryMinusOpExpr:
@@ -132,6 +134,19 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 		return a.length(st, a.expr(st, n.Expr))
 	}
 	return a.lost(e, "an expression of this form is not followed")
+}
+
+// late returns what an operand stands for when the operation is done. Lua reads a local of the
+// running function only then, and a call in between may have changed it.
+func (a *analyzer) late(st *state, e ast.Expr, v Value) Value {
+	name, ok := e.(*ast.IdentExpr)
+	if !ok || st.dead {
+		return v
+	}
+	if local := a.names.uses[name]; local != nil && local.captured && local.assigned {
+		return Join(v, a.read(st, local))
+	}
+	return v
 }
 
 // constant reads a number as Lua does.
@@ -171,12 +186,19 @@ func (a *analyzer) name(st *state, n *ast.IdentExpr) Value {
 func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 	t := &Table{Exact: true}
 	var items []ast.Expr
+	var indexed []func() // stores by index beside values without one: Lua may store either first
+	listed := slices.ContainsFunc(n.Fields, func(f *ast.Field) bool { return f.Key == nil })
 	for i, field := range n.Fields {
 		answered := a.answered
 		if field.Key != nil {
 			key := a.expr(st, field.Key)
 			v := a.expr(st, field.Value)
-			t = a.since(answered, t).set(key, v, a.script.Pos(field.Key))
+			t = a.since(answered, t)
+			if listed && mayIndex(key, false) {
+				indexed = append(indexed, func() { t = joinTables(t, t.set(forgotten(key), forgotten(v), a.script.Pos(field.Key))) })
+				continue
+			}
+			t = t.set(key, v, a.script.Pos(field.Key))
 			continue
 		}
 		items = append(items, field.Value)
@@ -188,6 +210,9 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 		}
 		v := a.expr(st, field.Value)
 		t = a.since(answered, t).with(one(v), a.script.Pos(field.Value), true)
+	}
+	for _, store := range indexed {
+		store()
 	}
 	if i := followed(t.Items, mayIndex(t.Names, false)); i >= 0 && i < len(items) && !a.inOrder(st, items[i:]) {
 		u := *t

@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"slices"
+
 	"github.com/yuin/gopher-lua/ast"
 )
 
@@ -415,7 +417,7 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 	if st.dead {
 		return
 	}
-	for i, lhs := range n.Lhs {
+	for i, lhs := range slices.Backward(n.Lhs) { // as Lua does
 		switch t := lhs.(type) {
 		case *ast.IdentExpr:
 			if v := a.names.uses[t]; v != nil {
@@ -425,6 +427,10 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 		case *ast.AttrGetExpr:
 			if targets[i].index.behind { // a list that was made shorter since has another end
 				targets[i].index.behind = !a.mayShrink(st, targets[i].object, n.Rhs)
+			}
+			object, key := a.late(st, t.Object, targets[i].object), a.late(st, t.Key, targets[i].index.key)
+			if !object.equal(targets[i].object) || !key.equal(targets[i].index.key) {
+				targets[i] = target{object, position{key: key}}
 			}
 			a.storeAt(st, t, targets[i].object, targets[i].index, values.at(i))
 		}
