@@ -25,6 +25,7 @@ func TestNobodyIsStranded(t *testing.T) {
 		rounds    = handOvers / 2 / (clients * workers) // half with push, half with polling
 	)
 	server := env.Start(t)
+	direct := server.Client(t)
 	for name, open := range map[string]func() *rlock.Locker{
 		// Nothing but a push calls a waiter in time: the holder never expires, and the
 		// next look of one's own is an hour away.
@@ -56,6 +57,12 @@ func TestNobodyIsStranded(t *testing.T) {
 					return lock.Release(ctx)
 				})
 				cancel()
+				if err != nil { // stranded at a free key, or is somebody left with it?
+					t.Logf("%s has %q on the server", key, env.Get(t, direct, key))
+					for _, locker := range lockers {
+						t.Logf("%+v, holds %d", locker.Stats(), len(locker.Locks()))
+					}
+				}
 				require.NoError(t, err)
 			}
 			t.Logf("%d hand-overs in %v", rounds*clients*workers, time.Since(start).Round(time.Millisecond))

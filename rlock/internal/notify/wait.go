@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -23,7 +24,8 @@ type Wait struct {
 	polls int // pauses so far that nobody asked for
 }
 
-// Look reads a key through the cache. It fails where there is none.
+// Look reads a key through the cache. It fails where there is none, and with
+// context.DeadlineExceeded if the server does not answer in time.
 type Look func(ctx context.Context, key string) (Seen, error)
 
 // Seen is what a Look has found.
@@ -71,7 +73,7 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 		case <-w.watch.changed: // before the look
 		default:
 		}
-		seen, err := w.Look(ctx, key)
+		seen, err := w.look(ctx, key, pause, end)
 		over := clock.JustAfter(seen.Left)
 		switch {
 		case err != nil:
@@ -99,6 +101,20 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 			if err := clock.Sleep(ctx, delay, w.Stop); err != nil || !look {
 				return err
 			}
+		}
+	}
+}
+
+// look is Look. It looks again if the server does not answer in time, unless the caller polls
+// anyway: nobody knows then whether the server tracks the key, and a pause may be long.
+func (w *Wait) look(ctx context.Context, key string, pause time.Duration, end clock.Instant) (Seen, error) {
+	for {
+		seen, err := w.Look(ctx, key)
+		if pause == clock.NoExpiry || !errors.Is(err, context.DeadlineExceeded) {
+			return seen, err
+		}
+		if w.Sleep(ctx, min(pause, LongestPoll), 0, end) != nil || clock.Now() >= end {
+			return seen, err
 		}
 	}
 }

@@ -106,6 +106,45 @@ func TestAwait(t *testing.T) {
 	}
 }
 
+// A server that was too slow for one look has not said that it tells of the key: whoever wants to
+// pause for an hour looks again, and hears of the change.
+func TestAwaitLooksAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err   error
+		pause time.Duration
+		took  time.Duration
+		looks int
+	}{
+		"late":                {context.DeadlineExceeded, time.Hour, 2 * time.Second, 3},
+		"refused":             {errors.New("no"), time.Hour, time.Hour, 1},
+		"late, a short pause": {context.DeadlineExceeded, 200 * time.Millisecond, 200 * time.Millisecond, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				hub := notify.NewHub()
+				free, looks := false, 0
+				w := notify.Wait{Listener: hub.Listen(), Look: func(context.Context, string) (notify.Seen, error) {
+					if looks++; looks == 1 {
+						return notify.Seen{}, test.err
+					}
+					return notify.Seen{Held: !free, Left: time.Hour}, nil
+				}}
+				defer w.Leave()
+				time.AfterFunc(2*time.Second, func() {
+					free = true
+					hub.Tell("job")
+				})
+				start := time.Now()
+				require.NoError(t, w.Await(t.Context(), "job", test.pause, clock.NoExpiry, clock.Never))
+				require.Equal(t, test.took, time.Since(start))
+				require.Equal(t, test.looks, looks)
+			})
+		})
+	}
+}
+
 // Without a pause, and where nothing is pushed, the Wait polls more and more slowly, but also
 // when the holder's lease or the waiting ends.
 func TestAwaitPolls(t *testing.T) {
