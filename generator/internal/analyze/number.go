@@ -133,9 +133,8 @@ func calculate(operator string, p, q quantity) Value {
 	}
 	class := Any
 	switch {
-	case operator == "/" || p.class == Fraction || q.class == Fraction:
-		class = Fraction
-	case operator == "^" && !(q.known && q.value >= 0): // 2 ^ -1
+	case operator == "/" || p.class == Fraction || q.class == Fraction,
+		operator == "^" && !(q.known && q.value >= 0): // 2 ^ -1
 		class = Fraction
 	case operator == "-" && p.known && p.value == 1 && q.class == Binary, operator == "*" && p.class == Binary && q.class == Binary:
 		class = Binary
