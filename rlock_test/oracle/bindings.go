@@ -79,7 +79,7 @@ func (s *server) bindings(ctx context.Context, g generator, programs []bound) (m
 	}
 	faults := map[string]fault{}
 	for _, w := range wrong {
-		faults[w.Program] = fault{w.Kind, w.Why}
+		faults[w.Program] = fault{kind: w.Kind, why: w.Why}
 	}
 	return faults, nil
 }

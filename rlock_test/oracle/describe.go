@@ -36,9 +36,9 @@ local function __describe(v, depth)
       others = others + 1
     end
   end
-  if rawget(v, 'err') then return {kind = 'error', text = tostring(rawget(v, 'err'))} end
-  if rawget(v, 'ok') then return {kind = 'status', text = tostring(rawget(v, 'ok'))} end
-  if rawget(v, 'double') then return {kind = 'double', text = string.format('%%.17g', rawget(v, 'double'))} end
+  if type(rawget(v, 'err')) == 'string' then return {kind = 'error', text = tostring(rawget(v, 'err'))} end
+  if type(rawget(v, 'ok')) == 'string' then return {kind = 'status', text = tostring(rawget(v, 'ok'))} end
+  if type(rawget(v, 'double')) == 'number' then return {kind = 'double', text = string.format('%%.17g', rawget(v, 'double'))} end
   if type(rawget(v, 'map')) == 'table' then
     for k, x in pairs(v.map) do
       described[#described + 1] = __describe(k, depth + 1)
@@ -151,7 +151,7 @@ func (d described) fitsScalar(kind string, absent bool) bool {
 		_, err := strconv.ParseInt(d.Text, 10, 64)
 		return d.Kind == "number" && whole || isText && err == nil
 	case "float":
-		return (isText || d.Kind == "double") && err == nil
+		return (isText || d.Kind == "double") && (err == nil || d.Text == "-nan") // of 0 / 0
 	case "string", "bytes":
 		return isText
 	case "bool":

@@ -39,6 +39,21 @@
 // It is a hole as well when all of many programs without a mistake that have something in
 // common are refused.
 //
+// # The same programs again
+//
+// The tests of the project try the same programs each time: -oracle.seed is a constant unless
+// it is given. make oracle draws a seed from the clock. Each run prints its seed first, and
+// each hole says how to run the 500 programs around it again, which takes seconds. Apart from
+// the clock, one thing differs from run to run: the order in which Redis 7.0 answers the
+// members of a set.
+//
+// Time can cause some faults, on a busy machine above all: data changes without the program
+// when a key expires between two looks at it. Before each look, the server is made to take
+// away what has expired. A fault that is still of such a kind (changed data, two answers to
+// the same data, a lease that is too long) is a hole if it comes again with the same data, in
+// one of three repetitions. If it does not, the report shows it as seen once. Nothing else
+// depends on time: a script that is accepted must be right whatever has expired.
+//
 // The generator is run as its users run it, as a program, so that the oracle depends on
 // nothing inside it. TestPlanted builds generators with a flaw in them, and must find
 // each: that is the test of the oracle.

@@ -70,7 +70,7 @@ var includeLine = regexp.MustCompile(`(?m)^-- include: (parts/)?p\d{6}\.\d\.lua\
 // its include lines it must be the program.
 func (p *Program) assembled(r rule) *fault {
 	if text := includeLine.ReplaceAllString(r.Text, ""); text != p.Text() {
-		return &fault{"text", fmt.Sprintf("the text that runs is not that of the files:\n%s", r.Text)}
+		return &fault{kind: "text", why: fmt.Sprintf("the text that runs is not that of the files:\n%s", r.Text)}
 	}
 	return nil
 }

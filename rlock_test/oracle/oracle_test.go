@@ -2,6 +2,8 @@ package oracle
 
 import (
 	"flag"
+	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -12,13 +14,16 @@ import (
 var (
 	length   = flag.Duration("length", 0, "how long to look for holes; 0: as many programs as -programs says")
 	programs = flag.Int("programs", 0, "how many programs to write; 0: 2,000 with -short, else 12,000")
-	seed     = flag.Uint64("oracle.seed", 1, "of the programs; 0: from the clock")
+	seed     = flag.Uint64("oracle.seed", usual, "of the programs; 0: from the clock")
+	first    = flag.Int("first", 0, "the number of the first program, to see one again; it must be a multiple of 500")
 	kinds    = flag.Int("kinds", 5, "how many kinds of holes end the search")
 	alarms   = flag.Bool("alarms", false, "show programs without a mistake that are refused")
 )
 
-// The programs are always the same ones unless -oracle.seed says otherwise, so that a
-// change of the generator is held against what others were held against.
+// usual is the seed unless -oracle.seed says otherwise, so that a change of the generator is
+// held against the programs that others were held against. make oracle draws a seed.
+const usual = 1
+
 func TestOracle(t *testing.T) {
 	from, most := *seed, *programs
 	switch {
@@ -30,8 +35,13 @@ func TestOracle(t *testing.T) {
 	if from == 0 {
 		from = uint64(time.Now().UnixNano())
 	}
+	if *first%batch != 0 {
+		t.Fatalf("-first=%d is no multiple of %d", *first, batch)
+	}
+	// Not into the test's log, which is lost when a test takes too long.
+	fmt.Fprintf(os.Stderr, "the oracle's seed is %d\n", from)
 	end := time.Now().Add(*length)
-	found, err := search(t.Context(), build(t), startAll(t), from, func(r *report) bool {
+	found, err := search(t.Context(), build(t), startAll(t), from, *first, func(r *report) bool {
 		if len(r.kinds) >= *kinds {
 			return true
 		}
@@ -41,7 +51,7 @@ func TestOracle(t *testing.T) {
 		return r.programs() >= most
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("seed %d: %v", from, err)
 	}
 	t.Log(found)
 	if *alarms {
@@ -51,7 +61,7 @@ func TestOracle(t *testing.T) {
 		t.Error(h)
 	}
 	if found.accepted < found.programs()/4 {
-		t.Errorf("the generator accepts %d of %d programs, so that few are tried", found.accepted, found.programs())
+		t.Errorf("seed %d: the generator accepts %d of %d programs, so that few are tried", from, found.accepted, found.programs())
 	}
 }
 
@@ -168,12 +178,12 @@ func TestPlanted(t *testing.T) {
 			shown := func(r *report) bool {
 				return slices.ContainsFunc(f.kinds, func(kind string) bool { return r.kinds[kind] > 0 })
 			}
-			found, err := search(t.Context(), g, servers, 1, func(r *report) bool { return shown(r) || r.programs() >= most })
+			found, err := search(t.Context(), g, servers, usual, 0, func(r *report) bool { return shown(r) || r.programs() >= most })
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("seed %d: %v", usual, err)
 			}
 			if !shown(found) {
-				t.Errorf("not found in %d programs, but %v", found.programs(), found.kinds)
+				t.Errorf("not found in %d programs of seed %d, but %v", found.programs(), usual, found.kinds)
 			}
 			for _, h := range found.holes {
 				t.Logf("found after %d programs: %v", found.programs(), h)

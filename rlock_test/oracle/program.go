@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -77,6 +78,12 @@ func (p *Program) header() string {
 		fmt.Fprintf(&b, "-- allow: %s to see what is left\n", rule)
 	}
 	return b.String()
+}
+
+// number returns the number that the program was written with.
+func (p *Program) number() int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(p.Name, "p"))
+	return n
 }
 
 // Mistaken reports whether the program was written with a mistake.

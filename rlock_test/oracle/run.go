@@ -14,6 +14,7 @@ import (
 const (
 	batch = 500 // programs that the generator reads in one run
 	runs  = 6   // of an accepted program
+	again = 3   // repetitions of a run with a fault that time may have caused
 )
 
 // hole is an accepted program of which the server shows that it should not have been, or
@@ -29,7 +30,9 @@ func (h hole) String() string {
 	if h.program == nil {
 		return fmt.Sprintf("%s (seed %d)", h.fault, h.seed)
 	}
-	return fmt.Sprintf("%s\n%s (%s of seed %d, on %s)", h.program.Text(), h.fault, h.program.Name, h.seed, h.engine)
+	first := h.program.number() / batch * batch
+	return fmt.Sprintf("%s\n%s\n%s of seed %d, on %s; to see it again: go test -count=1 -run=TestOracle ./rlock_test/oracle -args -oracle.seed=%d -first=%d -programs=%d",
+		h.program.Text(), h.fault, h.program.Name, h.seed, h.engine, h.seed, first, batch)
 }
 
 // tally counts programs with a feature.
@@ -54,14 +57,15 @@ type report struct {
 	bindings          int               // that were called
 	barred            map[string]bool   // features of which no program is accepted
 	rules             map[string]*tally // programs of which a rule was asked, and those that it refused first
+	passing           []hole            // faults that did not come again
 }
 
-// search writes programs until enough says so of what it has seen. It keeps the first hole
-// of a kind, made as small as can be.
-func search(ctx context.Context, g generator, servers []*server, seed uint64, enough func(*report) bool) (*report, error) {
+// search writes programs, of which first is the number of the first, until enough says so of
+// what it has seen. It keeps the first hole of a kind, made as small as can be.
+func search(ctx context.Context, g generator, servers []*server, seed uint64, first int, enough func(*report) bool) (*report, error) {
 	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{}, rules: map[string]*tally{}}
 	var waiting []bound // for their bindings to be called
-	for number := 0; !enough(found); number += batch {
+	for number := first; !enough(found); number += batch {
 		sample := sampled
 		programs := make([]*Program, batch)
 		for i := range programs {
@@ -103,9 +107,12 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, en
 				}
 			})
 			s := servers[(number+i)%len(servers)]
-			f, err := examine(ctx, s, p, rule, seed^uint64(number+i))
+			f, passing, err := examine(ctx, s, p, rule, seed^uint64(number+i))
 			if err != nil {
-				return nil, fmt.Errorf("%s\n%w", p.Text(), err)
+				return nil, fmt.Errorf("%s\n%s: %w", p.Text(), p.Name, err)
+			}
+			if passing != nil {
+				found.passing = append(found.passing, hole{p, s.engine, seed, *passing})
 			}
 			found.calls += runs
 			if f == nil {
@@ -134,6 +141,11 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, en
 			waiting = nil
 		}
 	}
+	if len(waiting) > 0 && len(found.holes) == 0 {
+		if err := found.bind(ctx, g, servers[0], waiting); err != nil {
+			return nil, err
+		}
+	}
 	return found, nil
 }
 
@@ -145,7 +157,7 @@ func (r *report) refusals() {
 		if f := r.features[name]; f.right == 0 && f.alarms >= many && !r.barred[name] {
 			r.barred[name] = true
 			if r.kinds["refusal"]++; r.kinds["refusal"] == 1 {
-				r.holes = append(r.holes, hole{seed: r.seed, fault: fault{"refusal", fmt.Sprintf("no program with the feature %q is accepted, not even this one:\n%s", name, f.sample)}})
+				r.holes = append(r.holes, hole{seed: r.seed, fault: fault{kind: "refusal", why: fmt.Sprintf("no program with the feature %q is accepted, not even this one:\n%s", name, f.sample)}})
 			}
 		}
 	}
@@ -171,15 +183,25 @@ func (r *report) bind(ctx context.Context, g generator, s *server, programs []bo
 	return nil
 }
 
-// examine runs an accepted program several times.
-func examine(ctx context.Context, s *server, p *Program, r rule, seed uint64) (*fault, error) {
+// examine runs an accepted program several times. A fault that time can cause counts if it
+// comes again with the same data; otherwise it is passing.
+func examine(ctx context.Context, s *server, p *Program, r rule, seed uint64) (f, passing *fault, err error) {
 	for n := range runs {
-		f, err := s.run(ctx, p, r, rand.New(rand.NewPCG(seed, uint64(n))))
-		if f != nil || err != nil {
-			return f, err
+		run := func() (*fault, error) { return s.run(ctx, p, r, rand.New(rand.NewPCG(seed, uint64(n)))) }
+		if f, err = run(); err != nil || f != nil && !f.timed() {
+			return f, passing, err
+		}
+		if f == nil {
+			continue
+		}
+		passing = f
+		for range again {
+			if f, err = run(); f != nil || err != nil {
+				return f, nil, err
+			}
 		}
 	}
-	return nil, nil
+	return nil, passing, nil
 }
 
 // shrink takes lines out of a program for as long as the generator accepts it and it has
@@ -205,12 +227,12 @@ func shrink(ctx context.Context, g generator, s *server, p *Program, f fault, se
 				return hole{}, err
 			}
 			if rule, ok := accepted[candidate.Name]; ok {
-				again, err := examine(ctx, s, &candidate, rule, seed)
+				same, _, err := examine(ctx, s, &candidate, rule, seed)
 				if err != nil {
 					return hole{}, err
 				}
-				if again != nil && again.kind == f.kind {
-					small.program, small.fault = &candidate, *again
+				if same != nil && same.kind == f.kind {
+					small.program, small.fault = &candidate, *same
 					continue
 				}
 			}
@@ -285,6 +307,9 @@ func (r *report) String() string {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\n", name, f.accepted, f.refused, f.holes)
 	}
 	t.Flush()
+	for _, h := range r.passing {
+		fmt.Fprintf(&b, "seen once, and not when it was done again, so that time may be the cause:\n%v\n", h)
+	}
 	findings := make([]string, 0, len(r.findings))
 	for text := range r.findings {
 		findings = append(findings, text)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"regexp"
@@ -37,6 +38,7 @@ func start(tb testing.TB, e env.Engine) *server {
 	tb.Helper()
 	process := e.Start(tb)
 	s := &server{engine: e.Version, addr: process.Addr(), admin: process.Client(tb, patient)}
+	process.Do(tb, "CONFIG", "SET", "busy-reply-threshold", "600000") // a script is slow where the machine is busy
 	for _, name := range []string{user, binder} {
 		process.Do(tb, "ACL", "SETUSER", name, "on", "nopass", "~*", "&*", "+@all")
 	}
@@ -65,27 +67,44 @@ type call struct {
 	lease      int64 // milliseconds, the longest that was passed
 }
 
-// values of keys of a type.
+// dataset returns commands that store values of a type. When they expire is an instant, so
+// that the data is the same whenever it is stored again.
 func dataset(r *rand.Rand, key, kind string) [][]string {
 	if r.IntN(6) == 0 {
 		return nil
 	}
-	expire := []string{"PEXPIRE", key, "60000"}
+	expire := []string{"PEXPIREAT", key, strconv.FormatInt(time.Now().Add(ofTheData*time.Millisecond).UnixMilli(), 10)}
 	switch kind {
 	case "string":
 		return [][]string{{"SET", key, []string{"1", "5", "text", "outside", "OK", "0"}[r.IntN(6)]}, expire}
 	case "hash":
 		return [][]string{{"HSET", key, "f", "1", "g", "2", "b", "3"}}
 	case "list":
-		return [][]string{{"RPUSH", key, "3", "1", "2"}}
-	case "set":
-		return [][]string{{"SADD", key, "v", "w"}}
+		return [][]string{append([]string{"RPUSH", key}, either(key, []string{"3", "1", "2"}, "v", "a", "3", "v", "")...)}
+	case "set": // in any order: that of a set is another each time that Redis 7.0 starts
+		return [][]string{append([]string{"SADD", key}, either(key, []string{"v", "w"}, "v", "w", "a", "b", "1", "2")...)}
 	case "zset":
 		return [][]string{{"ZADD", key, "1", "v", "2", "w"}}
 	case "stream":
 		return [][]string{{"XADD", key, "1-1", "f", "v"}}
 	}
 	return nil
+}
+
+// ofTheData is how many milliseconds data lives.
+const ofTheData = 60_000
+
+// either returns what is usual, or some of the words, at least one, in any order, as a key has
+// it.
+func either(key string, usual []string, words ...string) []string {
+	sum := fnv.New64a()
+	sum.Write([]byte(key))
+	r := rand.New(rand.NewPCG(sum.Sum64(), 0))
+	if r.IntN(2) == 0 {
+		return usual
+	}
+	r.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+	return words[:1+r.IntN(len(words))]
 }
 
 // draw draws the data and the calls of a run.
@@ -179,16 +198,23 @@ var lacking = regexp.MustCompile(`Wrong number of args|Please specify at least o
 
 // fault is what is wrong with an accepted program.
 type fault struct {
-	kind string // the promise that it breaks
-	why  string
+	kind  string // the promise that it breaks
+	why   string
+	given string // data and arguments, of a run
 }
 
-func (f fault) String() string { return f.kind + ": " + f.why }
+func (f fault) String() string { return f.kind + ": " + f.why + f.given }
+
+// timed reports whether time may be the cause, and not the program: a key expires between
+// two looks at the data, where a busy machine lets one wait for long.
+func (f fault) timed() bool {
+	return slices.Contains([]string{"read only", "guard", "fence", "cached", "lease"}, f.kind)
+}
 
 // promised returns what is wrong with what the audit says of a program before it runs.
 func promised(p *Program, r rule) *fault {
 	if waived := len(p.Waivers) > 0; waived != (len(r.Unproved) > 0) || waived == r.Whole {
-		return &fault{"audit", fmt.Sprintf("the header waives %q, of which the audit says not proved: %q, rule is whole: %t", p.Waivers, r.Unproved, r.Whole)}
+		return &fault{kind: "audit", why: fmt.Sprintf("the header waives %q, of which the audit says not proved: %q, rule is whole: %t", p.Waivers, r.Unproved, r.Whole)}
 	}
 	return p.assembled(r)
 }
@@ -199,45 +225,56 @@ func (s *server) run(ctx context.Context, p *Program, r rule, seed *rand.Rand) (
 		return f, nil
 	}
 	data, calls := draw(p, seed)
+	f, err := s.calls(ctx, p, r, data, calls)
+	if f != nil {
+		f.given = fmt.Sprintf("\nwith the data %q\nand the keys %q, in calls with the arguments", data, calls[0].keys)
+		for _, c := range calls {
+			f.given += fmt.Sprintf(" %q", c.args)
+		}
+	}
+	return f, err
+}
+
+// calls makes calls of a program on data, and returns what is wrong with it.
+func (s *server) calls(ctx context.Context, p *Program, r rule, data [][]string, calls []call) (*fault, error) {
 	if err := s.prepare(ctx, data); err != nil {
 		return nil, err
 	}
 	if err := s.restrict(ctx, p, r, calls); err != nil {
 		return nil, err
 	}
-	before, err := s.digest(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var largest int64 // of the fences with which the data was changed
 	for _, c := range calls {
+		before, err := s.digest(ctx)
+		if err != nil {
+			return nil, err
+		}
 		reply := s.limited.Do(ctx, s.limited.B().Arbitrary("EVAL", r.Text, strconv.Itoa(len(c.keys))).Args(c.keys...).Args(c.args...).Build())
 		text, err := refusal(reply)
 		if err != nil {
 			return nil, err
 		}
 		if forbidden.MatchString(text) {
-			return &fault{"rights", fmt.Sprintf("the server says %q; the audit's rule is %q", text, r.ACL)}, nil
+			return &fault{kind: "rights", why: fmt.Sprintf("the server says %q; the audit's rule is %q", text, r.ACL)}, nil
 		}
 		if spread := strings.Contains(p.Body, "unpack(") || strings.Contains(p.Body, "..."); spread && lacking.MatchString(text) {
 			text = "" // nobody says how many values a list has
 		}
 		if !p.waives("dynamic-command", "unknown-command") && excluded.MatchString(text) {
-			return &fault{"error", fmt.Sprintf("the server says %q", text)}, nil
+			return &fault{kind: "error", why: fmt.Sprintf("the server says %q", text)}, nil
 		}
 		after, err := s.digest(ctx)
 		if err != nil {
 			return nil, err
 		}
 		changed := after != before
-		before = after
 		switch {
 		case changed && p.Mode != "write" && !p.waives("dynamic-command", "unknown-command"):
-			return &fault{"read only", "a script of mode " + p.Mode + " changed data"}, nil
+			return &fault{kind: "read only", why: "a script of mode " + p.Mode + " changed data"}, nil
 		case changed && p.Guard == "held" && !c.good:
-			return &fault{"guard", "data was changed without the lock"}, nil
+			return &fault{kind: "guard", why: "data was changed without the lock"}, nil
 		case changed && p.Guard == "fenced" && c.fence < largest:
-			return &fault{"fence", fmt.Sprintf("data was changed with the fence %d after %d", c.fence, largest)}, nil
+			return &fault{kind: "fence", why: fmt.Sprintf("data was changed with the fence %d after %d", c.fence, largest)}, nil
 		case changed:
 			largest = max(largest, c.fence)
 		}
@@ -275,7 +312,7 @@ func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string,
 		}
 		if text != "" {
 			if strings.Contains(text, "Write commands are not allowed") {
-				return &fault{"read only", "EVAL_RO says " + text}, nil
+				return &fault{kind: "read only", why: "EVAL_RO says " + text}, nil
 			}
 			return nil, nil // the program failed, as it may: WRONGTYPE, arithmetic on nil …
 		}
@@ -288,20 +325,20 @@ func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string,
 			return nil, fmt.Errorf("the describer answers %q: %w", text, err)
 		}
 		if value.Kind == "given" {
-			return &fault{"argument", "a " + value.Text + " is the argument of a command"}, nil
+			return &fault{kind: "argument", why: "a " + value.Text + " is the argument of a command"}, nil
 		}
 		if value.Kind == "string" && p.Texts {
 			continue // it is trusted to decode
 		}
 		if why := value.fits(declared); why != "" {
-			return &fault{"reply", fmt.Sprintf("the header says %s: %s", p.Returns, why)}, nil
+			return &fault{kind: "reply", why: fmt.Sprintf("the header says %s: %s", p.Returns, why)}, nil
 		}
 		if err := json.Unmarshal([]byte(strings.ReplaceAll(text, `"read":true`, `"read":false`)), &value); err != nil {
 			return nil, err
 		}
 		p.Trusting = p.Trusting || value.fits(declared) != ""
 		if n > 0 && text != first {
-			return &fault{"cached", fmt.Sprintf("the same data is answered with %s, then with %s", first, text)}, nil
+			return &fault{kind: "cached", why: fmt.Sprintf("the same data is answered with %s, then with %s", first, text)}, nil
 		}
 		first = text
 	}
@@ -310,14 +347,13 @@ func (s *server) reply(ctx context.Context, p *Program, r rule, data [][]string,
 
 // leases looks for keys with a longer lease than the call passed.
 func (s *server) leases(ctx context.Context, c call) (*fault, error) {
-	const ofTheData = 60_000
 	for _, key := range c.keys {
 		left, err := s.admin.Do(ctx, s.admin.B().Pttl().Key(key).Build()).AsInt64()
 		if err != nil {
 			return nil, err
 		}
 		if left > max(c.lease, ofTheData) {
-			return &fault{"lease", fmt.Sprintf("a lease of %d ms became %d ms", c.lease, left)}, nil
+			return &fault{kind: "lease", why: fmt.Sprintf("a lease of %d ms became %d ms", c.lease, left)}, nil
 		}
 	}
 	return nil, nil
@@ -407,7 +443,12 @@ func rights(user string, p *Program, r rule, calls []call) ([]string, error) {
 	return rights, nil
 }
 
-// digest is a sum of all data, with what leases there are.
+// digest is a sum of all data, with what leases there are. What has expired is taken away
+// before: a command that comes across it would do so, which is no change of the program's.
 func (s *server) digest(ctx context.Context) (string, error) {
-	return s.admin.Do(ctx, s.admin.B().Arbitrary("DEBUG", "DIGEST").Build()).ToString()
+	replies := s.admin.DoMulti(ctx, s.admin.B().Scan().Cursor(0).Count(1000).Build(), s.admin.B().Arbitrary("DEBUG", "DIGEST").Build())
+	if err := replies[0].Error(); err != nil {
+		return "", err
+	}
+	return replies[1].ToString()
 }

@@ -140,6 +140,9 @@ func read(m rueidis.RedisMessage, t replyType) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s == "-nan" { // of 0 / 0
+			s = "nan"
+		}
 		f, err := strconv.ParseFloat(s, 64)
 		return f, err
 	case "bool":
