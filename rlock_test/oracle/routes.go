@@ -1,12 +1,18 @@
 package oracle
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // route writes code through which value goes before it is used, and returns the
 // expression that has it afterwards. In some routes other may come out in its place.
 func (w *writer) route(value, other string) string {
 	for range w.IntN(3) {
 		r := routes[w.IntN(len(routes))]
+		if w.mistake == "earlier" && w.chance(40) { // which one route has, and no other
+			r = routes[slices.IndexFunc(routes, func(r route) bool { return r.name == "answers of pcalls in a loop" })]
+		}
 		w.note("route " + r.name)
 		value = r.write(w, value, other)
 	}
