@@ -12,8 +12,8 @@ import (
 // The sums of hand_over.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	HandOverSHA1   = "cd64d0b8165558958f8b1c1945dc9cb7061f08f1"
-	HandOverSHA256 = "d882e61450384c8e6e140a7e6e55a9ca2815aad3a2d75717f8b9c7b2f488243d"
+	HandOverSHA1   = "e468c1d414f8d3252907e11913ea4dcd97777872"
+	HandOverSHA256 = "b2276cbfdffe2f04e31b532572b8eaa59c6a960140644a2ae57227a86e6ffc68"
 )
 
 // handOverSource is hand_over.lua, byte for byte.
@@ -21,23 +21,28 @@ const handOverSource = `-- Gives a held lock to another token, with a new lease.
 -- neither token holds the lock, the script changes nothing. A caller that lost the reply may
 -- safely send the same call again: it confirms the next holder.
 --
+-- The reply also tells for how many microseconds the first in the queue of the lock has waited;
+-- 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
+-- decides when the lock goes to another process, and runs pass.lua then.
+--
 -- name: HandOver
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[2]   queue   key        the queue of the lock; the lock's own name: none
+-- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the holder's token
 -- ARGV[2]   next    string     the next holder's token
 -- ARGV[3]   ttl     duration?  lease of the next holder; absent: the lock never expires
 -- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
 --                              the others for holders to which the lock passes without a call
--- returns: handed_over bool, fence int, fences int
+-- returns: handed_over bool, fence int, fences int, waits int
 
-local lock, counter = KEYS[1], KEYS[2]
+local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, next, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local holder = redis.call('GET', lock)
 if holder ~= token and holder ~= next then
-  return {0, 0, 0}
+  return {0, 0, 0, 0}
 end
 
 -- The first fence is the next number of the counter, and not behind the server's clock, for
@@ -69,13 +74,23 @@ else
   -- extended the lock since.
   redis.call('PEXPIRE', lock, ttl, 'GT')
 end
-return {1, fence, reserved}
+
+-- A waiter's score is the server's clock when it joined. It may be ahead of the clock, so
+-- whoever waits has waited for a microsecond at least.
+local waits = 0
+local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
+if not head.err and head[2] then
+  local time = redis.call('TIME')
+  waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
+end
+return {1, fence, reserved, waits}
 `
 
 // HandOverParams are the keys and arguments of [Scripts.HandOver].
 type HandOverParams struct {
 	Lock    string        // KEYS[1]: the lock
-	Counter []string      // KEYS[2..]: fence counter of the lock's slot; none: no fence
+	Queue   string        // KEYS[2]: the queue of the lock; the lock's own name: none
+	Counter []string      // KEYS[3..]: fence counter of the lock's slot; none: no fence
 	Token   string        // ARGV[1]: the holder's token
 	Next    string        // ARGV[2]: the next holder's token
 	TTL     time.Duration // ARGV[3]: lease of the next holder; absent: the lock never expires (zero: absent)
@@ -87,16 +102,21 @@ type HandOverResult struct {
 	HandedOver bool
 	Fence      int64
 	Fences     int64
+	Waits      int64
 }
 
 // HandOver gives a held lock to another token, with a new lease. The lock is never free in between. If
 // neither token holds the lock, the script changes nothing. A caller that lost the reply may
 // safely send the same call again: it confirms the next holder.
 //
+// The reply also tells for how many microseconds the first in the queue of the lock has waited;
+// 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
+// decides when the lock goes to another process, and runs pass.lua then.
+//
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error) {
 	var (
-		keyArray [4]string
+		keyArray [5]string
 		argArray [4]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
@@ -118,6 +138,10 @@ func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) 
 		return nil, nil, err
 	}
 	keys = append(keys, p.Lock)
+	if err := checkKeys("HandOver", "queue", p.Queue); err != nil {
+		return nil, nil, err
+	}
+	keys = append(keys, p.Queue)
 	if err := checkKeys("HandOver", "counter", p.Counter...); err != nil {
 		return nil, nil, err
 	}
@@ -134,7 +158,7 @@ func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) 
 }
 
 func decodeHandOverReply(s *luaScript, reply rueidis.RedisResult) (HandOverResult, error) {
-	return decodeStruct(s, reply, 3, decodeHandOverResult)
+	return decodeStruct(s, reply, 4, decodeHandOverResult)
 }
 
 func decodeHandOverResult(values []rueidis.RedisMessage) (r HandOverResult, err error) {
@@ -146,6 +170,9 @@ func decodeHandOverResult(values []rueidis.RedisMessage) (r HandOverResult, err 
 	}
 	if r.Fences, err = decodeInt(values[2]); err != nil {
 		return HandOverResult{}, &fieldError{"fences", err}
+	}
+	if r.Waits, err = decodeInt(values[3]); err != nil {
+		return HandOverResult{}, &fieldError{"waits", err}
 	}
 	return r, nil
 }

@@ -11,15 +11,16 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "2c5bd5787a7516ac840dfc161c277f039f53699f"
-	JoinSHA256 = "23b0b74893352a91d2849f0ae38bf66a1d96c6ea24c9c5aace30c2e99848025f"
+	JoinSHA1   = "bce7577325e0fb6c6d4eaae65a53ffcd6581bc4c"
+	JoinSHA256 = "53e4c37caf4b16d096a70cd1539aac7468930db0d43751578c0803414a135c02"
 )
 
 // joinSource is join.lua with what it includes.
-const joinSource = `-- Asks for a lock on which other processes may wait too. How it asks: a join takes the lock or
--- joins the queue, a heartbeat keeps a place in the queue, and a try does neither queue nor
--- overtake who does. If the lock is free, each of them gives it to the waiter at the head of
--- the queue, so that a lock whose lease has ended is passed on by whoever asks next.
+const joinSource = `-- Takes a lock, or waits for it in the queue of all processes that want it. A join takes the
+-- lock if it is free and nobody else waits, and otherwise gets a place in the queue. A
+-- heartbeat keeps that place. A try takes the lock as a join does, and gets no place. If the
+-- lock is free and others wait, each of the three gives it to the first in the queue, so that
+-- a lock whose lease has ended is passed on by whoever asks next.
 --
 -- A token joins once, with one script, and is never used again. A heartbeat never inserts: a
 -- push about an earlier place of the token could be on its way, and would be believed. A
@@ -27,8 +28,6 @@ const joinSource = `-- Asks for a lock on which other processes may wait too. Ho
 -- A caller that lost the reply may send the same call again; it may then have joined late, so
 -- it must count the lease of a pushed grant from its first call. So the caller must know of
 -- each call that is sent, and the client must not repeat one by itself.
---
--- This is the ground of the queue between processes. rlock does not use it yet.
 --
 -- name: Join
 -- mode: write
@@ -184,6 +183,8 @@ if holder == token then
   if type(fence) ~= 'number' then
     return fence
   end
+  -- The token may have got the lock in another way than by its place, as a set of locks does.
+  redis.pcall('ZREM', queue, member)
   -- GT never shortens a lease: this call may have been delayed, and another call may have
   -- extended the lock since.
   if ttl == '' then
@@ -276,10 +277,11 @@ type JoinResult struct {
 	Ahead     int64
 }
 
-// Join asks for a lock on which other processes may wait too. How it asks: a join takes the lock or
-// joins the queue, a heartbeat keeps a place in the queue, and a try does neither queue nor
-// overtake who does. If the lock is free, each of them gives it to the waiter at the head of
-// the queue, so that a lock whose lease has ended is passed on by whoever asks next.
+// Join takes a lock, or waits for it in the queue of all processes that want it. A join takes the
+// lock if it is free and nobody else waits, and otherwise gets a place in the queue. A
+// heartbeat keeps that place. A try takes the lock as a join does, and gets no place. If the
+// lock is free and others wait, each of the three gives it to the first in the queue, so that
+// a lock whose lease has ended is passed on by whoever asks next.
 //
 // A token joins once, with one script, and is never used again. A heartbeat never inserts: a
 // push about an earlier place of the token could be on its way, and would be believed. A
@@ -287,8 +289,6 @@ type JoinResult struct {
 // A caller that lost the reply may send the same call again; it may then have joined late, so
 // it must count the lease of a pushed grant from its first call. So the caller must know of
 // each call that is sent, and the client must not repeat one by itself.
-//
-// This is the ground of the queue between processes. rlock does not use it yet.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error) {

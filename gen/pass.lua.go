@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "6d02f9f58cf3c8cbe6c42b47d60f9d36ea8229a8"
-	PassSHA256 = "ba64d2879325d03acadc9bc3d7b2bc30295309c9042dddf5fcc94d890a21d845"
+	PassSHA1   = "90c3f0eec739668b6c827453525f1e79bb7298c0"
+	PassSHA256 = "9ab52cfd9e7c8e51dd5f0e8496adb620fe586fdda13c9611d5007cc0c92a024f"
 )
 
 // passSource is pass.lua with what it includes.
@@ -27,8 +27,6 @@ const passSource = `-- Releases a lock and passes it on to the process that wait
 -- inserts the second token. A caller that lost the reply may safely send the same call again:
 -- a repetition tells where the first call has put the second token. If that is nowhere, the
 -- token must not be used any more.
---
--- This is the ground of the queue between processes. rlock does not use it yet.
 --
 -- name: Pass
 -- mode: write retryable
@@ -274,8 +272,6 @@ type PassResult struct {
 // inserts the second token. A caller that lost the reply may safely send the same call again:
 // a repetition tells where the first call has put the second token. If that is nowhere, the
 // token must not be used any more.
-//
-// This is the ground of the queue between processes. rlock does not use it yet.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Pass(ctx context.Context, c rueidis.Client, p PassParams) (PassResult, error) {

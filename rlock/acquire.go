@@ -7,7 +7,7 @@ import (
 )
 
 // Acquire takes the lock of key, waiting while another token holds it until ctx
-// ends or the retry policy gives up. The lease is WithTTL long and is not
+// ends or the retry policy gives up ("Waiting" above says in which order). The lease is WithTTL long and is not
 // extended by itself unless WithAutoExtend says so.
 //
 // On success the caller holds the lock and should Release it. On an error it
@@ -25,10 +25,11 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock
 	return l.acquire(ctx, key, opts, wanted{wait: true})
 }
 
-// TryAcquire is Acquire without waiting: one attempt, and ErrHeld if another
-// token holds the lock. A lost reply is asked for again, twice, as after a refused
-// connection. Where the network has gone silent, that takes the client's own time-outs,
-// some 20 seconds by default: give ctx a deadline.
+// TryAcquire is Acquire without waiting: one attempt, and ErrHeld if another token holds the
+// lock, or if the lock is free and others have waited for it before: the first of them then gets
+// it. A lost reply is asked for again, twice, as after a refused connection. Where the network
+// has gone silent, that takes the client's own time-outs, some 20 seconds by default: give ctx a
+// deadline.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{})
 }
@@ -37,10 +38,12 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // any of them is held, like Acquire. Callers may name overlapping sets in any order
 // and cannot deadlock. The set is one Lock with one token, one fence and one lease.
 //
-// So that locks of single keys cannot keep a set waiting for ever, one that has
-// waited for 2 seconds collects its keys: in the order of their names it keeps what
-// it gets, for 2 seconds, and if that is not all, frees it for 2 seconds, and so on.
-// Others then find a key held although its set is not; the caller has all or none.
+// A set stands in no queue at first, and tries whenever the key that it was refused may be free.
+// So that locks of single keys cannot keep a set waiting for ever, one that has waited for 2
+// seconds collects its keys: in the order of their names it waits for each in the queue of that
+// key and keeps what it gets, for 2 seconds. If that is not all, it frees what it has for 2
+// seconds, and so on. Others then find a key held although its set is not; the caller has all or
+// none.
 //
 // A Redis Cluster needs all keys in one slot: name them with one {hash tag}. What
 // to do without, and what that gives up, is told at WithCrossSlot.

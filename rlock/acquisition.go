@@ -9,6 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/place"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -22,6 +23,10 @@ type acquisition struct {
 	pause     time.Duration // the last one that the policy asked for
 	collect   *collector    // of a set that waits
 	notice    *notify.Wait
+	place     *place.Place  // in the queue of the server; nil: none
+	until     clock.Instant // when the pause is over
+	counted   bool          // the last question to the server was an attempt of the policy
+	alone     bool          // the server has refused it a place
 	outage    remote.Outage
 	delivered bool // its events were delivered: the lock delivers later ones
 }
@@ -222,15 +227,32 @@ func (a *acquisition) try() setback {
 	case a.ctx.Err() != nil:
 		return final(ErrGaveUp, clock.ContextError(a.ctx, nil))
 	}
+	if a.enter() {
+		return a.ask()
+	}
+	return a.tryAlone()
+}
+
+// tryAlone makes one attempt without a place in the queue of the server. If others wait there, it
+// does not overtake them.
+func (a *acquisition) tryAlone() setback {
+	l := a.lock
 	answer, err := l.locker.remote.Acquire(a.ctx, &l.claim, a.prepareRequest())
 	if l.want.wait && a.outage.Record(err) {
-		if a.ctx.Err() != nil {
-			return final(ErrGaveUp, clock.ContextError(a.ctx, nil))
-		}
-		a.blocker.left = 0 // nobody knows any more
-		return setback{kind: setbackTransient, err: ErrGaveUp}
+		return a.transient(err)
 	}
 	return a.settle(answer, err)
+}
+
+// transient is the setback of an attempt that the server has not answered, or cannot serve yet.
+func (a *acquisition) transient(err error) setback {
+	if a.ctx.Err() != nil {
+		return final(ErrGaveUp, clock.ContextError(a.ctx, nil))
+	}
+	if !errors.Is(err, context.DeadlineExceeded) { // the client may notice the end of ctx before ctx says so
+		a.blocker.left = 0 // nobody knows any more
+	}
+	return setback{kind: setbackTransient, err: ErrGaveUp}
 }
 
 // prepareRequest counts an attempt, and returns what to ask the server for. It makes a token for
@@ -246,23 +268,36 @@ func (a *acquisition) prepareRequest() remote.Request {
 
 // settle begins to hold the lock if the server has granted it.
 func (a *acquisition) settle(answer remote.Answer, err error) setback {
-	l := a.lock
 	if err != nil {
 		return a.failedCall(err)
 	}
 	if !answer.Acquired {
-		a.blocker = blocker{answer.Held, answer.Left, clock.Now(), true}
-		a.contended(false)
-		l.ticket.Contended(answer.Left)
+		a.blocked(answer)
 		return setback{kind: setbackBusy, err: ErrHeld}
 	}
-	err = l.hold(clock.LeaseEnd(answer.Sent, l.lease.TTL()), answer.Fence, arrival{EventAcquired, a.start, false})
+	return a.hold(clock.LeaseEnd(answer.Sent, a.lock.lease.TTL()), answer.Fence, answer.Sent)
+}
+
+// blocked notes who holds the key.
+func (a *acquisition) blocked(answer remote.Answer) {
+	a.blocker = blocker{answer.Held, answer.Left, clock.Now(), true}
+	a.contended(false)
+	a.lock.ticket.Contended(answer.Left)
+}
+
+// hold begins to hold the lock that the server has granted.
+func (a *acquisition) hold(deadline clock.Instant, fence uint64, sent clock.Instant) setback {
+	l := a.lock
+	if a.place != nil {
+		a.dropPlace()
+	}
+	err := l.hold(deadline, fence, arrival{EventAcquired, a.start, false})
 	if err == nil {
 		return setback{}
 	}
 	a.mayHaveTaken()
 	if err == expired {
-		err = fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-answer.Sent), l.lease.TTL())
+		err = fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-sent), l.lease.TTL())
 	}
 	return final(err, nil)
 }
@@ -273,11 +308,14 @@ func (a *acquisition) wait(why setback) setback {
 	if why.kind == setbackBusy {
 		l.events.tell(true)
 	}
-	if !a.next() {
-		return final(ErrGaveUp, nil)
+	if a.place == nil || a.counted {
+		if !a.next() {
+			return final(ErrGaveUp, nil)
+		}
+		a.until = min(clock.Now().After(a.pause), l.set.retry.end(a.start))
 	}
 	if a.notice == nil {
-		a.notice = l.locker.newWait(l)
+		a.notice = l.locker.newWait()
 	}
 	end := l.set.retry.end(a.start)
 	if why.kind == setbackTransient {
@@ -289,7 +327,16 @@ func (a *acquisition) wait(why setback) setback {
 	if a.switchCollecting() {
 		return setback{}
 	}
-	if err := a.notice.Await(a.ctx, a.blocker.key, a.pause, a.blocker.left, min(end, a.collect.end())); err != nil {
+	var err error
+	switch {
+	case a.place != nil:
+		err = a.awaitGrant()
+	case a.mayStand():
+		err = a.subscribe()
+	default:
+		err = a.notice.Await(a.ctx, a.blocker.key, a.pause, a.blocker.left, min(end, a.collect.end()))
+	}
+	if err != nil {
 		return finalWait(err)
 	}
 	return setback{}
@@ -306,7 +353,11 @@ func (a *acquisition) switchCollecting() bool {
 	if a.collect == nil {
 		a.collect = &collector{lock: a.lock, turning: a.start.After(collectAfter)}
 	}
-	return a.collect.next(a.ctx)
+	begun := a.collect.next(a.ctx)
+	if a.collect.kept() == nil {
+		a.leavePlace()
+	}
+	return begun
 }
 
 // next asks the policy for the pause before the next attempt. It reports false if the
@@ -340,6 +391,7 @@ func (a *acquisition) fail(why setback) error {
 	if why.err == closed {
 		why.err = ErrClosed // without ErrNotHeld, because the caller never held the lock
 	}
+	a.leavePlace()
 	if l.claim.Possible() > 0 {
 		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), l.lease.TTL(), 0)
 	}
@@ -374,8 +426,11 @@ func (a *acquisition) interrupted() {
 		_, _ = a.quit(nil)
 	}
 	switch {
+	case l.stateNow() < stateHeld && a.place != nil: // a command may be under way
+		a.place.Interrupted()
+		_ = a.fail(final(errInterrupted, nil))
 	case l.stateNow() < stateHeld:
-		a.mayHaveTaken() // a command may be under way
+		a.mayHaveTaken()
 		_ = a.fail(final(errInterrupted, nil))
 	case l.stateNow() != stateFailed:
 		_ = l.Release(context.Background())

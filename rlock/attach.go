@@ -111,7 +111,7 @@ func (l *Lock) Detach() (Handoff, error) {
 }
 
 // ForceRelease frees the lock of key if its holder's token is token, as Check or Inspect
-// showed it. It leaves alone a lock that somebody else has acquired since, with one exception:
+// showed it. If somebody waits for the lock, the first in the queue gets it. It leaves alone a lock that somebody else has acquired since, with one exception:
 // if the holder has handed the lock over to another caller of its process, that one may have
 // the same token, and loses the lock. WithUniqueToken prevents that. The error matches ErrLost
 // if the token is not the holder's. After any other error the lock may or may not be free.
@@ -151,12 +151,14 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	return nil
 }
 
-// WaitFree returns nil when nobody holds the lock of key. Somebody may hold it again by the
-// time the caller acts: to be sure, acquire it. WaitFree waits as Acquire does, also for a
-// server that does not answer, until ctx ends or the retry policy gives up. The error is then
-// an *AcquireError that matches ErrGaveUp. If ctx is that of the key's holder, WaitFree does
-// not wait, and the error is an *AcquireError that matches ErrAlreadyHeld. Of the options,
-// WithRetry has an effect.
+// WaitFree returns nil when nobody holds the lock of key. Somebody may hold it again by the time
+// the caller acts: to be sure, acquire it. A lock that is passed on is never free in between, so
+// WaitFree also waits for those who wait for the lock. It stands in no queue: it waits until the
+// server tells that the key has changed, or polls (see Invalidations). It waits also for a
+// server that does not answer, until ctx ends or the retry policy gives up. The error is then an
+// *AcquireError that matches ErrGaveUp. If ctx is that of the key's holder, WaitFree does not
+// wait, and the error is an *AcquireError that matches ErrAlreadyHeld. Of the options, WithRetry
+// has an effect.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
 	set, err := l.begin(ctx, opts)
 	if err != nil {
@@ -174,7 +176,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: callWaitFree}
 	}
 	var pause time.Duration
-	w := l.newWait(nil)
+	w := l.newWait()
 	defer w.Leave()
 	var s State // as last seen
 	claim, outage := remote.One(full), l.remote.Outage()

@@ -7,14 +7,14 @@
 //		return write(ctx, lock.Fence())
 //	})
 //
-// A lock is a plain string key whose value is the owner's token (a UUID and, behind a
-// space, the text of WithOwner if there is one), so a key is
-// mutually exclusive with every other library that uses SET NX PX. Whatever takes,
-// extends or frees a lock is a script of this module, which the server runs byte for byte;
-// package gen has the calls. The other commands only read: GET for a check from the cache,
-// as the generator has proved that its script does nothing else, and CLIENT CACHING with
-// MGET for the keys of held locks, where the server tells of changes. Probe also asks the
-// server about itself, and gives its own scratch key a lease.
+// A lock is a plain string key whose value is the owner's token (a UUID and, behind a space, the
+// text of WithOwner if there is one), so a key is mutually exclusive with every other library
+// that uses SET NX PX. Whatever takes, extends or frees a lock is a script of this module, which
+// the server runs byte for byte; package gen has the calls. The other commands only read or
+// listen: GET for a check from the cache, as the generator has proved that its script does
+// nothing else; CLIENT CACHING with MGET for the keys of held locks, where the server tells of
+// changes; and SSUBSCRIBE, for grants to those who wait. Probe also asks the server about
+// itself, and gives its own scratch key a lease.
 //
 // While one Redis primary keeps its data and its clock does not jump, no two holders of
 // a key are valid at the same time, whatever the network and the server do. A failover
@@ -29,18 +29,32 @@
 // # Waiting
 //
 // The callers of one Locker who Acquire the same key wait in one queue, first come, first
-// served. Only the first of them asks the server; the others send nothing, unless their
-// retry policy gives up: then they ask once before they do. Where the
-// server tells the Locker of changed keys (see Invalidations, which Open installs), the
-// first caller sends nothing until the key changes. Elsewhere it polls. Either way it
-// tries again when the holder's lease ends. Sets, calls that do not wait and calls
-// WithToken stand in no queue: each asks the server itself.
+// served. Only the first of them asks the server; the others send nothing, unless their retry
+// policy gives up: then they ask once before they do.
 //
-// Release hands the lock over to the next caller in the queue, so that the key is never
-// free in between. This takes no command if enough of the lease is left for the next
-// holder (see WithTTL), and one command if not. When the turn of this process is over (see
-// WithTurn), Release frees the key and lets other processes go first, so that processes
-// that want a key have it about equally often.
+// For each key that somebody waits for, the server keeps a queue of processes, first come, first
+// served. A Locker counts as a process. When Release passes the key on, one script grants it to
+// the process that waits first and tells that process with a message, which comes to the Locker
+// on a connection of its own. So the key is never free in between, and nobody tries in vain. A
+// process that waits sends a heartbeat about every half second, or every quarter of a lease that
+// is shorter than two seconds; behind others it sends fewer. A heartbeat keeps the place and
+// finds a grant whose message was lost. If a holder dies, the first in the queue asks as soon as
+// the lease is over.
+//
+// Release hands the lock over to the next caller of this process as long as the turn of this
+// process lasts (see WithTurn), and passes it to the next process after that. A hand-over takes
+// no command if enough of the lease is left for the next holder (see WithTTL), and one command
+// if not.
+//
+// Calls that do not wait stand in no queue, and those for one key overtake nobody. A call
+// WithToken waits in the queue of the server by itself, with another token, which hands the lock
+// over to the chosen one. A set waits as AcquireAll says, and its Release frees the keys: the
+// first in the queue of each then asks for it.
+//
+// There is no queue between processes on a cluster, and for a user who lacks the rights for it.
+// Release then frees the key. Where the server tells the Locker of changed keys (see
+// Invalidations, which Open installs), the first caller tries when the key has changed.
+// Elsewhere it polls. Either way it tries when the holder's lease ends.
 //
 // # Deadlocks
 //

@@ -71,7 +71,7 @@ func (r *reason) Unwrap() error { return r.kind }
 type AcquireError struct {
 	Key       string        // the Redis key that stood in the way; of a set, the first one
 	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
-	Attempts  int           // how often the server was asked, see Lock.Attempts
+	Attempts  int           // how often the acquisition tried, see Lock.Attempts
 	Waited    time.Duration // from the call to this error
 
 	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, ErrGaveUp, or the server's or

@@ -82,7 +82,7 @@ type Event struct {
 	Keys []string
 	// Fence is that of the lock, once it is held.
 	Fence uint64
-	// Attempts is how often the acquisition has asked the server so far; see Lock.Attempts.
+	// Attempts is how often the acquisition has tried so far; see Lock.Attempts.
 	Attempts int
 	// Waited is the time from the start of the acquisition until it was contended, or until
 	// it ended.

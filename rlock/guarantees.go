@@ -21,21 +21,24 @@
 //     for each of its keys. (TestFencesRise, TestCrossSlotFences, TestHistories)
 //   - A holder that dies keeps others out until its lease ends, and no longer: a waiter
 //     tries again then, whether or not the server sends a message.
-//     (TestAcquireTakesOverWhenTheLeaseEnds, TestHolderDies, TestExpiryAmongThousandsOfKeys)
+//     (TestAcquireTakesOverWhenTheLeaseEnds, TestHolderDies, TestExpiryAmongThousandsOfKeys,
+//     TestQueueAfterAHolderDied)
 //   - The server takes a set of one slot whole or not at all, at one instant, whatever the
 //     order of its keys (for several slots see WithCrossSlot). Sets cannot deadlock.
 //     (TestAcquireAll, TestOverlappingSets, TestWrongType)
 //
 // Always:
 //
-//   - An acquisition that fails leaves nothing behind, except what the Locker then releases
-//     in the background, for half a minute or for the length of the lease if that is shorter.
+//   - An acquisition that fails leaves no lock and no place in a queue behind, except what the
+//     Locker then gives up in the background, for half a minute or for the length of the lease
+//     if that is shorter.
 //     This holds if its context ends midway, if replies are lost, and if it loses a race with
 //     Close. If the caller chose the token, the Locker releases nothing in the background,
 //     and what is left ends with its lease (see WithToken). (TestContextEndsMidAcquire,
 //     TestContextEndsAnywhere, TestLostReplyOnAcquire, TestLostThenRefusedIsCleanedUp,
 //     TestLateAcquire, TestCloseDuringAnAcquisition, TestNoCleaningUpWithOnesOwnToken,
-//     TestNoFenceLeavesNoLock)
+//     TestNoFenceLeavesNoLock, TestCloseWhileQueued, TestPanicWhileWaiting,
+//     TestQueueUnderEverything)
 //   - Every command is safe to repeat: a lost reply costs time and nothing else.
 //     (TestScripts, TestLostReplyOnAcquire, TestLostReplyOnExtend, TestLostReplyOnRelease,
 //     TestLostExtensionIsForgotten, TestShorteningWithoutAnAnswer)
@@ -65,8 +68,16 @@
 //     TestOutageEndsWithThePolicy, TestOutageAfterALook, TestGivingUpInTheQueueAsksTheServer)
 //   - Callers who wait for one key in one Locker get it in the order in which they came.
 //     (TestFirstComeFirstServed, TestLeavingTheLine)
-//   - Processes that want one key get it about equally often. Sets do not starve while others
-//     lock their single keys. (TestProcessesShareALock, TestSetsDoNotStarve)
+//   - Processes that wait for one key on a server that is no cluster, as users with the rights
+//     for the queue, get it first come, first served, turn by turn (see WithTurn). They keep
+//     this order if messages are lost, late or doubled, and if a process dies. Only a set, or
+//     somebody who uses the key without rlock, can overtake them, while the key is free because
+//     a lease has ended, the key was deleted, or a set was released. (TestQueueAcrossProcesses,
+//     TestExplore, TestProcessesShareALock, TestTurnsEnd, TestQueueScripts)
+//   - Neither sets nor callers with a token of their own starve while others lock single keys.
+//     (TestSetsDoNotStarve, TestNobodyStarvesOutsideTheQueue)
+//   - A message about a grant that comes twice, late or not at all costs time and nothing else.
+//     (TestExplore, TestLateGrantOfAHeldLock, TestQueueUnderEverything)
 //   - If the key of an automatically extended lock is deleted or replaced, a message of the
 //     server tells its holder, long before the next extension. Where the server sends no such
 //     messages, the next extension, Verify or Release finds out. (TestLossIsNoticedAtOnce,

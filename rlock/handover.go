@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/place"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -24,6 +25,8 @@ type grant struct {
 	fence      uint64
 	deadline   clock.Instant // of the lease
 	unanswered int           // hand-overs to this token whose outcome is unknown
+	place      *place.Place  // in the queue of the server, in place of a lock; nil: none
+	yield      time.Duration // how long to let others go first, in place of a lock
 }
 
 type (
@@ -54,28 +57,29 @@ func (l *Locker) holder(key string) *Lock { return (*Lock)(l.queue.Holder(key)) 
 
 // handing is a lock that has been given up and is to have a next holder.
 type handing struct {
-	lock *Lock   // whose Release it is
-	has  grant   // what the key has now
-	as   request // of the acquisition that has.token was made for
+	lock  *Lock   // whose Release it is
+	has   grant   // what the key has now
+	as    request // of the acquisition that has.token was made for
+	freed bool    // the key was passed on to another process
 }
 
 // handOver passes the lock, which Release has just ended, to the next acquisition of this
-// process that waits for it, so that the key is never free in between. It reports false if
-// the caller must free the key instead, because nobody waits, other processes must have their
-// turn, or the server did not agree.
+// process that waits for it, so that the key is never free in between. If the turn of this
+// process is over, it passes the lock to another process instead. It reports false if the
+// caller must release the key, because nobody of this process waits, or the server did not agree.
 //
 // If the next holder wants the same lease and enough of it is left, it goes on with that lease
 // and its token, which costs no command. Otherwise one command gives the next holder a token
 // and a lease of its own.
 func (h *handing) handOver(ctx context.Context) (passed bool) {
 	for {
-		o, ok := h.lock.ticket.Offer()
+		o, ok := h.lock.ticket.Offer(!h.lock.locker.remote.Queues().Usable())
 		if !ok {
 			return false
 		}
 		g, agreed := h.offer(ctx, o)
 		if !agreed {
-			return false
+			return h.freed
 		}
 		if o.Grant(g) {
 			h.abandonLate()
@@ -88,7 +92,11 @@ func (h *handing) handOver(ctx context.Context) (passed bool) {
 
 // offer returns what the next holder is to have. If it reports false, the offer has ended.
 func (h *handing) offer(ctx context.Context, o offer) (g grant, ok bool) {
-	if deadline, shared := h.share(o); shared {
+	if o.Over {
+		if g, ok = h.passOn(ctx, o); !ok {
+			return grant{}, false
+		}
+	} else if deadline, shared := h.share(o); shared {
 		g = grant{token: h.has.token, fence: o.Fence, deadline: deadline}
 	} else if g, ok = h.pass(ctx, o); !ok {
 		return grant{}, false
@@ -103,7 +111,7 @@ func (h *handing) offer(ctx context.Context, o offer) (g grant, ok bool) {
 // returns the deadline of that lease.
 func (h *handing) share(o offer) (deadline clock.Instant, shared bool) {
 	next := o.Request
-	if !h.as.shares || !next.shares || h.as.owner != next.owner || h.as.ttl != next.ttl || next.fenced && o.Fence == 0 {
+	if o.Ask || !h.as.shares || !next.shares || h.as.owner != next.owner || h.as.ttl != next.ttl || next.fenced && o.Fence == 0 {
 		return 0, false
 	}
 	l := h.lock
@@ -159,7 +167,7 @@ const longestUnasked = 100 * time.Millisecond
 func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	l, next := h.lock, o.Request
 	server := l.locker.remote
-	g.token = newToken(next.owner)
+	g.token = remote.NewToken(next.owner)
 	defer func() {
 		if !passed && !o.Withdraw(g) { // also when user code has panicked
 			unwanted := remote.One(l.claim.Key())
@@ -182,7 +190,7 @@ func (h *handing) pass(ctx context.Context, o offer) (g grant, passed bool) {
 	if !handed.Over {
 		return g, false
 	}
-	o.Reserved(handed.Fence, handed.Reserved)
+	o.Answered(handed.Fence, handed.Reserved, handed.Waits)
 	g.fence, g.deadline = handed.Fence, clock.LeaseEnd(handed.Sent, next.ttl)
 	return g, true
 }

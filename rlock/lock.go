@@ -134,9 +134,11 @@ func (l *Lock) Fence() uint64 {
 	return l.fence
 }
 
-// Attempts returns how often the acquisition asked the server for the lock. A command that was
-// repeated because its answer was lost counts once. It is 1 for a lock that was free, and 0 for
-// one that the holder before it, of the same Locker, has handed over.
+// Attempts returns how often the acquisition tried to get the lock from the server. A command
+// that was repeated because its answer was lost counts once. A waiter's heartbeats, and its
+// commands before its policy wants another try, do not count (Stats has all commands). It is 1
+// for a lock that was free, and 0 for one that the holder before it, of the same Locker, has
+// handed over.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0

@@ -35,6 +35,7 @@ type Locker struct {
 	registry registry
 	renewals *renew.Schedule[*scheduled]
 	monitor  *notify.Monitor // nil: a loss is noticed by extensions
+	grants   *notify.Grants
 
 	counters counters
 
@@ -47,6 +48,9 @@ type Locker struct {
 
 // New returns a Locker that uses the caller's client as it is. Closing the Locker
 // leaves the client open.
+//
+// From when the first of its callers waits until it is closed, a Locker has one of the
+// connections that the client has for blocking commands (BlockingPoolSize), and hears of grants there.
 //
 // The options are the defaults of every lock.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
@@ -68,8 +72,11 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		defaults: set,
 		queue:    queue.New[request, grant, *holder](set.turn),
 	}
-	l.remote = remote.NewServer(client, scripts)
+	l.remote = remote.NewServer(client, scripts, remote.NewToken(""))
 	l.background, l.stop = context.WithCancel(context.Background())
+	l.grants = notify.NewGrants(l.background, client, l.remote.Queues().Channel(), func(g notify.Grant) {
+		l.remote.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)
+	})
 	l.closed = l.background.Done()
 	l.server = l
 	if reflect.ValueOf(client).Comparable() {
@@ -88,7 +95,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 
 // Open builds a client from option and returns a Locker that owns it: Close
 // closes both. The client has Invalidations installed, in front of the option's own
-// OnInvalidations, so that waiting needs no polling: that of WithInvalidations, or a new one.
+// OnInvalidations, so that the Locker hears of changed keys: that of WithInvalidations, or a new one.
 // A client without a cache is told nothing, so WithInvalidations is refused with DisableCache.
 // Wrong options are refused before anything is dialled.
 func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
@@ -157,6 +164,7 @@ func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.closedAt = clock.Now()
 		l.stop()
+		l.grants.Close()
 		defer func() { // even if a method of a context of a lock panics
 			l.remote.Close(closingTime)
 			if l.dialled != nil {

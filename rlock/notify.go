@@ -85,14 +85,9 @@ func deliverRead(read []notify.Held) {
 	deliverAll(locks)
 }
 
-// newWait returns a Wait for the keys that stand in the way of lock. If lock is nil, the caller
-// waits for a key without wanting to acquire it.
-func (l *Locker) newWait(lock *Lock) *notify.Wait {
-	w := &notify.Wait{Listener: l.listener, Look: l.look, Stop: l.closed}
-	if lock != nil {
-		w.Delay = (&pushBackoff{lock: lock}).delay
-	}
-	return w
+// newWait returns a Wait for keys of the Locker.
+func (l *Locker) newWait() *notify.Wait {
+	return &notify.Wait{Listener: l.listener, Look: l.look, Stop: l.closed}
 }
 
 const lookTimeout = 2 * time.Second

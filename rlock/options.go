@@ -78,7 +78,9 @@ var defaults = settings{
 // shorter than a few round trips to the server can hardly be held: the acquisition
 // then fails with ErrExpired. A lock that another holder of this process hands on may come
 // with a part of its lease already over: up to a hundredth, at most 100 ms; or up to half,
-// if the lease is extended automatically. Lock.Deadline tells when it ends.
+// if the lease is extended automatically. A lock that another process passes on counts its lease
+// from the waiter's last heartbeat: up to a tenth may be over, at most a second; or up to
+// half. Lock.Deadline tells when it ends.
 func WithTTL(ttl time.Duration) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.ttl = ttl
@@ -106,6 +108,9 @@ func WithRetry(r Retry) SharedOption {
 // has the same token owns the same lock: a second call with it is answered
 // "acquired" and, where it asks for a longer lease, prolongs it. It is compared
 // whole. It is for a call only: all locks of a Locker with one token would own each other.
+//
+// A call that waits stands in the queue of the server with another token. When that one is
+// granted the lock, one command hands the lock over to the chosen token.
 //
 // Several handles may have the same token at a time. Each of them then owns the whole lock:
 // the first Release frees it for all of them, and a Detach followed by an Attach takes it
@@ -165,7 +170,7 @@ func WithFence(on bool) SharedOption {
 // who read the key, as Inspect and ForceRelease do, can then tell the holders apart. Without
 // it, a lock may take over the token of the holder before it in this process, as long as
 // nobody has asked that one for its token (see Lock.Token). It costs a command at each
-// hand-over.
+// hand-over. A lock that comes from another process has a new token in any case.
 func WithUniqueToken(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.uniqueToken = on
@@ -176,10 +181,11 @@ func WithUniqueToken(on bool) SharedOption {
 // DefaultTurn is how long a process keeps a lock to itself unless WithTurn says otherwise.
 const DefaultTurn = 10 * time.Millisecond
 
-// WithTurn sets the turn: for how long a process hands a lock over from one of its own
-// callers to the next without freeing it. When the turn is over, the process frees the
-// lock and lets other processes go first. A long turn makes hand-overs fast, a short one
-// is fair to other processes. With 0, every Release frees the lock.
+// WithTurn sets the turn: for how long a process hands a lock over from one of its own callers to
+// the next while another process waits for the lock. When the turn is over, the process that waits
+// first gets the lock, and this process waits behind all others. While no other process waits, a
+// turn does not end. A long turn makes hand-overs fast, a short one lets other processes wait
+// for less time. With 0, every Release passes the lock to another process if one waits.
 func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn
@@ -203,8 +209,8 @@ func WithCacheTTL(ttl time.Duration) LockerOption {
 	})
 }
 
-// WithInvalidations gives a Locker the Invalidations of its client, so that waiting needs no polling
-// and a loss is noticed at once. It is for New, whose caller has given the Invalidations to the
+// WithInvalidations gives a Locker the Invalidations of its client, so that a lock that was lost, and
+// a key that is free without a grant, are noticed at once. It is for New, whose caller has given the Invalidations to the
 // client, and for Open, which gives it to the client itself.
 func WithInvalidations(h *Invalidations) LockerOption {
 	return lockerOption(func(s *settings) error {

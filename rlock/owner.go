@@ -1,7 +1,6 @@
 package rlock
 
 import (
-	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // longestOwner is in bytes. The text is sent with every command of the lock.
@@ -71,22 +71,8 @@ func DefaultOwner() string {
 	return text
 }
 
-// newToken returns a new token: a version 4 UUID, which has 122 random bits, with the
-// owner's text behind one space if there is one. The UUID is uuid.NewString but for one
-// allocation.
-func newToken(owner string) string {
-	var id uuid.UUID
-	rand.Read(id[:]) // never fails
-	id[6] = id[6]&0x0f | 0x40
-	id[8] = id[8]&0x3f | 0x80
-	if owner == "" {
-		return id.String()
-	}
-	return id.String() + " " + owner
-}
-
 // mint returns a new token for the lock.
-func (l *Lock) mint() string { return newToken(l.set.owner) }
+func (l *Lock) mint() string { return remote.NewToken(l.set.owner) }
 
 // tokenLength is that of a token without an owner's text.
 const tokenLength = 36

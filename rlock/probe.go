@@ -9,6 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/probe"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // ProbeReport is what Probe found, in the order in which it looked.
@@ -92,16 +93,16 @@ func (r ProbeReport) Err() error {
 // What is missing is a finding; see ProbeReport.Err. The error is for what keeps Probe
 // from finding out: no server answers, the context ends, the Locker is closed. The
 // findings until then are returned with it. It takes a few round trips, and up to a
-// second more for each of two pushes that do not come. A Locker whose Invalidations
-// got no push polls from then on until one comes.
+// second more for each of two pushes that do not come. Where there is no queue between
+// processes, a Locker whose Invalidations got no push polls from then on until one comes.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
-	key, err := l.begun(ctx, "probe", "rlock:probe:"+newToken(""))
+	key, err := l.begun(ctx, "probe", "rlock:probe:"+remote.NewToken(""))
 	if err != nil {
 		return nil, err
 	}
 	target := probe.Target{
 		Client:  l.client,
-		Scratch: probe.NewScratch(l.remote, key, newToken(""), !l.defaults.unfenced),
+		Scratch: probe.NewScratch(l.remote, key, remote.NewToken(""), !l.defaults.unfenced),
 		Poll:    notify.LongestPoll,
 		Stop:    l.closed,
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 )
 
-// stand waits in the queue of this process until this acquisition is the front, which asks
+// queueUp waits in the queue of this process until this acquisition is the front, which asks
 // the server, or until a holder has handed the lock over. If handed is true, err says why the
 // acquisition does not hold the lock all the same.
 func (a *acquisition) queueUp() (handed bool, err error) {
 	l := a.lock
 	before, first := l.locker.queue.Join(&l.ticket, l.claim.Key(), l.request())
 	if first {
-		return false, a.backOff()
+		return false, nil
 	}
 	if before != nil {
 		(*Lock)(before).noticeEnd()
@@ -35,9 +35,9 @@ func (a *acquisition) queueUp() (handed bool, err error) {
 		if handed {
 			return true, a.receive(g)
 		}
-		l.adopt(g)
+		a.adopt(g)
 		a.blocker = blocker{key: l.claim.Key()}
-		return false, a.backOff()
+		return false, clock.Sleep(a.ctx, g.yield, l.locker.closed)
 	}
 }
 
@@ -109,12 +109,6 @@ func (a *acquisition) lastLook() (ready bool, err error) {
 	}
 }
 
-// backOff lets other processes go ahead to a key that this one has just had.
-func (a *acquisition) backOff() error {
-	backoff, _ := a.lock.ticket.Backoff(a.lock.locker.remote.RoundTrip())
-	return clock.Sleep(a.ctx, backoff, a.lock.locker.closed)
-}
-
 // quit leaves the queue and returns err. If a holder has handed the lock over meanwhile, the
 // acquisition holds the lock instead, as if err had come a moment later.
 func (a *acquisition) quit(err error) (handed bool, _ error) {
@@ -122,21 +116,26 @@ func (a *acquisition) quit(err error) (handed bool, _ error) {
 	if handed {
 		return true, a.receive(g)
 	}
-	a.lock.adopt(g)
+	a.adopt(g)
 	return false, err
 }
 
 // receive begins to hold the lock that was handed over.
 func (a *acquisition) receive(g grant) error {
-	a.lock.adopt(g)
+	a.adopt(g)
 	return a.lock.hold(g.deadline, g.fence, arrival{EventAcquired, a.start, true})
 }
 
-// adopt takes over the token of a hand-over. The outcome of that hand-over may be unknown.
-func (l *Lock) adopt(g grant) {
+// adopt takes over the token of a hand-over, whose outcome may be unknown, or the place in the queue
+// of the server that the holder has got for this acquisition.
+func (a *acquisition) adopt(g grant) {
 	if g.token != "" {
-		l.lease.SetToken(g.token)
-		l.claim.AddPossible(g.token, g.unanswered)
+		a.lock.lease.SetToken(g.token)
+		a.lock.claim.AddPossible(g.token, g.unanswered)
+	}
+	if g.place != nil {
+		a.place = g.place
+		a.place.SetClaim(&a.lock.claim)
 	}
 }
 

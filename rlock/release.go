@@ -27,10 +27,12 @@ import (
 // again. If another Release of the lock has no answer yet, it waits for that one until ctx
 // ends.
 //
-// If others of this process wait for the key, Release hands the lock over to the next of them:
-// see WithTurn. It may do so without asking the server, if the server confirmed the lease at
-// most 100 ms ago, or at most half a lease ago if the next holder extends it automatically. If
-// the lock was lost in that time, the next holder has to notice.
+// If others of this process wait for the key, Release hands the lock over to the next of them,
+// until the turn of this process is over (see WithTurn). It may do so without asking the server,
+// if the server confirmed the lease at most 100 ms ago, or at most half a lease ago if the next
+// holder extends it automatically. If the lock was lost in that time, the next holder has to
+// notice. When the turn is over, and when nobody of this process waits, one command passes the
+// lock to the process that has waited longest, or frees the key if none waits.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := l.usable(); err != nil {
 		return err

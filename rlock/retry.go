@@ -11,9 +11,12 @@ import (
 // is a value without state: any number of calls may share one. A pause of NoExpiry has no
 // length of its own; see DefaultRetry.
 //
-// Under every policy a waiter tries again when the holder's lease ends, and when the server
-// tells that the key has changed (see Invalidations). An attempt that the server does not
-// answer counts like any other.
+// Under every policy a waiter in the queue of the server gets the lock when it is granted, sends
+// heartbeats, and asks when the holder's lease ends if it is near the head of the queue. It asks
+// the policy after each pause, not after each of these calls. Where there is no such queue (see
+// "Waiting" above), a waiter tries again when the holder's lease ends, and when the server tells
+// that the key has changed (see Invalidations). An attempt that the server does not answer
+// counts like any other.
 //
 // A waiter that stands behind another acquisition of its Locker asks the server nothing. Its
 // policy is asked all the same, as after an attempt that found the lock held, so that limits
@@ -41,10 +44,11 @@ type Attempt struct {
 //
 //	RetryFunc(func(Attempt) (time.Duration, bool) { return NoExpiry, true })
 //
-// A pause of NoExpiry lasts until the server tells that the key has changed, or the holder's
-// lease ends. Where the server cannot tell (see Invalidations) or does not answer, the waiter
-// polls: after about 5 ms, and then about twice as long each time up to 250 ms. Only the context
-// ends the waiting, unless MaxAttempts or MaxTime is added.
+// A pause of NoExpiry lasts until the server grants the lock. Where it keeps no queue, the pause
+// lasts until the server tells that the key has changed, or the holder's lease ends. Where the
+// server cannot tell (see Invalidations) or does not answer, the waiter polls: after about 5 ms,
+// and then about twice as long each time up to 250 ms. Only the context ends the waiting, unless
+// MaxAttempts or MaxTime is added.
 //
 // Give DefaultRetry to a call to have the default in spite of its Locker's policy.
 func DefaultRetry() Retry { return Fixed(NoExpiry) }

@@ -11,9 +11,9 @@ import (
 type Stats struct {
 	Acquired      uint64 // acquisitions that succeeded
 	AcquireFailed uint64 // acquisitions that failed
-	Attempts      uint64 // commands to acquire that were sent to the server, repeated ones included
+	Attempts      uint64 // commands to acquire that were sent to the server, repeated ones and heartbeats included
 	Contended     uint64 // acquisitions that found the lock held, or others before them
-	HandedOver    uint64 // acquisitions to which the last holder handed the lock over
+	HandedOver    uint64 // acquisitions to which the last holder, of this Locker, handed the lock over
 	Attached      uint64 // locks that Attach took over
 
 	Waiting int64         // contended acquisitions that wait now

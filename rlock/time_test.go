@@ -293,7 +293,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		"fixed lease":   {nil, 2},                                              // 16 fences, then 64
 		"auto-extended": {[]rlock.LockerOption{rlock.WithAutoExtend(true)}, 2}, // 16 fences, then 64
 		"own tokens":    {[]rlock.LockerOption{rlock.WithUniqueToken(true)}, 50},
-		"no hand-over":  {[]rlock.LockerOption{rlock.WithTurn(0)}, 2 * 50},
+		"no turn":       {[]rlock.LockerOption{rlock.WithTurn(0)}, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,23 +2,28 @@
 -- neither token holds the lock, the script changes nothing. A caller that lost the reply may
 -- safely send the same call again: it confirms the next holder.
 --
+-- The reply also tells for how many microseconds the first in the queue of the lock has waited;
+-- 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
+-- decides when the lock goes to another process, and runs pass.lua then.
+--
 -- name: HandOver
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock
--- KEYS[2..] counter key        fence counter of the lock's slot; none: no fence
+-- KEYS[2]   queue   key        the queue of the lock; the lock's own name: none
+-- KEYS[3..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the holder's token
 -- ARGV[2]   next    string     the next holder's token
 -- ARGV[3]   ttl     duration?  lease of the next holder; absent: the lock never expires
 -- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
 --                              the others for holders to which the lock passes without a call
--- returns: handed_over bool, fence int, fences int
+-- returns: handed_over bool, fence int, fences int, waits int
 
-local lock, counter = KEYS[1], KEYS[2]
+local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
 local token, next, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local holder = redis.call('GET', lock)
 if holder ~= token and holder ~= next then
-  return {0, 0, 0}
+  return {0, 0, 0, 0}
 end
 
 -- The first fence is the next number of the counter, and not behind the server's clock, for
@@ -50,4 +55,13 @@ else
   -- extended the lock since.
   redis.call('PEXPIRE', lock, ttl, 'GT')
 end
-return {1, fence, reserved}
+
+-- A waiter's score is the server's clock when it joined. It may be ahead of the clock, so
+-- whoever waits has waited for a microsecond at least.
+local waits = 0
+local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
+if not head.err and head[2] then
+  local time = redis.call('TIME')
+  waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
+end
+return {1, fence, reserved, waits}

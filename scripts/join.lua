@@ -1,7 +1,8 @@
--- Asks for a lock on which other processes may wait too. How it asks: a join takes the lock or
--- joins the queue, a heartbeat keeps a place in the queue, and a try does neither queue nor
--- overtake who does. If the lock is free, each of them gives it to the waiter at the head of
--- the queue, so that a lock whose lease has ended is passed on by whoever asks next.
+-- Takes a lock, or waits for it in the queue of all processes that want it. A join takes the
+-- lock if it is free and nobody else waits, and otherwise gets a place in the queue. A
+-- heartbeat keeps that place. A try takes the lock as a join does, and gets no place. If the
+-- lock is free and others wait, each of the three gives it to the first in the queue, so that
+-- a lock whose lease has ended is passed on by whoever asks next.
 --
 -- A token joins once, with one script, and is never used again. A heartbeat never inserts: a
 -- push about an earlier place of the token could be on its way, and would be believed. A
@@ -9,8 +10,6 @@
 -- A caller that lost the reply may send the same call again; it may then have joined late, so
 -- it must count the lease of a pushed grant from its first call. So the caller must know of
 -- each call that is sent, and the client must not repeat one by itself.
---
--- This is the ground of the queue between processes. rlock does not use it yet.
 --
 -- name: Join
 -- mode: write
@@ -38,6 +37,8 @@ if holder == token then
   if type(fence) ~= 'number' then
     return fence
   end
+  -- The token may have got the lock in another way than by its place, as a set of locks does.
+  redis.pcall('ZREM', queue, member)
   -- GT never shortens a lease: this call may have been delayed, and another call may have
   -- extended the lock since.
   if ttl == '' then

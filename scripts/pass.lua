@@ -10,8 +10,6 @@
 -- a repetition tells where the first call has put the second token. If that is nowhere, the
 -- token must not be used any more.
 --
--- This is the ground of the queue between processes. rlock does not use it yet.
---
 -- name: Pass
 -- mode: write retryable
 -- KEYS[1]   lock    key        the lock

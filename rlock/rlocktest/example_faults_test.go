@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
@@ -37,7 +36,7 @@ func ExampleServer_FailNext() {
 	defer done()
 	ctx := context.Background()
 
-	server.FailNext(rlocktest.Script(gen.AcquireSHA1), "OOM command not allowed")
+	server.FailNext(rlocktest.Acquires, "OOM command not allowed")
 	_, err := locker.Acquire(ctx, "job")
 	var refusal *rueidis.RedisError
 	fmt.Println(errors.As(err, &refusal), refusal)

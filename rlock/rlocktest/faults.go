@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/rlock-go/toolkit/gen"
 )
 
 // Match says which commands a fault is for. It is given the words of a command, the
@@ -23,8 +25,18 @@ func Command(name string) Match {
 	return func(words []string) bool { return strings.EqualFold(words[0], name) }
 }
 
+// Acquires matches calls that ask for a lock of one key, or for a place among those who wait for it.
+func Acquires(words []string) bool {
+	return Script(gen.JoinSHA1)(words) || Script(gen.AcquireSHA1)(words)
+}
+
+// Releases matches calls that release locks, or give up a place among those who wait.
+func Releases(words []string) bool {
+	return Script(gen.PassSHA1)(words) || Script(gen.ReleaseSHA1)(words)
+}
+
 // Script matches calls of the script with that SHA-1, by its text or by the SHA-1. The
-// bindings of package gen have the SHA-1 of each script, such as gen.AcquireSHA1.
+// bindings of package gen have the SHA-1 of each script, such as gen.ExtendSHA1.
 func Script(sha string) Match {
 	return func(words []string) bool {
 		switch {

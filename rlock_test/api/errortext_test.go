@@ -89,7 +89,7 @@ func TestErrorTexts(t *testing.T) {
 		"try, no answer": {func(s scene) error {
 			s.f.When(silent)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": gen: Acquire: unexpected EOF`},
+		}, `rlock: acquire "job": gen: Join: unexpected EOF`},
 		"try, no answer in time": {func(s scene) error {
 			ctx, end := env.Deadline(s.ctx)
 			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
@@ -97,11 +97,11 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.TryAcquire(ctx, "job"))
-		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: gen: Acquire: unexpected EOF`},
+		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: gen: Join: unexpected EOF`},
 		"of another type": {func(s scene) error {
 			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
 			return of(s.locker.Acquire(s.ctx, "job"))
-		}, `rlock: acquire "job": gen: Acquire: WRONGTYPE Operation against a key holding the wrong kind of value`},
+		}, `rlock: acquire "job": gen: Join: WRONGTYPE Operation against a key holding the wrong kind of value`},
 		"gave up, by the context": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			ctx, end := env.Deadline(s.ctx)
@@ -128,11 +128,11 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, no answer": {func(s scene) error {
 			s.f.When(silent)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: gen: Acquire: unexpected EOF (after 3 attempts in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: gen: Join: unexpected EOF (after 3 attempts in <time>)`},
 		"gave up, not ready": {func(s scene) error {
 			s.f.RefuseAll()
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server cannot serve yet, for <time> now: gen: Acquire: LOADING later (after 3 attempts in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: the server cannot serve yet, for <time> now: gen: Join: LOADING later (after 3 attempts in <time>)`},
 		"gave up, the holder was seen long ago": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			calls := 0
@@ -143,7 +143,7 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: gen: Acquire: unexpected EOF (after 3 attempts in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: gen: Join: unexpected EOF (after 3 attempts in <time>)`},
 		"already held": {func(s scene) error {
 			return of(s.locker.Acquire(take(s).Context(), "job"))
 		}, `rlock: acquire "job": this context already holds the key`},

@@ -55,6 +55,16 @@ func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 		},
 		command("SCRIPT FLUSH", true, "SCRIPT", "FLUSH"),
 		command("CLIENT KILL", false, "CLIENT", "KILL", "TYPE", "normal"),
+		command("CLIENT KILL, subscribers", true, "CLIENT", "KILL", "TYPE", "pubsub"),
+		func() fault {
+			return fault{kind: "queues deleted", target: name, harmless: true, begin: func() { s.Do(r.t, "EVAL", deleteQueues, "0") }}
+		},
+		func() fault {
+			// Whoever is refused then works without the queue from then on, beside those who use it.
+			return fault{kind: "rights withdrawn", target: name, harmless: true, lasts: r.between(10*time.Millisecond, time.Second),
+				begin: func() { s.Do(r.t, "ACL", "SETUSER", "default", "resetchannels", "-spublish") },
+				end:   func() { s.Do(r.t, "ACL", "SETUSER", "default", "allchannels", "+spublish") }}
+		},
 		func() fault {
 			pause := r.between(50*time.Millisecond, time.Second)
 			return fault{kind: "CLIENT PAUSE WRITE", target: name, late: true, lasts: pause,
@@ -64,8 +74,11 @@ func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 	}
 }
 
+// deleteQueues has whoever waits join again.
+const deleteQueues = "for _, key in ipairs(redis.call('KEYS', 'rlock:queue:*')) do redis.call('DEL', key) end return 0"
+
 // commands that a faulty network picks out.
-var commands = []string{gen.AcquireSHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1, gen.ExtendManySHA1, gen.HandOverSHA1, "SET", "EVALSHA"}
+var commands = []string{gen.AcquireSHA1, gen.JoinSHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.PassSHA1, gen.ExtendSHA1, gen.ExtendManySHA1, gen.HandOverSHA1, "SET", "EVALSHA"}
 
 // networkFaults are those of the network between one process and the server.
 func (r *round) networkFaults(place int, p *env.Proxy) []func() fault {

@@ -99,7 +99,9 @@ func Once(sha string, instead func(run func() rueidis.RedisResult) rueidis.Redis
 func Calls(words []string, sha string) bool { return len(words) > 1 && words[1] == sha }
 
 // IsAcquire reports whether the words ask for a lock of one key.
-func IsAcquire(words []string) bool { return Calls(words, gen.AcquireSHA1) }
+func IsAcquire(words []string) bool {
+	return Calls(words, gen.JoinSHA1) || Calls(words, gen.AcquireSHA1)
+}
 
 // IsAttach reports whether the words attach a lock.
 func IsAttach(words []string) bool { return Calls(words, gen.AttachSHA1) }

@@ -37,11 +37,11 @@ type inProcess struct{ *rlocktest.Server }
 func (e inProcess) option() rueidis.ClientOption { return e.Option() }
 
 func (e inProcess) refuseAcquire(t *testing.T) (again func()) {
-	failed := e.FailNext(rlocktest.Script(gen.AcquireSHA1), "OOM command not allowed when used memory > 'maxmemory'.")
+	failed := e.FailNext(rlocktest.Acquires, "OOM command not allowed when used memory > 'maxmemory'.")
 	return func() { receives(t, failed) }
 }
 
-func (e inProcess) loseAcquire() { e.LoseReply(rlocktest.Script(gen.AcquireSHA1)) }
+func (e inProcess) loseAcquire() { e.LoseReply(rlocktest.Acquires) }
 
 func (e inProcess) silence() (lift func()) { return e.Silence() }
 
@@ -88,7 +88,7 @@ func (p proxied) refuseAcquire(t *testing.T) (again func()) {
 	return func() { p.Do(t, "CONFIG", "SET", "maxmemory", "0") }
 }
 
-func (p proxied) loseAcquire() { p.proxy.DropReply(env.Contains(gen.AcquireSHA1)) }
+func (p proxied) loseAcquire() { p.proxy.DropReply(env.Contains(gen.JoinSHA1)) }
 
 func (p proxied) silence() (lift func()) {
 	p.proxy.BlackHole(true)
@@ -186,7 +186,9 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		require.NoError(t, err)
 		defer client.Close()
 		server.loseAcquire()
-		_, err = gen.New(gen.WithoutRetry()).Acquire(t.Context(), client, gen.AcquireParams{Lock: "job", Token: "other", TTL: time.Minute})
+		_, err = gen.New(gen.WithoutRetry()).Join(t.Context(), client, gen.JoinParams{
+			Lock: "job", Queue: "queue", Grants: "grants:{1}:", Token: "other", TTL: time.Minute, How: gen.JoinHowTry,
+		})
 		require.Error(t, err)
 		_, answered := rueidis.IsRedisErr(err)
 		require.False(t, answered, "%v", err)

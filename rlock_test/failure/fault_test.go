@@ -49,7 +49,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("one key", func(t *testing.T) {
 			l := newLink(t, e)
-			l.proxy.DropReply(env.Contains(gen.AcquireSHA1))
+			l.proxy.DropReply(env.Contains(gen.JoinSHA1))
 			lock, err := l.locker.Acquire(t.Context(), "job")
 			require.NoError(t, err, "the question is repeated, and the owner confirmed")
 			require.Equal(t, 1, l.proxy.Dropped())
@@ -69,7 +69,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 		t.Run("every reply", func(t *testing.T) {
 			l := newLink(t, e)
 			for range 10 {
-				l.proxy.DropReply(env.Contains(gen.AcquireSHA1))
+				l.proxy.DropReply(env.Contains(gen.JoinSHA1))
 			}
 			_, err := l.locker.TryAcquire(t.Context(), "job")
 			require.Error(t, err)
@@ -99,7 +99,7 @@ func TestLostReplyOnRelease(t *testing.T) {
 		l := newLink(t, e)
 		lock, err := l.locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		l.proxy.DropReply(env.Contains(gen.ReleaseSHA1))
+		l.proxy.DropReply(env.Contains(gen.PassSHA1))
 		require.NoError(t, lock.Release(t.Context()), "the first try did the work")
 		require.Equal(t, 1, l.proxy.Dropped())
 		l.free(t, "job")
@@ -144,7 +144,7 @@ func TestContextEndsMidAcquire(t *testing.T) {
 		})
 		t.Run("request under way", func(t *testing.T) {
 			l := newLink(t, e)
-			deliver := l.proxy.Hold(env.Contains(gen.AcquireSHA1))
+			deliver := l.proxy.Hold(env.Contains(gen.JoinSHA1))
 			ctx, cancel := context.WithCancel(t.Context())
 			soonCancelled := make(chan error, 1)
 			go func() {

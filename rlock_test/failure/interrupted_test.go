@@ -210,7 +210,7 @@ func TestReleaseOfAnUnwantedHandOverPanics(t *testing.T) {
 				giveUp()
 				<-gaveUp
 			}()
-		case env.Calls(words, gen.ReleaseSHA1) && calls.Add(1) == 1:
+		case env.Calls(words, gen.PassSHA1) && calls.Add(1) == 1:
 			panic("hook")
 		}
 		return run()
@@ -234,7 +234,7 @@ func TestReleaseAfterOneThatPanics(t *testing.T) {
 			} {
 				lock, err := locker.Acquire(t.Context(), "a", opts...)
 				require.NoError(t, err)
-				f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+				f.When(env.Once(gen.PassSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					run()
 					panic("hook")
 				}))

@@ -284,7 +284,7 @@ func TestLossIsToldDespiteALostReply(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		lostOnce := func() func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
-			return env.Once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() })
+			return env.Once(gen.PassSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return env.NoReply() })
 		}
 		t.Run("do", func(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(3*time.Second))

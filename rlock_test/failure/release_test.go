@@ -24,7 +24,7 @@ func TestReleaseOutlastsAnOutage(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.Calls(words, gen.ReleaseSHA1) {
+			if env.Calls(words, gen.PassSHA1) {
 				return env.NoReply()
 			}
 			return run()
@@ -48,7 +48,7 @@ func TestReleaseAfterCloseWithoutAnAnswer(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		locker.Close()
-		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.PassSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			run()
 			return env.NoReply()
 		}))
@@ -66,7 +66,7 @@ func TestReleaseWithAClosedClient(t *testing.T) {
 		require.NoError(t, err)
 		var tries atomic.Int32
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.Calls(words, gen.ReleaseSHA1) {
+			if env.Calls(words, gen.PassSHA1) {
 				tries.Add(1)
 				return rueidis.NewErrorResult(rueidis.ErrClosing)
 			}
@@ -114,7 +114,7 @@ func TestRefusedReleaseIsFinishedInTheBackground(t *testing.T) {
 		require.NoError(t, err)
 		var refused atomic.Int32
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.Calls(words, gen.ReleaseSHA1) && refused.Add(1) <= 3 {
+			if env.Calls(words, gen.PassSHA1) && refused.Add(1) <= 3 {
 				return f.Refuse("READONLY for now")
 			}
 			return run()
@@ -168,7 +168,7 @@ func TestFailedReleaseWithOnesOwnToken(t *testing.T) {
 func TestReleaseAfterAnAnswerThatCannotBe(t *testing.T) {
 	t.Parallel()
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
-	lock, err := locker.Acquire(t.Context(), "job")
+	lock, err := locker.AcquireAll(t.Context(), []string{"job", "other"})
 	require.NoError(t, err)
 	f.When(env.Once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
 		return f.Client.Do(t.Context(), f.Client.B().Eval().Script("return 7").Numkeys(0).Build())
@@ -188,7 +188,7 @@ func TestExtendWhileReleaseIsRefused(t *testing.T) {
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if env.Calls(words, gen.ReleaseSHA1) {
+				if env.Calls(words, gen.PassSHA1) {
 					return f.Refuse("READONLY for now")
 				}
 				return run()
@@ -283,7 +283,7 @@ func TestConcurrentRelease(t *testing.T) {
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		started, goOn := make(chan struct{}), make(chan struct{})
-		f.When(env.Once(gen.ReleaseSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.PassSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
 			close(started)
 			<-goOn
 			return f.Refuse("READONLY for now")
@@ -308,7 +308,7 @@ func TestContextEndsBeforeTheKeysAreFree(t *testing.T) {
 		require.NoError(t, err)
 		ctx := lock.Context()
 		var ended atomic.Bool
-		f.When(env.Once(gen.ReleaseSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.PassSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			ended.Store(ctx.Err() != nil)
 			return run()
 		}))

@@ -42,9 +42,15 @@ func FuzzOptions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{data}
 		kind, left := s.of(3), s.number()
-		answer := []func() value{refused, held(10, left), func() value { return granted }}[kind]
-		onPuppet(t, answer, func(t *testing.T, client rueidis.Client, p *puppet) {
-			cluster := s.of(2) == 1
+		cluster := false // where rlock does not use the queue
+		answer := []func() value{refused, held(10, left, &cluster), func() value {
+			if cluster {
+				return list(integer(1), integer(0), integer(5))
+			}
+			return granted
+		}}[kind]
+		onPuppet(t, answer, quiet, func(t *testing.T, client rueidis.Client, p *puppet) {
+			cluster = s.of(2) == 1
 			if cluster {
 				client = clustered{client}
 			}
@@ -82,10 +88,13 @@ func FuzzOptions(f *testing.F) {
 func refused() value { return value{kind: '-', text: "ERR no", wire: "-ERR no\r\n"} }
 
 // held answers a few times that a lock is held, then nothing good.
-func held(times int, left int64) func() value {
+func held(times int, left int64, cluster *bool) func() value {
 	return func() value {
-		if times--; times < 0 {
+		switch times--; {
+		case times < 0:
 			return refused()
+		case !*cluster:
+			return list(integer(0), integer(0), integer(left), integer(0), integer(0))
 		}
 		return list(integer(0), integer(left), integer(0))
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"crypto/tls"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -15,23 +16,31 @@ import (
 	"testing/synctest"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/stretchr/testify/require"
 )
 
 // puppet is a server that answers what a test says.
 type puppet struct {
-	answer func() value // to what a client does not ask of its own accord
+	answer func() value                                           // to what a client does not ask of its own accord
+	push   func(key, token string) (message string, granted bool) // after an answer; empty: nothing
 
-	mu   sync.Mutex
-	said map[string][]value // its answers, by the script's SHA1 or the command
+	mu      sync.Mutex
+	said    map[string][]value // its answers, by the script's SHA1 or the command
+	hears   net.Conn           // where it pushes; nil: nobody has subscribed
+	channel string
+	told    bool // it has pushed a grant
 }
+
+// quiet has a puppet push nothing.
+func quiet(string, string) (message string, granted bool) { return "", false }
 
 // onPuppet runs a test with fake time and a client of a puppet. It fails if a goroutine
 // outlives the test, or all of them wait for nothing.
-func onPuppet(t *testing.T, answer func() value, test func(t *testing.T, client rueidis.Client, p *puppet)) {
+func onPuppet(t *testing.T, answer func() value, push func(key, token string) (string, bool), test func(t *testing.T, client rueidis.Client, p *puppet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &puppet{answer: answer, said: map[string][]value{}}
+		p := &puppet{answer: answer, push: push, said: map[string][]value{}}
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{"puppet:0"}, ForceSingleClient: true, DisableCache: true, PipelineMultiplex: -1,
 			RingScaleEachConn: 2, ReadBufferEachConn: 1 << 12, WriteBufferEachConn: 1 << 12, // many clients are made
@@ -81,19 +90,25 @@ func (p *puppet) serve(conn net.Conn) {
 		if err != nil {
 			return
 		}
-		if _, err := io.WriteString(conn, p.reply(words)); err != nil {
+		if _, err := io.WriteString(conn, p.reply(conn, words)); err != nil {
 			return
 		}
 	}
 }
 
-func (p *puppet) reply(words []string) string {
+func (p *puppet) reply(conn net.Conn, words []string) string {
 	name := words[0]
 	switch name {
 	case "HELLO":
 		return "%2\r\n+version\r\n+7.0.15\r\n+proto\r\n:3\r\n"
 	case "CLIENT", "PING":
 		return "+OK\r\n"
+	case "SSUBSCRIBE":
+		return p.subscribe(conn, words[1])
+	case "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE":
+		return fmt.Sprintf(">3\r\n+%s\r\n_\r\n:0\r\n", strings.ToLower(name))
+	case "DISCARD":
+		return "-ERR DISCARD without MULTI\r\n"
 	case "EVALSHA", "EVALSHA_RO":
 		name = words[1]
 	case "EVAL", "EVAL_RO":
@@ -104,7 +119,39 @@ func (p *puppet) reply(words []string) string {
 	defer p.mu.Unlock()
 	answer := p.answer()
 	p.said[name] = append(p.said[name], answer)
+	p.publish(name, words)
 	return answer.wire
+}
+
+// subscribe confirms a subscription, or refuses it.
+func (p *puppet) subscribe(conn net.Conn, channel string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if answer := p.answer(); answer.isError() {
+		return answer.wire
+	}
+	p.hears, p.channel = conn, channel
+	return fmt.Sprintf(">3\r\n+ssubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(channel), channel)
+}
+
+// publish pushes a message about the token of a call, or about the one that it is to insert. The
+// caller holds mu.
+func (p *puppet) publish(sha string, words []string) {
+	if p.hears == nil || sha != gen.JoinSHA1 && sha != gen.PassSHA1 {
+		return
+	}
+	keys, _ := strconv.Atoi(words[2])
+	key, token := words[3], words[3+keys]
+	if again := words[len(words)-2]; sha == gen.PassSHA1 && again != "" {
+		token = again
+	}
+	message, granted := p.push(key, token)
+	if message == "" {
+		return
+	}
+	p.told = p.told || granted
+	// The client may be closing the connection, and then nobody reads.
+	go io.WriteString(p.hears, fmt.Sprintf(">3\r\n+smessage\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(p.channel), p.channel, len(message), message))
 }
 
 // readCommand reads a list of strings.

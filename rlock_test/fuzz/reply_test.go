@@ -3,6 +3,7 @@ package fuzz
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,11 +24,20 @@ func FuzzReply(f *testing.F) {
 			f.Add([]byte{byte(i), byte(reply), 1, 0, 2, 3, 1, 7, 0, 2, 1, 1})
 		}
 	}
-	f.Add([]byte{0, 4, 3, 2, 8, 2, 6, 2, 6})                                                                  // 2 is neither yes nor no
-	f.Add([]byte{0, 4, 3, 0, 4, 2, 6, 2, 6})                                                                  // the text 1 is a yes
+	f.Add([]byte{0, 4, 5, 2, 8, 2, 6, 2, 6, 2, 6, 2, 6})                                                      // 2 is neither yes nor no
+	f.Add([]byte{0, 4, 5, 0, 4, 2, 6, 2, 6, 2, 6, 2, 6})                                                      // the text 1 is a yes
 	f.Add([]byte{8, 14, 15})                                                                                  // what is held is not handed over
-	f.Add([]byte{12, 2, 2})                                                                                   // more keys are freed than were asked for
-	f.Add([]byte{13, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22, 22}) // extended for more than a minute
+	f.Add([]byte{12, 7, 9, 2, 2})                                                                             // more keys are freed than were asked for
+	f.Add([]byte{13, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28}) // extended for more than a minute
+	// What stand is told at first, when it subscribes, and when it joins; what is pushed then; and what else it is told.
+	stand, any, held, queued := byte(len(asking)-1), byte(len(kinds)), byte(len(kinds)+1), byte(len(kinds)+2)
+	for reply := range replies {
+		next := byte(len(kinds) + reply)
+		f.Add([]byte{stand, held, any, queued, 2, next, 0, 10, 8, 1, next, 1, 3, next})
+		f.Add([]byte{stand, held, any, queued, 0, 9, 8, 1, next, 2, next, 2})
+		f.Add([]byte{stand, held, any, next, 2, next, 2, next, 2, next, 2})
+		f.Add([]byte{stand, held, 7, 9, queued, queued, queued, next, next}) // it may not subscribe
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b := &source{data}
 		ask := asking[b.of(len(asking))]
@@ -46,7 +56,19 @@ func FuzzReply(f *testing.F) {
 			}
 			return b.value(3)
 		}
-		onPuppet(t, answer, func(t *testing.T, client rueidis.Client, p *puppet) {
+		push := func(key, token string) (message string, granted bool) {
+			switch b.of(4) {
+			case 0:
+				lease, fence := uint64(b.number()), uint64(b.number())
+				// The largest that a script counts with has 16 digits.
+				lease, fence = lease%1e16, fence%1e16
+				return fmt.Sprintf("%d %d %d %d %s %s", lease, fence, b.of(3), len(key), key, token), lease > 0
+			case 1:
+				return b.text(), false
+			}
+			return "", false
+		}
+		onPuppet(t, answer, push, func(t *testing.T, client rueidis.Client, p *puppet) {
 			r := &replied{t: t, puppet: p, locker: env.NewLocker(t, client)}
 			start := time.Now()
 			if ask.held {
@@ -86,6 +108,7 @@ var asking = []struct {
 	{held: true, ask: (*replied).checkLock},
 	{held: true, ask: (*replied).release},
 	{held: true, extended: true, ask: (*replied).renew},
+	{ask: (*replied).stand},
 }
 
 // replied is what a call has to do with.
@@ -122,13 +145,31 @@ func grants(v value, n int) bool {
 	return true
 }
 
+// granted counts the answers that say that a lock of one key was acquired.
+func (r *replied) granted() (n int) {
+	for _, answer := range r.answers(gen.JoinSHA1) {
+		if grants(answer, 5) {
+			n++
+		}
+	}
+	for _, answer := range r.answers(gen.AcquireSHA1) {
+		if grants(answer, 3) {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *replied) acquire(ctx context.Context) {
 	lock, err := r.locker.TryAcquire(ctx, "job")
-	answer := r.last(gen.AcquireSHA1)
-	r.means(grants(answer, 3), err)
+	answer, size, at := r.last(gen.JoinSHA1), 5, 1
+	if len(r.answers(gen.AcquireSHA1)) > 0 { // the user may not use the queue
+		answer, size, at = r.last(gen.AcquireSHA1), 3, 2
+	}
+	r.means(grants(answer, size), err)
 	if err == nil {
 		require.True(r.t, lock.Valid())
-		fence, _ := answer.items[2].int()
+		fence, _ := answer.items[at].int()
 		require.Equal(r.t, uint64(fence), lock.Fence())
 	}
 }
@@ -142,12 +183,7 @@ func (r *replied) acquireEach(ctx context.Context) {
 	results, err := r.locker.TryAcquireEach(ctx, []string{"a", "b"})
 	require.NoError(r.t, err)
 	require.Len(r.t, results, 2)
-	said, got := 0, 0
-	for _, answer := range r.answers(gen.AcquireSHA1) {
-		if grants(answer, 3) {
-			said++
-		}
-	}
+	said, got := r.granted(), 0
 	for _, result := range results {
 		r.means(result.Lock != nil, result.Err)
 		if result.Lock != nil {
@@ -212,14 +248,35 @@ func (r *replied) attach(ctx context.Context) {
 	}
 }
 
-// freed reports whether release.lua says that the key was freed, or that it is not
-// there after a try that may have done it.
+// passes returns what an answer of pass.lua says of the key, and whether it is one.
+func passes(v value) (freed int64, ok bool) {
+	if !v.isList(5) || !v.items[0].isBool() || !v.items[1].isBool() {
+		return 0, false
+	}
+	for _, item := range v.items[2:] {
+		if _, ok := item.int(); !ok {
+			return 0, false
+		}
+	}
+	if v.items[0].yes() {
+		freed = 1
+	}
+	return freed, true
+}
+
+// freed reports whether pass.lua says that the key was freed, or that it is not there after a try
+// that may have done it. Where the user may not use the queue, release.lua says so.
 func (r *replied) freed() bool {
 	var n int64
 	var ok, unsure bool
+	note := func(answer value) { unsure = unsure || !ok && !answer.isError() }
+	for _, answer := range r.answers(gen.PassSHA1) {
+		n, ok = passes(answer)
+		note(answer)
+	}
 	for _, answer := range r.answers(gen.ReleaseSHA1) {
 		n, ok = answer.int()
-		unsure = unsure || !ok && !answer.isError()
+		note(answer)
 	}
 	return ok && (n == 1 || n == 0 && unsure)
 }
@@ -266,6 +323,28 @@ func (r *replied) renew(context.Context) {
 	}
 }
 
+// passedOn reports whether pass.lua says that the next of the process has the lock.
+func (r *replied) passedOn() bool {
+	for _, answer := range r.answers(gen.PassSHA1) {
+		if _, ok := passes(answer); ok && answer.items[1].yes() {
+			return true
+		}
+	}
+	return false
+}
+
+// stand waits in the queue, where the server may say anything too, and push what nobody asked for.
+func (r *replied) stand(ctx context.Context) {
+	lock, err := r.locker.Acquire(ctx, "job")
+	if err != nil {
+		r.means(false, err)
+		return
+	}
+	require.True(r.t, r.granted() > 0 || r.told)
+	_ = lock.Release(ctx)
+	require.False(r.t, lock.Valid())
+}
+
 // handOver has a second acquisition wait for the release of the first.
 func (r *replied) handOver(ctx context.Context) {
 	first, err := r.locker.Acquire(ctx, "job")
@@ -273,7 +352,7 @@ func (r *replied) handOver(ctx context.Context) {
 		r.means(false, err)
 		return
 	}
-	granted := len(r.answers(gen.AcquireSHA1))
+	granted := r.granted()
 	type outcome struct {
 		lock *rlock.Lock
 		err  error
@@ -289,8 +368,7 @@ func (r *replied) handOver(ctx context.Context) {
 	got := <-second
 	r.means(got.lock != nil, got.err)
 	if got.lock != nil {
-		asked := len(r.answers(gen.AcquireSHA1)) > granted && grants(r.last(gen.AcquireSHA1), 3)
-		require.True(r.t, asked || grants(r.last(gen.HandOverSHA1), 3))
+		require.True(r.t, r.granted() > granted || grants(r.last(gen.HandOverSHA1), 4) || r.passedOn() || r.told)
 	}
 }
 

@@ -51,6 +51,11 @@ func (v value) yes() bool {
 	return v.isText() && (v.text == "OK" || v.text == "1") || (v.kind == ':' || v.kind == '#') && v.n == 1
 }
 
+// isBool reports whether the value is yes or no.
+func (v value) isBool() bool {
+	return v.yes() || v.isNil() || v.isText() && v.text == "0" || v.kind == ':' && v.n == 0
+}
+
 // isNil reports what stands for no value.
 func (v value) isNil() bool { return v.kind == 'N' || v.kind == '#' && v.n == 0 }
 
@@ -84,7 +89,7 @@ func (b *source) number() int64 {
 // texts are those that somebody takes a special interest in.
 var texts = []string{
 	"", "OK", "token", "0", "1", "-7", "9223372036854775808", "nan", "\xff",
-	"NOSCRIPT no", "LOADING data", "READONLY replica", "TRYAGAIN later", "MOVED 1 a:1", "ASK 1 a:1", "ERR no",
+	"NOPERM no", "NOSCRIPT no", "LOADING data", "READONLY replica", "TRYAGAIN later", "MOVED 1 a:1", "ASK 1 a:1", "ERR no",
 }
 
 func (b *source) text() string {
@@ -96,12 +101,18 @@ func (b *source) text() string {
 
 // replies are those that scripts give, so that a fuzzer need not find them.
 var replies = []value{
-	list(integer(1), integer(0), integer(5)),                       // acquired; handed over
-	list(integer(0), integer(1000), integer(0)),                    // held
-	list(integer(1), integer(0), integer(5), integer(0)),           // a set is acquired
-	list(list(text("token")), list(integer(1000))),                 // inspected
-	list(list(value{kind: 'N', wire: "_\r\n"}), list(integer(-2))), // and free
-	list(list(), list()),                                           // a set of none
+	list(integer(1), integer(5), integer(1000), integer(0), integer(0)), // granted
+	list(integer(0), integer(0), integer(1000), integer(0), integer(0)), // held; not freed, and nowhere
+	list(integer(0), integer(0), integer(1000), integer(9), integer(0)), // queued
+	list(integer(1), integer(0), integer(0), integer(0), integer(0)),    // freed
+	list(integer(1), integer(1), integer(6), integer(1000), integer(0)), // freed, and granted again
+	list(integer(1), integer(0), integer(0), integer(0), integer(9)),    // freed, and queued again
+	list(integer(1), integer(0), integer(5)),                            // acquired without the queue
+	list(integer(0), integer(1000), integer(0)),                         // held
+	list(integer(1), integer(5), integer(1), integer(0)),                // handed over; a set is acquired
+	list(list(text("token")), list(integer(1000))),                      // inspected
+	list(list(value{kind: 'N', wire: "_\r\n"}), list(integer(-2))),      // and free
+	list(list(), list()), // a set of none
 	integer(0), integer(1), list(), list(integer(1)), text("token"),
 }
 
@@ -136,7 +147,7 @@ func (b *source) value(depth int) value {
 		v.wire = "|1\r\n" + key.wire + fact.wire + v.wire
 		return v
 	default:
-		items := b.of(5)
+		items := b.of(7)
 		v.wire = fmt.Sprintf("%c%d\r\n", v.kind, items)
 		if v.kind == '%' {
 			items *= 2

@@ -51,7 +51,7 @@ const explorer = "./rlock/internal/explorer"
 // long first.
 var beside = append([]string{
 	"./rlock_test/generator", "./rlock_test/failure", "./rlock_test/api", "./rlock_test/observe",
-	"./rlock_test/waiting", "./rlock_test/topology", oracle, "./rlock_test/fuzz",
+	"./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/topology", oracle, "./rlock_test/fuzz",
 	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",
 }, core...)
 

@@ -10,7 +10,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Waiting takes no connection of its own: hundreds wait, each for a key of its own and
+// All who wait share one connection: hundreds wait, each for a key of its own and
 // all for one, on a client that would give them a single one to block on.
 func TestWaitersShareConnections(t *testing.T) {
 	t.Parallel()

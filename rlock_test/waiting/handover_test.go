@@ -17,7 +17,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A turn has an end. The key is then free for a moment.
+// A turn has an end. Another process that waits then has the key.
 func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -105,7 +105,7 @@ func TestInvalidationsThatHearNothing(t *testing.T) {
 				locker := env.OpenLocker(t, option)
 				report, err := locker.Probe(t.Context())
 				require.NoError(t, err)
-				require.ErrorContains(t, report.Err(), "poll every 250ms")
+				require.ErrorContains(t, report.Err(), "polls every 250ms")
 				return locker
 			},
 		} {

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -41,8 +42,8 @@ type expecting struct {
 const maxStrays = 1 << 17
 
 // NewGrants returns Grants for the client; channel is what the process is told on. stray is
-// called, one call at a time and on no goroutine of the client's, with each grant that nobody
-// expects. Nothing is sent before the first Listen. Grants end with background, as by Close.
+// called, one call at a time and on no goroutine of the client's, with each grant of a token that
+// was given up. Nothing is sent before the first Listen. Grants end with background, as by Close.
 func NewGrants(background context.Context, client rueidis.Client, channel string, stray func(Grant)) *Grants {
 	g := &Grants{seed: maphash.MakeSeed(), stray: stray}
 	for i := range g.shards {
@@ -69,14 +70,15 @@ func (g *Grants) hear(message string) {
 	}
 	s := g.shard(grant.Token)
 	s.mu.Lock()
-	e := s.tokens[grant.Token]
-	if e != nil {
+	defer s.mu.Unlock()
+	switch e := s.tokens[grant.Token]; {
+	case e == nil: // it is held, or was: the holder has learned of the grant by an answer
+		g.ignored.Add(1)
+	case e.abandoned:
+		g.report(grant)
+	default:
 		e.grant, e.granted = grant, true
 		e.signal()
-	}
-	s.mu.Unlock()
-	if e == nil {
-		g.report(grant)
 	}
 }
 
@@ -131,12 +133,14 @@ type Expected struct {
 	wake   chan struct{}
 	seen   uint64 // the subscription of which the caller knows
 
-	grant   Grant // guarded by the shard
-	granted bool
+	// Guarded by the shard.
+	grant     Grant
+	granted   bool
+	abandoned bool
 }
 
 // Expect has a grant of token kept for the caller: from before the request is sent that may be
-// granted, until Forget, which must follow only when the token has been given up. No two
+// granted, until Forget or Abandon. No two
 // callers expect the same token.
 func (g *Grants) Expect(token string) *Expected {
 	e := &Expected{grants: g, token: token, wake: make(chan struct{}, 1)}
@@ -178,18 +182,36 @@ func (e *Expected) Again() bool {
 	return e.seen != seen
 }
 
-// Forget ends what Expect has begun. Later grants of the token are strays, and so is one that
-// has come and was not taken. It may be called again.
+// Forget ends what Expect has begun, because the token has what was asked for. A grant that comes
+// later, or was not taken, is ignored: it says what the caller has learned by an answer. To take
+// it for a stray would free what the caller has. Forget may be called again.
 func (e *Expected) Forget() {
 	s := e.grants.shard(e.token)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.tokens[e.token] == e {
 		delete(s.tokens, e.token)
 	}
-	grant, granted := e.grant, e.granted
 	e.grant, e.granted = Grant{}, false
-	s.mu.Unlock()
-	if granted {
-		e.grants.report(grant)
-	}
 }
+
+// Abandon ends what Expect has begun, because the token has been given up. A grant that was not
+// taken, or that comes within a minute, is a stray. After that, no command can be late any more.
+func (e *Expected) Abandon() {
+	s := e.grants.shard(e.token)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tokens[e.token] != e || e.abandoned {
+		return
+	}
+	e.abandoned = true
+	if e.granted {
+		e.grants.report(e.grant)
+		e.grant, e.granted = Grant{}, false
+	}
+	time.AfterFunc(remembered, e.Forget)
+}
+
+// remembered is how long a token is known that was given up. It is longer than a command can be
+// under way, and than its release is repeated.
+const remembered = time.Minute

@@ -17,8 +17,8 @@ import (
 type Wait struct {
 	Listener *Listener // nil: nothing is pushed
 	Look     Look
-	Delay    func() (time.Duration, bool) // of an Await without a pause: how long to wait after a push, and whether to look then; nil: not at all, and look
-	Stop     <-chan struct{}              // ends an Await with clock.ErrStopped
+	Stop     <-chan struct{} // ends an Await with clock.ErrStopped
+	Wake     <-chan struct{} // ends an Await or a Sleep; nil: nothing does
 
 	watch *Watch
 	polls int // pauses so far that nobody asked for
@@ -93,14 +93,8 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 		if over <= 0 {
 			return nil
 		}
-		if late, err := clock.Receive(ctx, w.watch.changed, over, w.Stop); late || err != nil {
+		if got, err := clock.Select(ctx, w.watch.changed, w.Wake, over, w.Stop); got != w.watch.changed || err != nil {
 			return err
-		}
-		if patient && w.Delay != nil {
-			delay, look := w.Delay()
-			if err := clock.Sleep(ctx, delay, w.Stop); err != nil || !look {
-				return err
-			}
 		}
 	}
 }
@@ -122,7 +116,12 @@ func (w *Wait) look(ctx context.Context, key string, pause time.Duration, end cl
 // Sleep waits for pause, but no longer than until end. If pause is clock.NoExpiry, it waits as
 // long as between two polls, or until a lease ends of which left is left.
 func (w *Wait) Sleep(ctx context.Context, pause, left time.Duration, end clock.Instant) error {
-	return clock.Sleep(ctx, min(w.poll(pause, left), end.Until()), w.Stop)
+	pause = min(w.poll(pause, left), end.Until())
+	if pause <= 0 {
+		return nil
+	}
+	_, err := clock.Receive(ctx, w.Wake, pause, w.Stop)
+	return err
 }
 
 // poll returns pause, or how long to wait before the next poll if there is none. It is drawn

@@ -60,14 +60,6 @@ func TestAwait(t *testing.T) {
 		"nothing was ever told": {answers: []notify.Seen{held}, silent: true, took: notify.LongestPoll, looks: 1},
 		"freed":                 {answers: []notify.Seen{held, free}, pushes: time.Second, took: time.Second, looks: 2},
 		"extended, then freed":  {answers: []notify.Seen{held, held, free}, pushes: time.Second, took: 2 * time.Second, looks: 3},
-		"a pause after a push": {
-			wait:    notify.Wait{Delay: func() (time.Duration, bool) { return time.Second / 2, true }},
-			answers: []notify.Seen{held, free}, pushes: time.Second, took: 3 * time.Second / 2, looks: 2,
-		},
-		"no look after a push": {
-			wait:    notify.Wait{Delay: func() (time.Duration, bool) { return 0, false }},
-			answers: []notify.Seen{held}, pushes: time.Second, took: time.Second, looks: 1,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -222,7 +222,7 @@ func TestRun(t *testing.T) {
 		"nobody hears": {
 			change: func(_ *testing.T, s *scratch) { s.changed = nil },
 			want:   map[string]probe.Severity{"held": probe.Note, "waiting": probe.Note},
-			says:   "there are no Invalidations: waiting for a held lock polls",
+			says:   "there are no Invalidations: who waits learns by a heartbeat",
 		},
 		"no cache": {
 			change: func(_ *testing.T, s *scratch) { s.cached, s.deafToLease = false, true },
@@ -237,7 +237,7 @@ func TestRun(t *testing.T) {
 		"the server tells nothing": {
 			change: func(_ *testing.T, s *scratch) { s.deafToLease, s.deafToFreed, s.stale = true, true, true },
 			want:   map[string]probe.Severity{"held": probe.Fault, "cache": probe.Fault, "waiting": probe.Fault},
-			says:   "poll every 250ms",
+			says:   "polls every 250ms",
 		},
 		"the server tells the cache only": {
 			change: func(_ *testing.T, s *scratch) { s.deafToLease, s.deafToFreed = true, true },

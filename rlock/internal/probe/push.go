@@ -32,7 +32,7 @@ func (p *probe) pushes(ctx context.Context) error {
 		held = Row{Name: "held", Severity: Note, Text: "no cache: " + noticedLate}
 	}
 	p.rows = append(p.rows, held)
-	const polls = "waiting for a held lock polls at the pace of WithRetry"
+	const polls = "who waits learns by a heartbeat that somebody has deleted the key, and polls at the pace of WithRetry where there is no queue between processes"
 	switch {
 	case err != nil:
 		p.add("cache", Fault, err, "reading through the client-side cache fails, and so does Check; "+
@@ -70,7 +70,7 @@ func (p *probe) pushes(ctx context.Context) error {
 	case told:
 		p.add("waiting", OK, nil, "the server wakes those who wait")
 	default:
-		p.add("waiting", Fault, nil, "no push reached the Invalidations: until one does, those who wait for a held lock poll every %v; "+
+		p.add("waiting", Fault, nil, "no push reached the Invalidations: until one does, who waits does not hear that a key is deleted, and polls every %v where there is no queue between processes; "+
 			"set ClientOption.OnInvalidations of this client to Invalidations.OnInvalidations, and see cache", p.Poll)
 	}
 	return nil

@@ -55,7 +55,7 @@ func (p *probe) hello(hello map[string]rueidis.RedisMessage) {
 	if n, _ := proto.AsInt64(); n == 3 {
 		p.add("protocol", OK, nil, "RESP3")
 	} else {
-		p.add("protocol", Note, nil, "RESP%d: the server cannot push, so there is no cache and waiting polls", n)
+		p.add("protocol", Note, nil, "RESP%d: the server cannot push, so there is no cache, and nobody hears of changed keys", n)
 	}
 }
 

@@ -4,7 +4,7 @@
 // it has released or lost the lock. A holder hands the lock to the next as a value.
 //
 // A Wait decides what this process does while it waits for a key among other processes, in the
-// queue that the server keeps. Nothing uses it yet but the tests in package explorer.
+// queue that the server keeps.
 //
 // The package never talks to a server, and does not know what is handed over.
 package queue
@@ -17,8 +17,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Queue has the tickets of many keys. A key that nobody holds or wants costs no memory,
-// except for the few keys whose last turn it remembers.
+// Queue has the tickets of many keys. A key that nobody holds or wants costs no memory.
 //
 // R is what an acquisition wants of the lock. G is what a holder hands to the next. H is a
 // lock of this process; its zero value stands for none.
@@ -33,11 +32,10 @@ type shard[R, G any, H Holder] struct {
 	mu     sync.Mutex
 	fronts map[string]*Ticket[R, G, H]
 	size   int // number of fronts at which sweep looks for holders that have ended unnoticed
-	past   past
 }
 
 // New returns an empty Queue. limit is how long this process may keep a key to itself while
-// other processes want it, from when the server gave it the key.
+// another process waits for it.
 func New[R, G any, H Holder](limit time.Duration) *Queue[R, G, H] {
 	q := &Queue[R, G, H]{limit: limit, seed: maphash.MakeSeed()}
 	for i := range q.shards {
@@ -76,35 +74,36 @@ func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R) (holder
 	s := q.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep(q.limit)
+	s.sweep()
 	t.queue, t.key = q, key
 	at := s.fronts[key]
 	if at != nil && at.ended() {
-		s.next(at, q.limit)
+		s.next(at)
 		at = s.fronts[key]
 	}
 	if at == nil {
 		s.fronts[key] = t
 		t.state = front
-		if turn, known := s.past.recall(key, q.limit); known {
-			t.needLine().turn = turn
-		}
 		return holder, true
 	}
 	t.state, t.place = waiting, &place[R, G, H]{request: request, ready: make(chan struct{})}
-	at.needLine().append(t)
+	line := at.needLine()
+	line.append(t)
+	if at.holds() {
+		line.turn.begin()
+	}
 	return at.holder, false
 }
 
 // sweep removes holders whose lease ended with nobody behind them and no Release. It does
 // nothing until there are twice as many fronts as after the last time. The caller holds mu.
-func (s *shard[R, G, H]) sweep(limit time.Duration) {
+func (s *shard[R, G, H]) sweep() {
 	if len(s.fronts) < s.size {
 		return
 	}
 	for _, t := range s.fronts {
 		if t.ended() {
-			s.next(t, limit)
+			s.next(t)
 		}
 	}
 	s.size = max(2*len(s.fronts), 64)
@@ -112,14 +111,11 @@ func (s *shard[R, G, H]) sweep(limit time.Duration) {
 
 // next removes t, which is the front, and makes the first ticket behind it the front. The
 // caller holds mu.
-func (s *shard[R, G, H]) next(t *Ticket[R, G, H], limit time.Duration) {
+func (s *shard[R, G, H]) next(t *Ticket[R, G, H]) {
 	line := t.line()
 	t.leave()
 	if line == nil || line.head == nil {
 		delete(s.fronts, t.key)
-		if line != nil && line.turn.contended {
-			s.past.remember(t.key, line.turn, limit)
-		}
 		return
 	}
 	next := line.head
@@ -135,6 +131,8 @@ type line[R, G any, H Holder] struct {
 	head, tail *Ticket[R, G, H]
 	turn       turn
 	remote     clock.Instant // when the lease of another process ends that the front waits for; 0: there is none
+	met        bool          // a front has found another process holding the key
+	score      int64         // of the place that the last front has left in the queue of the server; 0: none
 }
 
 func (l *line[R, G, H]) append(t *Ticket[R, G, H]) {

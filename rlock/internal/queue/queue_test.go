@@ -79,10 +79,10 @@ func TestHandOver(t *testing.T) {
 	q := New[string, int, *holding](limit)
 	a := join(t, q, "a", true)
 	a.Hold(&holding{end: clock.Never})
-	_, ok := a.Offer()
+	_, ok := a.Offer(false)
 	require.False(t, ok, "nobody waits")
 	b, c := join(t, q, "b", false), join(t, q, "c", false)
-	o, ok := a.Offer()
+	o, ok := a.Offer(false)
 	require.True(t, ok)
 	require.Equal(t, "b", o.Request)
 	require.True(t, o.Grant(7))
@@ -93,7 +93,7 @@ func TestHandOver(t *testing.T) {
 	require.False(t, isReady(c))
 	require.Nil(t, q.Holder("k"), "b has not begun to hold it")
 	require.True(t, b.Hold(&holding{end: clock.Never}), "c waits behind")
-	_, ok = a.Offer()
+	_, ok = a.Offer(false)
 	require.False(t, ok, "a has gone")
 	a.Leave()
 	require.False(t, isReady(c))
@@ -109,12 +109,12 @@ func TestHandOverToOneWhoLeaves(t *testing.T) {
 		q := New[string, int, *holding](limit)
 		a := join(t, q, "a", true)
 		b, c := join(t, q, "b", false), join(t, q, "c", false)
-		o, _ := a.Offer()
+		o, _ := a.Offer(false)
 		g, handed := b.Leave()
 		require.False(t, handed)
 		require.Zero(t, g)
 		require.False(t, o.Grant(7))
-		o, ok := a.Offer()
+		o, ok := a.Offer(false)
 		require.True(t, ok, "a is still the front")
 		require.Equal(t, "c", o.Request)
 		require.True(t, o.Grant(8))
@@ -125,7 +125,7 @@ func TestHandOverToOneWhoLeaves(t *testing.T) {
 		q := New[string, int, *holding](limit)
 		a := join(t, q, "a", true)
 		b, c := join(t, q, "b", false), join(t, q, "c", false)
-		o, _ := a.Offer()
+		o, _ := a.Offer(false)
 		require.True(t, o.Grant(7))
 		g, handed := b.Leave()
 		require.True(t, handed, "it holds the lock, and must release it")
@@ -140,10 +140,10 @@ func TestHandOverToOneWhoLeaves(t *testing.T) {
 		q := New[string, int, *holding](limit)
 		a := join(t, q, "a", true)
 		b := join(t, q, "b", false)
-		o, _ := a.Offer()
+		o, _ := a.Offer(false)
 		b.Leave()
 		require.False(t, o.Withdraw(7), "what 7 is about is the caller's to clean up")
-		_, ok := a.Offer()
+		_, ok := a.Offer(false)
 		require.False(t, ok)
 	})
 }
@@ -153,10 +153,10 @@ func TestWithdrawLeavesItsPlace(t *testing.T) {
 	q := New[string, int, *holding](limit)
 	a := join(t, q, "a", true)
 	b, c := join(t, q, "b", false), join(t, q, "c", false)
-	o, _ := a.Offer()
+	o, _ := a.Offer(false)
 	require.True(t, o.Withdraw(7))
 	require.False(t, isReady(b))
-	o, _ = a.Offer()
+	o, _ = a.Offer(false)
 	require.Equal(t, "b", o.Request)
 	require.True(t, o.Withdraw(8))
 	a.Leave()
@@ -175,7 +175,7 @@ func TestWhatWasLeftGoesToWhoeverGivesUp(t *testing.T) {
 	q := New[string, int, *holding](limit)
 	a := join(t, q, "a", true)
 	b := join(t, q, "b", false)
-	o, _ := a.Offer()
+	o, _ := a.Offer(false)
 	o.Withdraw(7)
 	g, handed := b.Leave()
 	require.Equal(t, 7, g)
@@ -218,94 +218,163 @@ func TestHoldersThatEndUnnoticedAreForgotten(t *testing.T) {
 	require.LessOrEqual(t, left, 64*len(q.shards))
 }
 
-func TestTurnEnds(t *testing.T) {
+// While no other process waits, a turn does not end. The server is asked once in the time of a turn
+// whether one does.
+func TestTurnWithoutOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := New[string, int, *holding](limit)
 		front := join(t, q, "", true)
-		pass := func() bool {
+		front.Hold(&holding{end: clock.Never})
+		asked := 0
+		for range 41 {
 			next := join(t, q, "", false)
-			o, ok := front.Offer()
-			if ok {
-				require.True(t, o.Grant(0))
-			} else {
-				front.Leave()
+			o, ok := front.Offer(false)
+			require.True(t, ok)
+			require.False(t, o.Over)
+			if o.Ask {
+				asked++
+				o.Answered(1, 1, 0)
 			}
+			require.True(t, o.Grant(0))
 			next.Granted()
 			front = next
-			return ok
-		}
-		for range 2 {
-			for range 3 {
-				require.True(t, pass())
-				time.Sleep(limit / 4)
-			}
 			time.Sleep(limit / 4)
-			require.False(t, pass(), "the turn is over")
 		}
+		require.Equal(t, 10, asked)
+	})
+}
+
+// A turn ends when another process has waited for as long as it may last, and this process has had
+// the key for as long.
+func TestTurnEnds(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		crowded bool          // the server says with the lock that others wait
+		waits   time.Duration // the server says with the first hand-over for how long another has waited
+		over    time.Duration // after which time the turn is over
+	}{
+		"others wait from the start":         {true, 0, limit},
+		"another has just come":              {false, time.Nanosecond, 2 * limit},
+		"another has come a while ago":       {false, limit / 2, limit + limit/2},
+		"another has waited for a long time": {false, time.Hour, limit + limit/4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q := New[string, int, *holding](limit)
+				front := join(t, q, "", true)
+				next := join(t, q, "", false)
+				if test.crowded {
+					front.Crowded()
+				}
+				front.Hold(&holding{end: clock.Never})
+				begin := time.Now()
+				for {
+					time.Sleep(limit / 4)
+					o, ok := front.Offer(false)
+					require.True(t, ok)
+					if o.Over {
+						break
+					}
+					require.Equal(t, !test.crowded && time.Since(begin) == limit, o.Ask)
+					if o.Ask {
+						o.Answered(1, 1, test.waits)
+					}
+					require.True(t, o.Grant(0))
+					next.Granted()
+					front, next = next, join(t, q, "", false)
+				}
+				require.Equal(t, test.over, time.Since(begin))
+			})
+		})
+	}
+}
+
+// When the server gives the lock to the next at the end of a turn, because nobody else waits any
+// more, another turn begins, with fences of its own.
+func TestTurnBeginsWhenOthersHaveLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := New[string, int, *holding](limit)
+		front := join(t, q, "", true)
+		next := join(t, q, "", false)
+		front.Hold(&holding{end: clock.Never})
+		o, _ := front.Offer(false)
+		o.Answered(1, 16, time.Hour)
+		require.True(t, o.Grant(0))
+		next.Granted()
+		front, next = next, join(t, q, "", false)
+		time.Sleep(limit)
+		o, _ = front.Offer(false)
+		require.True(t, o.Over)
+		o.Passed()
+		require.True(t, o.Grant(0))
+		next.Granted()
+		front = next
+		join(t, q, "", false)
+		o, _ = front.Offer(false)
+		require.False(t, o.Over)
+		require.Zero(t, o.Fence)
 	})
 }
 
 func TestReservedFencesAreUsedInOrder(t *testing.T) {
 	t.Parallel()
-	q := New[string, int, *holding](limit)
-	front := join(t, q, "", true)
-	for i := range 17 {
-		next := join(t, q, "", false)
-		o, ok := front.Offer()
-		require.True(t, ok)
-		if i == 0 {
-			require.Zero(t, o.Fence)
-			require.Equal(t, 16, o.Reserve)
-			o.Reserved(100, 16)
-		} else if i < 16 {
-			require.Equal(t, uint64(100+i), o.Fence)
-		} else {
-			require.Zero(t, o.Fence, "all are used")
-			require.Equal(t, 64, o.Reserve)
-		}
-		o.Grant(0)
-		next.Granted()
-		front = next
-	}
-}
-
-// The front that meets another process backs off after its turn, and one that comes back
-// at once does too.
-func TestBackoffAfterATurn(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := New[string, int, *holding](limit)
-		a := join(t, q, "", true)
-		backoff, recency := a.Backoff(time.Millisecond)
-		require.Zero(t, backoff)
-		require.Zero(t, recency)
-		a.Contended(time.Minute)
-		b := join(t, q, "", false)
-		require.Equal(t, time.Minute, b.Remaining(), "the other process's lease")
-		a.Hold(&holding{end: clock.Never})
-		time.Sleep(time.Millisecond)
-		a.Leave()
-		_, recency = b.Backoff(time.Millisecond)
-		require.Equal(t, 1.0, recency)
-		require.Positive(t, pause(b.Backoff(time.Millisecond)))
-		b.Hold(&holding{end: clock.Never})
-		b.Leave()
-		c := join(t, q, "", true)
-		require.Zero(t, pause(c.Backoff(time.Millisecond)), "it goes on with its turn")
-		time.Sleep(limit)
-		c.Leave()
-		d := join(t, q, "", true)
-		require.Positive(t, pause(d.Backoff(time.Millisecond)), "its turn is over")
-		d.Leave()
-		time.Sleep(memory)
-		e := join(t, q, "", true)
-		require.Zero(t, pause(e.Backoff(time.Millisecond)), "the turn is forgotten")
+		front := join(t, q, "", true)
+		front.Hold(&holding{end: clock.Never})
+		for i := range 17 {
+			next := join(t, q, "", false)
+			o, ok := front.Offer(false)
+			require.True(t, ok)
+			if i == 0 {
+				require.Zero(t, o.Fence)
+				require.Equal(t, 16, o.Reserve)
+				o.Answered(100, 16, 0)
+			} else if i < 16 {
+				require.Equal(t, uint64(100+i), o.Fence)
+			} else {
+				require.Zero(t, o.Fence, "all are used")
+				require.Equal(t, 64, o.Reserve)
+				o.Answered(200, 64, 0)
+			}
+			o.Grant(0)
+			next.Granted()
+			front = next
+		}
+		next := join(t, q, "", false)
+		front.Leave()
+		next.Granted()
+		next.Contended(0)
+		behind := join(t, q, "", false)
+		next.Hold(&holding{end: clock.Never})
+		o, _ := next.Offer(false)
+		require.Zero(t, o.Fence, "others may have had larger ones since")
+		require.Equal(t, 64, o.Reserve, "as many as the last turn needed")
+		o.Grant(0)
+		behind.Granted()
 	})
 }
 
-// pause drops the recency.
-func pause(backoff time.Duration, _ float64) time.Duration { return backoff }
+// The next front goes on with the place that the last one had in the queue of the server.
+func TestScoreIsLeftToTheNextFront(t *testing.T) {
+	t.Parallel()
+	q := New[string, int, *holding](limit)
+	a := join(t, q, "", true)
+	require.Zero(t, a.Score())
+	b, c := join(t, q, "", false), join(t, q, "", false)
+	b.LeaveScore(5)
+	a.LeaveScore(7)
+	a.Leave()
+	b.Granted()
+	require.EqualValues(t, 7, b.Score())
+	b.Hold(&holding{end: clock.Never})
+	b.Leave()
+	c.Granted()
+	require.Zero(t, c.Score(), "the place is used")
+}
 
 // Many goroutines join, hold, hand over, leave and give up at random: at each time one is
 // at the front, everybody who stays gets there, and nothing is left.
@@ -342,7 +411,7 @@ func TestManyAtOnce(t *testing.T) {
 				ticket.Hold(&holding{end: clock.Never})
 				served.Add(1)
 				for {
-					o, ok := ticket.Offer()
+					o, ok := ticket.Offer(false)
 					switch {
 					case !ok:
 					case random.IntN(5) == 0:

@@ -109,8 +109,8 @@ func (t *Ticket[R, G, H]) takeGrant() (g G) {
 	return g
 }
 
-// Hold notes that the front has the lock, and reports whether somebody waits behind it. If
-// other processes want the key too, the turn of this process begins.
+// Hold notes that the front has the lock, and reports whether somebody waits behind it. If the
+// server has given this process the lock, its turn begins.
 func (t *Ticket[R, G, H]) Hold(h H) (waited bool) {
 	if t.queue == nil {
 		return false
@@ -126,9 +126,8 @@ func (t *Ticket[R, G, H]) Hold(h H) (waited bool) {
 	if line == nil {
 		return false
 	}
-	if line.turn.contended && line.turn.began == 0 {
-		line.turn.began = clock.Now()
-	}
+	line.score = 0
+	line.turn.begin()
 	return line.head != nil
 }
 
@@ -181,7 +180,7 @@ func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
 		return t.takeGrant(), true
 	case front:
 		g = t.takeGrant()
-		s.next(t, t.queue.limit)
+		s.next(t)
 	case waiting:
 		g = t.takeGrant()
 		s.fronts[t.key].line().remove(t)
@@ -199,11 +198,15 @@ type Offer[R, G any, H Holder] struct {
 	Request  R      // of the next
 	Fence    uint64 // for the next, if one is reserved; else 0
 	Reserve  int    // how many fences to take from the server if Fence is not used
+	Ask      bool   // the hand-over must ask the server whether another process waits
+	Over     bool   // the turn is over: another process is to have the lock, and then the next ticket
+	Met      bool   // a front has found another process holding the key
 }
 
-// Offer begins to hand the front's lock to the next ticket. It reports false if the key
-// must be freed instead: nobody waits, or the turn of this process is over.
-func (t *Ticket[R, G, H]) Offer() (o Offer[R, G, H], ok bool) {
+// Offer begins to hand the front's lock to the next ticket. It reports false if nobody waits: the
+// key must then be freed. blind says that the server cannot tell whether another process waits: a
+// turn is then over when its time is.
+func (t *Ticket[R, G, H]) Offer(blind bool) (o Offer[R, G, H], ok bool) {
 	if t.queue == nil {
 		return o, false
 	}
@@ -211,24 +214,48 @@ func (t *Ticket[R, G, H]) Offer() (o Offer[R, G, H], ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	line := t.line()
-	if t.state != front || line == nil || line.head == nil || line.turn.over(t.queue.limit) {
+	if t.state != front || line == nil || line.head == nil {
 		return o, false
 	}
 	to := line.head
 	line.remove(to)
 	to.state = offered
 	o = Offer[R, G, H]{from: t, to: to, Request: to.place.request}
-	o.Fence, o.Reserve = line.turn.pass()
+	now := clock.Now()
+	o.Over, o.Met = line.turn.over(now, t.queue.limit), line.met
+	if blind {
+		line.turn.begin()
+		o.Over = time.Duration(now-line.turn.began) >= t.queue.limit
+	}
+	if !o.Over {
+		o.Ask = !blind && line.turn.due(now, t.queue.limit)
+		o.Fence, o.Reserve = line.turn.pass()
+	}
 	return o, true
 }
 
-// Reserved notes that the server has reserved n fences, from first on. The first of them goes
-// with this hand-over.
-func (o Offer[R, G, H]) Reserved(first uint64, n int) {
+// Answered notes what the server has said to the hand-over: it has reserved n fences, from first on,
+// of which the first goes with this hand-over, and another process has waited for so long; 0:
+// none waits.
+func (o Offer[R, G, H]) Answered(first uint64, n int, waits time.Duration) {
 	s := o.from.shard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o.from.line().turn.reserve(first, n)
+	turn := &o.from.line().turn
+	turn.reserve(first, n)
+	turn.told(waits)
+}
+
+// Passed notes that the server has given the lock to the next ticket at the end of a turn, because
+// no other process waits any more. Another turn begins. The fences that were reserved are smaller
+// than that of the next ticket, so they are not used any more.
+func (o Offer[R, G, H]) Passed() {
+	s := o.from.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	turn := &o.from.line().turn
+	turn.end()
+	turn.begin()
 }
 
 // Grant hands g to the next ticket, and makes it the front. It reports false if the next
@@ -272,26 +299,45 @@ func (t *Ticket[R, G, H]) Contended(left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	line := t.needLine()
-	if line.turn.began != 0 {
-		line.turn.end()
-	}
-	line.turn.contended = true
+	line.turn.end()
+	line.met = true
 	line.remote = clock.Now().After(left)
 }
 
-// Backoff returns how long the front lets other processes go first when the key is free, and
-// how recent the last turn of this process was: 1 just after it, then falling towards 0. A
-// command to the server takes about roundTrip.
-func (t *Ticket[R, G, H]) Backoff(roundTrip time.Duration) (backoff time.Duration, recency float64) {
+// Crowded notes that the server has given this process the lock while others wait for it.
+func (t *Ticket[R, G, H]) Crowded() {
 	if t.queue == nil {
-		return 0, 0
+		return
 	}
 	s := t.shard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	line := t.line()
-	if line == nil || line.turn.began != 0 {
-		return 0, 0
+	t.needLine().turn.told(1)
+}
+
+// LeaveScore leaves the score of a place in the queue of the server to the next front.
+func (t *Ticket[R, G, H]) LeaveScore(score int64) {
+	if t.queue == nil {
+		return
 	}
-	return line.turn.backoff(roundTrip), line.turn.recency()
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if line := t.line(); line != nil && t.state == front {
+		line.score = score
+	}
+}
+
+// Score returns the score of the place that the last front has left; 0: none.
+func (t *Ticket[R, G, H]) Score() int64 {
+	if t.queue == nil {
+		return 0
+	}
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if line := t.line(); line != nil {
+		return line.score
+	}
+	return 0
 }

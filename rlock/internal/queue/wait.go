@@ -135,8 +135,9 @@ type Action struct {
 
 // Settings are the same for all steps of a Wait.
 type Settings struct {
-	TTL   time.Duration // of the lock; clock.NoExpiry: none
-	Least time.Duration // what must be left of a pushed lease: two round trips, to extend it
+	TTL    time.Duration // of the lock; clock.NoExpiry: none
+	Fenced bool          // the lock has a fence
+	Least  time.Duration // what must be left of a pushed lease: two round trips, to extend it
 }
 
 // Step returns what becomes of a Wait, and what to do.
@@ -145,7 +146,7 @@ func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
 	switch e.What {
 	case Wanted:
 		if w.Phase == Idle {
-			t.Wait = Wait{}
+			t.Wait = Wait{Silent: w.Silent, Since: w.Since}
 			t.join()
 		}
 	case Answered:
@@ -293,14 +294,15 @@ func (t *step) told() {
 	if t.Phase == Held {
 		return
 	}
+	if t.TTL == clock.NoExpiry || t.Fenced && t.Answer.Fence == 0 {
+		t.beat() // the server grants ten seconds, and a fence if the releaser has named the counter
+		return
+	}
 	from := t.FirstSend
 	if t.Anchored && !t.Repeated {
 		from = t.Anchor
 	}
 	t.hold(clock.LeaseEnd(from, t.Answer.Remaining), t.Least)
-	if t.Phase == Held && t.TTL == clock.NoExpiry { // the server grants ten seconds
-		t.ask(Request{Call: Extend, Token: t.Wait.Token})
-	}
 }
 
 func (t *step) leave() {

@@ -161,15 +161,26 @@ func TestWaitEnds(t *testing.T) {
 	r.answer(extend, 0, queue.Answer{}, end, leaveA)
 }
 
-// A lock without expiry is granted for ten seconds, and made endless at once.
+// A lock without expiry is granted for ten seconds, and a heartbeat makes it endless.
 func TestWaitMakesAnEndlessLockEndless(t *testing.T) {
 	t.Parallel()
 	r := newWaitRun(t)
 	r.TTL = clock.NoExpiry
-	extend := queue.Request{Call: queue.Extend, Token: "a"}
-	r.push("a", hold, queue.Action{Do: queue.Ask, Request: extend})
-	require.Less(t, r.Deadline, clock.Never)
-	r.answer(extend, 0, queue.Answer{Granted: true})
+	beat := queue.Request{Call: queue.Heartbeat, Token: "a"}
+	r.push("a", queue.Action{Do: queue.Ask, Request: beat})
+	require.Equal(t, queue.Waiting, r.Phase)
+	r.answer(beat, 0, queue.Answer{Granted: true, Fence: 7, Remaining: -1}, hold)
 	require.Equal(t, clock.Never, r.Deadline)
 	r.step(queue.Event{What: queue.Released}, leaveA)
+}
+
+// A grant without a fence is asked about, if the lock is to have one.
+func TestWaitAsksForItsFence(t *testing.T) {
+	t.Parallel()
+	r := newWaitRun(t)
+	r.Fenced = true
+	beat := queue.Request{Call: queue.Heartbeat, Token: "a"}
+	r.step(queue.Event{What: queue.Told, Token: "a", Answer: queue.Answer{Granted: true, Remaining: waitTTL}}, queue.Action{Do: queue.Ask, Request: beat})
+	r.answer(beat, 0, queue.Answer{Granted: true, Fence: 7, Remaining: waitTTL}, hold)
+	require.EqualValues(t, 7, r.Fence)
 }

@@ -1,5 +1,5 @@
 // Package reaper frees, in the background, keys that commands without an answer may have
-// taken.
+// taken. The same release gives up the place of a token in the queue of its key.
 //
 // Such a command may still be under way and arrive after the release. So the reaper repeats
 // the release at growing intervals, until the lease that the command could have started must
@@ -22,12 +22,24 @@ import (
 type Item struct {
 	Keys       []string // of one release
 	Token      string   // nobody uses it any more
-	Unanswered int      // commands that may have taken the keys, or may still do so
+	Unanswered int      // commands that may have taken the keys, or may still do so; 0: one answer is enough
+
+	// How the token may have joined the queue of its key.
+	TTL    time.Duration
+	Silent bool
 }
 
-// Release frees those keys of each item that have its token. It reports for each item whether
-// it has certainly freed a key.
-type Release func(ctx context.Context, items []Item) (freed []bool)
+// Result is what one try to release an item has done.
+type Result uint8
+
+const (
+	NoAnswer Result = iota
+	Absent          // the server has answered that no key had the token
+	Freed           // the server has freed a key
+)
+
+// Release frees those keys of each item that have its token.
+type Release func(ctx context.Context, items []Item) []Result
 
 // Reaper has the items that may still have to be freed. However many there are, it has one
 // timer, and makes one call at a time.
@@ -138,8 +150,8 @@ func (r *Reaper) round() {
 	}
 }
 
-// reap makes one try. An item is done if it had one unanswered command and the try has undone
-// that. With several, nobody knows whether all are undone, so the tries go on.
+// reap makes one try. An item is done if it had no unanswered command and the try was answered, or
+// if it had one and the try has undone that. With several, nobody knows whether all are undone, so the tries go on.
 func (r *Reaper) reap(due []*pending) {
 	items := make([]Item, len(due))
 	for i, p := range due {
@@ -147,8 +159,8 @@ func (r *Reaper) reap(due []*pending) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	for i, freed := range r.release(ctx, items) {
-		due[i].done = freed && due[i].Unanswered == 1
+	for i, result := range r.release(ctx, items) {
+		due[i].done = result != NoAnswer && due[i].Unanswered == 0 || result == Freed && due[i].Unanswered == 1
 	}
 }
 

@@ -33,10 +33,13 @@ type server struct {
 
 func newServer() *server { return &server{start: time.Now()} }
 
-func (s *server) release(ctx context.Context, items []reaper.Item) []bool {
-	freed := make([]bool, len(items))
+func (s *server) release(ctx context.Context, items []reaper.Item) []reaper.Result {
+	freed := make([]reaper.Result, len(items))
 	for i, item := range items {
-		freed[i] = s.freed != nil && s.freed(item, len(s.tries))
+		freed[i] = reaper.Absent
+		if s.freed != nil && s.freed(item, len(s.tries)) {
+			freed[i] = reaper.Freed
+		}
 		s.tries = append(s.tries, try{time.Since(s.start), item.Token})
 	}
 	if clock.Sleep(ctx, s.takes, nil) != nil {
@@ -81,9 +84,10 @@ func TestSchedule(t *testing.T) {
 		freed      func(reaper.Item, int) bool
 		want       []time.Duration
 	}{
-		"no command ran": {1, clock.NoExpiry, nil, milliseconds(0, 25, 125, 525, 2125, 8525, 30000)},
-		"a short lease":  {1, 200 * time.Millisecond, nil, milliseconds(0, 25, 125, 200)},
-		"no lease":       {1, 0, nil, milliseconds(0)},
+		"no command ran":      {1, clock.NoExpiry, nil, milliseconds(0, 25, 125, 525, 2125, 8525, 30000)},
+		"a short lease":       {1, 200 * time.Millisecond, nil, milliseconds(0, 25, 125, 200)},
+		"no lease":            {1, 0, nil, milliseconds(0)},
+		"an answer is enough": {0, time.Hour, nil, milliseconds(0)},
 		"the only command had run": {1, time.Hour,
 			func(reaper.Item, int) bool { return true }, milliseconds(0)},
 		"it arrived after the first try": {1, time.Hour,
@@ -164,10 +168,10 @@ func TestManyItems(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls []int
-		r := reaper.New(func(_ context.Context, items []reaper.Item) []bool {
+		r := reaper.New(func(_ context.Context, items []reaper.Item) []reaper.Result {
 			calls = append(calls, len(items))
 			time.Sleep(time.Millisecond)
-			return make([]bool, len(items))
+			return make([]reaper.Result, len(items))
 		})
 		r.Add(item("first", 1), 0)
 		synctest.Wait() // under way

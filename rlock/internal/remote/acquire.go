@@ -62,7 +62,7 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 		}
 		a.Sent = sent
 		if err == nil && !a.Acquired {
-			s.noteTrip(sent)
+			s.roundTrip.note(sent)
 		}
 		failure = Redact(err, r.Token)
 		if OutcomeOf(failure) == Indeterminate {
@@ -79,7 +79,15 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 	return a, failure
 }
 
-func (s calls) acquireOne(ctx context.Context, c *Claim, counters []string, r Request) (Answer, error) {
+// acquireOne takes a key, but not before those who wait in its queue.
+func (s calls) acquireOne(ctx context.Context, c *Claim, counters []string, r Request) (a Answer, err error) {
+	if s.queues() {
+		reply, refusal := s.scripts.Join(ctx, s.client, s.joinParams(c, r, gen.JoinHowTry))
+		if !Forbidden(refusal) {
+			return joinAnswer(c, reply), refusal
+		}
+		defer func() { s.withoutQueue(err) }()
+	}
 	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, counters))
 	return answerOf(c, reply), err
 }
@@ -153,11 +161,11 @@ func (s calls) raiseFence(ctx context.Context, parts [][]string, fences []uint64
 // reaper frees what the server does not confirm, and what commands without an answer may still
 // take. The Claim needs a new token then.
 func (s *Server) RollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {
-	params := make([]gen.ReleaseParams, len(parts))
+	params := make([]freeing, len(parts))
 	for i, keys := range parts {
-		params[i] = gen.ReleaseParams{Locks: keys, Token: r.Token}
+		params[i] = freeing{keys: keys, token: r.Token}
 	}
-	for _, reply := range s.calls.scripts.ReleaseBatch(ctx, s.calls.client, params) {
+	for _, reply := range s.calls.releaseEach(ctx, params) {
 		if reply.Err != nil {
 			c.AddPossible(r.Token, 1)
 		}
@@ -180,23 +188,15 @@ type Try struct {
 // the Err of each.
 func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	_ = RetryTimes(ctx, Attempts, Remaining(tries, func(ctx context.Context, tries []*Try) []error {
-		params := make([]gen.AcquireParams, len(tries))
-		for i, t := range tries {
-			var counters []string
-			if t.Fenced {
-				counters = slot.FenceCounters(t.Claim.Keys())
-			}
-			params[i] = t.params(t.Claim, counters)
-		}
 		s.acquisitions.Add(uint64(len(tries)))
 		errs := make([]error, len(tries))
 		sent := clock.Now()
-		for i, reply := range s.calls.scripts.AcquireBatch(ctx, s.calls.client, params) {
+		for i, reply := range s.calls.acquireEach(ctx, tries) {
 			t := tries[i]
-			t.Answer, t.Err = answerOf(t.Claim, reply.Value), Redact(reply.Err, t.Token)
+			t.Answer, t.Err = reply.Value, Redact(reply.Err, t.Token)
 			t.Answer.Sent = sent
 			if t.Err == nil && !t.Answer.Acquired {
-				s.noteTrip(sent)
+				s.roundTrip.note(sent)
 			}
 			if OutcomeOf(t.Err) == Indeterminate {
 				t.Claim.AddPossible(t.Token, 1)
@@ -207,21 +207,67 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	}))
 }
 
+// acquireEach makes one try for each, in one pipeline. Where the user may not use the queues, a
+// second pipeline follows.
+func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer] {
+	replies := make([]gen.Reply[Answer], len(tries))
+	var plain []int
+	if s.queues() {
+		params := make([]gen.JoinParams, len(tries))
+		for i, t := range tries {
+			params[i] = s.joinParams(t.Claim, t.Request, gen.JoinHowTry)
+		}
+		for i, reply := range s.scripts.JoinBatch(ctx, s.client, params) {
+			replies[i] = gen.Reply[Answer]{Value: joinAnswer(tries[i].Claim, reply.Value), Err: reply.Err}
+			if Forbidden(reply.Err) {
+				plain = append(plain, i)
+			}
+		}
+		if len(plain) == 0 {
+			return replies
+		}
+	} else {
+		for i := range tries {
+			plain = append(plain, i)
+		}
+	}
+	params := make([]gen.AcquireParams, len(plain))
+	for n, i := range plain {
+		var counters []string
+		if t := tries[i]; t.Fenced {
+			counters = slot.FenceCounter(t.Claim.Key())
+		}
+		params[n] = tries[i].params(tries[i].Claim, counters)
+	}
+	for n, reply := range s.scripts.AcquireBatch(ctx, s.client, params) {
+		i := plain[n]
+		if Forbidden(replies[i].Err) {
+			s.withoutQueue(reply.Err)
+		}
+		replies[i] = gen.Reply[Answer]{Value: answerOf(tries[i].Claim, reply.Value), Err: reply.Err}
+	}
+	return replies
+}
+
 // Handed is what HandOver has done.
 type Handed struct {
 	Over     bool // the key has the next token
 	Sent     clock.Instant
 	Fence    uint64 // the first of those reserved
 	Reserved int
+	Waits    time.Duration // for how long another process has waited for the key; 0: none waits
 }
 
 // HandOver gives the key another token and a lease of its own, if it has token, and reserves
 // fences if next is fenced. It is sent once. After an error that is Indeterminate, the key may
 // have either token.
 func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Request, fences int) (h Handed, err error) {
-	params := gen.HandOverParams{Lock: c.key[0], Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
+	params := gen.HandOverParams{Lock: c.key[0], Queue: c.key[0], Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
 	if next.Fenced {
 		params.Counter = slot.FenceCounter(c.key[0])
+	}
+	if s.queues.Usable() {
+		params.Queue = c.queueName()
 	}
 	c.tally.perhaps = true // until there is an answer
 	h.Sent = clock.Now()
@@ -229,8 +275,9 @@ func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Requ
 	err = Redact(err, token, next.Token)
 	if OutcomeOf(err) != Indeterminate {
 		c.tally.perhaps = false
-		s.noteTrip(h.Sent)
+		s.roundTrip.note(h.Sent)
 	}
 	h.Over, h.Fence, h.Reserved = err == nil && reply.HandedOver, uint64(reply.Fence), int(reply.Fences)
+	h.Waits = time.Duration(reply.Waits) * time.Microsecond
 	return h, err
 }

@@ -158,7 +158,7 @@ func spyOn(t *testing.T, mode rueidis.ClientMode) (*spy, *remote.Server) {
 	_, client, _ := start(t)
 	s := &spy{Client: client, mode: mode, scripts: map[string]int{}}
 	scripts := gen.New(gen.WithoutRetry())
-	server := remote.NewServer(s, scripts)
+	server := remote.NewServer(s, scripts, "process")
 	server.Extend(t.Context(), []remote.Extension{extension("gone")})
 	_, err := scripts.ExtendMany(t.Context(), client, gen.ExtendManyParams{Locks: []string{"gone"}, Tokens: []string{"token"}, TTL: time.Hour})
 	require.NoError(t, err)

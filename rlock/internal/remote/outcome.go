@@ -6,7 +6,7 @@
 // repeats what is safe to repeat, gives the rest to a reaper, and keeps tokens out of errors. It
 // alone knows that a cluster has the keys of a set in several slots.
 //
-// It never knows what a lock is to its holder: not its state, its deadline or who waits for it.
+// It never knows what a lock is to its holder: not its state, its deadline or which callers wait for it.
 package remote
 
 import (

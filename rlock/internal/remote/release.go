@@ -48,7 +48,7 @@ func (s *Server) ReleaseWhile(ctx context.Context, key, token string) (freed Fre
 // free makes one try, in the order that lease.Lease.Tokens has: former tokens first.
 func (s calls) free(ctx context.Context, c *Claim, token string, former []string) error {
 	if len(former) == 0 && !c.SpansSlots() {
-		n, err := s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: c.Keys(), Token: token})
+		n, err := s.releaseOne(ctx, c, token)
 		return c.tally.add(n, c.Keys(), Redact(err, token))
 	}
 	return Combine(s.freeEach(ctx, []*Freeing{{Claim: c, Token: token, Former: former}})[0])
@@ -80,16 +80,16 @@ func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
 
 // freeEach makes one try for each, in one pipeline. It returns the replies of each.
 func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64] {
-	var params []gen.ReleaseParams
+	var params []freeing
 	for _, f := range all {
 		for _, keys := range f.Claim.BySlot() {
 			for _, token := range f.Former {
-				params = append(params, gen.ReleaseParams{Locks: keys, Token: token})
+				params = append(params, freeing{keys: keys, token: token})
 			}
-			params = append(params, gen.ReleaseParams{Locks: keys, Token: f.Token})
+			params = append(params, freeing{keys: keys, token: f.Token})
 		}
 	}
-	replies := s.scripts.ReleaseBatch(ctx, s.client, params)
+	replies := s.releaseEach(ctx, params)
 	each := make([][]gen.Reply[int64], len(all))
 	next := 0
 	for i, f := range all {
@@ -199,14 +199,20 @@ func (c *Claim) hopeless(err error) bool {
 }
 
 // releaseItems is how the reaper frees what it has been given.
-func (s calls) releaseItems(ctx context.Context, items []reaper.Item) (freed []bool) {
-	params := make([]gen.ReleaseParams, len(items))
+func (s calls) releaseItems(ctx context.Context, items []reaper.Item) []reaper.Result {
+	params := make([]freeing, len(items))
 	for i, item := range items {
-		params[i] = gen.ReleaseParams{Locks: item.Keys, Token: item.Token}
+		params[i] = freeing{item.Keys, item.Token, item.TTL, item.Silent}
 	}
-	freed = make([]bool, len(items))
-	for i, reply := range s.scripts.ReleaseBatch(ctx, s.client, params) {
-		freed[i] = reply.Err == nil && reply.Value > 0
+	results := make([]reaper.Result, len(items))
+	for i, reply := range s.releaseEach(ctx, params) {
+		switch {
+		case reply.Err != nil:
+		case reply.Value > 0:
+			results[i] = reaper.Freed
+		default:
+			results[i] = reaper.Absent
+		}
 	}
-	return freed
+	return results
 }

@@ -19,10 +19,11 @@ type Server struct {
 	calls   calls
 	cluster bool
 	reaper  *reaper.Reaper
+	queues  Queues
 
 	closed       atomic.Bool   // the client is, as far as can be told; see Outage
 	uncached     atomic.Bool   // the client has no cache
-	roundTrip    atomic.Int64  // how long the last command of a contended key took
+	roundTrip    trip          // of the last command about a contended key
 	acquisitions atomic.Uint64 // commands sent
 }
 
@@ -30,12 +31,16 @@ type Server struct {
 type calls struct {
 	client  rueidis.Client
 	scripts *gen.Scripts
+	queue   *queueing
 }
 
-// NewServer returns the server that the client is connected to.
-func NewServer(client rueidis.Client, scripts *gen.Scripts) *Server {
-	s := &Server{calls: calls{client, scripts}, cluster: client.Mode() == rueidis.ClientModeCluster}
+// NewServer returns the server that the client is connected to. process is the name of this process
+// in the queues; it has no colon.
+func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Server {
+	cluster := client.Mode() == rueidis.ClientModeCluster
+	s := &Server{calls: calls{client, scripts, &queueing{process: process, never: cluster}}, cluster: cluster}
 	s.reaper = reaper.New(s.calls.releaseItems)
+	s.queues = Queues{s.calls, s}
 	return s
 }
 
@@ -46,9 +51,12 @@ func (s *Server) Close(limit time.Duration) { s.reaper.Close(limit) }
 func (s *Server) Acquisitions() uint64 { return s.acquisitions.Load() }
 
 // RoundTrip is about how long a command for a contended key takes.
-func (s *Server) RoundTrip() time.Duration { return time.Duration(s.roundTrip.Load()) }
+func (s *Server) RoundTrip() time.Duration { return time.Duration(s.roundTrip.ns.Load()) }
 
-func (s *Server) noteTrip(sent clock.Instant) { s.roundTrip.Store(int64(clock.Now() - sent)) }
+// trip is how long a command has taken.
+type trip struct{ ns atomic.Int64 }
+
+func (t *trip) note(sent clock.Instant) { t.ns.Store(int64(clock.Now() - sent)) }
 
 // Attached is what Attach has found.
 type Attached struct {

@@ -27,7 +27,7 @@ func start(t *testing.T) (*rlocktest.Server, rueidis.Client, *remote.Server) {
 	for key, token := range map[string]string{"mine": "token", "others": "another token"} {
 		require.NoError(t, client.Do(t.Context(), client.B().Set().Key(key).Value(token).Ex(time.Minute).Build()).Error())
 	}
-	return embedded, client, remote.NewServer(client, gen.New(gen.WithoutRetry()))
+	return embedded, client, remote.NewServer(client, gen.New(gen.WithoutRetry()), "process")
 }
 
 func owner(t *testing.T, client rueidis.Client, key string) string {
@@ -64,15 +64,15 @@ func TestRelease(t *testing.T) {
 	require.Empty(t, owner(t, client, "mine"))
 	require.Equal(t, "another token", owner(t, client, "others"))
 
-	embedded.LoseReply(rlocktest.Script(gen.ReleaseSHA1))
+	embedded.LoseReply(rlocktest.Releases)
 	freed, err = server.Release(t.Context(), claim(server, "others"), "another token", nil)
 	require.NoError(t, err)
 	require.Equal(t, remote.Perhaps, freed, "by the try without an answer")
 	require.Empty(t, owner(t, client, "others"))
 
-	embedded.FailNext(rlocktest.Script(gen.ReleaseSHA1), "NOPERM proxy refuses EVALSHA long-secret-token")
+	embedded.FailNext(rlocktest.Releases, "ERR proxy refuses EVALSHA long-secret-token")
 	_, err = server.Release(t.Context(), claim(server, "mine"), "long-secret-token", nil)
-	require.ErrorContains(t, err, "NOPERM")
+	require.ErrorContains(t, err, "proxy refuses")
 	require.NotContains(t, err.Error(), "secret")
 }
 
@@ -82,7 +82,7 @@ func TestReleaseFormerTokens(t *testing.T) {
 	embedded, client, server := start(t)
 	for name, lose := range map[string]func(){
 		"every answer": func() {},
-		"a lost one":   func() { embedded.LoseReply(rlocktest.Script(gen.ReleaseSHA1)) },
+		"a lost one":   func() { embedded.LoseReply(rlocktest.Releases) },
 	} {
 		for _, token := range []string{"present", "former"} {
 			give(t, client, "a", token)
@@ -120,7 +120,7 @@ func (c *lossy) DoMulti(ctx context.Context, commands ...rueidis.Completed) []ru
 func TestReleaseTellsALossDespiteALostReply(t *testing.T) {
 	t.Parallel()
 	_, client, _ := start(t)
-	server := remote.NewServer(&lossy{Client: client}, gen.New(gen.WithoutRetry()))
+	server := remote.NewServer(&lossy{Client: client}, gen.New(gen.WithoutRetry()), "process")
 	give(t, client, "a", "present")
 	freed, err := server.Release(t.Context(), claim(server, "a", "b"), "present", []string{"former"})
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestReleaseAgain(t *testing.T) {
 	embedded, client, server := start(t)
 	const refusal = "READONLY You can't write against a read only replica."
 	c := claim(server, "mine")
-	embedded.FailNext(rlocktest.Script(gen.ReleaseSHA1), refusal)
+	embedded.FailNext(rlocktest.Releases, refusal)
 	_, err := server.Release(t.Context(), c, "token", nil)
 	require.ErrorContains(t, err, "READONLY")
 	require.Eventually(t, func() bool { return owner(t, client, "mine") == "" }, 10*time.Second, time.Millisecond, "the reaper frees it")
@@ -143,7 +143,7 @@ func TestReleaseAgain(t *testing.T) {
 
 	chosen := claim(server, "others")
 	chosen.Choose()
-	embedded.FailNext(rlocktest.Script(gen.ReleaseSHA1), refusal)
+	embedded.FailNext(rlocktest.Releases, refusal)
 	_, err = server.Release(t.Context(), chosen, "another token", nil)
 	require.Error(t, err)
 	server.Close(time.Second)
@@ -156,7 +156,7 @@ func TestReleaseEach(t *testing.T) {
 	mine := &remote.Freeing{Claim: claim(server, "mine"), Token: "token"}
 	others := &remote.Freeing{Claim: claim(server, "others"), Token: "token", Former: []string{"another token"}}
 	gone := &remote.Freeing{Claim: claim(server, "gone"), Token: "token"}
-	embedded.LoseReply(rlocktest.Script(gen.ReleaseSHA1))
+	embedded.LoseReply(rlocktest.Releases)
 	server.ReleaseEach(t.Context(), []*remote.Freeing{mine, others, gone})
 	for _, f := range []*remote.Freeing{mine, others, gone} {
 		require.NoError(t, f.Err)
@@ -186,7 +186,7 @@ func TestAcquire(t *testing.T) {
 	embedded, client, server := start(t)
 	request := remote.Request{Token: "new", TTL: time.Minute, Fenced: true}
 	free := claim(server, "free")
-	embedded.LoseReply(rlocktest.Script(gen.AcquireSHA1))
+	embedded.LoseReply(rlocktest.Acquires)
 	a, err := server.Acquire(t.Context(), free, request)
 	require.NoError(t, err)
 	require.True(t, a.Acquired, "the second try knows the token")
@@ -247,7 +247,7 @@ func (ofCluster) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 func TestReleaseOfASetWithAKeyOfAnotherType(t *testing.T) {
 	t.Parallel()
 	embedded, client, _ := start(t)
-	server := remote.NewServer(ofCluster{client}, gen.New(gen.WithoutRetry()))
+	server := remote.NewServer(ofCluster{client}, gen.New(gen.WithoutRetry()), "process")
 	keys := []string{"a", "b"}
 	if gen.Slot("a") > gen.Slot("b") {
 		slices.Reverse(keys)

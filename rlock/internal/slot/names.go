@@ -51,6 +51,10 @@ var tags = sync.OnceValue(func() *[count]string {
 // Queue returns the name of the queue of those who wait for a key.
 func Queue(key string) string { return queuePrefix + tags()[Of(key)] + "}:" + key }
 
+// AnyGrants is what the channels start with on a server that is no cluster, where a process has one
+// channel for all keys.
+const AnyGrants = grantPrefix + "0}:"
+
 // Grants returns what the channels start with on which the processes that wait for a key are
 // told of grants. The name of a process follows.
 func Grants(key string) string { return grantPrefix + tags()[Of(key)] + "}:" }

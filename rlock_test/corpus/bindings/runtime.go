@@ -435,7 +435,8 @@ func encodeChannel(script, param, channel string) (string, error) {
 // encodeEnum refuses a value that the header does not list.
 func encodeEnum[T ~string](script, param string, v T, values ...T) (string, error) {
 	if !slices.Contains(values, v) {
-		return "", &ParamError{script, param, fmt.Sprintf("%q is not one of %q", string(v), values)}
+		// The clone escapes, so that the caller's list does not, and a valid call needs no memory.
+		return "", &ParamError{script, param, fmt.Sprintf("%q is not one of %q", string(v), slices.Clone(values))}
 	}
 	return string(v), nil
 }

@@ -1,0 +1,280 @@
+// Package place keeps the place of this process in the queue that the server keeps for a key:
+// it sends the calls that a queue.Wait asks for, and hears of the grant.
+//
+// It does not know who wants the key, what a lock is to its holder, or how many callers of this
+// process wait: they share one Place.
+package place
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// Place is one wait of this process for a key in the queue that the server keeps. One goroutine at
+// a time may use it.
+type Place struct {
+	server *remote.Server
+	grants *notify.Grants
+	claim  *remote.Claim
+	want   Want
+
+	wait     queue.Wait
+	next     queue.Event // what has happened since the last answer
+	expected *notify.Expected
+	fresh    string        // a token that nobody has used; empty: none is made yet
+	ahead    int           // how many wait before this process, by the last answer
+	beat     clock.Instant // when to send a heartbeat
+}
+
+// Want says what a Place asks for.
+type Want struct {
+	TTL     time.Duration
+	Fenced  bool
+	Extends bool   // the lease is extended at once anyway
+	Owner   string // what the token is to say about its owner
+
+	Silent bool   // this process does not hear of grants
+	Since  int64  // score of an earlier place of this process in the queue; 0: none
+	Token  string // of the first call, which no call about this key had before; empty: a new one
+}
+
+// New returns a Place for the key of a Claim. Nothing is sent before Ask.
+func New(s *remote.Server, g *notify.Grants, c *remote.Claim, w Want) *Place {
+	return &Place{
+		server: s, grants: g, claim: c, want: w, fresh: w.Token,
+		wait: queue.Wait{Silent: w.Silent, Since: w.Since}, next: queue.Event{What: queue.Wanted},
+	}
+}
+
+// SetClaim has the Place go on for a Claim of the same key.
+func (p *Place) SetClaim(c *remote.Claim) { p.claim = c }
+
+// Token returns the token of the place, which has the key once the place is granted.
+func (p *Place) Token() string { return p.wait.Token }
+
+// Score returns the score of the place, 0 if there is none.
+func (p *Place) Score() int64 { return p.wait.Score }
+
+// Granted returns the lease and the fence that the place has got. The server may give a fence to one
+// that wants none.
+func (p *Place) Granted() (deadline clock.Instant, fence uint64) {
+	if p.want.Fenced {
+		fence = uint64(p.wait.Fence)
+	}
+	return p.wait.Deadline, fence
+}
+
+// settings returns those of the steps of the wait.
+func (p *Place) settings() queue.Settings {
+	s := queue.Settings{TTL: p.want.TTL, Fenced: p.want.Fenced, Least: 2 * p.server.RoundTrip()}
+	if p.want.TTL != clock.NoExpiry {
+		s.Least = max(s.Least, p.want.TTL-p.want.mayMiss())
+	}
+	return s
+}
+
+// mayMiss is how much of the lease may be over when the lock is held after a push. If more is,
+// one command renews the lease first.
+func (w Want) mayMiss() time.Duration {
+	if w.Extends {
+		return w.TTL / 2
+	}
+	return min(w.TTL/10, time.Second)
+}
+
+// step has the wait go on with what has happened. It returns the call to make next, if there is
+// one, and whether the lock is held.
+func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
+	if p.fresh == "" {
+		p.fresh = remote.NewToken(p.want.Owner)
+	}
+	e.Now, e.Fresh = clock.Now(), p.fresh
+	before := p.wait.Token
+	var actions []queue.Action
+	p.wait, actions = p.settings().Step(p.wait, e)
+	for i := range actions {
+		switch r := &actions[i].Request; actions[i].Do {
+		case queue.Ask:
+			ask = r
+		case queue.Abandon:
+			if p.expected != nil && r.Token == before {
+				p.expected.Abandon()
+			}
+			p.server.Queues().Discard(p.claim, r.Token, p.want.TTL, r.Silent)
+		case queue.Hold:
+			held = true
+		}
+	}
+	if token := p.wait.Token; token != before && token != "" {
+		p.expected, p.fresh = p.grants.Expect(token), ""
+	}
+	return ask, held
+}
+
+// Ask tells the server what has happened, and sends what has to be sent. If it reports neither
+// held nor an error, the place is in the queue, and blocked says who has the key. After an error
+// Ask may be called again: the wait goes on where it was.
+func (p *Place) Ask(ctx context.Context) (held bool, blocked remote.Answer, err error) {
+	for e := p.next; ; {
+		ask, held := p.step(e)
+		if held || ask == nil {
+			return held, blocked, nil
+		}
+		at, err := p.server.Queues().Ask(ctx, p.claim, p.want.Request(ask.Token), remote.Place{
+			Keep: ask.Call == queue.Heartbeat, Silent: ask.Silent, Since: ask.Since,
+		})
+		if err != nil {
+			p.next = queue.Event{What: queue.BeatDue}
+			if p.wait.Phase == queue.Joining {
+				p.next.What = queue.Overdue
+			}
+			return false, remote.Answer{}, err
+		}
+		if !at.Acquired {
+			p.answered(at.Ahead)
+			blocked = at.Answer
+		}
+		e = queue.Event{What: queue.Answered, Request: *ask, Sent: at.Sent, Answer: answer(at)}
+	}
+}
+
+// Request is the Want with a token, as the server is asked.
+func (w Want) Request(token string) remote.Request {
+	return remote.Request{Token: token, TTL: w.TTL, Fenced: w.Fenced}
+}
+
+// answer is a Standing as a Wait knows it.
+func answer(s remote.Standing) queue.Answer {
+	a := queue.Answer{Granted: s.Acquired, Fence: int64(s.Fence), Remaining: s.Left, Score: s.Score}
+	if s.Left == clock.NoExpiry {
+		a.Remaining = -1
+	}
+	return a
+}
+
+// errNotHeld is the error of a PassOn of a token that does not hold the key.
+var errNotHeld = errors.New("the key has another token")
+
+// PassOn releases the key of the Claim, which has token, to the process that waits first, and joins
+// behind all others, in one script. freed reports whether the key has been released. held reports
+// that nobody else waited, so that the place has the key. If it reports neither held nor an error,
+// the place is in the queue. After an error there is no place.
+func (p *Place) PassOn(ctx context.Context, c *remote.Claim, token string) (freed, held bool, err error) {
+	p.wait = queue.Wait{Phase: queue.Held, Token: token, Silent: p.want.Silent, Deadline: clock.Never}
+	ask, _ := p.step(queue.Event{What: queue.ReleasedAgain})
+	defer func() {
+		if !freed { // also when user code has panicked: the new token is nowhere, or may be anywhere
+			p.Abandon()
+			p.wait = queue.Wait{}
+		}
+	}()
+	passed, err := p.server.Queues().Pass(ctx, c, token, p.want.Request(ask.Again), ask.Silent)
+	if err == nil && !passed.Freed {
+		err = errNotHeld
+	}
+	if err != nil {
+		return false, false, err
+	}
+	_, held = p.step(queue.Event{What: queue.Answered, Request: *ask, Sent: passed.Sent, Answer: answer(passed.Standing)})
+	p.answered(1)
+	p.next = queue.Event{What: queue.BeatDue}
+	if p.wait.Phase == queue.Joining {
+		p.next.What = queue.Overdue
+	}
+	return true, held, nil
+}
+
+// Confirm tells the server that the token has the key by another way than its place, and ends the
+// place.
+func (p *Place) Confirm(ctx context.Context) {
+	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.Request(p.wait.Token), remote.Place{Keep: true, Silent: p.wait.Silent})
+	if err == nil && at.Acquired {
+		p.expected.Forget()
+	} else {
+		p.expected.Abandon() // a grant that comes after the token was given up is a stray
+	}
+}
+
+// Interrupted notes that user code has ended an Ask, so that a call of it may be under way.
+func (p *Place) Interrupted() { p.claim.AddPossible(p.wait.Token, 1) }
+
+// Leave gives the place up. What the server has of it is taken back in the background.
+func (p *Place) Leave() { p.step(queue.Event{What: queue.Left}) }
+
+// Abandon gives up a place that has got the key, or may have got it.
+func (p *Place) Abandon() {
+	p.expected.Abandon()
+	p.server.Queues().DiscardStray(p.claim.Key(), p.wait.Token, p.want.TTL, p.wait.Silent)
+}
+
+// Taken ends a place whose key somebody holds now.
+func (p *Place) Taken() { p.expected.Forget() }
+
+// answered takes how many wait before the place.
+func (p *Place) answered(ahead int) {
+	p.ahead = ahead
+	p.beat = clock.Now().After(p.interval())
+}
+
+// Heartbeats keep a place, find a grant whose message was lost, and pass a lock on whose holder
+// has died. The first few in the queue send them often. Those behind send them more slowly, so
+// that a thousand processes together send fewer than a hundred a second, but still often enough
+// to keep the queue, which the server forgets after 30 seconds.
+const (
+	heartbeat        = time.Second / 2
+	longestHeartbeat = 15 * time.Second
+)
+
+// interval is how long to wait before the next heartbeat.
+func (p *Place) interval() time.Duration {
+	if p.wait.Silent {
+		return notify.LongestPoll
+	}
+	interval := heartbeat
+	if p.want.TTL != clock.NoExpiry {
+		interval = min(interval, p.want.TTL/4)
+	}
+	interval = min(interval*time.Duration(4+p.ahead)/4, longestHeartbeat)
+	return interval*9/10 + rand.N(interval/5+1)
+}
+
+// follows reports whether the place is so near the head of the queue that its process must notice
+// at once if the key becomes free without a grant: because its holder has died, or somebody has
+// deleted it. It is so for the first two, because nobody tells the second that it is the first now.
+func (p *Place) follows() bool { return p.ahead <= 1 }
+
+// Await waits until there is something to Ask about: the server has granted the lock, the key may be
+// free, a heartbeat is due, or end has come. left is what is left of the lease of key's holder, as
+// far as is known. crowded reports that the lock was granted while others wait for it.
+func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, end clock.Instant) (crowded bool, err error) {
+	end = min(end, p.beat)
+	if p.follows() && w.Listener != nil {
+		w.Wake = p.expected.Wake()
+		err = w.Await(ctx, p.claim.Key(), end.Until(), left, end)
+	} else {
+		pause := end.Until()
+		if p.follows() {
+			pause = min(pause, clock.JustAfter(left))
+		}
+		_, err = clock.Receive(ctx, p.expected.Wake(), pause, w.Stop)
+	}
+	if err != nil {
+		return false, err
+	}
+	p.next = queue.Event{What: queue.BeatDue}
+	g, granted := p.expected.Take()
+	if granted {
+		p.next = queue.Event{What: queue.Told, Token: g.Token, Answer: queue.Answer{Granted: true, Fence: int64(g.Fence), Remaining: g.Lease}}
+	}
+	return granted && g.Waiting > 0, nil
+}
+
+// Beating reports whether Ask would send a heartbeat, and has no news.
+func (p *Place) Beating() bool { return p.next.What == queue.BeatDue }

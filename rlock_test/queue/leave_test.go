@@ -1,0 +1,100 @@
+package queue
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+	"github.com/stretchr/testify/require"
+)
+
+// A waiter whose policy panics leaves nothing in the queue, and the lock goes on.
+func TestPanicWhileWaiting(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
+		b := env.OpenOn(t, server)
+		var n atomic.Int64
+		done := make(chan any, 1)
+		go func() {
+			defer func() { done <- recover() }()
+			_, _ = b.Acquire(t.Context(), "k", rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+				if n.Add(1) == 3 {
+					panic("policy")
+				}
+				return 20 * time.Millisecond, true
+			})))
+		}()
+		require.NotNil(t, <-done)
+		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 0 }, "it has left the queue")
+		got := waits(t, client, b, "k")
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, taken(t, got).Release(t.Context()))
+		idle(t, client, "k")
+	})
+}
+
+// Close ends a wait, and whoever stands behind it gets the lock when it is released. The place of
+// the closed one may still be in the queue then, because Close does not wait for callers.
+func TestCloseWhileQueued(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
+		b, c := env.OpenOn(t, server), env.OpenOn(t, server)
+		failed := make(chan error, 1)
+		go func() { failed <- env.ErrorOf(b.Acquire(t.Context(), "k")) }()
+		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
+		got := waits(t, client, c, "k")
+		b.Close()
+		require.ErrorIs(t, <-failed, rlock.ErrClosed)
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, taken(t, got).Release(t.Context()))
+		idle(t, client, "k")
+	})
+}
+
+// A wait ends when its policy says so, although the client has no connection left on which to hear
+// of a grant.
+func TestPolicyEndsTheWaitForASubscription(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	require.NoError(t, env.Do(t, server.Client(t), "SET", "k", "stranger").Error())
+	option := server.Option()
+	option.BlockingPoolSize = 1
+	l := env.OpenLocker(t, option)
+	_, release := l.Client().Dedicate()
+	defer release()
+	began := time.Now()
+	_, err := l.Acquire(t.Context(), "k", rlock.WithRetry(rlock.DefaultRetry().MaxTime(200*time.Millisecond)))
+	require.ErrorIs(t, err, rlock.ErrGaveUp)
+	require.Less(t, time.Since(began), 5*time.Second)
+}
+
+// A waiter for which the client has no connection gets a lock that is freed meanwhile.
+func TestReleaseBeforeTheSubscription(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
+	option := server.Option()
+	option.BlockingPoolSize = 1
+	l := env.OpenLocker(t, option)
+	_, release := l.Client().Dedicate()
+	defer release()
+	got := make(chan *rlock.Lock, 1)
+	go func() { got <- env.MustLock(t)(l.Acquire(t.Context(), "k")) }()
+	env.AwaitWaiting(t, l, 1)
+	began := time.Now()
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, taken(t, got).Release(t.Context()))
+	require.Less(t, time.Since(began), 5*time.Second)
+	idle(t, client, "k")
+}

@@ -1,0 +1,139 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+	"github.com/stretchr/testify/require"
+)
+
+// channels returns those on which processes listen for grants.
+func channels(t *testing.T, client rueidis.Client) []string {
+	t.Helper()
+	names, err := env.Do(t, client, "PUBSUB", "SHARDCHANNELS").AsStrSlice()
+	require.NoError(t, err)
+	return names
+}
+
+// queueOf returns the name of the queue of a key; none if nobody waits.
+func queueOf(t *testing.T, client rueidis.Client, key string) string {
+	t.Helper()
+	names, err := env.Do(t, client, "KEYS", "rlock:queue:{*}:"+key).AsStrSlice()
+	require.NoError(t, err)
+	return strings.Join(names, " ")
+}
+
+// queued returns who waits for a key on the server.
+func queued(t *testing.T, client rueidis.Client, key string) []string {
+	t.Helper()
+	members, err := env.Do(t, client, "ZRANGE", queueOf(t, client, key), "0", "-1").AsStrSlice()
+	require.NoError(t, err)
+	return members
+}
+
+// waits has a Locker of another process acquire a key, and returns once it stands in the queue.
+func waits(t *testing.T, client rueidis.Client, l *rlock.Locker, key string, opts ...rlock.Option) <-chan *rlock.Lock {
+	t.Helper()
+	before := len(queued(t, client, key))
+	got := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, err := l.Acquire(t.Context(), key, opts...)
+		if err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+		got <- lock
+	}()
+	env.Soon(t, func() bool { return len(queued(t, client, key)) > before }, "it stands in the queue")
+	return got
+}
+
+func taken(t *testing.T, got <-chan *rlock.Lock) *rlock.Lock {
+	t.Helper()
+	select {
+	case lock := <-got:
+		require.NotNil(t, lock)
+		return lock
+	case <-time.After(10 * time.Second):
+		require.FailNow(t, "it has not got the lock")
+	}
+	return nil
+}
+
+// idle requires that nothing is left of a key.
+func idle(t *testing.T, client rueidis.Client, key string) {
+	t.Helper()
+	env.Soon(t, func() bool {
+		return env.Get(t, client, key) == "" && queueOf(t, client, key) == ""
+	}, "the key and its queue are gone")
+}
+
+// Processes get the lock in the order in which they have come.
+func TestQueueAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
+		var got []<-chan *rlock.Lock
+		for range 4 {
+			got = append(got, waits(t, client, env.OpenOn(t, server), "k"))
+		}
+		fence := held.Fence()
+		for i := range got {
+			require.NoError(t, held.Release(t.Context()))
+			held = taken(t, got[i])
+			require.Greater(t, held.Fence(), fence)
+			fence = held.Fence()
+			require.Len(t, queued(t, client, "k"), len(got)-1-i)
+		}
+		require.NoError(t, held.Release(t.Context()))
+		idle(t, client, "k")
+	})
+}
+
+// After a holder has died, the first in the queue has the lock as soon as the lease is over, and
+// not at its next heartbeat, which would be a quarter of a second later as a rule.
+func TestQueueAfterAHolderDied(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		first, second := env.OpenOn(t, server), env.OpenOn(t, server)
+		const keys = 9
+		late := make([]time.Duration, keys)
+		require.NoError(t, env.Together(keys, func(i int) error {
+			key := fmt.Sprint("k", i)
+			lease := 3*time.Second + time.Duration(i)*50*time.Millisecond
+			begin := time.Now()
+			if err := env.Do(t, client, "SET", key, "stranger", "PX", fmt.Sprint(lease.Milliseconds())).Error(); err != nil {
+				return err
+			}
+			waiters := []<-chan *rlock.Lock{waits(t, client, first, key), waits(t, client, second, key)}
+			for n := range waiters {
+				lock := <-waiters[n]
+				if lock == nil {
+					return errors.New("it has not got the lock")
+				}
+				if n == 0 {
+					late[i] = time.Since(begin) - lease
+				}
+				if err := lock.Release(t.Context()); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		slices.Sort(late)
+		t.Log(late)
+		require.Less(t, late[keys/2], 150*time.Millisecond)
+	})
+}

@@ -1,0 +1,95 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+	"github.com/stretchr/testify/require"
+)
+
+// A user who lacks a right for the queue works as without it.
+func TestQueueWithoutRights(t *testing.T) {
+	t.Parallel()
+	for _, denied := range []string{"-spublish", "-ssubscribe", "-pubsub|shardnumsub", "-zadd", "-zrem", "-zrange", "-zcard", "-zrank -zscore", "resetchannels", "resetkeys ~k ~rlock:fence:*"} {
+		t.Run(denied, func(t *testing.T) {
+			t.Parallel()
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				t.Parallel()
+				server := e.Start(t)
+				client := server.Client(t)
+				server.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"}, strings.Fields(denied)...)...)
+				option := server.Option()
+				option.Username, option.Password = "u", "secret"
+				a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
+				for range 3 {
+					held := env.MustLock(t)(a.Acquire(t.Context(), "k"))
+					got := make(chan *rlock.Lock, 1)
+					go func() { got <- env.MustLock(t)(b.Acquire(t.Context(), "k")) }()
+					env.AwaitWaiting(t, b, 1)
+					time.Sleep(20 * time.Millisecond)
+					began := time.Now()
+					require.NoError(t, held.Release(t.Context()))
+					lock := taken(t, got)
+					require.Less(t, time.Since(began), 5*time.Second, "it has waited for more than its next look")
+					require.NoError(t, lock.Release(t.Context()))
+				}
+				require.LessOrEqual(t, a.Stats().Attempts+b.Stats().Attempts, uint64(150), "nobody asks all the time")
+				if denied == "-zrem" {
+					require.Empty(t, env.Get(t, client, "k")) // a place lasts for half a minute then
+				} else {
+					idle(t, client, "k")
+				}
+			})
+		})
+	}
+}
+
+// Only the first call of a Locker is refused, and none after it asks for the queue.
+func TestRefusedOnce(t *testing.T) {
+	t.Parallel()
+	for name, cycle := range map[string]func(ctx context.Context, l *rlock.Locker) error{
+		"one lock": func(ctx context.Context, l *rlock.Locker) error {
+			lock, err := l.Acquire(ctx, "k")
+			if err != nil {
+				return err
+			}
+			return lock.Release(ctx)
+		},
+		"a release by force": func(ctx context.Context, l *rlock.Locker) error {
+			err := l.ForceRelease(ctx, "k", "token")
+			if errors.Is(err, rlock.ErrNotHeld) {
+				return nil
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~rlock:fence:*", "&*", "+@all")
+			option := server.Option()
+			option.Username, option.Password = "u", "secret"
+			l := env.OpenLocker(t, option)
+			refused := func() string {
+				text := server.Do(t, "INFO", "errorstats")
+				all, err := text.ToString()
+				require.NoError(t, err)
+				_, count, _ := strings.Cut(all, "errorstat_NOPERM:count=")
+				count, _, _ = strings.Cut(count, "\r")
+				return count
+			}
+			require.NoError(t, cycle(t.Context(), l))
+			once := refused()
+			require.NotEmpty(t, once)
+			for range 3 {
+				require.NoError(t, cycle(t.Context(), l))
+			}
+			require.Equal(t, once, refused())
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package queue
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// endings are how a hook of the client ends a call without a return.
+var endings = map[string]func(){
+	"panic":  func() { panic("hook") },
+	"Goexit": runtime.Goexit,
+}
+
+// ended calls f, which does not return, in a goroutine of its own.
+func ended(t *testing.T, f func()) {
+	t.Helper()
+	returned, done := false, make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }()
+		f()
+		returned = true
+	}()
+	<-done
+	require.False(t, returned)
+}
+
+// A Release that user code ends while it passes the lock on leaves it to the next of its process,
+// whether or not the server has run the command.
+func TestInterruptedPass(t *testing.T) {
+	t.Parallel()
+	for name, end := range endings {
+		for when, runs := range map[string]bool{"before": false, "after": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				t.Parallel()
+				f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(0), rlock.WithTTL(rlock.NoExpiry))
+				held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
+				got := make(chan *rlock.Lock, 1)
+				go func() { got <- env.MustLock(t)(l.Acquire(t.Context(), "k")) }()
+				env.AwaitWaiting(t, l, 1)
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if !env.Calls(words, gen.PassSHA1) || words[len(words)-2] == "" {
+						return run()
+					}
+					f.When(nil)
+					if runs {
+						run()
+					}
+					end()
+					return rueidis.RedisResult{}
+				})
+				ended(t, func() { _ = held.Release(t.Context()) })
+				require.NoError(t, taken(t, got).Release(t.Context()))
+				idle(t, client, "k")
+			})
+		}
+	}
+}
+
+// A join that user code has ended, and that arrives afterwards, leaves nothing.
+func TestInterruptedJoinArrivesLate(t *testing.T) {
+	t.Parallel()
+	for name, end := range endings {
+		for at, lease := range map[string]string{"free": "100", "held": "2000"} {
+			t.Run(name+", "+at, func(t *testing.T) {
+				t.Parallel()
+				f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(rlock.NoExpiry))
+				require.NoError(t, env.Do(t, client, "SET", "k", "stranger", "PX", lease).Error())
+				arrived := make(chan rueidis.RedisResult, 1)
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					if !env.Calls(words, gen.JoinSHA1) || words[len(words)-2] != "join" {
+						return run()
+					}
+					f.When(nil)
+					time.AfterFunc(300*time.Millisecond, func() { arrived <- run() })
+					end()
+					return rueidis.RedisResult{}
+				})
+				ended(t, func() { _, _ = l.Acquire(context.WithoutCancel(t.Context()), "k") })
+				require.NoError(t, (<-arrived).Error())
+				if at == "held" {
+					require.Equal(t, "stranger", env.Get(t, client, "k"))
+					env.Soon(t, func() bool { return queueOf(t, client, "k") == "" }, "the place is gone")
+				}
+				idle(t, client, "k")
+			})
+		}
+	}
+}
