@@ -12,8 +12,8 @@ import (
 // The sums of hand_over.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	HandOverSHA1   = "e468c1d414f8d3252907e11913ea4dcd97777872"
-	HandOverSHA256 = "b2276cbfdffe2f04e31b532572b8eaa59c6a960140644a2ae57227a86e6ffc68"
+	HandOverSHA1   = "b796ed7f73ba9da59fed3996bdaf944909771465"
+	HandOverSHA256 = "fb5d4f84f6730068616b2b373ff9ba17070108ddcee91f8a64a52dcd89dfc5b2"
 )
 
 // handOverSource is hand_over.lua, byte for byte.
@@ -45,6 +45,17 @@ if holder ~= token and holder ~= next then
   return {0, 0, 0, 0}
 end
 
+-- A waiter's score is the server's clock when it joined. It may be ahead of the clock, so
+-- whoever waits has waited for a microsecond at least.
+local waits = 0
+if queue ~= lock then
+  local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+  if head[2] then
+    local time = redis.call('TIME')
+    waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
+  end
+end
+
 -- The first fence is the next number of the counter, and not behind the server's clock, for
 -- the reasons in acquire.lua. The script always reserves that one. It reserves others only
 -- up to the clock, because a counter that the server loses starts again at the clock: it must
@@ -73,15 +84,6 @@ else
   -- GT never shortens a lease: this call may have been delayed, and another call may have
   -- extended the lock since.
   redis.call('PEXPIRE', lock, ttl, 'GT')
-end
-
--- A waiter's score is the server's clock when it joined. It may be ahead of the clock, so
--- whoever waits has waited for a microsecond at least.
-local waits = 0
-local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
-if not head.err and head[2] then
-  local time = redis.call('TIME')
-  waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
 end
 return {1, fence, reserved, waits}
 `

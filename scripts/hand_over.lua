@@ -26,6 +26,17 @@ if holder ~= token and holder ~= next then
   return {0, 0, 0, 0}
 end
 
+-- A waiter's score is the server's clock when it joined. It may be ahead of the clock, so
+-- whoever waits has waited for a microsecond at least.
+local waits = 0
+if queue ~= lock then
+  local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+  if head[2] then
+    local time = redis.call('TIME')
+    waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
+  end
+end
+
 -- The first fence is the next number of the counter, and not behind the server's clock, for
 -- the reasons in acquire.lua. The script always reserves that one. It reserves others only
 -- up to the clock, because a counter that the server loses starts again at the clock: it must
@@ -54,14 +65,5 @@ else
   -- GT never shortens a lease: this call may have been delayed, and another call may have
   -- extended the lock since.
   redis.call('PEXPIRE', lock, ttl, 'GT')
-end
-
--- A waiter's score is the server's clock when it joined. It may be ahead of the clock, so
--- whoever waits has waited for a microsecond at least.
-local waits = 0
-local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
-if not head.err and head[2] then
-  local time = redis.call('TIME')
-  waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
 end
 return {1, fence, reserved, waits}

@@ -219,7 +219,7 @@ func TestRoomsAreSmall(t *testing.T) {
 // What rlock itself may be: a little more than it is. Whoever makes it thinner lowers these,
 // towards 2,700 lines and 40 methods of Lock.
 const (
-	maxLines         = 5400
+	maxLines         = 5410
 	maxLockMethods   = 42
 	maxLockerMethods = 44
 )

@@ -141,18 +141,27 @@ func passBetween(t *testing.T, server *env.Server, locker *rlock.Locker) error {
 		}
 		released <- err
 	}()
-	// The rival tries, joins, and sends a heartbeat.
-	env.Soon(t, func() bool { return rival.Stats().Attempts >= 3 }, "it waits")
+	// The rival tries, joins, and sends a heartbeat, unless it is refused.
+	env.Soon(t, func() bool { return rival.Stats().Attempts >= 3 || forbidden(t, server) != "" }, "it waits")
 	if err := errors.Join(held.Release(ctx), <-released); err != nil {
 		return err
 	}
 	rival.Close()
-	for _, object := range refused(t, server) {
-		if object != "client|caching" { // which Probe finds
-			return errors.New("NOPERM: " + object)
-		}
+	if object := forbidden(t, server); object != "" {
+		return errors.New("NOPERM: " + object)
 	}
 	return nil
+}
+
+// forbidden returns something that the server has refused somebody, but for what Probe finds.
+func forbidden(t *testing.T, server *env.Server) string {
+	t.Helper()
+	for _, object := range refused(t, server) {
+		if object != "client|caching" {
+			return object
+		}
+	}
+	return ""
 }
 
 // refused returns what the server has refused somebody, but for what a client tries when it

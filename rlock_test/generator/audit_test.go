@@ -184,21 +184,22 @@ var journeys = map[string]journey{
 		},
 	},
 	"HandOver": {
-		map[string][]string{"lock": {"{s}lock"}, "counter": {"{s}fence"}},
+		map[string][]string{"lock": {"{s}lock"}, "queue": {"{s}queue"}, "counter": {"{s}fence"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
 			s := gen.New()
 			pass := func(token, next string, ttl time.Duration, counter ...string) (gen.HandOverResult, error) {
-				return s.HandOver(ctx, client, gen.HandOverParams{Lock: "{s}lock", Counter: counter, Token: token, Next: next, TTL: ttl, Fences: 3})
+				return s.HandOver(ctx, client, gen.HandOverParams{Lock: "{s}lock", Queue: "{s}queue", Counter: counter, Token: token, Next: next, TTL: ttl, Fences: 3})
 			}
 			free, err1 := pass(mine, theirs, time.Minute)
 			err2 := command(ctx, owner, "SET", "{s}lock", mine)
 			passed, err3 := pass(mine, theirs, time.Minute, "{s}fence")
 			again, err4 := pass(mine, theirs, time.Minute, "{s}fence")
-			err5 := command(ctx, owner, "SET", "{s}fence", "7")
+			err5 := errors.Join(command(ctx, owner, "SET", "{s}fence", "7"), command(ctx, owner, "ZADD", "{s}queue", "1000000", "waiter"))
 			forever, err6 := pass(theirs, mine, 0, "{s}fence")
 			confirmed, err7 := pass(theirs, mine, 0)
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7,
 				expect(!free.HandedOver && passed.HandedOver && again.HandedOver && forever.HandedOver && confirmed.HandedOver, "the holder hands it over"),
+				expect(passed.Waits == 0 && forever.Waits > 1e15, "it tells for how long another has waited"),
 				expect(passed.Fence > 1e15 && again.Fence >= passed.Fence+passed.Fences && forever.Fence > 1e15, "fences rise"))
 		},
 	},
