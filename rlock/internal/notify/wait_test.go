@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,16 +117,17 @@ func TestAwaitLooksAgain(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				hub := notify.NewHub()
-				free, looks := false, 0
+				var free atomic.Bool
+				looks := 0
 				w := notify.Wait{Listener: hub.Listen(), Look: func(context.Context, string) (notify.Seen, error) {
 					if looks++; looks == 1 {
 						return notify.Seen{}, test.err
 					}
-					return notify.Seen{Held: !free, Left: time.Hour}, nil
+					return notify.Seen{Held: !free.Load(), Left: time.Hour}, nil
 				}}
 				defer w.Leave()
 				time.AfterFunc(2*time.Second, func() {
-					free = true
+					free.Store(true)
 					hub.Tell("job")
 				})
 				start := time.Now()
