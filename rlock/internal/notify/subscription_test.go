@@ -209,7 +209,7 @@ func TestListenWhileTheServerIsAway(t *testing.T) {
 		require.False(t, l.Listening())
 		began := time.Now()
 		for range 100 {
-			require.ErrorContains(t, l.Listen(t.Context()), "refused")
+			require.Error(t, l.Listen(t.Context())) // the connection is refused, or still being reset
 		}
 		require.Less(t, time.Since(began), time.Second, "nobody waits for a second attempt")
 		server.Restart(t)
