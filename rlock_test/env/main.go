@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -25,10 +26,20 @@ func Main(m *testing.M, programs Programs) {
 			return
 		}
 	}
-	goleak.VerifyTestMain(m,
+	goleak.VerifyTestMain(patient{m},
 		// rueidis sleeps for up to a second before it asks a cluster for its nodes, and for
 		// five before it closes the connections of a node that has left. Neither can be
 		// told that the client was closed.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
+
+// patient are tests after which the background of Lockers gets the time that a call of it may take:
+// 2 seconds, where a server does not answer.
+type patient struct{ *testing.M }
+
+func (p patient) Run() int {
+	code := p.M.Run()
+	time.Sleep(2500 * time.Millisecond)
+	return code
 }

@@ -85,7 +85,8 @@ var fuzzers = []fuzzer{
 func steps(o options) []step {
 	if !o.all {
 		return []step{
-			{name: "tests", short: true, args: append([]string{"test", "-short", "-count=1", "-parallel=8"}, beside...)},
+			// Most packages wait for servers and leases, so more of them run at once than there are processors.
+			{name: "tests", short: true, args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=8"}, beside...)},
 			{name: "cost", short: true, args: []string{"test", "-short", "-count=1", alone}},
 		}
 	}
