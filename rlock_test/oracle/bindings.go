@@ -112,7 +112,7 @@ func (g generator) bind(ctx context.Context, dir string, programs []bound) error
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "caller"), "./"+caller)
+	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-ldflags=-s -w", "-o", filepath.Join(dir, "caller"), "./"+caller)
 	cmd.Dir = g.root
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("the bindings do not compile: %w\n%s", err, text)

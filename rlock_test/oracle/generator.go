@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func build(tb testing.TB, flaws ...flaw) generator {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), text, 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", g.path, "./generator")
+	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-ldflags=-s -w", "-o", g.path, "./generator")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("%v: %v\n%s", cmd, err, out)
@@ -80,7 +81,7 @@ var findingLine = regexp.MustCompile(`(?m)^\S*?(p\d{6})[.0-9]*\.lua:\d+:\d+: (.*
 
 // judge has the generator read the programs. It returns the audits of those that it
 // accepts and the first finding of each of the others, by name.
-func (g generator) judge(programs []*Program) (accepted map[string]rule, refused map[string]string, err error) {
+func (g generator) judge(ctx context.Context, programs []*Program) (accepted map[string]rule, refused map[string]string, err error) {
 	dir, err := os.MkdirTemp("", "oracle")
 	if err != nil {
 		return nil, nil, err
@@ -92,7 +93,7 @@ func (g generator) judge(programs []*Program) (accepted map[string]rule, refused
 		}
 	}
 	refused = map[string]string{}
-	out, complaints, err := g.run(dir)
+	out, complaints, err := g.run(ctx, dir)
 	if err == nil {
 		return audits(out, refused)
 	}
@@ -110,15 +111,15 @@ func (g generator) judge(programs []*Program) (accepted map[string]rule, refused
 	if len(refused) == len(programs) {
 		return nil, refused, nil
 	}
-	if out, complaints, err = g.run(dir); err != nil {
+	if out, complaints, err = g.run(ctx, dir); err != nil {
 		return nil, nil, fmt.Errorf("the generator accepts programs among others that it refuses alone: %w\n%s", err, complaints)
 	}
 	return audits(out, refused)
 }
 
-func (g generator) run(dir string) (out []byte, complaints string, err error) {
+func (g generator) run(ctx context.Context, dir string) (out []byte, complaints string, err error) {
 	var stderr bytes.Buffer
-	cmd := exec.Command(g.path, "-scripts", dir, "-audit", "-json", "-v")
+	cmd := exec.CommandContext(ctx, g.path, "-scripts", dir, "-audit", "-json", "-v")
 	cmd.Stderr = &stderr
 	out, err = cmd.Output()
 	return out, stderr.String(), err

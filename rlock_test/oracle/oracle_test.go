@@ -8,12 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
 var (
 	length   = flag.Duration("length", 0, "how long to look for holes; 0: as many programs as -programs says")
-	programs = flag.Int("programs", 0, "how many programs to write; 0: 2,000 with -short, else 12,000")
+	programs = flag.Int("programs", 0, "how many programs to write; 0: 2,000 with -short, else 12,000, or as many as five minutes allow, but no fewer than 2,000")
 	seed     = flag.Uint64("oracle.seed", usual, "of the programs; 0: from the clock")
 	first    = flag.Int("first", 0, "the number of the first program, to see one again; it must be a multiple of 500")
 	kinds    = flag.Int("kinds", 5, "how many kinds of holes end the search")
@@ -25,12 +28,13 @@ var (
 const usual = 1
 
 func TestOracle(t *testing.T) {
-	from, most := *seed, *programs
+	const few, many, usually = 2_000, 12_000, 5 * time.Minute
+	from, least, most := *seed, *programs, *programs
 	switch {
 	case most == 0 && testing.Short():
-		most = 2_000
+		least, most = few, few
 	case most == 0:
-		most = 12_000
+		least, most = few, many
 	}
 	if from == 0 {
 		from = uint64(time.Now().UnixNano())
@@ -40,15 +44,15 @@ func TestOracle(t *testing.T) {
 	}
 	// Not into the test's log, which is lost when a test takes too long.
 	fmt.Fprintf(os.Stderr, "the oracle's seed is %d\n", from)
-	end := time.Now().Add(*length)
+	start := time.Now()
 	found, err := search(t.Context(), build(t), startAll(t), from, *first, func(r *report) bool {
 		if len(r.kinds) >= *kinds {
 			return true
 		}
 		if *length > 0 {
-			return time.Now().After(end)
+			return time.Since(start) > *length
 		}
-		return r.programs() >= most
+		return r.programs() >= most || r.programs() >= least && time.Since(start) > usually
 	})
 	if err != nil {
 		t.Fatalf("seed %d: %v", from, err)
@@ -84,110 +88,148 @@ func TestPlanted(t *testing.T) {
 	flaws := []struct {
 		flaw
 		kinds []string // of the holes that it makes
+		at    int      // the number of a program that shows it, for the search to begin with; 0: none is known
 	}{
 		{flaw{"what may be redis.call or something else is something else", analyze + "call.go",
 			"\t\teach := st\n",
 			"\t\tif _, is := k.(Command); is && len(callee.kinds) > 1 {\n\t\t\tcontinue\n\t\t}\n\t\teach := st\n"},
-			[]string{"rights", "read only"}},
+			[]string{"rights", "read only"}, 0},
 		{flaw{"a key of which nothing is known is one of KEYS", check + "commands.go",
 			"\t\tdefault:\n\t\t\tforeign = true",
 			"\t\tcase analyze.Unknown, analyze.Text:\n\t\tdefault:\n\t\t\tforeign = true"},
-			[]string{"rights"}},
+			[]string{"rights"}, 0},
 		{flaw{"what is stored under a computed name is forgotten", analyze + "table.go",
 			"u.Rest, u.Names = Join(t.Rest, present(v)), Join(t.Names, Of(k))\n\treturn &u",
 			"return t"},
-			[]string{"rights", "read only", "reply", "argument"}},
+			[]string{"rights", "read only", "reply", "argument"}, 0},
 		{flaw{"a list that is stored to by any index has no gap", analyze + "gap.go",
 			"case !known || n < 1 || n > t.certain()+1:",
 			"case false:"},
-			[]string{"reply"}},
+			[]string{"reply"}, 0},
 		{flaw{"a number that is the length of a list on one way is so on all", analyze + "lengths.go",
 			"if known && also && d == e {",
 			"if known && also && d <= max(d, e) {"},
-			[]string{"reply"}},
+			[]string{"reply"}, 0},
 		{flaw{"what a pcall answered holds when it is called again", analyze + "call.go",
 			"\tst.age(func(call int) bool { return call == id })\n",
 			""},
-			[]string{"rights", "argument", "error", "reply"}},
+			[]string{"rights", "argument", "error", "reply"}, 0},
 		{flaw{"a guard on one way is a guard on all", analyze + "state.go",
 			"case p == Unchecked || q == Unchecked:\n\t\treturn Unchecked",
 			"case p == Unchecked || q == Unchecked:\n\t\treturn max(p, q)"},
-			[]string{"guard", "fence"}},
+			[]string{"guard", "fence"}, 0},
 		{flaw{"a fence that is stored on some ways is stored", check + "guard.go",
 			"if len(c.facts.Owed) == 0 {",
 			"if len(c.facts.Owed) >= 0 {"},
-			[]string{"fence"}},
+			[]string{"fence"}, 0},
 		{flaw{"of several commands, the first is in the audit", check + "commands.go",
 			"for _, name := range names {\n\t\t\tc.command(name, call)",
 			"for _, name := range names[:1] {\n\t\t\tc.command(name, call)"},
-			[]string{"rights", "read only", "error"}},
+			[]string{"rights", "read only", "error"}, 0},
 		{flaw{"a division has no fraction", analyze + "number.go",
 			"class = Fraction",
 			"class = Integer"},
-			[]string{"reply"}},
+			[]string{"reply"}, 0},
 		{flaw{"a duration has any unit", check + "commands.go",
 			"\tc.units(known, shown, call)\n",
 			""},
-			[]string{"lease"}},
+			[]string{"lease"}, 0},
 		{flaw{"a cache may hold what changes", check + "commands.go",
 			"if known.Flags&command.Random != 0 {",
 			"if false {"},
-			[]string{"cached"}},
+			[]string{"cached"}, 0},
 		{flaw{"a float is sent with an exponent", encode,
 			"strconv.FormatFloat(f, 'f', -1, 64)",
 			"strconv.FormatFloat(f, 'g', -1, 64)"},
-			[]string{"encode"}},
+			[]string{"encode"}, 0},
 		{flaw{"what is no number is sent", encode,
 			"case math.IsNaN(f) || math.IsInf(f, 0):",
 			"case false && math.IsNaN(f):"},
-			[]string{"encode"}},
+			[]string{"encode"}, 0},
 		{flaw{"an empty key is sent", encode,
 			"case key != \"\":",
 			"case key != \"\" || true:"},
-			[]string{"encode"}},
+			[]string{"encode"}, 0},
 		{flaw{"an absent duration is none that a reply may have", "generator/internal/emit/types.go",
 			"if t.Base == \"duration\" || t.Base == \"time\" {",
 			"if t.Base == \"time\" {"},
-			[]string{"decode"}},
+			[]string{"decode"}, 0},
 		{flaw{"the values of a struct are taken in another order", "generator/internal/emit/codec.go",
 			"message := jen.Id(\"values\").Index(jen.Lit(i))",
 			"message := jen.Id(\"values\").Index(jen.Lit(len(t.Fields) - 1 - i))"},
-			[]string{"decode"}},
+			[]string{"decode"}, 0},
 		{flaw{"KEYS as a whole is of an unknown length", check + "check.go",
 			"\tif variadic == 0 {\n",
 			"\tif len(used.Whole) > 0 && variadic == 0 && name == \"KEYS\" {\n\t\tc.once(name, used.Whole[0], \"its length is not known\")\n\t}\n\tif variadic == 0 {\n"},
-			[]string{"refusal"}},
+			[]string{"refusal"}, 0},
 		{flaw{"a fragment that is included twice stands twice", "generator/internal/script/include.go",
 			"case slices.Contains(s.includes, name):\n",
 			"case false && slices.Contains(s.includes, name):\n"},
-			[]string{"text"}},
+			[]string{"text"}, 0},
 		{flaw{"a script with waivers is called proved", "generator/internal/audit/audit.go",
 			"Unproved: unproved(s), ACLWhole",
 			"Unproved: unproved(s)[:0], ACLWhole"},
-			[]string{"audit"}},
+			[]string{"audit"}, 0},
 		{flaw{"a channel is in no rule", "generator/internal/audit/audit.go",
 			"if !slices.Contains(words, word) {",
 			"if false {"},
-			[]string{"rights"}},
+			[]string{"rights"}, 0},
 	}
-	const most = 30_000 // programs, which take five minutes on a slow machine
 	servers := startAll(t)
+	whole := build(t)
 	for _, f := range flaws {
 		t.Run(f.name, func(t *testing.T) {
 			g := build(t, f.flaw)
-			shown := func(r *report) bool {
-				return slices.ContainsFunc(f.kinds, func(kind string) bool { return r.kinds[kind] > 0 })
+			isShown := func(kinds map[string]int) bool {
+				return slices.ContainsFunc(f.kinds, func(kind string) bool { return kinds[kind] > 0 })
 			}
-			found, err := search(t.Context(), g, servers, usual, 0, func(r *report) bool { return shown(r) || r.programs() >= most })
-			if err != nil {
-				t.Fatalf("seed %d: %v", usual, err)
+			if f.at > 0 {
+				kinds := replay(t, g, servers, f.at)
+				if isShown(kinds) {
+					assert.Empty(t, replay(t, whole, servers, f.at), "holes without the flaw")
+					return
+				}
+				t.Logf("program %d of seed %d shows %v, so the search begins at the first", f.at, usual, kinds)
 			}
-			if !shown(found) {
+			const most = 30_000 // programs, which take five minutes on a slow machine
+			found, err := search(t.Context(), g, servers, usual, 0, func(r *report) bool { return isShown(r.kinds) || r.programs() >= most })
+			require.NoError(t, err, "seed %d", usual)
+			if !isShown(found.kinds) {
 				t.Errorf("not found in %d programs of seed %d, but %v", found.programs(), usual, found.kinds)
 			}
 			for _, h := range found.holes {
-				t.Logf("found after %d programs: %v", found.programs(), h)
+				t.Logf("found after %d programs, in program %d: %v", found.programs(), h.number(), h)
 			}
 		})
 	}
+}
+
+// replay returns the kinds of faults that one program of the usual seed has. It is the one
+// that a search would write as well: the numbers in TestPlanted only spare the way there.
+func replay(t *testing.T, g generator, servers []*server, number int) map[string]int {
+	t.Helper()
+	kinds := map[string]int{}
+	p := Write(usual, number)
+	accepted, _, err := g.judge(t.Context(), []*Program{p})
+	require.NoError(t, err)
+	rule, ok := accepted[p.Name]
+	if !ok {
+		return kinds
+	}
+	for _, s := range servers {
+		f, _, err := examine(t.Context(), s, p, rule, drawn(usual, p))
+		require.NoError(t, err)
+		if f != nil {
+			kinds[f.kind]++
+		}
+	}
+	if len(kinds) > 0 || p.Trusting || p.Texts {
+		return kinds
+	}
+	faults, err := servers[0].bindings(t.Context(), g, []bound{{p, rule, drawn(usual, p)}})
+	require.NoError(t, err)
+	for _, f := range faults {
+		kinds[f.kind]++
+	}
+	return kinds
 }

@@ -3,11 +3,13 @@ package oracle
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 )
 
@@ -33,6 +35,14 @@ func (h hole) String() string {
 	first := h.program.number() / batch * batch
 	return fmt.Sprintf("%s\n%s\n%s of seed %d, on %s; to see it again: go test -count=1 -run=TestOracle ./rlock_test/oracle -args -oracle.seed=%d -first=%d -programs=%d",
 		h.program.Text(), h.fault, h.program.Name, h.seed, h.engine, h.seed, first, batch)
+}
+
+// number is that of the program, or 0 if the hole is about many.
+func (h hole) number() int {
+	if h.program == nil {
+		return 0
+	}
+	return h.program.number()
 }
 
 // tally counts programs with a feature.
@@ -65,59 +75,38 @@ type report struct {
 func search(ctx context.Context, g generator, servers []*server, seed uint64, first int, enough func(*report) bool) (*report, error) {
 	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{}, rules: map[string]*tally{}}
 	var waiting []bound // for their bindings to be called
+	ctx, cancel := context.WithCancel(ctx)
+	next := g.judgement(ctx, seed, first)
+	defer func() {
+		cancel()
+		<-next
+	}()
 	for number := first; !enough(found); number += batch {
-		sample := sampled
-		programs := make([]*Program, batch)
-		for i := range programs {
-			programs[i] = Write(seed, number+i)
+		j := <-next
+		next = g.judgement(ctx, seed, number+batch) // beside the runs of these, which mostly wait for servers
+		if j.err != nil {
+			return nil, j.err
 		}
-		accepted, refused, err := g.judge(programs)
+		results, err := j.examine(ctx, servers)
 		if err != nil {
 			return nil, err
 		}
-		for i, p := range programs {
-			rule, ok := accepted[p.Name]
+		sample := sampled
+		for i, p := range j.programs {
+			rule, ok := j.accepted[p.Name]
 			if !ok {
-				found.refused++
-				text := shorten(refused[p.Name])
-				if !p.Mistaken() {
-					text = "(no mistake) " + text
-					found.alarms++
-					if sample, ok := found.samples[text]; !ok || len(p.Text()) < len(sample) {
-						found.samples[text] = p.Text() + refused[p.Name]
-					}
-				}
-				found.findings[text]++
-				found.rule(ruleOf(refused[p.Name])).refused++
-				found.count(p, func(t *tally) {
-					if t.refused++; !p.Mistaken() {
-						t.alarms++
-						t.sample = p.Text() + refused[p.Name]
-					}
-				})
+				found.refusal(p, j.refused[p.Name])
 				continue
 			}
-			found.accepted++
-			for name := range rule.Rules {
-				found.rule(name).accepted++
-			}
-			found.count(p, func(t *tally) {
-				if t.accepted++; !p.Mistaken() {
-					t.right++
-				}
-			})
-			s := servers[(number+i)%len(servers)]
-			f, passing, err := examine(ctx, s, p, rule, seed^uint64(number+i))
-			if err != nil {
-				return nil, fmt.Errorf("%s\n%s: %w", p.Text(), p.Name, err)
-			}
-			if passing != nil {
+			found.acceptance(p, rule)
+			s := serverOf(servers, p)
+			if passing := results[i].passing; passing != nil {
 				found.passing = append(found.passing, hole{p, s.engine, seed, *passing})
 			}
-			found.calls += runs
+			f := results[i].fault
 			if f == nil {
 				if sample > 0 && !p.Trusting && !p.Texts {
-					waiting = append(waiting, bound{p, rule, seed ^ uint64(number+i)})
+					waiting = append(waiting, bound{p, rule, drawn(seed, p)})
 					sample--
 				}
 				continue
@@ -126,7 +115,7 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, fi
 			if found.kinds[f.kind]++; found.kinds[f.kind] > 1 {
 				continue
 			}
-			h, err := shrink(ctx, g, s, p, *f, seed^uint64(number+i))
+			h, err := shrink(ctx, g, s, p, *f, drawn(seed, p))
 			if err != nil {
 				return nil, err
 			}
@@ -147,6 +136,104 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, fi
 		}
 	}
 	return found, nil
+}
+
+// serverOf returns the server that a program runs on.
+func serverOf(servers []*server, p *Program) *server {
+	return servers[p.number()%len(servers)]
+}
+
+// drawn is the seed of what the runs of a program draw.
+func drawn(seed uint64, p *Program) uint64 { return seed ^ uint64(p.number()) }
+
+// judgement is what the generator says of a batch of programs.
+type judgement struct {
+	seed     uint64
+	programs []*Program
+	accepted map[string]rule   // by name
+	refused  map[string]string // the first finding
+	err      error
+}
+
+// judgement has the generator judge a batch, of which first is the number of the first
+// program, and sends the judgement when it is there.
+func (g generator) judgement(ctx context.Context, seed uint64, first int) <-chan judgement {
+	made := make(chan judgement, 1)
+	go func() {
+		j := judgement{seed: seed, programs: make([]*Program, batch)}
+		for i := range j.programs {
+			j.programs[i] = Write(seed, first+i)
+		}
+		j.accepted, j.refused, j.err = g.judge(ctx, j.programs)
+		made <- j
+	}()
+	return made
+}
+
+// result is what the runs of an accepted program have shown.
+type result struct {
+	fault, passing *fault
+}
+
+// examine runs the accepted programs, those of each server one after the other. It returns a
+// result for each program.
+func (j judgement) examine(ctx context.Context, servers []*server) ([]result, error) {
+	results := make([]result, len(j.programs))
+	errs := make([]error, len(servers))
+	var wg sync.WaitGroup
+	for n, s := range servers {
+		wg.Go(func() {
+			for i, p := range j.programs {
+				rule, ok := j.accepted[p.Name]
+				if !ok || serverOf(servers, p) != s {
+					continue
+				}
+				var err error
+				results[i].fault, results[i].passing, err = examine(ctx, s, p, rule, drawn(j.seed, p))
+				if err != nil {
+					errs[n] = fmt.Errorf("%s\n%s: %w", p.Text(), p.Name, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return results, errors.Join(errs...)
+}
+
+// refusal notes a program that the generator refused, with its first finding.
+func (r *report) refusal(p *Program, finding string) {
+	r.refused++
+	text := shorten(finding)
+	if !p.Mistaken() {
+		text = "(no mistake) " + text
+		r.alarms++
+		if sample, ok := r.samples[text]; !ok || len(p.Text()) < len(sample) {
+			r.samples[text] = p.Text() + finding
+		}
+	}
+	r.findings[text]++
+	r.rule(ruleOf(finding)).refused++
+	r.count(p, func(t *tally) {
+		if t.refused++; !p.Mistaken() {
+			t.alarms++
+			t.sample = p.Text() + finding
+		}
+	})
+}
+
+// acceptance notes a program that the generator accepted and that was run.
+func (r *report) acceptance(p *Program, rule rule) {
+	r.accepted++
+	r.calls += runs
+	for name := range rule.Rules {
+		r.rule(name).accepted++
+	}
+	r.count(p, func(t *tally) {
+		if t.accepted++; !p.Mistaken() {
+			t.right++
+		}
+	})
 }
 
 // refusals finds features of which no program is accepted, though many have no mistake:
@@ -222,7 +309,7 @@ func shrink(ctx context.Context, g generator, s *server, p *Program, f fault, se
 			candidate.Body = strings.Join(slices.Delete(lines, from, min(from+size, len(lines)-1)), "")
 			candidate.Body, candidate.Keys = prune(candidate.Body, "KEYS", candidate.Keys)
 			candidate.Body, candidate.Args = prune(candidate.Body, "ARGV", candidate.Args)
-			accepted, _, err := g.judge([]*Program{&candidate})
+			accepted, _, err := g.judge(ctx, []*Program{&candidate})
 			if err != nil {
 				return hole{}, err
 			}

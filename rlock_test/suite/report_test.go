@@ -1,6 +1,9 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -180,6 +183,34 @@ func TestEveryFuzzerRuns(t *testing.T) {
 		run = append(run, [2]string{f.name, f.pkg})
 	}
 	require.ElementsMatch(t, run, got, "fuzzers in steps.go has those that make fuzz and make test-all run")
+}
+
+// The generator starts no goroutine, so the race detector would have nothing to find in it.
+func TestNothingRacesInTheGenerator(t *testing.T) {
+	t.Parallel()
+	starts := 0
+	require.NoError(t, filepath.WalkDir(filepath.Join("..", "..", "generator"), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				starts++
+			case *ast.SelectorExpr:
+				if n.Sel.Name == "Go" {
+					starts++
+				}
+			}
+			return true
+		})
+		return nil
+	}))
+	require.Zero(t, starts, "the race step leaves out packages that start goroutines: see computing in steps.go")
 }
 
 // Every package of this module is tested once, the one that measures by itself.
