@@ -27,11 +27,11 @@ func (a *acquisition) mayStand() bool {
 }
 
 // enter begins a place in the queue of the server. It reports false if the acquisition must first
-// try without one: nobody has subscribed to grants yet, which takes longer than a try, or the key
-// may have a token already that an earlier try or a hand-over has left.
+// try without one, which costs less: the key is probably free, nobody has subscribed to grants yet,
+// or the key may have a token already that an earlier try or a hand-over has left.
 func (a *acquisition) enter() bool {
 	l := a.lock
-	if a.place == nil && l.lease.Token() == "" && a.mayStand() && l.locker.grants.Listening() {
+	if a.place == nil && l.lease.Token() == "" && a.mayStand() && l.locker.grants.Listening() && (l.claim.IsSet() || l.ticket.Wanted()) {
 		a.stand(false)
 	}
 	return a.place != nil

@@ -31,7 +31,8 @@ type Queue[R, G any, H Holder] struct {
 type shard[R, G any, H Holder] struct {
 	mu     sync.Mutex
 	fronts map[string]*Ticket[R, G, H]
-	size   int // number of fronts at which sweep looks for holders that have ended unnoticed
+	size   int    // number of fronts at which sweep looks for holders that have ended unnoticed
+	wanted string // the last key that other processes held or waited for
 }
 
 // New returns an empty Queue. limit is how long this process may keep a key to itself while

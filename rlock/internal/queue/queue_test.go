@@ -376,6 +376,33 @@ func TestScoreIsLeftToTheNextFront(t *testing.T) {
 	require.Zero(t, c.Score(), "the place is used")
 }
 
+// A key counts as wanted by others from when one had it until a front gets it unhindered. Each shard
+// knows one such key.
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	q := New[string, int, *holding](limit)
+	a := join(t, q, "a", true)
+	require.False(t, a.Wanted())
+	a.Contended(time.Second)
+	require.True(t, a.Wanted())
+	a.Hold(&holding{end: clock.Never})
+	a.Leave()
+	b := join(t, q, "b", true)
+	require.True(t, b.Wanted())
+	for i := range 1000 { // keys of every shard
+		other := new(tickets)
+		_, first := q.Join(other, fmt.Sprint("key", i), "")
+		require.True(t, first)
+		require.False(t, other.Wanted())
+		other.Hold(&holding{end: clock.Never})
+		other.Leave()
+	}
+	require.True(t, b.Wanted(), "others are free")
+	b.Hold(&holding{end: clock.Never})
+	require.False(t, b.Wanted())
+	require.False(t, new(tickets).Wanted())
+}
+
 // Many goroutines join, hold, hand over, leave and give up at random: at each time one is
 // at the front, everybody who stays gets there, and nothing is left.
 func TestManyAtOnce(t *testing.T) {

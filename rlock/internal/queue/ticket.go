@@ -124,6 +124,9 @@ func (t *Ticket[R, G, H]) Hold(h H) (waited bool) {
 	t.holder = h
 	line := t.line()
 	if line == nil {
+		if s.wanted == t.key {
+			s.wanted = ""
+		}
 		return false
 	}
 	line.score = 0
@@ -302,6 +305,19 @@ func (t *Ticket[R, G, H]) Contended(left time.Duration) {
 	line.turn.end()
 	line.met = true
 	line.remote = clock.Now().After(left)
+	s.wanted = t.key
+}
+
+// Wanted reports whether other processes seem to want the key: when this process asked for it last,
+// somebody else had it. It forgets that if a later key of the same shard was found held.
+func (t *Ticket[R, G, H]) Wanted() bool {
+	if t.queue == nil {
+		return false
+	}
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted == t.key
 }
 
 // Crowded notes that the server has given this process the lock while others wait for it.

@@ -267,7 +267,7 @@ func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Requ
 		params.Counter = slot.FenceCounter(c.key[0])
 	}
 	if s.queues.Usable() {
-		params.Queue = c.queueName()
+		params.Queue = slot.Queue(c.key[0])
 	}
 	c.tally.perhaps = true // until there is an answer
 	h.Sent = clock.Now()

@@ -15,7 +15,6 @@ import (
 // release.
 type Claim struct {
 	key   [1]string // the first key. It is inline so that a Claim of one key needs no list.
-	queue string    // the name of the key's queue; empty: nobody has asked for it
 	tally tally     // of a Claim whose keys one script frees
 	rare  *rare     // nil: one key, and nothing special about it
 }
@@ -66,14 +65,6 @@ func (s *Server) All(keys []string, crossSlot bool) Claim {
 		c.rare.parts[i].keys = keys
 	}
 	return c
-}
-
-// queueName returns the name of the key's queue.
-func (c *Claim) queueName() string {
-	if c.queue == "" {
-		c.queue = slot.Queue(c.key[0])
-	}
-	return c.queue
 }
 
 // needRare makes rare.

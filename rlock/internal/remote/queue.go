@@ -110,7 +110,7 @@ func (q *Queues) Ask(ctx context.Context, c *Claim, r Request, p Place) (Standin
 
 func (s calls) joinParams(c *Claim, r Request, how gen.JoinHow) gen.JoinParams {
 	p := gen.JoinParams{
-		Lock: c.key[0], Queue: c.queueName(), Grants: grants,
+		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: grants,
 		Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how,
 	}
 	if r.Fenced {
@@ -133,7 +133,7 @@ type Passed struct {
 // waits, next gets a place behind all others, and otherwise the key. It sends one command, once.
 // After an error, nobody knows what has happened.
 func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request, silent bool) (p Passed, err error) {
-	params := q.calls.passParams(c.key[0], c.queueName(), token)
+	params := q.calls.passParams(c.key[0], slot.Queue(c.key[0]), token)
 	params.Again, params.AgainTTL = next.Token, ttlParam(next.TTL)
 	if silent {
 		params.Process = ""
@@ -187,7 +187,7 @@ type freeing struct {
 // releaseOne frees keys of one slot; a single key it passes on.
 func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed int64, err error) {
 	if s.queues() && !c.IsSet() {
-		reply, refusal := s.scripts.Pass(ctx, s.client, s.passParams(c.key[0], c.queueName(), token))
+		reply, refusal := s.scripts.Pass(ctx, s.client, s.passParams(c.key[0], slot.Queue(c.key[0]), token))
 		if !Forbidden(refusal) {
 			if reply.Freed {
 				freed = 1

@@ -49,7 +49,24 @@ var tags = sync.OnceValue(func() *[count]string {
 })
 
 // Queue returns the name of the queue of those who wait for a key.
-func Queue(key string) string { return queuePrefix + tags()[Of(key)] + "}:" + key }
+func Queue(key string) string {
+	slot := Of(key)
+	last := &queues[slot%uint16(len(queues))]
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	if last.name == "" || last.key != key {
+		last.name = queuePrefix + tags()[slot] + "}:" + key
+		last.key = last.name[len(last.name)-len(key):] // keeps nothing else of the caller's in memory
+	}
+	return last.name
+}
+
+// queues are the last names that Queue has returned. A key that is locked again and again costs no
+// memory for the name of its queue, which each call of a script needs.
+var queues [256]struct {
+	mu        sync.Mutex
+	key, name string
+}
 
 // AnyGrants is what the channels start with on a server that is no cluster, where a process has one
 // channel for all keys.
