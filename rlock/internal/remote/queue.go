@@ -17,9 +17,9 @@ import (
 
 // queueing is how this process uses the queues that the server keeps.
 type queueing struct {
-	process string      // the name of this process in them
-	never   bool        // the keys are of a cluster
-	refused atomic.Bool // the user may not use them
+	process string       // the name of this process in them
+	never   bool         // the keys are of a cluster
+	refused atomic.Int64 // a clock.Instant: until then no call asks for them, because the user was refused; 0: never
 }
 
 // grants is what the channels start with on which processes are told of grants.
@@ -36,10 +36,17 @@ func (s *Server) Queues() *Queues { return &s.queues }
 
 // Usable reports whether acquisitions of one key may wait in the queue of the key, and releases
 // pass the lock on to the first in it. They do not on a cluster, or if the user lacks the rights:
-// the first call that shows it is repeated without the queue.
+// the first call that shows it is repeated without the queue, and so are others for Patience. Then a
+// call asks again, because somebody may have granted the rights.
 func (q *Queues) Usable() bool { return q.calls.queues() }
 
-func (s calls) queues() bool { return !s.queue.never && !s.queue.refused.Load() }
+func (s calls) queues() bool {
+	if s.queue.never {
+		return false
+	}
+	until := s.queue.refused.Load()
+	return until == 0 || clock.Now() >= clock.Instant(until)
+}
 
 // Channel is the channel on which this process is told of grants.
 func (q *Queues) Channel() string { return grants + q.calls.queue.process }
@@ -62,12 +69,14 @@ func Forbidden(err error) bool {
 // user was not allowed to make it with the queue.
 func (s calls) withoutQueue(err error) {
 	if !Forbidden(err) {
-		s.queue.refused.Store(true)
+		s.refuse()
 	}
 }
 
+func (s calls) refuse() { s.queue.refused.Store(int64(clock.Now().After(Patience))) }
+
 // Refuse notes that the user may not use the queues.
-func (q *Queues) Refuse() { q.calls.queue.refused.Store(true) }
+func (q *Queues) Refuse() { q.calls.refuse() }
 
 // Place says how a Request asks for a place in the queue of its key.
 type Place struct {
