@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "bce7577325e0fb6c6d4eaae65a53ffcd6581bc4c"
-	JoinSHA256 = "53e4c37caf4b16d096a70cd1539aac7468930db0d43751578c0803414a135c02"
+	JoinSHA1   = "e5a245ff6495433776d7699604059698b379d93a"
+	JoinSHA256 = "ef8c752a6f2a0722114895bd3389af68ca54e02dde6966c951272c3568e54ac0"
 )
 
 // joinSource is join.lua with what it includes.
@@ -23,11 +23,11 @@ const joinSource = `-- Takes a lock, or waits for it in the queue of all process
 -- a lock whose lease has ended is passed on by whoever asks next.
 --
 -- A token joins once, with one script, and is never used again. A heartbeat never inserts: a
--- push about an earlier place of the token could be on its way, and would be believed. A
--- caller that is told neither granted nor queued goes on with a new token and the old score.
--- A caller that lost the reply may send the same call again; it may then have joined late, so
--- it must count the lease of a pushed grant from its first call. So the caller must know of
--- each call that is sent, and the client must not repeat one by itself.
+-- push about an earlier place of the token could be on its way, and the process would take it
+-- for a grant of the new place. A caller that is told neither granted nor queued goes on with a
+-- new token and the old score. A caller that lost the reply may send the same call again; it may
+-- then have joined late, so it must count the lease of a pushed grant from its first call. So the
+-- caller must know of each call that is sent, and the client must not repeat one by itself.
 --
 -- name: Join
 -- mode: write
@@ -93,13 +93,13 @@ end
 -- the queue is as it was.
 --
 -- The server counts who listens before anything is written, and the message is the last step:
--- a process that hears of a grant believes it, so there must be no message without a grant.
+-- a process that gets it counts the lock as held, so there must be no message without a grant.
 -- PUBSUB SHARDNUMSUB may count nobody although somebody listens, as on a replica; nothing is
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
 -- lease in milliseconds. It names the key, because a process may be granted a lock for a token
--- that it has forgotten, and must be able to release that.
+-- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
   if not token then
@@ -284,11 +284,11 @@ type JoinResult struct {
 // a lock whose lease has ended is passed on by whoever asks next.
 //
 // A token joins once, with one script, and is never used again. A heartbeat never inserts: a
-// push about an earlier place of the token could be on its way, and would be believed. A
-// caller that is told neither granted nor queued goes on with a new token and the old score.
-// A caller that lost the reply may send the same call again; it may then have joined late, so
-// it must count the lease of a pushed grant from its first call. So the caller must know of
-// each call that is sent, and the client must not repeat one by itself.
+// push about an earlier place of the token could be on its way, and the process would take it
+// for a grant of the new place. A caller that is told neither granted nor queued goes on with a
+// new token and the old score. A caller that lost the reply may send the same call again; it may
+// then have joined late, so it must count the lease of a pushed grant from its first call. So the
+// caller must know of each call that is sent, and the client must not repeat one by itself.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error) {

@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "90c3f0eec739668b6c827453525f1e79bb7298c0"
-	PassSHA256 = "9ab52cfd9e7c8e51dd5f0e8496adb620fe586fdda13c9611d5007cc0c92a024f"
+	PassSHA1   = "7bafe4b37cff86c1a20d44a5e7388230ec61c4b8"
+	PassSHA256 = "e4d876040192dbd25869bda6a554cf85e9cac30738671bf11fc1ca73c70eba2d"
 )
 
 // passSource is pass.lua with what it includes.
@@ -92,13 +92,13 @@ end
 -- the queue is as it was.
 --
 -- The server counts who listens before anything is written, and the message is the last step:
--- a process that hears of a grant believes it, so there must be no message without a grant.
+-- a process that gets it counts the lock as held, so there must be no message without a grant.
 -- PUBSUB SHARDNUMSUB may count nobody although somebody listens, as on a replica; nothing is
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
 -- lease in milliseconds. It names the key, because a process may be granted a lock for a token
--- that it has forgotten, and must be able to release that.
+-- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
   if not token then

@@ -120,8 +120,8 @@ func (l *Lock) Detach() (Handoff, error) {
 // Unlike Release, it does nothing if ctx has ended, because nobody defers a repair.
 //
 // It is for repair. The holder learns of it from the server (see Invalidations), or when it
-// next extends, verifies or releases. Until then it believes that it holds the lock, so let it
-// use the fence.
+// next extends, verifies or releases. Until then Valid is true for the holder, so let it use the
+// fence.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	full, err := l.begun(ctx, "force release", key)
 	if err != nil {

@@ -35,9 +35,9 @@
 // For each key that somebody waits for, the server keeps a queue of processes, first come, first
 // served. A Locker counts as a process. When Release passes the key on, one script grants it to
 // the process that waits first and tells that process with a message, which comes to the Locker
-// on a connection of its own. So the key is never free in between, and nobody tries in vain. A
-// process that waits sends a heartbeat about every half second, or every quarter of a lease that
-// is shorter than two seconds; behind others it sends fewer. A heartbeat keeps the place and
+// on a connection of its own. So the key is never free in between, and nobody else tries to take
+// it. A process that waits sends a heartbeat about every half second, or every quarter of a lease
+// that is shorter than two seconds; behind others it sends fewer. A heartbeat keeps the place and
 // finds a grant whose message was lost. If a holder dies, the first in the queue asks as soon as
 // the lease is over.
 //

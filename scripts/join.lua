@@ -5,11 +5,11 @@
 -- a lock whose lease has ended is passed on by whoever asks next.
 --
 -- A token joins once, with one script, and is never used again. A heartbeat never inserts: a
--- push about an earlier place of the token could be on its way, and would be believed. A
--- caller that is told neither granted nor queued goes on with a new token and the old score.
--- A caller that lost the reply may send the same call again; it may then have joined late, so
--- it must count the lease of a pushed grant from its first call. So the caller must know of
--- each call that is sent, and the client must not repeat one by itself.
+-- push about an earlier place of the token could be on its way, and the process would take it
+-- for a grant of the new place. A caller that is told neither granted nor queued goes on with a
+-- new token and the old score. A caller that lost the reply may send the same call again; it may
+-- then have joined late, so it must count the lease of a pushed grant from its first call. So the
+-- caller must know of each call that is sent, and the client must not repeat one by itself.
 --
 -- name: Join
 -- mode: write

@@ -33,8 +33,8 @@ func TestCacheTTL(t *testing.T) {
 	s := rlocktest.Start(t)
 	c := newClient(t, s)
 	require.NoError(t, do(t, c, "SET", "k", "v", "PX", "60000").Error())
-	// The client counts down from when it got the reply, so a slow reply makes
-	// it believe in more than the key has left, but not in more than it had.
+	// The client counts down from when it got the reply, so after a slow reply it
+	// counts more than the key has left, but not more than it had.
 	had, err := do(t, c, "PTTL", "k").AsInt64()
 	require.NoError(t, err)
 	for _, hit := range []bool{false, true} {

@@ -16,7 +16,7 @@ import (
 const (
 	// soon bounds what should happen at once, on a machine that is busy.
 	soon = 10 * time.Second
-	// quiet is how long nothing has to happen before a test believes it.
+	// quiet is how long nothing must happen for a test to go on.
 	quiet = 150 * time.Millisecond
 	tick  = 5 * time.Millisecond
 )

@@ -26,7 +26,7 @@ type locker interface {
 	try(ctx context.Context, name string, ttl time.Duration) (holding, error)
 }
 
-// holding is a lock that a library believes it has.
+// holding is a lock that a library counts as its own.
 type holding interface {
 	// release tells whether the library says that the lock was still its own.
 	release(ctx context.Context) (own bool, err error)

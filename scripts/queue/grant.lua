@@ -19,13 +19,13 @@ end
 -- the queue is as it was.
 --
 -- The server counts who listens before anything is written, and the message is the last step:
--- a process that hears of a grant believes it, so there must be no message without a grant.
+-- a process that gets it counts the lock as held, so there must be no message without a grant.
 -- PUBSUB SHARDNUMSUB may count nobody although somebody listens, as on a replica; nothing is
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
 -- lease in milliseconds. It names the key, because a process may be granted a lock for a token
--- that it has forgotten, and must be able to release that.
+-- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
   if not token then

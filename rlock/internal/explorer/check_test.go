@@ -20,7 +20,7 @@ var (
 	errTokens = errors.New("there are too many tokens")
 )
 
-// exclusive checks that who believes to hold the lock does: its lease, as it counts it, is not
+// exclusive checks that whoever counts the lock as held has it: its lease, as it counts it, is not
 // over, so the server has its token.
 func (x *explorer) exclusive(w *world) error {
 	lock := x.at(w).lock

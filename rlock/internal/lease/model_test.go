@@ -20,8 +20,8 @@ var (
 )
 
 // TestModel sends extensions to a simulated server that runs them late, in any order,
-// twice or never, and whose answers come late or never. After every step the server must
-// have at least what the lease believes.
+// twice or never, and whose answers come late or never. After every step the server's lease
+// must last at least as long as this process counts it.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	first := *seed

@@ -12,11 +12,12 @@ import (
 
 // Grants hears, on a connection of its own, of what the server grants to one process.
 //
-// A message is believed by its form: it does not say who has sent it. So only the process and
-// those who may grant should have the right to publish on its channel. Anybody else with that
-// right, who also knows a token that is expected, which whoever may read the keys does, can have
-// this process believe that it was granted a key. One who knows another's token can have stray
-// called about that. Without any token, messages cost the process time, and nothing else.
+// A message does not say who has sent it: whatever has the form of a grant is taken for one. So
+// only the process and those who may grant should have the right to publish on its channel.
+// Anybody else with that right who knows a token that is expected, as whoever may read the queues
+// does, can send a false grant: the process then counts a key as held that it does not have. With
+// a token that was given up, a false grant has stray called. With any other token, messages cost
+// the process time, and nothing else.
 type Grants struct {
 	subscription
 	seed   maphash.Seed

@@ -191,8 +191,9 @@ func (s *subscription) run() {
 }
 
 // final reports whether an attempt need not be repeated: the user may not subscribe, the server
-// knows no such command, or the client is closed. A client with sentinels closes its old
-// connections when it changes to a new primary, so that is not believed at once.
+// knows no such command, or the client is closed. The error of a closed client must come several
+// times in a row, because a client with sentinels closes its old connections, with the same
+// error, when it changes to a new primary.
 func (s *subscription) final(failed error) bool {
 	if refused := new(rueidis.RedisError); errors.As(failed, &refused) {
 		text := refused.Error()
