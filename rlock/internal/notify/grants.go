@@ -54,8 +54,8 @@ func NewGrants(background context.Context, client rueidis.Client, channel string
 	return g
 }
 
-// Ignored returns how many messages had to be dropped: those that are no grants, and strays
-// beyond what can be remembered.
+// Ignored returns how many messages had no effect: those that are no grants, those of tokens that
+// nobody expects, and strays beyond maxStrays.
 func (g *Grants) Ignored() uint64 { return g.ignored.Load() }
 
 func (g *Grants) shard(token string) *expecting {
@@ -132,7 +132,6 @@ type Expected struct {
 	grants *Grants
 	token  string
 	wake   chan struct{}
-	seen   uint64 // the subscription of which the caller knows
 
 	// Guarded by the shard.
 	grant     Grant
@@ -140,16 +139,14 @@ type Expected struct {
 	abandoned bool
 }
 
-// Expect has a grant of token kept for the caller: from before the request is sent that may be
-// granted, until Forget or Abandon. No two
-// callers expect the same token.
+// Expect has a grant of token kept for the caller until Forget or Abandon. It is called before the
+// request is sent that may be granted. No two callers expect the same token.
 func (g *Grants) Expect(token string) *Expected {
 	e := &Expected{grants: g, token: token, wake: make(chan struct{}, 1)}
 	s := g.shard(token)
 	s.mu.Lock()
 	s.tokens[token] = e
 	s.mu.Unlock()
-	e.seen = g.confirmed.Load()
 	return e
 }
 
@@ -161,8 +158,9 @@ func (e *Expected) signal() {
 	}
 }
 
-// Wake receives when Take or Again may have something: a grant has come, or the process listens
-// again after a time in which a grant would not have been heard. Its capacity is 1.
+// Wake receives when Take may have a grant, and when the process listens again after a time in
+// which the message of a grant would have been lost: the server then knows whether there was one.
+// Its capacity is 1.
 func (e *Expected) Wake() <-chan struct{} { return e.wake }
 
 // Take returns the last grant that has come, once. It is there before Wake receives.
@@ -173,14 +171,6 @@ func (e *Expected) Take() (Grant, bool) {
 	grant, granted := e.grant, e.granted
 	e.grant, e.granted = Grant{}, false
 	return grant, granted
-}
-
-// Again reports, once, that the process has begun to listen since Expect, or since Again was
-// called. A grant before that may be lost: the server knows.
-func (e *Expected) Again() bool {
-	seen := e.seen
-	e.seen = e.grants.confirmed.Load()
-	return e.seen != seen
 }
 
 // Forget ends what Expect has begun, because the token has what was asked for. A grant that comes

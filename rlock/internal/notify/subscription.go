@@ -31,7 +31,6 @@ type subscription struct {
 	again      func()               // called after each confirmation
 
 	listening atomic.Bool
-	confirmed atomic.Uint64 // how often
 
 	state    sync.Mutex
 	phase    phase
@@ -235,7 +234,6 @@ func (s *subscription) subscribe() error {
 			"that needs Redis 7 or Valkey, and the rights +ssubscribe and &%[1]s: %[2]w", s.channel, err)
 	}
 	cancel()
-	s.confirmed.Add(1)
 	s.change(subscribed, nil)
 	s.again()
 	s.follow(d.primary, broken, taken)

@@ -23,7 +23,7 @@ type queueing struct {
 }
 
 // grants is what the channels start with on which processes are told of grants.
-const grants = slot.AnyGrants
+const grants = slot.Grants
 
 // Queues are those that the server keeps for the keys of locks.
 type Queues struct {

@@ -68,10 +68,6 @@ var queues [256]struct {
 	key, name string
 }
 
-// AnyGrants is what the channels start with on a server that is no cluster, where a process has one
-// channel for all keys.
-const AnyGrants = grantPrefix + "0}:"
-
-// Grants returns what the channels start with on which the processes that wait for a key are
-// told of grants. The name of a process follows.
-func Grants(key string) string { return grantPrefix + tags()[Of(key)] + "}:" }
+// Grants is what the channels start with on which processes are told of grants. The name of a
+// process follows. A process has one channel for all keys, so the server must be no cluster.
+const Grants = grantPrefix + "0}:"

@@ -129,20 +129,18 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// A queue and the channels are in the slot of their key, whatever braces the key has, and no
-// two keys share a queue.
-func TestQueueAndGrantsAreInTheSlotOfTheirKey(t *testing.T) { // not parallel: it counts allocations
+// A queue is in the slot of its key, whatever braces the key has, and no two keys share one. No
+// lock can have the name of a queue or of a channel.
+func TestQueueIsInTheSlotOfItsKey(t *testing.T) { // not parallel: it counts allocations
 	require.Equal(t, "rlock:queue:{20200}:{a}:1", slot.Queue("{a}:1"))
-	require.Equal(t, "rlock:grant:{20200}:", slot.Grants("{a}:1"))
 	require.Zero(t, testing.AllocsPerRun(100, func() { slot.Queue("{a}:1") }), "the last names are kept")
 	queues := map[string]string{}
 	for _, key := range []string{"a", "{a}:1", "}a{", "{}", "{", "}", "", "{a", "a}", "{}:{}", "{{a}}", "1}:a", "rlock:queue:{1}:a", "a\x00b"} {
-		queue, grants := slot.Queue(key), slot.Grants(key)
+		queue := slot.Queue(key)
 		require.Equal(t, slot.Of(key), slot.Of(queue), "%q", key)
-		require.Equal(t, slot.Of(key), slot.Of(grants+"some process"), "%q", key)
 		require.NotContains(t, queues, queue, "%q", key)
 		queues[queue] = key
-		for _, name := range []string{queue, grants} {
+		for _, name := range []string{queue, slot.Grants + "some process"} {
 			_, _, yes := slot.Reserved(name)
 			require.True(t, yes, name)
 		}
