@@ -167,7 +167,7 @@ func (a *acquisition) choose() setback {
 	l, p := a.lock, a.place
 	a.place = nil
 	claim := remote.One(l.claim.Key())
-	r := l.request().wantPlace().Request(l.lease.Token())
+	r := remote.Request{Token: l.lease.Token(), TTL: l.lease.TTL(), Fenced: !l.set.unfenced}
 	handed, err := l.locker.remote.HandOver(a.ctx, &claim, p.Token(), r, 1)
 	if handed.Over {
 		p.Taken()

@@ -127,14 +127,11 @@ func (p *Place) Ask(ctx context.Context) (held bool, blocked remote.Answer, err 
 		if held || ask == nil {
 			return held, blocked, nil
 		}
-		at, err := p.server.Queues().Ask(ctx, p.claim, p.want.Request(ask.Token), remote.Place{
+		at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(ask.Token), remote.Place{
 			Keep: ask.Call == queue.Heartbeat, Silent: ask.Silent, Since: ask.Since,
 		})
 		if err != nil {
-			p.next = queue.Event{What: queue.BeatDue}
-			if p.wait.Phase == queue.Joining {
-				p.next.What = queue.Overdue
-			}
+			p.next = p.asking()
 			return false, remote.Answer{}, err
 		}
 		if !at.Acquired {
@@ -145,8 +142,17 @@ func (p *Place) Ask(ctx context.Context) (held bool, blocked remote.Answer, err 
 	}
 }
 
-// Request is the Want with a token, as the server is asked.
-func (w Want) Request(token string) remote.Request {
+// asking is the event that has the wait ask the server: with a heartbeat if it has a place, and
+// otherwise with its join, which has got no answer yet.
+func (p *Place) asking() queue.Event {
+	if p.wait.Phase == queue.Joining {
+		return queue.Event{What: queue.Overdue}
+	}
+	return queue.Event{What: queue.BeatDue}
+}
+
+// request is the Want with a token, as the server is asked.
+func (w Want) request(token string) remote.Request {
 	return remote.Request{Token: token, TTL: w.TTL, Fenced: w.Fenced}
 }
 
@@ -175,7 +181,7 @@ func (p *Place) PassOn(ctx context.Context, c *remote.Claim, token string) (free
 			p.wait = queue.Wait{}
 		}
 	}()
-	passed, err := p.server.Queues().Pass(ctx, c, token, p.want.Request(ask.Again), ask.Silent)
+	passed, err := p.server.Queues().Pass(ctx, c, token, p.want.request(ask.Again), ask.Silent)
 	if err == nil && !passed.Freed {
 		err = errNotHeld
 	}
@@ -184,17 +190,14 @@ func (p *Place) PassOn(ctx context.Context, c *remote.Claim, token string) (free
 	}
 	_, held = p.step(queue.Event{What: queue.Answered, Request: *ask, Sent: passed.Sent, Answer: answer(passed.Standing)})
 	p.answered(1)
-	p.next = queue.Event{What: queue.BeatDue}
-	if p.wait.Phase == queue.Joining {
-		p.next.What = queue.Overdue
-	}
+	p.next = p.asking()
 	return true, held, nil
 }
 
 // Confirm tells the server that the token has the key by another way than its place, and ends the
 // place.
 func (p *Place) Confirm(ctx context.Context) {
-	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.Request(p.wait.Token), remote.Place{Keep: true, Silent: p.wait.Silent})
+	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), remote.Place{Keep: true, Silent: p.wait.Silent})
 	if err == nil && at.Acquired {
 		p.expected.Forget()
 	} else {
