@@ -275,7 +275,7 @@ func (a *acquisition) settle(answer remote.Answer, err error) setback {
 		a.blocked(answer)
 		return setback{kind: setbackBusy, err: ErrHeld}
 	}
-	return a.hold(clock.LeaseEnd(answer.Sent, a.lock.lease.TTL()), answer.Fence, answer.Sent)
+	return a.hold(clock.LeaseEnd(answer.Sent, a.lock.lease.TTL()), answer.Fence)
 }
 
 // blocked notes who holds the key.
@@ -286,7 +286,7 @@ func (a *acquisition) blocked(answer remote.Answer) {
 }
 
 // hold begins to hold the lock that the server has granted.
-func (a *acquisition) hold(deadline clock.Instant, fence uint64, sent clock.Instant) setback {
+func (a *acquisition) hold(deadline clock.Instant, fence uint64) setback {
 	l := a.lock
 	if a.place != nil {
 		a.dropPlace()
@@ -297,7 +297,7 @@ func (a *acquisition) hold(deadline clock.Instant, fence uint64, sent clock.Inst
 	}
 	a.mayHaveTaken()
 	if err == expired {
-		err = fmt.Errorf("%w: the reply took %v, the lease is %v; use a longer TTL", ErrExpired, time.Duration(clock.Now()-sent), l.lease.TTL())
+		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, l.lease.TTL(), -deadline.Until())
 	}
 	return final(err, nil)
 }

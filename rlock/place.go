@@ -128,7 +128,7 @@ func (a *acquisition) ask() setback {
 		a.place = nil
 		l.lease.SetToken(p.Token())
 		deadline, fence := p.Granted()
-		return a.hold(deadline, fence, a.start)
+		return a.hold(deadline, fence)
 	case beating && !a.mayQueue():
 		return a.tryAlone() // which renews what a set has collected, and finds a chosen token that has the key
 	}
@@ -171,7 +171,7 @@ func (a *acquisition) choose() setback {
 	handed, err := l.locker.remote.HandOver(a.ctx, &claim, p.Token(), r, 1)
 	if handed.Over {
 		p.Taken()
-		return a.hold(clock.LeaseEnd(handed.Sent, r.TTL), handed.Fence, handed.Sent)
+		return a.hold(clock.LeaseEnd(handed.Sent, r.TTL), handed.Fence)
 	}
 	p.Abandon()
 	switch {

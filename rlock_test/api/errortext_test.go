@@ -154,7 +154,7 @@ func TestErrorTexts(t *testing.T) {
 				return answer
 			})
 			return of(s.locker.TryAcquire(s.ctx, "job", rlock.WithTTL(20*time.Millisecond)))
-		}, `rlock: acquire "job": lease expired before it was extended: the reply took <time>, the lease is <time>; use a longer TTL`},
+		}, `rlock: acquire "job": lease expired before it was extended: the lease of <time> was over <time> before the grant arrived; use a longer TTL`},
 		"closed": {func(s scene) error {
 			s.locker.Close()
 			return of(s.locker.Acquire(s.ctx, "job"))

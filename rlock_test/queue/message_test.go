@@ -1,10 +1,13 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 	"github.com/stretchr/testify/require"
@@ -32,6 +35,43 @@ func TestLateGrantOfAHeldLock(t *testing.T) {
 		require.NoError(t, lock.Release(t.Context()))
 		idle(t, client, "k")
 	})
+}
+
+// An acquisition whose every answer takes longer than its lease fails with ErrExpired, whether it
+// learns of the grant by a heartbeat or by a message, and leaves the lock to others.
+func TestGrantArrivesAfterItsLease(t *testing.T) {
+	t.Parallel()
+	const lease = 50 * time.Millisecond
+	for name, message := range map[string]bool{"by a heartbeat": false, "by a message": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(lease))
+			other := env.NewLocker(t, client)
+			held := env.MustLock(t)(other.Acquire(t.Context(), "k"))
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				answer := run()
+				if env.Calls(words, gen.JoinSHA1) {
+					time.Sleep(lease)
+				}
+				return answer
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			failed := make(chan error, 1)
+			go func() { failed <- env.ErrorOf(l.Acquire(ctx, "k")) }()
+			env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
+			if message {
+				require.NoError(t, held.Release(t.Context()))
+			} else {
+				require.NoError(t, env.Do(t, client, "DEL", "k").Error())
+			}
+			err := <-failed
+			require.ErrorIs(t, err, rlock.ErrExpired)
+			require.ErrorContains(t, err, "the lease of 50ms was over ")
+			require.ErrorContains(t, err, " before the grant arrived; use a longer TTL")
+			idle(t, client, "k")
+		})
+	}
 }
 
 // A lock without a fence has none when it is granted by a message either, which brings one.

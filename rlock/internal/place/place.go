@@ -62,8 +62,8 @@ func (p *Place) Token() string { return p.wait.Token }
 // Score returns the score of the place, 0 if there is none.
 func (p *Place) Score() int64 { return p.wait.Score }
 
-// Granted returns the lease and the fence that the place has got. The server may give a fence to one
-// that wants none.
+// Granted returns the lease and the fence that the place has got. The lease may be over. The server
+// may give a fence to one that wants none.
 func (p *Place) Granted() (deadline clock.Instant, fence uint64) {
 	if p.want.Fenced {
 		fence = uint64(p.wait.Fence)
@@ -121,11 +121,21 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 // Ask tells the server what has happened, and sends what has to be sent. If it reports neither
 // held nor an error, the place is in the queue, and blocked says who has the key. After an error
 // Ask may be called again: the wait goes on where it was.
+//
+// If a lease is over when the answer comes, a heartbeat renews it, once. If that answer is late as
+// well, the next one would be too: Ask reports held, and the deadline has passed.
 func (p *Place) Ask(ctx context.Context) (held bool, blocked remote.Answer, err error) {
+	late := 0
 	for e := p.next; ; {
 		ask, held := p.step(e)
 		if held || ask == nil {
 			return held, blocked, nil
+		}
+		if e.What == queue.Answered && e.Answer.Granted {
+			if late++; late == 2 {
+				p.wait.Fence, p.wait.Deadline = e.Answer.Fence, clock.LeaseEnd(e.Sent, e.Answer.Remaining)
+				return true, blocked, nil
+			}
 		}
 		at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(ask.Token), remote.Place{
 			Keep: ask.Call == queue.Heartbeat, Silent: ask.Silent, Since: ask.Since,
