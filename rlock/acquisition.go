@@ -24,7 +24,7 @@ type acquisition struct {
 	collect   *collector    // of a set that waits
 	notice    *notify.Wait
 	place     *place.Place  // in the queue of the server; nil: none
-	until     clock.Instant // when the pause is over
+	until     clock.Instant // when the pause is over; before the first one, start
 	counted   bool          // the last question to the server was an attempt of the policy
 	alone     bool          // the server has refused it a place
 	outage    remote.Outage
@@ -74,7 +74,9 @@ func finalWait(err error) setback {
 // newAcquisition returns the acquisition of a claim's keys.
 func (l *Locker) newAcquisition(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) acquisition {
 	lock := l.newLock(ctx, claim, set, want, start)
-	return acquisition{lock: lock, ctx: ctx, start: start, blocker: blocker{key: lock.claim.Key()}, outage: l.remote.Outage()}
+	return acquisition{
+		lock: lock, ctx: ctx, start: start, until: start, blocker: blocker{key: lock.claim.Key()}, outage: l.remote.Outage(),
+	}
 }
 
 // acquireClaim acquires the keys of a claim.
