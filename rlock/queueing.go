@@ -60,7 +60,7 @@ func (a *acquisition) awaitTurn() (ready bool, err error) {
 		if looks {
 			left = min(left, lookPause)
 		}
-		over, err := clock.Receive(a.ctx, l.ticket.Ready(), left, l.locker.closed)
+		over, err := l.ticket.Await(a.ctx, left, l.locker.closed)
 		if err != nil || !over {
 			return err == nil, err
 		}
@@ -101,12 +101,10 @@ func (a *acquisition) lastLook() (ready bool, err error) {
 	if holder != nil {
 		holder.endIfLost(now.Token, version)
 	}
-	select {
-	case <-l.ticket.Ready():
+	if l.ticket.IsReady() {
 		return true, nil
-	default:
-		return false, ErrGaveUp
 	}
+	return false, ErrGaveUp
 }
 
 // quit leaves the queue and returns err. If a holder has handed the lock over meanwhile, the

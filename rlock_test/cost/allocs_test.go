@@ -3,9 +3,12 @@
 package cost
 
 import (
+	"math"
 	"runtime"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
@@ -55,6 +58,36 @@ func TestAllocationsBudget(t *testing.T) {
 	for name, locker := range map[string]*rlock.Locker{"fenced": locker, "unfenced": unfenced, "after a wait": waited} {
 		require.LessOrEqual(t, bytesPerRun(5000, cycle(locker)), uint64(720), name)
 	}
+}
+
+// Callers of one Locker that take turns pay for their Lock, and for what wakes them little: who
+// leaves the line leaves its place in it to the next who waits. As scripts and goroutines cost
+// more at first, the fewest of some rounds count.
+func TestLineAllocationsBudget(t *testing.T) {
+	const callers, cycles = 64, 200
+	locker := env.NewLocker(t, env.Start(t).Client(t))
+	allocs, bytes := math.Inf(1), math.Inf(1)
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var group sync.WaitGroup
+		for range callers {
+			group.Go(func() {
+				for range cycles {
+					lock, err := locker.Acquire(t.Context(), "job")
+					if !assert.NoError(t, err) || !assert.NoError(t, lock.Release(t.Context())) {
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		runtime.ReadMemStats(&after)
+		allocs = min(allocs, float64(after.Mallocs-before.Mallocs)/callers/cycles)
+		bytes = min(bytes, float64(after.TotalAlloc-before.TotalAlloc)/callers/cycles)
+	}
+	require.LessOrEqual(t, allocs, 2.5)
+	require.LessOrEqual(t, bytes, 320.0)
 }
 
 // bytesPerRun is like testing.AllocsPerRun, for bytes.

@@ -25,6 +25,7 @@ type Queue[R, G any, H Holder] struct {
 	limit  time.Duration // of a turn
 	seed   maphash.Seed
 	shards [64]shard[R, G, H]
+	places sync.Pool // of *place; those who wait in a line take turns with them
 }
 
 // shard has the fronts of some keys. A goroutine that holds its mutex takes no other.
@@ -87,7 +88,7 @@ func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R) (holder
 		t.state = front
 		return holder, true
 	}
-	t.state, t.place = waiting, &place[R, G, H]{request: request, ready: make(chan struct{})}
+	t.state, t.place = waiting, q.newPlace(request)
 	line := at.needLine()
 	line.append(t)
 	if at.holds() {
@@ -124,7 +125,17 @@ func (s *shard[R, G, H]) next(t *Ticket[R, G, H]) {
 	line.turn.end()
 	next.place.line, next.state = line, front
 	s.fronts[t.key] = next
-	close(next.place.ready)
+	next.place.ready <- struct{}{}
+}
+
+// newPlace returns a place, which may be one that another ticket has left.
+func (q *Queue[R, G, H]) newPlace(request R) *place[R, G, H] {
+	p, _ := q.places.Get().(*place[R, G, H])
+	if p == nil {
+		p = &place[R, G, H]{ready: make(chan struct{}, 1)}
+	}
+	p.request = request
+	return p
 }
 
 // line has the tickets behind a front. Each front leaves it to the next front.

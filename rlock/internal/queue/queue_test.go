@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -27,16 +28,6 @@ type holding struct {
 func (h *holding) Deadline() clock.Instant { return h.end }
 func (h *holding) Over() bool              { return h.over.Load() }
 
-// isReady reports whether a ticket that waits has come to the front.
-func isReady(t *tickets) bool {
-	select {
-	case <-t.Ready():
-		return true
-	default:
-		return false
-	}
-}
-
 // join makes a ticket for the key "k" that must wait, or must not.
 func join(t *testing.T, q *Queue[string, int, *holding], request string, wantFirst bool) *tickets {
 	t.Helper()
@@ -54,12 +45,12 @@ func TestFirstComeFirstServed(t *testing.T) {
 	_, handed := c.Leave()
 	require.False(t, handed)
 	a.Leave()
-	require.True(t, isReady(b))
+	require.True(t, b.IsReady())
 	_, handed = b.Granted()
 	require.False(t, handed)
-	require.False(t, isReady(d))
+	require.False(t, d.IsReady())
 	b.Leave()
-	require.True(t, isReady(d))
+	require.True(t, d.IsReady())
 	d.Leave()
 	d.Leave() // once more changes nothing
 	join(t, q, "e", true)
@@ -86,19 +77,19 @@ func TestHandOver(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "b", o.Request)
 	require.True(t, o.Grant(7))
-	require.True(t, isReady(b))
+	require.True(t, b.IsReady())
 	g, handed := b.Granted()
 	require.Equal(t, 7, g)
 	require.True(t, handed)
-	require.False(t, isReady(c))
+	require.False(t, c.IsReady())
 	require.Nil(t, q.Holder("k"), "b has not begun to hold it")
 	require.True(t, b.Hold(&holding{end: clock.Never}), "c waits behind")
 	_, ok = a.Offer(false)
 	require.False(t, ok, "a has gone")
 	a.Leave()
-	require.False(t, isReady(c))
+	require.False(t, c.IsReady())
 	b.Leave()
-	require.True(t, isReady(c))
+	require.True(t, c.IsReady())
 }
 
 // Whatever a hand-over meets, nobody is lost and nobody comes twice.
@@ -118,7 +109,7 @@ func TestHandOverToOneWhoLeaves(t *testing.T) {
 		require.True(t, ok, "a is still the front")
 		require.Equal(t, "c", o.Request)
 		require.True(t, o.Grant(8))
-		require.True(t, isReady(c))
+		require.True(t, c.IsReady())
 	})
 	t.Run("after it was granted", func(t *testing.T) {
 		t.Parallel()
@@ -130,10 +121,10 @@ func TestHandOverToOneWhoLeaves(t *testing.T) {
 		g, handed := b.Leave()
 		require.True(t, handed, "it holds the lock, and must release it")
 		require.Equal(t, 7, g)
-		require.False(t, isReady(c))
+		require.False(t, c.IsReady())
 		_, handed = b.Leave()
 		require.False(t, handed)
-		require.True(t, isReady(c))
+		require.True(t, c.IsReady())
 	})
 	t.Run("before it is withdrawn", func(t *testing.T) {
 		t.Parallel()
@@ -155,19 +146,19 @@ func TestWithdrawLeavesItsPlace(t *testing.T) {
 	b, c := join(t, q, "b", false), join(t, q, "c", false)
 	o, _ := a.Offer(false)
 	require.True(t, o.Withdraw(7))
-	require.False(t, isReady(b))
+	require.False(t, b.IsReady())
 	o, _ = a.Offer(false)
 	require.Equal(t, "b", o.Request)
 	require.True(t, o.Withdraw(8))
 	a.Leave()
-	require.True(t, isReady(b))
-	require.False(t, isReady(c))
+	require.True(t, b.IsReady())
+	require.False(t, c.IsReady())
 	g, handed := b.Granted()
 	require.Equal(t, 8, g)
 	require.False(t, handed)
 	g, _ = b.Leave()
 	require.Zero(t, g, "it was taken before")
-	require.True(t, isReady(c))
+	require.True(t, c.IsReady())
 }
 
 func TestWhatWasLeftGoesToWhoeverGivesUp(t *testing.T) {
@@ -198,7 +189,7 @@ func TestHolderThatEndedMakesRoom(t *testing.T) {
 	require.InDelta(t, time.Hour, b.Remaining(), float64(time.Minute))
 	h.over.Store(true)
 	join(t, q, "d", false)
-	require.True(t, isReady(b), "whoever comes next finds that the holder has ended")
+	require.True(t, b.IsReady(), "whoever comes next finds that the holder has ended")
 }
 
 func TestHoldersThatEndUnnoticedAreForgotten(t *testing.T) {
@@ -403,6 +394,58 @@ func TestWanted(t *testing.T) {
 	require.False(t, new(tickets).Wanted())
 }
 
+// A ticket takes over the place of one that is gone, and nothing of what that one had. It is not
+// ready because the other was.
+func TestPlacesAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	q := New[string, int, *holding](limit)
+	front := join(t, q, "front", true)
+	front.Hold(&holding{end: clock.Never})
+	for _, gone := range []func(*tickets){
+		func(a *tickets) { a.Leave() }, // it waits
+		func(a *tickets) { // it has been called, and does not know it
+			front.Leave()
+			require.True(t, a.IsReady())
+			a.Leave()
+			front = join(t, q, "front", true)
+			front.Hold(&holding{end: clock.Never})
+		},
+		func(a *tickets) { // it is offered the lock, which is left for it
+			o, ok := front.Offer(false)
+			require.True(t, ok)
+			require.True(t, o.Withdraw(7))
+			a.Leave()
+		},
+		func(a *tickets) { // it is granted the lock, and somebody waits behind it
+			b := join(t, q, "b", false)
+			o, ok := front.Offer(false)
+			require.True(t, ok)
+			require.True(t, o.Grant(7))
+			over, err := a.Await(t.Context(), time.Hour, nil)
+			require.NoError(t, err)
+			require.False(t, over)
+			_, handed := a.Granted()
+			require.True(t, handed)
+			a.Hold(&holding{end: clock.Never})
+			a.Leave()
+			front = b
+			front.Hold(&holding{end: clock.Never})
+		},
+	} {
+		for range 20 { // the pool forgets places now and then
+			a := join(t, q, "a", false)
+			gone(a)
+			b := join(t, q, "b", false)
+			over, err := b.Await(t.Context(), 0, nil)
+			require.NoError(t, err)
+			require.True(t, over, "it is not ready")
+			g, handed := b.Leave()
+			require.False(t, handed)
+			require.Zero(t, g)
+		}
+	}
+}
+
 // Many goroutines join, hold, hand over, leave and give up at random: at each time one is
 // at the front, everybody who stays gets there, and nothing is left.
 func TestManyAtOnce(t *testing.T) {
@@ -422,14 +465,13 @@ func TestManyAtOnce(t *testing.T) {
 					if random.IntN(4) == 0 {
 						patience = time.Duration(random.IntN(50)) * time.Microsecond
 					}
-					select {
-					case <-ticket.Ready():
+					over, err := ticket.Await(t.Context(), patience, nil)
+					assert.NoError(t, err)
+					if !over {
 						ticket.Granted()
-					case <-time.After(patience):
-						if _, handed := ticket.Leave(); !handed {
-							left.Add(1)
-							continue
-						}
+					} else if _, handed := ticket.Leave(); !handed {
+						left.Add(1)
+						continue
 					}
 				}
 				if fronts[k].Add(1) != 1 {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -38,7 +39,8 @@ const (
 type place[R, G any, H Holder] struct {
 	request    R
 	next, prev *Ticket[R, G, H]
-	ready      chan struct{}  // closed when it is the front
+	ready      chan struct{}  // has a value when a ticket that waited is the front; nil: it never waited
+	timer      clock.Timer    // of its waits
 	grant      G              // what was handed to it, or is left of a hand-over that failed
 	line       *line[R, G, H] // those behind it, if it is the front
 }
@@ -69,9 +71,22 @@ func (t *Ticket[R, G, H]) line() *line[R, G, H] {
 func (t *Ticket[R, G, H]) leave() {
 	var none H
 	t.state, t.holder = gone, none
-	if t.place != nil {
-		t.place.line = nil
+	t.leavePlace()
+}
+
+// leavePlace gives the place of a ticket that is gone to the next that waits. The caller holds mu.
+func (t *Ticket[R, G, H]) leavePlace() {
+	p := t.place
+	t.place = nil
+	if p == nil || p.ready == nil {
+		return
 	}
+	select {
+	case <-p.ready: // it gave up when it had come to the front
+	default:
+	}
+	*p = place[R, G, H]{ready: p.ready, timer: p.timer}
+	t.queue.places.Put(p)
 }
 
 // holds reports whether the front has the lock. The caller holds mu.
@@ -86,10 +101,22 @@ func (t *Ticket[R, G, H]) ended() bool { return t.holds() && t.holder.Over() }
 // Joined reports whether the ticket has ever been in a queue.
 func (t *Ticket[R, G, H]) Joined() bool { return t.queue != nil }
 
-// Ready is closed when a ticket that waits has come to the front.
-func (t *Ticket[R, G, H]) Ready() <-chan struct{} { return t.place.ready }
+// Await waits until a ticket that waits has come to the front, or until d is over, which it
+// reports. Like clock.Receive, it returns why it ended before. The goroutine that leaves the
+// queue with the ticket calls it. It is not called again after the ticket has come to the front.
+func (t *Ticket[R, G, H]) Await(ctx context.Context, d time.Duration, stop <-chan struct{}) (over bool, err error) {
+	return t.place.timer.Receive(ctx, t.place.ready, d, stop)
+}
 
-// Granted returns what the holder has handed to a ticket that is Ready. If the holder has
+// IsReady reports whether a ticket that waited has come to the front.
+func (t *Ticket[R, G, H]) IsReady() bool {
+	s := t.shard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.state == front || t.state == granted
+}
+
+// Granted returns what the holder has handed to a ticket that is ready. If the holder has
 // handed nothing over, Granted reports false: the ticket is then the front, which asks the
 // server, and g is what a Withdraw has left for it.
 func (t *Ticket[R, G, H]) Granted() (g G, handed bool) {
@@ -188,8 +215,10 @@ func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
 		g = t.takeGrant()
 		s.fronts[t.key].line().remove(t)
 		t.state = gone
+		t.leavePlace()
 	case offered:
 		t.state = gone
+		t.leavePlace()
 	}
 	return g, false
 }
@@ -273,7 +302,7 @@ func (o Offer[R, G, H]) Grant(g G) bool {
 	o.to.state, o.to.place.line, o.to.place.grant = granted, o.from.line(), g
 	o.from.leave()
 	s.fronts[o.from.key] = o.to
-	close(o.to.place.ready)
+	o.to.place.ready <- struct{}{}
 	return true
 }
 
