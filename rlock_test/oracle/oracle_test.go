@@ -45,7 +45,7 @@ func TestOracle(t *testing.T) {
 	// Not into the test's log, which is lost when a test takes too long.
 	fmt.Fprintf(os.Stderr, "the oracle's seed is %d\n", from)
 	start := time.Now()
-	found, err := search(t.Context(), build(t), startAll(t), from, *first, func(r *report) bool {
+	found, err := hunt{build(t), startAll(t), from, *first, true}.search(t.Context(), func(r *report) bool {
 		if len(r.kinds) >= *kinds {
 			return true
 		}
@@ -192,7 +192,7 @@ func TestPlanted(t *testing.T) {
 				t.Logf("program %d of seed %d shows %v, so the search begins at the first", f.at, usual, kinds)
 			}
 			const most = 30_000 // programs, which take five minutes on a slow machine
-			found, err := search(t.Context(), g, servers, usual, 0, func(r *report) bool { return isShown(r.kinds) || r.programs() >= most })
+			found, err := hunt{generator: g, servers: servers, seed: usual}.search(t.Context(), func(r *report) bool { return isShown(r.kinds) || r.programs() >= most })
 			require.NoError(t, err, "seed %d", usual)
 			if !isShown(found.kinds) {
 				t.Errorf("not found in %d programs of seed %d, but %v", found.programs(), usual, found.kinds)

@@ -70,18 +70,28 @@ type report struct {
 	passing           []hole            // faults that did not come again
 }
 
-// search writes programs, of which first is the number of the first, until enough says so of
-// what it has seen. It keeps the first hole of a kind, made as small as can be.
-func search(ctx context.Context, g generator, servers []*server, seed uint64, first int, enough func(*report) bool) (*report, error) {
+// hunt is a search for holes.
+type hunt struct {
+	generator generator
+	servers   []*server
+	seed      uint64 // of the programs
+	first     int    // the number of the first one
+	shrinks   bool   // a hole is made as small as can be, so that a person sees what matters
+}
+
+// search writes programs until enough says so of what it has seen. It keeps the first hole of a
+// kind.
+func (h hunt) search(ctx context.Context, enough func(*report) bool) (*report, error) {
+	g, servers, seed := h.generator, h.servers, h.seed
 	found := &report{seed: seed, features: map[string]*tally{}, findings: map[string]int{}, samples: map[string]string{}, kinds: map[string]int{}, barred: map[string]bool{}, rules: map[string]*tally{}}
 	var waiting []bound // for their bindings to be called
 	ctx, cancel := context.WithCancel(ctx)
-	next := g.judgement(ctx, seed, first)
+	next := g.judgement(ctx, seed, h.first)
 	defer func() {
 		cancel()
 		<-next
 	}()
-	for number := first; !enough(found); number += batch {
+	for number := h.first; !enough(found); number += batch {
 		j := <-next
 		next = g.judgement(ctx, seed, number+batch) // beside the runs of these, which mostly wait for servers
 		if j.err != nil {
@@ -115,12 +125,13 @@ func search(ctx context.Context, g generator, servers []*server, seed uint64, fi
 			if found.kinds[f.kind]++; found.kinds[f.kind] > 1 {
 				continue
 			}
-			h, err := shrink(ctx, g, s, p, *f, drawn(seed, p))
-			if err != nil {
-				return nil, err
+			shown := hole{p, s.engine, seed, *f}
+			if h.shrinks {
+				if shown, err = shrink(ctx, g, s, shown); err != nil {
+					return nil, err
+				}
 			}
-			h.seed = seed
-			found.holes = append(found.holes, h)
+			found.holes = append(found.holes, shown)
 		}
 		found.refusals()
 		if len(waiting) >= bundle {
@@ -293,8 +304,7 @@ func examine(ctx context.Context, s *server, p *Program, r rule, seed uint64) (f
 
 // shrink takes lines out of a program for as long as the generator accepts it and it has
 // a fault of the same kind, so that a person sees what matters.
-func shrink(ctx context.Context, g generator, s *server, p *Program, f fault, seed uint64) (hole, error) {
-	small := hole{program: p, engine: s.engine, fault: f}
+func shrink(ctx context.Context, g generator, s *server, small hole) (hole, error) {
 	for _, size := range []int{16, 8, 4, 2, 1, 3, 2, 1} {
 		for from := 0; ; {
 			lines := strings.SplitAfter(small.program.Body, "\n")
@@ -314,11 +324,11 @@ func shrink(ctx context.Context, g generator, s *server, p *Program, f fault, se
 				return hole{}, err
 			}
 			if rule, ok := accepted[candidate.Name]; ok {
-				same, _, err := examine(ctx, s, &candidate, rule, seed)
+				same, _, err := examine(ctx, s, &candidate, rule, drawn(small.seed, &candidate))
 				if err != nil {
 					return hole{}, err
 				}
-				if same != nil && same.kind == f.kind {
+				if same != nil && same.kind == small.fault.kind {
 					small.program, small.fault = &candidate, *same
 					continue
 				}
