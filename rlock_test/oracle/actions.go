@@ -136,7 +136,31 @@ func (w *writer) optional() {
 		"time?":            fmt.Sprintf("redis.call('PEXPIREAT', %s, %s)", w.keyed("string"), a),
 		"enum(INCR|DECR)?": fmt.Sprintf("redis.call(%s, %s)", a, w.keyed("string")),
 	}[kind]
-	switch pick(w, "if", "and", "else") {
+	form := pick(w, "if", "and", "else", "list", "list")
+	if kind != "duration?" && form == "list" {
+		form = "if"
+	}
+	switch form {
+	case "list": // of words, with the option on one way
+		w.note("option in a list")
+		w.program.Lease = true
+		t, option := w.name("t"), "'PX'"
+		if w.wrong("unit") {
+			option = pick(w, "'EX'", "'EX'", "("+w.condition()+" and 'EX' or 'PX')", w.argument("enum(EX|PX)"))
+		}
+		words := "'SET', " + w.keyed("string") + ", 'v'"
+		if w.chance(50) {
+			w.line("local %s = {}", t)
+			w.line("if %s ~= '' then %s = {%s, %s} end", a, t, option, a)
+			w.line("redis.call(%s, unpack(%s))", words, t)
+			return
+		}
+		w.line("local %s = {%s}", t, words)
+		w.block("if "+a+" ~= '' then", func() {
+			w.line("%s[#%s + 1] = %s", t, t, option)
+			w.line("%s[#%s + 1] = %s", t, t, a)
+		}, "end")
+		w.line("redis.call(unpack(%s))", t)
 	case "if":
 		w.line("if %s ~= '' then %s end", a, call)
 	case "and":

@@ -5,10 +5,10 @@
 //
 // It writes random programs of the Lua that people write for Redis: commands whose
 // function, name, key and arguments go through locals, tables, closures, varargs,
-// metatables, methods and dispatch before they are used; lists of any length, and lists that
-// are stored to by index, with and without gaps; channels;
-// commands that the caller chooses; fragments. Some of them have a mistake, and some of
-// those a waiver for it.
+// metatables, methods and dispatch before they are used; functions that Lua's library calls,
+// and that it may not call; lists of any length, and lists that are stored to by index, with
+// and without gaps; options that stand in a list; channels; commands that the caller
+// chooses; fragments. Some of them have a mistake, and some of those a waiver for it.
 // The generator reads all of them. What it refuses is counted. What it accepts runs on
 // a server, several times with random arguments, as a user who has exactly the rights
 // that -audit prints for the script, on exactly the keys that the call names.

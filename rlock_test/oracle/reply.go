@@ -15,7 +15,7 @@ func (w *writer) reply() {
 		"string":            {"'x'", "redis.call('TYPE', " + w.key("string") + ").ok", "tostring(6)", "'a' .. 1", "string.rep('x', 2)", "cjson.encode({1})", "redis.sha1hex('')"},
 		"string?":           {"redis.call('GET', " + w.key("string") + ")", "redis.call('HGET', " + w.key("hash") + ", 'nosuch')", "false", "nil", "'x'"},
 		"bool":              {"1", "0", "true", "false", "redis.call('EXISTS', " + w.key("string") + ")", "redis.call('SISMEMBER', " + w.key("set") + ", 'v')"},
-		"float":             {"'1.5'", "tostring(1.5)", "redis.call('INCRBYFLOAT', " + w.key("string") + ", 1)", "string.format('%.3f', 2)"},
+		"float":             {"'1.5'", "tostring(1.5)", "string.format('%08.3f', redis.call('STRLEN', " + w.key("string") + "))", "tostring(redis.call('STRLEN', " + w.key("string") + ") / redis.call('STRLEN', " + w.key("string") + "))", "redis.call('INCRBYFLOAT', " + w.key("string") + ", 1)", "string.format('%.3f', 2)"},
 		"[]string":          {"{'a', 'b'}", "{}", "redis.call('SMEMBERS', " + w.key("set") + ")", "redis.call('LRANGE', " + w.key("list") + ", 0, -1)"},
 		"[]int":             {"{1, 2}", "{}", "{redis.call('EXISTS', " + w.key("string") + ")}"},
 		"duration":          {"redis.call('PTTL', " + w.key("string") + ")", "1000", "60 * 1000"},
@@ -85,7 +85,9 @@ func (w *writer) misfit(kind string) string {
 	return pick(w, "1.5", "'1.5'", "{hits = 1}", "'true'", "'0'", "nil", "{1, nil, 3}", "{}", "0 / 0", "{{}}", "3 / 2", "redis.call('GET', "+w.key("string")+")",
 		"redis.call('TTL', "+w.key("string")+")", "tonumber(redis.call('GET', "+w.key("string")+"))", "{1, 'x'}", "redis.call('HGETALL', "+w.key("hash")+")", "2", "1, 2",
 		"{'a', false}", "{{'a'}}", "redis.call('ZRANGE', "+w.key("zset")+", 0, -1, 'WITHSCORES')", "redis.call('HMGET', "+w.key("hash")+", 'f', 'nosuch')", "{'a', 'b', 'c'}", "{map = {a = 1}}",
-		"redis.call('ZSCORE', "+w.key("zset")+", 'v')", "{double = 1.5}", "{set = {a = true}}", "redis.call('TIME')", w.argument("string"), "''", "{'a', {'b'}}", "redis.call('ZRANK', "+w.key("zset")+", 'v')", "unpack({1, 2})")
+		"redis.call('ZSCORE', "+w.key("zset")+", 'v')", "{double = 1.5}", "{set = {a = true}}", "redis.call('TIME')", w.argument("string"), "''", "{'a', {'b'}}", "redis.call('ZRANK', "+w.key("zset")+", 'v')", "unpack({1, 2})",
+		"string.format('%5d', 7)", "string.format('%c', 65)", "string.format(' %d', 7)", "string.format('%8.1f', 2)", "tostring(1e15)", "'' .. redis.call('STRLEN', "+w.key("string")+") * 1e15", "{ok = 1}", "{err = 1}",
+		"{err = redis.call('GET', "+w.key("string")+")}", "redis.status_reply(redis.call('STRLEN', "+w.key("string")+"))", "tonumber('1.5', 10)", "string.find('ab', 'b')", "string.match('ab', '()b')", "select('#', 1)")
 }
 
 // several writes the return of a struct.
