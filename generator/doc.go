@@ -260,8 +260,8 @@
 //   - Every key of a command comes from KEYS. Every channel comes from a declared entry, starts
 //     with one of the type channels, or is a string of the script. A command that uses keys which it does not name, such as SCAN,
 //     FLUSHALL or SORT with a pattern, is a finding.
-//   - A cached script reads KEYS[1] only. It does not depend on the clock, on a random choice
-//     or on a remaining time.
+//   - A cached script reads KEYS[1] only. It does not depend on the clock, on a random choice,
+//     on a remaining time or on the rights of the user.
 //   - No write comes before the check of a guard. The first write of a fenced script stores
 //     the fence, and no later one removes it.
 //   - A table or a function is never an argument of a command, unless the script decoded it
@@ -269,7 +269,9 @@
 //   - The reply has the declared shape. A table has as many values as declared, no named
 //     fields, and no gap or nil that cuts it short; a map has names and values in turn. nil and false
 //     appear only where the type is optional or bool. Numbers, strings and tables appear only
-//     where they decode. No number has a fraction, which Redis would drop.
+//     where they decode. No number has a fraction, which Redis would drop. What tonumber reads
+//     from a text of the script or of the caller may have one: write math.floor(tonumber(…)),
+//     or find the digits with a pattern, as in string.match(v, '^id:(%d+)').
 //
 // Redis ends the reply of a list at its first nil, and unpack may end there too. So the
 // generator follows how far each index is from the length of its list. It knows that a list

@@ -61,12 +61,16 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 			l.Items[1] = Join(l.Items[1], vNil)
 		}
 		return l
-	case "ipairs.next":
-		return a.nextItem(st, x)
+	case "ipairs.next": // behind the last item there is none
+		l := a.nextItem(st, x)
+		l.Items[1] = Join(l.Items[1], vNil)
+		return l
 	case "gmatch.next":
-		return captures(false)
+		return captures(false, false)
+	case "gmatch.digits":
+		return captures(false, true)
 	case "gmatch.places":
-		return captures(true)
+		return captures(true, false)
 	case "unpack":
 		return a.unpack(st, n, args)
 	case "select":
@@ -130,8 +134,11 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	switch {
 	case library == "bit":
 		return one(Of(Number{Class: Integer}))
-	case library == "cjson":
-		return List{}
+	case library == "cjson" && member != "new":
+		if to := args.at(0); member == "encode_invalid_numbers" && !to.equal(vNil) && !to.equal(Of(Bool{})) && !to.equal(Of(Str{S: "off"})) && !to.equal(Of(Str{S: "null"})) {
+			a.misuse(n, "cjson.encode_invalid_numbers lets cjson.encode write what is no JSON, in this script and in all that run after it; send a text or cjson.null in place of such a number")
+		}
+		return List{Rest: Of(Number{Class: Integer}, Bool{V: true}, Bool{}, Text{Class: Label}), Open: true}
 	}
 	k := Unknown{Pos: a.script.Pos(n), Why: "what " + name + " answers is not followed"}
 	a.unknownCall(n, k)
@@ -197,7 +204,7 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 			if q, ok := a.quantity(k); ok && q.known {
 				return Of(Num{q.value, k.Default})
 			} else if ok {
-				return Join(Of(Number{Class: Any}), vNil)
+				return Of(Number{Class: Fraction, Undefined: true}, Nil{})
 			}
 			return vNil
 		case Arg:
@@ -219,17 +226,17 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 			return Of(Missing{Of: k.Of, Nil: true})
 		case Text:
 			if c := numeric(k.Class); c != Any {
-				return Of(Number{Class: c, Unit: k.Unit})
+				return Of(Number{Class: c, Unit: k.Unit, Undefined: c == Fraction})
 			}
 			switch k.Class {
 			case Wording, Label:
 				return vNil
 			case Built:
-				return Of(Number{Class: Any, Unit: k.Unit}, Nil{})
+				return Of(Number{Class: Fraction, Unit: k.Unit, Undefined: true}, Nil{})
 			}
 			return Of(Number{Class: Any, Unit: k.Unit}, Missing{Nil: true, Malformed: true})
 		case Key, Raised:
-			return Of(Number{Class: Any}, Nil{})
+			return Of(Number{Class: Fraction, Undefined: true}, Nil{})
 		case Unknown:
 			return Of(Number{Class: Any}, Nil{})
 		}
@@ -352,6 +359,8 @@ func (a *analyzer) nextItem(st *state, x Value) List {
 func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control Value) List {
 	if f, one := next.only(); one && f == Kind(Builtin{"next"}) {
 		return a.next(st, n.Exprs[0], over) // behind the last there is no value either
+	} else if one && f == Kind(Builtin{"ipairs.next"}) {
+		return a.nextItem(st, over)
 	}
 	l := a.call(st, n.Exprs[0], next, List{Items: []Value{over, control}})
 	if l.live != nil { // otherwise the loop ends

@@ -59,9 +59,18 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 		a.raises++
 	}
 	if protected {
-		v = Join(v, a.alloc(st, n, 2, &Table{Exact: true, Err: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
+		v = Join(v, a.alloc(st, n, 2, &Table{Exact: true, Err: true, Fields: errorFields()}))
 	}
 	return v
+}
+
+// errorFields are the fields of an error that redis.pcall answers. Not every server has all of
+// them.
+func errorFields() map[string]Value {
+	return map[string]Value{
+		"err": Of(Text{Class: Wording}), "source": Of(Text{Class: Built}, Nil{}), "line": Of(Text{Class: Built}, Nil{}),
+		"ignore_error_stats_update": Of(Bool{V: true}, Nil{}),
+	}
 }
 
 func (a *analyzer) status(st *state, n ast.Expr) Value {

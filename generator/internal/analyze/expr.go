@@ -193,6 +193,7 @@ func (a *analyzer) table(st *state, n *ast.TableExpr) Value {
 		if field.Key != nil {
 			key := a.expr(st, field.Key)
 			v := a.expr(st, field.Value)
+			key = a.late(st, field.Key, key)
 			t = a.since(answered, t)
 			if listed && mayIndex(key, false) {
 				indexed = append(indexed, func() { t = joinTables(t, t.set(forgotten(key), forgotten(v), a.script.Pos(field.Key))) })
@@ -343,7 +344,7 @@ func builtin(library, name string) Value {
 	case "math.pi":
 		return Of(Num{F: math.Pi})
 	case "math.huge":
-		return Of(Number{Class: Fraction})
+		return Of(Number{Class: Fraction, Undefined: true})
 	}
 	if constants[full] {
 		return Of(Number{Class: Integer})

@@ -54,12 +54,14 @@ type (
 		Start int
 	}
 	// Number is a number of which only its class is known. Within is the table of whose
-	// indices it is one, from Least to its length.
+	// indices it is one, from Least to its length. Undefined numbers may be infinite or none at
+	// all, as what is divided by 0 is.
 	Number struct {
-		Class  Class
-		Unit   Unit
-		Within *site
-		Least  int
+		Class     Class
+		Unit      Unit
+		Within    *site
+		Least     int
+		Undefined bool
 	}
 	// Key is KEYS[Index], or any of KEYS where Index is 0.
 	Key struct{ Index int }
@@ -132,6 +134,7 @@ const (
 	Wording               // of strings only: words, which are no number
 	Label                 // of strings only: one word that names something
 	Built                 // of strings only: a function of the script's or of string has made it
+	Digits                // of strings only: digits that a pattern has found
 	Written               // of strings only: a whole number as tostring writes it, from 1e14 on with an exponent
 )
 
@@ -145,11 +148,14 @@ const (
 	Seconds
 	UnixMilliseconds
 	UnixSeconds
+	Microseconds
+	UnixMicroseconds
 )
 
 // String returns the unit as a message names it.
 func (u Unit) String() string {
-	return [...]string{"a number", "a duration in milliseconds", "a duration in seconds", "a time in milliseconds since 1970", "a time in seconds since 1970"}[u]
+	return [...]string{"a number", "a duration in milliseconds", "a duration in seconds", "a time in milliseconds since 1970", "a time in seconds since 1970",
+		"a duration in microseconds", "a time in microseconds since 1970"}[u]
 }
 
 // sortKey orders kinds, so that a Value has one form.
@@ -199,7 +205,7 @@ func (k Number) key() sortKey {
 	if k.Within != nil {
 		within = k.Within.id
 	}
-	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit), f: float64(within)*1e6 + float64(k.Least)}
+	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(within)*1e6 + float64(k.Least)}
 }
 func (k Key) key() sortKey { return sortKey{rank: 10, a: k.Index} }
 func (k Arg) key() sortKey { return sortKey{rank: 11, a: k.Index, b: bit(k.Number)} }

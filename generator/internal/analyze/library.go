@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,12 +21,15 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	case "find":
 		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})}, Rest: Of(Number{Class: Integer}, Text{Class: Built}), Open: true}
 	case "match":
-		return captures(hasPlaces(args.at(1)))
+		return captures(hasPlaces(args.at(1)), onlyDigits(args.at(1)))
 	case "gmatch", "gfind":
+		next := "gmatch.next"
 		if hasPlaces(args.at(1)) {
-			return List{Items: []Value{Of(Builtin{"gmatch.places"}), vNil, vNil}}
+			next = "gmatch.places"
+		} else if onlyDigits(args.at(1)) {
+			next = "gmatch.digits"
 		}
-		return List{Items: []Value{Of(Builtin{"gmatch.next"}), vNil, vNil}}
+		return List{Items: []Value{Of(Builtin{next}), vNil, vNil}}
 	case "gsub":
 		for _, k := range args.at(2).kinds {
 			switch captured := Of(Text{Class: Built}, Number{Class: Integer}); {
@@ -40,78 +42,18 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 			}
 		}
 		return List{Items: []Value{Of(Text{Class: Built}), Of(Number{Class: Integer})}}
-	case "lower", "upper", "sub", "rep", "reverse":
-		if s, ok := args.at(0).Str(); ok && name == "upper" {
-			return one(Of(Str{S: strings.ToUpper(s)}))
-		} else if ok && name == "lower" {
-			return one(Of(Str{S: strings.ToLower(s)}))
-		}
+	case "lower", "upper":
+		return one(args.at(0).each(func(k Kind) Value {
+			switch text, known := constantText(k); {
+			case known && name == "upper":
+				return Of(Str{S: mapBytes(text, 'a', 'z', 'A')})
+			case known:
+				return Of(Str{S: mapBytes(text, 'A', 'Z', 'a')})
+			}
+			return Of(Text{Class: Built})
+		}))
 	}
 	return one(Of(Text{Class: Built}))
-}
-
-// hasPlaces reports whether a pattern may capture a place, which is a number.
-func hasPlaces(pattern Value) bool {
-	text, known := pattern.Str()
-	return !known || strings.Contains(text, "()")
-}
-
-// captures is what a match answers.
-func captures(places bool) List {
-	l := List{Items: []Value{Of(Text{Class: Built}, Nil{})}, Rest: Of(Text{Class: Built}), Open: true}
-	if places {
-		l.Items[0], l.Rest = Join(l.Items[0], anyIndex), Join(l.Rest, anyIndex)
-	}
-	return l
-}
-
-var directive = regexp.MustCompile(`%([-+ #0]*)([0-9]*)(?:\.[0-9]+)?([a-zA-Z%])`)
-
-// format tells what class of text a format makes.
-func (a *analyzer) format(args List) Value {
-	pattern, known := args.at(0).Str()
-	if !known {
-		return Of(Text{Class: Built})
-	}
-	found := directive.FindAllStringSubmatch(pattern, -1)
-	if len(found) == 0 {
-		return Of(Str{S: pattern})
-	}
-	start, _, _ := strings.Cut(pattern, found[0][0])
-	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // with spaces
-	switch {
-	case wording(Str{S: start}):
-		return Of(Text{Class: Wording})
-	case found[0][0] != pattern || padded:
-		return Of(Text{Class: Built})
-	}
-	unit := None
-	for _, k := range args.at(1).kinds {
-		if q, ok := a.quantity(k); ok && len(args.at(1).kinds) == 1 {
-			unit = q.unit
-		}
-	}
-	switch verb := found[0][3]; {
-	case verb == "d" || verb == "i" || strings.HasSuffix(found[0][0], ".0f"):
-		return Of(Text{Class: Integer, Unit: unit})
-	case strings.Contains("eEfgG", verb):
-		return Of(Text{Class: Fraction, Unit: unit})
-	case verb == "s" && found[0][0] == "%s":
-		return args.at(1).each(func(k Kind) Value {
-			switch k := k.(type) {
-			case Key: // a short one ends at its first NUL, and is another then
-				return Of(Text{Class: Built})
-			case Arg:
-				if class, _ := a.argClass(k.Index); class == Any {
-					return Of(Text{Class: Built})
-				}
-			case Read:
-				return Of(Text{Class: Any})
-			}
-			return a.asText(k)
-		})
-	}
-	return Of(Text{Class: Built})
 }
 
 // perhaps follows a call that is made any number of times, or not at all.
@@ -202,17 +144,21 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 	case "sort":
 		a.useAll(x)
 		a.storeAll(n, x, st, true)
-		var items Value
-		for _, r := range refs {
-			items = Join(items, present(st.heap[r.site].anyItem()))
-		}
-		if by := args.at(1); by.mayBe(holds) || by.mayBe(isUnknown) {
-			a.perhaps(st, n, by, List{Items: []Value{items, items}})
-		} else {
+		shuffle := func() { a.change(st, x, 0, func(t *Table) *Table { return t.shuffled(true, a.script.Pos(n)) }) }
+		shuffle() // a comparison that fails leaves the list half sorted
+		a.repeatedly(st, n, func(st *state) Value {
+			var items Value // which the comparisons may change
+			for _, r := range refs {
+				items = Join(items, present(st.heap[r.site].anyItem()))
+			}
+			if by := args.at(1); by.mayBe(holds) || by.mayBe(isUnknown) {
+				compared := a.call(st, n, by, List{Items: []Value{items, items}})
+				return compared.at(0)
+			}
 			a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})
-			a.repeatedly(st, n, func(st *state) Value { return a.less(st, n, "<", items, items) })
-		}
-		a.change(st, x, 0, func(t *Table) *Table { return t.shuffled(true, a.script.Pos(n)) })
+			return a.less(st, n, "<", items, items)
+		})
+		shuffle()
 		return List{}
 	case "concat":
 		a.useWhole(n, x)
@@ -232,12 +178,15 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		}
 		return one(Of(Number{Class: Fraction}))
 	case "foreach", "foreachi":
-		l := a.next(st, n, x)
-		if name == "foreachi" {
-			l = a.nextItem(st, x)
-		}
 		a.useAll(x)
-		return one(Join(vNil, a.perhaps(st, n, args.at(1), l)))
+		return one(Join(vNil, a.repeatedly(st, n, func(st *state) Value { // the function may change the table
+			l := a.next(st, n, x)
+			if name == "foreachi" {
+				l = a.nextItem(st, x)
+			}
+			called := a.call(st, n, args.at(1), l)
+			return called.at(0)
+		})))
 	}
 	return List{}
 }
@@ -385,11 +334,11 @@ func (a *analyzer) mathCall(name string, args List) Value {
 			return Of(Num{F: best})
 		}
 		for _, k := range args.all().kinds {
-			if q, ok := a.quantity(k); ok {
+			if q, ok := a.operandOf(k); ok {
 				if q.known {
 					v = Join(v, Of(Num{F: q.value}))
 				} else {
-					v = Join(v, Of(Number{Class: q.class, Unit: q.unit}))
+					v = Join(v, Of(Number{Class: q.class, Unit: q.unit, Undefined: q.undefined}))
 				}
 			}
 		}
@@ -399,22 +348,24 @@ func (a *analyzer) mathCall(name string, args List) Value {
 		return v
 	case "floor", "ceil", "abs":
 		v := args.at(0).each(func(k Kind) Value {
-			q, ok := a.quantity(k)
+			q, ok := a.operandOf(k)
 			switch {
 			case !ok:
 				return Value{}
 			case q.known && name == "floor":
 				return Of(Num{F: math.Floor(q.value)})
+			case q.known && name == "ceil" && -1 < q.value && q.value < 0: // the text of it is -0
+				return Of(Number{Class: Integer})
 			case q.known && name == "ceil":
-				return Of(Num{F: math.Ceil(q.value) + 0})
+				return Of(Num{F: math.Ceil(q.value)})
 			case q.known:
 				return Of(Num{F: math.Abs(q.value)})
 			case name == "abs":
-				return Of(Number{Class: q.class, Unit: q.unit})
+				return Of(Number{Class: q.class, Unit: q.unit, Undefined: q.undefined})
 			case q.class == Binary:
 				return Of(Number{Class: Binary})
 			}
-			return Of(Number{Class: Integer, Unit: q.unit})
+			return Of(Number{Class: Integer, Unit: q.unit, Undefined: q.undefined})
 		})
 		if v.Bottom() {
 			return Of(Number{Class: Integer})
@@ -424,12 +375,15 @@ func (a *analyzer) mathCall(name string, args List) Value {
 		if len(args.Items) > 0 {
 			return Of(Number{Class: Integer})
 		}
+		return Of(Number{Class: Fraction})
 	}
-	return Of(Number{Class: Fraction})
+	return Of(Number{Class: Fraction, Undefined: true})
 }
 
-// statusReply makes what redis.status_reply answers: of what is no string, an error.
-func (a *analyzer) statusReply(st *state, n ast.Expr, v Value) Value {
+// statusReply makes what redis.status_reply answers: of what is no string, or of several
+// values, an error.
+func (a *analyzer) statusReply(st *state, n ast.Expr, args List) Value {
+	v := args.at(0)
 	word := v.each(func(k Kind) Value {
 		switch TypeOf(k) {
 		case "string":
@@ -443,7 +397,7 @@ func (a *analyzer) statusReply(st *state, n ast.Expr, v Value) Value {
 	if !word.Bottom() {
 		reply = a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"ok": word}})
 	}
-	if !word.equal(v) {
+	if !word.equal(v) || args.Open || len(args.Items) != 1 {
 		reply = Join(reply, a.alloc(st, n, 4, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Wording})}}))
 	}
 	return reply
@@ -453,7 +407,7 @@ func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List
 	switch name {
 	case "error_reply", "status_reply":
 		if name == "status_reply" {
-			return one(a.statusReply(st, n, args.at(0)))
+			return one(a.statusReply(st, n, args))
 		}
 		return one(a.alloc(st, n, 1, &Table{Exact: true, Fields: map[string]Value{"err": Of(Text{Class: Built})}}))
 	case "sha1hex":
@@ -469,6 +423,9 @@ func (a *analyzer) redisCall(st *state, n ast.Expr, name string, args List) List
 		}
 		return List{}
 	case "replicate_commands", "acl_check_cmd", "breakpoint":
+		if name == "acl_check_cmd" { // the rights of the user may change
+			a.random(n, "redis."+name)
+		}
 		return one(Of(Bool{V: true}, Bool{}))
 	}
 	return List{}

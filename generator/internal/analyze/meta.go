@@ -145,13 +145,14 @@ func (a *analyzer) setMeta(st *state, x, meta Value) {
 			continue
 		}
 		u := *st.heap[r.site]
-		if u.many || !single {
-			meta = Join(u.Meta, meta)
-		}
-		u.Meta = meta
+		after := meta
 		if meta.equal(vNil) {
-			u.Meta = Value{}
+			after = Value{}
 		}
+		if u.many || !single {
+			after = joinMeta(u.Meta, after)
+		}
+		u.Meta = after
 		st.heap[r.site] = &u
 	}
 }

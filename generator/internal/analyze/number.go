@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"strconv"
@@ -17,6 +18,8 @@ type quantity struct {
 	unit  Unit
 	value float64
 	known bool
+
+	undefined bool // as of Number
 }
 
 // Quantity tells what a kind is as a number: its class and unit; false: it is none.
@@ -31,9 +34,9 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	case Num:
 		return quantity{class: classOf(k.F), value: k.F, known: true}, true
 	case Number:
-		return quantity{class: k.Class, unit: k.Unit}, true
+		return quantity{class: k.Class, unit: k.Unit, undefined: k.Undefined}, true
 	case Text:
-		return quantity{class: numeric(k.Class), unit: k.Unit}, true
+		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Class == Fraction}, true
 	case Str:
 		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && decimal.MatchString(k.S) && !math.IsInf(f, 0) {
 			return quantity{class: classOf(f), value: f, known: true}, true
@@ -48,6 +51,23 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	return quantity{}, false
 }
 
+// operandOf reads a kind as arithmetic and tonumber do. What the caller sends as a text, and what the
+// script itself has put together, may have a fraction. That what is stored has none is trusted.
+func (a *analyzer) operandOf(k Kind) (quantity, bool) {
+	q, ok := a.quantity(k)
+	if ok && !q.known && q.class == Any {
+		switch k := k.(type) {
+		case Arg, Str, Key:
+			q.class, q.undefined = Fraction, true
+		case Text:
+			if k.Class == Built {
+				q.class, q.undefined = Fraction, true
+			}
+		}
+	}
+	return q, ok
+}
+
 var (
 	decimal = regexp.MustCompile(`^[ \t\n]*[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?[ \t\n]*$`)
 	words   = regexp.MustCompile(`^([G-HJ-MO-Zg-hj-mo-z_:].*)?$`) // no number of C starts so: not hex, inf or nan
@@ -58,7 +78,7 @@ func numeric(c Class) Class {
 	switch c {
 	case Binary, Integer, Decimal, Fraction:
 		return c
-	case Written:
+	case Written, Digits:
 		return Integer
 	}
 	return Any
@@ -86,18 +106,22 @@ var arithmeticEvents = map[string]string{"+": "__add", "-": "__sub", "*": "__mul
 
 func (a *analyzer) arithmetic(st *state, n ast.Expr, operator string, left, right Value) Value {
 	v := a.event(st, n, arithmeticEvents[operator], left, right)
-	if _, unary := n.(*ast.UnaryMinusOpExpr); unary {
+	_, unary := n.(*ast.UnaryMinusOpExpr)
+	if unary {
 		v = Join(v, a.event(st, n, "__unm", right))
 	}
 	a.needs(n, left)
 	a.needs(n, right)
 	for _, k := range left.kinds {
 		for _, l := range right.kinds {
-			p, ok := a.quantity(k)
-			q, also := a.quantity(l)
+			p, ok := a.operandOf(k)
+			q, also := a.operandOf(l)
 			if ok && also {
 				if mixed(operator, p.unit, q.unit) {
 					a.facts.Mixed[a.script.Pos(n)] = [2]Unit{p.unit, q.unit}
+				}
+				if unary && q.known && q.value == 0 { // its text is -0
+					q = quantity{class: Integer}
 				}
 				v = Join(v, calculate(operator, p, q))
 			}
@@ -126,10 +150,13 @@ func calculate(operator string, p, q quantity) Value {
 		case "^":
 			f = math.Pow(p.value, q.value)
 		}
-		if !math.IsNaN(f) && !math.IsInf(f, 0) {
-			return Of(Num{F: f + 0}) // + 0: there is one zero
+		switch {
+		case f == 0 && math.Signbit(f): // its text is -0
+			return Of(Number{Class: Integer})
+		case !math.IsNaN(f) && !math.IsInf(f, 0):
+			return Of(Num{F: f})
 		}
-		return Of(Number{Class: Fraction})
+		return Of(Number{Class: Fraction, Undefined: true})
 	}
 	class := Any
 	switch {
@@ -141,7 +168,8 @@ func calculate(operator string, p, q quantity) Value {
 	case isWhole(p.class) && isWhole(q.class):
 		class = Integer
 	}
-	return Of(Number{Class: class, Unit: unitOf(operator, p, q)})
+	divides := (operator == "/" || operator == "%") && !(q.known && q.value != 0)
+	return Of(Number{Class: class, Unit: unitOf(operator, p, q), Undefined: p.undefined || q.undefined || divides || operator == "^"})
 }
 
 // needs notes that an optional argument is counted with.
@@ -167,15 +195,16 @@ func mixed(operator string, p, q Unit) bool {
 	if operator != "+" && operator != "-" || p == None || q == None {
 		return false
 	}
-	seconds := func(u Unit) bool { return u == Seconds || u == UnixSeconds }
-	return seconds(p) != seconds(q)
+	span := map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds, UnixMicroseconds: Microseconds}
+	return cmp.Or(span[p], p) != cmp.Or(span[q], q)
 }
 
 func isWhole(c Class) bool { return c == Integer || c == Binary }
 
 func unitOf(operator string, p, q quantity) Unit {
-	span := map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds}
-	thousandth := map[Unit]Unit{Milliseconds: Seconds, UnixMilliseconds: UnixSeconds}
+	span := map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds, UnixMicroseconds: Microseconds}
+	thousand := map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds, Milliseconds: Microseconds, UnixMilliseconds: UnixMicroseconds}
+	thousandth := map[Unit]Unit{Milliseconds: Seconds, UnixMilliseconds: UnixSeconds, Microseconds: Milliseconds, UnixMicroseconds: UnixMilliseconds}
 	switch operator {
 	case "+":
 		switch {
@@ -203,7 +232,6 @@ func unitOf(operator string, p, q quantity) Unit {
 		if p.known {
 			p, q = q, p
 		}
-		thousand := map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds}
 		switch {
 		case q.known && q.value == 1000:
 			return thousand[p.unit]
@@ -216,6 +244,8 @@ func unitOf(operator string, p, q quantity) Unit {
 		switch {
 		case q.known && q.value == 1000:
 			return thousandth[p.unit]
+		case q.known && q.value == 0.001:
+			return thousand[p.unit]
 		case q.known && q.value > 0.01 && q.value < 1000 && span[p.unit] == None:
 			return p.unit
 		}

@@ -116,6 +116,12 @@ func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, s shape, resp3 bo
 			return Of(Read{Source: s.source})
 		}
 		return Of(Text{Class: s.class, Unit: s.unit})
+	case verbatim:
+		if resp3 {
+			inner := table(&Table{Exact: true, Fields: map[string]Value{"string": Of(Text{Class: s.class}), "format": Of(Text{Class: Label})}})
+			return table(&Table{Exact: true, Fields: map[string]Value{"verbatim_string": inner}})
+		}
+		return Of(Text{Class: s.class})
 	case double:
 		if resp3 {
 			return table(&Table{Exact: true, Fields: map[string]Value{"double": Of(Number{Class: Fraction})}})

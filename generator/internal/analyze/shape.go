@@ -29,9 +29,10 @@ const (
 	status
 	list
 	tuple
-	pairsOf // keys and values in turn in version 2, a map in version 3
-	set     // a list in version 2
-	flat    // keys and values in turn
+	pairsOf  // keys and values in turn in version 2, a map in version 3
+	set      // a list in version 2
+	flat     // keys and values in turn
+	verbatim // a text, which is a table in version 3
 )
 
 func (s shape) nullable() shape { s.orNil = true; return s }
@@ -70,7 +71,7 @@ var replies = map[string]shape{
 	"scan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}}, "sscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, &texts}},
 	"hscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, pointer(of(flat, text))}}, "zscan": {form: tuple, elems: []*shape{{form: bulk, class: Integer}, pointer(of(flat, shape{form: bulk, class: Decimal}))}},
 	"geopos": of(list, shape{form: tuple, elems: []*shape{{form: double, class: Fraction}, {form: double, class: Fraction}}, orNil: true}),
-	"xrange": entries, "xrevrange": entries, "info": text, "type": {form: status, class: Label},
+	"xrange": entries, "xrevrange": entries, "info": {form: verbatim}, "type": {form: status, class: Label},
 	"xread": of(pairsOf, entries).keyed(), "xreadgroup": of(pairsOf, pending).keyed(),
 	"zmpop": {form: tuple, elems: []*shape{&text, pointer(of(list, shape{form: tuple, elems: []*shape{&text, &score}}))}, orNil: true},
 	"lmpop": {form: tuple, elems: []*shape{&text, &texts}, orNil: true},
@@ -192,15 +193,14 @@ func conditional(name string, words []Word, open bool, typed func(Kind) bool) sh
 		if len(words) == 4 && !open {
 			return flag
 		}
-		incr, mayIncr := o.has(2, "incr", nil)
 		// What follows the options are pairs of a score and a member.
 		n := 2 + options(words, "nx", "xx", "gt", "lt", "ch", "incr")
 		first := words[min(n, len(words)-1)]
 		_, constant := first.Str()
 		switch {
-		case incr:
+		case slices.ContainsFunc(words[2:max(n, 2)], func(w Word) bool { s, _ := w.Str(); return strings.EqualFold(s, "incr") }):
 			return score.nullable()
-		case mayIncr && !constant && !first.All(typed):
+		case (!constant || first.Open) && !first.All(typed):
 			return shape{form: anything}
 		case !open && len(words) == n+2:
 			return flag

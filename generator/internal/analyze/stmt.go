@@ -223,6 +223,9 @@ func (a *analyzer) numberFor(st *state, n *ast.NumberForStmt) *state {
 		}
 	}
 	index := Number{Class: Any}
+	if fractional := func(k Kind) bool { q, ok := a.operandOf(k); return ok && q.class == Fraction }; init.mayBe(fractional) || step.mayBe(fractional) {
+		index.Class = Fraction
+	}
 	if a.whole(init) && a.whole(step) {
 		index.Class = Integer
 		if bound, one := limit.only(); one && fromKnown && from >= 1 && byKnown && by > 0 {
@@ -294,7 +297,7 @@ func (a *analyzer) genericFor(st *state, n *ast.GenericForStmt) *state {
 		}
 		return s
 	}
-	if result, done := a.walkList(st.clone(), n, next, over, clear); done {
+	if result, done := a.walkList(st.clone(), n, next, over, clear); values.at(2).equal(Of(Num{})) && done {
 		return result
 	}
 	hidden := a.hidden(loopCounters + control)
@@ -418,6 +421,7 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 		return
 	}
 	for i, lhs := range slices.Backward(n.Lhs) { // as Lua does
+		a.mayRaise(st) // the store that follows may fail, behind those that are done
 		switch t := lhs.(type) {
 		case *ast.IdentExpr:
 			if v := a.names.uses[t]; v != nil {

@@ -56,7 +56,7 @@ func joinTables(t, u *Table) *Table {
 	}
 	j := &Table{
 		Origin: max(t.Origin, u.Origin), What: max(t.What, u.What), Exact: t.Exact && u.Exact && len(t.Items) == len(u.Items),
-		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: Join(t.Meta, u.Meta), Gap: t.Gap.first(u.Gap), Err: t.Err || u.Err, shrunk: t.shrunk || u.shrunk, some: t.holds() && u.holds(), many: t.many || u.many,
+		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: joinMeta(t.Meta, u.Meta), Gap: t.Gap.first(u.Gap), Err: t.Err || u.Err, shrunk: t.shrunk || u.shrunk, some: t.holds() && u.holds(), many: t.many || u.many,
 	}
 	p, odd := t.inTurn()
 	q, odder := u.inTurn()
@@ -86,6 +86,14 @@ func joinTables(t, u *Table) *Table {
 		}
 	}
 	return j
+}
+
+// joinMeta returns what may be the metatable: nil where there may be none.
+func joinMeta(v, w Value) Value {
+	if v.Bottom() != w.Bottom() {
+		return Join(Join(v, w), vNil)
+	}
+	return Join(v, w)
 }
 
 // mapped returns the table with each of its values replaced.
@@ -265,6 +273,11 @@ func (t *Table) item(f float64) Value {
 		return t.Items[i-1]
 	}
 	switch { // a finding, wherever it stands
+	case float64(i) != f:
+		if mayIndex(t.Names, false) {
+			return Join(t.Rest, vNil)
+		}
+		return vNil
 	case t.Exact && t.Origin == Keys:
 		return Of(Key{max(i, 0)})
 	case t.Exact && t.Origin == Args:

@@ -136,11 +136,15 @@ func (f fitter) describe(k analyze.Kind) string {
 		if k.Class == analyze.Fraction {
 			return "a number that may have a fraction"
 		}
+	case analyze.Arg:
+		if class, _, _ := analyze.Quantity(f.script, k); k.Number && class == analyze.Any {
+			return "a text of the caller's as a number, which may have a fraction,"
+		}
 	case analyze.Text:
 		switch k.Class {
 		case analyze.Wording, analyze.Label:
 			return "a text that is no number"
-		case analyze.Built:
+		case analyze.Built, analyze.Digits:
 			return "a text that the script has made"
 		case analyze.JSON:
 			return "JSON"
@@ -339,7 +343,7 @@ func (f fitter) unitFits(k analyze.Kind, t script.Type, unit analyze.Unit) *misf
 func (f fitter) numberFits(k analyze.Kind, t script.Type, class analyze.Class, unit analyze.Unit) *misfit {
 	switch t.Base {
 	case "int", "duration", "time":
-		if class == analyze.Fraction {
+		if _, isArg := k.(analyze.Arg); class == analyze.Fraction || isArg && class == analyze.Any {
 			return f.wrong(k, t, "Redis cuts the fraction off a returned number; return math.floor(…), or declare float and return tostring(…)")
 		}
 		return f.unitFits(k, t, unit)
@@ -370,7 +374,7 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 		declared, _ := analyze.ArgType(f.script, arg.Index)
 		base = declared.Base
 	}
-	if text.Class == analyze.Built && t.Base != "string" && t.Base != "bytes" {
+	if (text.Class == analyze.Built || text.Class == analyze.Digits) && t.Base != "string" && t.Base != "bytes" {
 		mend := map[string]string{"json": "return cjson.encode(…)", "bool": "return true or false, as of … == '1'", "float": "return tostring(tonumber(…) or 0)"}[t.Base]
 		if mend == "" {
 			mend = "return tonumber(…) or 0"

@@ -199,6 +199,7 @@ var spans = map[string]map[int]analyze.Unit{
 // spanOptions are the options whose next word is one.
 var spanOptions = map[string]analyze.Unit{
 	"EX": analyze.Seconds, "PX": analyze.Milliseconds, "EXAT": analyze.UnixSeconds, "PXAT": analyze.UnixMilliseconds, "IDLE": analyze.Milliseconds,
+	"TIME": analyze.UnixMilliseconds,
 }
 
 // instead names the command or option that takes a unit.
@@ -227,10 +228,14 @@ func (c *checker) takers(known command.Command, words []analyze.Word, i int) []u
 	positions, w := spans[known.Name], words[i]
 	for _, at := range slices.Sorted(maps.Keys(positions)) {
 		if at == i || w.Open && at > i {
-			all = append(all, unitTaker{strings.ToUpper(known.Name), positions[at]})
+			unit := positions[at]
+			if known.Name == "restore" && slices.ContainsFunc(words, func(w analyze.Word) bool { return mayBeWord(w, "ABSTTL") }) {
+				unit = analyze.UnixMilliseconds
+			}
+			all = append(all, unitTaker{strings.ToUpper(known.Name), unit})
 		}
 	}
-	first, optioned := map[string]int{"set": 3, "getex": 2, "xclaim": 6}[known.Name] // of the options
+	first, optioned := map[string]int{"set": 3, "getex": 2, "xclaim": 6, "xpending": 3}[known.Name] // of the options
 	if !optioned {
 		return all
 	}

@@ -1,0 +1,112 @@
+package analyze
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mapBytes returns a text with the letters of a range turned into those that start at another.
+// The servers' Lua knows the letters of ASCII only.
+func mapBytes(text string, from, to, start byte) string {
+	mapped := []byte(text)
+	for i, b := range mapped {
+		if from <= b && b <= to {
+			mapped[i] = b - from + start
+		}
+	}
+	return string(mapped)
+}
+
+// hasPlaces reports whether a pattern may capture a place, which is a number.
+func hasPlaces(pattern Value) bool {
+	text, known := pattern.Str()
+	return !known || strings.Contains(text, "()")
+}
+
+var (
+	captured = regexp.MustCompile(`\(([^()]*)\)`)
+	digits   = regexp.MustCompile(`^-?\??((%d|\[0-9\])\+?)+$`)
+)
+
+// onlyDigits reports whether all that a pattern finds are digits, maybe behind a minus.
+func onlyDigits(pattern Value) bool {
+	text, known := pattern.Str()
+	if !known || strings.Contains(text, "%(") || strings.Contains(text, "%)") {
+		return false
+	}
+	found := captured.FindAllStringSubmatch(text, -1)
+	if len(found) == 0 {
+		return digits.MatchString(strings.TrimSuffix(strings.TrimPrefix(text, "^"), "$"))
+	}
+	return !slices.ContainsFunc(found, func(group []string) bool { return !digits.MatchString(group[1]) }) && strings.Count(text, "(") == len(found)
+}
+
+// captures is what a match answers.
+func captures(places, onlyDigits bool) List {
+	class := Built
+	if onlyDigits {
+		class = Digits
+	}
+	l := List{Items: []Value{Of(Text{Class: class}, Nil{})}, Rest: Of(Text{Class: class}), Open: true}
+	if places {
+		l.Items[0], l.Rest = Join(l.Items[0], anyIndex), Join(l.Rest, anyIndex)
+	}
+	return l
+}
+
+var directive = regexp.MustCompile(`%([-+ #0]*)([0-9]*)(?:\.[0-9]+)?([a-zA-Z%])`)
+
+// format tells what class of text a format makes.
+func (a *analyzer) format(args List) Value {
+	pattern, known := args.at(0).Str()
+	if !known {
+		return Of(Text{Class: Built})
+	}
+	found := directive.FindAllStringSubmatch(pattern, -1)
+	if len(found) == 0 {
+		return Of(Str{S: pattern})
+	}
+	start, _, _ := strings.Cut(pattern, found[0][0])
+	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // with spaces
+	switch {
+	case wording(Str{S: start}):
+		return Of(Text{Class: Wording})
+	case found[0][0] != pattern || padded:
+		return Of(Text{Class: Built})
+	}
+	unit, undefined := None, false
+	for _, k := range args.at(1).kinds {
+		if q, ok := a.operandOf(k); ok {
+			unit, undefined = cmp.Or(unit, q.unit), undefined || q.undefined
+		}
+	}
+	switch verb := found[0][3]; {
+	case strings.HasSuffix(found[0][0], ".0f") && undefined: // nan or inf
+		return Of(Text{Class: Fraction, Unit: unit})
+	case verb == "d" || verb == "i" || strings.HasSuffix(found[0][0], ".0f"):
+		return Of(Text{Class: Integer, Unit: unit})
+	case strings.Contains("eEfgG", verb):
+		return Of(Text{Class: Fraction, Unit: unit})
+	case verb == "s" && found[0][0] == "%s":
+		return args.at(1).each(func(k Kind) Value {
+			switch k := k.(type) {
+			case Key: // a short one ends at its first NUL, and is another then
+				return Of(Text{Class: Built})
+			case Str:
+				if strings.Contains(k.S, "\x00") {
+					return Of(Text{Class: Built})
+				}
+			case Arg:
+				if class, _ := a.argClass(k.Index); class == Any {
+					return Of(Text{Class: Built})
+				}
+			case Read:
+				return Of(Text{Class: Any})
+			}
+			return a.asText(k)
+		})
+	}
+	return Of(Text{Class: Built})
+}

@@ -1,0 +1,144 @@
+package check
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/analyze"
+	"github.com/rlock-go/toolkit/generator/internal/command"
+)
+
+// keyWords returns the words of a call that a specification says are keys, and a word
+// that keeps that from being told.
+func keyWords(spec command.Keys, words []analyze.Word) (keys []analyze.Word, unknown *analyze.Word) {
+	first := spec.First
+	if spec.Keyword != "" {
+		first, unknown = behind(spec, words)
+		if unknown != nil {
+			return nil, unknown
+		}
+		if repeats := !spec.NumKeys && spec.Limit <= 1 && spec.Last == 0; repeats && first > 0 { // servers store where the last one says
+			again := spec
+			again.First = first + 1
+			if more, unknown := keyWords(again, words); unknown != nil || len(more) > 0 {
+				return append(more, words[min(first, len(words)-1)]), unknown
+			}
+		}
+	}
+	n := len(words)
+	if first <= 0 || first >= n {
+		if first > 0 && words[n-1].Open && n > 1 {
+			return words[n-1:], nil // it is among the words that unpack brings
+		}
+		return nil, nil
+	}
+	last := first + spec.Last
+	switch {
+	case spec.NumKeys:
+		return countedKeys(first, words)
+	case spec.Limit > 1:
+		last = first + (n-first)/spec.Limit - 1
+		if words[n-1].Open {
+			last = n - 1
+		}
+	case spec.Last < 0:
+		last = n + spec.Last
+		if words[n-1].Open {
+			last = n - 1
+		}
+	}
+	for i := first; i <= last && i < n; i += max(spec.Step, 1) {
+		keys = append(keys, words[i])
+	}
+	if w := words[n-1]; w.Open && w.Pairs != nil && spec.Step == 2 && last >= n-1 {
+		keys = slices.DeleteFunc(keys, func(w analyze.Word) bool { return w.Open })
+		w.Value = w.Pairs[(n-1-first)%2]
+		return append(keys, w), nil
+	}
+	if words[n-1].Open && last >= n-1 && !slices.ContainsFunc(keys, func(w analyze.Word) bool { return w.Open }) {
+		keys = append(keys, words[n-1])
+	}
+	return keys, nil
+}
+
+// behind returns the position of the first key behind the keyword; 0: there is none.
+// A word that is not a literal may be the keyword. The value of an option may be anything
+// but the keyword, since a server looks for keys behind the first one, and but a list, since
+// nobody knows what else that brings.
+func behind(spec command.Keys, words []analyze.Word) (at int, unknown *analyze.Word) {
+	takes := map[string]int{"LIMIT": 2, "BY": 1, "GET": 1, "COUNT": 1, "BLOCK": 1, "STORE": 1, "STOREDIST": 1}
+	from := max(spec.First, 1)
+	if at := slices.IndexFunc(words[:min(from, len(words))], isOpen); at >= 0 {
+		return 0, &words[at] // what it brings may reach as far as the keyword
+	}
+	for i := from; i < len(words); i++ {
+		s, constant := words[i].Str()
+		switch {
+		case !constant || words[i].Open:
+			return 0, &words[i]
+		case strings.EqualFold(s, spec.Keyword):
+			return i + 1, nil
+		}
+		for range takes[strings.ToUpper(s)] {
+			if i++; i < len(words) && (words[i].Open || mayBeWord(words[i], spec.Keyword)) {
+				return 0, &words[i]
+			}
+		}
+	}
+	return 0, nil
+}
+
+// countedKeys returns the keys of a call that counts them. Where the count is not known,
+// nothing but keys may follow.
+func countedKeys(at int, words []analyze.Word) (keys []analyze.Word, unknown *analyze.Word) {
+	if words[at].Open { // the number is among the words that unpack brings, before the keys
+		return words[at:], nil
+	}
+	rest := words[at+1:]
+	if f, known := words[at].Num(); known {
+		n := max(0, int(f))
+		if n <= len(rest) && !slices.ContainsFunc(rest[:n], func(w analyze.Word) bool { return w.Open }) {
+			return rest[:n], nil
+		}
+		return rest, nil
+	}
+	for i := range rest {
+		if !onlyKeys(rest[i]) {
+			if _, literal := rest[i].Str(); !literal {
+				keys = append(keys, rest[i])
+				continue
+			}
+			return append(keys, rest[:i]...), &words[at]
+		}
+	}
+	return rest, nil
+}
+
+// onlyKeys reports whether a word can be nothing but keys of KEYS.
+func onlyKeys(w analyze.Word) bool {
+	for _, k := range w.Kinds() {
+		switch k.(type) {
+		case analyze.Key, analyze.Nil, analyze.Absent, analyze.Missing, analyze.Bool:
+		default:
+			return false
+		}
+	}
+	return len(w.Kinds()) > 0
+}
+
+// isOpen reports whether a word is a list, of which nobody knows what else it brings.
+func isOpen(w analyze.Word) bool { return w.Open }
+
+// mayBeWord reports whether a word may be that literal, in whatever case.
+func mayBeWord(w analyze.Word, text string) bool {
+	return w.MayBe(func(k analyze.Kind) bool {
+		s, constant := k.(analyze.Str)
+		return constant && strings.EqualFold(s.S, text)
+	})
+}
+
+// isWord reports whether a word is that literal, in whatever case.
+func isWord(w analyze.Word, text string) bool {
+	s, constant := w.Str()
+	return constant && strings.EqualFold(s, text)
+}
