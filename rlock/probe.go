@@ -17,7 +17,7 @@ type ProbeReport []ProbeFinding
 
 // ProbeFinding is the answer to one question of Probe.
 type ProbeFinding struct {
-	Name     string // locks, held, cache, waiting, version, protocol, eviction or replication
+	Name     string // locks, held, cache, waiting, queue, version, protocol, eviction or replication
 	Server   string // address, where it is about one server
 	Severity ProbeSeverity
 	Text     string // for people: what is so, what it means and what to do about it
@@ -93,7 +93,8 @@ func (r ProbeReport) Err() error {
 // What is missing is a finding; see ProbeReport.Err. The error is for what keeps Probe
 // from finding out: no server answers, the context ends, the Locker is closed. The
 // findings until then are returned with it. It takes a few round trips, and up to a
-// second more for each of two pushes that do not come. Where there is no queue between
+// second more for each of two pushes that do not come. Like the first caller who waits, it has
+// the Locker subscribe to grants; see New. Where there is no queue between
 // processes, a Locker whose Invalidations got no push polls from then on until one comes.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.begun(ctx, "probe", "rlock:probe:"+remote.NewToken(""))
@@ -103,6 +104,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	target := probe.Target{
 		Client:  l.client,
 		Scratch: probe.NewScratch(l.remote, key, remote.NewToken(""), !l.defaults.unfenced),
+		Grants:  l.grants,
 		Poll:    notify.LongestPoll,
 		Stop:    l.closed,
 	}

@@ -75,7 +75,7 @@ func TestProbe(t *testing.T) {
 		"locks may be evicted, told by INFO": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "volatile-ttl")
-				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-config")
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-config")
 				return env.OpenLocker(t, as(server.Option()))
 			},
 			map[string]rlock.ProbeSeverity{"eviction": fault}, "volatile-ttl",
@@ -92,28 +92,28 @@ func TestProbe(t *testing.T) {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking +client|caching")...)...)
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"eviction": note, "replication": note}, "",
+			map[string]rlock.ProbeSeverity{"queue": note, "eviction": note, "replication": note}, "",
 		},
 		"a user without client caching": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking")...)...)
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
+			map[string]rlock.ProbeSeverity{"queue": note, "held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
 		},
 		"a user without scripts": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-@scripting")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "may not run the scripts",
+			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "may not run the scripts",
 		},
 		"a user without counters": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "WithFence(false)",
+			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "WithFence(false)",
 		},
 		"a client that is not told of its own changes": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -132,14 +132,14 @@ func TestProbe(t *testing.T) {
 		},
 		"a user who may not release": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
-				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-del")
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-del")
 				return env.OpenLocker(t, as(server.Option()))
 			},
 			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "cannot be released",
 		},
 		"a user without multi": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
-				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-multi")
+				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-multi")
 				return env.OpenLocker(t, as(server.Option()))
 			},
 			map[string]rlock.ProbeSeverity{"cache": fault, "waiting": note}, "AUDIT.md of package gen lists for Holder",
@@ -167,6 +167,56 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// Probe names the rights for the queue between processes that a user lacks, in the words of an
+// ACL rule. With these words there is nothing more to say.
+func TestProbeNamesRightsForTheQueue(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		for name, test := range map[string]struct{ without, grant string }{
+			"the queue's key":   {"resetkeys ~app:* ~rlock:fence:* ~rlock:grant:*", "~rlock:queue:*"},
+			"the channel's key": {"resetkeys ~app:* ~rlock:fence:* ~rlock:queue:*", "~rlock:grant:* ~rlock:queue:*"},
+			"the channel":       {"resetchannels", "&rlock:grant:* +spublish +ssubscribe"},
+			"publish":           {"-spublish", "&rlock:grant:* +spublish"},
+			"subscribe":         {"-ssubscribe", "&rlock:grant:* +ssubscribe"},
+			"count":             {"-pubsub|shardnumsub", "+pubsub|shardnumsub"},
+			"join":              {"-zadd -zrank", "+zadd +zrank ~rlock:queue:*"},
+			"leave":             {"-zrem", "+zrem ~rlock:queue:*"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				server := e.Start(t)
+				setUser := func(rule string) {
+					server.Do(t, append([]string{"ACL", "SETUSER", "app"}, strings.Fields(rule)...)...)
+				}
+				setUser("on >secret ~app:* ~rlock:* &rlock:* +@all")
+				setUser(test.without)
+				option := server.Option()
+				option.Username, option.Password = "app", "secret"
+				probe := func() (finding rlock.ProbeFinding) {
+					report, err := env.OpenLocker(t, option, rlock.WithPrefix("app:")).Probe(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, report.Err(), "locks work without the queue")
+					for _, f := range report {
+						if f.Name == "queue" {
+							finding = f
+						}
+					}
+					return finding
+				}
+				lacking := probe()
+				require.Equal(t, rlock.ProbeNote, lacking.Severity, lacking)
+				require.Error(t, lacking.Err)
+				_, grant, _ := strings.Cut(lacking.Text, "; grant ")
+				for word := range strings.FieldsSeq(test.grant) {
+					require.Contains(t, strings.Fields(grant), word, lacking)
+				}
+				setUser(grant)
+				require.Equal(t, rlock.ProbeOK, probe().Severity, grant)
+			})
+		}
+	})
+}
+
 // A replica refuses to write, and its primary tells that a failover can lose locks.
 func TestProbeOfAReplica(t *testing.T) {
 	t.Parallel()
@@ -184,7 +234,7 @@ func TestProbeOfAReplica(t *testing.T) {
 	report, err := env.OpenLocker(t, replica.Option()).Probe(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{
-		"locks": rlock.ProbeFault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "replication": rlock.ProbeNote,
+		"locks": rlock.ProbeFault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "replication": rlock.ProbeNote,
 	}), env.Worst(t, report), "%s", report)
 	require.ErrorContains(t, report.Err(), "connect to the primary")
 	var refusal *rueidis.RedisError
@@ -199,7 +249,7 @@ func TestProbeOfACluster(t *testing.T) {
 		c.Nodes[1].Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
 		report, err := env.OpenLocker(t, rueidis.ClientOption{InitAddress: c.Addrs()}).Probe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{"held": rlock.ProbeNote, "eviction": rlock.ProbeFault}), env.Worst(t, report), "%s", report)
+		require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{"queue": rlock.ProbeNote, "held": rlock.ProbeNote, "eviction": rlock.ProbeFault}), env.Worst(t, report), "%s", report)
 		for _, f := range report {
 			if f.Name == "eviction" {
 				require.Equal(t, f.Server == c.Nodes[1].Addr(), f.Severity == rlock.ProbeFault)

@@ -147,3 +147,66 @@ func TestQueueAfterAHolderDied(t *testing.T) {
 		require.Less(t, late[keys/2], 150*time.Millisecond+10*machine[keys/2])
 	})
 }
+
+// After the holder and the processes in front of one have died, that one has the lock as soon as
+// the lease is over if there was one of them, and otherwise 50 ms later for each other: it plans a
+// heartbeat for then, although it need not follow the key so far from the head of the queue.
+func TestQueueAfterManyDied(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		for n, most := range map[int]time.Duration{1: 0, 8: 350 * time.Millisecond} {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				diedBefore(t, e.Start(t), n, most)
+			})
+		}
+	})
+}
+
+// diedBefore has a holder and n processes die, and measures when the one behind them has the lock.
+func diedBefore(t *testing.T, server *env.Server, n int, most time.Duration) {
+	client := server.Client(t)
+	dying, last := server.Client(t), env.OpenOn(t, server)
+	dead := make([]*rlock.Locker, n)
+	for i := range dead {
+		dead[i] = env.NewLocker(t, dying)
+	}
+	const keys, lease = 9, 5 * time.Second
+	var late, machine [keys]time.Duration
+	var waiting, measured sync.WaitGroup
+	require.NoError(t, env.Together(keys, func(i int) error {
+		key := fmt.Sprint("k", i)
+		begin := time.Now()
+		if err := env.Do(t, client, "SET", key, "stranger", "PX", fmt.Sprint(lease.Milliseconds())).Error(); err != nil {
+			return err
+		}
+		for n, l := range dead {
+			go func() { _, _ = l.Acquire(t.Context(), key) }()
+			env.Soon(t, func() bool { return len(queued(t, client, key)) > n }, "it stands in the queue")
+		}
+		got := waits(t, client, last, key)
+		measured.Go(func() {
+			time.Sleep(time.Until(begin.Add(lease)))
+			_ = env.Do(t, client, "PING").Error()
+			machine[i] = time.Since(begin) - lease
+		})
+		waiting.Go(func() {
+			lock := <-got
+			late[i] = time.Since(begin) - lease
+			if lock != nil {
+				_ = lock.Release(t.Context())
+			}
+		})
+		return nil
+	}))
+	dying.Close() // nothing is released any more
+	server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+	waiting.Wait()
+	measured.Wait()
+	slices.Sort(late[:])
+	slices.Sort(machine[:])
+	t.Log(late, machine)
+	require.Positive(t, late[0], "all waited for the lease")
+	require.Less(t, late[keys/2], most+150*time.Millisecond+10*machine[keys/2])
+}

@@ -46,6 +46,10 @@ type Scratch interface {
 	// Peek reads the key through the client-side cache, if the client has one.
 	Peek(ctx context.Context) (held, cached bool, err error)
 	Release(ctx context.Context) error
+	// Stand runs the script of those who wait for the key, for a token that does not wait.
+	Stand(ctx context.Context) error
+	// Channel is what this process is told of grants on.
+	Channel() string
 }
 
 // Target is what is tried out.
@@ -55,6 +59,7 @@ type Target struct {
 	// Changed has a value when the server has told of a change of the scratch key. Nil:
 	// nobody listens.
 	Changed <-chan struct{}
+	Grants  Listener
 	Poll    time.Duration   // pause of those who wait while the server tells nothing
 	Stop    <-chan struct{} // ends the test with clock.ErrStopped
 }
@@ -94,6 +99,9 @@ func (p *probe) run(ctx context.Context) error {
 		if err := p.pushes(ctx); err != nil {
 			return err
 		}
+		if err := p.queue(ctx); err != nil {
+			return err
+		}
 	}
 	return p.servers(ctx)
 }
@@ -116,7 +124,4 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 }
 
 // denied reports the refusal of a user's rights, in a script or outside.
-func denied(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "NOPERM") || strings.Contains(text, "ACL failure") || strings.Contains(text, "user executing the script can't")
-}
+func denied(err error) bool { return remote.Forbidden(err) }

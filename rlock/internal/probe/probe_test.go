@@ -116,6 +116,7 @@ func (r replies) reply(command string) string {
 type scratch struct {
 	acquired, cached         bool
 	acquire, peek, release   error
+	stand, listen            error
 	stale                    bool          // the cache does not hear of the release
 	changed                  chan struct{} // nil: nobody hears of changes
 	deafToLease, deafToFreed bool          // nothing is told of them
@@ -145,6 +146,12 @@ func (s *scratch) Release(context.Context) error {
 	return s.release
 }
 
+func (s *scratch) Stand(context.Context) error { return s.stand }
+
+func (s *scratch) Channel() string { return "channel" }
+
+func (s *scratch) Listen(context.Context) error { return s.listen }
+
 func (s *scratch) tell() {
 	select {
 	case s.changed <- struct{}{}:
@@ -165,7 +172,7 @@ func refusal(t *testing.T, text string) error {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	fine := map[string]probe.Severity{
-		"locks": probe.OK, "held": probe.OK, "cache": probe.OK, "waiting": probe.OK,
+		"locks": probe.OK, "queue": probe.OK, "held": probe.OK, "cache": probe.OK, "waiting": probe.OK,
 		"version": probe.OK, "protocol": probe.OK, "eviction": probe.OK, "replication": probe.OK,
 	}
 	const none probe.Severity = -1 // there is no such row
@@ -185,24 +192,24 @@ func TestRun(t *testing.T) {
 			change: func(t *testing.T, s *scratch) {
 				s.acquire = refusal(t, "READONLY You can't write against a read only replica.")
 			},
-			want: map[string]probe.Severity{"locks": probe.Fault, "held": none, "cache": none, "waiting": none},
+			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none},
 			says: "connect to the primary",
 		},
 		"no right to run scripts": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "NOPERM no permissions to run evalsha") },
-			want:   map[string]probe.Severity{"locks": probe.Fault, "held": none, "cache": none, "waiting": none},
+			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none},
 			says:   `on rlock:fence:*, or use WithFence(false); the key tried was "app:scratch"`,
 		},
 		"no right within a script": {
 			change: func(t *testing.T, s *scratch) {
 				s.acquire = refusal(t, "ERR The user executing the script can't run this command or subcommand script: 1")
 			},
-			want: map[string]probe.Severity{"locks": probe.Fault, "held": none, "cache": none, "waiting": none},
+			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none},
 			says: "AUDIT.md of package gen lists for Acquire",
 		},
 		"something else": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "ERR unknown command") },
-			want:   map[string]probe.Severity{"locks": probe.Fault, "held": none, "cache": none, "waiting": none},
+			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none},
 			says:   "a lock that nobody holds cannot be acquired",
 		},
 		"somebody holds it": {
@@ -270,6 +277,34 @@ func TestRun(t *testing.T) {
 			replies: replies{"PEXPIRE": ""},
 			err:     io.EOF,
 		},
+		"no right to use a queue": {
+			replies: replies{"ZADD": denied, "SPUBLISH": denied},
+			want:    map[string]probe.Severity{"queue": probe.Note},
+			says:    "grant &rlock:grant:* +spublish +zadd ~rlock:queue:* (NOPERM",
+		},
+		"no right to name a channel in a script": {
+			change: func(t *testing.T, s *scratch) { s.stand = refusal(t, "NOPERM no permissions to access a key") },
+			want:   map[string]probe.Severity{"queue": probe.Note},
+			says:   "grant ~rlock:grant:* ~rlock:queue:* (NOPERM",
+		},
+		"no right to hear of grants": {
+			change: func(t *testing.T, s *scratch) { s.listen = refusal(t, "NOPERM no permissions to run ssubscribe") },
+			want:   map[string]probe.Severity{"queue": probe.Note},
+			says:   "asks every 250ms; grant &rlock:grant:* +ssubscribe (NOPERM",
+		},
+		"no connection to hear of grants": {
+			change: func(_ *testing.T, s *scratch) { s.listen = errLost },
+			want:   map[string]probe.Severity{"queue": probe.Note},
+			says:   "does not hear of grants so far, and asks every 250ms (connection lost",
+		},
+		"the Locker is closed": {
+			change: func(_ *testing.T, s *scratch) { s.listen = clock.ErrStopped },
+			err:    clock.ErrStopped,
+		},
+		"the look at a queue is lost": {
+			replies: replies{"ZCARD": ""},
+			err:     io.EOF,
+		},
 		"RESP2": {
 			replies: replies{"HELLO": "%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.15\r\n+proto\r\n:2\r\n"},
 			want:    map[string]probe.Severity{"protocol": probe.Note},
@@ -327,7 +362,7 @@ func TestRun(t *testing.T) {
 				}
 				start := time.Now()
 				rows, err := probe.Run(t.Context(), probe.Target{
-					Client: client, Scratch: s, Changed: s.changed, Poll: 250 * time.Millisecond,
+					Client: client, Scratch: s, Changed: s.changed, Grants: s, Poll: 250 * time.Millisecond,
 				})
 				require.LessOrEqual(t, time.Since(start), 2*time.Second+100*time.Millisecond)
 				if c.err != nil {
@@ -375,14 +410,14 @@ func TestRunEnds(t *testing.T) {
 				stop := make(chan struct{})
 				time.AfterFunc(100*time.Millisecond, func() { close(stop) })
 				start := time.Now()
-				_, err := probe.Run(t.Context(), probe.Target{Client: client, Scratch: &s, Changed: s.changed, Stop: stop})
+				_, err := probe.Run(t.Context(), probe.Target{Client: client, Scratch: &s, Changed: s.changed, Grants: &s, Stop: stop})
 				require.ErrorIs(t, err, clock.ErrStopped)
 				require.Less(t, time.Since(start), 200*time.Millisecond)
 
 				s.changed = make(chan struct{}, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
-				rows, err := probe.Run(ctx, probe.Target{Client: client, Scratch: &s, Changed: s.changed})
+				rows, err := probe.Run(ctx, probe.Target{Client: client, Scratch: &s, Changed: s.changed, Grants: &s})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.NotEmpty(t, rows, "what was found until then")
 			})

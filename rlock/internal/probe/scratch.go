@@ -37,6 +37,16 @@ func (s *scratch) Peek(ctx context.Context) (held, cached bool, err error) {
 	return peeked.Held, true, err
 }
 
+func (s *scratch) Stand(ctx context.Context) error {
+	request := s.request
+	request.Token = remote.NewToken("")
+	claim := remote.One(s.claim.Key())
+	_, err := s.server.Queues().Ask(ctx, &claim, request, remote.Place{Keep: true})
+	return err
+}
+
+func (s *scratch) Channel() string { return s.server.Queues().Channel() }
+
 func (s *scratch) Release(ctx context.Context) error {
 	_, err := s.server.Release(ctx, &s.claim, s.request.Token, nil)
 	return err

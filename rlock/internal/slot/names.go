@@ -10,15 +10,15 @@ import (
 // nothing; behind that of a queue is its lock's key, and behind that of a channel a process.
 const (
 	FencePrefix = "rlock:fence:{"
-	queuePrefix = "rlock:queue:{"
-	grantPrefix = "rlock:grant:{"
+	QueuePrefix = "rlock:queue:{"
+	GrantPrefix = "rlock:grant:{"
 )
 
 // reserved are the starts of names that no lock can have, and what has them.
 var reserved = [...][2]string{
 	{FencePrefix, "fence counters"},
-	{queuePrefix, "queues"},
-	{grantPrefix, "channels of grants"},
+	{QueuePrefix, "queues"},
+	{GrantPrefix, "channels of grants"},
 }
 
 // Reserved reports whether no lock can have the name: with what it starts then, and what
@@ -55,7 +55,7 @@ func Queue(key string) string {
 	last.mu.Lock()
 	defer last.mu.Unlock()
 	if last.name == "" || last.key != key {
-		last.name = queuePrefix + tags()[slot] + "}:" + key
+		last.name = QueuePrefix + tags()[slot] + "}:" + key
 		last.key = last.name[len(last.name)-len(key):] // keeps nothing else of the caller's in memory
 	}
 	return last.name
@@ -70,4 +70,4 @@ var queues [256]struct {
 
 // Grants is what the channels start with on which processes are told of grants. The name of a
 // process follows. A process has one channel for all keys, so the server must be no cluster.
-const Grants = grantPrefix + "0}:"
+const Grants = GrantPrefix + "0}:"

@@ -1,0 +1,121 @@
+package probe
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// Listener hears of what the server grants to this process.
+type Listener interface {
+	// Listen returns nil when the server has confirmed that it tells this process.
+	Listen(ctx context.Context) error
+}
+
+// Keys and channels of the queue, in the words of an ACL rule.
+var (
+	queueKeys     = "~" + strings.TrimSuffix(slot.QueuePrefix, "{") + "*"
+	grantKeys     = "~" + strings.TrimSuffix(slot.GrantPrefix, "{") + "*"
+	grantChannels = "&" + strings.TrimSuffix(slot.GrantPrefix, "{") + "*"
+)
+
+// queue tells whether processes can wait in the queue of a key. It sends the commands that scripts
+// send, because a script goes on without some of these rights. The commands change nothing. It comes
+// after pushes: when the client closes a connection, its cache and those who wait hear of a change.
+func (p *probe) queue(ctx context.Context) error {
+	if p.Client.Mode() == rueidis.ClientModeCluster {
+		p.add("queue", Note, nil, "on a cluster there is none between processes: who comes first when a key is freed gets it")
+		return nil
+	}
+	key, channel := slot.Queue(p.Scratch.Key()), p.Scratch.Channel()
+	tries := []struct {
+		command []string
+		rule    string
+	}{
+		{[]string{"ZADD", key, "XX", "1", "probe"}, "+zadd " + queueKeys},
+		{[]string{"ZRANGE", key, "0", "0"}, "+zrange " + queueKeys},
+		{[]string{"ZRANK", key, "probe"}, "+zrank " + queueKeys},
+		{[]string{"ZSCORE", key, "probe"}, "+zscore " + queueKeys},
+		{[]string{"ZCARD", key}, "+zcard " + queueKeys},
+		{[]string{"ZREM", key, "probe"}, "+zrem " + queueKeys},
+		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"},
+		{[]string{"SPUBLISH", channel, "probe"}, "+spublish " + grantChannels}, // it is no grant, so it is ignored
+	}
+	commands := make(rueidis.Commands, len(tries))
+	for i, try := range tries {
+		commands[i] = p.Client.B().Arbitrary(try.command...).Build()
+	}
+	var lacking rights
+	for i, reply := range p.Client.DoMulti(ctx, commands...) {
+		lacking.note(reply.Error(), tries[i].rule)
+	}
+	lacking.note(p.Scratch.Stand(ctx), queueKeys+" "+grantKeys)
+	if lacking.unanswered != nil {
+		return lacking.unanswered
+	}
+	limited, cancel := context.WithTimeout(ctx, remote.Patience) // the client may have no connection left
+	defer cancel()
+	heard := p.Grants.Listen(limited)
+	const rules = "; grant %s"
+	switch {
+	case ctx.Err() != nil:
+		return clock.ContextError(ctx, heard)
+	case heard == clock.ErrStopped:
+		return heard
+	case lacking.first != nil:
+		lacking.listen(heard)
+		p.add("queue", Note, lacking.first, "who waits has no place in a queue, or a release cannot pass the lock on: who comes first when a key is freed gets it"+rules, lacking.rule())
+	case denied(heard):
+		lacking.listen(heard)
+		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants, and asks every %v"+rules, p.Poll, lacking.rule())
+	case heard != nil:
+		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants so far, and asks every %v", p.Poll)
+	default:
+		p.add("queue", OK, nil, "who waits has a place in the queue of the key, and hears of the grant")
+	}
+	return nil
+}
+
+// rights are those that a user lacks.
+type rights struct {
+	first      error // the first refusal
+	unanswered error
+	words      []string // of an ACL rule
+}
+
+// note takes the error of a call that needs the rights of a rule.
+func (r *rights) note(err error, rule string) {
+	switch {
+	case err == nil || rueidis.IsRedisNil(err):
+		return
+	case remote.OutcomeOf(err) == remote.Indeterminate:
+		r.unanswered = err
+		return
+	case r.first == nil:
+		r.first = err
+	}
+	for word := range strings.SplitSeq(rule, " ") {
+		if !slices.Contains(r.words, word) {
+			r.words = append(r.words, word)
+		}
+	}
+}
+
+// listen takes the error of a subscription.
+func (r *rights) listen(err error) {
+	if denied(err) {
+		r.note(err, "+ssubscribe "+grantChannels)
+	}
+}
+
+// rule returns what to grant.
+func (r *rights) rule() string {
+	slices.Sort(r.words)
+	return strings.Join(r.words, " ")
+}
