@@ -227,17 +227,27 @@ func (s *subscription) subscribe() error {
 		},
 	})
 	if err := d.conn.Do(ctx, d.conn.B().Ssubscribe().Channel(s.channel).Build()).Error(); err != nil {
-		if ctx.Err() != nil {
-			return errLate
-		}
-		return fmt.Errorf("rlock: the server does not tell this process what is published on %[1]s; "+
-			"that needs Redis 7 or Valkey, and the rights +ssubscribe and &%[1]s: %[2]w", s.channel, err)
+		return s.explain(ctx, err)
 	}
 	cancel()
 	s.change(subscribed, nil)
 	s.again()
 	s.follow(d.primary, broken, taken)
 	return nil
+}
+
+// explain says why an attempt failed, in which the command got that error. Only what the server
+// itself has answered may be mended by a right, or by another version.
+func (s *subscription) explain(ctx context.Context, err error) error {
+	refused := new(rueidis.RedisError)
+	switch {
+	case ctx.Err() != nil:
+		return errLate
+	case errors.As(err, &refused):
+		return fmt.Errorf("rlock: the server does not tell this process what is published on %[1]s; "+
+			"that needs Redis 7 or Valkey, and the rights +ssubscribe and &%[1]s: %[2]w", s.channel, err)
+	}
+	return fmt.Errorf("rlock: cannot subscribe to %s: %w", s.channel, err)
 }
 
 // follow returns when the subscription is over.

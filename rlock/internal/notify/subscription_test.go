@@ -210,7 +210,9 @@ func TestListenWhileTheServerIsAway(t *testing.T) {
 		require.False(t, l.Listening())
 		began := time.Now()
 		for range 100 {
-			require.Error(t, l.Listen(t.Context())) // the connection is refused, or still being reset
+			err := l.Listen(t.Context()) // the connection is refused, or still being reset
+			require.ErrorContains(t, err, "rlock: cannot subscribe to "+channel+": ")
+			require.NotContains(t, err.Error(), "right", "the server has refused nothing")
 		}
 		require.Less(t, time.Since(began), time.Second, "nobody waits for a second attempt")
 		server.Restart(t)
