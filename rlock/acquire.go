@@ -7,8 +7,8 @@ import (
 )
 
 // Acquire takes the lock of key, waiting while another token holds it until ctx
-// ends or the retry policy gives up ("Waiting" above says in which order). The lease is WithTTL long and is not
-// extended by itself unless WithAutoExtend says so.
+// ends or the retry policy gives up ("Waiting" above says in which order). The
+// lease is WithTTL long and is not extended by itself unless WithAutoExtend says so.
 //
 // On success the caller holds the lock and should Release it. On an error it
 // holds nothing: an *AcquireError tells what stood in the way and for how long;

@@ -299,7 +299,8 @@ func (a *acquisition) hold(deadline clock.Instant, fence uint64) setback {
 	}
 	a.mayHaveTaken()
 	if err == expired {
-		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, l.lease.TTL(), -deadline.Until())
+		over := -deadline.Until()
+		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, l.lease.TTL(), over)
 	}
 	return final(err, nil)
 }

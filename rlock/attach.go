@@ -111,10 +111,11 @@ func (l *Lock) Detach() (Handoff, error) {
 }
 
 // ForceRelease frees the lock of key if its holder's token is token, as Check or Inspect
-// showed it. If somebody waits for the lock, the first in the queue gets it. It leaves alone a lock that somebody else has acquired since, with one exception:
-// if the holder has handed the lock over to another caller of its process, that one may have
-// the same token, and loses the lock. WithUniqueToken prevents that. The error matches ErrLost
-// if the token is not the holder's. After any other error the lock may or may not be free.
+// showed it. If somebody waits for the lock, the first in the queue gets it. ForceRelease leaves
+// alone a lock that somebody else has acquired since, with one exception: if the holder has
+// handed the lock over to another caller of its process, that one may have the same token, and
+// loses the lock. WithUniqueToken prevents that. The error matches ErrLost if the token is not
+// the holder's. After any other error the lock may or may not be free.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
 // Unlike Release, it does nothing if ctx has ended, because nobody defers a repair.

@@ -150,12 +150,15 @@ func (l *Locker) Client() rueidis.Client {
 
 // Close ends the Locker and releases no lock, because whoever works under one may not have
 // stopped yet: the leases run out. Waiting calls fail with ErrClosed, nothing is extended
-// any more, and the Context of every lock still held ends with ErrClosed. It makes a last try to free what lost replies may have
-// left behind, for up to 2 seconds. If Open made the client, it is closed then, and
-// no connection is left when Close returns; if a server is silent then, is just being
-// dialled or was just replaced, that can take 2 seconds more, or 4 if the option's own
-// way of dialling does not heed its context. Of an acquisition that is under way
-// meanwhile the key may stay until its lease ends. Closing twice is fine.
+// any more, and the Context of every lock still held ends with ErrClosed. Of an acquisition
+// that is under way meanwhile the key may stay until its lease ends. Closing twice is fine.
+//
+// Close takes three steps. It closes the connection on which the Locker hears of grants: up to
+// a second if the server does not answer. It makes a last try to free what lost replies may
+// have left behind: up to 2 seconds. If Open made the client, it closes that, and no
+// connection is left when Close returns: up to 2 seconds if a server does not answer, is just
+// being dialled or was just replaced, or 4 if the option's own way of dialling does not heed
+// its context.
 func (l *Locker) Close() {
 	if l.usable() != nil {
 		return

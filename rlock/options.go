@@ -209,9 +209,9 @@ func WithCacheTTL(ttl time.Duration) LockerOption {
 	})
 }
 
-// WithInvalidations gives a Locker the Invalidations of its client, so that a lock that was lost, and
-// a key that is free without a grant, are noticed at once. It is for New, whose caller has given the Invalidations to the
-// client, and for Open, which gives it to the client itself.
+// WithInvalidations gives a Locker the Invalidations of its client, so that a lock that was lost,
+// and a key that is free without a grant, are noticed at once. It is for New, whose caller has
+// given the Invalidations to the client, and for Open, which gives it to the client itself.
 func WithInvalidations(h *Invalidations) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.invalidations = h

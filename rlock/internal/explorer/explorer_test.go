@@ -1,5 +1,6 @@
 // Package explorer explores the queue between processes: every order in which the steps of a
-// few processes, their messages and faults can happen, as far as its bounds go. It has nothing but tests.
+// few processes, their messages and faults can happen, as far as its bounds go. It has nothing
+// but tests.
 //
 // What it runs is real: the text of scripts/join.lua, pass.lua and extend.lua, in a Lua machine,
 // and the Wait of package queue. What it models is the server's commands, which TestServer

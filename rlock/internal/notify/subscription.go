@@ -80,7 +80,8 @@ const (
 // costs no command. It would take rueidis eleven seconds to find that nobody answers there.
 const lookEvery = time.Second
 
-var errLate = fmt.Errorf("rlock: the server has not confirmed a subscription within %v; the client may have no connection left (BlockingPoolSize)", maxAttempt)
+var errLate = fmt.Errorf("rlock: the server has not confirmed a subscription within %v; "+
+	"the client may have no connection left (BlockingPoolSize)", maxAttempt)
 
 func (s *subscription) begin(background context.Context, client rueidis.Client, channel string, hear func(string), again func()) {
 	s.background, s.stop = context.WithCancel(background)

@@ -150,8 +150,8 @@ func (r *Reaper) round() {
 	}
 }
 
-// reap makes one try. An item is done if it had no unanswered command and the try was answered, or
-// if it had one and the try has undone that. With several, nobody knows whether all are undone, so the tries go on.
+// reap makes one try. Of several unanswered commands, no answer says that all are undone: such an
+// item is tried until its last time.
 func (r *Reaper) reap(due []*pending) {
 	items := make([]Item, len(due))
 	for i, p := range due {
