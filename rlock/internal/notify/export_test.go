@@ -24,6 +24,16 @@ func (g *Grants) Hear(message string) { g.hear(message) }
 // Confirm is a confirmation of the subscription.
 func (g *Grants) Confirm() { g.wakeAll() }
 
+// Kept is how many tokens are known: those that are expected, and those that were given up.
+func (g *Grants) Kept() (n int) {
+	for i := range g.shards {
+		g.shards[i].mu.Lock()
+		n += len(g.shards[i].tokens)
+		g.shards[i].mu.Unlock()
+	}
+	return n
+}
+
 // Telling reports whether stray is called, and nothing waits for that.
 func (g *Grants) Telling() bool {
 	g.mu.Lock()

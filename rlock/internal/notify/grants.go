@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -27,6 +26,8 @@ type Grants struct {
 	mu      sync.Mutex
 	strays  []Grant // for which stray is still to be called
 	telling bool    // a goroutine calls it
+
+	abandoned abandoned
 
 	ignored atomic.Uint64
 }
@@ -52,6 +53,13 @@ func NewGrants(background context.Context, client rueidis.Client, channel string
 	}
 	g.subscription.begin(background, client, channel, g.hear, g.wakeAll)
 	return g
+}
+
+// Close ends the subscription, as that of subscription does, and forgets the tokens that were given
+// up.
+func (g *Grants) Close() {
+	g.subscription.Close()
+	g.abandoned.end()
 }
 
 // Ignored returns how many messages had no effect: those that are no grants, those of tokens that
@@ -200,9 +208,7 @@ func (e *Expected) Abandon() {
 		e.grants.report(e.grant)
 		e.grant, e.granted = Grant{}, false
 	}
-	time.AfterFunc(remembered, e.Forget)
+	if !e.grants.abandoned.add(e) {
+		delete(s.tokens, e.token)
+	}
 }
-
-// remembered is how long a token is known that was given up. It is longer than a command can be
-// under way, and than its release is repeated.
-const remembered = time.Minute

@@ -299,6 +299,53 @@ func TestGrantsAllocations(t *testing.T) { // counts allocations: not in paralle
 	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { g.Expect("u").Forget() }), 2.0)
 }
 
+// Tokens that were given up share one timer, which a timer of each would show as an allocation.
+func TestGrantsGivenUpAllocations(t *testing.T) { // counts allocations: not in parallel
+	g := notify.NewGrants(context.Background(), nil, "channel", func(notify.Grant) {})
+	defer g.Close()
+	const runs = 10_000
+	tokens := make([]string, runs+1)
+	for i := range tokens {
+		tokens[i] = fmt.Sprint("token ", i)
+		g.Expect(tokens[i]).Forget() // the map has grown
+	}
+	n := 0
+	require.LessOrEqual(t, testing.AllocsPerRun(runs, func() {
+		g.Expect(tokens[n]).Abandon()
+		n++
+	}), 2.0)
+	require.Equal(t, runs+1, g.Kept())
+}
+
+// Each token that was given up is kept for a minute, however many follow it, and none is kept after
+// Close.
+func TestGrantsForgetWhatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, strays := hearing(t)
+		expected := g.Expect("expected")
+		for i := range 10_000 { // ten a second
+			g.Expect(fmt.Sprint(i)).Abandon()
+			time.Sleep(time.Second / 10)
+			require.LessOrEqual(t, g.Kept(), 1+10*62)
+		}
+		g.Hear(message("9401", 1)) // 59.9 seconds ago
+		synctest.Wait()
+		require.Equal(t, []notify.Grant{grant("9401", 1)}, strays.all())
+		g.Hear(message("9389", 1)) // 61.1 seconds ago
+		require.Equal(t, uint64(1), g.Ignored())
+		time.Sleep(61 * time.Second)
+		require.Equal(t, 1, g.Kept(), "what is expected is kept")
+
+		g.Expect("before").Abandon()
+		g.Close()
+		g.Expect("after").Abandon()
+		require.Equal(t, 1, g.Kept())
+		expected.Forget()
+		require.Zero(t, g.Kept())
+	})
+}
+
 // A stranger cannot fill the memory, and what has come before is not lost.
 func TestGrantsBoundStrays(t *testing.T) {
 	t.Parallel()
