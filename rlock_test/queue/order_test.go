@@ -67,6 +67,14 @@ func taken(t *testing.T, got <-chan *rlock.Lock) *rlock.Lock {
 	return nil
 }
 
+// passesOn releases the lock of a key, which the waiter has then and releases too. Nothing is left.
+func passesOn(t *testing.T, client rueidis.Client, key string, held *rlock.Lock, got <-chan *rlock.Lock) {
+	t.Helper()
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, taken(t, got).Release(t.Context()))
+	idle(t, client, key)
+}
+
 // idle requires that nothing is left of a key.
 func idle(t *testing.T, client rueidis.Client, key string) {
 	t.Helper()

@@ -234,8 +234,8 @@ func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 	})
 }
 
-// A waiter on another process' lock sends one attempt and one read, and then
-// nothing until something happens.
+// However many callers of a process wait for another process' lock, they send a heartbeat about
+// every half second together, and one read when the lock is extended.
 func TestWaitingCostsNothing(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
