@@ -89,6 +89,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 			return a.lost(n, "the metatable of something that is no table of the script")
 		}))
 	case "rawget":
+		a.useEntries(n, st, x, args.at(1))
 		return one(x.each(func(k Kind) Value {
 			if r, ok := k.(Ref); ok && st.heap[r.site] != nil {
 				return st.heap[r.site].get(args.at(1))
@@ -392,6 +393,12 @@ func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 			}
 			if t.Gap != (Gap{}) && (to.mayBe(falsy) || to.mayBe(isLength)) {
 				a.misuse(n, "a gap or a nil inside an unpacked list may end it there: "+t.Gap.Why(a.script))
+			}
+			if last, bounded := whole(to); bounded { // each of KEYS and ARGV is an entry by its number
+				first, _ := whole(from)
+				for i := max(first, 1); i <= min(last, first+mostItems); i++ {
+					a.useEntries(n, st, Of(k), Of(Num{F: float64(i)}))
+				}
 			}
 			l = t.slice(from, to)
 		case Unknown:

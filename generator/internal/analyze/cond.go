@@ -204,6 +204,8 @@ func (a *analyzer) relation(st *state, n *ast.RelationalOpExpr) (Value, *state, 
 		a.narrowTo(no, n.Lhs, n.Rhs, right, false)
 		a.narrowTo(no, n.Rhs, n.Lhs, left, false)
 		a.narrowType(no, n, left, right, false)
+		a.notZero(no, n.Lhs, n.Rhs, right)
+		a.notZero(no, n.Rhs, n.Lhs, left)
 	}
 	if equal {
 		yes = st
@@ -274,7 +276,7 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 		}
 	}
 	a.operate(st, n.Lhs, n.Rhs)
-	operator := n.Operator
+	operator, lhs, rhs := n.Operator, left, right
 	a.candidate(left, right)
 	a.candidate(right, left)
 	if a.fenceReadings(left) && a.callersFence(right) {
@@ -295,8 +297,10 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 		switch n.Operator {
 		case "<", "<=":
 			a.notBeyond(yes, n.Lhs, n.Rhs)
+			a.above(yes, n.Rhs, n.Lhs, lhs, n.Operator == "<=")
 		case ">", ">=":
 			a.notBeyond(yes, n.Rhs, n.Lhs)
+			a.above(yes, n.Lhs, n.Rhs, rhs, n.Operator == ">=")
 		}
 	}
 	if v.mayBe(falsy) {
@@ -305,6 +309,12 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 			no.pass()
 		}
 		no.same(fenced && operator == ">")
+		switch n.Operator {
+		case "<", "<=":
+			a.above(no, n.Lhs, n.Rhs, rhs, n.Operator == "<")
+		case ">", ">=":
+			a.above(no, n.Rhs, n.Lhs, lhs, n.Operator == ">")
+		}
 	}
 	return v.settled(), yes, no
 }

@@ -340,6 +340,46 @@ func (a *analyzer) notBeyond(st *state, number, limit ast.Expr) {
 	}
 }
 
+// above notes that a number is larger than another, or as large: where that makes it at least 1
+// and it is no larger than the length of a list, it is one of its indices.
+func (a *analyzer) above(st *state, number, other ast.Expr, limit Value, orEqual bool) {
+	if least, known := limit.Num(); !known || !callFree(other) || least < 0 || orEqual && least <= 0 {
+		return
+	}
+	a.filled(st, number)
+}
+
+// notZero notes that a number is not equal to another, which may be 0.
+func (a *analyzer) notZero(st *state, number, other ast.Expr, v Value) {
+	if f, known := v.Num(); known && f == 0 && callFree(other) {
+		a.filled(st, number)
+	}
+}
+
+// filled notes that the length of a list, which an expression tells or a local has kept, is not 0.
+func (a *analyzer) filled(st *state, number ast.Expr) {
+	switch e := number.(type) {
+	case *ast.UnaryLenOpExpr:
+		list, known := a.peek(st, e.Expr)
+		k, one := list.only()
+		if ref, isTable := k.(Ref); known && one && isTable && st.heap[ref.site].gapless() {
+			u := *st.heap[ref.site]
+			u.some = true
+			st.heap[ref.site] = &u
+		}
+	case *ast.IdentExpr:
+		a.become(st, e, func(v Value) Value {
+			return v.mapped(func(k Kind) Value {
+				if n, ok := k.(Number); ok && n.Within != nil {
+					n.Least = max(n.Least, 1)
+					return Of(n)
+				}
+				return Of(k)
+			})
+		})
+	}
+}
+
 // mayShrink reports whether one of the lists may have become shorter while expressions
 // were followed.
 func (a *analyzer) mayShrink(st *state, lists Value, exprs []ast.Expr) bool {
