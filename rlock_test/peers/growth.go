@@ -155,8 +155,8 @@ func waiters(t *testing.T, e env.Engine, p plan) curve {
 // client of its own, as a process would have. All of them run in one process here, so
 // that their number is not bounded by the machine.
 func lockers(t *testing.T, e env.Engine, p plan) curve {
-	const says = "Each freed lock is told to all n who wait for it, which is the server's way of pushing: O(n) messages. " +
-		"It costs each of them less than one script, as those who come too late look again less and less often."
+	const says = "O(1) scripts for each acquisition: one to join the queue, and one to release, which grants the lock to the process " +
+		"that waits first and tells that one. Heartbeats of the others come on top."
 	c := curve{name: "processes", says: says}
 	for n := 1; n <= min(p.largest, 64); n *= 2 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

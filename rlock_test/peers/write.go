@@ -63,8 +63,8 @@ type figure struct {
 }
 
 var figuresShown = []figure{
-	{"64 callers of one process want one lock: had by, a second", workContended, 64, rlockPlain, ""},
-	{"8 processes of 4 callers want one lock: had by, a second", workProcesses, 8, rlockPlain, ""},
+	{"64 callers of one process want one lock: acquisitions a second", workContended, 64, rlockPlain, ""},
+	{"8 processes of 4 callers want one lock: acquisitions a second", workProcesses, 8, rlockPlain, ""},
 	{"1,024 callers, each on keys of its own: cycles a second", workUncontended, 1024, rlockUnfenced, ""},
 	{"the same with fences: cycles a second", workUncontended, 1024, rlockPlain, "no fences"},
 }
@@ -116,7 +116,7 @@ func (r *results) idleFigure() string {
 			}
 			return fmt.Sprintf("%.1f %% and %.1f %%", 100*c.clientCPU, 100*c.serverCPU)
 		}
-		return fmt.Sprintf("| %d locks held and extended, of 10 s each: of a core of the client and of the server | %s | %s | not done | not done |\n",
+		return fmt.Sprintf("| %d locks held and extended, of 10 s each: share of a core, client and server | %s | %s | not done | not done |\n",
 			idle.locks, cell(idle.costs[0]), cell(idle.costs[1]))
 	}
 	return ""
