@@ -34,9 +34,9 @@ func (g *Grants) Kept() (n int) {
 	return n
 }
 
-// Telling reports whether stray is called, and nothing waits for that.
-func (g *Grants) Telling() bool {
+// Strays reports whether stray is called, and how many wait for that.
+func (g *Grants) Strays() (telling bool, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.telling && len(g.strays) == 0
+	return g.telling, len(g.strays)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"sync"
-	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
@@ -28,8 +27,6 @@ type Grants struct {
 	telling bool    // a goroutine calls it
 
 	abandoned abandoned
-
-	ignored atomic.Uint64
 }
 
 // expecting are some of the tokens that are expected.
@@ -62,10 +59,6 @@ func (g *Grants) Close() {
 	g.abandoned.end()
 }
 
-// Ignored returns how many messages had no effect: those that are no grants, those of tokens that
-// nobody expects, and strays beyond maxStrays.
-func (g *Grants) Ignored() uint64 { return g.ignored.Load() }
-
 func (g *Grants) shard(token string) *expecting {
 	return &g.shards[maphash.String(g.seed, token)%uint64(len(g.shards))]
 }
@@ -74,7 +67,6 @@ func (g *Grants) shard(token string) *expecting {
 func (g *Grants) hear(message string) {
 	grant, ok := readGrant(message)
 	if !ok {
-		g.ignored.Add(1)
 		return
 	}
 	s := g.shard(grant.Token)
@@ -82,7 +74,6 @@ func (g *Grants) hear(message string) {
 	defer s.mu.Unlock()
 	switch e := s.tokens[grant.Token]; {
 	case e == nil: // it is held, or was: the holder has learned of the grant by an answer
-		g.ignored.Add(1)
 	case e.abandoned:
 		g.report(grant)
 	default:
@@ -108,7 +99,6 @@ func (g *Grants) report(stray Grant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.strays) == maxStrays {
-		g.ignored.Add(1)
 		return
 	}
 	g.strays = append(g.strays, stray)

@@ -98,9 +98,6 @@ func (t *Ticket[R, G, H]) holds() bool {
 // ended reports whether the front is a holder that has ended. The caller holds mu.
 func (t *Ticket[R, G, H]) ended() bool { return t.holds() && t.holder.Over() }
 
-// Joined reports whether the ticket has ever been in a queue.
-func (t *Ticket[R, G, H]) Joined() bool { return t.queue != nil }
-
 // Await waits until a ticket that waits has come to the front, or until d is over, which it
 // reports. Like clock.Receive, it returns why it ended before. The goroutine that leaves the
 // queue with the ticket calls it. It is not called again after the ticket has come to the front.
