@@ -9,8 +9,8 @@
 //
 // A lock is a plain string key whose value is the owner's token (a UUID and, behind a space, the
 // text of WithOwner if there is one), so a key is mutually exclusive with every other library
-// that uses SET NX PX. Whatever takes, extends or frees a lock is a script of this module, which
-// the server runs byte for byte; package gen has the calls. The other commands only read or
+// that uses SET NX PX on the same key. Whatever takes, extends or frees a lock is a script of
+// this module, which the server runs byte for byte; package gen has the calls. The other commands only read or
 // listen: GET for a check from the cache, as the generator has proved that its script does
 // nothing else; CLIENT CACHING with MGET for the keys of held locks, where the server tells of
 // changes; and SSUBSCRIBE, for grants to those who wait. Probe also asks the server about
@@ -46,10 +46,10 @@
 // no command if enough of the lease is left for the next holder (see WithTTL), and one command
 // if not.
 //
-// Calls that do not wait stand in no queue, and those for one key overtake nobody. A call
-// WithToken waits in the queue of the server by itself, with another token, which hands the lock
-// over to the chosen one. A set waits as AcquireAll says, and its Release frees the keys: the
-// first in the queue of each then asks for it.
+// TryAcquire joins no queue, and overtakes nobody who waits in one. A call WithToken waits in the
+// queue of the server with another token, and not among the callers of its Locker; when it is
+// granted the lock, one command gives the lock to the chosen token. A set waits as AcquireAll
+// says, and its Release frees the keys: the first in the queue of each then asks for it.
 //
 // There is no queue between processes on a cluster, and for a user who lacks the rights for it.
 // Release then frees the key. Where the server tells the Locker of changed keys (see

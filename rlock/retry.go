@@ -12,8 +12,8 @@ import (
 // length of its own; see DefaultRetry.
 //
 // Under every policy a waiter in the queue of the server gets the lock when it is granted, sends
-// heartbeats, and asks when the holder's lease ends if it is near the head of the queue. It asks
-// the policy after each pause, not after each of these calls. Where there is no such queue (see
+// heartbeats, and asks when the holder's lease ends: a little later for each that is before it. It
+// asks the policy after each pause, not after each of these calls. Where there is no such queue (see
 // "Waiting" above), a waiter tries again when the holder's lease ends, and when the server tells
 // that the key has changed (see Invalidations). An attempt that the server does not answer
 // counts like any other.
