@@ -42,7 +42,10 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 			names = nil
 		}
 		before := st.progress
-		if st.progress = a.advance(before, names, words); st.progress == Wrote && before != Wrote {
+		if st.progress = a.advance(before, names, words); st.progress == Stored && protected {
+			st.progress = before // the script goes on where it has failed
+		}
+		if st.progress == Wrote && before != Wrote {
 			a.facts.Owed = append(a.facts.Owed, Debt{Pos: c.Pos, Stored: before == Stored})
 		}
 	}

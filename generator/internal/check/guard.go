@@ -64,7 +64,7 @@ func (c *checker) stored(g *script.Guard) {
 		c.findf(first.Pos, "guard: this can remove the fence that is stored in KEYS[%d], overwrite it or let it expire, so that an older fence would pass later; write other keys and fields only", g.Key)
 		return
 	}
-	c.findf(first.Pos, "guard: this write does not store the fence ARGV[%d] in KEYS[%d], and an error behind it would leave it so, that an older fence would pass later; %s in this command or before it, whatever is there and without an expiry",
+	c.findf(first.Pos, "guard: this write does not store the fence ARGV[%d] in KEYS[%d], and an error behind it would leave it so, that an older fence would pass later; %s in this command or before it with redis.call, which ends the script where it fails, whatever is there and without an expiry",
 		g.Arg, g.Key, where)
 }
 
