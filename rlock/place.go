@@ -23,7 +23,7 @@ func (r request) wantPlace() place.Want {
 // mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
 // collects its keys, in the queue of the first one that it does not have.
 func (a *acquisition) mayStand() bool {
-	return a.lock.want.wait && !a.alone && (!a.lock.claim.IsSet() || a.collect.kept() != nil) && a.lock.locker.remote.Queues().Usable()
+	return a.lock.want.wait && !a.bar.On() && (!a.lock.claim.IsSet() || a.collect.kept() != nil) && a.lock.locker.remote.Queues().Usable()
 }
 
 // enter begins a place in the queue of the server. It reports false if the acquisition must first
@@ -111,7 +111,7 @@ func (a *acquisition) ask() setback {
 	case a.outage.Record(err):
 		return a.transient(err)
 	case remote.OutcomeOf(err) == remote.Refused:
-		return a.standNoMore(err)
+		return a.standBack(err)
 	case err != nil:
 		return a.failedCall(err)
 	}
@@ -135,12 +135,12 @@ func (a *acquisition) ask() setback {
 	return setback{kind: setbackBusy, err: ErrHeld}
 }
 
-// standNoMore has the acquisition go on without a place, because the server has refused it: the user
-// lacks a right, or the server has no memory for the queue. If the server refuses a try too, the
-// acquisition fails with that.
-func (a *acquisition) standNoMore(refusal error) setback {
+// standBack has the acquisition go on without a place for a while, because the server has refused it:
+// the user lacks a right, or the server has no memory for the queue. If the server refuses a try
+// too, the acquisition fails with that.
+func (a *acquisition) standBack(refusal error) setback {
 	a.leavePlace() // the script may have been refused after it had joined
-	a.alone = true
+	a.bar.Set()
 	why := a.tryAlone()
 	if remote.Forbidden(refusal) && !remote.Forbidden(why.err) {
 		a.lock.locker.remote.Queues().Refuse()

@@ -39,3 +39,37 @@ func TestQueueWithoutMemory(t *testing.T) {
 		require.NoError(t, r.lock.Release(t.Context()))
 	})
 }
+
+// Who was refused a place because the server had no memory gets one when there is memory again.
+// Otherwise it would starve beside those who have places, because they never let the key be free.
+func TestPlaceAfterTheServerHadNoMemory(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client, refused, others := server.Client(t), env.OpenOn(t, server), []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server), env.OpenOn(t, server)}
+		lock := env.MustLock(t)(others[0].Acquire(t.Context(), "k"))
+		next := waits(t, client, others[1], "k")
+		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		last := env.NextInLine(t, refused, "k")
+		time.Sleep(50 * time.Millisecond) // it was refused a place
+		server.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		for began, turn := time.Now(), 2; ; turn++ {
+			require.Less(t, time.Since(began), 10*time.Second, "it starves")
+			after := waits(t, client, others[turn%3], "k") // so somebody waits at each release
+			require.NoError(t, lock.Release(t.Context()))
+			select {
+			case lock = <-next:
+				next = after
+				continue
+			case lock = <-last:
+			}
+			for _, waiting := range []<-chan *rlock.Lock{next, after} {
+				require.NoError(t, lock.Release(t.Context()))
+				lock = taken(t, waiting)
+			}
+			require.NoError(t, lock.Release(t.Context()))
+			return
+		}
+	})
+}
