@@ -12,8 +12,8 @@ import (
 // The sums of hand_over.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	HandOverSHA1   = "b796ed7f73ba9da59fed3996bdaf944909771465"
-	HandOverSHA256 = "fb5d4f84f6730068616b2b373ff9ba17070108ddcee91f8a64a52dcd89dfc5b2"
+	HandOverSHA1   = "76a63e2dfb445a161f43aa8e2742626c0511a6fa"
+	HandOverSHA256 = "7e6180d6a11dbbb9639d05d781bcacea3687450af9a53c119085cb04bcf6b415"
 )
 
 // handOverSource is hand_over.lua, byte for byte.
@@ -23,7 +23,7 @@ const handOverSource = `-- Gives a held lock to another token, with a new lease.
 --
 -- The reply also tells for how many microseconds the first in the queue of the lock has waited;
 -- 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
--- decides when the lock goes to another process, and runs pass.lua then.
+-- decides when the lock goes to another process, and runs requeue.lua then.
 --
 -- name: HandOver
 -- mode: write retryable
@@ -113,7 +113,7 @@ type HandOverResult struct {
 //
 // The reply also tells for how many microseconds the first in the queue of the lock has waited;
 // 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
-// decides when the lock goes to another process, and runs pass.lua then.
+// decides when the lock goes to another process, and runs requeue.lua then.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error) {

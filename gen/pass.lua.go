@@ -11,22 +11,16 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "7bafe4b37cff86c1a20d44a5e7388230ec61c4b8"
-	PassSHA256 = "e4d876040192dbd25869bda6a554cf85e9cac30738671bf11fc1ca73c70eba2d"
+	PassSHA1   = "6266d6620c8e2870f19f91e2cc65bd54644ef4e7"
+	PassSHA256 = "3c9bae28c0b6a8c3a28e3334c7c590967fc6a52666637826a45b5ee7c97fc7d9"
 )
 
 // passSource is pass.lua with what it includes.
 const passSource = `-- Releases a lock and passes it on to the process that waits first, in one step, so that
--- nobody else gets in between. If nobody waits, the lock is free. A token that does not hold
--- the lock leaves the queue: a waiter that gives up, and whoever may have an unanswered call,
--- sends this script too. It never fails because of the queue: if the server can tell nobody,
--- it frees the lock.
---
--- A process with more callers names a second token, which takes the lock if nobody else waits,
--- and joins the queue otherwise, behind all others. Only the call that releases the lock
--- inserts the second token. A caller that lost the reply may safely send the same call again:
--- a repetition tells where the first call has put the second token. If that is nowhere, the
--- token must not be used any more.
+-- nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
+-- token held the lock. A token that does not leaves the queue: a waiter that gives up, and
+-- whoever may have an unanswered call, sends this script too, and may safely send it again. It
+-- never fails because of the queue: if the server can tell nobody, it frees the lock.
 --
 -- name: Pass
 -- mode: write retryable
@@ -36,12 +30,22 @@ const passSource = `-- Releases a lock and passes it on to the process that wait
 -- KEYS[4..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
--- ARGV[3]   process string     the process with which it has joined; the second token joins with it too
--- ARGV[4]   again   string     the second token, which no call had before; empty: none
--- ARGV[5]   again_ttl duration? lease of the second token; absent: the lock never expires
--- returns: freed bool, granted bool, fence int, remaining duration, score int
+-- ARGV[3]   process string     the process with which it has joined
+-- returns: bool
 
--- include: queue/grant.lua
+local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
+
+-- For most locks nobody waits. What is below does the same, but the server would first make all
+-- its functions.
+local holder = redis.call('GET', lock)
+if holder == token and redis.call('EXISTS', queue) == 0 then
+  redis.call('DEL', lock)
+  return 1
+end
+
+-- include: queue/pass.lua
+-- include: grant.lua
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
@@ -146,38 +150,9 @@ local function grant(lock, queue, counter, grants, member, score)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
   return nil
 end
--- include: queue/enqueue.lua
--- Puts a member into the queue, and returns its score: since, or if that is 0 the server's clock
--- in microseconds. A new score is above all others, so the order is kept if the clock goes back
--- or stands still. The queue lasts for half a minute after the last waiter has joined or beaten:
--- what dead processes leave behind ends by itself. If it fails, it returns the error reply.
-local function enqueue(queue, member, since)
-  local score = since
-  if score == 0 then
-    local time = redis.pcall('TIME')
-    if time.err then
-      return time
-    end
-    score = time[1] * 1000000 + time[2]
-    local last = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')
-    if last[2] then
-      score = math.max(score, tonumber(last[2]) + 1)
-    end
-  end
-  local added = redis.pcall('ZADD', queue, string.format('%.0f', score), member)
-  if type(added) ~= 'number' then
-    return added
-  end
-  redis.call('PEXPIRE', queue, 30000)
-  return score
-end
-
-local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, process, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-
--- Gives the lock to the first waiter that hears of it. One script looks at 64 at most; if none
--- of them does, the lock is free, and the next heartbeat goes on.
-local function pass(lock, queue, counter)
+-- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
+-- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
+local function pass(lock, queue, counter, grants)
   for _ = 1, 64 do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
@@ -194,101 +169,47 @@ local function pass(lock, queue, counter)
   return false
 end
 
-local holder = redis.call('GET', lock)
 if holder == token then
-  local passed = pass(lock, queue, counter)
-  if again == '' then
-    return {1, 0, 0, 0, 0}
-  end
-  if passed or redis.call('EXISTS', queue) == 1 then
-    local score = enqueue(queue, member_of(again, again_ttl, process), 0)
-    if type(score) ~= 'number' then
-      return {1, 0, 0, 0, 0} -- the second token is nowhere, and its next call will have the error
-    end
-    return {1, 0, 0, 0, score}
-  end
-  local fence = next_fence(counter)
-  if type(fence) ~= 'number' then
-    return {1, 0, 0, 0, 0} -- as above
-  end
-  if again_ttl == '' then
-    redis.call('SET', lock, again)
-  else
-    redis.call('SET', lock, again, 'PX', again_ttl)
-  end
-  return {1, 1, fence, redis.call('PTTL', lock), 0}
+  pass(lock, queue, counter, grants)
+  return 1
 end
-
 redis.pcall('ZREM', queue, member_of(token, ttl, process))
-if again == '' then
-  return {0, 0, 0, 0, 0}
-end
-if holder == again then
-  local fence = next_fence(counter)
-  if type(fence) ~= 'number' then
-    return fence
-  end
-  if again_ttl == '' then
-    redis.call('PERSIST', lock)
-  else
-    redis.call('PEXPIRE', lock, again_ttl, 'GT')
-  end
-  return {0, 1, fence, redis.call('PTTL', lock), 0}
-end
-local score = redis.call('ZSCORE', queue, member_of(again, again_ttl, process))
-return {0, 0, 0, 0, tonumber(score or 0)}
+return 0
 `
 
 // PassParams are the keys and arguments of [Scripts.Pass].
 type PassParams struct {
-	Lock     string        // KEYS[1]: the lock
-	Queue    string        // KEYS[2]: the queue of the lock: a sorted set of those who wait
-	Grants   string        // KEYS[3]: what the channels of all processes start with
-	Counter  []string      // KEYS[4..]: fence counter of the lock's slot; none: no fence
-	Token    string        // ARGV[1]: the token that gives up the lock, or its place in the queue
-	TTL      time.Duration // ARGV[2]: the lease with which this token has joined; absent: the lock never expires (zero: absent)
-	Process  string        // ARGV[3]: the process with which it has joined; the second token joins with it too
-	Again    string        // ARGV[4]: the second token, which no call had before; empty: none
-	AgainTTL time.Duration // ARGV[5]: lease of the second token; absent: the lock never expires (zero: absent)
-}
-
-// PassResult is the answer of [Scripts.Pass].
-type PassResult struct {
-	Freed     bool
-	Granted   bool
-	Fence     int64
-	Remaining time.Duration
-	Score     int64
+	Lock    string        // KEYS[1]: the lock
+	Queue   string        // KEYS[2]: the queue of the lock: a sorted set of those who wait
+	Grants  string        // KEYS[3]: what the channels of all processes start with
+	Counter []string      // KEYS[4..]: fence counter of the lock's slot; none: no fence
+	Token   string        // ARGV[1]: the token that gives up the lock, or its place in the queue
+	TTL     time.Duration // ARGV[2]: the lease with which this token has joined; absent: the lock never expires (zero: absent)
+	Process string        // ARGV[3]: the process with which it has joined
 }
 
 // Pass releases a lock and passes it on to the process that waits first, in one step, so that
-// nobody else gets in between. If nobody waits, the lock is free. A token that does not hold
-// the lock leaves the queue: a waiter that gives up, and whoever may have an unanswered call,
-// sends this script too. It never fails because of the queue: if the server can tell nobody,
-// it frees the lock.
-//
-// A process with more callers names a second token, which takes the lock if nobody else waits,
-// and joins the queue otherwise, behind all others. Only the call that releases the lock
-// inserts the second token. A caller that lost the reply may safely send the same call again:
-// a repetition tells where the first call has put the second token. If that is nowhere, the
-// token must not be used any more.
+// nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
+// token held the lock. A token that does not leaves the queue: a waiter that gives up, and
+// whoever may have an unanswered call, sends this script too, and may safely send it again. It
+// never fails because of the queue: if the server can tell nobody, it frees the lock.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) Pass(ctx context.Context, c rueidis.Client, p PassParams) (PassResult, error) {
+func (s *Scripts) Pass(ctx context.Context, c rueidis.Client, p PassParams) (bool, error) {
 	var (
 		keyArray [6]string
-		argArray [5]string
+		argArray [3]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
-		return PassResult{}, err
+		return false, err
 	}
 	return decodePassReply(&s.passScript, s.passScript.exec(ctx, c, keys, args))
 }
 
 // PassBatch calls [Scripts.Pass] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PassBatch(ctx context.Context, c rueidis.Client, params []PassParams) []Reply[PassResult] {
+func (s *Scripts) PassBatch(ctx context.Context, c rueidis.Client, params []PassParams) []Reply[bool] {
 	return batch(ctx, c, &s.passScript, params, PassParams.encode, decodePassReply)
 }
 
@@ -317,34 +238,9 @@ func (p PassParams) encode(keys, args []string) ([]string, []string, error) {
 	}
 	args = append(args, ttlText)
 	args = append(args, p.Process)
-	args = append(args, p.Again)
-	againTTLText, err := encodeOptionalDuration("Pass", "again_ttl", p.AgainTTL)
-	if err != nil {
-		return nil, nil, err
-	}
-	args = append(args, againTTLText)
 	return keys, args, nil
 }
 
-func decodePassReply(s *luaScript, reply rueidis.RedisResult) (PassResult, error) {
-	return decodeStruct(s, reply, 5, decodePassResult)
-}
-
-func decodePassResult(values []rueidis.RedisMessage) (r PassResult, err error) {
-	if r.Freed, err = decodeBool(values[0]); err != nil {
-		return PassResult{}, &fieldError{"freed", err}
-	}
-	if r.Granted, err = decodeBool(values[1]); err != nil {
-		return PassResult{}, &fieldError{"granted", err}
-	}
-	if r.Fence, err = decodeInt(values[2]); err != nil {
-		return PassResult{}, &fieldError{"fence", err}
-	}
-	if r.Remaining, err = decodeDuration(values[3]); err != nil {
-		return PassResult{}, &fieldError{"remaining", err}
-	}
-	if r.Score, err = decodeInt(values[4]); err != nil {
-		return PassResult{}, &fieldError{"score", err}
-	}
-	return r, nil
+func decodePassReply(s *luaScript, reply rueidis.RedisResult) (bool, error) {
+	return decodeValue(s, reply, decodeBool)
 }

@@ -24,6 +24,7 @@ type Scripts struct {
 	passScript       luaScript
 	raiseFenceScript luaScript
 	releaseScript    luaScript
+	requeueScript    luaScript
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
@@ -47,6 +48,7 @@ func New(opts ...Option) *Scripts {
 		passScript:       newLuaScript("Pass", PassSHA1, passSource, o.retry, nil, o.lua),
 		raiseFenceScript: newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
 		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
+		requeueScript:    newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil, o.lua),
 	}
 }
 
@@ -69,6 +71,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.passScript,
 		&s.raiseFenceScript,
 		&s.releaseScript,
+		&s.requeueScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}

@@ -4,7 +4,7 @@
 --
 -- The reply also tells for how many microseconds the first in the queue of the lock has waited;
 -- 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
--- decides when the lock goes to another process, and runs pass.lua then.
+-- decides when the lock goes to another process, and runs requeue.lua then.
 --
 -- name: HandOver
 -- mode: write retryable

@@ -1,14 +1,8 @@
 -- Releases a lock and passes it on to the process that waits first, in one step, so that
--- nobody else gets in between. If nobody waits, the lock is free. A token that does not hold
--- the lock leaves the queue: a waiter that gives up, and whoever may have an unanswered call,
--- sends this script too. It never fails because of the queue: if the server can tell nobody,
--- it frees the lock.
---
--- A process with more callers names a second token, which takes the lock if nobody else waits,
--- and joins the queue otherwise, behind all others. Only the call that releases the lock
--- inserts the second token. A caller that lost the reply may safely send the same call again:
--- a repetition tells where the first call has put the second token. If that is nowhere, the
--- token must not be used any more.
+-- nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
+-- token held the lock. A token that does not leaves the queue: a waiter that gives up, and
+-- whoever may have an unanswered call, sends this script too, and may safely send it again. It
+-- never fails because of the queue: if the server can tell nobody, it frees the lock.
 --
 -- name: Pass
 -- mode: write retryable
@@ -18,76 +12,25 @@
 -- KEYS[4..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
--- ARGV[3]   process string     the process with which it has joined; the second token joins with it too
--- ARGV[4]   again   string     the second token, which no call had before; empty: none
--- ARGV[5]   again_ttl duration? lease of the second token; absent: the lock never expires
--- returns: freed bool, granted bool, fence int, remaining duration, score int
-
--- include: queue/grant.lua
--- include: queue/enqueue.lua
+-- ARGV[3]   process string     the process with which it has joined
+-- returns: bool
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, process, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
 
--- Gives the lock to the first waiter that hears of it. One script looks at 64 at most; if none
--- of them does, the lock is free, and the next heartbeat goes on.
-local function pass(lock, queue, counter)
-  for _ = 1, 64 do
-    local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
-    if head.err or not head[1] then
-      break
-    end
-    local granted = grant(lock, queue, counter, grants, head[1], head[2])
-    if granted then
-      return true
-    elseif granted == nil then
-      break
-    end
-  end
-  redis.call('DEL', lock)
-  return false
-end
-
+-- For most locks nobody waits. What is below does the same, but the server would first make all
+-- its functions.
 local holder = redis.call('GET', lock)
-if holder == token then
-  local passed = pass(lock, queue, counter)
-  if again == '' then
-    return {1, 0, 0, 0, 0}
-  end
-  if passed or redis.call('EXISTS', queue) == 1 then
-    local score = enqueue(queue, member_of(again, again_ttl, process), 0)
-    if type(score) ~= 'number' then
-      return {1, 0, 0, 0, 0} -- the second token is nowhere, and its next call will have the error
-    end
-    return {1, 0, 0, 0, score}
-  end
-  local fence = next_fence(counter)
-  if type(fence) ~= 'number' then
-    return {1, 0, 0, 0, 0} -- as above
-  end
-  if again_ttl == '' then
-    redis.call('SET', lock, again)
-  else
-    redis.call('SET', lock, again, 'PX', again_ttl)
-  end
-  return {1, 1, fence, redis.call('PTTL', lock), 0}
+if holder == token and redis.call('EXISTS', queue) == 0 then
+  redis.call('DEL', lock)
+  return 1
 end
 
+-- include: queue/pass.lua
+
+if holder == token then
+  pass(lock, queue, counter, grants)
+  return 1
+end
 redis.pcall('ZREM', queue, member_of(token, ttl, process))
-if again == '' then
-  return {0, 0, 0, 0, 0}
-end
-if holder == again then
-  local fence = next_fence(counter)
-  if type(fence) ~= 'number' then
-    return fence
-  end
-  if again_ttl == '' then
-    redis.call('PERSIST', lock)
-  else
-    redis.call('PEXPIRE', lock, again_ttl, 'GT')
-  end
-  return {0, 1, fence, redis.call('PTTL', lock), 0}
-end
-local score = redis.call('ZSCORE', queue, member_of(again, again_ttl, process))
-return {0, 0, 0, 0, tonumber(score or 0)}
+return 0

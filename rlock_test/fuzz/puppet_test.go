@@ -137,13 +137,13 @@ func (p *puppet) subscribe(conn net.Conn, channel string) string {
 // publish pushes a message about the token of a call, or about the one that it is to insert. The
 // caller holds mu.
 func (p *puppet) publish(sha string, words []string) {
-	if p.hears == nil || sha != gen.JoinSHA1 && sha != gen.PassSHA1 {
+	if p.hears == nil || sha != gen.JoinSHA1 && sha != gen.PassSHA1 && sha != gen.RequeueSHA1 {
 		return
 	}
 	keys, _ := strconv.Atoi(words[2])
 	key, token := words[3], words[3+keys]
-	if again := words[len(words)-2]; sha == gen.PassSHA1 && again != "" {
-		token = again
+	if sha == gen.RequeueSHA1 {
+		token = words[len(words)-2]
 	}
 	message, granted := p.push(key, token)
 	if message == "" {

@@ -248,8 +248,8 @@ func (r *replied) attach(ctx context.Context) {
 	}
 }
 
-// passes returns what an answer of pass.lua says of the key, and whether it is one.
-func passes(v value) (freed int64, ok bool) {
+// requeues returns what an answer of requeue.lua says of the key, and whether it is one.
+func requeues(v value) (freed int64, ok bool) {
 	if !v.isList(5) || !v.items[0].isBool() || !v.items[1].isBool() {
 		return 0, false
 	}
@@ -264,14 +264,21 @@ func passes(v value) (freed int64, ok bool) {
 	return freed, true
 }
 
-// freed reports whether pass.lua says that the key was freed, or that it is not there after a try
-// that may have done it. Where the user may not use the queue, release.lua says so.
+// freed reports whether pass.lua or requeue.lua says that the key was freed, or that it is not there
+// after a try that may have done it. Where the user may not use the queue, release.lua says so.
 func (r *replied) freed() bool {
 	var n int64
 	var ok, unsure bool
 	note := func(answer value) { unsure = unsure || !ok && !answer.isError() }
+	for _, answer := range r.answers(gen.RequeueSHA1) {
+		n, ok = requeues(answer)
+		note(answer)
+	}
 	for _, answer := range r.answers(gen.PassSHA1) {
-		n, ok = passes(answer)
+		n, ok = 0, answer.isBool()
+		if ok && answer.yes() {
+			n = 1
+		}
 		note(answer)
 	}
 	for _, answer := range r.answers(gen.ReleaseSHA1) {
@@ -323,10 +330,10 @@ func (r *replied) renew(context.Context) {
 	}
 }
 
-// passedOn reports whether pass.lua says that the next of the process has the lock.
+// passedOn reports whether requeue.lua says that the next of the process has the lock.
 func (r *replied) passedOn() bool {
-	for _, answer := range r.answers(gen.PassSHA1) {
-		if _, ok := passes(answer); ok && answer.items[1].yes() {
+	for _, answer := range r.answers(gen.RequeueSHA1) {
+		if _, ok := requeues(answer); ok && answer.items[1].yes() {
 			return true
 		}
 	}

@@ -37,8 +37,9 @@ type journey struct {
 // survives has for a script the words without which it goes on: it says nothing of the server's
 // refusal, and the journey ends somewhere else.
 var survives = map[string][]string{
-	"Join": {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+zcard", "+zrem"},
-	"Pass": {"&<grants>*", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"Join":    {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+zcard", "+zrem"},
+	"Pass":    {"&<grants>*", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"Requeue": {"&<grants>*", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 }
 
 const mine, theirs = "my token", "their token"
@@ -225,8 +226,32 @@ var journeys = map[string]journey{
 	"Pass": {
 		queueKeys,
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			pass := func(token, again string, ttl time.Duration) (gen.PassResult, error) {
+			pass := func(token string) (bool, error) {
 				return gen.New().Pass(ctx, client, gen.PassParams{Lock: "{s}lock", Queue: "{s}queue", Grants: "{s}grants:", Counter: []string{"{s}fence"},
+					Token: token, TTL: time.Minute, Process: "p"})
+			}
+			err1 := command(ctx, owner, "SET", "{s}lock", mine)
+			freed, err2 := pass(mine)
+			again, err3 := pass(mine)
+			err4 := command(ctx, owner, "SET", "{s}lock", mine)
+			err5 := command(ctx, owner, "SET", "{s}fence", "7")
+			err6 := command(ctx, owner, "ZADD", "{s}queue", "1", "60000:q:next")
+			err7 := listening(ctx, owner, func() error { _, err := pass(mine); return err })
+			err8 := holds(ctx, owner, "next")
+			// Without a fence nobody can have the lock: it is free then, and the queue is as it was.
+			err9 := command(ctx, owner, "ZADD", "{s}queue", "2", "60000:q:last")
+			err10 := command(ctx, owner, "SET", "{s}fence", "no number")
+			err11 := listening(ctx, owner, func() error { _, err := pass("next"); return err })
+			left, err12 := owner.Do(ctx, owner.B().Pttl().Key("{s}queue").Build()).AsInt64()
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, holds(ctx, owner, ""),
+				expect(freed && !again, "it is freed once"), expect(left > 0, "the queue is there, and ends"))
+		},
+	},
+	"Requeue": {
+		queueKeys,
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			pass := func(token, again string, ttl time.Duration) (gen.RequeueResult, error) {
+				return gen.New().Requeue(ctx, client, gen.RequeueParams{Lock: "{s}lock", Queue: "{s}queue", Grants: "{s}grants:", Counter: []string{"{s}fence"},
 					Token: token, TTL: ttl, Process: "p", Again: again, AgainTTL: ttl})
 			}
 			err1 := command(ctx, owner, "SET", "{s}lock", mine)
@@ -235,13 +260,11 @@ var journeys = map[string]journey{
 			err4 := command(ctx, owner, "SET", "{s}fence", "7")
 			leased, err5 := pass(mine, theirs, time.Minute)
 			err6 := command(ctx, owner, "ZADD", "{s}queue", "1", "60000:q:next")
-			var passed gen.PassResult
+			var passed gen.RequeueResult
 			err7 := listening(ctx, owner, func() (err error) { passed, err = pass(theirs, mine, time.Minute); return err })
 			waits, err8 := pass(theirs, mine, time.Minute)
 			err9 := holds(ctx, owner, "next")
-			_, err10 := pass(mine, "", time.Minute)
-			_, err11 := pass("next", "", time.Minute)
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11,
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9,
 				expect(freed.Freed && freed.Granted && endless.Granted && leased.Granted && leased.Fence > 1e15, "the second token has it"),
 				expect(passed.Freed && passed.Score > 1 && waits.Score == passed.Score, "the second token waits"))
 		},

@@ -99,6 +99,7 @@ func TestSums(t *testing.T) {
 		"extend_many.lua": {gen.ExtendManySHA1, gen.ExtendManySHA256},
 		"join.lua":        {gen.JoinSHA1, gen.JoinSHA256},
 		"pass.lua":        {gen.PassSHA1, gen.PassSHA256},
+		"requeue.lua":     {gen.RequeueSHA1, gen.RequeueSHA256},
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
 	require.NoError(t, err)

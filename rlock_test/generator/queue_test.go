@@ -72,9 +72,15 @@ func (l line) try(token string) gen.JoinResult {
 	return r
 }
 
-func (l line) pass(token, again string) gen.PassResult {
+func (l line) pass(token, again string) gen.RequeueResult {
 	l.Helper()
-	r, err := l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Counter: []string{fences},
+	if again == "" {
+		freed, err := l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Counter: []string{fences},
+			Token: token, TTL: l.clocked, Process: process(token), Grants: grants})
+		require.NoError(l, err)
+		return gen.RequeueResult{Freed: freed}
+	}
+	r, err := l.scripts.Requeue(l.Context(), l.client, gen.RequeueParams{Lock: contested, Queue: queued, Counter: []string{fences},
 		Token: token, TTL: l.clocked, Process: process(token), Grants: grants, Again: again, AgainTTL: l.clocked})
 	require.NoError(l, err)
 	return r
@@ -354,10 +360,10 @@ func passesOn(l line) {
 	p := l.join("p1")
 	l.join("q1")
 	l.join("r1")
-	require.Equal(l, gen.PassResult{Freed: true}, l.pass("p1", ""))
+	require.Equal(l, gen.RequeueResult{Freed: true}, l.pass("p1", ""))
 	require.Greater(l, l.told(heard, "q1", queueLease, 1), p.Fence)
 	l.state("q1", queueLease, "r1")
-	require.Equal(l, gen.PassResult{}, l.pass("p1", ""), "a repetition changes nothing")
+	require.Equal(l, gen.RequeueResult{}, l.pass("p1", ""), "a repetition changes nothing")
 	l.state("q1", queueLease, "r1")
 	l.silent(heard, "q")
 }
@@ -370,7 +376,7 @@ func skipsDeaf(l line) {
 	l.pass("p1", "")
 	l.told(heard, "r1", queueLease, 0)
 	l.state("r1", queueLease)
-	require.Equal(l, gen.PassResult{Freed: true}, l.pass("r1", ""))
+	require.Equal(l, gen.RequeueResult{Freed: true}, l.pass("r1", ""))
 	l.state("", 0)
 }
 
@@ -390,16 +396,16 @@ func skipsSome(l line) {
 
 func frees(l line) {
 	l.join("p1")
-	require.Equal(l, gen.PassResult{Freed: true}, l.pass("p1", ""))
+	require.Equal(l, gen.RequeueResult{Freed: true}, l.pass("p1", ""))
 	l.state("", 0)
-	require.Equal(l, gen.PassResult{}, l.pass("p1", ""))
+	require.Equal(l, gen.RequeueResult{}, l.pass("p1", ""))
 }
 
 func leaves(l line) {
 	l.join("p1")
 	l.join("q1")
 	l.join("r1")
-	require.Equal(l, gen.PassResult{}, l.pass("q1", ""))
+	require.Equal(l, gen.RequeueResult{}, l.pass("q1", ""))
 	l.state("p1", queueLease, "r1")
 	l.pass("r1", "")
 	l.missing(queued)
@@ -444,13 +450,13 @@ func againReports(l line) {
 	l.join("q1")
 	first := l.pass("p2", "p3")
 	queued := l.pass("p2", "p3")
-	require.Equal(l, gen.PassResult{Score: first.Score}, queued)
+	require.Equal(l, gen.RequeueResult{Score: first.Score}, queued)
 	l.state("q1", queueLease, "p3")
 }
 
 func againOnce(l line) {
 	l.join("q1")
-	require.Equal(l, gen.PassResult{}, l.pass("p1", "p2"), "the lock was not its")
+	require.Equal(l, gen.RequeueResult{}, l.pass("p1", "p2"), "the lock was not its")
 	l.state("q1", queueLease)
 }
 
@@ -504,7 +510,7 @@ func wrongCounter(l line) {
 	l.join("p1")
 	l.join("q1")
 	require.NoError(l, env.Do(l.T, l.client, "SET", fences, "none").Error())
-	require.Equal(l, gen.PassResult{Freed: true}, l.pass("p1", ""), "release never fails because of the queue")
+	require.Equal(l, gen.RequeueResult{Freed: true}, l.pass("p1", ""), "release never fails because of the queue")
 	l.silent(heard, "q")
 	l.state("", 0, "q1")
 	_, err := l.ask("q1", gen.JoinHowHeartbeat, 0)
@@ -518,10 +524,10 @@ func wrongCounter(l line) {
 	require.NoError(l, env.Do(l.T, l.client, "SET", fences, "none").Error())
 	_, err = l.ask("p2", gen.JoinHowHeartbeat, 0)
 	require.ErrorContains(l, err, "not an integer")
-	require.Equal(l, gen.PassResult{Freed: true}, l.pass("p2", "p3"))
+	require.Equal(l, gen.RequeueResult{Freed: true}, l.pass("p2", "p3"))
 	l.state("", 0)
 	require.NoError(l, env.Do(l.T, l.client, "SET", contested, "p3").Error())
-	_, err = l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Counter: []string{fences}, Grants: grants, Token: "p2", Again: "p3"})
+	_, err = l.scripts.Requeue(l.Context(), l.client, gen.RequeueParams{Lock: contested, Queue: queued, Counter: []string{fences}, Grants: grants, Token: "p2", Again: "p3"})
 	require.ErrorContains(l, err, "not an integer")
 }
 
@@ -530,8 +536,8 @@ func wrongQueue(l line) {
 	require.NoError(l, env.Do(l.T, l.client, "SET", queued, "none").Error())
 	_, err := l.ask("q1", gen.JoinHowJoin, 0)
 	require.ErrorContains(l, err, "WRONGTYPE")
-	require.Equal(l, gen.PassResult{}, l.pass("q1", ""))
-	require.Equal(l, gen.PassResult{Freed: true}, l.pass("p1", "p2"))
+	require.Equal(l, gen.RequeueResult{}, l.pass("q1", ""))
+	require.Equal(l, gen.RequeueResult{Freed: true}, l.pass("p1", "p2"))
 	require.Empty(l, env.Get(l.T, l.client, contested))
 }
 
@@ -597,11 +603,11 @@ func TestQueueScriptsWithoutMemory(t *testing.T) {
 		require.NoError(t, env.Do(t, l.client, "CONFIG", "SET", "maxmemory", "1").Error())
 		_, err := l.ask("r1", gen.JoinHowJoin, 0)
 		require.ErrorContains(t, err, "OOM")
-		require.Equal(t, gen.PassResult{Freed: true}, l.pass("p1", ""))
+		require.Equal(t, gen.RequeueResult{Freed: true}, l.pass("p1", ""))
 		l.told(heard, "q1", queueLease, 0)
 		l.state("q1", queueLease)
 		require.True(t, l.pass("q1", "q2").Granted, "it uses what the first token used")
-		require.Equal(t, gen.PassResult{Freed: true}, l.pass("q2", ""))
+		require.Equal(t, gen.RequeueResult{Freed: true}, l.pass("q2", ""))
 		l.state("", 0)
 	})
 }
@@ -621,7 +627,7 @@ func TestQueueScriptsWithoutRights(t *testing.T) {
 			limited.client = server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })
 			root.join("p1")
 			root.join("q1")
-			require.Equal(t, gen.PassResult{Freed: true}, limited.pass("p1", ""), denied)
+			require.Equal(t, gen.RequeueResult{Freed: true}, limited.pass("p1", ""), denied)
 			root.state("", 0, "q1")
 			root.silent(heard, "q")
 			if denied != "-incr" && denied != "-time" {

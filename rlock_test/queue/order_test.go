@@ -195,9 +195,9 @@ func diedBefore(t *testing.T, server *env.Server, n int, most time.Duration) {
 		}
 		got := waits(t, client, last, key)
 		measured.Go(func() {
-			time.Sleep(time.Until(begin.Add(lease)))
+			time.Sleep(time.Until(begin.Add(lease + most)))
 			_ = env.Do(t, client, "PING").Error()
-			machine[i] = time.Since(begin) - lease
+			machine[i] = time.Since(begin) - lease - most
 		})
 		waiting.Go(func() {
 			lock := <-got

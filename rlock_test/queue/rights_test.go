@@ -15,7 +15,7 @@ import (
 // A user who lacks a right for the queue works as without it.
 func TestQueueWithoutRights(t *testing.T) {
 	t.Parallel()
-	for _, denied := range []string{"-spublish", "-ssubscribe", "-pubsub|shardnumsub", "-zadd", "-zrem", "-zrange", "-zcard", "-zrank -zscore", "resetchannels", "resetkeys ~k ~rlock:fence:*"} {
+	for _, denied := range []string{"-spublish", "-ssubscribe", "-pubsub|shardnumsub", "-exists", "-zadd", "-zrem", "-zrange", "-zcard", "-zrank -zscore", "resetchannels", "resetkeys ~k ~rlock:fence:*"} {
 		t.Run(denied, func(t *testing.T) {
 			t.Parallel()
 			env.Each(t, func(t *testing.T, e env.Engine) {

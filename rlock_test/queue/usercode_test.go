@@ -48,7 +48,7 @@ func TestInterruptedPass(t *testing.T) {
 				go func() { got <- env.MustLock(t)(l.Acquire(t.Context(), "k")) }()
 				env.AwaitWaiting(t, l, 1)
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					if !env.Calls(words, gen.PassSHA1) || words[len(words)-2] == "" {
+					if !env.Calls(words, gen.RequeueSHA1) {
 						return run()
 					}
 					f.When(nil)

@@ -2,7 +2,7 @@
 // few processes, their messages and faults can happen, as far as its bounds go. It has nothing
 // but tests.
 //
-// What it runs is real: the text of scripts/join.lua, pass.lua and extend.lua, in a Lua machine,
+// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua and extend.lua, in a Lua machine,
 // and the Wait of package queue. What it models is the server's commands, which TestServer
 // compares with real servers, and the network: a bag of calls, answers and pushes that arrive in
 // any order, at any age, twice, or never. Time goes by in ticks, two of which are a lease. A

@@ -51,7 +51,7 @@ func TestPlantedFlaws(t *testing.T) {
 		"a push about a held lock is a stray": {scenario: two(nil, flaw{strays: true}), says: "by its own deadline"},
 		"leaving without a release":           {scenario: two(map[fault]uint8{cancel: 1}, flaw{stays: true}), says: "does not wait for it"},
 		"a lost message is never looked for":  {scenario: two(map[fault]uint8{loss: 1}, flaw{silent: true}), says: "without a fault"},
-		"a repetition that inserts the second token": {scenario: twice(map[fault]uint8{retry: 1, ticks: 2}, flaw{blind: true, scripts: replace(t, "pass",
+		"a repetition that inserts the second token": {scenario: twice(map[fault]uint8{retry: 1, ticks: 2}, flaw{blind: true, scripts: replace(t, "requeue",
 			"local score = redis.call('ZSCORE', queue, member_of(again, again_ttl, process))", "local score = enqueue(queue, member_of(again, again_ttl, process), 0)")}), many: true},
 		"a token sent twice, and the last answer is trusted": {scenario: twice(map[fault]uint8{retry: 1, ticks: 2}, flaw{forgets: true}), says: "by its own deadline", many: true},
 		"a heartbeat that shortens a lease": {scenario: two(map[fault]uint8{extension: 1}, flaw{scripts: replace(t, "join",

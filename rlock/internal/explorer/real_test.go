@@ -248,10 +248,19 @@ func joins(t *testing.T, client rueidis.Client, m *vm, run *execution, token, pr
 
 func passes(t *testing.T, client rueidis.Client, m *vm, run *execution, token, again, process string, lease time.Duration) (got, want string) {
 	t.Helper()
-	r, err := gen.New().Pass(t.Context(), client, gen.PassParams{Lock: lockKey, Queue: queueKey, Grants: grants, Counter: []string{counterKey},
+	if again == "" {
+		freed, err := gen.New().Pass(t.Context(), client, gen.PassParams{Lock: lockKey, Queue: queueKey, Grants: grants, Counter: []string{counterKey},
+			Token: token, TTL: lease, Process: process})
+		require.NoError(t, err)
+		reply, refused, err := m.call(run, "pass", realKeys, []string{token, leaseText(lease), process})
+		require.NoError(t, err)
+		require.False(t, refused)
+		return fmt.Sprint(freed), fmt.Sprint(reply[0] == 1)
+	}
+	r, err := gen.New().Requeue(t.Context(), client, gen.RequeueParams{Lock: lockKey, Queue: queueKey, Grants: grants, Counter: []string{counterKey},
 		Token: token, TTL: lease, Process: process, Again: again, AgainTTL: lease})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "pass", realKeys, []string{token, leaseText(lease), process, again, leaseText(lease)})
+	reply, refused, err := m.call(run, "requeue", realKeys, []string{token, leaseText(lease), process, again, leaseText(lease)})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(r.Freed) + answered(r.Granted, r.Fence, r.Remaining, r.Score, 0),

@@ -26,16 +26,18 @@ func textOf(tb testing.TB, path string, seen map[string]bool) string {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
 		b.WriteString(line)
-		if name, is := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "-- include: "); is && !seen[name] {
-			seen[name] = true
-			b.WriteString(textOf(tb, filepath.Join(filepath.Dir(path), name), seen))
+		if name, is := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "-- include: "); is {
+			if fragment := filepath.Join(filepath.Dir(path), name); !seen[fragment] {
+				seen[fragment] = true
+				b.WriteString(textOf(tb, fragment, seen))
+			}
 		}
 	}
 	return b.String()
 }
 
 // scriptSums are the sums of the texts that gen sends.
-var scriptSums = map[string]string{"join": gen.JoinSHA1, "pass": gen.PassSHA1, "extend": gen.ExtendSHA1}
+var scriptSums = map[string]string{"join": gen.JoinSHA1, "pass": gen.PassSHA1, "requeue": gen.RequeueSHA1, "extend": gen.ExtendSHA1}
 
 // scripts returns the texts of the scripts by name, which are those that gen sends.
 func scripts(tb testing.TB) map[string]string {

@@ -284,7 +284,10 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 	case queue.Heartbeat:
 		args[3] = "heartbeat"
 	case queue.Pass:
-		script, args = "pass", []string{r.Token, lease, process, r.Again, lease}
+		script, args = "pass", []string{r.Token, lease, process}
+		if r.Again != "" {
+			script, args = "requeue", append(args, r.Again, lease)
+		}
 	case queue.Extend:
 		script, keys, args = "extend", []string{lockKey}, []string{r.Token, lease}
 	}
@@ -309,10 +312,12 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 
 func answerOf(call queue.Call, reply []int64) queue.Answer {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	switch call {
-	case queue.Extend:
+	switch {
+	case call == queue.Extend:
 		return queue.Answer{Granted: reply[0] == 0}
-	case queue.Pass:
+	case call == queue.Pass && len(reply) == 1: // of pass.lua, which says nothing of a second token
+		return queue.Answer{}
+	case call == queue.Pass:
 		return queue.Answer{Granted: reply[1] == 1, Fence: reply[2], Remaining: ms(reply[3]), Score: reply[4]}
 	}
 	a := queue.Answer{Granted: reply[0] == 1, Fence: reply[1], Score: reply[3]}

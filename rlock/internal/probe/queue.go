@@ -38,6 +38,7 @@ func (p *probe) queue(ctx context.Context) error {
 		command []string
 		rule    string
 	}{
+		{[]string{"EXISTS", key}, "+exists " + queueKeys},
 		{[]string{"ZADD", key, "XX", "1", "probe"}, "+zadd " + queueKeys},
 		{[]string{"ZRANGE", key, "0", "0"}, "+zrange " + queueKeys},
 		{[]string{"ZRANK", key, "probe"}, "+zrank " + queueKeys},

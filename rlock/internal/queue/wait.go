@@ -57,7 +57,7 @@ type Call uint8
 const (
 	Join      Call = iota // scripts/join.lua
 	Heartbeat             // scripts/join.lua, which then does not insert
-	Pass                  // scripts/pass.lua: release, or leave the queue
+	Pass                  // scripts/pass.lua: release, or leave the queue; with a second token scripts/requeue.lua
 	Extend                // scripts/extend.lua
 )
 

@@ -142,14 +142,16 @@ type Passed struct {
 // waits, next gets a place behind all others, and otherwise the key. It sends one command, once.
 // After an error, nobody knows what has happened.
 func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request, silent bool) (p Passed, err error) {
-	params := q.calls.passParams(c.key[0], slot.Queue(c.key[0]), token)
-	params.Again, params.AgainTTL = next.Token, ttlParam(next.TTL)
+	params := gen.RequeueParams{
+		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: grants, Counter: slot.FenceCounter(c.key[0]),
+		Token: token, Process: q.calls.queue.process, Again: next.Token, AgainTTL: ttlParam(next.TTL),
+	}
 	if silent {
 		params.Process = ""
 	}
 	c.tally.perhaps = true // until there is an answer
 	sent := clock.Now()
-	reply, err := q.calls.scripts.Pass(ctx, q.calls.client, params)
+	reply, err := q.calls.scripts.Requeue(ctx, q.calls.client, params)
 	err = Redact(err, token, next.Token)
 	if OutcomeOf(err) != Indeterminate {
 		c.tally.perhaps = false
@@ -159,9 +161,9 @@ func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request,
 	return p, err
 }
 
-func (s calls) passParams(key, queue, token string) gen.PassParams {
+func (s calls) passParams(key, token string) gen.PassParams {
 	return gen.PassParams{
-		Lock: key, Queue: queue, Grants: grants, Counter: slot.FenceCounter(key), Token: token, Process: s.queue.process,
+		Lock: key, Queue: slot.Queue(key), Grants: grants, Counter: slot.FenceCounter(key), Token: token, Process: s.queue.process,
 	}
 }
 
@@ -196,9 +198,9 @@ type freeing struct {
 // releaseOne frees keys of one slot; a single key it passes on.
 func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed int64, err error) {
 	if s.queues() && !c.IsSet() {
-		reply, refusal := s.scripts.Pass(ctx, s.client, s.passParams(c.key[0], slot.Queue(c.key[0]), token))
+		passed, refusal := s.scripts.Pass(ctx, s.client, s.passParams(c.key[0], token))
 		if !Forbidden(refusal) {
-			if reply.Freed {
+			if passed {
 				freed = 1
 			}
 			return freed, refusal
@@ -247,7 +249,7 @@ func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[
 			remain = append(remain, i)
 			continue
 		}
-		p := s.passParams(f.keys[0], slot.Queue(f.keys[0]), f.token)
+		p := s.passParams(f.keys[0], f.token)
 		p.TTL = ttlParam(f.ttl)
 		if f.silent {
 			p.Process = ""
@@ -260,7 +262,7 @@ func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[
 	for n, reply := range s.scripts.PassBatch(ctx, s.client, params) {
 		i := asked[n]
 		replies[i].Err = reply.Err
-		if reply.Value.Freed {
+		if reply.Value {
 			replies[i].Value = 1
 		}
 		if Forbidden(reply.Err) {
