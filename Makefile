@@ -1,4 +1,4 @@
-# make run       regenerates the bindings and shows locks at work, in under ten seconds; with V=1, the audit too
+# make run       regenerates the bindings and shows locks at work, in some ten seconds; with V=1, the audit too
 # make setup     once, before the tests: unpacks the servers, installs a C compiler if there is none
 # make test      the tests, in less than three minutes, with one server that they start themselves
 # make test-all  all of them: three servers, race detector, budgets, faults, fuzzing, other libraries

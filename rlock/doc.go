@@ -10,11 +10,11 @@
 // A lock is a plain string key whose value is the owner's token (a UUID and, behind a space, the
 // text of WithOwner if there is one), so a key is mutually exclusive with every other library
 // that uses SET NX PX on the same key. Whatever takes, extends or frees a lock is a script of
-// this module, which the server runs byte for byte; package gen has the calls. The other commands only read or
-// listen: GET for a check from the cache, as the generator has proved that its script does
-// nothing else; CLIENT CACHING with MGET for the keys of held locks, where the server tells of
-// changes; and SSUBSCRIBE, for grants to those who wait. Probe also asks the server about
-// itself, and gives its own scratch key a lease.
+// this module, which the server runs byte for byte; package gen has the calls. The other
+// commands only read or listen: GET for a check from the cache, as the generator has proved
+// that its script does nothing else; CLIENT CACHING with MGET for the keys of held locks, where
+// the server tells of changes; and SSUBSCRIBE, for grants to those who wait. Probe also asks the
+// server about itself, and gives its own scratch key a lease.
 //
 // While one Redis primary keeps its data and its clock does not jump, no two holders of
 // a key are valid at the same time, whatever the network and the server do. A failover

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ func TestReadmeSnippetsAreExamples(t *testing.T) {
 	require.NoError(t, err)
 	code := unindented(string(examples))
 
-	snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
+	snippets := goSnippet.FindAllStringSubmatch(string(readme), -1)
 	require.NotEmpty(t, snippets)
 	for _, snippet := range snippets {
 		require.Contains(t, code, unindented(snippet[1]))
@@ -47,6 +48,39 @@ func TestReadmeScriptsPass(t *testing.T) {
 	require.Equal(t, 2, scripts)
 	_, stderr, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
+}
+
+var (
+	goSnippet  = regexp.MustCompile("(?s)```go\n(.*?)```")
+	function   = regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) )?([A-Z]\w*)`)
+	calledName = regexp.MustCompile(`\b(?:(?:rlock|rlocktest|locker|lock)\.[A-Z]\w*|With[A-Z]\w+)`)
+)
+
+// The functions of rlock and rlocktest that the README's prose names exist.
+func TestReadmeNamesExist(t *testing.T) {
+	t.Parallel()
+	exist := map[string]bool{}
+	for pkg, dir := range map[string]string{"rlock": "rlock", "rlocktest": "rlock/rlocktest"} {
+		paths, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*.go"))
+		require.NoError(t, err)
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			for _, f := range function.FindAllStringSubmatch(string(text), -1) {
+				exist[cmp.Or(strings.ToLower(f[1]), pkg)+"."+f[2]] = true
+			}
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	names := calledName.FindAllString(goSnippet.ReplaceAllString(string(readme), ""), -1)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		if !strings.Contains(name, ".") {
+			name = "rlock." + name
+		}
+		require.True(t, exist[name], "the README has %s, which does not exist", name)
+	}
 }
 
 func unindented(text string) string {
