@@ -49,7 +49,7 @@ var clientOptions = map[string]struct {
 }
 
 // Whatever the options of the client, an extended lock ends when its key is deleted,
-// within about a round trip where the server tells and at the next extension where not;
+// soon where the server tells and at the next extension where not;
 // whoever waits for a key that a stranger frees gets it, with a handful of questions
 // where the server tells and by polling where not; and Probe says which it is.
 func TestClientOptions(t *testing.T) {
