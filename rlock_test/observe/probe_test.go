@@ -181,6 +181,7 @@ func TestProbeNamesRightsForTheQueue(t *testing.T) {
 			"count":             {"-pubsub|shardnumsub", "+pubsub|shardnumsub"},
 			"join":              {"-zadd -zrank", "+zadd +zrank ~rlock:queue:*"},
 			"leave":             {"-zrem", "+zrem ~rlock:queue:*"},
+			"others' fences":    {"resetkeys ~app:* ~rlock:queue:* ~rlock:grant:*", "~rlock:fence:*"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -193,7 +194,7 @@ func TestProbeNamesRightsForTheQueue(t *testing.T) {
 				option := server.Option()
 				option.Username, option.Password = "app", "secret"
 				probe := func() (finding rlock.ProbeFinding) {
-					report, err := env.OpenLocker(t, option, rlock.WithPrefix("app:")).Probe(t.Context())
+					report, err := env.OpenLocker(t, option, rlock.WithPrefix("app:"), rlock.WithFence(false)).Probe(t.Context())
 					require.NoError(t, err)
 					require.NoError(t, report.Err(), "locks work without the queue")
 					for _, f := range report {

@@ -21,6 +21,7 @@ type Listener interface {
 // Keys and channels of the queue, in the words of an ACL rule.
 var (
 	queueKeys     = "~" + strings.TrimSuffix(slot.QueuePrefix, "{") + "*"
+	fenceKeys     = "~" + strings.TrimSuffix(slot.FencePrefix, "{") + "*"
 	grantKeys     = "~" + strings.TrimSuffix(slot.GrantPrefix, "{") + "*"
 	grantChannels = "&" + strings.TrimSuffix(slot.GrantPrefix, "{") + "*"
 )
@@ -47,6 +48,8 @@ func (p *probe) queue(ctx context.Context) error {
 		{[]string{"ZREM", key, "probe"}, "+zrem " + queueKeys},
 		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"},
 		{[]string{"SPUBLISH", channel, "probe"}, "+spublish " + grantChannels}, // it is no grant, so it is ignored
+		// A release gives a fence to who waits, even if this process wants none for its locks.
+		{[]string{"GET", slot.FenceCounter(p.Scratch.Key())[0]}, "+get " + fenceKeys},
 	}
 	commands := make(rueidis.Commands, len(tries))
 	for i, try := range tries {
