@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "8cbabbd4dd8638d7671f8cedf7c91d7b630f4c63"
-	JoinSHA256 = "7bff651a493bd2391d44a335c93dc6a68595877c92bc37b39b41af1641a08900"
+	JoinSHA1   = "e2832c11c6e39dca06ea63cd2e6f5fb1427a31ad"
+	JoinSHA256 = "38a97d18fbe9efe5196f03432df1d1b463bb80711e2c3e35f2c27877dd3dbdd3"
 )
 
 // joinSource is join.lua with what it includes.
@@ -190,18 +190,24 @@ local function enqueue(queue, member, since)
   if type(added) ~= 'number' then
     return added
   end
-  redis.call('PEXPIRE', queue, 30000)
+  local kept = redis.pcall('PEXPIRE', queue, 30000)
+  if type(kept) ~= 'number' then
+    redis.pcall('ZREM', queue, member) -- a queue without an expiry would stay
+    return kept
+  end
   return score
 end
 
 local member = member_of(token, ttl, process)
 if holder == token then
+  -- The token may have got the lock in another way than by its place, as a set of locks does. ZREM
+  -- is the first write because a server that is out of memory allows it, and then the fence: it
+  -- must confirm what a release has granted.
+  redis.pcall('ZREM', queue, member)
   local fence = next_fence(counter)
   if type(fence) ~= 'number' then
     return fence
   end
-  -- The token may have got the lock in another way than by its place, as a set of locks does.
-  redis.pcall('ZREM', queue, member)
   -- GT never shortens a lease: this call may have been delayed, and another call may have
   -- extended the lock since.
   if ttl == '' then

@@ -11,8 +11,8 @@ import (
 
 // The sums of requeueSource. A server knows the script by its SHA1.
 const (
-	RequeueSHA1   = "b269f9fa944fbb317fece788f761aa4ce8574ba5"
-	RequeueSHA256 = "ce0d397f7e15533c041dd5d88b19b0d72eb2a6d08ed38866fe32fa07e9fda604"
+	RequeueSHA1   = "ad78f9f4238e89e074b4fe0cc9037c2a2d9f6306"
+	RequeueSHA256 = "5725103d07e8a26dd04dabab4ee6647f27e0b538f999cbb944b7e8b9256e80f9"
 )
 
 // requeueSource is requeue.lua with what it includes.
@@ -181,7 +181,11 @@ local function enqueue(queue, member, since)
   if type(added) ~= 'number' then
     return added
   end
-  redis.call('PEXPIRE', queue, 30000)
+  local kept = redis.pcall('PEXPIRE', queue, 30000)
+  if type(kept) ~= 'number' then
+    redis.pcall('ZREM', queue, member) -- a queue without an expiry would stay
+    return kept
+  end
   return score
 end
 
@@ -191,7 +195,7 @@ local token, ttl, process, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local holder = redis.call('GET', lock)
 if holder == token then
   local passed = pass(lock, queue, counter, grants)
-  if passed or redis.call('EXISTS', queue) == 1 then
+  if passed or redis.pcall('EXISTS', queue) ~= 0 then
     local score = enqueue(queue, member_of(again, again_ttl, process), 0)
     if type(score) ~= 'number' then
       return {1, 0, 0, 0, 0} -- the second token is nowhere, and its next call will have the error
@@ -204,10 +208,10 @@ if holder == token then
   end
   if again_ttl == '' then
     redis.call('SET', lock, again)
-  else
-    redis.call('SET', lock, again, 'PX', again_ttl)
+    return {1, 1, fence, -1, 0}
   end
-  return {1, 1, fence, redis.call('PTTL', lock), 0}
+  redis.call('SET', lock, again, 'PX', again_ttl)
+  return {1, 1, fence, tonumber(again_ttl), 0}
 end
 
 redis.pcall('ZREM', queue, member_of(token, ttl, process))

@@ -50,12 +50,14 @@ end
 
 local member = member_of(token, ttl, process)
 if holder == token then
+  -- The token may have got the lock in another way than by its place, as a set of locks does. ZREM
+  -- is the first write because a server that is out of memory allows it, and then the fence: it
+  -- must confirm what a release has granted.
+  redis.pcall('ZREM', queue, member)
   local fence = next_fence(counter)
   if type(fence) ~= 'number' then
     return fence
   end
-  -- The token may have got the lock in another way than by its place, as a set of locks does.
-  redis.pcall('ZREM', queue, member)
   -- GT never shortens a lease: this call may have been delayed, and another call may have
   -- extended the lock since.
   if ttl == '' then

@@ -26,7 +26,7 @@ local token, ttl, process, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local holder = redis.call('GET', lock)
 if holder == token then
   local passed = pass(lock, queue, counter, grants)
-  if passed or redis.call('EXISTS', queue) == 1 then
+  if passed or redis.pcall('EXISTS', queue) ~= 0 then
     local score = enqueue(queue, member_of(again, again_ttl, process), 0)
     if type(score) ~= 'number' then
       return {1, 0, 0, 0, 0} -- the second token is nowhere, and its next call will have the error
@@ -39,10 +39,10 @@ if holder == token then
   end
   if again_ttl == '' then
     redis.call('SET', lock, again)
-  else
-    redis.call('SET', lock, again, 'PX', again_ttl)
+    return {1, 1, fence, -1, 0}
   end
-  return {1, 1, fence, redis.call('PTTL', lock), 0}
+  redis.call('SET', lock, again, 'PX', again_ttl)
+  return {1, 1, fence, tonumber(again_ttl), 0}
 end
 
 redis.pcall('ZREM', queue, member_of(token, ttl, process))

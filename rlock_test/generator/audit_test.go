@@ -39,7 +39,7 @@ type journey struct {
 var survives = map[string][]string{
 	"Join":    {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+zcard", "+zrem"},
 	"Pass":    {"&<grants>*", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
-	"Requeue": {"&<grants>*", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"Requeue": {"&<grants>*", "+incr", "+time", "+set", "+exists", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 }
 
 const mine, theirs = "my token", "their token"

@@ -73,3 +73,28 @@ func TestPlaceAfterTheServerHadNoMemory(t *testing.T) {
 		}
 	})
 }
+
+// A grant that a release has made while the server was out of memory can be confirmed, which a lock
+// without expiry needs.
+func TestEndlessLockWithoutMemory(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		holder, waiter := env.OpenOn(t, server), env.OpenOn(t, server)
+		held := env.MustLock(t)(holder.Acquire(t.Context(), "k"))
+		next := make(chan error, 1)
+		go func() {
+			lock, err := waiter.Acquire(t.Context(), "k", rlock.WithTTL(rlock.NoExpiry))
+			if err == nil {
+				err = lock.Release(t.Context())
+			}
+			next <- err
+		}()
+		env.AwaitWaiting(t, waiter, 1)
+		time.Sleep(50 * time.Millisecond)
+		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, <-next)
+	})
+}

@@ -49,6 +49,42 @@ func TestQueueWithoutRights(t *testing.T) {
 	}
 }
 
+// A release at the end of a turn succeeds, whatever right the user lacks to join the queue again.
+func TestEndOfATurnWithoutRights(t *testing.T) {
+	t.Parallel()
+	for _, denied := range []string{"-exists", "-pexpire", "-zadd", "-zrange", "-zcard", "-time", "-spublish"} {
+		t.Run(denied, func(t *testing.T) {
+			t.Parallel()
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				t.Parallel()
+				server := e.Start(t)
+				server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all", denied)
+				option := server.Option()
+				option.Username, option.Password = "u", "secret"
+				l := env.OpenLocker(t, option, rlock.WithTurn(time.Millisecond), rlock.WithFence(false))
+				held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
+				other := env.NextInLine(t, env.OpenOn(t, server), "k")
+				own := make(chan *rlock.Lock, 3)
+				for range cap(own) {
+					go func() { own <- env.MustLock(t)(l.Acquire(t.Context(), "k")) }()
+				}
+				env.AwaitWaiting(t, l, int64(cap(own)))
+				time.Sleep(20 * time.Millisecond) // other has a place
+				require.NoError(t, held.Release(t.Context()))
+				for range cap(own) + 1 {
+					select {
+					case lock := <-other:
+						require.NoError(t, lock.Release(t.Context()))
+					case lock := <-own:
+						time.Sleep(5 * time.Millisecond) // the turn ends
+						require.NoError(t, lock.Release(t.Context()))
+					}
+				}
+			})
+		})
+	}
+}
+
 // A Locker whose user gets the rights later uses the queue from then on, without a restart.
 func TestRightsThatAreGrantedLater(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,10 @@ local function enqueue(queue, member, since)
   if type(added) ~= 'number' then
     return added
   end
-  redis.call('PEXPIRE', queue, 30000)
+  local kept = redis.pcall('PEXPIRE', queue, 30000)
+  if type(kept) ~= 'number' then
+    redis.pcall('ZREM', queue, member) -- a queue without an expiry would stay
+    return kept
+  end
   return score
 end
