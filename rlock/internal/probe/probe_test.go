@@ -282,6 +282,11 @@ func TestRun(t *testing.T) {
 			want:    map[string]probe.Severity{"queue": probe.Note},
 			says:    "grant &rlock:grant:* +spublish +zadd ~rlock:queue:* (NOPERM",
 		},
+		"a server without sharded channels": {
+			replies: replies{"SPUBLISH": "-ERR unknown command 'SPUBLISH'\r\n"},
+			want:    map[string]probe.Severity{"queue": probe.Note},
+			says:    "when a key is freed gets it (unknown command", // no right helps
+		},
 		"no right to name a channel in a script": {
 			change: func(t *testing.T, s *scratch) { s.stand = refusal(t, "NOPERM no permissions to access a key") },
 			want:   map[string]probe.Severity{"queue": probe.Note},

@@ -66,7 +66,6 @@ func (p *probe) queue(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, remote.Patience) // the client may have no connection left
 	defer cancel()
 	heard := p.Grants.Listen(limited)
-	const rules = "; grant %s"
 	switch {
 	case ctx.Err() != nil:
 		return clock.ContextError(ctx, heard)
@@ -74,10 +73,10 @@ func (p *probe) queue(ctx context.Context) error {
 		return heard
 	case lacking.first != nil:
 		lacking.listen(heard)
-		p.add("queue", Note, lacking.first, "who waits has no place in a queue, or a release cannot pass the lock on: who comes first when a key is freed gets it"+rules, lacking.rule())
+		p.add("queue", Note, lacking.first, "who waits has no place in a queue, or a release cannot pass the lock on: who comes first when a key is freed gets it%s", lacking.rule())
 	case denied(heard):
 		lacking.listen(heard)
-		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants, and asks every %v"+rules, p.Poll, lacking.rule())
+		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants, and asks every %v%s", p.Poll, lacking.rule())
 	case heard != nil:
 		p.add("queue", Note, heard, "this process keeps its place in a queue, but does not hear of grants so far, and asks every %v", p.Poll)
 	default:
@@ -93,7 +92,8 @@ type rights struct {
 	words      []string // of an ACL rule
 }
 
-// note takes the error of a call that needs the rights of a rule.
+// note takes the error of a call that needs the rights of a rule. A server may refuse it for another
+// reason: it does not know the command.
 func (r *rights) note(err error, rule string) {
 	switch {
 	case err == nil || rueidis.IsRedisNil(err):
@@ -103,6 +103,9 @@ func (r *rights) note(err error, rule string) {
 		return
 	case r.first == nil:
 		r.first = err
+	}
+	if !denied(err) {
+		return
 	}
 	for word := range strings.SplitSeq(rule, " ") {
 		if !slices.Contains(r.words, word) {
@@ -118,8 +121,11 @@ func (r *rights) listen(err error) {
 	}
 }
 
-// rule returns what to grant.
+// rule says what to grant, if that would help.
 func (r *rights) rule() string {
+	if len(r.words) == 0 {
+		return ""
+	}
 	slices.Sort(r.words)
-	return strings.Join(r.words, " ")
+	return "; grant " + strings.Join(r.words, " ")
 }
