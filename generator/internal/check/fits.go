@@ -89,7 +89,7 @@ func (f fitter) none(v analyze.Value) string {
 
 func (f fitter) ok(v analyze.Value) string {
 	for _, k := range v.Kinds() {
-		if s, isText := k.(analyze.Str); f.failure(k) || f.status(k) || f.trusted(k) || isText && s.S == "OK" {
+		if s, isText := k.(analyze.Str); f.failure(k) || f.statusOK(k) || f.trusted(k) || isText && s.S == "OK" {
 			continue
 		}
 		if f.trustedValue(v) && f.partOfData(k) {
@@ -106,6 +106,12 @@ func (f fitter) status(k analyze.Kind) bool {
 		return false
 	}
 	return f.heap.Table(r).Fields["ok"].All(isString)
+}
+
+// statusOK reports whether a kind is the status OK, and no other.
+func (f fitter) statusOK(k analyze.Kind) bool {
+	r, ok := k.(analyze.Ref)
+	return ok && f.heap.Table(r).Fields["ok"].All(func(k analyze.Kind) bool { s, is := k.(analyze.Str); return is && s.S == "OK" })
 }
 
 // trusted reports whether a kind is the answer of a command that the header takes the
