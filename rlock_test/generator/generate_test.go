@@ -129,9 +129,11 @@ func textThatRuns(t *testing.T, path string, seen map[string]bool) string {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
 		b.WriteString(line)
-		if name, is := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "-- include: "); is && !seen[name] {
-			seen[name] = true
-			b.WriteString(textThatRuns(t, filepath.Join(filepath.Dir(path), name), seen))
+		if name, is := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "-- include: "); is {
+			if fragment := filepath.Join(filepath.Dir(path), name); !seen[fragment] {
+				seen[fragment] = true
+				b.WriteString(textThatRuns(t, fragment, seen))
+			}
 		}
 	}
 	return b.String()
