@@ -52,7 +52,7 @@ func TestPlaceAfterTheServerHadNoMemory(t *testing.T) {
 		next := waits(t, client, others[1], "k")
 		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		last := env.NextInLine(t, refused, "k")
-		time.Sleep(50 * time.Millisecond) // it was refused a place
+		env.Soon(t, func() bool { return server.ErrorCount(t, "OOM") > 0 }, "it is refused a place")
 		server.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		for began, turn := time.Now(), 2; ; turn++ {
 			require.Less(t, time.Since(began), 10*time.Second, "it starves")
@@ -81,7 +81,7 @@ func TestEndlessLockWithoutMemory(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
-		holder, waiter := env.OpenOn(t, server), env.OpenOn(t, server)
+		client, holder, waiter := server.Client(t), env.OpenOn(t, server), env.OpenOn(t, server)
 		held := env.MustLock(t)(holder.Acquire(t.Context(), "k"))
 		next := make(chan error, 1)
 		go func() {
@@ -91,8 +91,7 @@ func TestEndlessLockWithoutMemory(t *testing.T) {
 			}
 			next <- err
 		}()
-		env.AwaitWaiting(t, waiter, 1)
-		time.Sleep(50 * time.Millisecond)
+		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
 		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		require.NoError(t, held.Release(t.Context()))
 		require.NoError(t, <-next)
