@@ -227,7 +227,7 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 			return Of(Missing{Of: k.Of, Nil: true})
 		case Text:
 			if c := numeric(k.Class); c != Any {
-				return Of(Number{Class: c, Unit: k.Unit, Undefined: c == Fraction})
+				return Of(Number{Class: c, Unit: k.Unit, Undefined: k.Undefined})
 			}
 			switch k.Class {
 			case Wording, Label:

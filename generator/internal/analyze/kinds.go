@@ -49,9 +49,10 @@ type (
 	// Text is a string of which only its class is known, and that it starts with KEYS[Start]
 	// where that is not 0. Only entries of the type channels are followed so.
 	Text struct {
-		Class Class
-		Unit  Unit
-		Start int
+		Class     Class
+		Unit      Unit
+		Start     int
+		Undefined bool // it is that of a number which is
 	}
 	// Number is a number of which only its class is known. Within is the table of whose
 	// indices it is one, from Least to its length. Undefined numbers may be infinite or none at
@@ -198,7 +199,7 @@ func (k Num) key() sortKey {
 }
 func (k Empty) key() sortKey { return sortKey{rank: 7, a: k.Index} }
 func (k Text) key() sortKey {
-	return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit), f: float64(k.Start)}
+	return sortKey{rank: 8, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(k.Start)}
 }
 func (k Number) key() sortKey {
 	within := 0

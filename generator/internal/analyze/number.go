@@ -36,7 +36,7 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	case Number:
 		return quantity{class: k.Class, unit: k.Unit, undefined: k.Undefined}, true
 	case Text:
-		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Class == Fraction}, true
+		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Undefined}, true
 	case Str:
 		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && decimal.MatchString(k.S) && !math.IsInf(f, 0) {
 			return quantity{class: classOf(f), value: f, known: true}, true
@@ -370,10 +370,15 @@ func (a *analyzer) asText(k Kind) Value {
 		}
 		return Of(Str{numberText(k.F), k.Default})
 	case Number:
-		return Of(written(k.Class, k.Unit))
+		text := written(k.Class, k.Unit)
+		text.Undefined = k.Undefined
+		return Of(text)
 	case Arg:
 		if k.Number {
-			return Of(written(a.argClass(k.Index)))
+			q, _ := a.operandOf(k)
+			text := written(q.class, q.unit)
+			text.Undefined = q.undefined
+			return Of(text)
 		}
 	case Read:
 		if k.Number {

@@ -84,11 +84,11 @@ func (a *analyzer) format(args List) Value {
 	}
 	switch verb := found[0][3]; {
 	case strings.HasSuffix(found[0][0], ".0f") && undefined: // nan or inf
-		return Of(Text{Class: Fraction, Unit: unit})
+		return Of(Text{Class: Fraction, Unit: unit, Undefined: true})
 	case verb == "d" || verb == "i" || strings.HasSuffix(found[0][0], ".0f"):
 		return Of(Text{Class: Integer, Unit: unit})
 	case strings.Contains("eEfgG", verb):
-		return Of(Text{Class: Fraction, Unit: unit})
+		return Of(Text{Class: Fraction, Unit: unit, Undefined: undefined})
 	case verb == "s" && found[0][0] == "%s":
 		return args.at(1).each(func(k Kind) Value {
 			switch k := k.(type) {

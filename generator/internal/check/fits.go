@@ -419,7 +419,7 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 		return f.wrong(k, t, "return true or false, as of … == '1'")
 	case "json":
 		switch {
-		case constant && !json.Valid([]byte(s.S)), worded, empty:
+		case constant && !json.Valid([]byte(s.S)), worded, empty, text.Undefined:
 			return f.wrong(k, t, "return cjson.encode(…)")
 		case isArg && slices.Contains([]string{"string", "bytes", script.ChannelType, script.EnumType}, base):
 			return f.wrong(k, t, "return cjson.encode(…)")
