@@ -119,3 +119,17 @@ func MustLock(t testing.TB) func(*rlock.Lock, error) *rlock.Lock {
 
 // ErrorOf returns the error of a call, for calls whose result the test has no use for.
 func ErrorOf(_ any, err error) error { return err }
+
+// SameLocks checks that got has the locks of want, in any order. An assertion that fails prints what
+// it compares: it would read locks that others change.
+func SameLocks(t testing.TB, want, got []*rlock.Lock, about ...any) {
+	t.Helper()
+	names := func(locks []*rlock.Lock) []string {
+		list := make([]string, len(locks))
+		for i, lock := range locks {
+			list[i] = fmt.Sprintf("%s at %p", lock.Key(), lock)
+		}
+		return list
+	}
+	require.ElementsMatch(t, names(want), names(got), about...)
+}

@@ -8,6 +8,12 @@
 // it is left to make test-all (env.Long), and this is make test. So is a server that
 // RLOCK_SERVERS names and that no test ran on.
 //
+// A test that fails while the machine stands still runs again, at most twice and by itself, and
+// the summary names it. Leases end in such a time, as they must, so that the test sees what it
+// did not expect. Virtual machines stand still when their host has no processor for them: there,
+// half of an hour was lost so, a second and more at a time. A test that fails while the machine
+// runs does not run again.
+//
 // A fuzzer cannot be given a seed, so what it finds is chance. Two things are not: every
 // case that was committed runs in the race step, as a test; and make test-all has each
 // fuzzer begin with those cases alone. go test would also begin with what earlier runs on
@@ -58,6 +64,8 @@ func engines(list string) int {
 // run runs the steps one after the other and reports whether all is well.
 func run(w io.Writer, steps []step, only string, engines int) bool {
 	r := newReport(w)
+	go r.watch.run()
+	defer r.watch.end()
 	for _, s := range steps {
 		if strings.HasPrefix(s.name, only) {
 			r.run(s)
@@ -92,22 +100,41 @@ func (r *report) run(s step) {
 		defer os.RemoveAll(cases)
 		args = slices.Concat(args, []string{"-args", "-test.fuzzcachedir=" + cases})
 	}
-	fmt.Fprintf(r.w, "== %s: %sgo %s\n", s.name, strings.Join(append(s.env, ""), " "), strings.Join(s.args, " "))
+	fmt.Fprintf(r.w, "== %s: %sgo %s\n", s.name, strings.Join(append(s.env, ""), " "), strings.Join(args, " "))
 	start := time.Now()
+	r.begin(s)
+	err := r.test(s, args)
+	for range most - 1 {
+		list := r.repetitions()
+		if len(list) > 0 {
+			err = nil
+		}
+		for _, p := range list {
+			r.again(p)
+			if failed := r.test(s, p.args(args)); failed != nil {
+				err = failed
+			}
+		}
+	}
+	r.end(err, time.Since(start))
+}
+
+// test calls go test for the step, and takes in what it prints.
+func (r *report) test(s step, args []string) error {
 	command := exec.Command("go", append([]string{args[0], "-json"}, args[1:]...)...)
 	command.Dir = s.dir
 	command.Env = append(os.Environ(), s.env...)
 	command.Stderr = os.Stderr
-	r.begin(s)
 	output, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.read(output)
-		if ended := command.Wait(); ended != nil {
-			err = ended
-		}
+	if err := command.Start(); err != nil {
+		return err
 	}
-	r.end(err, time.Since(start))
+	err = r.read(output)
+	if ended := command.Wait(); ended != nil {
+		err = ended
+	}
+	return err
 }

@@ -21,6 +21,7 @@ const noServer = "no server"
 
 // event is a line that go test -json prints, see go doc test2json.
 type event struct {
+	Time       time.Time
 	Action     string
 	Package    string
 	ImportPath string
@@ -34,11 +35,14 @@ type event struct {
 type test struct {
 	pkg, name string
 	outcome   string // "pass", "fail", "skip", or "" as long as it runs
+	began     time.Time
+	ended     time.Time
 	engines   map[string]bool
 	output    strings.Builder
 	fuzzed    string // the last that a fuzzer has said of how far it is
 	parent    bool   // of subtests
 	blamed    bool   // a subtest of it has failed
+	running   bool   // when its package ended
 	cut       bool   // off by the end of its package, before it could say anything
 }
 
@@ -54,7 +58,8 @@ type stepResult struct {
 
 // report gathers what the tests print.
 type report struct {
-	w io.Writer
+	w     io.Writer
+	watch *watch
 
 	step  step
 	tests map[[2]string]*test // of the step, by package and name
@@ -65,10 +70,13 @@ type report struct {
 	total    counts
 	skipped  []string // tests and their reasons
 	leftOut  []string // of what the machine cannot run, and why
+	repeated []string // tests that ran again
 	failed   []string
 }
 
-func newReport(w io.Writer) *report { return &report{w: w, byEngine: map[string]*counts{}} }
+func newReport(w io.Writer) *report {
+	return &report{w: w, watch: newWatch(), byEngine: map[string]*counts{}}
+}
 
 func (r *report) begin(s step) {
 	r.step, r.tests, r.order = s, map[[2]string]*test{}, nil
@@ -104,6 +112,10 @@ func (r *report) take(e event) {
 		return
 	}
 	t := r.find(e.Package, e.Test)
+	if t.began.IsZero() {
+		t.began = e.Time
+	}
+	t.ended = e.Time
 	switch e.Action {
 	case "attr":
 		if e.Key == env.EngineAttr {
@@ -175,7 +187,7 @@ func (r *report) endPackage(p *test, seconds float64) {
 		word = "FAIL"
 		for _, t := range r.order {
 			if t.pkg == p.pkg && t.name != "" && t.outcome == "" {
-				t.outcome, t.cut = "fail", t.output.Len() == 0
+				t.outcome, t.running, t.cut, t.ended = "fail", true, t.output.Len() == 0, p.ended
 				if !t.cut {
 					r.show(t)
 				}
@@ -292,6 +304,9 @@ func (r *report) summary(engines int) bool {
 	}
 	for _, what := range r.leftOut {
 		fmt.Fprintln(r.w, "left out of", what)
+	}
+	for _, what := range r.repeated {
+		fmt.Fprintln(r.w, "repeated", what)
 	}
 	for _, what := range r.failed {
 		fmt.Fprintln(r.w, "failed", what)
