@@ -38,7 +38,7 @@ func TestRepetitions(t *testing.T) {
 			t.Parallel()
 			r := newReport(new(strings.Builder))
 			r.watch.note(time.Date(2026, 1, 1, 0, 0, 3, 0, time.UTC), time.Second)
-			r.watch.note(time.Date(2026, 1, 1, 0, 0, 5, 0, time.UTC), leastStall-1)
+			r.watch.note(time.Date(2026, 1, 1, 0, 0, 5, 500, time.UTC), leastStall-1)
 			r.begin(step{name: "s"})
 			require.NoError(t, r.read(strings.NewReader(strings.Join(lines[name], "\n"))))
 			require.Equal(t, want, r.repetitions())
@@ -81,4 +81,30 @@ func TestStepRunsAgain(t *testing.T) {
 	require.Equal(t, "2 passed, 1 failed", lastLine(printed.String()))
 	require.Contains(t, printed.String(), "repeated s: example.test/suite/p TestOnce, TestBad ran again, as the machine stood still for 3600.0 s meanwhile\n")
 	require.Equal(t, most, strings.Count(printed.String(), "it is bad"))
+}
+
+// One long stall is enough, or many short ones, and what a busy machine has is not.
+func TestBetween(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		stalls []time.Duration // one in each second
+		want   time.Duration
+	}{
+		"none":            {},
+		"a busy machine":  {stalls: []time.Duration{0, 126 * time.Millisecond, 90 * time.Millisecond, 0, 99 * time.Millisecond}},
+		"a long one":      {[]time.Duration{0, 0, longStall, 0, 0}, longStall},
+		"many short ones": {[]time.Duration{leastStall, leastStall, leastStall, leastStall, 0}, 4 * leastStall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWatch()
+			for i, took := range c.stalls {
+				w.note(start.Add(time.Duration(i)*time.Second), took)
+			}
+			require.Equal(t, c.want, w.between(start, start.Add(5*time.Second)))
+			require.Zero(t, w.between(start.Add(-time.Hour), start), "before")
+			require.Zero(t, w.between(start.Add(time.Minute), start.Add(time.Hour)), "after")
+		})
+	}
 }

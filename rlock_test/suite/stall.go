@@ -11,10 +11,14 @@ type stall struct {
 	took  time.Duration
 }
 
-// leastStall is the shortest stall that counts. On two cores that run nothing but the tests, the
-// longest was 126 ms. On a shared machine whose host took two thirds of the processors, there was
-// one of 200 to 1,900 ms in each five seconds.
-const leastStall = 250 * time.Millisecond
+// What counts as standing still, measured in windows of five seconds while the tests ran: on two
+// processors of their own, at most one pause of up to 126 ms, which is 3 % of the time. Where the host
+// took 35 to 75 % of the processors, pauses of 200 to 1,900 ms, and 5 to 80 % of the time in all.
+const (
+	leastStall = 100 * time.Millisecond // shorter ones are not counted
+	longStall  = 250 * time.Millisecond // one of these is enough
+	share      = 20                     // otherwise, the part of the time is one in so many
+)
 
 // watch notes the stalls of this machine.
 type watch struct {
@@ -58,14 +62,20 @@ func (w *watch) end() {
 	<-w.done
 }
 
-// between returns for how long the machine stood still from one time to another, in all.
+// between returns for how long the machine stood still from one time to another, in all; 0 if that
+// is no more than on a machine that runs.
 func (w *watch) between(from, to time.Time) (sum time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	long := false
 	for _, s := range w.stalls {
 		if s.began.Before(to) && s.began.Add(s.took).After(from) {
 			sum += s.took
+			long = long || s.took >= longStall
 		}
 	}
-	return sum
+	if long || sum > to.Sub(from)/share {
+		return sum
+	}
+	return 0
 }
