@@ -22,13 +22,16 @@ const (
 
 // watch notes the stalls of this machine.
 type watch struct {
+	began  time.Time
 	mu     sync.Mutex
 	stalls []stall
 	stop   chan struct{}
 	done   chan struct{}
 }
 
-func newWatch() *watch { return &watch{stop: make(chan struct{}), done: make(chan struct{})} }
+func newWatch() *watch {
+	return &watch{began: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
+}
 
 // run notes stalls until end.
 func (w *watch) run() {
@@ -36,7 +39,7 @@ func (w *watch) run() {
 	const pause = 10 * time.Millisecond
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	for last, ends := time.Now(), false; !ends; {
+	for last, ends := w.began, false; !ends; {
 		select {
 		case <-w.stop:
 			ends = true
