@@ -11,16 +11,17 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "6266d6620c8e2870f19f91e2cc65bd54644ef4e7"
-	PassSHA256 = "3c9bae28c0b6a8c3a28e3334c7c590967fc6a52666637826a45b5ee7c97fc7d9"
+	PassSHA1   = "16033638eedb653289e39cfd16a3d99ee20ed8f2"
+	PassSHA256 = "01ba858fb76ce66abf51825096cfb28437b1cdd218f2ceba4f5232a4afe8738d"
 )
 
 // passSource is pass.lua with what it includes.
 const passSource = `-- Releases a lock and passes it on to the process that waits first, in one step, so that
 -- nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
 -- token held the lock. A token that does not leaves the queue: a waiter that gives up, and
--- whoever may have an unanswered call, sends this script too, and may safely send it again. It
--- never fails because of the queue: if the server can tell nobody, it frees the lock.
+-- whoever may have an unanswered call, sends this script too, and may safely send it again. If
+-- the user lacks a right, it may fail, and then it has not released the lock. Otherwise it never
+-- fails because of the queue: if the server can tell nobody, it frees the lock.
 --
 -- name: Pass
 -- mode: write retryable
@@ -191,8 +192,9 @@ type PassParams struct {
 // Pass releases a lock and passes it on to the process that waits first, in one step, so that
 // nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
 // token held the lock. A token that does not leaves the queue: a waiter that gives up, and
-// whoever may have an unanswered call, sends this script too, and may safely send it again. It
-// never fails because of the queue: if the server can tell nobody, it frees the lock.
+// whoever may have an unanswered call, sends this script too, and may safely send it again. If
+// the user lacks a right, it may fail, and then it has not released the lock. Otherwise it never
+// fails because of the queue: if the server can tell nobody, it frees the lock.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Pass(ctx context.Context, c rueidis.Client, p PassParams) (bool, error) {

@@ -26,7 +26,7 @@ type acquisition struct {
 	place     *place.Place  // in the queue of the server; nil: none
 	until     clock.Instant // when the pause is over; before the first one, start
 	counted   bool          // the last question to the server was an attempt of the policy
-	bar       place.Bar     // the server has refused it a place
+	refusal   place.Refusal // of a place by the server
 	outage    remote.Outage
 	delivered bool // its events were delivered: the lock delivers later ones
 }
@@ -337,7 +337,7 @@ func (a *acquisition) wait(why setback) setback {
 	case a.mayStand():
 		err = a.subscribe()
 	default:
-		err = a.notice.Await(a.ctx, a.blocker.key, a.pause, a.blocker.left, min(end, a.collect.end(), a.bar.End(a.pause)))
+		err = a.notice.Await(a.ctx, a.blocker.key, a.pause, a.blocker.left, min(end, a.collect.end(), a.refusal.End(a.pause)))
 	}
 	if err != nil {
 		return finalWait(err)

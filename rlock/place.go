@@ -23,7 +23,7 @@ func (r request) wantPlace() place.Want {
 // mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
 // collects its keys, in the queue of the first one that it does not have.
 func (a *acquisition) mayStand() bool {
-	return a.lock.want.wait && !a.bar.On() && (!a.lock.claim.IsSet() || a.collect.kept() != nil) && a.lock.locker.remote.Queues().Usable()
+	return a.lock.want.wait && !a.refusal.Lasts() && (!a.lock.claim.IsSet() || a.collect.kept() != nil) && a.lock.locker.remote.Queues().Usable()
 }
 
 // enter begins a place in the queue of the server. It reports false if the acquisition must first
@@ -140,7 +140,7 @@ func (a *acquisition) ask() setback {
 // too, the acquisition fails with that.
 func (a *acquisition) standBack(refusal error) setback {
 	a.leavePlace() // the script may have been refused after it had joined
-	a.bar.Set()
+	a.refusal.Note()
 	why := a.tryAlone()
 	if remote.Forbidden(refusal) && !remote.Forbidden(why.err) {
 		a.lock.locker.remote.Queues().Refuse()

@@ -1,8 +1,9 @@
 -- Releases a lock and passes it on to the process that waits first, in one step, so that
 -- nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
 -- token held the lock. A token that does not leaves the queue: a waiter that gives up, and
--- whoever may have an unanswered call, sends this script too, and may safely send it again. It
--- never fails because of the queue: if the server can tell nobody, it frees the lock.
+-- whoever may have an unanswered call, sends this script too, and may safely send it again. If
+-- the user lacks a right, it may fail, and then it has not released the lock. Otherwise it never
+-- fails because of the queue: if the server can tell nobody, it frees the lock.
 --
 -- name: Pass
 -- mode: write retryable

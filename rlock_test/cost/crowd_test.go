@@ -15,6 +15,7 @@ import (
 // A thousand processes that wait for a key which nobody frees send a hundred scripts a second, all
 // of them together.
 func TestThousandProcessesAreQuiet(t *testing.T) {
+	env.Long(t)
 	t.Parallel()
 	const processes = 1000
 	server := env.Start(t)

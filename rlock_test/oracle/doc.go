@@ -44,10 +44,9 @@
 // The tests of the project try the same programs each time: -oracle.seed is a constant unless
 // it is given. They try 12,000 of them; a machine on which those take more than five minutes
 // tries as many as it does in that time, but no fewer than 2,000. make oracle draws a seed
-// from the clock. Each run prints its seed first, and
-// each hole says how to run the 500 programs around it again, which takes seconds. Apart from
-// the clock, one thing differs from run to run: the order in which Redis 7.0 answers the
-// members of a set.
+// from the clock. Each run prints its seed first, and each hole says how to run the 500
+// programs around it again, which takes seconds. Apart from the clock, one thing differs from
+// run to run: the order in which Redis 7.0 answers the members of a set.
 //
 // Time can cause some faults, on a busy machine above all: data changes without the program
 // when a key expires between two looks at it. Before each look, the server is made to take

@@ -29,8 +29,8 @@ const (
 	sweepPause    = time.Second
 )
 
-// add keeps a token. It reports false if no grant can come any more. It may be called with the
-// mutex of a shard, so it takes none.
+// add keeps a token. It reports false if no grant can come any more. Its caller may hold the mutex of
+// a shard, so whoever holds mu takes that of none.
 func (a *abandoned) add(e *Expected) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
