@@ -120,6 +120,7 @@ type luaScript struct {
 	sha1      string
 	source    string
 	retryable bool             // the client may send a call again
+	readOnly  bool             // the client may send a call to a replica
 	errors    map[string]error // error code -> sentinel
 	lua       *rueidis.Lua
 }
@@ -134,9 +135,17 @@ func newLuaScript(name, sha1, source string, retryable bool, codes map[string]er
 	return s
 }
 
-// exec sends the script's SHA1, and its text if the server does not know the script. It
-// uses EVALSHA for scripts that only read too, because a client may send EVALSHA_RO to a
-// replica.
+// newReadOnlyScript is newLuaScript for a script of which a client may send calls to replicas.
+func newReadOnlyScript(name, sha1, source string, retryable bool, codes map[string]error, opts []rueidis.LuaOption) luaScript {
+	return luaScript{
+		name: name, sha1: sha1, source: source, retryable: retryable, readOnly: true, errors: codes,
+		lua: rueidis.NewLuaScriptReadOnly(source, opts...),
+	}
+}
+
+// exec sends the script's SHA1, and its text if the server does not know the script. Without
+// newReadOnlyScript it uses EVALSHA for scripts that only read too, because a client may send
+// EVALSHA_RO to a replica.
 func (s *luaScript) exec(ctx context.Context, c rueidis.Client, keys, args []string) rueidis.RedisResult {
 	if err := s.sameSlot(c, keys); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -219,9 +228,14 @@ func batch[P, R any](
 func (s *luaScript) command(c rueidis.Client, call rueidis.LuaExec, text bool) rueidis.Completed {
 	var command rueidis.Completed
 	numkeys := int64(len(call.Keys))
-	if text {
+	switch {
+	case s.readOnly && text:
+		return c.B().EvalRo().Script(s.source).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
+	case s.readOnly:
+		return c.B().EvalshaRo().Sha1(s.sha1).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
+	case text:
 		command = c.B().Eval().Script(s.source).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
-	} else {
+	default:
 		command = c.B().Evalsha().Sha1(s.sha1).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
 	}
 	if s.retryable {

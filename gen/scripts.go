@@ -5,6 +5,7 @@ package gen
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -77,3 +78,38 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	}
 	return failed
 }
+
+// Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which
+// embeds a Caller and has the methods that the test needs.
+type Caller interface {
+	Acquire(ctx context.Context, c rueidis.Client, p AcquireParams) (AcquireResult, error)
+	AcquireBatch(ctx context.Context, c rueidis.Client, params []AcquireParams) []Reply[AcquireResult]
+	AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error)
+	AcquireAllBatch(ctx context.Context, c rueidis.Client, params []AcquireAllParams) []Reply[AcquireAllResult]
+	Attach(ctx context.Context, c rueidis.Client, p AttachParams) (AttachResult, error)
+	AttachBatch(ctx context.Context, c rueidis.Client, params []AttachParams) []Reply[AttachResult]
+	Extend(ctx context.Context, c rueidis.Client, p ExtendParams) (int64, error)
+	ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[int64]
+	ExtendMany(ctx context.Context, c rueidis.Client, p ExtendManyParams) ([]int64, error)
+	ExtendManyBatch(ctx context.Context, c rueidis.Client, params []ExtendManyParams) []Reply[[]int64]
+	HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error)
+	HandOverBatch(ctx context.Context, c rueidis.Client, params []HandOverParams) []Reply[HandOverResult]
+	Holder(ctx context.Context, c rueidis.Client, p HolderParams) (Null[string], error)
+	HolderBatch(ctx context.Context, c rueidis.Client, params []HolderParams) []Reply[Null[string]]
+	HolderCached(ctx context.Context, c rueidis.Client, p HolderParams, ttl time.Duration) (Cached[Null[string]], error)
+	Inspect(ctx context.Context, c rueidis.Client, p InspectParams) (InspectResult, error)
+	InspectBatch(ctx context.Context, c rueidis.Client, params []InspectParams) []Reply[InspectResult]
+	Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error)
+	JoinBatch(ctx context.Context, c rueidis.Client, params []JoinParams) []Reply[JoinResult]
+	Pass(ctx context.Context, c rueidis.Client, p PassParams) (bool, error)
+	PassBatch(ctx context.Context, c rueidis.Client, params []PassParams) []Reply[bool]
+	RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFenceParams) (int64, error)
+	RaiseFenceBatch(ctx context.Context, c rueidis.Client, params []RaiseFenceParams) []Reply[int64]
+	Release(ctx context.Context, c rueidis.Client, p ReleaseParams) (int64, error)
+	ReleaseBatch(ctx context.Context, c rueidis.Client, params []ReleaseParams) []Reply[int64]
+	Requeue(ctx context.Context, c rueidis.Client, p RequeueParams) (RequeueResult, error)
+	RequeueBatch(ctx context.Context, c rueidis.Client, params []RequeueParams) []Reply[RequeueResult]
+	Load(ctx context.Context, c rueidis.Client) error
+}
+
+var _ Caller = (*Scripts)(nil)

@@ -1,9 +1,10 @@
 // Generator reads Redis Lua scripts with typed headers, proves things about them,
 // and writes Go calls for them around rueidis.
 //
-//	generator [-scripts DIR]… [-out DIR] [-package NAME] [-redis ADDR] [-v]
-//	generator [-scripts DIR]… [-out DIR] -check
+//	generator [-scripts DIR]… [-out DIR] [-package NAME] [-replicas] [-redis ADDR] [-watch] [-v]
+//	generator [-scripts DIR]… [-out DIR] -check [-format github|sarif]
 //	generator [-scripts DIR]… -audit [-json]
+//	generator -init FILE.lua
 //
 // It reads every *.lua file of the directories, by default scripts, and writes a Go
 // package to the directory -out, by default gen. It ignores files whose names start with
@@ -25,8 +26,49 @@
 // shows in several places, it prints one finding that names the other places. A file that
 // cannot be read is a finding too, so one run reports everything.
 //
-// The exit code is 0 if all is well. It is 1 if there are findings, or if -check prints a
-// diff. It is 2 if the command line is wrong, or if a file or a server failed.
+// The exit code is 0 if all is well. It is 1 if there are findings, or if -check finds files
+// that are out of date. It is 2 if the command line is wrong, or if a file or a server failed.
+//
+// -watch writes the bindings, and again after each change of a script or a fragment, until
+// Ctrl-C. It prints the findings of each run, and the exit code is 0.
+//
+// # A first header
+//
+// -init writes a header into a script that has none:
+//
+//	$ generator -init lua/take.lua
+//	lua/take.lua: the header is written, and the generator accepts it; read its types, name its entries, and say what they are
+//
+// The header has the keys and the arguments with their types, the mode, the reply and the error
+// codes. All of them are guesses from the body, which the generator has checked. An argument that
+// goes to PEXPIRE is a duration, for example, and one that goes to EXPIRE is an int. An entry has
+// the name of the local that it is stored in, or a name such as key1, and the text that a comment
+// such as -- KEYS[1]: the lock gives it. Comment lines that open the file become the prose of the
+// header.
+//
+// -init never declares write retryable, read cached, a guard or a waiver, because these are words
+// of the author. What it cannot know stays a finding: the message says what there is to decide, and
+// the exit code is 1. If there is a header already, or the file is no Lua, it writes nothing.
+//
+// # In a continuous build
+//
+// -format prints findings for machines, to standard output. With -check, each generated file
+// that is out of date is a finding too. Paths are relative to the repository, wherever the
+// generator runs. -format github prints workflow commands, and GitHub shows them at the lines of
+// a pull request:
+//
+//	steps:
+//	- run: go tool github.com/rlock-go/toolkit/generator -scripts lua -out bindings -check -format github
+//
+// -format sarif prints a SARIF 2.1.0 log, also if there are no findings. If the exit code is 2,
+// the log may be missing: standard error then has the reason. A code scanning service takes the
+// log as a file:
+//
+//	steps:
+//	- run: go tool github.com/rlock-go/toolkit/generator -scripts lua -out bindings -check -format sarif > generator.sarif
+//	- uses: github/codeql-action/upload-sarif@v3
+//	  if: always()
+//	  with: {sarif_file: generator.sarif}
 //
 // # Header
 //
@@ -79,6 +121,16 @@
 // returns: declares the reply. It is none if the script returns no value, ok if it returns
 // the status OK, or a type. It may also be a list of names with types: the script then
 // returns a table with these values in this order.
+//
+// A list may have texts, which become comments of the Go struct. Each stands in a line of its own
+// below returns:, indented by three or more spaces, and starts with the name of its field:
+//
+//	-- mode: read
+//	-- KEYS[1] lock key
+//	-- returns: holder string?, remaining duration
+//	--   holder    the token of the lock; absent: the lock is free
+//	--   remaining what is left of the lease; -1 ms: the lock never expires
+//	return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}
 //
 // errors: lists codes, which are the first words of the script's error replies. Each code
 // becomes a Go error variable. errors.Is finds it, whatever text the server puts around the
@@ -261,7 +313,9 @@
 //     with one of the type channels, or is a string of the script. A command that uses keys which it does not name, such as SCAN,
 //     FLUSHALL or SORT with a pattern, is a finding.
 //   - A cached script reads KEYS[1] only. It does not depend on the clock, on a random choice,
-//     on a remaining time or on the rights of the user.
+//     on a remaining time, on a cursor or on the rights of the user, nor on what changes while no
+//     write tells the cache: an encoding, a size in memory, an idle time, a consumer group. What
+//     has no order, such as the reply of SMEMBERS, keeps the order in which it was cached.
 //   - No write comes before the check of a guard. The first write of a fenced script stores
 //     the fence, and no later one removes it.
 //   - A table or a function is never an argument of a command, unless the script decoded it
@@ -269,7 +323,8 @@
 //   - The reply has the declared shape. A table has as many values as declared, no named
 //     fields, and no gap or nil that cuts it short; a map has names and values in turn. nil and false
 //     appear only where the type is optional or bool. Numbers, strings and tables appear only
-//     where they decode. No number has a fraction, which Redis would drop. What tonumber reads
+//     where they decode. An error is all of a reply, never a part of it, unless the part is of the
+//     type raw. No number has a fraction, which Redis would drop. What tonumber reads
 //     from a text of the script or of the caller may have one: write math.floor(tonumber(…)),
 //     or find the digits with a pattern, as in string.match(v, '^id:(%d+)').
 //
@@ -314,9 +369,12 @@
 //     may be nil or false, such as a reply of GET, is none: the server refuses such a call.
 //   - A unit is wrong: seconds for milliseconds, or a duration for a point in time. This covers
 //     arguments of commands, and replies, if the number comes from the clock, from a remaining
-//     time or from an argument of such a type, and if the script only adds constants to it or
-//     multiplies it by constants. If the caller may choose the option, such as EX or PX, that
-//     is a finding too.
+//     time or from an argument of such a type. The unit is followed through sums, remainders,
+//     the functions of math and bit, and products with constants such as 1000 or 0.5. If the
+//     script makes a text of it, as in string.sub(ARGV[1], 1, -4), or multiplies it by another
+//     constant, such as 1 / 60000, nobody can tell what the result counts, and that is a finding
+//     where a unit is taken. A product with another number has no unit: it may be a rate. If the
+//     caller may choose the option, such as EX or PX, that is a finding too.
 //   - A condition is a bool argument or an optional argument, which is always true in Lua. A
 //     string is compared with a number, or two numbers are compared as strings. An optional
 //     argument is used, and never compared with the empty string.
@@ -352,6 +410,11 @@
 //     returns a *ReplyError.
 //   - For a list of structs with three or more fields that comes as one list, the order of the
 //     values.
+//   - That a product in a text that is declared JSON is finite.
+//   - That a number of an int, a duration or a time is one that 64 bits hold. The script may
+//     compute another, for example if it divides by an argument that is 0: Redis then answers
+//     with some integer, such as -9223372036854775808, and the call returns it. Compare the
+//     divisor first. For a float, the call returns NaN or an infinity.
 //   - Errors: a script may fail at every command and at every operation. That {err = e} with
 //     what pcall has answered is returned only where the call has failed.
 //   - The reason of a waiver.
@@ -361,7 +424,8 @@
 // For acquire.lua the generator writes acquire.lua.go. It has the text of the script with its
 // SHA1 and SHA256, a struct of the parameters, the structs of the reply, and the calls: one
 // that calls the script once, one that calls it many times in a pipeline and, for mode: read
-// cached, one through the client-side cache. scripts.go has the type with all calls.
+// cached, one through the client-side cache. scripts.go has the type with all calls, an interface
+// of them for fakes, and a comment for the package, unless a file of yours has one.
 // runtime.go has the helpers of the calls, and is the same in every package. AUDIT.md is the
 // audit. The code needs no module but rueidis.
 //
@@ -374,6 +438,16 @@
 // are old. -check then shows the difference, and the next run completes it. A killed run also
 // leaves a directory .generator-…, which Go and the generator ignore. A run at least an hour
 // later removes it.
+//
+// # Replicas
+//
+// Calls of scripts with mode: read go to the primary, also if the client sends reads to replicas.
+// With -replicas they go by EVALSHA_RO, so the client may send them to a replica: rueidis does so
+// if SendToReplicas says so, in a cluster too, where it asks a replica of the slot. The answer may
+// then be older than the last write, also than the caller's own. A client repeats such a call after
+// a network error, whatever WithoutRetry says, and the user needs +evalsha_ro and +eval_ro in place
+// of +evalsha and +eval. Calls that write stay as they are. A script must not depend on it: to
+// decide on what is in the data, write.
 //
 // # Audit
 //

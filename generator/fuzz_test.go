@@ -118,7 +118,7 @@ func generate(text []byte) (*script.Script, []output.File, []finding.Finding, er
 	if len(findings) == 0 {
 		var report check.Report
 		report, findings = check.Script(s)
-		audits = append(audits, audit.Of(s, report))
+		audits = append(audits, audit.Of(s, report, false))
 	}
 	if s.Name != "" {
 		reserved, err := emit.Reserved()
@@ -136,7 +136,7 @@ func generate(text []byte) (*script.Script, []output.File, []finding.Finding, er
 	if err := audit.JSON(io.Discard, audits); err != nil {
 		return s, nil, nil, err
 	}
-	files, err := emit.Package(pkg, []*script.Script{s})
+	files, err := emit.Package(emit.Options{Package: pkg, Comment: true}, []*script.Script{s})
 	return s, append(files, audit.Markdown(audits)), nil, err
 }
 

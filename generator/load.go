@@ -18,7 +18,8 @@ type scriptSet struct {
 	scripts    []*script.Script // those with a header, in the order of their file names
 	valid      []*script.Script // those of them that load has no finding about
 	findings   []finding.Finding
-	unreadable bool // a file or a directory cannot be read; a finding names it
+	fragments  []string // paths of the files that the scripts include, also of those that do not exist
+	unreadable bool     // a file or a directory cannot be read; a finding names it
 }
 
 // load reads and parses the scripts of the directories.
@@ -64,6 +65,9 @@ func (s *scriptSet) parse(path string) {
 	}
 	parsed, findings := script.Parse(filepath.ToSlash(path), text)
 	s.findings = append(s.findings, findings...)
+	for _, fragment := range parsed.Includes {
+		s.fragments = append(s.fragments, filepath.FromSlash(fragment))
+	}
 	if parsed.Name == "" {
 		return // its bytes are no text, so it has no header either
 	}
@@ -77,5 +81,5 @@ func (s *scriptSet) parse(path string) {
 // files, so that the user sees all findings at once.
 func (s *scriptSet) cannotRead(path, format string, args ...any) {
 	s.unreadable = true
-	s.findings = append(s.findings, finding.Finding{Path: filepath.ToSlash(path), Line: 1, Column: 1, Message: fmt.Sprintf(format, args...)})
+	s.findings = append(s.findings, finding.Finding{Path: filepath.ToSlash(path), Line: 1, Column: 1, Rule: ruleFiles.Name, Message: fmt.Sprintf(format, args...)})
 }

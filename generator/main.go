@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/audit"
 	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/output"
-	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // Exit codes.
@@ -42,16 +42,25 @@ func main() {
 
 func run(args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stdout)
+	switch {
+	case err != nil:
+		return err
+	case o.init != "":
+		return initialize(o, stdout, stderr)
+	case o.watch:
+		return watchUntilInterrupted(o, stdout, stderr)
+	}
+	return once(o, load(o.scripts), stdout, stderr)
+}
+
+// once does what the command line says with scripts that were loaded.
+func once(o options, s *scriptSet, stdout, stderr io.Writer) error {
+	audits, err := s.check(context.Background(), o.redis, o.replicas)
 	if err != nil {
 		return err
 	}
-	s := load(o.scripts)
-	audits, err := s.check(o.redis)
-	if err != nil {
-		return err
-	}
-	if err := s.report(stderr, o.verbose); err != nil {
-		return err
+	if len(s.findings) > 0 {
+		return s.report(o, stdout, stderr)
 	}
 	switch {
 	case o.json:
@@ -59,17 +68,13 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case o.audit:
 		return audit.Text(stdout, audits)
 	}
-	return generate(o, s.scripts, audits, stdout, stderr)
+	return generate(o, s, audits, stdout, stderr)
 }
 
 // generate writes the bindings and the audit of scripts without findings, or, with -check,
-// prints what it would change.
-func generate(o options, scripts []*script.Script, audits []audit.Script, stdout, stderr io.Writer) error {
-	pkg, err := packageName(o)
-	if err != nil {
-		return err
-	}
-	files, err := emit.Package(pkg, scripts)
+// reports what it would change.
+func generate(o options, s *scriptSet, audits []audit.Script, stdout, stderr io.Writer) error {
+	files, err := emit.Package(emit.Options{Package: o.pkg, Comment: !documented(o.out), Replicas: o.replicas}, s.scripts)
 	if err != nil {
 		return err
 	}
@@ -78,30 +83,20 @@ func generate(o options, scripts []*script.Script, audits []audit.Script, stdout
 		return err
 	}
 	if o.check {
-		return drift(changes, stdout, stderr)
+		return s.drift(o, changes, stdout, stderr)
 	}
 	if err := output.Apply(o.out, changes); err != nil {
 		return err
 	}
 	if o.verbose {
+		progress := stdout
+		if !o.forPeople() {
+			progress = stderr
+		}
 		for _, c := range changes {
-			fmt.Fprintf(stdout, "%s: %s\n", filepath.ToSlash(c.Path), c.Reason())
+			fmt.Fprintf(progress, "%s: %s\n", filepath.ToSlash(c.Path), c.Reason())
 		}
-		fmt.Fprintf(stdout, "%d scripts, %d files changed\n", len(scripts), len(changes))
+		fmt.Fprintf(progress, "%d scripts, %d files changed\n", len(s.scripts), len(changes))
 	}
-	return nil
-}
-
-// drift prints the changes as a diff, and returns errReported if there are any.
-func drift(changes []output.Change, stdout, stderr io.Writer) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	for _, c := range changes {
-		if _, err := stdout.Write(c.Diff()); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(stderr, "generator: %d generated files are out of date; run the generator and commit what it writes\n", len(changes))
-	return errReported
+	return s.report(o, stdout, stderr)
 }

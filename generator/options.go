@@ -4,23 +4,37 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
 	"go/token"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/file"
+	"github.com/rlock-go/toolkit/generator/internal/report"
 )
 
 type options struct {
 	scripts            []string
 	out, pkg, redis    string
+	init               string // the script that -init names
 	check, audit, json bool
-	verbose            bool
+	watch, verbose     bool
+	replicas           bool
+	format             report.Format
 }
+
+// forPeople reports whether findings are printed for people. If not, only they go to stdout.
+func (o options) forPeople() bool { return o.format == report.Text }
 
 const usage = `Generator reads Redis Lua scripts with typed headers and writes Go calls for them.
 
-	generator [-scripts DIR]… [-out DIR] [-package NAME] [-redis ADDR] [-v]
-	generator [-scripts DIR]… [-out DIR] -check
+	generator [-scripts DIR]… [-out DIR] [-package NAME] [-replicas] [-redis ADDR] [-watch] [-v]
+	generator [-scripts DIR]… [-out DIR] -check [-format github|sarif]
 	generator [-scripts DIR]… -audit [-json]
+	generator -init FILE.lua
 
 An example: lua/visit.lua is
 
@@ -58,6 +72,10 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.BoolVar(&o.check, "check", false, "write nothing; if generated files are out of date, print a diff and exit with 1")
 	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is, what it touches, and its ACL rule")
 	flags.BoolVar(&o.json, "json", false, "with -audit: as JSON")
+	flags.BoolVar(&o.replicas, "replicas", false, "let the client send scripts that only read to replicas, by EVALSHA_RO")
+	flags.BoolVar(&o.watch, "watch", false, "run again after each change of a script, until Ctrl-C")
+	flags.StringVar(&o.init, "init", "", "write a first header for the script in this `file`, which has none")
+	flags.StringVar((*string)(&o.format), "format", string(report.Text), "print findings as `text, github or sarif`")
 	flags.BoolVar(&o.verbose, "v", false, "print which files it writes, and why, and behind each finding the name of its rule")
 	err := flags.Parse(args)
 	switch {
@@ -69,10 +87,11 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	case err != nil:
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q; scripts are named with -scripts", flags.Arg(0))
-	case o.check && o.audit:
-		err = errors.New("-check and -audit exclude each other")
-	case o.json && !o.audit:
-		err = errors.New("-json goes with -audit")
+	default:
+		err = o.contradiction()
+	}
+	if err == nil && !o.audit && o.init == "" {
+		o.pkg, err = packageName(o)
 	}
 	if err != nil {
 		return o, fmt.Errorf("%w; generator -help shows an example", err)
@@ -81,6 +100,27 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		o.scripts = []string{"scripts"}
 	}
 	return o, nil
+}
+
+// contradiction returns an error if flags do not go together.
+func (o options) contradiction() error {
+	switch {
+	case o.check && o.audit:
+		return errors.New("-check and -audit exclude each other; run the generator twice")
+	case o.json && !o.audit:
+		return errors.New("-json goes with -audit; give both, or neither")
+	case !slices.Contains(report.Formats, o.format):
+		return fmt.Errorf("-format %s is unknown; want text, github or sarif", o.format)
+	case !o.forPeople() && o.audit:
+		return fmt.Errorf("-format %s and -audit both print to standard output; run the generator twice", o.format)
+	case o.init != "" && (o.audit || o.check || o.watch || o.redis != "" || len(o.scripts) > 0):
+		return errors.New("-init writes a header and nothing else; run the generator again for the rest")
+	case o.watch && (o.check || o.audit):
+		return errors.New("-watch writes the bindings, but -check and -audit write nothing; leave one out")
+	case o.watch && !o.forPeople():
+		return fmt.Errorf("-watch prints for people, but -format %s is for machines; leave one out", o.format)
+	}
+	return nil
 }
 
 func packageName(o options) (string, error) {
@@ -96,4 +136,18 @@ func packageName(o options) (string, error) {
 		return "", fmt.Errorf("%q is not a Go package name; give one with -package", name)
 	}
 	return name, nil
+}
+
+// documented reports whether a file of the package that the generator has not written has a
+// comment for the package. What cannot be read has none; another step reports it.
+func documented(dir string) bool {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+	return slices.ContainsFunc(paths, func(path string) bool {
+		text, err := file.Read(path) // a pipe would never end
+		if err != nil {
+			return false
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, text, parser.PackageClauseOnly|parser.ParseComments)
+		return err == nil && f.Doc != nil && !ast.IsGenerated(f) && !strings.HasSuffix(path, "_test.go")
+	})
 }

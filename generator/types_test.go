@@ -56,7 +56,7 @@ func TestTypesCompile(t *testing.T) {
 	reserved, err := emit.Reserved()
 	require.NoError(t, err)
 	require.Empty(t, check.Package(scripts, reserved))
-	files, err := emit.Package(pkg, scripts)
+	files, err := emit.Package(emit.Options{Package: pkg, Comment: true}, scripts)
 	require.NoError(t, err)
 
 	set := token.NewFileSet()

@@ -223,3 +223,30 @@ func (m mark) describedBy(message string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(message, word) })
 	})
 }
+
+// saysHow finds the part of a message that says what to do, behind what is wrong.
+var saysHow = regexp.MustCompile(`; |\bwant\b|\bwrite\b|\bdeclare\b|\bdo without\b`)
+
+// Every message that a mistake brings says how to mend it, and a mistake brings one message.
+func TestMessagesNameTheFix(t *testing.T) {
+	t.Parallel()
+	for _, s := range samples(t, "bad") {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, f := range append(s.fragments, s.script) {
+				put(t, dir, map[string]string{f.Name: string(f.Data)})
+			}
+			var stdout, stderr bytes.Buffer
+			require.ErrorIs(t, run([]string{"-scripts", dir, "-out", filepath.Join(dir, "bindings")}, &stdout, &stderr), errReported)
+			findings := reported.FindAllStringSubmatch(stderr.String(), -1)
+			require.NotEmpty(t, findings)
+			seen := map[string]bool{}
+			for _, f := range findings {
+				require.Regexp(t, saysHow, f[2])
+				require.False(t, seen[f[2]], "one message for one cause: %s", f[0])
+				seen[f[2]] = true
+			}
+		})
+	}
+}

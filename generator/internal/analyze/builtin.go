@@ -18,8 +18,15 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		case "table":
 			return a.tableCall(st, n, member, args)
 		case "math":
-			if member == "modf" || member == "frexp" {
+			if member == "modf" {
+				part := a.counting(args, Fraction, true)
+				return List{Items: []Value{part, part}}
+			}
+			if member == "frexp" {
 				return List{Items: []Value{Of(Number{Class: Fraction}), Of(Number{Class: Fraction})}}
+			}
+			if member == "random" {
+				a.random(n, name)
 			}
 			return one(a.mathCall(member, args))
 		case "redis":
@@ -66,11 +73,13 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		l.Items[1] = Join(l.Items[1], vNil)
 		return l
 	case "gmatch.next":
-		return captures(false, false)
+		return captures(false, false, None)
+	case "gmatch.counted": // parts of a time or a duration
+		return captures(true, false, Lost)
 	case "gmatch.digits":
-		return captures(false, true)
+		return captures(false, true, None)
 	case "gmatch.places":
-		return captures(true, false)
+		return captures(true, false, None)
 	case "unpack":
 		return a.unpack(st, n, args)
 	case "select":
@@ -134,7 +143,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	}
 	switch {
 	case library == "bit":
-		return one(Of(Number{Class: Integer}))
+		return one(a.counting(args, Integer, false))
 	case library == "cjson" && member != "new":
 		if to := args.at(0); member == "encode_invalid_numbers" && !to.equal(vNil) && !to.equal(Of(Bool{})) && !to.equal(Of(Str{S: "off"})) && !to.equal(Of(Str{S: "null"})) {
 			a.misuse(n, "cjson.encode_invalid_numbers lets cjson.encode write what is no JSON, in this script and in all that run after it; send a text or cjson.null in place of such a number")
@@ -274,10 +283,27 @@ func (a *analyzer) handle(st *state, n ast.Expr, handler, raised Value) Value {
 	if !failed.thrown.Bottom() {
 		a.misuse(n, "the handler of xpcall raises a value that is no text, which Lua hands to the handler again; let it return the value")
 	}
-	if v.Bottom() || raises != a.raises {
+	if v.Bottom() || raises != a.raises || !a.quietHandler(st, handler, raised) {
 		v = Join(v, Of(Raised{Script: true}))
 	}
 	return v
+}
+
+// quietHandler reports whether the handler of an xpcall certainly raises no error. If it does, Lua
+// gives a text of its own in place of what the handler returns.
+func (a *analyzer) quietHandler(st *state, handler, raised Value) bool {
+	k, _ := handler.only()
+	switch k := k.(type) {
+	case Closure:
+		var caught *variable
+		if len(k.fn.params) > 0 && !raised.mayBe(func(k Kind) bool { _, is := k.(Raised); return !is }) {
+			caught = k.fn.params[0]
+		}
+		return a.neverRaises(st, k.fn, caught)
+	case Builtin:
+		return k.Name == "tostring" || k.Name == "type"
+	}
+	return false
 }
 
 // next follows a step of pairs.

@@ -278,7 +278,7 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 	l := a.call(st, n, callee, args)
 	a.caught = a.caught[:len(a.caught)-1]
 	if c, one := callee.only(); one {
-		if fn, ok := c.(Closure); ok && a.neverRaises(st, fn.fn) {
+		if fn, ok := c.(Closure); ok && a.neverRaises(st, fn.fn, nil) {
 			l.Items = slices.Concat([]Value{Of(Bool{V: true, Call: id})}, l.Items)
 			return l
 		}
@@ -309,24 +309,75 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 	return result
 }
 
-// neverRaises reports whether a function does nothing but return what is there already.
-func (a *analyzer) neverRaises(st *state, fn *function) bool {
+// neverRaises reports whether a function does nothing but return what is there already, or what it
+// makes of that without an error. caught is its parameter that has an error of Lua's or of a command,
+// if there is one.
+func (a *analyzer) neverRaises(st *state, fn *function, caught *variable) bool {
 	plain := func(v Value) bool { k, _ := v.only(); r, ok := k.(Ref); return ok && st.heap[r.site].Meta.Bottom() }
 	if len(fn.stmts) != 1 || !plain(a.keys) || !plain(a.args) {
 		return false
 	}
 	returned, ok := fn.stmts[0].(*ast.ReturnStmt)
-	return ok && !slices.ContainsFunc(returned.Exprs, func(e ast.Expr) bool {
-		switch e := e.(type) {
-		case *ast.IdentExpr, *ast.FunctionExpr, *ast.Comma3Expr, ast.ConstExpr:
-			return false
-		case *ast.AttrGetExpr: // of KEYS or ARGV, which are tables
-			entries, isName := e.Object.(*ast.IdentExpr)
-			_, constant := e.Key.(ast.ConstExpr)
-			return !isName || !constant || a.names.uses[entries] != nil || entries.Value != "KEYS" && entries.Value != "ARGV"
-		}
+	return ok && a.allQuiet(returned.Exprs, caught)
+}
+
+func (a *analyzer) allQuiet(list []ast.Expr, caught *variable) bool {
+	return !slices.ContainsFunc(list, func(e ast.Expr) bool { return !a.quiet(e, caught) })
+}
+
+// quiet reports whether an expression certainly raises no error.
+func (a *analyzer) quiet(e ast.Expr, caught *variable) bool {
+	switch e := e.(type) {
+	case *ast.IdentExpr, *ast.FunctionExpr, *ast.Comma3Expr, ast.ConstExpr:
 		return true
-	})
+	case *ast.AttrGetExpr: // of KEYS or ARGV, which are tables, or of an error, which is a text or a table
+		object, isName := e.Object.(*ast.IdentExpr)
+		if _, constant := e.Key.(ast.ConstExpr); !isName || !constant {
+			return false
+		}
+		variable := a.names.uses[object]
+		return variable == nil && (object.Value == "KEYS" || object.Value == "ARGV") || variable != nil && variable == caught
+	case *ast.TableExpr:
+		return !slices.ContainsFunc(e.Fields, func(f *ast.Field) bool {
+			_, named := f.Key.(*ast.StringExpr)
+			return f.Key != nil && !named || !a.quiet(f.Value, caught)
+		})
+	case *ast.FuncCallExpr:
+		if of, is := e.Func.(*ast.AttrGetExpr); is {
+			return a.makesReply(of) && a.allQuiet(e.Args, caught)
+		}
+		called, isName := e.Func.(*ast.IdentExpr)
+		return isName && a.names.uses[called] == nil && called.Value == "tostring" && len(e.Args) == 1 && a.plainText(e.Args[0], caught)
+	case *ast.StringConcatOpExpr:
+		return a.joinable(e.Lhs, caught) && a.joinable(e.Rhs, caught)
+	}
+	return false
+}
+
+// makesReply reports whether an expression is a function that answers all arguments, wrong ones with
+// an error reply.
+func (a *analyzer) makesReply(e *ast.AttrGetExpr) bool {
+	object, isName := e.Object.(*ast.IdentExpr)
+	name, isText := e.Key.(*ast.StringExpr)
+	return isName && isText && a.names.uses[object] == nil && object.Value == "redis" && (name.Value == "error_reply" || name.Value == "status_reply")
+}
+
+// plainText reports whether tostring of an expression calls no function of the script's.
+func (a *analyzer) plainText(e ast.Expr, caught *variable) bool {
+	name, isName := e.(*ast.IdentExpr)
+	_, constant := e.(ast.ConstExpr)
+	return constant || isName && caught != nil && a.names.uses[name] == caught
+}
+
+// joinable reports whether .. of an expression raises no error.
+func (a *analyzer) joinable(e ast.Expr, caught *variable) bool {
+	switch e.(type) {
+	case *ast.StringExpr, *ast.NumberExpr:
+		return true
+	case *ast.FuncCallExpr, *ast.StringConcatOpExpr:
+		return a.quiet(e, caught)
+	}
+	return false
 }
 
 func (s *state) take(from *state) {

@@ -136,15 +136,15 @@ func (a *analyzer) logical(st *state, n *ast.LogicalOpExpr, tested bool) (Value,
 	}
 	passed := no.progress != Unchecked
 	right, second, neither := a.condition(no, n.Rhs, tested)
-	right = defaulted(left, right)
+	right = a.defaulted(left, right)
 	if passed {
 		right = right.proving()
 	}
 	return Join(left.filter(truthy), right), joinStates(yes, second), neither
 }
 
-// defaulted marks the constants that stand in for what was not there.
-func defaulted(left, right Value) Value {
+// defaulted marks what stands in for what was not there: constants, and the caller's fence.
+func (a *analyzer) defaulted(left, right Value) Value {
 	source := Source{}
 	for _, k := range left.kinds {
 		if !falsy(k) {
@@ -165,6 +165,11 @@ func defaulted(left, right Value) Value {
 			return Of(Num{k.F, source})
 		case Str:
 			return Of(Str{k.S, source})
+		case Arg:
+			if g := a.script.Guard; g != nil && g.Fenced && k.Index == g.Arg {
+				k.Default = source
+				return Of(k)
+			}
 		}
 		return Of(k)
 	})
@@ -286,7 +291,7 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 		v.provesTrue = v.provesTrue || operator == ">" || operator == ">="
 		v.provesFalse = v.provesFalse || operator == "<" || operator == "<="
 	}
-	fenced := a.callersFence(left) && a.fenceReadings(right)
+	fenced := a.callersFence(left) && a.fenceReadings(right) && !right.mayBe(isArg) // which is equal to itself, though none is stored
 	var yes, no *state
 	if v.mayBe(truthy) {
 		yes = st.clone()

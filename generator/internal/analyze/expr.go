@@ -326,11 +326,7 @@ func (a *analyzer) member(n ast.Expr, library Builtin, key Value) Value {
 		a.misuse(n, library.Name+" has no "+name+" in Redis scripts; mend its spelling, or declare a local function of that name")
 		return Of(Unknown{Pos: a.script.Pos(n), Why: library.Name + " has no " + name, Found: true})
 	}
-	v := builtin(library.Name, name)
-	if b, ok := v.kinds[0].(Builtin); ok && b.Name == "math.random" {
-		a.facts.Random = append(a.facts.Random, Use{Name: b.Name, Pos: a.script.Pos(n)})
-	}
-	return v
+	return builtin(library.Name, name)
 }
 
 // builtin returns a member of a library.

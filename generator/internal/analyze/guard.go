@@ -28,11 +28,12 @@ func (a *analyzer) held(left, right Value) bool {
 func (a *analyzer) callersFence(v Value) bool {
 	g := a.script.Guard
 	k, one := v.only()
-	return g != nil && g.Fenced && one && k == Kind(Arg{Index: g.Arg, Number: true})
+	arg, isArg := k.(Arg)
+	return g != nil && g.Fenced && one && isArg && arg.Index == g.Arg && arg.Number
 }
 
 // fenceReadings reports whether a value is the fence that the data remembers, as a
-// number, or a constant that stands in for it where none is stored.
+// number, or what stands in for it where none is stored: a constant, or the caller's own.
 func (a *analyzer) fenceReadings(v Value) bool {
 	if g := a.script.Guard; g == nil || !g.Fenced {
 		return false
@@ -49,6 +50,10 @@ func (a *analyzer) fenceReadings(v Value) bool {
 			if !a.fence(k.Default) {
 				return false
 			}
+		case Arg:
+			if !k.Number || !a.fence(k.Default) {
+				return false
+			}
 		case Nil, Absent, Missing: // comparing it is an error
 		default:
 			return false
@@ -56,6 +61,8 @@ func (a *analyzer) fenceReadings(v Value) bool {
 	}
 	return read
 }
+
+func isArg(k Kind) bool { _, is := k.(Arg); return is }
 
 // fence reports whether a reading is one of the fence.
 func (a *analyzer) fence(s Source) bool { return a.source != Source{} && s == a.source }
@@ -111,7 +118,11 @@ func (a *analyzer) storesFence(name string, words []Word) (stores, keeps bool) {
 		return false, false
 	}
 	source := a.source
-	fence := func(w Word) bool { return is(w, Arg{Index: g.Arg}) || is(w, Arg{Index: g.Arg, Number: true}) }
+	fence := func(w Word) bool {
+		only, one := w.only()
+		arg, isArg := only.(Arg)
+		return one && isArg && !w.Open && arg.Index == g.Arg
+	}
 	switch {
 	case name == "set" && source.Command == "get":
 		return fence(words[2]) && len(words) == 3, false

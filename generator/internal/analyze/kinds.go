@@ -52,7 +52,7 @@ type (
 		Class     Class
 		Unit      Unit
 		Start     int
-		Undefined bool // it is that of a number which is
+		Undefined bool // it may be no JSON: it is that of a number which is, or has zeros in front
 	}
 	// Number is a number of which only its class is known. Within is the table of whose
 	// indices it is one, from Least to its length. Undefined numbers may be infinite or none at
@@ -67,10 +67,12 @@ type (
 	// Key is KEYS[Index], or any of KEYS where Index is 0.
 	Key struct{ Index int }
 	// Arg is ARGV[Index], or any of ARGV where Index is 0; as a number where it went
-	// through tonumber. An optional argument that is absent is Empty.
+	// through tonumber. An optional argument that is absent is Empty. Default is as of Str;
+	// only the caller's fence has one.
 	Arg struct {
-		Index  int
-		Number bool
+		Index   int
+		Number  bool
+		Default Source
 	}
 	// Read is a string that a command has read from a key, or a number where it went
 	// through tonumber.
@@ -151,12 +153,14 @@ const (
 	UnixSeconds
 	Microseconds
 	UnixMicroseconds
+	Lost // of a time or a duration, of which nobody can tell what it counts now
 )
 
 // String returns the unit as a message names it.
 func (u Unit) String() string {
 	return [...]string{"a number", "a duration in milliseconds", "a duration in seconds", "a time in milliseconds since 1970", "a time in seconds since 1970",
-		"a duration in microseconds", "a time in microseconds since 1970"}[u]
+		"a duration in microseconds", "a time in microseconds since 1970",
+		"a unit that cannot be told any more"}[u]
 }
 
 // sortKey orders kinds, so that a Value has one form.
@@ -209,7 +213,10 @@ func (k Number) key() sortKey {
 	return sortKey{rank: 9, a: int(k.Class), b: int(k.Unit)<<1 | bit(k.Undefined), f: float64(within)*1e6 + float64(k.Least)}
 }
 func (k Key) key() sortKey { return sortKey{rank: 10, a: k.Index} }
-func (k Arg) key() sortKey { return sortKey{rank: 11, a: k.Index, b: bit(k.Number)} }
+func (k Arg) key() sortKey {
+	f, s := k.Default.code()
+	return sortKey{rank: 11, a: k.Index, b: bit(k.Number), f: float64(f), s: s}
+}
 func (k Read) key() sortKey {
 	a, s := k.code()
 	return sortKey{rank: 12, a: a, b: bit(k.Number), s: s}

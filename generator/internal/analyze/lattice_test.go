@@ -91,7 +91,7 @@ func (w *world) kind() Kind {
 	case 12:
 		return Key{w.IntN(50)}
 	case 13:
-		return Arg{Index: w.IntN(50), Number: w.IntN(2) == 0}
+		return Arg{Index: w.IntN(50), Number: w.IntN(2) == 0, Default: w.source()}
 	case 14:
 		return Read{Source: w.source(), Number: w.IntN(2) == 0}
 	case 15:

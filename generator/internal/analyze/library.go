@@ -21,10 +21,12 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	case "find":
 		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})}, Rest: Of(Number{Class: Integer}, Text{Class: Built}), Open: true}
 	case "match":
-		return captures(hasPlaces(args.at(1)), onlyDigits(args.at(1)))
+		return captures(hasPlaces(args.at(1)), onlyDigits(args.at(1)), a.rewritten(args.at(0)))
 	case "gmatch", "gfind":
 		next := "gmatch.next"
-		if hasPlaces(args.at(1)) {
+		if a.rewritten(args.at(0)) != None {
+			next = "gmatch.counted"
+		} else if hasPlaces(args.at(1)) {
 			next = "gmatch.places"
 		} else if onlyDigits(args.at(1)) {
 			next = "gmatch.digits"
@@ -41,7 +43,7 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 				a.perhaps(st, n, Of(k), List{Rest: captured, Open: true})
 			}
 		}
-		return List{Items: []Value{Of(Text{Class: Built}), Of(Number{Class: Integer})}}
+		return List{Items: []Value{Of(Text{Class: Built, Unit: a.rewritten(args.at(0), args.at(2))}), Of(Number{Class: Integer})}}
 	case "lower", "upper":
 		return one(args.at(0).each(func(k Kind) Value {
 			switch text, known := constantText(k); {
@@ -50,10 +52,10 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 			case known:
 				return Of(Str{S: mapBytes(text, 'A', 'Z', 'a')})
 			}
-			return Of(Text{Class: Built})
+			return Of(Text{Class: Built, Unit: a.rewritten(Of(k))})
 		}))
 	}
-	return one(Of(Text{Class: Built}))
+	return one(Of(Text{Class: Built, Unit: a.rewritten(args.at(0))}))
 }
 
 // perhaps follows a call that is made any number of times, or not at all.
@@ -169,7 +171,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		if all.All(wording) {
 			return one(Of(Text{Class: Wording}))
 		}
-		return one(Of(Text{Class: Built}))
+		return one(Of(Text{Class: Built, Unit: a.rewritten(all, args.at(1))}))
 	case "getn":
 		return one(a.length(st, x))
 	case "maxn": // of all numbers that are indices, whole or not
@@ -318,6 +320,17 @@ func (a *analyzer) structUnpack(format Value) List {
 	return l
 }
 
+// counting is a number of some class that counts what any of the arguments does.
+func (a *analyzer) counting(args List, class Class, undefined bool) Value {
+	v := Of(Number{Class: class, Undefined: undefined})
+	for _, k := range args.all().kinds {
+		if q, ok := a.operandOf(k); ok && q.unit != None {
+			v = Join(v, Of(Number{Class: class, Unit: q.unit, Undefined: undefined}))
+		}
+	}
+	return v
+}
+
 func (a *analyzer) mathCall(name string, args List) Value {
 	switch name {
 	case "max", "min":
@@ -373,9 +386,17 @@ func (a *analyzer) mathCall(name string, args List) Value {
 		return v
 	case "random":
 		if len(args.Items) > 0 {
-			return Of(Number{Class: Integer})
+			return a.counting(args, Integer, false)
 		}
 		return Of(Number{Class: Fraction})
+	case "fmod", "mod":
+		v := args.at(0).each(func(k Kind) Value {
+			q, _ := a.operandOf(k)
+			return Of(Number{Class: Fraction, Unit: unitOf("%", q, quantity{}), Undefined: true})
+		})
+		if !v.Bottom() {
+			return v
+		}
 	}
 	return Of(Number{Class: Fraction, Undefined: true})
 }

@@ -192,67 +192,107 @@ func (a *analyzer) needs(n ast.Expr, v Value) {
 
 // mixed reports whether an operation adds or subtracts different units.
 func mixed(operator string, p, q Unit) bool {
-	if operator != "+" && operator != "-" || p == None || q == None {
+	if operator != "+" && operator != "-" || p == None || q == None || p == Lost || q == Lost {
 		return false
 	}
-	span := map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds, UnixMicroseconds: Microseconds}
-	return cmp.Or(span[p], p) != cmp.Or(span[q], q)
+	return cmp.Or(spanOf[p], p) != cmp.Or(spanOf[q], q)
 }
 
 func isWhole(c Class) bool { return c == Integer || c == Binary }
 
+// spanOf is what the difference of two points in time counts.
+var spanOf = map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds, UnixMicroseconds: Microseconds}
+
+// finer are the units of which a thousand are one of another.
+var finer = map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds, Milliseconds: Microseconds, UnixMilliseconds: UnixMicroseconds}
+
+// unitOf tells what the result of an operation counts. What a number of no unit is, such as one
+// of the caller's, is not known: with it, only sums keep their unit.
 func unitOf(operator string, p, q quantity) Unit {
-	span := map[Unit]Unit{UnixMilliseconds: Milliseconds, UnixSeconds: Seconds, UnixMicroseconds: Microseconds}
-	thousand := map[Unit]Unit{Seconds: Milliseconds, UnixSeconds: UnixMilliseconds, Milliseconds: Microseconds, UnixMilliseconds: UnixMicroseconds}
-	thousandth := map[Unit]Unit{Milliseconds: Seconds, UnixMilliseconds: UnixSeconds, Microseconds: Milliseconds, UnixMicroseconds: UnixMilliseconds}
 	switch operator {
 	case "+":
-		switch {
-		case p.unit == None:
-			return q.unit
-		case q.unit == None || span[p.unit] == q.unit:
-			return p.unit
-		case span[q.unit] == p.unit:
-			return q.unit
-		case p.unit == q.unit && span[p.unit] == None:
-			return p.unit
-		}
+		return sumOf(p.unit, q.unit)
 	case "-":
-		switch {
-		case q.unit == None || span[p.unit] == q.unit:
-			return p.unit
-		case p.unit == None && span[q.unit] == None:
-			return q.unit
-		case p.unit == q.unit && span[p.unit] != None:
-			return span[p.unit]
-		case p.unit == q.unit:
-			return p.unit
-		}
+		return differenceOf(p.unit, q.unit)
 	case "*":
 		if p.known {
 			p, q = q, p
 		}
-		switch {
-		case q.known && q.value == 1000:
-			return thousand[p.unit]
-		case q.known && q.value == 0.001:
-			return thousandth[p.unit]
-		case q.known && q.value > 0.01 && q.value < 1000 && span[p.unit] == None:
-			return p.unit
+		if q.known && q.value != 0 {
+			return scaled(p.unit, q.value)
 		}
 	case "/":
-		switch {
-		case q.known && q.value == 1000:
-			return thousandth[p.unit]
-		case q.known && q.value == 0.001:
-			return thousand[p.unit]
-		case q.known && q.value > 0.01 && q.value < 1000 && span[p.unit] == None:
-			return p.unit
+		if q.known && q.value != 0 {
+			return scaled(p.unit, 1/q.value)
 		}
 	case "%":
-		return None
+		return cmp.Or(spanOf[p.unit], p.unit)
+	}
+	if p.unit == Lost || q.unit == Lost {
+		return Lost
 	}
 	return None
+}
+
+func sumOf(p, q Unit) Unit {
+	switch {
+	case p == Lost || q == Lost:
+		return Lost
+	case p == None:
+		return q
+	case q == None || spanOf[p] == q:
+		return p
+	case spanOf[q] == p:
+		return q
+	case p == q && spanOf[p] == None:
+		return p
+	}
+	return None
+}
+
+func differenceOf(p, q Unit) Unit {
+	switch {
+	case p == Lost || q == Lost:
+		return Lost
+	case q == None || spanOf[p] == q:
+		return p
+	case p == None && spanOf[q] == None:
+		return q
+	case p == q && spanOf[p] != None:
+		return spanOf[p]
+	case p == q:
+		return p
+	}
+	return None
+}
+
+// scaled tells what a number counts after it was multiplied by a constant.
+func scaled(u Unit, by float64) Unit {
+	about := func(f float64) bool { return math.Abs(by-f) < f*1e-9 }
+	coarser := func(u Unit) Unit {
+		for from, to := range finer {
+			if to == u {
+				return from
+			}
+		}
+		return None
+	}
+	to := None
+	switch {
+	case u == None:
+		return None
+	case about(1000):
+		to = finer[u]
+	case about(1e6):
+		to = finer[finer[u]]
+	case about(0.001):
+		to = coarser(u)
+	case about(1e-6):
+		to = coarser(coarser(u))
+	case by > 0.0011 && by < 1000 && spanOf[u] == None:
+		to = u
+	}
+	return cmp.Or(to, Lost)
 }
 
 // operate notes that two expressions were operands, so that no error was raised.
@@ -308,7 +348,18 @@ func (a *analyzer) concatKinds(k, l Kind) Value {
 	case wording(k):
 		return Of(Text{Class: Wording, Start: a.start(k)})
 	}
-	return Of(Text{Class: Built, Start: a.start(k)})
+	return Of(Text{Class: Built, Start: a.start(k), Unit: a.rewritten(Of(k), Of(l))})
+}
+
+// rewritten returns the unit of a text that is made of parts of others: Lost if one of them
+// counts something.
+func (a *analyzer) rewritten(parts ...Value) Unit {
+	for _, v := range parts {
+		if v.mayBe(func(k Kind) bool { q, ok := a.quantity(k); return ok && q.unit != None }) {
+			return Lost
+		}
+	}
+	return None
 }
 
 // start returns the n of KEYS[n] if that has the type channels and a text starts with it, or 0.

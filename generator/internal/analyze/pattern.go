@@ -44,12 +44,12 @@ func onlyDigits(pattern Value) bool {
 }
 
 // captures is what a match answers.
-func captures(places, onlyDigits bool) List {
+func captures(places, onlyDigits bool, unit Unit) List {
 	class := Built
 	if onlyDigits {
 		class = Digits
 	}
-	l := List{Items: []Value{Of(Text{Class: class}, Nil{})}, Rest: Of(Text{Class: class}), Open: true}
+	l := List{Items: []Value{Of(Text{Class: class, Unit: unit}, Nil{})}, Rest: Of(Text{Class: class, Unit: unit}), Open: true}
 	if places {
 		l.Items[0], l.Rest = Join(l.Items[0], anyIndex), Join(l.Rest, anyIndex)
 	}
@@ -61,8 +61,9 @@ var directive = regexp.MustCompile(`%([-+ #0]*)([0-9]*)(?:\.[0-9]+)?([a-zA-Z%])`
 // format tells what class of text a format makes.
 func (a *analyzer) format(args List) Value {
 	pattern, known := args.at(0).Str()
+	built := Of(Text{Class: Built, Unit: a.rewritten(args.from(1).all())})
 	if !known {
-		return Of(Text{Class: Built})
+		return built
 	}
 	found := directive.FindAllStringSubmatch(pattern, -1)
 	if len(found) == 0 {
@@ -74,21 +75,25 @@ func (a *analyzer) format(args List) Value {
 	case wording(Str{S: start}):
 		return Of(Text{Class: Wording})
 	case found[0][0] != pattern || padded:
-		return Of(Text{Class: Built})
+		return built
 	}
 	unit, undefined := None, false
 	for _, k := range args.at(1).kinds {
 		if q, ok := a.operandOf(k); ok {
-			unit, undefined = cmp.Or(unit, q.unit), undefined || q.undefined
+			if undefined = undefined || q.undefined; unit != None && q.unit != None && unit != q.unit {
+				q.unit = Lost
+			}
+			unit = cmp.Or(q.unit, unit)
 		}
 	}
+	zeros := found[0][1] == "0" || strings.ContainsAny(found[0][3], "di") && strings.Contains(found[0][0], ".") // %.3d
 	switch verb := found[0][3]; {
 	case strings.HasSuffix(found[0][0], ".0f") && undefined: // nan or inf
 		return Of(Text{Class: Fraction, Unit: unit, Undefined: true})
 	case verb == "d" || verb == "i" || strings.HasSuffix(found[0][0], ".0f"):
-		return Of(Text{Class: Integer, Unit: unit})
+		return Of(Text{Class: Integer, Unit: unit, Undefined: zeros})
 	case strings.Contains("eEfgG", verb):
-		return Of(Text{Class: Fraction, Unit: unit, Undefined: undefined})
+		return Of(Text{Class: Fraction, Unit: unit, Undefined: undefined || zeros})
 	case verb == "s" && found[0][0] == "%s":
 		return args.at(1).each(func(k Kind) Value {
 			switch k := k.(type) {
@@ -108,5 +113,5 @@ func (a *analyzer) format(args List) Value {
 			return a.asText(k)
 		})
 	}
-	return Of(Text{Class: Built})
+	return built
 }

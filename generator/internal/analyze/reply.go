@@ -115,7 +115,7 @@ func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, s shape, resp3 bo
 		if s.source.Command != "" {
 			return Of(Read{Source: s.source})
 		}
-		return Of(Text{Class: s.class, Unit: s.unit})
+		return Of(Text{Class: s.class, Unit: s.unit, Undefined: s.class == Fraction}) // a score may be inf
 	case verbatim:
 		if resp3 {
 			inner := table(&Table{Exact: true, Fields: map[string]Value{"string": Of(Text{Class: s.class}), "format": Of(Text{Class: Label})}})
@@ -126,7 +126,7 @@ func (a *analyzer) buildForm(st *state, n ast.Expr, part *int, s shape, resp3 bo
 		if resp3 {
 			return table(&Table{Exact: true, Fields: map[string]Value{"double": Of(Number{Class: Fraction})}})
 		}
-		return Of(Text{Class: s.class})
+		return Of(Text{Class: s.class, Undefined: true})
 	case status:
 		word := Of(Str{S: "OK"})
 		if s.class == Label {

@@ -226,7 +226,7 @@ func (r *resolver) stmt(stmt ast.Stmt) {
 		r.exprs(n.Exprs)
 	case *ast.BreakStmt:
 		if r.loops == 0 {
-			r.misuse(r.script.Tokens.Line(n.Line()), "break stands outside a loop")
+			r.misuse(r.script.Tokens.Line(n.Line()), "break stands outside a loop; leave it out, or return")
 		}
 	case *ast.LabelStmt, *ast.GotoStmt:
 		r.misuse(r.script.Tokens.Line(n.Line()), "goto and labels are not Lua 5.1, which Redis runs; use a loop or an if")
@@ -258,7 +258,7 @@ func (r *resolver) expr(expr ast.Expr) {
 	case *ast.Comma3Expr:
 		r.current.dots = true
 		if !r.current.varargs && r.current.outer != nil { // the script itself takes none, and may ask
-			r.misuse(r.script.Pos(n), "... stands in a function that has no ... among its parameters")
+			r.misuse(r.script.Pos(n), "... stands in a function that has no ... among its parameters; add it to them, or name the values")
 		}
 	case *ast.AttrGetExpr:
 		r.expr(n.Object)

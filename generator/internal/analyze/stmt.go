@@ -425,7 +425,11 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 		switch t := lhs.(type) {
 		case *ast.IdentExpr:
 			if v := a.names.uses[t]; v != nil {
-				a.write(st, v, values.at(i))
+				now := values.at(i)
+				if before := a.read(st, v); !before.mayBe(truthy) { // if not seen then seen = '0' end
+					now = a.defaulted(before, now)
+				}
+				a.write(st, v, now)
 				a.copyCount(st, v, a.hidden(2*i), 0)
 			}
 		case *ast.AttrGetExpr:

@@ -65,8 +65,9 @@ type Waiver struct {
 	Reason string `json:"reason"`
 }
 
-// Of returns the audit of a script that has no findings.
-func Of(s *script.Script, report check.Report) Script {
+// Of returns the audit of a script that has no findings. With replicas, a client may send calls of
+// scripts that only read to replicas.
+func Of(s *script.Script, report check.Report, replicas bool) Script {
 	a := Script{
 		Name: s.Name, File: s.Base, Doc: strings.Join(s.Doc, "\n"), Mode: s.Mode.String(),
 		Keys: []Key{}, Args: []Arg{}, Commands: []Command{},
@@ -95,7 +96,7 @@ func Of(s *script.Script, report check.Report) Script {
 	}
 	a.Cluster = cluster(s, report)
 	a.Rules = report.Asked
-	a.ACL = acl(s, report)
+	a.ACL = acl(s, report, replicas && !s.Mode.Write)
 	return a
 }
 
@@ -163,7 +164,7 @@ func strayShards(s *script.Script, channels []check.Channel) bool {
 // acl returns the smallest rule that permits every call of the script, from a client that
 // rueidis makes with its default options: the keys and channels, the commands that call the
 // script, and the commands in it.
-func acl(s *script.Script, report check.Report) []string {
+func acl(s *script.Script, report check.Report, readOnly bool) []string {
 	var words []string
 	for _, p := range s.Keys {
 		words = append(words, "~<"+p.Name+">")
@@ -184,10 +185,15 @@ func acl(s *script.Script, report check.Report) []string {
 		}
 	}
 	// The client sends CLIENT TRACKING when it connects, unless its cache is disabled.
-	words = append(words, "+client|tracking", "+eval", "+evalsha")
+	words = append(words, "+client|tracking")
+	if readOnly {
+		words = append(words, "+eval_ro", "+evalsha_ro")
+	} else {
+		words = append(words, "+eval", "+evalsha")
+	}
 	names := maps.Clone(report.Commands)
 	if s.Mode.Cached {
-		if !s.IsGet() { // otherwise the client sends GET
+		if !readOnly && !s.IsGet() { // otherwise the client sends GET
 			words = append(words, "+eval_ro")
 		}
 		words = append(words, "+multi", "+exec", "+client|caching")

@@ -84,12 +84,12 @@ func (c *checker) command(name string, call *analyze.Call) {
 	}
 	c.ask(ruleNoScript)
 	if known.Flags&command.NoScript != 0 {
-		c.findf(call.Pos, "%q cannot be called from a script", shown)
+		c.findf(call.Pos, "%q cannot be called from a script; let the caller send it", shown)
 		return
 	}
 	c.ask(ruleArity)
 	if !open && !known.Takes(len(call.Words)) {
-		c.findf(call.Pos, "%q takes another number of arguments than the %d given here", shown, len(call.Words)-1)
+		c.findf(call.Pos, "%q takes %s, but %d are given here; add or remove some", shown, takes(known), len(call.Words)-1)
 		return
 	}
 	c.ask(ruleArgument)
@@ -103,7 +103,7 @@ func (c *checker) command(name string, call *analyze.Call) {
 		}
 	}
 	if !c.script.Mode.Write {
-		c.ask(ruleReadOnly)
+		c.ask(RuleReadOnly)
 	}
 	if known.Flags&command.Write != 0 && !c.script.Mode.Write {
 		writes := "writes"
@@ -291,21 +291,35 @@ func (c *checker) reaches(known command.Command, shown string, call *analyze.Cal
 	c.findf(call.Pos, `%q reaches keys that are not in KEYS; name them, or take responsibility with "-- allow: undeclared-key reason"`, shown)
 }
 
-// cached refuses answers that change though the key does not: a cache would
-// freeze them.
+// timed are commands whose answer changes with time or with other clients though the key is not
+// modified, so that no server tells the cache: consumer groups count as no modification.
+var timed = map[string]bool{
+	"object idletime": true, "object freq": true, "xpending": true,
+	"xinfo consumers": true, "xinfo groups": true, "xinfo stream": true, "memory usage": true,
+}
+
+// cached refuses answers that change though the key does not: a cache would freeze them. Of
+// SMEMBERS and its like it freezes the order only, in which nothing is promised.
 func (c *checker) cached(shown string, known command.Command, call *analyze.Call) {
 	c.ask(ruleCached)
-	if known.Flags&command.Random != 0 {
+	switch random := known.Flags&command.Random != 0; {
+	case known.Name == "ttl", known.Name == "pttl":
+		c.findf(call.Pos, "%q changes with time though the key does not, which a cache would freeze; use mode: read. The cached call reports the remaining time by itself", shown)
+	case timed[known.Name]:
+		c.findf(call.Pos, "%q changes with time or with other clients though no write of the key tells the cache, which would freeze it; use mode: read", shown)
+	case known.Name == "touch":
+		c.findf(call.Pos, "%q is called for what it does to the key's age, which a call from the cache does not do; use mode: read", shown)
+	case whole[known.Name] != "":
+		c.findf(call.Pos, "%q answers a part of the key and a cursor that the next call must have, which a cache would freeze; use mode: read, or read all, as with %q", shown, whole[known.Name])
+	case random:
 		c.findf(call.Pos, "%q answers differently each time, which a cache would freeze; use mode: read", shown)
-	}
-	if len(known.Keys) == 0 && known.Flags&command.Random == 0 {
+	case len(known.Keys) == 0:
 		c.findf(call.Pos, "%q does not ask about KEYS[1], and a cached script must ask about nothing else; use mode: read", shown)
 	}
-	switch known.Name {
-	case "pttl", "ttl", "object idletime", "object freq", "xpending", "xinfo consumers", "xinfo stream":
-		c.findf(call.Pos, "%q changes with time though the key does not, which a cache would freeze; use mode: read. The cached call reports the remaining time by itself", shown)
-	}
 }
+
+// whole are the commands that read all of what others read in parts.
+var whole = map[string]string{"hscan": "HGETALL", "sscan": "SMEMBERS", "zscan": "ZRANGE"}
 
 // keysOf checks that the keys of a call come from KEYS, and notes what is done to
 // them. It reports false if a finding says that they cannot be told.
@@ -368,4 +382,17 @@ func (c *checker) key(shown string, access command.Access, w analyze.Word) {
 	} else if !c.waived("undeclared-key") {
 		c.findf(w.Pos, `a key of %q does not come from KEYS%s, so that a cluster may not have it and an ACL may refuse it; pass it in KEYS, or take responsibility with "-- allow: undeclared-key reason"`, shown, why)
 	}
+}
+
+// takes says how many arguments a command takes.
+func takes(known command.Command) string {
+	n := known.Arity - 1
+	atLeast := ""
+	if known.Arity < 0 {
+		n, atLeast = -known.Arity-1, "at least "
+	}
+	if n == 1 {
+		return atLeast + "1 argument"
+	}
+	return fmt.Sprintf("%s%d arguments", atLeast, n)
 }

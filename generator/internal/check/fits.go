@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -182,7 +183,13 @@ func (f fitter) fits(v analyze.Value, t script.Type) *misfit {
 		}
 	}
 	for _, k := range v.Kinds() {
-		if f.failure(k) || given && f.partOfData(k) {
+		if f.failure(k) {
+			if f.depth == 1 {
+				continue
+			}
+			return &misfit{what: "an error inside a table may be returned", want: t.String(), mend: "the call then fails, whatever stands beside the error: return it alone, as in if type(v) == 'table' and v.err then return v end, or declare raw here"}
+		}
+		if given && f.partOfData(k) {
 			continue
 		}
 		if m := f.kindFits(k, t); m != nil {
@@ -328,6 +335,9 @@ func (f fitter) scalarFits(k analyze.Kind, t script.Type) *misfit {
 
 var units = map[string]analyze.Unit{"duration": analyze.Milliseconds, "time": analyze.UnixMilliseconds}
 
+// keepUnit says how to write what is followed of times and durations.
+const keepUnit = "count with + and -, multiply or divide by 1000 in a step of its own, make no text of it, and take now - now % 60 for the start of a minute"
+
 // unitFits checks what a number counts where a duration or a time is declared.
 func (f fitter) unitFits(k analyze.Kind, t script.Type, unit analyze.Unit) *misfit {
 	want, counted := units[t.Base]
@@ -336,6 +346,8 @@ func (f fitter) unitFits(k analyze.Kind, t script.Type, unit analyze.Unit) *misf
 	}
 	mend := "declare int, or return " + want.String()
 	switch {
+	case unit == analyze.Lost:
+		return &misfit{what: analyze.Describe(k) + " is returned that was made of a time or a duration, in a way that may change what it counts", want: t.String() + ", which is " + want.String(), mend: keepUnit}
 	case unit == analyze.Seconds && want == analyze.Milliseconds, unit == analyze.UnixSeconds && want == analyze.UnixMilliseconds:
 		mend = "return milliseconds: * 1000, or PTTL in place of TTL and PEXPIRETIME in place of EXPIRETIME"
 	case want == analyze.Milliseconds && unit == analyze.UnixMilliseconds:
@@ -349,6 +361,9 @@ func (f fitter) unitFits(k analyze.Kind, t script.Type, unit analyze.Unit) *misf
 func (f fitter) numberFits(k analyze.Kind, t script.Type, class analyze.Class, unit analyze.Unit) *misfit {
 	switch t.Base {
 	case "int", "duration", "time":
+		if n, known := k.(analyze.Num); known && math.Abs(n.F) >= 1<<63 {
+			return f.wrong(k, t, "it is too large for an integer, and Redis makes another number of it; return a smaller one, or declare string and return string.format('%.0f', …)")
+		}
 		if _, isArg := k.(analyze.Arg); class == analyze.Fraction || isArg && class == analyze.Any {
 			return f.wrong(k, t, "Redis cuts the fraction off a returned number; return math.floor(…), or declare float and return tostring(…)")
 		}
@@ -380,12 +395,20 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 		declared, _ := analyze.ArgType(f.script, arg.Index)
 		base = declared.Base
 	}
+	if _, isKey := k.(analyze.Key); isKey {
+		base = script.KeyType
+	}
+	anyText := slices.Contains([]string{"string", "bytes", script.KeyType, script.ChannelType, script.EnumType}, base)
 	if (text.Class == analyze.Built || text.Class == analyze.Digits) && t.Base != "string" && t.Base != "bytes" {
 		mend := map[string]string{"json": "return cjson.encode(…)", "bool": "return true or false, as of … == '1'", "float": "return tostring(tonumber(…) or 0)"}[t.Base]
 		if mend == "" {
 			mend = "return tonumber(…) or 0"
 		}
 		return f.wrong(k, t, mend)
+	}
+	here := base // as a reply may be declared
+	if anyText && base != "bytes" {
+		here = "string"
 	}
 	switch t.Base {
 	case "string", "bytes":
@@ -397,8 +420,8 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 			return f.wrong(k, t, "as a text it has an exponent from 1e14 on; return the number itself, or string.format('%.0f', …)")
 		case constant && err != nil, worded, empty, text.Class == analyze.JSON, !constant && class == analyze.Fraction && (isArg || text.Class == analyze.Fraction):
 			return f.wrong(k, t, "return a whole number, or declare another type")
-		case isArg && slices.Contains([]string{"string", "bytes", "json", script.ChannelType, script.EnumType}, base):
-			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tonumber(…), or declare %[1]s here as well", base))
+		case anyText || base == "json":
+			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tonumber(…), or declare %s here", base, here))
 		}
 		return f.unitFits(k, t, unit)
 	case "float":
@@ -406,8 +429,8 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 		if constant && err != nil || worded || empty || text.Class == analyze.JSON {
 			return f.wrong(k, t, "return a number as a string, as of tostring")
 		}
-		if isArg && slices.Contains([]string{"string", "bytes", "json", "bool", script.ChannelType, script.EnumType}, base) {
-			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tostring(tonumber(…)), or declare %[1]s here as well", base))
+		if anyText || base == "json" || base == "bool" {
+			return f.wrong(k, t, fmt.Sprintf("it is declared %s; return tostring(tonumber(…)), or declare %s here", base, here))
 		}
 	case "bool":
 		switch {
@@ -421,7 +444,7 @@ func (f fitter) textFits(k analyze.Kind, t script.Type, class analyze.Class, uni
 		switch {
 		case constant && !json.Valid([]byte(s.S)), worded, empty, text.Undefined:
 			return f.wrong(k, t, "return cjson.encode(…)")
-		case isArg && slices.Contains([]string{"string", "bytes", script.ChannelType, script.EnumType}, base):
+		case anyText:
 			return f.wrong(k, t, "return cjson.encode(…)")
 		}
 	}

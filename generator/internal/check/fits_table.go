@@ -276,7 +276,7 @@ func (f fitter) structFits(k analyze.Kind, t script.Type) *misfit {
 	case table.Rest.MayBe(func(analyze.Kind) bool { return true }):
 		return &misfit{full: fmt.Sprintf("the length of the returned table is not known, but the header declares %d values; return them one by one, as {list[1] or false, …}: {%s}", len(fields), names(fields))}
 	case length != len(fields):
-		return &misfit{full: fmt.Sprintf("the returned table has length %d, but the header declares %d values: {%s}", length, len(fields), names(fields))}
+		return &misfit{full: fmt.Sprintf("the returned table has length %d, but the header declares %d values; return {%s}", length, len(fields), names(fields))}
 	}
 	return nil
 }

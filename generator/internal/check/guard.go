@@ -36,7 +36,7 @@ func (c *checker) guard() {
 		}
 	}
 	if !checked {
-		c.findf(g.Pos, "guard: the script never checks it; before the first write, %s", c.wanted(g))
+		c.findf(g.Pos, "guard: the script writes nothing, so that there is nothing to guard; remove guard:, and write mode: read")
 		return
 	}
 	if !g.Fenced {

@@ -29,7 +29,7 @@ func (c *checker) returns() {
 			}
 		case declared.Kind == script.ReturnNone:
 			if wrong := f.none(first); wrong != "" {
-				c.findf(r.Pos, "%s is returned, but the header says returns: none", wrong)
+				c.findf(r.Pos, "%s is returned, but the header says returns: none; declare its type, or return nothing", wrong)
 			}
 		case declared.Kind == script.ReturnOK:
 			if wrong := f.ok(first); wrong != "" {
@@ -43,7 +43,7 @@ func (c *checker) returns() {
 	}
 	c.ask(ruleReply)
 	if c.facts.EndReached != nil && !nilIsFine {
-		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s", declared)
+		c.findf(declared.Pos, "the script can end without a return, but the header says returns: %s; end it with a return, or declare none, or a type with ?", declared)
 	}
 }
 
@@ -52,7 +52,7 @@ func (c *checker) nothing(pos script.Pos, declared script.Returns) {
 		c.findf(pos, "the header declares %d values; return them in a table: {%s}", len(declared.Type.Fields), names(declared.Type.Fields))
 		return
 	}
-	c.findf(pos, "nothing is returned, but the header says returns: %s", declared)
+	c.findf(pos, "nothing is returned, but the header says returns: %s; return a value, or declare none, or a type with ?", declared)
 }
 
 // misfit reports a reply that does not fit, at the part of the return that is meant.

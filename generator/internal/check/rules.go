@@ -1,32 +1,61 @@
 package check
 
+import "github.com/rlock-go/toolkit/generator/internal/finding"
+
 // The names of the rules, which do not change. A finding has the name of its rule, and an
 // audit tells how often each was asked.
 const (
-	ruleLimits   = "limits"              // the script is not too much to follow
-	ruleEntries  = "entries"             // KEYS and ARGV are used as they are declared
-	ruleUnused   = "unused-entry"        // what is declared is used
-	ruleGlobals  = "globals"             // globals are those of Redis 7.0, and stay as they are
-	ruleLua      = "lua"                 // what always is an error is not written
-	ruleCalled   = "unknown-function"    // what is called is known
-	ruleDynamic  = "dynamic-command"     // which command is called is known
-	ruleUnknown  = "unknown-command"     // Redis 7.0 has it
-	ruleNoScript = "not-in-scripts"      // and runs it in a script
-	ruleArity    = "number-of-arguments" // with as many words
-	ruleArgument = "type-of-argument"    // each of them a string or a number
-	ruleReadOnly = "read-only"           // a script that reads does not write
-	ruleKey      = "undeclared-key"      // keys come from KEYS
-	ruleChannel  = "undeclared-channel"  // channels are declared
-	ruleUnits    = "units"               // times and spans are in the unit that is taken
-	ruleCached   = "cached"              // what a cache holds changes with its key only
-	ruleTests    = "conditions"          // conditions ask what they seem to
-	ruleReply    = "reply"               // what is returned is of the declared type
-	ruleErrors   = "error-codes"         // declared codes are answered
-	ruleHeld     = "held"                // no write comes before the lock's token is compared
-	ruleFenced   = "fenced"              // nor before the fence is, which is stored
-	ruleWaivers  = "unused-waiver"       // a waiver waives something
-	ruleOptional = "optional-argument"   // what may be absent is compared before it counts
+	ruleLimits   = "limits"
+	ruleEntries  = "entries"
+	ruleUnused   = "unused-entry"
+	ruleGlobals  = "globals"
+	ruleLua      = "lua"
+	ruleCalled   = "unknown-function"
+	ruleDynamic  = "dynamic-command"
+	ruleUnknown  = "unknown-command"
+	ruleNoScript = "not-in-scripts"
+	ruleArity    = "number-of-arguments"
+	ruleArgument = "type-of-argument"
+	RuleReadOnly = "read-only"
+	ruleKey      = "undeclared-key"
+	ruleChannel  = "undeclared-channel"
+	RuleUnits    = "units"
+	ruleCached   = "cached"
+	ruleTests    = "conditions"
+	ruleReply    = "reply"
+	ruleErrors   = "error-codes"
+	ruleHeld     = "held"
+	ruleFenced   = "fenced"
+	ruleWaivers  = "unused-waiver"
+	ruleOptional = "optional-argument"
 )
+
+// Rules are all rules, with what each demands of a script.
+var Rules = []finding.Rule{
+	{Name: ruleLimits, Demand: "the script is small enough to be followed to its end"},
+	{Name: ruleEntries, Demand: "KEYS and ARGV are used as the header declares them"},
+	{Name: ruleUnused, Demand: "each declared entry is used"},
+	{Name: ruleGlobals, Demand: "globals are those of Redis 7.0, and the script does not change them"},
+	{Name: ruleLua, Demand: "the script has nothing that Lua 5.1 refuses or that always fails"},
+	{Name: ruleCalled, Demand: "each function that is called is known"},
+	{Name: ruleDynamic, Demand: "each command that is called is known"},
+	{Name: ruleUnknown, Demand: "Redis 7.0 has each command"},
+	{Name: ruleNoScript, Demand: "scripts may call each command"},
+	{Name: ruleArity, Demand: "each command gets as many arguments as it takes"},
+	{Name: ruleArgument, Demand: "each argument of a command is a string or a number"},
+	{Name: RuleReadOnly, Demand: "a script that only reads calls no command that writes"},
+	{Name: ruleKey, Demand: "each key of a command comes from KEYS"},
+	{Name: ruleChannel, Demand: "each channel is declared"},
+	{Name: RuleUnits, Demand: "times and durations have the unit that is taken"},
+	{Name: ruleCached, Demand: "what a cached script returns changes only when its key does"},
+	{Name: ruleTests, Demand: "conditions and comparisons ask what they seem to ask"},
+	{Name: ruleReply, Demand: "the reply has the declared type"},
+	{Name: ruleErrors, Demand: "each declared error code is replied"},
+	{Name: ruleHeld, Demand: "no write comes before the comparison with the token of the lock"},
+	{Name: ruleFenced, Demand: "no write comes before the comparison with the fence, which the first write stores"},
+	{Name: ruleWaivers, Demand: "each waiver waives something"},
+	{Name: ruleOptional, Demand: "an optional argument is compared with the empty string before it is used"},
+}
 
 // ask notes that a rule is asked. What is found until the next one is found by it.
 func (c *checker) ask(rule string) {

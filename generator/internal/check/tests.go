@@ -45,7 +45,7 @@ func (c *checker) optional() {
 // mixed finds sums of seconds and milliseconds.
 func (c *checker) mixed() {
 	for _, pos := range inOrder(c.facts.Mixed) {
-		c.ask(ruleUnits)
+		c.ask(RuleUnits)
 		units := c.facts.Mixed[pos]
 		c.findf(pos, "%s and %s are counted together here; convert one of them by 1000", units[0], units[1])
 	}
@@ -127,7 +127,7 @@ func (c *checker) equality(t analyze.Test) {
 	case p != nil && r == "number":
 		c.findf(t.Pos, "ARGV%s %s is a string here, as all arguments are, so that it is never equal to a number; write tonumber(ARGV%[1]s)", p, p.Name)
 	case p != nil && r == "boolean":
-		c.findf(t.Pos, "ARGV%s %s is a string here, as all arguments are, so that it is never equal to %s", p, p.Name, analyze.DescribeValue(right))
+		c.findf(t.Pos, "ARGV%s %s is a string here, as all arguments are, so that it is never equal to %s; compare it with a string, or declare ARGV%[1]s as a bool and write == '1'", p, p.Name, analyze.DescribeValue(right))
 	case l == "nil" && hasMissing(right) || r == "nil" && hasMissing(left):
 		c.findf(t.Pos, "a command answers false where there is nothing, never nil, so that this never holds; compare with false, or write not")
 	case l == "table" && r == "string" || l == "string" && r == "table":
@@ -261,7 +261,7 @@ func (c *checker) options(v analyze.Value) []unitTaker {
 		case analyze.Empty, analyze.Key:
 		default:
 			class, unit, _ := analyze.Quantity(c.script, k)
-			if t := analyze.TypeOf(k); class == analyze.Any && unit == analyze.None && (t == "string" || t == "") {
+			if t := analyze.TypeOf(k); class == analyze.Any && (unit == analyze.None || unit == analyze.Lost) && (t == "string" || t == "") {
 				all = append(all, unitTaker{})
 			}
 		}
@@ -277,7 +277,7 @@ func (c *checker) units(known command.Command, shown string, call *analyze.Call)
 		if len(taken) == 0 {
 			continue
 		}
-		c.ask(ruleUnits)
+		c.ask(RuleUnits)
 		for _, k := range w.Kinds() {
 			if e, ok := k.(analyze.Empty); ok && !w.Open {
 				if _, certain := w.Str(); certain || !c.facts.Compared[e.Index] {
@@ -294,6 +294,10 @@ func (c *checker) units(known command.Command, shown string, call *analyze.Call)
 			taker := taken[wrong]
 			if taker.unit == analyze.None {
 				c.findf(w.Pos, "%s is in %s, and which option of %q takes it is not known; write the option as a literal, or declare it as an argument of type enum(PX)", analyze.Describe(k), unit, shown)
+				break
+			}
+			if unit == analyze.Lost {
+				c.findf(w.Pos, "%q takes %s, but %s was made of a time or a duration, in a way that may change what it counts; %s", taker.name, taker.unit, analyze.Describe(k), keepUnit)
 				break
 			}
 			mend := fmt.Sprintf("convert it to %s", taker.unit)

@@ -20,7 +20,7 @@ const (
 	Write     Flag = 1 << iota // changes data, or may: PUBLISH and PFCOUNT count in scripts
 	NoScript                   // refused inside a script
 	Container                  // has subcommands
-	Random                     // the answer differs from call to call: the clock, a random pick
+	Random                     // the answer may differ though the data does not: the clock, a random pick, a cursor
 )
 
 // Keys tells where a command's keys stand. Word 0 is the name.

@@ -16,9 +16,16 @@ import (
 
 const rueidis = "github.com/redis/rueidis"
 
+// Options say how the bindings of a package are written.
+type Options struct {
+	Package  string
+	Comment  bool // the package has no comment of its own, so scripts.go has one
+	Replicas bool // calls of scripts that only read may go to replicas
+}
+
 // Package renders the files of one package: one for each script, one that they share, and one
 // of helpers. The order of the scripts does not matter.
-func Package(pkg string, scripts []*script.Script) ([]output.File, error) {
+func Package(o Options, scripts []*script.Script) ([]output.File, error) {
 	helpers, err := readLibrary()
 	if err != nil {
 		return nil, err
@@ -33,14 +40,14 @@ func Package(pkg string, scripts []*script.Script) ([]output.File, error) {
 		return nil
 	}
 	for _, s := range scripts {
-		if err := add(s.Base+".go", scriptFile(pkg, s, helpers)); err != nil {
+		if err := add(s.Base+".go", scriptFile(o, s, helpers)); err != nil {
 			return nil, err
 		}
 	}
-	if err := add("scripts.go", gather(pkg, scripts)); err != nil {
+	if err := add("scripts.go", gather(o, scripts, helpers)); err != nil {
 		return nil, err
 	}
-	text, err := helpers.file(pkg)
+	text, err := helpers.file(o.Package)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +83,7 @@ func Reserved() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := []string{"Scripts", "New"}
+	names := []string{"Scripts", "New", "Caller"}
 	return slices.AppendSeq(names, maps.Keys(helpers.names)), nil
 }
 

@@ -8,8 +8,14 @@ import (
 
 // gather writes the file that the scripts share: the type Scripts with its constructor,
 // the method Load, and the errors of the error codes.
-func gather(pkg string, scripts []*script.Script) *jen.File {
-	f := newFile(pkg, "all scripts")
+func gather(o Options, scripts []*script.Script, helpers *library) *jen.File {
+	f := newFile(o.Package, "all scripts")
+	for _, s := range scripts { // Caller names their types
+		rename(f, s, helpers)
+	}
+	if o.Comment {
+		packageComment(f, o.Package, scripts)
+	}
 	sentinels(f, scripts)
 	f.Comment("Scripts calls the scripts. Make one with [New] and share it: it is safe for")
 	f.Comment("concurrent use and holds no connection.")
@@ -25,13 +31,57 @@ func gather(pkg string, scripts []*script.Script) *jen.File {
 	f.Comment("switches that off.")
 	f.Comment("")
 	f.Comment("If crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).")
-	constructor(f, scripts)
+	constructor(f, scripts, o)
 	f.Line()
 	load(f, scripts)
+	f.Line()
+	caller(f, scripts)
 	return f
 }
 
-func constructor(f *jen.File, scripts []*script.Script) {
+// packageComment says what the package is.
+func packageComment(f *jen.File, pkg string, scripts []*script.Script) {
+	f.PackageComment("// Package " + pkg + " calls Redis Lua scripts with typed parameters and answers. [New] returns the")
+	f.PackageComment("// calls, and [Caller] is an interface of them for fakes. A call returns a *[ParamError] or a")
+	f.PackageComment("// *[CrossSlotError] before it sends anything, and a *[ReplyError] if the answer has another shape.")
+	f.PackageComment("//")
+	f.PackageComment("// AUDIT.md says what each script touches, and which rights it needs:")
+	f.PackageComment("//")
+	for _, s := range scripts {
+		what := ""
+		if len(s.Doc) > 0 {
+			what = ": " + plain(s.Doc[0])
+		}
+		f.PackageComment("//   - [Scripts." + s.Name + "]" + what)
+	}
+}
+
+// caller writes the interface of all calls.
+func caller(f *jen.File, scripts []*script.Script) {
+	f.Comment("Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which")
+	f.Comment("embeds a Caller and has the methods that the test needs.")
+	f.Type().Id("Caller").InterfaceFunc(func(g *jen.Group) {
+		_, ctx, client := receiverAndClient()
+		for _, s := range scripts {
+			params := jen.Id("p").Id(s.Name + "Params")
+			if silent(s) {
+				g.Id(s.Name).Params(ctx.Clone(), client.Clone(), params.Clone()).Error()
+			} else {
+				g.Id(s.Name).Params(ctx.Clone(), client.Clone(), params.Clone()).Params(answer(s), jen.Error())
+			}
+			g.Id(s.Name+"Batch").Params(ctx.Clone(), client.Clone(), jen.Id("params").Index().Id(s.Name+"Params")).Index().Id("Reply").Types(answer(s))
+			if s.Mode.Cached {
+				g.Id(s.Name+"Cached").Params(ctx.Clone(), client.Clone(), params.Clone(), jen.Id("ttl").Qual("time", "Duration")).
+					Params(jen.Id("Cached").Types(answer(s)), jen.Error())
+			}
+		}
+		g.Id("Load").Params(ctx.Clone(), client.Clone()).Error()
+	})
+	f.Line()
+	f.Var().Id("_").Id("Caller").Op("=").Parens(jen.Op("*").Id("Scripts")).Parens(jen.Nil())
+}
+
+func constructor(f *jen.File, scripts []*script.Script, o Options) {
 	f.Func().Id("New").Params(jen.Id("opts").Op("...").Id("Option")).Op("*").Id("Scripts").BlockFunc(func(g *jen.Group) {
 		g.Id("o").Op(":=").Id("newOptions").Call(jen.Id("opts"))
 		g.Return(jen.Op("&").Id("Scripts").Values(jen.DictFunc(func(d jen.Dict) {
@@ -40,7 +90,11 @@ func constructor(f *jen.File, scripts []*script.Script) {
 				if s.Mode.Write && !s.Mode.Retryable {
 					retry = jen.False()
 				}
-				d[jen.Id(luaName(s))] = jen.Id("newLuaScript").Call(
+				constructor := "newLuaScript"
+				if o.Replicas && !s.Mode.Write {
+					constructor = "newReadOnlyScript"
+				}
+				d[jen.Id(luaName(s))] = jen.Id(constructor).Call(
 					jen.Lit(s.Name), jen.Id(s.Name+"SHA1"), jen.Id(sourceName(s)), retry, codes(s), jen.Id("o").Dot("lua"))
 			}
 		})))

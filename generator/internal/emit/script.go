@@ -11,8 +11,8 @@ import (
 
 // scriptFile writes one script: its text and sums, the structs of its parameters and its
 // reply, and the calls.
-func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
-	f := newFile(pkg, s.Base)
+func scriptFile(o Options, s *script.Script, helpers *library) *jen.File {
+	f := newFile(o.Package, s.Base)
 	rename(f, s, helpers)
 	if len(s.Includes) == 0 {
 		f.Comment("The sums of " + s.Base + ", as sha1sum and sha256sum print them. A server knows the")
@@ -34,7 +34,7 @@ func scriptFile(pkg string, s *script.Script, helpers *library) *jen.File {
 	params(f, s)
 	enums(f, s)
 	results(f, s)
-	calls(f, s)
+	calls(f, s, o)
 	encode(f, s)
 	decode(f, s)
 	return f
@@ -156,7 +156,10 @@ func results(f *jen.File, s *script.Script) {
 		}
 		f.Type().Id(t.Name).StructFunc(func(g *jen.Group) {
 			for _, field := range t.Fields {
-				g.Id(script.Camel(field.Name)).Add(resultType(field.Type, script.FieldName(t.Name, field)))
+				line := g.Id(script.Camel(field.Name)).Add(resultType(field.Type, script.FieldName(t.Name, field)))
+				if field.Doc != "" {
+					line.Comment(comment(field.Doc))
+				}
 			}
 		})
 	}
@@ -184,7 +187,7 @@ func silent(s *script.Script) bool {
 }
 
 // doc writes the prose of the header as the comment of a Go function.
-func doc(f *jen.File, s *script.Script) {
+func doc(f *jen.File, s *script.Script, o Options) {
 	lines := s.Doc
 	if len(lines) == 0 {
 		lines = []string{"Runs " + s.Base + "."}
@@ -198,7 +201,7 @@ func doc(f *jen.File, s *script.Script) {
 		f.Comment(comment(line))
 	}
 	f.Comment("")
-	f.Comment(modeDoc(s))
+	f.Comment(modeDoc(s, o.Replicas))
 	if s.Guard == nil {
 		return
 	}
@@ -210,12 +213,15 @@ func doc(f *jen.File, s *script.Script) {
 	}
 }
 
-func modeDoc(s *script.Script) string {
+func modeDoc(s *script.Script, replicas bool) string {
 	switch {
 	case s.Mode.Retryable:
 		return "It writes, and may be repeated: [New] says when the client sends a call again."
 	case s.Mode.Write:
 		return "It writes, and the client sends it once: a call that returns a network error may have run."
+	}
+	if replicas {
+		return "It only reads. If the client sends reads to replicas, the answer may be older than the last write."
 	}
 	return "It only reads, on the primary."
 }
@@ -226,8 +232,8 @@ func receiverAndClient() (recv, ctx, client *jen.Statement) {
 		jen.Id("c").Qual(rueidis, "Client")
 }
 
-func calls(f *jen.File, s *script.Script) {
-	single(f, s)
+func calls(f *jen.File, s *script.Script, o Options) {
+	single(f, s, o)
 	batch(f, s)
 	if s.Mode.Cached {
 		cached(f, s)
@@ -255,9 +261,9 @@ func room(list []script.Param) int {
 	return n
 }
 
-func single(f *jen.File, s *script.Script) {
+func single(f *jen.File, s *script.Script, o Options) {
 	f.Line()
-	doc(f, s)
+	doc(f, s, o)
 	recv, ctx, client := receiverAndClient()
 	fn := f.Func().Params(recv).Id(s.Name).Params(ctx, client, jen.Id("p").Id(s.Name+"Params"))
 	reply := jen.Id("s").Dot(luaName(s)).Dot("exec").Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"))

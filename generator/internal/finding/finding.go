@@ -20,6 +20,9 @@ type Finding struct {
 	Cause   string // Sort merges findings with the same cause; if it is empty, those of one file with the same message
 }
 
+// Rule is a rule that findings name, with what it demands of a script.
+type Rule struct{ Name, Demand string }
+
 // String formats f as path:line:col: message, which editors turn into a link.
 func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.Path, f.Line, f.Column, f.Message)

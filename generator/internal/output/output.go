@@ -96,6 +96,16 @@ func (c Change) Reason() string {
 	return "changed"
 }
 
+// Line returns the first line at which the file is not what it should be, from 1.
+func (c Change) Line() int {
+	old, should := bytes.Split(c.Old, []byte("\n")), bytes.Split(c.New, []byte("\n"))
+	line := 0
+	for line < min(len(old), len(should))-1 && bytes.Equal(old[line], should[line]) {
+		line++
+	}
+	return line + 1
+}
+
 // Diff returns c as a unified diff.
 func (c Change) Diff() []byte {
 	before, after := c.Path, c.Path

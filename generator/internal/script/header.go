@@ -17,6 +17,9 @@ type header struct {
 	script   *Script
 	findings []finding.Finding
 	seen     map[string]bool // directives that the header has
+	meant    map[string]bool // directives that a line with a finding was meant as
+	fields   []*Field        // of the reply, whose texts may follow; nil after anything but returns:
+	field    *Field          // the one whose text came last
 	doc      *string         // the text that an indented line continues; nil after anything but an entry
 }
 
@@ -28,6 +31,12 @@ var (
 	// colon or a bracket right after one of these words.
 	nearMiss = regexp.MustCompile(`(?i)^(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
 
+	// spelling is how the directives are written that nearMiss finds.
+	spelling = map[string]string{
+		"name": "name:", "mode": "mode:", "return": "returns:", "error": "errors:", "allow": "allow:", "guard": "guard:",
+		"include": "include: below the header", "key": "KEYS[n] or KEYS[n..]", "argv": "ARGV[n] or ARGV[n..]", "arg": "ARGV[n] or ARGV[n..]",
+	}
+
 	identifier = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 	paramName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 	errorCode  = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
@@ -35,7 +44,7 @@ var (
 
 // readHeader reads the comment lines that open the file, from line first on.
 func readHeader(s *Script, lines []string, first int) []finding.Finding {
-	h := &header{script: s, seen: map[string]bool{}}
+	h := &header{script: s, seen: map[string]bool{}, meant: map[string]bool{}}
 	for i := first; i < len(lines) && strings.HasPrefix(lines[i], "--") && !strings.HasPrefix(lines[i], "--["); i++ {
 		h.line(i+1, lines[i])
 	}
@@ -49,19 +58,27 @@ func (h *header) line(number int, line string) {
 	pos := Pos{Line: number, Column: 3 + len(text) - len(strings.TrimLeftFunc(text, unicode.IsSpace))}
 
 	if m := directive.FindStringSubmatch(trimmed); m != nil {
-		h.doc = nil
+		h.doc, h.fields = nil, nil
 		h.directive(pos, m[1], strings.TrimSpace(m[2]))
 		return
 	}
 	if m := entry.FindStringSubmatch(trimmed); m != nil {
+		h.fields = nil
 		h.entry(pos, m)
 		return
 	}
-	if nearMiss.MatchString(trimmed) {
-		h.findf(pos, "%s is not a directive but looks like one; want name:, mode:, KEYS[n], KEYS[n..], ARGV[n], ARGV[n..], returns:, errors:, guard:, allow: or include:, spelled exactly so",
-			quote(firstWord(trimmed)))
+	if m := nearMiss.FindStringSubmatch(trimmed); m != nil {
+		word := strings.TrimSuffix(strings.ToLower(m[1]), "s")
+		h.meant[word] = true
+		h.findf(pos, "%s is not a directive but looks like one; if it is meant as one, write %s, spelled exactly so",
+			quote(firstWord(trimmed)), spelling[word])
 		return
 	}
+	if h.fields != nil && strings.HasPrefix(text, "   ") && trimmed != "" {
+		h.fieldText(pos, trimmed)
+		return
+	}
+	h.fields = nil
 	if h.doc != nil && strings.HasPrefix(text, "   ") {
 		*h.doc = strings.TrimSpace(*h.doc + " " + trimmed)
 		return
@@ -121,7 +138,7 @@ func (h *header) entry(pos Pos, m []string) {
 
 	switch {
 	case err != nil || n < 1:
-		h.findf(pos, "%s[%s] counts from 1", table, index)
+		h.findf(pos, "%s[%s] does not exist; number the entries from 1", table, index)
 		return
 	case len(rest) == 0:
 		h.findf(pos, "%s has no name and no type; want %q", place, want)
@@ -218,12 +235,48 @@ func (h *header) returns(pos Pos, value string) {
 	}
 	t, err := parseReply(value)
 	r.Kind, r.Type = ReturnValue, t
+	h.fields, h.field = fieldsOf(&r.Type), nil
 	for _, err := range parts(err) {
 		if t.Kind == Struct {
 			h.findf(pos, "returns: %v", err)
 		} else {
 			h.findf(pos, "returns: %v, none, ok, or a list such as: acquired bool, remaining duration", err)
 		}
+	}
+}
+
+// fieldsOf returns the fields of all structs of a type, each before those in it.
+func fieldsOf(t *Type) []*Field {
+	var all []*Field
+	if t.Elem != nil {
+		all = fieldsOf(t.Elem)
+	}
+	for i := range t.Fields {
+		all = append(all, &t.Fields[i])
+	}
+	for i := range t.Fields {
+		all = append(all, fieldsOf(&t.Fields[i].Type)...)
+	}
+	return all
+}
+
+// fieldText reads an indented line below returns:, which is the text of the field that it starts
+// with, or continues the text of the line above.
+func (h *header) fieldText(pos Pos, text string) {
+	name, rest, _ := strings.Cut(text, " ")
+	named := slices.IndexFunc(h.fields, func(f *Field) bool { return f.Name == name })
+	switch {
+	case named >= 0 && h.fields[named].Doc == "":
+		h.field = h.fields[named]
+		h.field.Doc = strings.TrimSpace(rest)
+	case h.field != nil:
+		h.field.Doc += " " + text
+	default:
+		var names []string
+		for _, f := range h.fields {
+			names = append(names, f.Name)
+		}
+		h.findf(pos, "%s names no field of returns:; start the text with one of %s, or indent it less if it is prose", quote(name), strings.Join(names, ", "))
 	}
 }
 
@@ -252,7 +305,7 @@ func (h *header) errors(pos Pos, value string) {
 		}
 		e := ErrorCode{Code: code, Pos: pos}
 		if slices.ContainsFunc(h.script.Errors, func(other ErrorCode) bool { return other.Sentinel() == e.Sentinel() }) {
-			h.findf(pos, "errors: %s stands twice, or becomes the same Go name %s as another", code, e.Sentinel())
+			h.findf(pos, "errors: %s stands twice, or becomes the same Go name %s as another; keep one", code, e.Sentinel())
 			continue
 		}
 		h.script.Errors = append(h.script.Errors, e)
@@ -283,22 +336,26 @@ func (h *header) guarded() {
 		h.findf(g.Pos, "guard: is for scripts that write; this one has mode: %s", h.script.Mode)
 	}
 	if g.Key < 1 || g.Key > len(h.script.Keys) || h.script.Keys[g.Key-1].Variadic || h.script.Keys[g.Key-1].Type.Base != KeyType {
-		h.findf(g.Pos, "guard: KEYS[%d] is not a declared single key", g.Key)
+		h.findf(g.Pos, "guard: KEYS[%d] is not a declared single key; name one of the type key", g.Key)
 	}
 	want := "string"
 	if g.Fenced {
 		want = "int"
 	}
 	if g.Arg < 1 || g.Arg > len(h.script.Args) || h.script.Args[g.Arg-1].Variadic || h.script.Args[g.Arg-1].Type.String() != want {
-		h.findf(g.Pos, "guard: ARGV[%d] is not a declared single argument of type %s", g.Arg, want)
+		h.findf(g.Pos, "guard: ARGV[%d] is not a declared single argument of type %s; name one of that type", g.Arg, want)
 	}
 }
 
 // finish checks what needs the whole header.
 func (h *header) finish() {
 	top := Pos{Line: 1, Column: 1}
+	if len(h.seen)+len(h.meant)+len(h.script.Keys)+len(h.script.Args)+len(h.findings) == 0 {
+		h.findf(top, "the script has no header; generator -init %s writes a first one", h.script.Path)
+		h.seen["mode"], h.seen["returns"] = true, true
+	}
 	for _, word := range []string{"mode", "returns"} {
-		if !h.seen[word] {
+		if !h.seen[word] && !h.meant[strings.TrimSuffix(word, "s")] {
 			h.findf(top, "the header has no %s: directive; add \"-- %s: …\" to the -- lines that open the file", word, word)
 		}
 	}

@@ -66,7 +66,7 @@ func (s *source) expand(name string, text []byte, stack []string) {
 func (s *source) include(from string, line int, name string, stack []string) {
 	switch {
 	case slices.Contains(stack, name):
-		s.findf(from, line, "include: %s includes itself, by way of %s", name, strings.Join(append(stack, name), " → "))
+		s.findf(from, line, "include: %s includes itself, by way of %s; remove one of these lines", name, strings.Join(append(stack, name), " → "))
 		return
 	case slices.Contains(s.includes, name):
 		return

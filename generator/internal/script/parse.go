@@ -22,10 +22,11 @@ func Parse(path string, text []byte) (*Script, []finding.Finding) {
 	}
 	var expanded source
 	expanded.expand(path, text, nil)
+	s.Includes = expanded.includes
 	if len(expanded.findings) > 0 {
 		return s, expanded.findings
 	}
-	s.Source, s.Includes, s.origins = string(text), expanded.includes, expanded.origins
+	s.Source, s.origins = string(text), expanded.origins
 	if len(s.Includes) > 0 {
 		s.Source = expanded.text.String()
 	}
@@ -55,16 +56,16 @@ func (s *Script) tree() []finding.Finding {
 	case errors.As(err, &bad):
 		if bad.Pos.Line < 1 || strings.HasPrefix(bad.Message, "unterminated") || strings.HasPrefix(bad.Message, "invalid multiline") {
 			pos, why := ending(text) // this is how the parser reports the end of the file
-			return []finding.Finding{s.Findf(pos, "this is not Lua: %s", why)}
+			return []finding.Finding{s.Findf(pos, "this is not Lua: %s; complete it", why)}
 		}
 		pos := Pos{bad.Pos.Line, max(1, bad.Pos.Column)}
 		near := ""
 		if bad.Token != "" {
 			near = " near " + quote(bad.Token)
 		}
-		return []finding.Finding{s.Findf(pos, "this is not Lua: %s%s", strings.TrimSpace(bad.Message), near)}
+		return []finding.Finding{s.Findf(pos, "this is not Lua: %s%s; write what Lua 5.1 takes there", strings.TrimSpace(bad.Message), near)}
 	case err != nil:
-		return []finding.Finding{s.Findf(Pos{1, 1}, "this is not Lua: %v", err)}
+		return []finding.Finding{s.Findf(Pos{1, 1}, "this is not Lua: %v; write what Lua 5.1 takes there", err)}
 	}
 	s.Body, s.Tokens = body, scan(text)
 	p := &positions{finder: s.Tokens.Finder(), places: map[ast.Expr]Pos{}}

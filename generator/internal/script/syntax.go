@@ -89,7 +89,7 @@ func (g *grammar) see(token ast.Token) (complaint string) {
 		g.opens, g.names = true, false
 	case parse.TNumber:
 		if number := g.number(token); !luaNumber.MatchString(number) {
-			complaint = "Lua 5.1 cannot read the number " + quote(number)
+			complaint = "Lua 5.1 cannot read the number " + quote(number) + "; put a space behind its digits, or complete it"
 		}
 		g.names = false
 	case ',':

@@ -34,6 +34,7 @@ const (
 type Field struct {
 	Name string
 	Type Type
+	Doc  string
 }
 
 // Bases are the scalar types of arguments and replies alike, in the order messages

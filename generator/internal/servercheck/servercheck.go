@@ -15,6 +15,9 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
+// Rule is the rule of the findings of this package.
+var Rule = finding.Rule{Name: "server", Demand: "the server compiles the script"}
+
 // compiling finds the line number in a server's error.
 var compiling = regexp.MustCompile(`(?:user_script|@user_script|<string>):(\d+): (.*)$`)
 
@@ -57,5 +60,7 @@ func place(s *script.Script, complaint string) finding.Finding {
 		pos.Line, _ = strconv.Atoi(m[1])
 		complaint = m[2]
 	}
-	return s.Findf(pos, "the server refuses it: %s", complaint)
+	f := s.Findf(pos, "the server refuses it: %s; write what it takes, or do without -redis if another server is meant", complaint)
+	f.Rule = Rule.Name
+	return f
 }

@@ -4,7 +4,9 @@ package bindings
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -287,3 +289,163 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	}
 	return failed
 }
+
+// Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which
+// embeds a Caller and has the methods that the test needs.
+type Caller interface {
+	AddressAdmit(ctx context.Context, c rueidis.Client, p AddressAdmitParams) (AddressAdmitResult, error)
+	AddressAdmitBatch(ctx context.Context, c rueidis.Client, params []AddressAdmitParams) []Reply[AddressAdmitResult]
+	Announce(ctx context.Context, c rueidis.Client, p AnnounceParams) (int64, error)
+	AnnounceBatch(ctx context.Context, c rueidis.Client, params []AnnounceParams) []Reply[int64]
+	Anything(ctx context.Context, c rueidis.Client, p AnythingParams) (rueidis.RedisMessage, error)
+	AnythingBatch(ctx context.Context, c rueidis.Client, params []AnythingParams) []Reply[rueidis.RedisMessage]
+	ApplyChange(ctx context.Context, c rueidis.Client, p ApplyChangeParams) error
+	ApplyChangeBatch(ctx context.Context, c rueidis.Client, params []ApplyChangeParams) []Reply[struct{}]
+	BloomAdd(ctx context.Context, c rueidis.Client, p BloomAddParams) ([]bool, error)
+	BloomAddBatch(ctx context.Context, c rueidis.Client, params []BloomAddParams) []Reply[[]bool]
+	BloomTest(ctx context.Context, c rueidis.Client, p BloomTestParams) (bool, error)
+	BloomTestBatch(ctx context.Context, c rueidis.Client, params []BloomTestParams) []Reply[bool]
+	BoardPop(ctx context.Context, c rueidis.Client, p BoardPopParams) (Null[BoardPopResult], error)
+	BoardPopBatch(ctx context.Context, c rueidis.Client, params []BoardPopParams) []Reply[Null[BoardPopResult]]
+	BoardTop(ctx context.Context, c rueidis.Client, p BoardTopParams) ([]BoardTopItem, error)
+	BoardTopBatch(ctx context.Context, c rueidis.Client, params []BoardTopParams) []Reply[[]BoardTopItem]
+	BoardTopPairs(ctx context.Context, c rueidis.Client, p BoardTopPairsParams) ([]BoardTopPairsItem, error)
+	BoardTopPairsBatch(ctx context.Context, c rueidis.Client, params []BoardTopPairsParams) []Reply[[]BoardTopPairsItem]
+	CacheEvict(ctx context.Context, c rueidis.Client, p CacheEvictParams) ([]string, error)
+	CacheEvictBatch(ctx context.Context, c rueidis.Client, params []CacheEvictParams) []Reply[[]string]
+	CacheFetch(ctx context.Context, c rueidis.Client, p CacheFetchParams) (CacheFetchResult, error)
+	CacheFetchBatch(ctx context.Context, c rueidis.Client, params []CacheFetchParams) []Reply[CacheFetchResult]
+	CacheStore(ctx context.Context, c rueidis.Client, p CacheStoreParams) error
+	CacheStoreBatch(ctx context.Context, c rueidis.Client, params []CacheStoreParams) []Reply[struct{}]
+	CartMerge(ctx context.Context, c rueidis.Client, p CartMergeParams) (Cart, error)
+	CartMergeBatch(ctx context.Context, c rueidis.Client, params []CartMergeParams) []Reply[Cart]
+	Checkin(ctx context.Context, c rueidis.Client, p CheckinParams) (CheckinResult, error)
+	CheckinBatch(ctx context.Context, c rueidis.Client, params []CheckinParams) []Reply[CheckinResult]
+	CounterAdd(ctx context.Context, c rueidis.Client, p CounterAddParams) (int64, error)
+	CounterAddBatch(ctx context.Context, c rueidis.Client, params []CounterAddParams) []Reply[int64]
+	CountersBump(ctx context.Context, c rueidis.Client, p CountersBumpParams) (map[string]int64, error)
+	CountersBumpBatch(ctx context.Context, c rueidis.Client, params []CountersBumpParams) []Reply[map[string]int64]
+	DailyNumber(ctx context.Context, c rueidis.Client, p DailyNumberParams) (string, error)
+	DailyNumberBatch(ctx context.Context, c rueidis.Client, params []DailyNumberParams) []Reply[string]
+	DedupWindow(ctx context.Context, c rueidis.Client, p DedupWindowParams) ([]bool, error)
+	DedupWindowBatch(ctx context.Context, c rueidis.Client, params []DedupWindowParams) []Reply[[]bool]
+	DelayedMoveDue(ctx context.Context, c rueidis.Client, p DelayedMoveDueParams) ([]string, error)
+	DelayedMoveDueBatch(ctx context.Context, c rueidis.Client, params []DelayedMoveDueParams) []Reply[[]string]
+	DelayedSchedule(ctx context.Context, c rueidis.Client, p DelayedScheduleParams) error
+	DelayedScheduleBatch(ctx context.Context, c rueidis.Client, params []DelayedScheduleParams) []Reply[struct{}]
+	DocumentPatch(ctx context.Context, c rueidis.Client, p DocumentPatchParams) (json.RawMessage, error)
+	DocumentPatchBatch(ctx context.Context, c rueidis.Client, params []DocumentPatchParams) []Reply[json.RawMessage]
+	EventPack(ctx context.Context, c rueidis.Client, p EventPackParams) ([]Event, error)
+	EventPackBatch(ctx context.Context, c rueidis.Client, params []EventPackParams) []Reply[[]Event]
+	FencedPut(ctx context.Context, c rueidis.Client, p FencedPutParams) error
+	FencedPutBatch(ctx context.Context, c rueidis.Client, params []FencedPutParams) []Reply[struct{}]
+	FixedWindow(ctx context.Context, c rueidis.Client, p FixedWindowParams) (FixedWindowResult, error)
+	FixedWindowBatch(ctx context.Context, c rueidis.Client, params []FixedWindowParams) []Reply[FixedWindowResult]
+	GeoNearby(ctx context.Context, c rueidis.Client, p GeoNearbyParams) (GeoNearbyResult, error)
+	GeoNearbyBatch(ctx context.Context, c rueidis.Client, params []GeoNearbyParams) []Reply[GeoNearbyResult]
+	GuardedPut(ctx context.Context, c rueidis.Client, p GuardedPutParams) error
+	GuardedPutBatch(ctx context.Context, c rueidis.Client, params []GuardedPutParams) []Reply[struct{}]
+	IDRange(ctx context.Context, c rueidis.Client, p IDRangeParams) (IDRangeResult, error)
+	IDRangeBatch(ctx context.Context, c rueidis.Client, params []IDRangeParams) []Reply[IDRangeResult]
+	IdempotencyBegin(ctx context.Context, c rueidis.Client, p IdempotencyBeginParams) (IdempotencyBeginResult, error)
+	IdempotencyBeginBatch(ctx context.Context, c rueidis.Client, params []IdempotencyBeginParams) []Reply[IdempotencyBeginResult]
+	IdempotencyFinish(ctx context.Context, c rueidis.Client, p IdempotencyFinishParams) error
+	IdempotencyFinishBatch(ctx context.Context, c rueidis.Client, params []IdempotencyFinishParams) []Reply[struct{}]
+	InFlight(ctx context.Context, c rueidis.Client, p InFlightParams) (InFlightResult, error)
+	InFlightBatch(ctx context.Context, c rueidis.Client, params []InFlightParams) []Reply[InFlightResult]
+	InventoryReserve(ctx context.Context, c rueidis.Client, p InventoryReserveParams) ([]int64, error)
+	InventoryReserveBatch(ctx context.Context, c rueidis.Client, params []InventoryReserveParams) []Reply[[]int64]
+	JobsAppend(ctx context.Context, c rueidis.Client, p JobsAppendParams) (int64, error)
+	JobsAppendBatch(ctx context.Context, c rueidis.Client, params []JobsAppendParams) []Reply[int64]
+	JobsList(ctx context.Context, c rueidis.Client, p JobsListParams) (map[string]Job, error)
+	JobsListBatch(ctx context.Context, c rueidis.Client, params []JobsListParams) []Reply[map[string]Job]
+	LeaderboardAdd(ctx context.Context, c rueidis.Client, p LeaderboardAddParams) (LeaderboardAddResult, error)
+	LeaderboardAddBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAddParams) []Reply[LeaderboardAddResult]
+	LeaderboardAround(ctx context.Context, c rueidis.Client, p LeaderboardAroundParams) (LeaderboardAroundResult, error)
+	LeaderboardAroundBatch(ctx context.Context, c rueidis.Client, params []LeaderboardAroundParams) []Reply[LeaderboardAroundResult]
+	LeaderboardTop(ctx context.Context, c rueidis.Client, p LeaderboardTopParams) (LeaderboardTopResult, error)
+	LeaderboardTopBatch(ctx context.Context, c rueidis.Client, params []LeaderboardTopParams) []Reply[LeaderboardTopResult]
+	LeakyBucket(ctx context.Context, c rueidis.Client, p LeakyBucketParams) (LeakyBucketResult, error)
+	LeakyBucketBatch(ctx context.Context, c rueidis.Client, params []LeakyBucketParams) []Reply[LeakyBucketResult]
+	MeanAdd(ctx context.Context, c rueidis.Client, p MeanAddParams) (MeanAddResult, error)
+	MeanAddBatch(ctx context.Context, c rueidis.Client, params []MeanAddParams) []Reply[MeanAddResult]
+	Presence(ctx context.Context, c rueidis.Client, p PresenceParams) (PresenceResult, error)
+	PresenceBatch(ctx context.Context, c rueidis.Client, params []PresenceParams) []Reply[PresenceResult]
+	PriorityPop(ctx context.Context, c rueidis.Client, p PriorityPopParams) (PriorityPopResult, error)
+	PriorityPopBatch(ctx context.Context, c rueidis.Client, params []PriorityPopParams) []Reply[PriorityPopResult]
+	PriorityPush(ctx context.Context, c rueidis.Client, p PriorityPushParams) (bool, error)
+	PriorityPushBatch(ctx context.Context, c rueidis.Client, params []PriorityPushParams) []Reply[bool]
+	QueuePop(ctx context.Context, c rueidis.Client, p QueuePopParams) ([][]byte, error)
+	QueuePopBatch(ctx context.Context, c rueidis.Client, params []QueuePopParams) []Reply[[][]byte]
+	QueuePush(ctx context.Context, c rueidis.Client, p QueuePushParams) (int64, error)
+	QueuePushBatch(ctx context.Context, c rueidis.Client, params []QueuePushParams) []Reply[int64]
+	ReadFlag(ctx context.Context, c rueidis.Client, p ReadFlagParams) (Null[string], error)
+	ReadFlagBatch(ctx context.Context, c rueidis.Client, params []ReadFlagParams) []Reply[Null[string]]
+	ReadFlagCached(ctx context.Context, c rueidis.Client, p ReadFlagParams, ttl time.Duration) (Cached[Null[string]], error)
+	ReadFlags(ctx context.Context, c rueidis.Client, p ReadFlagsParams) (map[string]string, error)
+	ReadFlagsBatch(ctx context.Context, c rueidis.Client, params []ReadFlagsParams) []Reply[map[string]string]
+	ReadProfile(ctx context.Context, c rueidis.Client, p ReadProfileParams) (Null[Profile], error)
+	ReadProfileBatch(ctx context.Context, c rueidis.Client, params []ReadProfileParams) []Reply[Null[Profile]]
+	ReadProfileCached(ctx context.Context, c rueidis.Client, p ReadProfileParams, ttl time.Duration) (Cached[Null[Profile]], error)
+	ReliableAck(ctx context.Context, c rueidis.Client, p ReliableAckParams) (bool, error)
+	ReliableAckBatch(ctx context.Context, c rueidis.Client, params []ReliableAckParams) []Reply[bool]
+	ReliableSweep(ctx context.Context, c rueidis.Client, p ReliableSweepParams) (ReliableSweepResult, error)
+	ReliableSweepBatch(ctx context.Context, c rueidis.Client, params []ReliableSweepParams) []Reply[ReliableSweepResult]
+	ReliableTake(ctx context.Context, c rueidis.Client, p ReliableTakeParams) (ReliableTakeResult, error)
+	ReliableTakeBatch(ctx context.Context, c rueidis.Client, params []ReliableTakeParams) []Reply[ReliableTakeResult]
+	RightsGrant(ctx context.Context, c rueidis.Client, p RightsGrantParams) (RightsGrantResult, error)
+	RightsGrantBatch(ctx context.Context, c rueidis.Client, params []RightsGrantParams) []Reply[RightsGrantResult]
+	SafeIncrement(ctx context.Context, c rueidis.Client, p SafeIncrementParams) (float64, error)
+	SafeIncrementBatch(ctx context.Context, c rueidis.Client, params []SafeIncrementParams) []Reply[float64]
+	SemaphoreAcquire(ctx context.Context, c rueidis.Client, p SemaphoreAcquireParams) (SemaphoreAcquireResult, error)
+	SemaphoreAcquireBatch(ctx context.Context, c rueidis.Client, params []SemaphoreAcquireParams) []Reply[SemaphoreAcquireResult]
+	SemaphoreRefresh(ctx context.Context, c rueidis.Client, p SemaphoreRefreshParams) (SemaphoreRefreshResult, error)
+	SemaphoreRefreshBatch(ctx context.Context, c rueidis.Client, params []SemaphoreRefreshParams) []Reply[SemaphoreRefreshResult]
+	SemaphoreRelease(ctx context.Context, c rueidis.Client, p SemaphoreReleaseParams) (int64, error)
+	SemaphoreReleaseBatch(ctx context.Context, c rueidis.Client, params []SemaphoreReleaseParams) []Reply[int64]
+	SessionOpen(ctx context.Context, c rueidis.Client, p SessionOpenParams) error
+	SessionOpenBatch(ctx context.Context, c rueidis.Client, params []SessionOpenParams) []Reply[struct{}]
+	SessionTouch(ctx context.Context, c rueidis.Client, p SessionTouchParams) (SessionTouchResult, error)
+	SessionTouchBatch(ctx context.Context, c rueidis.Client, params []SessionTouchParams) []Reply[SessionTouchResult]
+	SetAndNotify(ctx context.Context, c rueidis.Client, p SetAndNotifyParams) (SetAndNotifyResult, error)
+	SetAndNotifyBatch(ctx context.Context, c rueidis.Client, params []SetAndNotifyParams) []Reply[SetAndNotifyResult]
+	SetMany(ctx context.Context, c rueidis.Client, p SetManyParams) (bool, error)
+	SetManyBatch(ctx context.Context, c rueidis.Client, params []SetManyParams) []Reply[bool]
+	ShardAdd(ctx context.Context, c rueidis.Client, p ShardAddParams) (ShardAddResult, error)
+	ShardAddBatch(ctx context.Context, c rueidis.Client, params []ShardAddParams) []Reply[ShardAddResult]
+	SlidingCounter(ctx context.Context, c rueidis.Client, p SlidingCounterParams) (SlidingCounterResult, error)
+	SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []Reply[SlidingCounterResult]
+	SlidingLog(ctx context.Context, c rueidis.Client, p SlidingLogParams) (SlidingLogResult, error)
+	SlidingLogBatch(ctx context.Context, c rueidis.Client, params []SlidingLogParams) []Reply[SlidingLogResult]
+	StockReport(ctx context.Context, c rueidis.Client, p StockReportParams) (StockReportResult, error)
+	StockReportBatch(ctx context.Context, c rueidis.Client, params []StockReportParams) []Reply[StockReportResult]
+	StreamAdd(ctx context.Context, c rueidis.Client, p StreamAddParams) (StreamAddResult, error)
+	StreamAddBatch(ctx context.Context, c rueidis.Client, params []StreamAddParams) []Reply[StreamAddResult]
+	StreamClaim(ctx context.Context, c rueidis.Client, p StreamClaimParams) (StreamClaimResult, error)
+	StreamClaimBatch(ctx context.Context, c rueidis.Client, params []StreamClaimParams) []Reply[StreamClaimResult]
+	StreamDone(ctx context.Context, c rueidis.Client, p StreamDoneParams) (int64, error)
+	StreamDoneBatch(ctx context.Context, c rueidis.Client, params []StreamDoneParams) []Reply[int64]
+	SwapIf(ctx context.Context, c rueidis.Client, p SwapIfParams) (SwapIfResult, error)
+	SwapIfBatch(ctx context.Context, c rueidis.Client, params []SwapIfParams) []Reply[SwapIfResult]
+	TagAll(ctx context.Context, c rueidis.Client, p TagAllParams) (int64, error)
+	TagAllBatch(ctx context.Context, c rueidis.Client, params []TagAllParams) []Reply[int64]
+	TagsOf(ctx context.Context, c rueidis.Client, p TagsOfParams) (map[string][]string, error)
+	TagsOfBatch(ctx context.Context, c rueidis.Client, params []TagsOfParams) []Reply[map[string][]string]
+	TokenBucket(ctx context.Context, c rueidis.Client, p TokenBucketParams) (TokenBucketResult, error)
+	TokenBucketBatch(ctx context.Context, c rueidis.Client, params []TokenBucketParams) []Reply[TokenBucketResult]
+	Transfer(ctx context.Context, c rueidis.Client, p TransferParams) (TransferResult, error)
+	TransferBatch(ctx context.Context, c rueidis.Client, params []TransferParams) []Reply[TransferResult]
+	UniqueVisitors(ctx context.Context, c rueidis.Client, p UniqueVisitorsParams) (int64, error)
+	UniqueVisitorsBatch(ctx context.Context, c rueidis.Client, params []UniqueVisitorsParams) []Reply[int64]
+	ValuesFetch(ctx context.Context, c rueidis.Client, p ValuesFetchParams) (ValuesFetchResult, error)
+	ValuesFetchBatch(ctx context.Context, c rueidis.Client, params []ValuesFetchParams) []Reply[ValuesFetchResult]
+	ValuesStore(ctx context.Context, c rueidis.Client, p ValuesStoreParams) (ValuesStoreResult, error)
+	ValuesStoreBatch(ctx context.Context, c rueidis.Client, params []ValuesStoreParams) []Reply[ValuesStoreResult]
+	WeightsRead(ctx context.Context, c rueidis.Client, p WeightsReadParams) (WeightsReadResult, error)
+	WeightsReadBatch(ctx context.Context, c rueidis.Client, params []WeightsReadParams) []Reply[WeightsReadResult]
+	WorkSteal(ctx context.Context, c rueidis.Client, p WorkStealParams) (WorkStealResult, error)
+	WorkStealBatch(ctx context.Context, c rueidis.Client, params []WorkStealParams) []Reply[WorkStealResult]
+	Load(ctx context.Context, c rueidis.Client) error
+}
+
+var _ Caller = (*Scripts)(nil)

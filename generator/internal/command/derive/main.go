@@ -68,8 +68,9 @@ func derive(ctx context.Context, addr string) ([]byte, error) {
 // script, because they may be replicated.
 var alsoWrites = []string{"publish", "spublish", "pfcount"}
 
-// random are commands whose answer differs though the data does not.
-var random = []string{"time", "randomkey", "srandmember", "hrandfield", "zrandmember", "lastsave"}
+// random is the tip of a server about a command whose answer may differ though the data does
+// not. What differs in its order only, as SMEMBERS does, has another.
+const random = "nondeterministic_output"
 
 func collect(rows *[]string, message rueidis.RedisMessage) error {
 	fields, err := message.ToArray()
@@ -89,6 +90,10 @@ func collect(rows *[]string, message rueidis.RedisMessage) error {
 	if err != nil {
 		return err
 	}
+	tips, err := fields[7].AsStrSlice()
+	if err != nil {
+		return err
+	}
 	subcommands, err := fields[9].ToArray()
 	if err != nil {
 		return err
@@ -104,7 +109,7 @@ func collect(rows *[]string, message rueidis.RedisMessage) error {
 	if len(subcommands) > 0 {
 		has = append(has, "Container")
 	}
-	if slices.Contains(random, name) {
+	if slices.Contains(tips, random) {
 		has = append(has, "Random")
 	}
 	row := fmt.Sprintf("%q: {Name: %q, Arity: %d", name, name, arity)

@@ -32,6 +32,35 @@ func TestExecFallsBackToTheText(t *testing.T) {
 	}
 }
 
+// A script whose calls may go to replicas is called so that the server refuses a write, alone and
+// in a batch.
+func TestReadOnlyScript(t *testing.T) {
+	t.Parallel()
+	client := newClient(t)
+	encode := func(p string, keys, args []string) ([]string, []string, error) { return append(keys, p), args, nil }
+	decode := func(s *luaScript, reply rueidis.RedisResult) (string, error) {
+		return decodeValue(s, reply, decodeString)
+	}
+	for source, refused := range map[string]bool{"return KEYS[1]": false, "redis.call('SET', KEYS[1], 1) return KEYS[1]": true} {
+		sum := sha1.Sum([]byte(source))
+		s := newReadOnlyScript("Script", hex.EncodeToString(sum[:]), source, true, nil, nil)
+		check := func(got string, err error) {
+			t.Helper()
+			if refused {
+				require.ErrorContains(t, err, "read-only")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "k", got)
+		}
+		for range 2 { // before the server knows the script, and after
+			reply := batch(t.Context(), client, &s, []string{"k"}, encode, decode)[0]
+			check(reply.Value, reply.Err)
+			check(decode(&s, s.exec(t.Context(), client, []string{"k"}, nil)))
+		}
+	}
+}
+
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, options{retry: true}, newOptions(nil))

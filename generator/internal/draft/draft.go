@@ -1,0 +1,229 @@
+// Package draft writes a first header for a script that has none. It guesses from the body, and
+// lets package check judge each guess: of several, it keeps the one with the fewest findings.
+package draft
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rlock-go/toolkit/generator/internal/analyze"
+	"github.com/rlock-go/toolkit/generator/internal/check"
+	"github.com/rlock-go/toolkit/generator/internal/finding"
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// ErrHasHeader is the answer for a script that has a header already.
+type ErrHasHeader struct {
+	Path string
+	Line int // of a directive
+}
+
+func (e *ErrHasHeader) Error() string {
+	return fmt.Sprintf("%s has a header already, in line %d; -init writes only the first one", e.Path, e.Line)
+}
+
+// Of returns the text of a script with a first header, and what the user still has to decide. The
+// names in the header are those of the script's locals, where there are some. If the text is no
+// Lua, there are only findings.
+func Of(path string, text []byte) ([]byte, []finding.Finding, error) {
+	f, err := newFrame(path, string(text))
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &draft{frame: f, mode: "write", returns: "raw", judged: map[string][]finding.Finding{}}
+	if f.readOnly() {
+		d.mode = "read"
+	}
+	d.keys = []param{{place: "[1..]", name: "keys", typ: "key"}}
+	d.args = []param{{place: "[1..]", name: "args", typ: "string"}}
+	s, findings := d.parse()
+	if s.Body == nil || len(findings) > 0 {
+		return nil, findings, nil
+	}
+	d.evidence = gather(s)
+	facts := analyze.Analyze(s)
+	d.keys = d.entries("KEYS", facts.Keys)
+	d.args = d.entries("ARGV", facts.Args)
+	d.narrow("KEYS", &d.keys)
+	d.narrow("ARGV", &d.args)
+	d.chooseMode()
+	d.chooseErrors(s)
+	d.chooseTypes()
+	d.chooseReply()
+	return []byte(d.text()), finding.Sort(slices.Clone(d.judge())), nil
+}
+
+// draft is a header in the making.
+type draft struct {
+	frame
+	evidence
+	keys, args    []param
+	mode, returns string
+	errors        []string
+	judged        map[string][]finding.Finding // by the text of the script
+}
+
+// param is an entry of the header.
+type param struct {
+	index    int
+	place    string // [1] or [1..]
+	name     string
+	typ      string // empty: the script does not use it
+	doc      string
+	variadic bool
+}
+
+// text returns the script with the header.
+func (d *draft) text() string {
+	var lines []string
+	add := func(format string, args ...any) {
+		lines = append(lines, strings.TrimRight("-- "+fmt.Sprintf(format, args...), " "))
+	}
+	add("mode: %s", d.mode)
+	width, types := 0, 0
+	for _, p := range slices.Concat(d.keys, d.args) {
+		width, types = max(width, len(p.place)+len(p.name)), max(types, len(p.typ))
+	}
+	lines = append(lines, entryLines("KEYS", d.keys, width, types)...)
+	lines = append(lines, entryLines("ARGV", d.args, width, types)...)
+	add("returns: %s", d.returns)
+	if len(d.errors) > 0 {
+		add("errors: %s", strings.Join(d.errors, ", "))
+	}
+	return d.around(lines)
+}
+
+func entryLines(table string, list []param, width, types int) []string {
+	var lines []string
+	for _, p := range list {
+		line := fmt.Sprintf("-- %s%s %s%s %-*s  %s", table, p.place, p.name, strings.Repeat(" ", width-len(p.place)-len(p.name)), types, p.typ, p.doc)
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return lines
+}
+
+func (d *draft) parse() (*script.Script, []finding.Finding) {
+	return script.Parse(d.path, []byte(d.text()))
+}
+
+// judge returns what the generator says about the script with the header as it is.
+func (d *draft) judge() []finding.Finding {
+	text := d.text()
+	if findings, known := d.judged[text]; known {
+		return findings
+	}
+	s, findings := d.parse()
+	if len(findings) == 0 {
+		_, findings = check.Script(s)
+	}
+	d.judged[text] = findings
+	return findings
+}
+
+// count returns the number of findings, of some rules or, without rules, of all.
+func (d *draft) count(rules ...string) int {
+	n := 0
+	for _, f := range d.judge() {
+		if len(rules) == 0 || slices.Contains(rules, f.Rule) {
+			n++
+		}
+	}
+	return n
+}
+
+// choose sets a part of the header to the first of the choices with the fewest findings.
+func (d *draft) choose(set func(choice string), choices ...string) {
+	best, fewest := choices[0], -1
+	for _, choice := range choices {
+		set(choice)
+		if n := d.count(); fewest < 0 || n < fewest {
+			best, fewest = choice, n
+		}
+		if fewest == 0 {
+			break
+		}
+	}
+	set(best)
+}
+
+// chooseMode declares that the script only reads, unless it writes or may write.
+func (d *draft) chooseMode() {
+	d.choose(func(mode string) { d.mode = mode }, "read", "write")
+	if d.mode == "read" && d.count("dynamic-command", "unknown-command") > 0 && !d.readOnly() {
+		d.mode = "write" // nobody knows
+	}
+}
+
+// entries declares the entries of KEYS or ARGV that the script uses.
+func (d *draft) entries(table string, used analyze.Uses) []param {
+	last, names := 0, d.names[table]
+	inUse := map[int]bool{}
+	for _, use := range used.Constant {
+		inUse[use.Index] = true
+		last = max(last, use.Index)
+	}
+	for index := range names {
+		inUse[index] = true
+		last = max(last, index)
+	}
+	variadic := used.All || len(used.Computed) > 0
+	if variadic && table == "KEYS" && len(names) == 0 {
+		last = 0 // KEYS[1] is the first of many
+	}
+	var list []param
+	for i := 1; i <= last; i++ {
+		p := param{index: i, place: fmt.Sprintf("[%d]", i), name: d.free(names[i], strings.ToLower(table[:3]), i), doc: d.docs[table][i]}
+		switch {
+		case table == "KEYS":
+			p.typ = script.KeyType
+		case inUse[i]:
+			p.typ = "string"
+		default:
+			p.name = "_"
+		}
+		list = append(list, p)
+	}
+	if variadic {
+		p := param{index: last + 1, place: fmt.Sprintf("[%d..]", last+1), typ: script.KeyType, variadic: true}
+		if table == "ARGV" {
+			p.name, p.typ = d.free("", "args", 0), "string"
+		} else {
+			p.name = d.free("", "keys", 0)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// narrow leaves out the variadic entry of a table if the others are enough, as for a script that
+// unpacks KEYS to locals.
+func (d *draft) narrow(table string, list *[]param) {
+	all := *list
+	n := len(all)
+	if n < 2 || !all[n-1].variadic || !d.unpacked[table] {
+		return
+	}
+	before := d.count()
+	if *list = all[:n-1]; d.count() > before {
+		*list = all
+	}
+}
+
+var errorStart = regexp.MustCompile(`^([A-Z][A-Z0-9_]+)( |$)`)
+
+// chooseErrors declares the codes that the script replies with.
+func (d *draft) chooseErrors(s *script.Script) {
+	for _, text := range d.replied {
+		m := errorStart.FindStringSubmatch(text)
+		if m == nil || m[1] == "ERR" || slices.Contains(d.errors, m[1]) {
+			continue
+		}
+		before := d.count()
+		d.errors = append(d.errors, m[1])
+		if d.count() > before {
+			d.errors = d.errors[:len(d.errors)-1]
+		}
+	}
+}

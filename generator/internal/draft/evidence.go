@@ -1,0 +1,292 @@
+package draft
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// evidence is what the text of a script says of its entries, beside what following it tells.
+type evidence struct {
+	names    map[string]map[int]string // of the locals that KEYS[n] and ARGV[n] are stored in
+	unpacked map[string]bool           // tables that are unpacked to locals
+	uses     map[int]use               // what is done with ARGV[n]; 0: with any of ARGV
+	replied  []string                  // texts of error replies
+	fields   []string                  // names of the locals in the first table that is returned
+	taken    map[string]bool           // names of the header, as fields of Go
+}
+
+// use is what a script does with an argument.
+type use struct{ number, score, json, bytes bool }
+
+// entry is one of KEYS or ARGV; with index 0, any of them.
+type entry struct {
+	table string
+	index int
+}
+
+// gather walks through the script.
+func gather(s *script.Script) evidence {
+	e := evidence{names: map[string]map[int]string{"KEYS": {}, "ARGV": {}}, unpacked: map[string]bool{}, uses: map[int]use{}, taken: map[string]bool{}}
+	locals := map[string]entry{}
+	inspect(reflect.ValueOf(s.Body), func(n any) {
+		if n, ok := n.(*ast.LocalAssignStmt); ok {
+			e.assign(n, locals)
+		}
+	})
+	inspect(reflect.ValueOf(s.Body), func(n any) { e.see(n, locals) })
+	return e
+}
+
+// assign notes which locals an entry is stored in.
+func (e *evidence) assign(n *ast.LocalAssignStmt, locals map[string]entry) {
+	store := func(name string, of entry) {
+		if other, twice := locals[name]; twice && other != of {
+			of = entry{} // nobody can tell which one is meant
+		}
+		locals[name] = of
+		if of.index > 0 && e.names[of.table][of.index] == "" {
+			e.names[of.table][of.index] = name
+		}
+	}
+	if len(n.Exprs) == 1 && len(n.Names) > 1 {
+		if table := unpacked(n.Exprs[0]); table != "" {
+			e.unpacked[table] = true
+			for i, name := range n.Names {
+				store(name, entry{table, i + 1})
+			}
+			return
+		}
+	}
+	for i, name := range n.Names {
+		if i < len(n.Exprs) {
+			if of := stored(n.Exprs[i]); of.table != "" {
+				store(name, of)
+			}
+		}
+	}
+}
+
+// unpacked returns the table of unpack(KEYS) and unpack(ARGV).
+func unpacked(e ast.Expr) string {
+	call, ok := e.(*ast.FuncCallExpr)
+	if !ok || len(call.Args) != 1 || callee(call) != "unpack" && callee(call) != "table.unpack" {
+		return ""
+	}
+	if table, ok := call.Args[0].(*ast.IdentExpr); ok && (table.Value == "KEYS" || table.Value == "ARGV") {
+		return table.Value
+	}
+	return ""
+}
+
+// stored returns the entry that an expression is, or is a number or a default of.
+func stored(e ast.Expr) entry {
+	switch n := e.(type) {
+	case *ast.FuncCallExpr:
+		if name := callee(n); len(n.Args) == 1 && (name == "tonumber" || name == "tostring" || name == "cjson.decode") {
+			return stored(n.Args[0])
+		}
+	case *ast.LogicalOpExpr:
+		if n.Operator == "or" {
+			return stored(n.Lhs)
+		}
+	case *ast.AttrGetExpr:
+		return indexed(n)
+	}
+	return entry{}
+}
+
+// indexed returns the entry of KEYS[n] and ARGV[n].
+func indexed(n *ast.AttrGetExpr) entry {
+	table, ok := n.Object.(*ast.IdentExpr)
+	if !ok || table.Value != "KEYS" && table.Value != "ARGV" {
+		return entry{}
+	}
+	if number, ok := n.Key.(*ast.NumberExpr); ok {
+		if index, err := strconv.Atoi(number.Value); err == nil && index > 0 {
+			return entry{table.Value, index}
+		}
+	}
+	return entry{table.Value, 0}
+}
+
+// see notes what a node does with arguments.
+func (e *evidence) see(n any, locals map[string]entry) {
+	note := func(of ast.Expr, what use) {
+		found := stored(of)
+		if name, ok := of.(*ast.IdentExpr); ok {
+			found = locals[name.Value]
+		}
+		if found.table == "ARGV" {
+			u := e.uses[found.index]
+			e.uses[found.index] = use{u.number || what.number, u.score || what.score, u.json || what.json, u.bytes || what.bytes}
+		}
+	}
+	switch n := n.(type) {
+	case *ast.ArithmeticOpExpr:
+		note(n.Lhs, use{number: true})
+		note(n.Rhs, use{number: true})
+	case *ast.UnaryMinusOpExpr:
+		note(n.Expr, use{number: true})
+	case *ast.NumberForStmt:
+		note(n.Limit, use{number: true})
+	case *ast.FuncCallExpr:
+		e.call(n, note)
+	case *ast.TableExpr:
+		for _, f := range n.Fields {
+			if key, ok := f.Key.(*ast.StringExpr); ok && key.Value == "err" {
+				e.reply(f.Value)
+			}
+		}
+	case *ast.ReturnStmt:
+		e.returned(n)
+	}
+}
+
+func (e *evidence) call(n *ast.FuncCallExpr, note func(ast.Expr, use)) {
+	if len(n.Args) == 0 {
+		return
+	}
+	switch name := callee(n); name {
+	case "tonumber", "math.floor", "math.ceil", "math.min", "math.max", "math.abs":
+		for _, arg := range n.Args {
+			note(arg, use{number: true})
+		}
+	case "cjson.decode":
+		note(n.Args[0], use{json: true})
+	case "cmsgpack.unpack", "struct.unpack":
+		note(n.Args[len(n.Args)-1], use{bytes: true})
+	case "redis.error_reply":
+		e.reply(n.Args[0])
+	}
+	// The words of commands that are numbers, whatever the command is called through.
+	command, ok := n.Args[0].(*ast.StringExpr)
+	if !ok {
+		return
+	}
+	for _, at := range numbers[strings.ToLower(command.Value)] {
+		if at < len(n.Args) {
+			note(n.Args[at], use{number: true})
+		}
+	}
+	if at, scored := scores[strings.ToLower(command.Value)]; scored && at < len(n.Args) {
+		note(n.Args[at], use{score: true})
+	}
+	for i := 1; i+1 < len(n.Args); i++ {
+		if option, ok := n.Args[i].(*ast.StringExpr); ok && slices.Contains(numberOptions, strings.ToUpper(option.Value)) {
+			note(n.Args[i+1], use{number: true})
+		}
+	}
+}
+
+// numbers are the words of commands that are whole numbers.
+var numbers = map[string][]int{
+	"incrby": {2}, "decrby": {2}, "hincrby": {3}, "expire": {2}, "pexpire": {2}, "expireat": {2}, "pexpireat": {2}, "setex": {2}, "psetex": {2},
+	"lrange": {2, 3}, "ltrim": {2, 3}, "lindex": {2}, "lset": {2}, "lrem": {2}, "getrange": {2, 3}, "setrange": {2}, "getbit": {2}, "setbit": {2, 3},
+	"zremrangebyrank": {2, 3}, "zrevrange": {2, 3}, "spop": {2}, "srandmember": {2}, "zpopmin": {2}, "zpopmax": {2},
+}
+
+// scores are the words of commands that are numbers and may have a fraction.
+var scores = map[string]int{"zadd": 2, "zincrby": 2, "incrbyfloat": 2, "hincrbyfloat": 3}
+
+var numberOptions = []string{"EX", "PX", "EXAT", "PXAT", "COUNT", "MAXLEN", "MINID", "IDLE"}
+
+// reply notes the text of an error reply.
+func (e *evidence) reply(n ast.Expr) {
+	for {
+		switch part := n.(type) {
+		case *ast.StringConcatOpExpr:
+			n = part.Lhs
+			continue
+		case *ast.StringExpr:
+			e.replied = append(e.replied, part.Value)
+		}
+		return
+	}
+}
+
+// returned notes the names in the first table of names that is returned.
+func (e *evidence) returned(n *ast.ReturnStmt) {
+	if len(n.Exprs) != 1 || e.fields != nil {
+		return
+	}
+	table, ok := n.Exprs[0].(*ast.TableExpr)
+	if !ok {
+		return
+	}
+	names := make([]string, len(table.Fields))
+	for i, f := range table.Fields {
+		if ident, ok := f.Value.(*ast.IdentExpr); ok {
+			names[i] = ident.Value
+		}
+	}
+	if strings.Join(names, "") != "" {
+		e.fields = names
+	}
+}
+
+// callee returns the name of a function that is called, such as cjson.decode.
+func callee(n *ast.FuncCallExpr) string {
+	switch f := n.Func.(type) {
+	case *ast.IdentExpr:
+		return f.Value
+	case *ast.AttrGetExpr:
+		object, ok1 := f.Object.(*ast.IdentExpr)
+		key, ok2 := f.Key.(*ast.StringExpr)
+		if ok1 && ok2 {
+			return object.Value + "." + key.Value
+		}
+	}
+	return ""
+}
+
+// inspect visits each node of a tree, in the order of its fields.
+func inspect(v reflect.Value, visit func(node any)) {
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			inspect(v.Index(i), visit)
+		}
+	case reflect.Interface:
+		inspect(v.Elem(), visit)
+	case reflect.Pointer:
+		if !v.IsNil() {
+			visit(v.Interface())
+			inspect(v.Elem(), visit)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				inspect(v.Field(i), visit)
+			}
+		}
+	}
+}
+
+var (
+	upper    = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	notWord  = regexp.MustCompile(`[^a-z0-9_]+`)
+	validFor = regexp.MustCompile(`^[a-z][a-z0-9_]*[a-z0-9]$|^[a-z]$`)
+)
+
+// free returns a name that no other entry has: that of a local, or another with a number.
+func (e *evidence) free(local, otherwise string, number int) string {
+	name := notWord.ReplaceAllString(strings.ToLower(upper.ReplaceAllString(local, "${1}_$2")), "")
+	if !validFor.MatchString(name) {
+		name = otherwise
+		if number > 0 {
+			name += strconv.Itoa(number)
+		}
+	}
+	for base, n := name, 2; e.taken[script.Camel(name)]; n++ {
+		name = base + strconv.Itoa(n)
+	}
+	e.taken[script.Camel(name)] = true
+	return name
+}

@@ -1,0 +1,80 @@
+package draft
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// frame is the text of a script without a header, and the place where one belongs.
+type frame struct {
+	path                  string
+	before, prose, behind []string                  // lines: a shebang, the prose of the header, and the rest
+	docs                  map[string]map[int]string // texts on the entries in the script's own comments
+}
+
+var (
+	isDirective = regexp.MustCompile(`^--\s*(name|mode|returns|errors|guard|allow):`)
+	looksLike   = regexp.MustCompile(`(?i)^--\s*(names?|modes?|returns?|errors?|allows?|includes?|guards?|keys?|argv|args?)\s*[:\[]`)
+	entryText   = regexp.MustCompile(`\b(KEYS|ARGV)\[(\d+)\]\s*(?:[-:=,>]+\s*)?(.*)$`)
+)
+
+// newFrame divides a text. Prose that opens the file becomes the prose of the header, unless a
+// line of it would be taken for a directive: the header then stands above it.
+func newFrame(path, text string) (frame, error) {
+	f := frame{path: path, docs: map[string]map[int]string{"KEYS": {}, "ARGV": {}}}
+	lines := strings.Split(text, "\n")
+	if strings.HasPrefix(text, "#!") {
+		f.before, lines = lines[:1], lines[1:]
+	}
+	n, plain := 0, true
+	for ; n < len(lines) && strings.HasPrefix(lines[n], "--") && !strings.HasPrefix(lines[n], "--["); n++ {
+		if isDirective.MatchString(lines[n]) {
+			return f, &ErrHasHeader{path, len(f.before) + n + 1}
+		}
+		plain = plain && !looksLike.MatchString(lines[n])
+	}
+	f.behind = lines
+	if plain {
+		f.prose, f.behind = lines[:n], lines[n:]
+	}
+	f.describe(lines)
+	return f, nil
+}
+
+// readOnly reports whether the first line says that the script only reads.
+func (f frame) readOnly() bool {
+	return len(f.before) > 0 && strings.Contains(f.before[0], "no-writes")
+}
+
+// describe reads what comments say of KEYS[n] and ARGV[n] in front of the first statement.
+func (f *frame) describe(lines []string) {
+	long := false
+	for _, line := range lines {
+		text := strings.TrimSpace(line)
+		long = long || strings.HasPrefix(text, "--[")
+		if !long && text != "" && !strings.HasPrefix(text, "--") {
+			return
+		}
+		if m := entryText.FindStringSubmatch(text); m != nil {
+			if n, err := strconv.Atoi(m[2]); err == nil && f.docs[m[1]][n] == "" {
+				f.docs[m[1]][n] = strings.TrimSpace(strings.TrimRight(m[3], "]"))
+			}
+		}
+		long = long && !strings.Contains(text, "]]")
+	}
+}
+
+// around returns the text with the lines of a header.
+func (f frame) around(header []string) string {
+	lines := append([]string{}, f.before...)
+	lines = append(lines, f.prose...)
+	if len(f.prose) > 0 {
+		lines = append(lines, "--")
+	}
+	lines = append(lines, header...)
+	if len(f.behind) > 0 && strings.TrimSpace(f.behind[0]) != "" {
+		lines = append(lines, "")
+	}
+	return strings.Join(append(lines, f.behind...), "\n")
+}
