@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "e2832c11c6e39dca06ea63cd2e6f5fb1427a31ad"
-	JoinSHA256 = "38a97d18fbe9efe5196f03432df1d1b463bb80711e2c3e35f2c27877dd3dbdd3"
+	JoinSHA1   = "818ab39ac8d0df97263d32e94ef09d46498205a8"
+	JoinSHA256 = "f9fb2ca300992bf9a3a6f010caa2102484455c55414850525b3b1b41a0022182"
 )
 
 // joinSource is join.lua with what it includes.
@@ -45,8 +45,9 @@ const joinSource = `-- Takes a lock, or waits for it in the queue of all process
 -- include: queue/next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type.
-local function next_fence(counter)
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
+-- TIME has replied to the script; nil: it is asked.
+local function next_fence(counter, now)
   if not counter then
     return 0
   end
@@ -54,7 +55,7 @@ local function next_fence(counter)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = redis.pcall('TIME')
+  local time = now or redis.pcall('TIME')
   if time.err then
     return time
   end

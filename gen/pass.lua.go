@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "16033638eedb653289e39cfd16a3d99ee20ed8f2"
-	PassSHA256 = "01ba858fb76ce66abf51825096cfb28437b1cdd218f2ceba4f5232a4afe8738d"
+	PassSHA1   = "407076e5cc49e46ed57fc6a20952ff62187f73af"
+	PassSHA256 = "097afa9eadb12bae0301d61a3844080342f49322ca10b2253d3fe7daea566c80"
 )
 
 // passSource is pass.lua with what it includes.
@@ -50,8 +50,9 @@ end
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type.
-local function next_fence(counter)
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
+-- TIME has replied to the script; nil: it is asked.
+local function next_fence(counter, now)
   if not counter then
     return 0
   end
@@ -59,7 +60,7 @@ local function next_fence(counter)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = redis.pcall('TIME')
+  local time = now or redis.pcall('TIME')
   if time.err then
     return time
   end

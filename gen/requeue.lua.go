@@ -11,8 +11,8 @@ import (
 
 // The sums of requeueSource. A server knows the script by its SHA1.
 const (
-	RequeueSHA1   = "ad78f9f4238e89e074b4fe0cc9037c2a2d9f6306"
-	RequeueSHA256 = "5725103d07e8a26dd04dabab4ee6647f27e0b538f999cbb944b7e8b9256e80f9"
+	RequeueSHA1   = "60754d94b1ce8d67ece1e61154fd4ae443596094"
+	RequeueSHA256 = "d6a89642495bbd7ac3b6feba003538d62380681040e7a6155e0382e51f67a4c8"
 )
 
 // requeueSource is requeue.lua with what it includes.
@@ -40,8 +40,9 @@ const requeueSource = `-- Releases a lock as pass.lua does, for a process with m
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type.
-local function next_fence(counter)
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
+-- TIME has replied to the script; nil: it is asked.
+local function next_fence(counter, now)
   if not counter then
     return 0
   end
@@ -49,7 +50,7 @@ local function next_fence(counter)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = redis.pcall('TIME')
+  local time = now or redis.pcall('TIME')
   if time.err then
     return time
   end

@@ -13,19 +13,28 @@ import (
 // Scripts calls the scripts. Make one with [New] and share it: it is safe for
 // concurrent use and holds no connection.
 type Scripts struct {
-	acquireScript    luaScript
-	acquireAllScript luaScript
-	attachScript     luaScript
-	extendScript     luaScript
-	extendManyScript luaScript
-	handOverScript   luaScript
-	holderScript     luaScript
-	inspectScript    luaScript
-	joinScript       luaScript
-	passScript       luaScript
-	raiseFenceScript luaScript
-	releaseScript    luaScript
-	requeueScript    luaScript
+	acquireScript       luaScript
+	acquireAllScript    luaScript
+	acquireSharedScript luaScript
+	attachScript        luaScript
+	changeLimitScript   luaScript
+	downgradeScript     luaScript
+	extendScript        luaScript
+	extendManyScript    luaScript
+	extendSharedScript  luaScript
+	forceAcquireScript  luaScript
+	handOverScript      luaScript
+	holderScript        luaScript
+	inspectScript       luaScript
+	inspectSharedScript luaScript
+	joinScript          luaScript
+	passScript          luaScript
+	passManyScript      luaScript
+	raiseFenceScript    luaScript
+	releaseScript       luaScript
+	releaseSharedScript luaScript
+	requeueScript       luaScript
+	tryManyScript       luaScript
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
@@ -37,19 +46,28 @@ type Scripts struct {
 func New(opts ...Option) *Scripts {
 	o := newOptions(opts)
 	return &Scripts{
-		acquireAllScript: newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil, o.lua),
-		acquireScript:    newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil, o.lua),
-		attachScript:     newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil, o.lua),
-		extendManyScript: newLuaScript("ExtendMany", ExtendManySHA1, extendManySource, o.retry, nil, o.lua),
-		extendScript:     newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
-		handOverScript:   newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
-		holderScript:     newLuaScript("Holder", HolderSHA1, holderSource, o.retry, nil, o.lua),
-		inspectScript:    newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
-		joinScript:       newLuaScript("Join", JoinSHA1, joinSource, false, nil, o.lua),
-		passScript:       newLuaScript("Pass", PassSHA1, passSource, o.retry, nil, o.lua),
-		raiseFenceScript: newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
-		releaseScript:    newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
-		requeueScript:    newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil, o.lua),
+		acquireAllScript:    newLuaScript("AcquireAll", AcquireAllSHA1, acquireAllSource, o.retry, nil, o.lua),
+		acquireScript:       newLuaScript("Acquire", AcquireSHA1, acquireSource, o.retry, nil, o.lua),
+		acquireSharedScript: newLuaScript("AcquireShared", AcquireSharedSHA1, acquireSharedSource, false, nil, o.lua),
+		attachScript:        newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil, o.lua),
+		changeLimitScript:   newLuaScript("ChangeLimit", ChangeLimitSHA1, changeLimitSource, o.retry, nil, o.lua),
+		downgradeScript:     newLuaScript("Downgrade", DowngradeSHA1, downgradeSource, o.retry, nil, o.lua),
+		extendManyScript:    newLuaScript("ExtendMany", ExtendManySHA1, extendManySource, o.retry, nil, o.lua),
+		extendScript:        newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
+		extendSharedScript:  newLuaScript("ExtendShared", ExtendSharedSHA1, extendSharedSource, o.retry, nil, o.lua),
+		forceAcquireScript:  newLuaScript("ForceAcquire", ForceAcquireSHA1, forceAcquireSource, false, nil, o.lua),
+		handOverScript:      newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil, o.lua),
+		holderScript:        newLuaScript("Holder", HolderSHA1, holderSource, o.retry, nil, o.lua),
+		inspectScript:       newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
+		inspectSharedScript: newLuaScript("InspectShared", InspectSharedSHA1, inspectSharedSource, o.retry, nil, o.lua),
+		joinScript:          newLuaScript("Join", JoinSHA1, joinSource, false, nil, o.lua),
+		passManyScript:      newLuaScript("PassMany", PassManySHA1, passManySource, false, nil, o.lua),
+		passScript:          newLuaScript("Pass", PassSHA1, passSource, o.retry, nil, o.lua),
+		raiseFenceScript:    newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
+		releaseScript:       newLuaScript("Release", ReleaseSHA1, releaseSource, o.retry, nil, o.lua),
+		releaseSharedScript: newLuaScript("ReleaseShared", ReleaseSharedSHA1, releaseSharedSource, o.retry, nil, o.lua),
+		requeueScript:       newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil, o.lua),
+		tryManyScript:       newLuaScript("TryMany", TryManySHA1, tryManySource, false, nil, o.lua),
 	}
 }
 
@@ -62,17 +80,26 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 	for _, script := range []*luaScript{
 		&s.acquireScript,
 		&s.acquireAllScript,
+		&s.acquireSharedScript,
 		&s.attachScript,
+		&s.changeLimitScript,
+		&s.downgradeScript,
 		&s.extendScript,
 		&s.extendManyScript,
+		&s.extendSharedScript,
+		&s.forceAcquireScript,
 		&s.handOverScript,
 		&s.holderScript,
 		&s.inspectScript,
+		&s.inspectSharedScript,
 		&s.joinScript,
 		&s.passScript,
+		&s.passManyScript,
 		&s.raiseFenceScript,
 		&s.releaseScript,
+		&s.releaseSharedScript,
 		&s.requeueScript,
+		&s.tryManyScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}
@@ -86,12 +113,22 @@ type Caller interface {
 	AcquireBatch(ctx context.Context, c rueidis.Client, params []AcquireParams) []Reply[AcquireResult]
 	AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error)
 	AcquireAllBatch(ctx context.Context, c rueidis.Client, params []AcquireAllParams) []Reply[AcquireAllResult]
+	AcquireShared(ctx context.Context, c rueidis.Client, p AcquireSharedParams) (AcquireSharedResult, error)
+	AcquireSharedBatch(ctx context.Context, c rueidis.Client, params []AcquireSharedParams) []Reply[AcquireSharedResult]
 	Attach(ctx context.Context, c rueidis.Client, p AttachParams) (AttachResult, error)
 	AttachBatch(ctx context.Context, c rueidis.Client, params []AttachParams) []Reply[AttachResult]
+	ChangeLimit(ctx context.Context, c rueidis.Client, p ChangeLimitParams) (int64, error)
+	ChangeLimitBatch(ctx context.Context, c rueidis.Client, params []ChangeLimitParams) []Reply[int64]
+	Downgrade(ctx context.Context, c rueidis.Client, p DowngradeParams) (DowngradeResult, error)
+	DowngradeBatch(ctx context.Context, c rueidis.Client, params []DowngradeParams) []Reply[DowngradeResult]
 	Extend(ctx context.Context, c rueidis.Client, p ExtendParams) (int64, error)
 	ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[int64]
 	ExtendMany(ctx context.Context, c rueidis.Client, p ExtendManyParams) ([]int64, error)
 	ExtendManyBatch(ctx context.Context, c rueidis.Client, params []ExtendManyParams) []Reply[[]int64]
+	ExtendShared(ctx context.Context, c rueidis.Client, p ExtendSharedParams) (bool, error)
+	ExtendSharedBatch(ctx context.Context, c rueidis.Client, params []ExtendSharedParams) []Reply[bool]
+	ForceAcquire(ctx context.Context, c rueidis.Client, p ForceAcquireParams) (int64, error)
+	ForceAcquireBatch(ctx context.Context, c rueidis.Client, params []ForceAcquireParams) []Reply[int64]
 	HandOver(ctx context.Context, c rueidis.Client, p HandOverParams) (HandOverResult, error)
 	HandOverBatch(ctx context.Context, c rueidis.Client, params []HandOverParams) []Reply[HandOverResult]
 	Holder(ctx context.Context, c rueidis.Client, p HolderParams) (Null[string], error)
@@ -99,16 +136,24 @@ type Caller interface {
 	HolderCached(ctx context.Context, c rueidis.Client, p HolderParams, ttl time.Duration) (Cached[Null[string]], error)
 	Inspect(ctx context.Context, c rueidis.Client, p InspectParams) (InspectResult, error)
 	InspectBatch(ctx context.Context, c rueidis.Client, params []InspectParams) []Reply[InspectResult]
+	InspectShared(ctx context.Context, c rueidis.Client, p InspectSharedParams) (InspectSharedResult, error)
+	InspectSharedBatch(ctx context.Context, c rueidis.Client, params []InspectSharedParams) []Reply[InspectSharedResult]
 	Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error)
 	JoinBatch(ctx context.Context, c rueidis.Client, params []JoinParams) []Reply[JoinResult]
 	Pass(ctx context.Context, c rueidis.Client, p PassParams) (bool, error)
 	PassBatch(ctx context.Context, c rueidis.Client, params []PassParams) []Reply[bool]
+	PassMany(ctx context.Context, c rueidis.Client, p PassManyParams) ([]int64, error)
+	PassManyBatch(ctx context.Context, c rueidis.Client, params []PassManyParams) []Reply[[]int64]
 	RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFenceParams) (int64, error)
 	RaiseFenceBatch(ctx context.Context, c rueidis.Client, params []RaiseFenceParams) []Reply[int64]
 	Release(ctx context.Context, c rueidis.Client, p ReleaseParams) (int64, error)
 	ReleaseBatch(ctx context.Context, c rueidis.Client, params []ReleaseParams) []Reply[int64]
+	ReleaseShared(ctx context.Context, c rueidis.Client, p ReleaseSharedParams) (bool, error)
+	ReleaseSharedBatch(ctx context.Context, c rueidis.Client, params []ReleaseSharedParams) []Reply[bool]
 	Requeue(ctx context.Context, c rueidis.Client, p RequeueParams) (RequeueResult, error)
 	RequeueBatch(ctx context.Context, c rueidis.Client, params []RequeueParams) []Reply[RequeueResult]
+	TryMany(ctx context.Context, c rueidis.Client, p TryManyParams) ([]TryManyItem, error)
+	TryManyBatch(ctx context.Context, c rueidis.Client, params []TryManyParams) []Reply[[]TryManyItem]
 	Load(ctx context.Context, c rueidis.Client) error
 }
 

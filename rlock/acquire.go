@@ -56,10 +56,27 @@ func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 	return l.acquireAll(ctx, keys, opts, wanted{})
 }
 
+// ForceAcquire takes the lock of key from whoever holds it, in one step, so that nobody else gets in
+// between. Those who wait for the lock keep their places, and the first of them gets it from the
+// Release of the new lock. It is for repair, and for an operator's decision that a holder has had
+// its time.
+//
+// The former holder learns of its loss as after a ForceRelease: from the server (see
+// Invalidations), or when it next extends, verifies or releases. Until then Valid is true for that
+// holder, so let it use the fence: the new lock's is larger.
+//
+// One command is sent, once. Its error is that of TryAcquire, but never ErrHeld. After an error
+// without an answer of the server, the former holder may have lost the lock all the same. What the
+// server may have granted is then released in the background, except with WithToken, as after Acquire.
+func (l *Locker) ForceAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
+	return l.acquire(ctx, key, opts, wanted{force: true})
+}
+
 // wanted is how the methods that acquire differ.
 type wanted struct {
-	wait bool // for a held lock to become free
-	do   bool // for Do: extended by default, and bound to the caller's context
+	wait  bool // for a held lock to become free
+	do    bool // for Do: extended by default, and bound to the caller's context
+	force bool // the lock, whoever holds it
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wanted) (*Lock, error) {

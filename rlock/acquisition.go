@@ -2,14 +2,13 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/front"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/place"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -18,65 +17,51 @@ type acquisition struct {
 	lock      *Lock
 	ctx       context.Context
 	start     clock.Instant
-	blocker   blocker       // what the last look saw
+	tries     attempt.Attempts
+	notice    *notify.Wait
 	asked     int           // how often the policy was asked
 	pause     time.Duration // the last one that the policy asked for
-	collect   *collector    // of a set that waits
-	notice    *notify.Wait
-	place     *place.Place  // in the queue of the server; nil: none
 	until     clock.Instant // when the pause is over; before the first one, start
-	counted   bool          // the last question to the server was an attempt of the policy
-	refusal   place.Refusal // of a place by the server
-	outage    remote.Outage
-	delivered bool // its events were delivered: the lock delivers later ones
+	delivered bool          // its events were delivered: the lock delivers later ones
 }
 
-// blocker is the key that stands in the way of an acquisition, and its holder.
-type blocker struct {
-	key  string
-	left time.Duration // of the holder's lease; 0: not known
-	at   clock.Instant // when that was learnt
-	held bool          // somebody was seen to hold it
-}
+// setback says why an acquisition will never hold the lock. The zero setback says nothing: it holds
+// the lock, or nothing stands in the way so far.
+type setback struct{ err, cause error } // of an AcquireError
 
-// remaining returns what should be left of the holder's lease by now.
-func (b *blocker) remaining() time.Duration {
-	if b.left == NoExpiry {
-		return NoExpiry
+func (s setback) none() bool { return s.err == nil }
+
+// setbackOf is the setback of an attempt to get what the claim is of.
+func setbackOf(claim *remote.Claim, why attempt.Setback) setback {
+	switch why.Kind {
+	case attempt.None:
+		return setback{}
+	case attempt.Busy:
+		return setback{err: ErrHeld}
+	case attempt.Transient, attempt.Ended:
+		return setback{ErrGaveUp, why.Err}
 	}
-	return max(b.left-time.Duration(clock.Now()-b.at), 0)
+	return setback{err: limitError(claim, why.Err)}
 }
 
-// setback says why an acquisition does not hold the lock yet, or never will.
-type setback struct {
-	kind       setbackKind
-	err, cause error // of an AcquireError
-}
-
-type setbackKind int
-
-const (
-	noSetback        setbackKind = iota // it holds the lock, or nothing stands in the way so far
-	setbackBusy                         // somebody else holds the lock
-	setbackTransient                    // the server did not answer, or cannot yet
-	setbackFinal
-)
-
-// final is a setback that ends the acquisition.
-func final(err, cause error) setback { return setback{setbackFinal, err, cause} }
-
-// finalWait is the setback of an acquisition whose wait ended with err.
-func finalWait(err error) setback {
-	failure, cause := waitEnded(err)
-	return final(failure, cause)
+// waitEnded is the setback of a call whose wait ended with err.
+func waitEnded(err error) setback {
+	switch err {
+	case clock.ErrStopped:
+		return setback{err: ErrClosed}
+	case ErrHeld, ErrGaveUp:
+		return setback{err: err}
+	}
+	return setback{ErrGaveUp, err}
 }
 
 // newAcquisition returns the acquisition of a claim's keys.
 func (l *Locker) newAcquisition(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) acquisition {
 	lock := l.newLock(ctx, claim, set, want, start)
-	return acquisition{
-		lock: lock, ctx: ctx, start: start, until: start, blocker: blocker{key: lock.claim.Key()}, outage: l.remote.Outage(),
-	}
+	return acquisition{lock: lock, ctx: ctx, start: start, until: start, tries: attempt.New(attempt.Settings{
+		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Lease: &lock.lease,
+		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
+	})}
 }
 
 // acquireClaim acquires the keys of a claim.
@@ -90,7 +75,7 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 		}
 	}()
 	var err error
-	if why := a.run(); why.kind != noSetback {
+	if why := a.run(); !why.none() {
 		err = a.fail(why)
 	}
 	a.delivered = true
@@ -104,29 +89,33 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 
 // run acquires the lock, or says why it does not.
 func (a *acquisition) run() setback {
-	if why := a.precheck(); why.kind != noSetback {
+	if why := a.precheck(); !why.none() {
 		return why
 	}
-	if handed, why := a.waitInQueue(); handed || why.kind != noSetback {
+	if handed, why := a.waitInQueue(); handed || !why.none() {
 		return why
 	}
 	for {
-		why := a.try()
-		if why.kind == noSetback || why.kind == setbackFinal || !a.lock.want.wait {
-			return why
+		if a.lock.locker.isClosed() {
+			return setback{err: ErrClosed}
 		}
-		if why := a.wait(why); why.kind != noSetback {
-			return why
+		grant, why := a.tries.Try(a.ctx)
+		outcome := a.take(grant, why)
+		if !a.lock.want.wait || !why.Passes() {
+			return outcome
+		}
+		if ended := a.wait(why); !ended.none() {
+			return ended
 		}
 	}
 }
 
 // precheck returns a setback that ends the acquisition before its first try, if there is one.
 func (a *acquisition) precheck() setback {
-	if why := a.precheckLocally(); why.kind != noSetback {
+	if why := a.precheckLocally(); !why.none() {
 		return why
 	}
-	if a.mayQueue() && !a.lock.want.wait {
+	if !a.lock.want.wait {
 		return a.askAboutHolder()
 	}
 	return setback{}
@@ -136,268 +125,125 @@ func (a *acquisition) precheck() setback {
 func (a *acquisition) precheckLocally() setback {
 	l := a.lock.locker
 	if key, held := l.heldIn(a.ctx, a.lock.claim.Keys()); held {
-		a.blocker.key = key
-		return final(ErrAlreadyHeld, nil)
+		a.tries.Blocker.Key = key
+		return setback{err: ErrAlreadyHeld}
 	}
 	if l.isClosed() {
-		return final(ErrClosed, nil)
+		return setback{err: ErrClosed}
 	}
 	return setback{}
 }
 
-// mayQueue reports whether the acquisition may wait in the queue of this process, and take over
-// what a holder hands to it: it is about one key, and the caller did not choose the token.
-func (a *acquisition) mayQueue() bool { return !a.lock.claim.IsSet() && !a.lock.claim.Chosen() }
-
-// askAboutHolder asks the server who holds the key, if a lock of this Locker seems to hold it. It
-// does so before the try, so that a lock that has lost its key ends before the key is taken
-// again. If the key is held, that is a setback.
-func (a *acquisition) askAboutHolder() setback {
-	l := a.lock.locker
-	local := l.holder(a.lock.claim.Key())
-	if local == nil || !local.Valid() {
-		return setback{}
+// contested returns the lock of this Locker that seems to hold the key, nil if there is none. The
+// server is asked about it before the try, so that a lock that has lost its key ends before the key is
+// taken again.
+func (a *acquisition) contested() *Lock {
+	if !a.tries.MayQueue() {
+		return nil
 	}
-	version := local.version()
-	holders, err := l.remote.Inspect(a.ctx, &a.lock.claim)
-	if err != nil {
-		return a.failedCall(err)
+	if h := a.lock.locker.holder(a.lock.claim.Key()); h != nil && h.Valid() {
+		return h
 	}
-	return a.learn(holders[0], local, version)
+	return nil
 }
 
-// learn takes the server's answer who holds the key, and ends local, a lock of this Locker, if it
-// has lost the key. version is that of local's lease before the server was asked.
-func (a *acquisition) learn(h remote.Holder, local *Lock, version lease.Version) setback {
-	own := !local.endIfLost(h.Token, version)
-	if !h.Held {
+// askAboutHolder asks the server about a lock of this Locker that seems to hold the key, if there is
+// one. If the key is held, that is a setback.
+func (a *acquisition) askAboutHolder() setback {
+	h := a.contested()
+	if h == nil {
+		return setback{}
+	}
+	seen, lost, err := a.lock.locker.lookFor(a.ctx, &a.lock.claim, h)
+	if err != nil {
+		return setbackOf(&a.lock.claim, attempt.Call(a.ctx, err))
+	}
+	return a.learn(seen, lost)
+}
+
+// learn takes the server's answer about a lock of this Locker that seemed to hold the key.
+func (a *acquisition) learn(seen remote.Holder, lost bool) setback {
+	if !seen.Held {
 		return setback{}
 	}
 	a.lock.attempts++
-	a.blocker.left, a.blocker.held, a.blocker.at = max(h.End.Until(), 0), true, clock.Now()
-	a.contended(own)
-	return setback{kind: setbackBusy, err: ErrHeld}
+	a.tries.Blocker.Sees(seen.End)
+	a.contended(!lost)
+	return setback{err: ErrHeld}
 }
 
 // contended notes that another holds the key, or is before this acquisition in the queue of this
 // process, which is local contention. Only the first call has an effect.
 func (a *acquisition) contended(local bool) {
 	if a.lock.become(stateWaiting) {
-		a.lock.emit(Event{Kind: EventContended, Key: a.blocker.key, Remaining: a.blocker.left, Local: local})
+		a.lock.emit(Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left, Local: local})
 	}
 }
 
-// failedCall is the setback of a call that got an error.
-func (a *acquisition) failedCall(err error) setback {
-	if remote.OutcomeOf(err) == remote.Indeterminate && a.ctx.Err() != nil {
-		return final(ErrGaveUp, clock.ContextError(a.ctx, err))
+// take takes the outcome of an attempt: it begins to hold the lock that the server has granted.
+func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) setback {
+	if a.tries.Blocker.Held {
+		a.contended(false)
 	}
-	return final(err, nil)
-}
-
-// waitInQueue waits in the queue of this process for the key, if the acquisition may. It reports
-// whether a holder has handed the lock over.
-func (a *acquisition) waitInQueue() (handed bool, why setback) {
-	if !a.mayQueue() || !a.lock.want.wait {
-		return false, setback{}
+	if why.Kind != attempt.None {
+		return setbackOf(&a.lock.claim, why)
 	}
-	handed, err := a.queueUp()
-	switch {
-	case err == nil:
-		return handed, setback{}
-	case handed:
-		a.mayHaveTaken() // it is ours on the server
-		return false, final(err, nil)
-	}
-	return false, finalWait(err)
-}
-
-// mayHaveTaken notes that the keys may have the acquisition's token, so that they are freed if it
-// fails.
-func (a *acquisition) mayHaveTaken() {
-	if token := a.lock.lease.Token(); token != "" {
-		a.lock.claim.AddPossible(token, 1)
-	}
-}
-
-// try makes one attempt. remote repeats a command of it that gets no answer.
-func (a *acquisition) try() setback {
 	l := a.lock
-	switch {
-	case l.locker.isClosed():
-		return final(ErrClosed, nil)
-	case a.ctx.Err() != nil:
-		return final(ErrGaveUp, clock.ContextError(a.ctx, nil))
+	err := l.hold(grant.Deadline, grant.Fence, arrival{EventAcquired, a.start, false, l.set.atLeast})
+	if l.want.force { // callers of this process may wait behind the former holder
+		front.Verify(a.ctx, l.locker.queue.Holder(l.claim.Key()))
 	}
-	if a.enter() {
-		return a.ask()
-	}
-	return a.tryAlone()
-}
-
-// tryAlone makes one attempt without a place in the queue of the server. If others wait there, it
-// does not overtake them.
-func (a *acquisition) tryAlone() setback {
-	l := a.lock
-	answer, err := l.locker.remote.Acquire(a.ctx, &l.claim, a.prepareRequest())
-	if l.want.wait && a.outage.Record(err) {
-		return a.transient(err)
-	}
-	return a.settle(answer, err)
-}
-
-// transient is the setback of an attempt that the server has not answered, or cannot serve yet.
-func (a *acquisition) transient(err error) setback {
-	if a.ctx.Err() != nil {
-		return final(ErrGaveUp, clock.ContextError(a.ctx, nil))
-	}
-	if !errors.Is(err, context.DeadlineExceeded) { // the client may notice the end of ctx before ctx says so
-		a.blocker.left = 0 // nobody knows any more
-	}
-	return setback{kind: setbackTransient, err: ErrGaveUp}
-}
-
-// prepareRequest counts an attempt, and returns what to ask the server for. It makes a token for
-// the lock, unless an earlier try or a hand-over has given it one.
-func (a *acquisition) prepareRequest() remote.Request {
-	l := a.lock
-	l.attempts++
-	if l.lease.Token() == "" || l.claim.SpansSlots() {
-		l.lease.SetToken(l.mint())
-	}
-	return remote.Request{Token: l.lease.Token(), TTL: l.lease.TTL(), Fenced: !l.set.unfenced, Keep: a.collect.kept()}
-}
-
-// settle begins to hold the lock if the server has granted it.
-func (a *acquisition) settle(answer remote.Answer, err error) setback {
-	if err != nil {
-		return a.failedCall(err)
-	}
-	if !answer.Acquired {
-		a.blocked(answer)
-		return setback{kind: setbackBusy, err: ErrHeld}
-	}
-	return a.hold(clock.LeaseEnd(answer.Sent, a.lock.lease.TTL()), answer.Fence)
-}
-
-// blocked notes who holds the key.
-func (a *acquisition) blocked(answer remote.Answer) {
-	a.blocker = blocker{answer.Held, answer.Left, clock.Now(), true}
-	a.contended(false)
-	a.lock.ticket.Contended(answer.Left)
-}
-
-// hold begins to hold the lock that the server has granted.
-func (a *acquisition) hold(deadline clock.Instant, fence uint64) setback {
-	l := a.lock
-	if a.place != nil {
-		a.dropPlace()
-	}
-	err := l.hold(deadline, fence, arrival{EventAcquired, a.start, false})
 	if err == nil {
 		return setback{}
 	}
-	a.mayHaveTaken()
+	a.tries.MayHaveTaken()
 	if err == expired {
-		over := -deadline.Until()
+		over := -grant.Deadline.Until()
 		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, l.lease.TTL(), over)
 	}
-	return final(err, nil)
+	return setback{err: err}
 }
 
 // wait waits until another try is worth it.
-func (a *acquisition) wait(why setback) setback {
+func (a *acquisition) wait(why attempt.Setback) setback {
 	l := a.lock
-	if why.kind == setbackBusy {
+	if why.Kind == attempt.Busy {
 		l.events.tell(true)
 	}
-	if a.place == nil || a.counted {
-		if !a.next() {
-			return final(ErrGaveUp, nil)
+	end := l.set.retry.end(a.start)
+	if a.tries.Due() {
+		if !a.next(clock.Now()) {
+			return setback{err: ErrGaveUp}
 		}
-		a.until = min(clock.Now().After(a.pause), l.set.retry.end(a.start))
+		a.until = min(clock.Now().After(a.pause), end)
 	}
 	if a.notice == nil {
 		a.notice = l.locker.newWait()
 	}
-	end := l.set.retry.end(a.start)
-	if why.kind == setbackTransient {
-		if err := a.notice.Sleep(a.ctx, a.outage.Pace(a.pause), 0, end); err != nil {
-			return finalWait(err)
-		}
-		return setback{}
-	}
-	if a.switchCollecting() {
-		return setback{}
-	}
-	var err error
-	switch {
-	case a.place != nil:
-		err = a.awaitGrant()
-	case a.mayStand():
-		err = a.subscribe()
-	default:
-		err = a.notice.Await(a.ctx, a.blocker.key, a.pause, a.blocker.left, min(end, a.collect.end(), a.refusal.End(a.pause)))
-	}
-	if err != nil {
-		return finalWait(err)
+	if err := a.tries.Pause(a.ctx, a.notice, why, a.pause, a.until, end); err != nil {
+		return waitEnded(err)
 	}
 	return setback{}
 }
 
-// switchCollecting has a set that waits begin or end to take its keys one by one, when it is time
-// for that. It reports whether it has just begun: the acquisition then tries at once, because
-// some of the keys may be free.
-func (a *acquisition) switchCollecting() bool {
-	claim := &a.lock.claim
-	if !claim.IsSet() || claim.Chosen() || claim.SpansSlots() {
-		return false
-	}
-	if a.collect == nil {
-		a.collect = &collector{lock: a.lock, turning: a.start.After(collectAfter)}
-	}
-	begun := a.collect.next(a.ctx)
-	if a.collect.kept() == nil {
-		a.leavePlace()
-	}
-	return begun
-}
-
 // next asks the policy for the pause before the next attempt. It reports false if the
-// policy gives up.
-func (a *acquisition) next() (more bool) {
+// policy gives up. now is a recent reading of the clock.
+func (a *acquisition) next(now clock.Instant) (more bool) {
 	a.asked++
 	a.pause, more = a.lock.set.retry.next(Attempt{
-		Number: a.asked, Elapsed: time.Duration(clock.Now() - a.start), Previous: a.pause, Remaining: a.blocker.left,
+		Number: a.asked, Elapsed: time.Duration(now - a.start), Previous: a.pause, Remaining: a.tries.Blocker.Left,
 	})
 	return more
 }
 
-// waitEnded turns the error that ended the waiting into the error and the cause of a failure.
-func waitEnded(err error) (failure, cause error) {
-	switch err {
-	case clock.ErrStopped:
-		return ErrClosed, nil
-	case ErrHeld, ErrGaveUp:
-		return err, nil
-	}
-	return ErrGaveUp, err
-}
-
-// fail ends the acquisition. It has the reaper free what commands without an answer may have
-// taken, leaves the queue, counts the failure, queues its event, and returns its error.
+// fail ends the acquisition. It gives up what the server may have of it, leaves the queue, counts the
+// failure, queues its event, and returns its error.
 func (a *acquisition) fail(why setback) error {
 	l := a.lock
-	if a.collect.kept() != nil {
-		a.mayHaveTaken() // what was collected
-	}
 	if why.err == closed {
 		why.err = ErrClosed // without ErrNotHeld, because the caller never held the lock
 	}
-	a.leavePlace()
-	if l.claim.Possible() > 0 {
-		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), l.lease.TTL(), 0)
-	}
+	a.tries.GiveUp()
 	l.ticket.Leave()
 	contended := l.stateNow() == stateWaiting
 	if contended {
@@ -408,17 +254,14 @@ func (a *acquisition) fail(why setback) error {
 	if l.want.wait {
 		kind = callWait
 	}
+	blocker := &a.tries.Blocker
 	failed := &AcquireError{
-		Key: a.blocker.key, Remaining: a.blocker.remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
-		Err: failure(kind, a.blocker.held, why.err, a.outage.Explain(why.cause)), call: kind, contended: contended,
+		Key: blocker.Key, Remaining: blocker.Remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
+		Err: failure(kind, blocker.Held, why.err, a.tries.Outage.Explain(why.cause)), call: kind, contended: contended,
 	}
 	l.emit(Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Err: failed})
 	return failed
 }
-
-// errInterrupted is the error of an operation that user code has ended with a panic or
-// runtime.Goexit. Only observers see it, and Stats counts such an operation as failed.
-var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in a RetryFunc, an Observer, a hook of the client or the context ended the call")
 
 // interrupted cleans up after an acquisition that does not return, because user code has
 // panicked or ended the goroutine. It does not use the caller's context, because a method of
@@ -429,13 +272,11 @@ func (a *acquisition) interrupted() {
 		_, _ = a.quit(nil)
 	}
 	switch {
-	case l.stateNow() < stateHeld && a.place != nil: // a command may be under way
-		a.place.Interrupted()
-		_ = a.fail(final(errInterrupted, nil))
 	case l.stateNow() < stateHeld:
-		a.mayHaveTaken()
-		_ = a.fail(final(errInterrupted, nil))
+		a.tries.Interrupted() // a command may be under way
+		_ = a.fail(setback{err: remote.ErrInterrupted})
 	case l.stateNow() != stateFailed:
+		keepNobodyOut(l)
 		_ = l.Release(context.Background())
 	}
 	if !a.delivered {

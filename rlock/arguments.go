@@ -2,10 +2,9 @@ package rlock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/rlock-go/toolkit/rlock/internal/slot"
+	"github.com/rlock-go/toolkit/rlock/internal/argument"
 )
 
 // usable refuses a Lock that no acquisition has made.
@@ -62,67 +61,29 @@ func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
 	return full, err
 }
 
-// checkTTL refuses a TTL that no lease can have.
-func checkTTL(ttl time.Duration) error {
-	switch {
-	case ttl == NoExpiry:
+// kinds has the error for each kind of a wrong argument.
+var kinds = [...]error{argument.Invalid: nil, argument.Duplicate: ErrDuplicateKey, argument.CrossSlot: ErrCrossSlot}
+
+// refused is the error of a call that has a wrong argument, nil if there is none.
+func refused(wrong *argument.Wrong) error {
+	if wrong == nil {
 		return nil
-	case ttl < time.Millisecond:
-		return invalid("TTL", fmt.Sprintf("%v is below 1ms; for a lock that never expires say NoExpiry", ttl))
-	case ttl%time.Millisecond != 0:
-		return invalid("TTL", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", ttl))
 	}
-	return nil
+	return &ArgumentError{wrong.Argument, wrong.Reason, kinds[wrong.Kind]}
 }
+
+// checkTTL refuses a TTL that no lease can have.
+func checkTTL(ttl time.Duration) error { return refused(argument.TTL(ttl)) }
 
 // redisKey returns the key as Redis has it.
 func (s *settings) redisKey(key string) (string, error) {
-	if key == "" {
-		return "", invalid("key", "it is empty")
-	}
-	full := s.prefix + key
-	if prefix, owner, yes := slot.Reserved(full); yes {
-		return "", invalid("key", fmt.Sprintf("names that start with %s belong to %s; choose another", prefix, owner))
-	}
-	return full, nil
+	full, wrong := argument.Key(s.prefix, key)
+	return full, refused(wrong)
 }
 
 // redisKeys returns a set's keys as Redis has them, after checking that they can
 // be one set.
 func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
-	if len(keys) == 0 {
-		return nil, invalid("keys", "there are none; name at least one")
-	}
-	full, err := s.distinctKeys(keys)
-	if err != nil {
-		return nil, err
-	}
-	if l.cluster && !s.crossSlot {
-		first := slot.Of(full[0])
-		for _, key := range full[1:] {
-			if other := slot.Of(key); other != first {
-				return nil, &ArgumentError{"keys", fmt.Sprintf("%s (slot %d) and %s (slot %d) are in different slots of the cluster; give them the same {hash tag}, or see WithCrossSlot",
-					quoteKey(full[0]), first, quoteKey(key), other), ErrCrossSlot}
-			}
-		}
-	}
-	return full, nil
-}
-
-// distinctKeys returns keys as Redis has them, after checking that each stands
-// there once.
-func (s *settings) distinctKeys(keys []string) ([]string, error) {
-	full := make([]string, len(keys))
-	seen := make(map[string]struct{}, len(keys))
-	for i, key := range keys {
-		var err error
-		if full[i], err = s.redisKey(key); err != nil {
-			return nil, fmt.Errorf("%w (number %d of the list)", err, i+1)
-		}
-		if _, twice := seen[key]; twice {
-			return nil, &ArgumentError{"keys", quoteKey(full[i]) + " stands twice in the list; name every key once", ErrDuplicateKey}
-		}
-		seen[key] = struct{}{}
-	}
-	return full, nil
+	full, wrong := argument.Set(s.prefix, keys, l.cluster && !s.crossSlot)
+	return full, refused(wrong)
 }

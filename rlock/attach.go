@@ -23,7 +23,8 @@ import (
 // new token: call Attach again with the same Handoff value (not one that was read from the text
 // once more), or with the same WithToken, also in another process.
 //
-// The lock keeps its fence, because it was held all the time, and what is left of its lease.
+// The lock keeps its fence, because it was held all the time, and what is left of its lease; a
+// share (see AcquireShared) gets a new one.
 // These options have an effect: WithTTL, for later automatic extensions, WithAutoExtend,
 // WithToken, WithOwner and WithObserver.
 func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
@@ -32,16 +33,16 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 		return nil, err
 	}
 	set := *given
-	t := handoff.ticket
+	h := handoff.shared
 	switch {
-	case t == nil:
+	case h == nil:
 		return nil, invalid("handoff", "it is of no lock; use the one that Detach returned, or UnmarshalText")
-	case slices.Contains(t.secret.tokens, set.token):
+	case slices.Contains(h.Tokens(), set.token):
 		return nil, invalid("WithToken", "it is the token of the former owner; choose another, or leave it out")
 	}
 	// If the keys are of several slots, the former holder took them WithCrossSlot.
 	set.prefix, set.crossSlot = "", true
-	full, err := l.redisKeys(&set, t.keys)
+	full, err := l.redisKeys(&set, h.Keys)
 	switch {
 	case err != nil:
 		return nil, err
@@ -50,14 +51,21 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	case ctx.Err() != nil:
 		return nil, &LockError{"attach", full[0], clock.ContextError(ctx, nil)}
 	}
-	lock := l.newLock(ctx, l.remote.All(full, true), &set, wanted{}, clock.Now())
-	lock.fence, lock.attempts = t.fence, 1
+	claim := l.remote.All(full, true)
+	if share, _, is := remote.ShareOf(h.Tokens()[0]); is {
+		if set.token != "" {
+			return nil, invalid("WithToken", "a share has a token of its own kind; leave the option out")
+		}
+		claim.Wants(share)
+	}
+	lock := l.newLock(ctx, claim, &set, wanted{}, clock.Now())
+	lock.fence, lock.attempts = h.Fence, 1
 	if set.token == "" {
-		lock.lease.SetToken(t.secret.claim(lock.mint))
+		lock.lease.SetToken(h.Begin(set.owner))
 	}
 	spent := false
-	defer func() { t.secret.settle(lock.lease.Token(), spent) }()
-	if err := lock.takeOver(ctx, t.secret.tokens); err != nil {
+	defer func() { h.End(lock.lease.Token(), spent) }()
+	if err := lock.takeOver(ctx, h); err != nil {
 		spent = errors.Is(err, ErrNotHeld) && !errors.Is(err, ErrClosed)
 		return nil, err
 	}
@@ -71,10 +79,10 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	return lock, nil
 }
 
-// takeOver gives the keys the lock's token in place of the former tokens, and begins the
+// takeOver gives the keys the lock's token in place of the tokens of a Handoff, and begins the
 // lease with what is left of theirs.
-func (l *Lock) takeOver(ctx context.Context, former []string) error {
-	a, err := l.locker.remote.Attach(ctx, &l.claim, l.lease.Token(), former)
+func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
+	a, err := l.locker.remote.Attach(ctx, &l.claim, l.lease.Token(), h.Tokens(), l.lease.TTL())
 	switch {
 	case err != nil:
 		return &LockError{"attach", a.Key, err}
@@ -82,7 +90,7 @@ func (l *Lock) takeOver(ctx context.Context, former []string) error {
 		return &LockError{"attach", a.Key, ErrLost}
 	}
 	l.lease.Resume(a.Remaining, a.End)
-	if cause := l.hold(a.End, l.fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
+	if cause := l.hold(a.End, l.fence, arrival{kind: EventAttached, start: clock.Now(), atLeast: min(h.AtLeast, a.Remaining)}); cause != nil {
 		return &LockError{"attach", l.claim.Key(), cause}
 	}
 	return nil
@@ -107,7 +115,11 @@ func (l *Lock) Detach() (Handoff, error) {
 	if cause := l.finish(stateDetached); cause != detached {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
-	return Handoff{&ticket{slices.Clone(l.claim.Keys()), l.fence, &secret{tokens: l.lease.Tokens()}}}, nil
+	h := remote.NewHandoff(slices.Clone(l.claim.Keys()), l.lease.Tokens(), l.fence)
+	if until := keptUntil(l); until != clock.Past {
+		h.AtLeast = max(until.Until(), 0)
+	}
+	return Handoff{h}, nil
 }
 
 // ForceRelease frees the lock of key if its holder's token is token, as Check or Inspect
@@ -209,7 +221,8 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return fail(ErrGaveUp, nil)
 		}
 		if err := w.Await(ctx, full, outage.Pace(pause), s.Remaining(), set.retry.end(start)); err != nil {
-			return fail(waitEnded(err))
+			why := waitEnded(err)
+			return fail(why.err, why.cause)
 		}
 	}
 }

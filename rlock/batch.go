@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlock-go/toolkit/rlock/internal/argument"
+	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -31,33 +34,27 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	if err != nil {
 		return nil, err
 	}
-	full, err := set.distinctKeys(keys)
-	if err != nil {
-		return nil, err
+	full, wrong := argument.Distinct(set.prefix, keys)
+	if wrong != nil {
+		return nil, refused(wrong)
 	}
-	b := batch{locker: l, all: make([]acquisition, len(full)), errs: make([]error, len(full))}
+	b := batch{locker: l, all: make([]acquisition, len(full)), results: make([]AcquireResult, len(full))}
 	defer b.interrupted()
 	start := clock.Now()
 	for i, key := range full {
 		b.all[i] = l.newAcquisition(ctx, remote.One(key), set, wanted{}, start)
 	}
 	b.run(ctx)
-	results := make([]AcquireResult, len(full))
-	for i := range b.all {
-		if results[i].Err = b.errs[i]; results[i].Err == nil {
-			results[i].Lock = b.all[i].lock
-		}
-	}
 	b.deliver()
 	b.returned = true
-	return results, nil
+	return b.results, nil
 }
 
 // batch is one call of TryAcquireEach.
 type batch struct {
 	locker   *Locker
 	all      []acquisition
-	errs     []error // of each, in the same order
+	results  []AcquireResult // of each, in the same order
 	returned bool
 }
 
@@ -67,8 +64,8 @@ func (b *batch) run(ctx context.Context) {
 	for i := range b.all {
 		a := &b.all[i]
 		why := a.precheckLocally()
-		if why.kind == noSetback && ctx.Err() != nil {
-			why = final(ErrGaveUp, clock.ContextError(ctx, nil))
+		if why.none() && ctx.Err() != nil {
+			why = setback{ErrGaveUp, clock.ContextError(ctx, nil)}
 		}
 		if b.settle(i, why) {
 			asked = append(asked, i)
@@ -78,21 +75,24 @@ func (b *batch) run(ctx context.Context) {
 	tries := make([]remote.Try, len(asked))
 	each := make([]*remote.Try, len(asked))
 	for n, i := range asked {
-		tries[n].Claim, tries[n].Request = &b.all[i].lock.claim, b.all[i].prepareRequest()
+		tries[n].Claim, tries[n].Request = &b.all[i].lock.claim, b.all[i].tries.Request()
 		each[n] = &tries[n]
 	}
 	b.locker.remote.AcquireEach(ctx, each)
 	for n, i := range asked {
-		b.settle(i, b.all[i].settle(tries[n].Answer, tries[n].Err))
+		a := &b.all[i]
+		if b.settle(i, a.take(a.tries.Take(ctx, tries[n].Answer, tries[n].Err))) {
+			b.results[i].Lock = a.lock
+		}
 	}
 }
 
 // settle ends an acquisition that has a setback, and reports whether it has none.
 func (b *batch) settle(i int, why setback) bool {
-	if why.kind == noSetback {
+	if why.none() {
 		return true
 	}
-	b.errs[i] = b.all[i].fail(why)
+	b.results[i].Err = b.all[i].fail(why)
 	return false
 }
 
@@ -101,19 +101,17 @@ func (b *batch) settle(i int, why setback) bool {
 func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	var (
 		contested []int
-		keys      []string
 		holders   []*Lock
 		versions  []lease.Version
+		keys      []string
 	)
 	for _, i := range asked {
-		a := &b.all[i]
-		holder := b.locker.holder(a.lock.claim.Key())
-		if a.lock.claim.Chosen() || holder == nil || !holder.Valid() {
+		if h := b.all[i].contested(); h != nil {
+			contested, keys = append(contested, i), append(keys, h.claim.Key())
+			holders, versions = append(holders, h), append(versions, h.version())
+		} else {
 			rest = append(rest, i)
-			continue
 		}
-		contested, keys = append(contested, i), append(keys, a.lock.claim.Key())
-		holders, versions = append(holders, holder), append(versions, holder.version())
 	}
 	if len(contested) == 0 {
 		return asked
@@ -121,9 +119,10 @@ func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	seen, errs := b.locker.remote.InspectEach(ctx, keys)
 	for n, i := range contested {
 		a := &b.all[i]
-		why := a.failedCall(errs[n])
+		why := setbackOf(&a.lock.claim, attempt.Call(ctx, errs[n]))
 		if errs[n] == nil {
-			why = a.learn(seen[n], holders[n], versions[n])
+			lost, _ := holders[n].endIfLost(seen[n].Token, versions[n])
+			why = a.learn(seen[n], lost)
 		}
 		if b.settle(i, why) {
 			rest = append(rest, i)
@@ -143,10 +142,11 @@ func (b *batch) interrupted() {
 		switch a := &b.all[i]; {
 		case a.lock == nil || a.lock.stateNow() == stateFailed:
 		case a.lock.stateNow() >= stateHeld:
+			keepNobodyOut(a.lock)
 			held = append(held, a.lock)
 		default:
-			a.mayHaveTaken() // a command may be under way
-			b.settle(i, final(errInterrupted, nil))
+			a.tries.Interrupted() // a command may be under way
+			b.settle(i, setback{err: remote.ErrInterrupted})
 		}
 	}
 	b.locker.ReleaseEach(context.Background(), held)
@@ -163,7 +163,7 @@ func (b *batch) deliver() {
 			locks = append(locks, a.lock)
 		}
 	}
-	deliverEach(locks, func(o *observed) { o.tell(false) })
+	events.Each(locks, func(l *Lock) { l.events.tell(false) })
 }
 
 // ReleaseEach is Release for many locks of this Locker in one round trip. There is one error
@@ -175,11 +175,12 @@ func (b *batch) deliver() {
 // *ArgumentError.
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.ownLocks(ctx, locks)
-	defer deliverAll(locks)
+	defer events.Each(locks, (*Lock).deliver)
 	var (
-		asked   []*releasing
-		freeing []*remote.Freeing
-		alone   []int // positions in locks
+		asked      []*releasing
+		freeing    []*remote.Freeing
+		shortening []*remote.Shortening // of locks that keep others out; see WithAtLeast
+		alone      []int                // positions in locks
 	)
 	defer func() {
 		for _, r := range asked { // only if user code has panicked
@@ -190,7 +191,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 		if errs[i] != nil {
 			continue
 		}
-		busy, err := lock.releases.tryEnter()
+		busy, err := lock.releases.TryEnter()
 		r := &releasing{lock: lock, at: i}
 		switch {
 		case busy != nil:
@@ -198,23 +199,32 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 			// may wait for a lock that this call is releasing.
 			alone = append(alone, i)
 		case err != nil:
-			errs[i] = &LockError{"release", lock.claim.Key(), err}
+			errs[i] = notEntered(lock.claim.Key(), err)
 		default:
 			asked = append(asked, r) // begin may call a method of a context, which may panic
-			if !r.begin() {
+			if !r.begin(clock.Now()) {
 				errs[i] = r.err
 				asked = asked[:len(asked)-1]
 				continue
 			}
-			freeing = append(freeing, &remote.Freeing{Claim: &lock.claim, Token: lock.lease.Token(), Former: lock.lease.Former()})
+			if r.minimum != nil && !r.over {
+				shortening = append(shortening, r.shortening())
+				r.call = &shortening[len(shortening)-1].Freeing
+			} else {
+				f, _ := r.freeing()
+				r.call, freeing = &f, append(freeing, &f)
+			}
 		}
 	}
-	if len(asked) > 0 {
+	if len(freeing) > 0 {
 		l.remote.ReleaseEach(ctx, freeing)
 	}
-	for ; len(asked) > 0; asked, freeing = asked[1:], freeing[1:] {
+	if len(shortening) > 0 {
+		remote.ShortenEach(ctx, l.remote, shortening)
+	}
+	for ; len(asked) > 0; asked = asked[1:] {
 		r := asked[0]
-		r.freed, r.err = freeing[0].Freed, freeing[0].Err
+		r.freed, r.err = r.call.Freed, r.call.Err
 		r.settle()
 		errs[r.at] = r.err
 	}

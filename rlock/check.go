@@ -18,6 +18,10 @@ type State struct {
 	Cached bool   // answered from the client-side cache
 	Owner  string // what the holder says about itself, see WithOwner; "" when it says nothing
 
+	// Shared says who shares the lock, see AcquireShared; nil: somebody holds the whole lock, or nobody
+	// does. Of a State from the cache, it has the Limit only.
+	Shared *SharedState
+
 	until       clock.Instant // end of the holder's lease, of which the server said how much is left
 	cachedUntil time.Time     // the same, of which the cache says when it is; zero: until is set
 }
@@ -42,7 +46,8 @@ func (s State) MarshalJSON() ([]byte, error) {
 		Key, Owner   string
 		Held, Cached bool
 		Remaining    time.Duration
-	}{s.Key, s.Owner, s.Held, s.Cached, s.Remaining()})
+		Shared       *SharedState `json:",omitempty"`
+	}{s.Key, s.Owner, s.Held, s.Cached, s.Remaining(), s.Shared})
 }
 
 // HeldBy reports whether the holder's token is token.
@@ -77,7 +82,10 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	}
 	s := State{Key: full, Held: peeked.Held, Token: peeked.Token, Cached: peeked.Cached}
 	if s.Held {
-		s.Owner, s.cachedUntil = ownerIn(s.Token), peeked.Until
+		s.Owner, s.cachedUntil = remote.OwnerIn(s.Token), peeked.Until
+		if _, limit, shared := remote.SharedValue(s.Token); shared {
+			s.Shared = &SharedState{Limit: limit}
+		}
 	}
 	return s, nil
 }
@@ -111,6 +119,9 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	if cause != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), cause}
 	}
+	if l.claim.IsShare() {
+		return verifyShare(ctx, l)
+	}
 	version := l.version()
 	holders, err := l.locker.remote.Inspect(ctx, &l.claim)
 	if err != nil {
@@ -118,18 +129,13 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	}
 	least := stateOf(holders[0])
 	for _, h := range holders {
-		l.mu.Lock()
-		is, again := l.lease.Lost(h.Token, version)
-		if is {
-			cause = l.finish(stateLost)
-		}
-		l.mu.Unlock()
+		is, again := l.endIfLost(h.Token, version)
 		s := stateOf(h)
 		switch {
 		case again: // the lock has got another token meanwhile
 			return l.Verify(ctx)
 		case is:
-			return s, &LockError{"verify", s.Key, cause}
+			return s, &LockError{"verify", s.Key, l.cause()}
 		}
 		if s.until < least.until {
 			least = s
@@ -145,10 +151,13 @@ func (l *Locker) inspect(ctx context.Context, op, key string) (State, error) {
 	if err != nil {
 		return State{}, &LockError{op, key, err}
 	}
+	if _, _, shared := remote.SharedValue(holders[0].Token); shared {
+		return inspectShared(ctx, l, op, key)
+	}
 	return stateOf(holders[0]), nil
 }
 
 // stateOf is what the server says of a key.
 func stateOf(h remote.Holder) State {
-	return State{Key: h.Key, Held: h.Held, Token: h.Token, Owner: ownerIn(h.Token), until: h.End}
+	return State{Key: h.Key, Held: h.Held, Token: h.Token, Owner: remote.OwnerIn(h.Token), until: h.End}
 }

@@ -26,6 +26,22 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 	return err
 }
 
+// DoValue is Do for a function that makes a value. It returns what fn has returned, also with an
+// error: if err matches ErrNotHeld, fn has made the value, but did not hold the lock all the time.
+// If fn was not called, the value is the zero value.
+//
+// It is a function because methods of Go have no type parameters.
+func DoValue[T any](ctx context.Context, l *Locker, key string, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (value T, err error) {
+	if fn == nil {
+		return value, invalid("fn", "it is nil")
+	}
+	err = l.Do(ctx, key, func(ctx context.Context, lock *Lock) (err error) {
+		value, err = fn(ctx, lock)
+		return err
+	}, opts...)
+	return value, err
+}
+
 // DoAll is Do for a set of keys, which it acquires like AcquireAll.
 func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireAll(ctx, keys, opts, want) }, true)
@@ -50,8 +66,7 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 //
 // TryDo keeps two runs from overlapping. It does not keep a second process from running
 // fn after the first one has finished, as processes do whose clocks differ by more than
-// fn takes. For a job that must run once in an hour, acquire a key that names the hour
-// with TryAcquire and a TTL of an hour, and do not release it.
+// fn takes. For a job that must run once in an hour, add WithAtLeast.
 func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
 	return l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquire(ctx, key, opts, want) }, false)
 }
@@ -117,6 +132,7 @@ func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.
 		}
 	}()
 	if ctx.Err() != nil { // perhaps before the lock was granted
+		keepNobodyOut(l)
 		return false, &AcquireError{
 			Key: l.claim.Key(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
 			Err:       failure(callWait, false, ErrGaveUp, clock.ContextError(ctx, nil)),

@@ -35,7 +35,8 @@
 // For each key that somebody waits for, the server keeps a queue of processes, first come, first
 // served. A Locker counts as a process. When Release passes the key on, one script grants it to
 // the process that waits first and tells that process with a message, which comes to the Locker
-// on a connection of its own. So the key is never free in between, and nobody else tries to take
+// on a connection of its own; on a cluster, on one for each node that has keys for which the Locker
+// waits. So the key is never free in between, and nobody else tries to take
 // it. A process that waits sends a heartbeat about every half second, or every quarter of a lease
 // that is shorter than two seconds; behind others it sends fewer. A heartbeat keeps the place and
 // finds a grant whose message was lost. If a holder dies, the first in the queue asks as soon as
@@ -51,10 +52,18 @@
 // granted the lock, one command gives the lock to the chosen token. A set waits as AcquireAll
 // says, and its Release frees the keys: the first in the queue of each then asks for it.
 //
-// There is no queue between processes on a cluster, and for a user who lacks the rights for it.
-// Release then frees the key. Where the server tells the Locker of changed keys (see
+// There is no queue between processes for a user who lacks the rights for it, and on a cluster for a
+// key whose slot moves just then. Release then frees the key. Where the server tells the Locker of changed keys (see
 // Invalidations, which Open installs), the first caller tries when the key has changed.
 // Elsewhere it polls. Either way it tries when the holder's lease ends.
+//
+// # Sharing
+//
+// AcquireShared takes a lock for a reader, of whom any number may hold it together, and
+// AcquirePermit takes one or more of a limited number of permits. Both wait in the same queues, so
+// whoever waits for the whole lock stops readers who come later. The key is that of a held lock
+// to everybody else, and the set rlock:holders:{…}:<key> beside it has the leases of those who
+// share it, by the clock of the server. See AcquireShared.
 //
 // # Deadlocks
 //

@@ -3,9 +3,9 @@ package rlock
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
 // Errors for errors.Is. The types below carry the facts, for errors.As. Errors
@@ -93,49 +93,17 @@ const (
 )
 
 func (e *AcquireError) Error() string {
-	op := "acquire "
+	op, effort, lease := "acquire", "", ""
 	if e.call == callWaitFree {
-		op = "wait for "
+		op = "wait for"
 	}
-	text := "rlock: " + op + quoteKey(e.Key) + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
-	if facts := e.facts(); facts != "" {
-		text += " (" + facts + ")"
-	}
-	return text
-}
-
-// facts tells how hard a waiter has tried, and what the holder has left, as far as that is known.
-func (e *AcquireError) facts() string {
-	var facts []string
 	if errors.Is(e.Err, ErrGaveUp) && e.call != callTry {
-		facts = e.effort()
+		effort = text.Effort(e.Attempts, e.Waited, e.contended)
 	}
-	switch {
-	case !errors.Is(e.Err, ErrHeld):
-	case e.Remaining == NoExpiry:
-		facts = append(facts, "the holder's lease never ends")
-	case e.Remaining > 0:
-		facts = append(facts, fmt.Sprintf("the holder's lease ends in %v", max(e.Remaining.Round(time.Millisecond), time.Millisecond)))
+	if errors.Is(e.Err, ErrHeld) {
+		lease = text.HolderLease(e.Remaining)
 	}
-	return strings.Join(facts, "; ")
-}
-
-// effort tells how often and for how long a waiter has tried. A call that neither made an attempt
-// nor waited for anybody has tried nothing, however long it took.
-func (e *AcquireError) effort() []string {
-	attempts, waited := fmt.Sprintf("%d attempts", e.Attempts), e.Waited.Round(time.Millisecond)
-	if e.Attempts == 1 {
-		attempts = "1 attempt"
-	}
-	switch {
-	case e.Attempts > 0 && waited > 0:
-		return []string{fmt.Sprintf("after %s in %v", attempts, waited)}
-	case e.Attempts > 0:
-		return []string{"after " + attempts}
-	case e.contended && waited > 0:
-		return []string{fmt.Sprintf("after %v", waited)}
-	}
-	return nil
+	return text.Failure(op, e.Key, e.Err, effort, lease)
 }
 
 // Unwrap returns Err.
@@ -149,14 +117,14 @@ type gaveUp struct {
 }
 
 func (e *gaveUp) Error() string {
-	text := ErrGaveUp.Error()
+	message := ErrGaveUp.Error()
 	if e.call == callTry {
-		text = "rlock: ended before the answer"
+		message = "rlock: ended before the answer"
 	}
 	if e.cause != nil {
-		text += ": " + e.cause.Error()
+		message += ": " + e.cause.Error()
 	}
-	return text
+	return message
 }
 
 // Unwrap makes ErrGaveUp and the cause reachable, and ErrHeld where a holder was seen.
@@ -192,9 +160,7 @@ type LockError struct {
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrDetached, ErrClosed, or the server's or client's error
 }
 
-func (e *LockError) Error() string {
-	return "rlock: " + e.Op + " " + quoteKey(e.Key) + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
-}
+func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err) }
 
 // Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }
@@ -221,13 +187,4 @@ func (e *ArgumentError) Unwrap() error {
 		return e.kind
 	}
 	return ErrInvalid
-}
-
-// quoteKey shows a key in an error: any bytes are allowed in one, and any length.
-func quoteKey(key string) string {
-	const most = 80
-	if len(key) > most {
-		return strconv.Quote(key[:most]) + "…"
-	}
-	return strconv.Quote(key)
 }

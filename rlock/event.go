@@ -130,15 +130,15 @@ type ObserverFunc func(ctx context.Context, e Event)
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
 // WithObserver tells o what happens to the locks of the Locker, or to the lock of one call.
-// The observer of a call replaces that of its Locker. Without an observer, events cost
-// nothing.
+// The observer of a call replaces that of its Locker; Observers makes one of several. Without an
+// observer, events cost nothing.
 //
 // With an observer, the Locker watches each lock until it ends, so that the last event comes
 // on time even if the program has forgotten the lock.
 func WithObserver(o Observer) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.observer = o
-		if f, is := o.(ObserverFunc); o == nil || is && f == nil {
+		if !isObserver(o) {
 			return invalid("WithObserver", "it is nil; leave the option out to observe nothing")
 		}
 		return nil

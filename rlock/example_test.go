@@ -370,7 +370,8 @@ func ExampleLocker_Probe() {
 	locker, done := embedded()
 	defer done()
 
-	report, err := locker.Probe(context.Background()) // when the program starts
+	ctx := context.Background()
+	report, err := locker.Probe(ctx) // when the program starts
 	if err != nil {
 		log.Fatal(err) // no server answers
 	}

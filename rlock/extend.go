@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
 
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
@@ -41,21 +43,17 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return &LockError{"extend", l.claim.Key(), clock.ContextError(ctx, nil)}
+		return notSent(ctx, l)
 	}
 	defer l.deliver()
-	return l.extend(ctx, ttl)
+	x := extending{lock: l, ttl: ttl}
+	renew.Now(ctx, l.locker.remote, []*extending{&x})
+	return x.err
 }
 
-// extend is Extend after its arguments were checked.
-func (l *Lock) extend(ctx context.Context, ttl time.Duration) (err error) {
-	x := extending{lock: l, err: &err}
-	defer x.finish() // also after a panic
-	_ = remote.RetryFor(ctx, remote.Patience, func(ctx context.Context) error {
-		x.try(ctx, ttl)
-		return x.retryable()
-	})
-	return err
+// notSent is the error of an extension whose context has ended before it was sent.
+func notSent(ctx context.Context, l *Lock) error {
+	return &LockError{"extend", l.claim.Key(), clock.ContextError(ctx, nil)}
 }
 
 // ExtendEach is Extend for many locks of this Locker in one round trip. There is one error for
@@ -66,88 +64,51 @@ func (l *Lock) extend(ctx context.Context, ttl time.Duration) (err error) {
 // *ArgumentError.
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
 	errs := l.ownLocks(ctx, locks)
-	defer deliverAll(locks)
+	defer events.Each(locks, (*Lock).deliver)
+	wrong := checkTTL(ttl)
 	var asked []*extending
 	for i, lock := range locks {
-		if errs[i] == nil {
-			asked = append(asked, &extending{lock: lock, err: &errs[i]})
+		switch {
+		case errs[i] != nil:
+		case wrong != nil:
+			errs[i] = wrong
+		case ctx.Err() != nil:
+			errs[i] = notSent(ctx, lock)
+		default:
+			asked = append(asked, &extending{lock: lock, ttl: ttl, at: i})
 		}
 	}
 	if len(asked) > 0 {
-		l.extend(ctx, asked, ttl)
+		renew.Now(ctx, l.remote, asked)
+	}
+	for _, x := range asked {
+		errs[x.at] = x.err
 	}
 	return errs
 }
 
-// extend extends locks, in one round trip, and sets the error of each.
-func (l *Locker) extend(ctx context.Context, asked []*extending, ttl time.Duration) {
-	wrong := checkTTL(ttl)
-	if wrong != nil || ctx.Err() != nil {
-		for _, x := range asked {
-			if *x.err = wrong; wrong == nil {
-				*x.err = &LockError{"extend", x.lock.claim.Key(), clock.ContextError(ctx, nil)}
-			}
-		}
-		return
-	}
-	defer func() { // also after a panic
-		for _, x := range asked {
-			x.finish()
-		}
-	}()
-	_ = remote.RetryFor(ctx, remote.Patience, remote.Remaining(asked, func(ctx context.Context, asked []*extending) []error {
-		tryExtend(ctx, l.remote, asked, ttl)
-		open := make([]error, len(asked))
-		for i, x := range asked {
-			open[i] = x.retryable()
-		}
-		return open
-	}))
-}
-
-// tryExtend asks the server once for all locks that are still held.
-func tryExtend(ctx context.Context, server *remote.Server, asked []*extending, ttl time.Duration) {
-	var (
-		sent    []*extending
-		list    []remote.Extension
-		answers []remote.Extended
-	)
-	for _, x := range asked {
-		if *x.err = x.start(ttl); *x.err == nil {
-			sent, list = append(sent, x), append(list, x.extension())
-			answers = append(answers, remote.Extended{Err: errInterrupted}) // unless the call returns
-		}
-	}
-	defer func() {
-		for i, x := range sent {
-			x.answered(answers[i])
-		}
-	}()
-	answers = server.Extend(ctx, list)
-}
-
-// extending is one lock's part in ExtendEach, or an automatic extension of it.
+// extending is one lock's part in Extend or ExtendEach.
 type extending struct {
 	lock *Lock
+	ttl  time.Duration
+	at   int             // position in ExtendEach
 	sent lease.Extension // by the last try
-	err  *error          // of the last try; only in ExtendEach
+	err  error           // of the last try, and then of the call
+	open bool            // after the last try nobody knows what has become of it
 }
 
 // errSuperseded is for an extension that must be sent again.
 var errSuperseded = errors.New("rlock: another Extend has shortened the lease meanwhile; extend it again")
 
-// try asks the server once, if the lock is still held.
-func (x *extending) try(ctx context.Context, ttl time.Duration) {
-	if *x.err = x.start(ttl); *x.err != nil {
-		return
+// Start begins a try, if the lock is still held.
+func (x *extending) Start() (ask remote.Extension, ok bool) {
+	if x.err, x.open = x.begin(), false; x.err != nil {
+		return ask, false
 	}
-	answer := remote.Extended{Err: errInterrupted} // unless the call returns
-	defer func() { x.answered(answer) }()
-	answer = x.lock.locker.remote.ExtendOne(ctx, x.extension())
+	return extension(x.lock, x.sent), true
 }
 
-// start begins an extension that the caller asked for, of a lock that is still held.
-func (x *extending) start(ttl time.Duration) error {
+func (x *extending) begin() error {
 	l := x.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,12 +117,15 @@ func (x *extending) start(ttl time.Duration) error {
 		return &LockError{"extend", l.claim.Key(), cause}
 	}
 	longest := l.lease.Longest()
-	if l.claim.Chosen() && ttl < longest {
+	if l.claim.Chosen() && x.ttl < longest {
 		return invalid("TTL", fmt.Sprintf(
-			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", ttl, ttlText(longest)))
+			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", x.ttl, ttlText(longest)))
 	}
-	before := l.lease.Deadline()
-	x.sent = l.lease.Begin(clock.Now(), ttl, l.mint)
+	before, now := l.lease.Deadline(), clock.Now()
+	if until := keptUntil(l); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
+		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithAtLeast, of which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
+	}
+	x.sent = l.lease.Begin(now, x.ttl, l.mint)
 	if l.lease.Deadline() < before {
 		renewal := (*scheduled)(l)
 		renewal.advance(renewal.next(x.sent.Sent))
@@ -170,59 +134,70 @@ func (x *extending) start(ttl time.Duration) error {
 }
 
 // extension returns what the server is asked for.
-func (x *extending) extension() remote.Extension {
-	return remote.Extension{Parts: x.lock.claim.BySlot(), Token: x.sent.Token, Former: x.sent.Former, TTL: x.sent.TTL}
+func extension(l *Lock, sent lease.Extension) remote.Extension {
+	return remote.Extension{Parts: l.claim.BySlot(), Token: sent.Token, Former: sent.Former, TTL: sent.TTL}
 }
 
-// answered is settle for an extension that the caller asked for.
-func (x *extending) answered(answer remote.Extended) {
+// Settle takes the answer to a try.
+func (x *extending) Settle(answer remote.Extended) error {
 	x.lock.mu.Lock()
 	defer x.lock.mu.Unlock()
-	*x.err = x.settle(answer)
+	x.err, x.open = settle(x.lock, x.sent, answer)
+	if x.open {
+		return x.err
+	}
+	return nil
 }
 
-// settle takes the answer of an extension. It returns nil if the lock is held with the new
-// lease, and plans the next renewal then. An error with an unknown outcome comes back as it is.
-// The caller holds mu.
-func (x *extending) settle(answer remote.Extended) error {
-	l, e, err := x.lock, x.sent, answer.Err
+// Finish makes the error of the call.
+func (x *extending) Finish() {
+	l := x.lock
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause() == nil { // a Release may be reading the lease of a lock that has ended
+		l.lease.Returned()
+	}
+	if x.open {
+		l.endIfOver()
+		if cause := l.cause(); cause != nil {
+			x.err = cause
+		}
+		x.err = &LockError{"extend", l.claim.Key(), x.err}
+	}
+}
+
+// settle takes the answer to an extension. It returns nil if the lock is held with the new
+// lease, and plans the next renewal then. open reports that the outcome is unknown, so that another
+// try is worth it. The caller holds mu.
+func settle(l *Lock, sent lease.Extension, answer remote.Extended) (err error, open bool) {
 	l.endIfOver() // an answer that comes after the deadline revives nothing
 	deadline := l.lease.Deadline()
-	superseded := l.lease.Superseded(e)
-	isLost := answer.Lost != "" && !superseded
-	switch outcome := remote.OutcomeOf(err); {
-	case isLost || l.cause() != nil || outcome == remote.Indeterminate:
-		l.lease.Forget(e)
-	case outcome == remote.Done:
-		l.lease.Confirm(e, clock.Now())
-	case outcome == remote.Refused:
-		l.lease.Refuse(e, clock.Now())
-	}
-	switch {
-	case isLost:
-		return &LockError{"extend", answer.Lost, l.finish(stateLost)}
-	case err != nil:
-		return x.failed(err, l.lease.Deadline() != deadline)
-	case superseded && l.cause() == nil:
-		return errSuperseded
+	switch renew.Take(&l.lease, sent, answer, l.cause() != nil) {
+	case renew.Lost:
+		return &LockError{"extend", answer.Lost, l.finish(stateLost)}, false
+	case renew.Failed:
+		return failed(l, answer.Err, l.lease.Deadline() != deadline)
+	case renew.Superseded:
+		if l.cause() == nil {
+			return errSuperseded, true
+		}
 	}
 	l.endIfOver() // a lease that was over when its answer came stays over
 	if cause := l.cause(); cause != nil {
 		if cause == expired {
 			// The keys now have a whole lease that nobody uses.
-			l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), e.TTL, 1)
+			freeExpired(l, sent.TTL)
 		}
-		return &LockError{"extend", l.claim.Key(), cause}
+		return &LockError{"extend", l.claim.Key(), cause}, false
 	}
-	(*scheduled)(l).plan(e.Sent)
+	(*scheduled)(l).plan(sent.Sent)
 	l.emit(Event{Kind: EventExtended})
-	return nil
+	return nil, false
 }
 
 // failed is settle for an extension that was refused or got no answer, which may have moved the
 // deadline. The caller holds mu.
-func (x *extending) failed(err error, moved bool) error {
-	l := x.lock
+func failed(l *Lock, err error, moved bool) (_ error, open bool) {
 	if len(l.lease.Former()) > 0 && l.cause() == nil && !l.watched {
 		l.watch() // the keys must be freed when the lock expires; see ended
 	}
@@ -233,39 +208,9 @@ func (x *extending) failed(err error, moved bool) error {
 		l.emit(Event{Kind: EventExtendFailed, Err: err})
 	}
 	if remote.OutcomeOf(err) == remote.Indeterminate {
-		return err
+		return err, true
 	}
-	return &LockError{"extend", l.claim.Key(), err}
-}
-
-// retryable returns the error of the last try if ExtendEach may try again, and nil if the outcome
-// is known.
-func (x *extending) retryable() error {
-	var (
-		lock  *LockError
-		input *ArgumentError
-	)
-	if errors.As(*x.err, &lock) || errors.As(*x.err, &input) {
-		return nil
-	}
-	return *x.err
-}
-
-// finish makes the error of Extend after the last try.
-func (x *extending) finish() {
-	l := x.lock
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cause() == nil { // a Release may be reading the lease of a lock that has ended
-		l.lease.Returned()
-	}
-	if err := x.retryable(); err != nil {
-		l.endIfOver()
-		if cause := l.cause(); cause != nil {
-			err = cause
-		}
-		*x.err = &LockError{"extend", l.claim.Key(), err}
-	}
+	return &LockError{"extend", l.claim.Key(), err}, false
 }
 
 // ttlText is ttl for an error text.

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
 // Whoever has a token owns the lock. It is to be had by asking for it, not from a log or
@@ -17,7 +19,7 @@ func (l *Lock) String() string {
 	if l.usable() != nil {
 		return "no lock"
 	}
-	return "lock " + keysText(l.claim.Key(), len(l.claim.Keys()), l.fence) + ": " + l.condition()
+	return "lock " + text.Keys(l.claim.Key(), len(l.claim.Keys()), l.fence) + ": " + l.condition()
 }
 
 // condition says in words whether the lock is held, as Valid does.
@@ -40,55 +42,14 @@ func (l *Lock) LogValue() slog.Value {
 	if l.usable() != nil {
 		return slog.StringValue(l.String())
 	}
-	return slog.GroupValue(append(keysAttrs(l.claim.Key(), len(l.claim.Keys()), l.fence), slog.String("state", l.condition()))...)
-}
-
-// keysText names a key, how many others there are with it of n, and the fence if there is one.
-func keysText(key string, n int, fence uint64) string {
-	text := quoteKey(key)
-	if n > 1 {
-		text += fmt.Sprintf(" and %d more", n-1)
-	}
-	if fence > 0 {
-		text += fmt.Sprintf(", fence %d", fence)
-	}
-	return text
-}
-
-// keysAttrs is keysText for slog.
-func keysAttrs(key string, n int, fence uint64) []slog.Attr {
-	attrs := append(make([]slog.Attr, 0, 10), slog.String("key", plainKey(key)))
-	if n > 1 {
-		attrs = append(attrs, slog.Int("keys", n))
-	}
-	if fence > 0 {
-		attrs = append(attrs, slog.Uint64("fence", fence))
-	}
-	return attrs
-}
-
-// timeAttr shows a length of time, which may be NoExpiry.
-func timeAttr(name string, d time.Duration) slog.Attr {
-	if d == NoExpiry {
-		return slog.String(name, "never expires")
-	}
-	return slog.Duration(name, d)
-}
-
-// plainKey is quoteKey without quotes around a key that needs none.
-func plainKey(key string) string {
-	quoted := quoteKey(key)
-	if inside := quoted[1 : len(quoted)-1]; inside == key {
-		return key
-	}
-	return quoted
+	return slog.GroupValue(append(text.KeysAttrs(l.claim.Key(), len(l.claim.Keys()), l.fence), slog.String("state", l.condition()))...)
 }
 
 // String tells who holds the key, in the holder's own words if there are any, and
 // for how long. The token is not in it.
 func (s State) String() string {
 	if !s.Held {
-		return "lock " + quoteKey(s.Key) + ": free"
+		return "lock " + text.Quote(s.Key) + ": free"
 	}
 	by, left := "", "never expires"
 	if s.Owner != "" {
@@ -97,7 +58,7 @@ func (s State) String() string {
 	if d := s.Remaining(); d != NoExpiry {
 		left = fmt.Sprintf("%v left", d.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("lock %s: held%s, %s", quoteKey(s.Key), by, left)
+	return fmt.Sprintf("lock %s: held%s, %s", text.Quote(s.Key), by, left)
 }
 
 // Format writes String for every verb of package fmt, so that none shows the token.
@@ -105,12 +66,12 @@ func (s State) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
 // LogValue is what String tells, for slog.
 func (s State) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("key", plainKey(s.Key)), slog.Bool("held", s.Held)}
+	attrs := []slog.Attr{slog.String("key", text.Plain(s.Key)), slog.Bool("held", s.Held)}
 	if s.Owner != "" {
 		attrs = append(attrs, slog.String("owner", s.Owner))
 	}
 	if s.Held {
-		attrs = append(attrs, timeAttr("remaining", s.Remaining()))
+		attrs = append(attrs, text.DurationAttr("remaining", s.Remaining()))
 	}
 	return slog.GroupValue(attrs...)
 }

@@ -23,6 +23,18 @@
 //     tries again then, whether or not the server sends a message.
 //     (TestAcquireTakesOverWhenTheLeaseEnds, TestHolderDies, TestExpiryAmongThousandsOfKeys,
 //     TestQueueAfterAHolderDied)
+//   - Readers never meet a holder of the whole lock, and there are never more permits held than
+//     the limit. (TestSharedResource, TestScriptPermits, TestScriptVoidMembers)
+//   - Those who wait for the whole lock and readers take turns, and permits go to those who wait in
+//     their order. (TestWriterAmongReaders, TestScriptPhases, TestScriptPermitsInOrder)
+//   - A lock that was acquired WithAtLeast keeps others out for that time, however early it is
+//     released, and if its process dies. Whoever waits gets it then, and not before. Only
+//     ForceRelease and ForceAcquire can let somebody in earlier. (TestAtLeast,
+//     TestAtLeastWithWaiters, TestAtLeastOfALockThatWasHandedOver, TestAtLeastAfterDetach,
+//     TestHolderDiesWithAtLeast, TestUnansweredReleaseWithAtLeast)
+//   - Lead keeps the lock until its function has returned, and then releases it. So the next leader
+//     begins after that, unless the function works on past the end of the lease. (TestLead, TestLeadAgain,
+//     TestLeadEnds)
 //   - The server takes a set of one slot whole or not at all, at one instant, whatever the
 //     order of its keys (for several slots see WithCrossSlot). Sets cannot deadlock.
 //     (TestAcquireAll, TestOverlappingSets, TestWrongType)
@@ -58,7 +70,7 @@
 //   - Release does its work even if its context has ended. (TestReleaseWithAnEndedContext)
 //   - A panic or runtime.Goexit in a RetryFunc, an Observer, the function of Do, a context or
 //     a hook of the client leaves no lock held without a handle, and no caller waiting
-//     for a key that is free. (TestObserverEndsACall, TestRetryFuncEndsACall, TestFunctionOfDoEnds,
+//     for a key that is free. (TestObserverEndsACall, TestObservers, TestRetryFuncEndsACall, TestFunctionOfDoEnds,
 //     TestClientAndContextPanic, TestContextBreaksDuringDo, TestHandOverPanicsAfterOneWhoHasLeft,
 //     TestObserverEndsARenewal, TestObserverEndsTheMonitor)
 //   - A wait ends when its context ends, its retry policy gives up, the Locker is closed, or
@@ -68,14 +80,15 @@
 //     TestOutageEndsWithThePolicy, TestOutageAfterALook, TestGivingUpInTheQueueAsksTheServer)
 //   - Callers who wait for one key in one Locker get it in the order in which they came.
 //     (TestFirstComeFirstServed, TestLeavingTheLine)
-//   - Processes that wait for one key on a server that is no cluster, as users with the rights
-//     for the queue, get it first come, first served, turn by turn (see WithTurn). They keep
-//     this order if messages are lost, late or doubled, and if a process dies. Only a set, or
-//     somebody who uses the key without rlock, can overtake them, while the key is free because
-//     a lease has ended, the key was deleted, or a set was released. (TestQueueAcrossProcesses,
-//     TestExplore, TestProcessesShareALock, TestTurnsEnd, TestQueueScripts)
+//   - Processes that wait for one key, as users with the rights for the queue, get it first come,
+//     first served, turn by turn (see WithTurn). They keep this order if messages are lost, late or
+//     doubled, and if a process dies. Only a set, or somebody who uses the key without rlock, can
+//     overtake them, while the key is free because a lease has ended, the key was deleted, or a set
+//     was released. On a cluster, anybody can while the slot of the key moves to another node.
+//     (TestQueueAcrossProcesses, TestClusterQueue, TestExplore, TestProcessesShareALock,
+//     TestTurnsEnd, TestQueueScripts)
 //   - Neither sets nor callers with a token of their own starve while others lock single keys.
-//     (TestSetsDoNotStarve, TestNobodyStarvesOutsideTheQueue)
+//     (TestSetsDoNotStarve, TestCrossSlotSetsDoNotStarve, TestNobodyStarvesOutsideTheQueue)
 //   - A message about a grant that comes twice, late or not at all costs time and nothing else.
 //     (TestExplore, TestLateGrantOfAHeldLock, TestQueueUnderEverything)
 //   - If the key of an automatically extended lock is deleted or replaced, a message of the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/gate"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -27,7 +28,7 @@ type Lock struct {
 	ticket    queueTicket // its place in the queue of this process for the key
 	events    *observed   // nil: nobody is told of them
 	lease     lease.Lease // guarded by mu while held
-	releases  gate
+	releases  gate.Gate
 	*lifetime // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32
@@ -49,9 +50,10 @@ const (
 )
 
 // lifetime is what a lock needs only if it is extended automatically, watched or asked for
-// its Context. It is apart so that other locks stay small.
+// its Context, or must keep others out for a time. It is apart so that other locks stay small.
 type lifetime struct {
 	ctx     *lockContext // made by Context; guarded by mu
+	minimum *minimum     // of WithAtLeast; nil: none; guarded by mu
 	renewal renew.Entry
 	monitor notify.Entry
 }

@@ -3,18 +3,18 @@ package rlock
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
+	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/internal/registry"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
@@ -31,8 +31,8 @@ type Locker struct {
 	cluster  bool
 	defaults *settings
 	listener *notify.Listener // nil: nothing is pushed
-	queue    *queue.Queue[request, grant, *holder]
-	registry registry
+	queue    *queue.Queue[handover.Request, handover.Grant, *holder]
+	registry registry.Registry[*holder]
 	renewals *renew.Schedule[*scheduled]
 	monitor  *notify.Monitor // nil: a loss is noticed by extensions
 	grants   *notify.Grants
@@ -50,7 +50,8 @@ type Locker struct {
 // leaves the client open.
 //
 // From when the first of its callers waits until it is closed, a Locker has one of the
-// connections that the client has for blocking commands (BlockingPoolSize), and hears of grants there.
+// connections that the client has for blocking commands (BlockingPoolSize), and hears of grants there;
+// on a cluster one to each node that has keys for which they wait.
 //
 // The options are the defaults of every lock.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
@@ -65,16 +66,16 @@ func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 }
 
 func newLocker(client rueidis.Client, set *settings) *Locker {
-	scripts := gen.New(gen.WithoutRetry(), gen.WithLuaOptions(rueidis.WithLoadSHA1(sha1Refused())))
+	scripts := remote.Scripts()
 	l := &Locker{
 		client:   client,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		defaults: set,
-		queue:    queue.New[request, grant, *holder](set.turn),
+		queue:    queue.New[handover.Request, handover.Grant, *holder](set.turn),
 	}
 	l.remote = remote.NewServer(client, scripts, remote.NewToken(""))
 	l.background, l.stop = context.WithCancel(context.Background())
-	l.grants = notify.NewGrants(l.background, client, l.remote.Queues().Channel(), func(g notify.Grant) {
+	l.grants = notify.NewGrants(l.background, client, l.remote.Queues().Channel, func(g notify.Grant) {
 		l.remote.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)
 	})
 	l.closed = l.background.Done()
@@ -82,10 +83,15 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	if reflect.ValueOf(client).Comparable() {
 		l.server = client
 	}
-	l.registry.seed = maphash.MakeSeed()
+	l.registry.Init()
 	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {
-		l.listenOn(set.invalidations, scripts)
+		l.listener = set.invalidations.hub.Listen()
+	}
+	// A client of a cluster cannot choose the node that tracks a key, so there is no monitor there: the
+	// next extension notices that a held lock is lost.
+	if l.listener != nil && !l.cluster {
+		l.monitor = notify.NewMonitor(l.background, l.listener, notify.Redis{Client: client, Scripts: scripts}, deliverRead)
 	}
 	if !set.unfenced {
 		slot.PrepareFences()
@@ -167,6 +173,7 @@ func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.closedAt = clock.Now()
 		l.stop()
+		l.queue.Wake()
 		l.grants.Close()
 		defer func() { // even if a method of a context of a lock panics
 			l.remote.Close(closingTime)

@@ -4,24 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 )
-
-// listenOn has the Locker listen for changed keys. On a cluster it makes no monitor, because a
-// client cannot choose the node that tracks a key. There, the next extension notices that a
-// held lock is lost.
-func (l *Locker) listenOn(invalidations *Invalidations, scripts *gen.Scripts) {
-	l.listener = invalidations.hub.Listen()
-	if !l.cluster {
-		l.monitor = notify.NewMonitor(l.background, l.listener, notify.Redis{Client: l.client, Scripts: scripts}, deliverRead)
-	}
-}
-
-// hears reports whether the server tells of the keys of held locks.
-func (l *Locker) hears() bool { return l.monitor != nil && l.listener.Heard() }
 
 // monitored is a Lock as the monitor sees it.
 type monitored Lock
@@ -44,7 +31,7 @@ func (l *monitored) Owners(owners []string, v lease.Version) (held, again bool) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, owner := range owners {
-		switch is, again := l.lease.Lost(owner, v); {
+		switch is, again := l.lease.Lost(asOwner((*Lock)(l), owner), v); {
 		case is:
 			(*Lock)(l).finish(stateLost)
 			return false, false
@@ -78,11 +65,7 @@ func (l *monitored) Left(left time.Duration, v lease.Version, sent, received clo
 
 // deliverRead tells the observers of locks that the monitor has read.
 func deliverRead(read []notify.Held) {
-	locks := make([]*Lock, len(read))
-	for i, h := range read {
-		locks[i] = (*Lock)(h.(*monitored))
-	}
-	deliverAll(locks)
+	events.Each(read, func(h notify.Held) { (*Lock)(h.(*monitored)).deliver() })
 }
 
 // newWait returns a Wait for keys of the Locker.

@@ -2,9 +2,11 @@ package rlock
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // NoExpiry as a TTL makes a lock that lasts until it is released: if its holder
@@ -53,7 +55,9 @@ type settings struct {
 	unfenced      bool
 	uniqueToken   bool
 	crossSlot     bool
+	permits       int // 0: one
 	owner         string
+	atLeast       time.Duration
 	turn          time.Duration // of a Locker only
 	cacheTTL      time.Duration
 	invalidations *Invalidations // of a Locker only
@@ -128,6 +132,9 @@ func WithToken(token string) Option {
 		s.given.token = true
 		if token == "" {
 			return invalid("WithToken", "the token is empty; leave the option out for a new UUID")
+		}
+		if strings.HasPrefix(token, remote.OwnPrefix) {
+			return invalid("WithToken", "tokens that start with "+remote.OwnPrefix+" belong to shared locks; choose another")
 		}
 		return nil
 	})
@@ -230,6 +237,7 @@ func WithInvalidations(h *Invalidations) LockerOption {
 //     everybody: overlapping sets cannot deadlock. When another holds a key, the
 //     acquisition frees at once what it has taken, and waits for that key while it holds
 //     none. So others may see keys held for a moment by an acquisition that then fails.
+//     If it has waited for 2 seconds, it keeps what it gets, as AcquireAll says, slot by slot.
 //   - The leases of the slots begin one after the other. The Deadline is that of the
 //     first.
 //   - Extend, Release and Verify go to each slot by itself, at about the same time.
@@ -297,7 +305,7 @@ func (s *settings) check() error {
 	if s.given.token && s.given.owner {
 		return invalid("WithOwner", "its text is a part of the tokens that the Locker makes; leave it out, or leave WithToken out")
 	}
-	return nil
+	return s.checkAtLeast()
 }
 
 // extends reports whether a lock is extended, where byDefault is the method's habit.

@@ -104,7 +104,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	target := probe.Target{
 		Client:  l.client,
 		Scratch: probe.NewScratch(l.remote, key, remote.NewToken(""), !l.defaults.unfenced),
-		Grants:  l.grants,
+		Grants:  l.grants.Channel(key),
 		Poll:    notify.LongestPoll,
 		Stop:    l.closed,
 	}

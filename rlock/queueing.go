@@ -2,109 +2,100 @@ package rlock
 
 import (
 	"context"
-	"time"
 
+	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/front"
+	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
+
+// waitInQueue waits in the queue of this process for the key, if the acquisition may. It reports
+// whether a holder has handed the lock over.
+func (a *acquisition) waitInQueue() (handed bool, why setback) {
+	if !a.tries.MayQueue() || !a.lock.want.wait {
+		return false, setback{}
+	}
+	handed, err := a.queueUp()
+	switch {
+	case err == nil:
+		return handed, setback{}
+	case handed:
+		a.tries.MayHaveTaken() // it is ours on the server
+		return false, setback{err: err}
+	}
+	return false, waitEnded(err)
+}
 
 // queueUp waits in the queue of this process until this acquisition is the front, which asks
 // the server, or until a holder has handed the lock over. If handed is true, err says why the
 // acquisition does not hold the lock all the same.
 func (a *acquisition) queueUp() (handed bool, err error) {
-	l := a.lock
-	before, first := l.locker.queue.Join(&l.ticket, l.claim.Key(), l.request())
+	l, now := a.lock, a.start
+	left, first := l.locker.queue.Join(&l.ticket, l.claim.Key(), l.request(), now)
 	if first {
 		return false, nil
 	}
-	if before != nil {
-		(*Lock)(before).noticeEnd()
-	}
 	for {
-		a.blocker = blocker{l.claim.Key(), l.ticket.Remaining(), clock.Now(), true}
+		a.tries.Blocker = attempt.Blocker{Key: l.claim.Key(), Left: left, At: now, Held: true}
 		a.contended(true)
-		l.events.tell(true)
-		ready, err := a.awaitTurn()
+		if l.events != nil {
+			l.events.tell(true)
+			now = clock.Now()
+		}
+		g, ready, err := a.awaitTurn(now)
 		switch {
 		case err != nil:
 			return a.quit(err)
-		case !ready:
-			continue
-		}
-		g, handed := l.ticket.Granted()
-		if handed {
+		case ready == queue.HandedOver:
 			return true, a.receive(g)
+		case ready == queue.Front:
+			a.tries.Adopt(g)
+			a.tries.Blocker = attempt.Blocker{Key: l.claim.Key()}
+			return false, clock.Sleep(a.ctx, g.Yield, l.locker.closed)
 		}
-		a.adopt(g)
-		a.blocker = blocker{key: l.claim.Key()}
-		return false, clock.Sleep(a.ctx, g.yield, l.locker.closed)
+		now = clock.Now()
+		left = l.ticket.Remaining(now)
 	}
 }
 
-// lookPause is how often a waiter asks the server about the holder before it, where the server
-// does not tell that the key is gone. It asks whatever its policy is, because those who wait
-// behind it rely on it.
-const lookPause = time.Second
-
-// awaitTurn waits until the ticket is ready, or until the pause of the policy is over. Where the
-// server does not tell that the holder's key is gone, it asks about the holder every lookPause.
-func (a *acquisition) awaitTurn() (ready bool, err error) {
+// awaitTurn waits until the ticket is ready, or until the pause of the policy is over.
+func (a *acquisition) awaitTurn(now clock.Instant) (g handover.Grant, ready queue.Readiness, err error) {
 	l := a.lock
-	if !a.next() {
+	if !a.next(now) {
 		return a.lastLook()
 	}
-	end := min(clock.Now().After(a.pause), l.set.retry.end(a.start))
-	for {
-		left := max(end.Until(), 0)
-		looks := !l.locker.hears()
-		if looks {
-			left = min(left, lookPause)
-		}
-		over, err := l.ticket.Await(a.ctx, left, l.locker.closed)
-		if err != nil || !over {
-			return err == nil, err
-		}
-		if looks {
-			l.locker.verify(a.ctx, (*Lock)(l.ticket.Behind()))
-		}
-		if clock.Now() >= end {
-			return false, nil
-		}
+	w := front.Waiting[handover.Request, handover.Grant, *holder]{Ticket: &l.ticket, Stop: l.locker.closed}
+	if l.locker.monitor != nil {
+		w.Hears = l.locker.listener
 	}
+	return w.Await(a.ctx, now, min(now.After(a.pause), l.set.retry.end(a.start)), a.tries.Blocker.Left)
 }
 
 // lastLook asks the server who has the key, because the policy gives up and so far only this
 // process has said that the key is held. If the holder has lost the key, the next in the queue
 // is called, which may be this acquisition. Otherwise the acquisition ends with ErrGaveUp.
-func (a *acquisition) lastLook() (ready bool, err error) {
+func (a *acquisition) lastLook() (g handover.Grant, ready queue.Readiness, err error) {
 	l := a.lock
-	holder := l.locker.holder(l.claim.Key())
-	var version lease.Version
-	if holder != nil {
-		version = holder.version()
-	}
 	ctx, cancel := context.WithTimeout(a.ctx, lookTimeout)
 	defer cancel()
 	l.attempts++
-	holders, err := l.locker.remote.Inspect(ctx, &l.claim)
-	if a.ctx.Err() != nil {
-		return false, clock.ContextError(a.ctx, nil)
+	seen, _, err := l.locker.lookFor(ctx, &l.claim, l.locker.holder(l.claim.Key()))
+	switch {
+	case a.ctx.Err() != nil:
+		return g, queue.Behind, clock.ContextError(a.ctx, nil)
+	case err != nil:
+		a.tries.Outage.Record(err)
+		return g, queue.Behind, ErrGaveUp
+	case seen.Held: // otherwise those before it stand in the way all the same
+		a.tries.Blocker.Sees(seen.End)
 	}
-	if err != nil {
-		a.outage.Record(err)
-		return false, ErrGaveUp
+	if g, ready = l.ticket.Ready(); ready != queue.Behind {
+		return g, ready, nil
 	}
-	now := holders[0]
-	if now.Held { // otherwise those before it stand in the way all the same
-		a.blocker.left, a.blocker.at = max(now.End.Until(), 0), clock.Now()
-	}
-	if holder != nil {
-		holder.endIfLost(now.Token, version)
-	}
-	if l.ticket.IsReady() {
-		return true, nil
-	}
-	return false, ErrGaveUp
+	return g, queue.Behind, ErrGaveUp
 }
 
 // quit leaves the queue and returns err. If a holder has handed the lock over meanwhile, the
@@ -114,63 +105,42 @@ func (a *acquisition) quit(err error) (handed bool, _ error) {
 	if handed {
 		return true, a.receive(g)
 	}
-	a.adopt(g)
+	a.tries.Adopt(g)
 	return false, err
 }
 
 // receive begins to hold the lock that was handed over.
-func (a *acquisition) receive(g grant) error {
-	a.adopt(g)
-	return a.lock.hold(g.deadline, g.fence, arrival{EventAcquired, a.start, true})
-}
-
-// adopt takes over the token of a hand-over, whose outcome may be unknown, or the place in the queue
-// of the server that the holder has got for this acquisition.
-func (a *acquisition) adopt(g grant) {
-	if g.token != "" {
-		a.lock.lease.SetToken(g.token)
-		a.lock.claim.AddPossible(g.token, g.unanswered)
-	}
-	if g.place != nil {
-		a.place = g.place
-		a.place.SetClaim(&a.lock.claim)
-	}
+func (a *acquisition) receive(g handover.Grant) error {
+	a.tries.Adopt(g)
+	return a.lock.hold(g.Deadline, g.Fence, arrival{EventAcquired, a.start, true, a.lock.set.atLeast})
 }
 
 // endIfLost ends a lock if its key is gone or another's, and reports whether that is so. The
-// server has answered that the key has that owner, "" if it is gone.
-func (l *Lock) endIfLost(owner string, version lease.Version) bool {
+// server has answered that the key has that owner, "" if it is gone. If the lock has got another
+// token since version, again is true and the answer says nothing.
+func (l *Lock) endIfLost(owner string, version lease.Version) (is, again bool) {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is, _ := l.lease.Lost(owner, version)
-	if is {
+	if is, again = l.lease.Lost(owner, version); is {
 		l.finish(stateLost)
 	}
-	return is
+	return is, again
 }
 
-// verify asks the server about the holder that somebody waits behind, and ends the holder if
-// its key is gone. Nobody else would notice where the server does not tell and the lease is
-// not extended. If holder is nil, or is extended automatically, verify does nothing.
-func (l *Locker) verify(ctx context.Context, holder *Lock) {
-	if holder == nil || holder.set.extends(holder.want.do) {
-		return
+// lookFor asks the server who has the key of a claim. holder is the lock of this Locker that seems to
+// hold it, or nil: if it has lost the key, it ends, and lookFor reports that.
+func (l *Locker) lookFor(ctx context.Context, claim *remote.Claim, holder *Lock) (seen remote.Holder, lost bool, err error) {
+	var version lease.Version
+	if holder != nil {
+		version = holder.version()
 	}
-	version := holder.version()
-	holders, err := l.remote.Inspect(ctx, &holder.claim)
-	if err == nil {
-		holder.endIfLost(holders[0].Token, version)
+	holders, err := l.remote.Inspect(ctx, claim)
+	if err != nil {
+		return seen, false, err
 	}
-}
-
-// noticeEnd has the Locker watch a holder, so that those who wait behind it are called when
-// its lease ends or its key is gone.
-func (l *Lock) noticeEnd() {
-	defer l.deliver()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stateNow() == stateHeld && !l.watched {
-		l.watch()
+	if holder != nil {
+		lost, _ = holder.endIfLost(holders[0].Token, version)
 	}
+	return holders[0], lost, nil
 }

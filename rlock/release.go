@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/gate"
+	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -27,7 +28,9 @@ import (
 // again. If another Release of the lock has no answer yet, it waits for that one until ctx
 // ends.
 //
-// If others of this process wait for the key, Release hands the lock over to the next of them,
+// Before the time of WithAtLeast is over, Release leaves the keys, with a lease that ends then, and
+// returns nil when the server has confirmed that. Otherwise, if others of this process wait for the
+// key, Release hands the lock over to the next of them,
 // until the turn of this process is over (see WithTurn). It may do so without asking the server,
 // if the server confirmed the lease at most 100 ms ago, or at most half a lease ago if the next
 // holder extends it automatically. If the lock was lost in that time, the next holder has to
@@ -41,27 +44,30 @@ func (l *Lock) Release(ctx context.Context) error {
 		return err
 	}
 	defer l.deliver()
-	if err := l.releases.enter(ctx); err != nil {
-		return &LockError{"release", l.claim.Key(), err}
+	if err := l.releases.Enter(ctx); err != nil {
+		return notEntered(l.claim.Key(), err)
 	}
-	r, h := releasing{lock: l}, handing{lock: l}
+	r, h := releasing{lock: l}, handover.Handover[*holder]{}
 	returned := false
 	defer func() {
 		if !returned {
-			r.interrupted(h.has.token)
+			r.interrupted(h.Has.Token)
 		}
 	}()
-	if !r.begin() {
+	now := clock.Now()
+	if !r.begin(now) {
 		returned = true
 		return r.err
 	}
-	h.has.token, h.as = l.lease.Token(), l.request()
-	if r.cause == released && h.handOver(ctx) {
-		r.freed = remote.Free
-	} else if h.has.token == l.lease.Token() {
+	h = l.handOver(now)
+	if r.minimum != nil {
+		r.leave(ctx)
+	} else if r.cause == released && h.Give(ctx) {
+		r.freed, r.gone = remote.Free, !h.Freed
+	} else if h.Has.Token == l.lease.Token() {
 		r.freed, r.err = l.locker.remote.Release(ctx, &l.claim, l.lease.Token(), l.lease.Former())
 	} else { // the acquisition that was to have the lock gave up waiting in that moment
-		r.freed, r.moved, r.err = remote.Free, true, h.freeUnwanted(ctx)
+		r.freed, r.moved, r.err = remote.Free, true, h.FreeUnwanted(ctx)
 	}
 	returned = true
 	r.settle()
@@ -74,25 +80,31 @@ type releasing struct {
 	cause *reason // why the lock ended
 	ends  bool    // this Release has ended it
 	freed remote.Freed
-	moved bool  // the key had another token, so that this lock has nothing left to free
-	err   error // of the calls, then of Release
-	at    int   // position in ReleaseEach
+	gone  bool            // it is not in the queue of this process any more: the next has taken its place
+	moved bool            // the key had another token, so that this lock has nothing left to free
+	err   error           // of the calls, then of Release
+	at    int             // position in ReleaseEach
+	call  *remote.Freeing // in ReleaseEach
+
+	minimum *minimum // it leaves the keys, or an earlier Release may have; see keeps
+	over    bool     // the time for which it does
 }
 
 // begin ends the lock. It reports false if the lock was detached, because the keys then belong to
 // another handle. The caller has entered the lock's gate.
-func (r *releasing) begin() bool {
+func (r *releasing) begin(now clock.Instant) bool {
 	l := r.lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.endIfOver()
+	l.endIfOverAt(now)
 	r.ends = l.cause() == nil
 	r.cause = l.finish(stateReleased)
 	if r.cause == detached { // the keys are another handle's now
-		l.releases.leave(false)
+		l.releases.Leave(false)
 		r.err = &LockError{"release", l.claim.Key(), r.cause}
 		return false
 	}
+	r.keeps(now)
 	return true
 }
 
@@ -100,15 +112,18 @@ func (r *releasing) begin() bool {
 // runtime.Goexit. If the key has another token than the lock's, it is token.
 func (r *releasing) interrupted(token string) {
 	l := r.lock
-	l.locker.remote.Leave(&l.claim, cmp.Or(token, l.lease.Token()), l.lease.Former())
-	r.err = errInterrupted
+	f, until := r.freeing()
+	l.locker.remote.Leave(&l.claim, cmp.Or(token, f.Token), f.Former, until)
+	r.err = remote.ErrInterrupted
 	r.settle()
 }
 
 // settle takes the outcome of the calls, and lets the next in the queue try.
 func (r *releasing) settle() {
 	l, cause := r.lock, r.cause
-	l.ticket.Leave()
+	if !r.gone {
+		l.ticket.Leave()
+	}
 	done := r.err == nil || r.moved
 	switch given := cause == released || cause == closed; {
 	case errors.Is(r.err, rueidis.ErrClosing):
@@ -122,7 +137,7 @@ func (r *releasing) settle() {
 	if r.err != nil {
 		r.err = &LockError{"release", l.claim.Key(), r.err}
 	}
-	l.releases.leave(done)
+	l.releases.Leave(done)
 	if r.ends {
 		l.emit(releaseEvent(r.err))
 	}
@@ -139,61 +154,10 @@ func releaseEvent(err error) Event {
 	return Event{Kind: EventReleased}
 }
 
-// gate lets one Release of a lock at a time make its calls, and none after the server has answered
-// one. The zero gate is open.
-type gate struct{ state atomic.Pointer[gateState] } // nil: nobody is inside
-
-// gateState is gateBusy, gateDone, or that of a gate for which somebody waits.
-type gateState struct{ left chan struct{} } // closed when the one who is inside leaves
-
-var (
-	gateBusy = new(gateState) // somebody is inside
-	gateDone = new(gateState) // the server has answered a Release
-)
-
-// enter waits until nobody is inside, or ctx ends. It fails with ErrReleased if the server has
-// answered a Release. Whoever enters must leave.
-func (g *gate) enter(ctx context.Context) error {
-	for {
-		left, err := g.tryEnter()
-		if left == nil {
-			return err
-		}
-		select {
-		case <-left:
-		case <-ctx.Done():
-			return fmt.Errorf("another Release of it has no answer yet: %w", clock.ContextError(ctx, nil))
-		}
+// notEntered is the error of a Release that the lock's gate has not let in.
+func notEntered(key string, err error) error {
+	if err == gate.ErrAnswered {
+		return &LockError{"release", key, ErrReleased}
 	}
-}
-
-// tryEnter enters, unless somebody is inside: busy is then closed when that one leaves.
-func (g *gate) tryEnter() (busy <-chan struct{}, err error) {
-	for {
-		now := g.state.Load()
-		next := gateBusy
-		switch now {
-		case gateDone:
-			return nil, ErrReleased
-		case nil:
-		case gateBusy:
-			next = &gateState{make(chan struct{})}
-		default:
-			return now.left, nil
-		}
-		if g.state.CompareAndSwap(now, next) {
-			return next.left, nil
-		}
-	}
-}
-
-// leave lets the next one in, unless the server has answered.
-func (g *gate) leave(answered bool) {
-	var next *gateState
-	if answered {
-		next = gateDone
-	}
-	if left := g.state.Swap(next).left; left != nil {
-		close(left)
-	}
+	return &LockError{"release", key, fmt.Errorf("another Release of it has no answer yet: %w", err)}
 }

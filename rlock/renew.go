@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
@@ -23,8 +24,8 @@ func (s *scheduled) Begin() (sent lease.Extension, ask remote.Extension, ok bool
 	if lock.cause() != nil {
 		return sent, ask, false
 	}
-	x := extending{lock: lock, sent: lock.lease.BeginRenewal(clock.Now())}
-	return x.sent, x.extension(), true
+	sent = lock.lease.BeginRenewal(clock.Now())
+	return sent, extension(lock, sent), true
 }
 
 // Settle takes the answer of an automatic extension. One that got an error or no answer is tried
@@ -33,8 +34,7 @@ func (s *scheduled) Settle(sent lease.Extension, answer remote.Extended) {
 	lock := (*Lock)(s)
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
-	x := extending{lock: lock, sent: sent}
-	if x.settle(answer) != nil {
+	if err, _ := settle(lock, sent, answer); err != nil {
 		s.advance(clock.Now().After(renew.RetryPause(sent.TTL)))
 	}
 }
@@ -80,9 +80,5 @@ func (s *scheduled) advance(at clock.Instant) {
 
 // deliverScheduled tells the observers of locks on the schedule.
 func deliverScheduled(some []*scheduled) {
-	locks := make([]*Lock, len(some))
-	for i, s := range some {
-		locks[i] = (*Lock)(s)
-	}
-	deliverAll(locks)
+	events.Each(some, func(s *scheduled) { (*Lock)(s).deliver() })
 }

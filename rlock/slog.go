@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
 // longWait is the waiting time from which SlogObserver speaks up.
@@ -47,7 +49,7 @@ func (e Event) level() slog.Level {
 
 // attrs has those fields of the event that apply.
 func (e Event) attrs() []slog.Attr {
-	attrs := keysAttrs(e.Key, len(e.Keys), e.Fence)
+	attrs := text.KeysAttrs(e.Key, len(e.Keys), e.Fence)
 	if e.Attempts > 0 {
 		attrs = append(attrs, slog.Int("attempts", e.Attempts))
 	}
@@ -56,7 +58,7 @@ func (e Event) attrs() []slog.Attr {
 		time time.Duration
 	}{{"waited", e.Waited}, {"held", e.Held}, {"remaining", e.Remaining}} {
 		if d.time > 0 {
-			attrs = append(attrs, timeAttr(d.name, d.time))
+			attrs = append(attrs, text.DurationAttr(d.name, d.time))
 		}
 	}
 	if e.Local {

@@ -1,7 +1,7 @@
 package rlock
 
 import (
-	"slices"
+	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
@@ -44,12 +44,12 @@ var endings = [...]EventKind{
 	stateClosed:   EventClosed,
 }
 
-// transitions has, for each state, the states that may follow it.
-var transitions = [...][]state{
-	stateAcquiring: {stateWaiting, stateHeld, stateFailed},
-	stateWaiting:   {stateHeld, stateFailed},
-	stateHeld:      {stateReleased, stateLost, stateExpired, stateDetached, stateClosed},
-	stateClosed:    nil,
+// transitions has, for each state, the set of states that may follow it.
+var transitions = [...]uint32{
+	stateAcquiring: 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
+	stateWaiting:   1<<stateHeld | 1<<stateFailed,
+	stateHeld:      1<<stateReleased | 1<<stateLost | 1<<stateExpired | 1<<stateDetached | 1<<stateClosed,
+	stateClosed:    0,
 }
 
 // stateNow is what the lock is now.
@@ -63,7 +63,7 @@ func (l *Lock) cause() *reason { return causes[l.stateNow()] }
 // holds mu, or is the acquisition.
 func (l *Lock) become(to state) bool {
 	from := l.stateNow()
-	if !slices.Contains(transitions[from], to) {
+	if transitions[from]&(1<<to) == 0 {
 		return false
 	}
 	l.state.Store(uint32(to))
@@ -87,9 +87,9 @@ func (l *Lock) become(to state) bool {
 func (l *Lock) ended(to state) {
 	cause := causes[to]
 	if cause == expired && len(l.lease.Former()) > 0 {
-		l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1) // a key that still has a former token has the longer lease of that token
+		freeExpired(l, NoExpiry) // a key that still has a former token has the longer lease of that token
 	}
-	l.locker.registry.remove(l)
+	l.locker.registry.Remove((*holder)(l))
 	if l.watched {
 		l.locker.renewals.Remove((*scheduled)(l))
 		if l.locker.monitor != nil {
@@ -111,8 +111,8 @@ func (l *Lock) finish(to state) *reason {
 
 // overdue reports whether a held lock must end, and returns the state in which it ends: whichever
 // came first of the end of its lease and the Close of its Locker.
-func (l *Lock) overdue() (to state, over bool) {
-	now, closed := clock.Now(), l.locker.isClosed()
+func (l *Lock) overdue(now clock.Instant) (to state, over bool) {
+	closed := l.locker.isClosed()
 	if closed {
 		now = l.locker.closedAt
 	}
@@ -126,8 +126,11 @@ func (l *Lock) overdue() (to state, over bool) {
 }
 
 // endIfOver ends the lock if it is overdue. The caller holds mu.
-func (l *Lock) endIfOver() {
-	if to, over := l.overdue(); over {
+func (l *Lock) endIfOver() { l.endIfOverAt(clock.Now()) }
+
+// endIfOverAt is endIfOver for a caller who has just read the clock.
+func (l *Lock) endIfOverAt(now clock.Instant) {
+	if to, over := l.overdue(now); over {
 		l.become(to)
 	}
 }
@@ -137,6 +140,7 @@ type arrival struct {
 	kind       EventKind // EventAcquired or EventAttached
 	start      clock.Instant
 	handedOver bool
+	atLeast    time.Duration // for how long it keeps others out
 }
 
 // hold begins a lease that lasts until deadline. If the Locker was closed meanwhile, or the
@@ -147,19 +151,21 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	defer l.mu.Unlock()
 	l.fence = fence
 	l.lease.Start(deadline)
-	if to, over := l.overdue(); over {
+	now := clock.Now()
+	if to, over := l.overdue(now); over {
 		return causes[to]
 	}
-	waitedFor := l.ticket.Hold((*holder)(l))
+	waitedFor := l.ticket.Hold((*holder)(l), now)
 	if needsWatch := waitedFor || l.set.extends(l.want.do) || l.events != nil; needsWatch && !l.watch() {
 		return closed
 	}
 	if l.stateNow() == stateWaiting {
-		l.locker.counters.waited.Add(int64(clock.Now() - how.start))
+		l.locker.counters.waited.Add(int64(now - how.start))
 	}
+	keepFor(l, how.atLeast, now)
 	l.become(stateHeld)
 	l.emit(Event{Kind: how.kind, HandedOver: how.handedOver})
-	l.locker.registry.add(l)
+	l.locker.registry.Add((*holder)(l))
 	return nil
 }
 

@@ -25,6 +25,7 @@ type sizes struct {
 	interfaces map[string]int // methods by name, or by position if it has none
 	methods    map[string]int // of each type, those of embedded types of the package included
 	lines      int
+	documented int // of the lines, those that go doc shows: what is exported, without bodies, with its docs
 	exported   int // names and methods that go doc shows
 }
 
@@ -41,7 +42,7 @@ func measure(files map[string]string) (sizes, error) {
 			continue
 		}
 		s.lines += strings.Count(files[name], "\n")
-		file, err := parser.ParseFile(set, name, files[name], parser.SkipObjectResolution)
+		file, err := parser.ParseFile(set, name, files[name], parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			return s, err
 		}
@@ -64,6 +65,7 @@ func measure(files map[string]string) (sizes, error) {
 			return true
 		})
 		s.exported += exported(file)
+		s.documented += documented(set, file)
 	}
 	for _, i := range all {
 		name := names[i]
@@ -167,6 +169,76 @@ func exported(file *ast.File) (n int) {
 	return n
 }
 
+// documented counts the lines that go doc shows.
+func documented(set *token.FileSet, file *ast.File) int {
+	lines := map[int]bool{}
+	add := func(from, to token.Pos) {
+		for at := set.Position(from).Line; at <= set.Position(to).Line; at++ {
+			lines[at] = true
+		}
+	}
+	addDoc := func(doc *ast.CommentGroup) {
+		if doc != nil {
+			add(doc.Pos(), doc.End())
+		}
+	}
+	anyExported := func(names []*ast.Ident) bool {
+		return slices.ContainsFunc(names, (*ast.Ident).IsExported)
+	}
+	addFields := func(t *ast.StructType) {
+		for _, field := range t.Fields.List {
+			if anyExported(field.Names) {
+				addDoc(field.Doc)
+				add(field.Pos(), field.End())
+			}
+		}
+	}
+	addType := func(spec *ast.TypeSpec) bool {
+		if !spec.Name.IsExported() {
+			return false
+		}
+		addDoc(spec.Doc)
+		if t, is := spec.Type.(*ast.StructType); is {
+			add(spec.Pos(), spec.Pos())
+			addFields(t)
+			add(spec.End(), spec.End())
+		} else {
+			add(spec.Pos(), spec.End())
+		}
+		return true
+	}
+	addDoc(file.Doc)
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && (d.Recv == nil || ast.IsExported(receiver(d.Recv.List[0].Type))) {
+				addDoc(d.Doc)
+				add(d.Pos(), d.Type.End())
+			}
+		case *ast.GenDecl:
+			shown := false
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					shown = addType(spec) || shown
+				case *ast.ValueSpec:
+					if anyExported(spec.Names) {
+						shown = true
+						addDoc(spec.Doc)
+						add(spec.Pos(), spec.End())
+					}
+				}
+			}
+			if shown {
+				addDoc(d.Doc)
+				add(d.Pos(), d.Pos())
+				add(d.End(), d.End())
+			}
+		}
+	}
+	return len(lines)
+}
+
 // tooLarge returns which interfaces and types of a room are.
 func tooLarge(s sizes) (large []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.interfaces)) {
@@ -216,12 +288,18 @@ func TestRoomsAreSmall(t *testing.T) {
 	require.Greater(t, measured, 1)
 }
 
-// What rlock itself may be: a little more than it is. Whoever makes it thinner lowers these,
-// towards 2,700 lines and 40 methods of Lock.
+// What rlock itself may be: a little more than it is. Whoever makes it thinner lowers these.
+//
+// TestRlockGrowsNoMore logs how many of the lines are the API with its docs: some 1,120. The other
+// 3,270 are the bodies of options, methods of the Locker, errors and texts (1,080); what observers and
+// Stats are told (280); an acquisition, which is one loop over the rooms attempt and front (520); the
+// state of a lock with what extends, watches, reads and releases it (1,000); and the same for many
+// locks and between processes (390). Imports and blank lines are in all of them. Each works on a Lock
+// or a Locker, and stays for that reason. Logic that needs neither belongs into a room.
 const (
-	maxLines         = 5410
-	maxLockMethods   = 42
-	maxLockerMethods = 44
+	maxLines         = 5080
+	maxLockMethods   = 40
+	maxLockerMethods = 49
 )
 
 func TestRlockGrowsNoMore(t *testing.T) {
@@ -233,7 +311,8 @@ func TestRlockGrowsNoMore(t *testing.T) {
 	require.LessOrEqual(t, s.lines, maxLines, "lines of rlock: put what is new into a room")
 	require.LessOrEqual(t, s.methods["Lock"], maxLockMethods, "methods of Lock: put what is new into a room")
 	require.LessOrEqual(t, s.methods["Locker"], maxLockerMethods, "methods of Locker: put what is new into a room")
-	t.Logf("rlock: %d lines, %d exported names; methods: Lock %d, Locker %d", s.lines, s.exported, s.methods["Lock"], s.methods["Locker"])
+	t.Logf("rlock: %d lines, %d of them the API with its docs, %d exported names; methods: Lock %d, Locker %d",
+		s.lines, s.documented, s.exported, s.methods["Lock"], s.methods["Locker"])
 }
 
 // The counts are right, and the check finds what is too large.
@@ -285,4 +364,37 @@ func TestTooLarge(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, s.exported)
 	require.Equal(t, 8, s.lines)
+
+	s, err = measure(map[string]string{"a.go": `// Package p is documented.
+// In two lines.
+package p
+
+import "fmt" // 1
+
+// A is shown, without its body.
+func A(
+	s string,
+) {
+	fmt.Println(s) // 2
+}
+
+// b is not. 3
+func b() {} // 4
+
+// C is, with one of its fields.
+type C struct {
+	D int
+	e int // 5
+}
+
+func (c C) f() {} // 6
+
+// The constants are shown.
+const (
+	G = 1
+	h = 2 // 7
+)
+`})
+	require.NoError(t, err)
+	require.Equal(t, 14, s.documented)
 }

@@ -64,7 +64,9 @@ func TestHandoffOfBadText(t *testing.T) {
 		"a huge list":     env.SealHandoff(append([]byte{7}, huge...)),
 		"a huge key":      env.SealHandoff(append([]byte{7, 1}, huge...)),
 		"half a number":   env.SealHandoff([]byte{0x80}),
-		"more behind":     env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 'c')),
+		"more behind":     env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 1, 'c')),
+		"a time of 0":     env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 0)),
+		"a huge time":     env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, huge...)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := env.NewHandoff(t, "kept", 1, "kept")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"reflect"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func TestNilAndZeroValues(t *testing.T) {
 		reflect.TypeFor[rlock.Handoff]():   rlock.Handoff{},
 		reflect.TypeFor[fmt.State]():       &formatState{},
 		reflect.TypeFor[[]*rlock.Lock]():   []*rlock.Lock{{}},
+		reflect.TypeFor[int]():             1,
 		reflect.TypeFor[func(context.Context, *rlock.Lock) error](): func(context.Context, *rlock.Lock) error {
 			t.Error("it runs")
 			return nil
@@ -79,6 +81,11 @@ func TestNilAndZeroValues(t *testing.T) {
 						ctx := result.Interface().(context.Context)
 						require.Error(t, ctx.Err())
 						require.ErrorIs(t, context.Cause(ctx), rlock.ErrInvalid)
+					case reflect.TypeFor[iter.Seq2[rlock.State, error]]():
+						for state, err := range result.Interface().(iter.Seq2[rlock.State, error]) {
+							require.Zero(t, state)
+							require.ErrorIs(t, err, rlock.ErrInvalid)
+						}
 					default:
 						if said[about] {
 							require.Equal(t, "no lock", fmt.Sprint(result.Interface()))

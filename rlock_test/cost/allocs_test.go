@@ -86,8 +86,8 @@ func TestLineAllocationsBudget(t *testing.T) {
 		allocs = min(allocs, float64(after.Mallocs-before.Mallocs)/callers/cycles)
 		bytes = min(bytes, float64(after.TotalAlloc-before.TotalAlloc)/callers/cycles)
 	}
-	require.LessOrEqual(t, allocs, 2.5)
-	require.LessOrEqual(t, bytes, 320.0)
+	require.LessOrEqual(t, allocs, 1.5)
+	require.LessOrEqual(t, bytes, 300.0)
 }
 
 // bytesPerRun is like testing.AllocsPerRun, for bytes.

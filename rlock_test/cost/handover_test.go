@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,4 +60,34 @@ func TestHandOverBudget(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Callers who hold the lock for long make each of their hand-overs ask the server, because the lease is
+// too old to share. The hand-overs after these cost next to no scripts again.
+func TestHandOverBudgetAfterLongHolds(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	locker := env.OpenOn(t, server, rlock.WithTurn(time.Hour))
+	const long, callers, cycles = 4, 8, 800
+	var held atomic.Int32
+	var before atomic.Int64
+	require.NoError(t, env.Together(callers, func(int) error {
+		for held.Load() < cycles { // so that none is left to go on alone
+			lock, err := locker.Acquire(t.Context(), "job")
+			if err != nil {
+				return err
+			}
+			switch n := held.Add(1); {
+			case n <= long:
+				time.Sleep(150 * time.Millisecond)
+			case n == 2*long:
+				before.Store(server.ScriptCalls(t))
+			}
+			if err := lock.Release(t.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.LessOrEqual(t, server.ScriptCalls(t)-before.Load(), int64(cycles/4))
 }

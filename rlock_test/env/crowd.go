@@ -65,10 +65,11 @@ func OverlapSets(t testing.TB, client rueidis.Client, workers, rounds int, opts 
 	}))
 }
 
-// NextInLine has an acquisition of key wait as the only one of the Locker, and returns
-// the channel on which its lock arrives, or nil when it fails.
+// NextInLine has an acquisition of key wait, and returns the channel on which its lock arrives, or
+// nil when it fails. Meanwhile no other acquisition of the Locker may begin or end to wait.
 func NextInLine(t testing.TB, locker *rlock.Locker, key string) <-chan *rlock.Lock {
 	t.Helper()
+	before := locker.Stats().Waiting
 	next := make(chan *rlock.Lock, 1)
 	go func() {
 		lock, err := locker.Acquire(t.Context(), key)
@@ -77,8 +78,39 @@ func NextInLine(t testing.TB, locker *rlock.Locker, key string) <-chan *rlock.Lo
 		}
 		next <- lock
 	}()
-	AwaitWaiting(t, locker, 1)
+	AwaitWaiting(t, locker, before+1)
 	return next
+}
+
+// Enqueue has an acquisition of key wait, and returns once one more stands in the queue of the
+// server than before. queued counts those who do. The lock arrives on the channel, or nil when the
+// acquisition fails.
+func Enqueue(t testing.TB, queued func() int, locker *rlock.Locker, key string, opts ...rlock.Option) <-chan *rlock.Lock {
+	t.Helper()
+	before := queued()
+	got := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, err := locker.Acquire(t.Context(), key, opts...)
+		if err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+		got <- lock
+	}()
+	Soon(t, func() bool { return queued() > before }, "it stands in the queue")
+	return got
+}
+
+// Taken returns the lock that arrives on the channel.
+func Taken(t testing.TB, got <-chan *rlock.Lock) *rlock.Lock {
+	t.Helper()
+	select {
+	case lock := <-got:
+		require.NotNil(t, lock)
+		return lock
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "it has not got the lock")
+	}
+	return nil
 }
 
 // PassOn has n acquisitions of key get the lock one after the other, with all of them

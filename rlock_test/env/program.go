@@ -12,8 +12,8 @@ import (
 
 const lineTimeout = 10 * time.Second
 
-// Program is the test binary once more, as a process of its own. Its methods
-// that take no time may be called from several goroutines at once.
+// Program is the test binary once more, or another program, as a process of its own. Its
+// methods that take no time may be called from several goroutines at once.
 type Program struct {
 	tb    testing.TB
 	proc  *process
@@ -27,7 +27,13 @@ type Program struct {
 // it also dies with the test binary.
 func Reexec(tb testing.TB, env ...string) *Program {
 	tb.Helper()
-	cmd := exec.Command(os.Args[0])
+	return Run(tb, exec.Command(os.Args[0]), env...)
+}
+
+// Run starts cmd with variables "NAME=value" added to the environment of the test binary. What
+// cmd prints, and how it ends, is as with Reexec.
+func Run(tb testing.TB, cmd *exec.Cmd, env ...string) *Program {
+	tb.Helper()
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stderr = os.Stderr
 	output, feed, err := os.Pipe()
@@ -41,7 +47,7 @@ func Reexec(tb testing.TB, env ...string) *Program {
 	}
 	proc, err := spawn(cmd)
 	if err != nil {
-		tb.Fatalf("start the test binary again: %v", err)
+		tb.Fatalf("start %s: %v", cmd.Path, err)
 	}
 	_ = feed.Close()
 	p := &Program{tb: tb, proc: proc, input: input, lines: make(chan string, 1<<16)}

@@ -88,6 +88,13 @@ func (p *Proxy) add(l *link) {
 	p.links[l] = struct{}{}
 }
 
+// Connections returns how many connections of clients are open.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
 func (p *Proxy) remove(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

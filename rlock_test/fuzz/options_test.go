@@ -42,15 +42,9 @@ func FuzzOptions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{data}
 		kind, left := s.of(3), s.number()
-		cluster := false // where rlock does not use the queue
-		answer := []func() value{refused, held(10, left, &cluster), func() value {
-			if cluster {
-				return list(integer(1), integer(0), integer(5))
-			}
-			return granted
-		}}[kind]
+		answer := []func() value{refused, held(10, left), func() value { return granted }}[kind]
 		onPuppet(t, answer, quiet, func(t *testing.T, client rueidis.Client, p *puppet) {
-			cluster = s.of(2) == 1
+			cluster := s.of(2) == 1
 			if cluster {
 				client = clustered{client}
 			}
@@ -88,15 +82,12 @@ func FuzzOptions(f *testing.F) {
 func refused() value { return value{kind: '-', text: "ERR no", wire: "-ERR no\r\n"} }
 
 // held answers a few times that a lock is held, then nothing good.
-func held(times int, left int64, cluster *bool) func() value {
+func held(times int, left int64) func() value {
 	return func() value {
-		switch times--; {
-		case times < 0:
+		if times--; times < 0 {
 			return refused()
-		case !*cluster:
-			return list(integer(0), integer(0), integer(left), integer(0), integer(0))
 		}
-		return list(integer(0), integer(left), integer(0))
+		return list(integer(0), integer(0), integer(left), integer(0), integer(0))
 	}
 }
 
@@ -123,7 +114,7 @@ type chosen struct {
 
 const (
 	optionKinds = 13
-	callKinds   = 12
+	callKinds   = 13
 )
 
 func (c *chosen) draw(s *source) {
@@ -291,6 +282,8 @@ func (c *callOf) call(ctx context.Context) (err error) {
 		err = c.locker.WaitFree(ctx, c.key())
 	case 10:
 		err = c.locker.ForceRelease(ctx, c.key(), c.owner())
+	case 11:
+		c.lock, err = c.locker.ForceAcquire(ctx, c.key(), c.opts...)
 	default:
 		c.prefix = ""
 		var h rlock.Handoff

@@ -19,22 +19,22 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// readmeRule returns the words of the rule that the README gives.
-func readmeRule(t *testing.T) []string {
+// rule returns the words of the rule that PRODUCTION.md gives.
+func rule(t *testing.T) []string {
 	t.Helper()
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	page, err := os.ReadFile(filepath.Join(root, "PRODUCTION.md"))
 	require.NoError(t, err)
-	rule := regexp.MustCompile("(?s)ACL SETUSER app (.*?)```").FindSubmatch(readme)
+	rule := regexp.MustCompile("(?s)ACL SETUSER app (.*?)```").FindSubmatch(page)
 	require.NotNil(t, rule)
 	return strings.Fields(string(rule[1]))
 }
 
-// The rule that the README gives is enough, and every word of it is needed. Without one,
+// The rule that PRODUCTION.md gives is enough, and every word of it is needed. Without one,
 // an error says that it is a right that is missing, or Probe does: of what goes wrong
 // between MULTI and EXEC the client does not tell, and of a stale answer nobody.
-func TestReadmeRuleIsEnoughAndMinimal(t *testing.T) {
+func TestRuleIsEnoughAndMinimal(t *testing.T) {
 	t.Parallel()
-	words := readmeRule(t)
+	words := rule(t)
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
@@ -198,11 +198,11 @@ func TestNoCountersWithoutFence(t *testing.T) {
 	})
 }
 
-// With the rule of the README the server refuses
+// With the rule of PRODUCTION.md the server refuses
 // nothing that locks do by themselves or when they are asked to.
-func TestReadmeRuleRefusesNothing(t *testing.T) {
+func TestRuleRefusesNothing(t *testing.T) {
 	t.Parallel()
-	words := readmeRule(t)
+	words := rule(t)
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
@@ -278,7 +278,7 @@ func TestReadmeRuleRefusesNothing(t *testing.T) {
 // words that say so. Others are not touched by that, in a set either.
 func TestForeignKeysAreRefused(t *testing.T) {
 	t.Parallel()
-	words := readmeRule(t)
+	words := rule(t)
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)

@@ -16,26 +16,26 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// clusterWords returns what the README's rule needs besides on a cluster.
+// clusterWords returns what the rule of PRODUCTION.md needs besides on a cluster.
 func clusterWords(t *testing.T) []string {
 	t.Helper()
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	page, err := os.ReadFile(filepath.Join(root, "PRODUCTION.md"))
 	require.NoError(t, err)
-	words := regexp.MustCompile("On a cluster add `([^`]*)`").FindSubmatch(readme)
+	words := regexp.MustCompile("On a cluster add `([^`]*)`").FindSubmatch(page)
 	require.NotNil(t, words)
 	return strings.Fields(string(words[1]))
 }
 
-// On a cluster, the rule of the README with what it adds for one is enough, also while
+// On a cluster, the rule of PRODUCTION.md with what it adds for one is enough, also while
 // a slot moves.
-func TestReadmeRuleOnACluster(t *testing.T) {
+func TestRuleOnACluster(t *testing.T) {
 	t.Parallel()
-	rule := append(readmeRule(t), clusterWords(t)...)
+	words := append(rule(t), clusterWords(t)...)
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
 		for _, node := range cluster.Nodes {
-			node.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, rule...)...)
+			node.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
 		}
 		locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: cluster.Addrs(), Username: "app", Password: "secret"})
 		for _, key := range []string{"app:{a}", "app:{b}", "app:{c}"} { // one of each node

@@ -37,9 +37,11 @@ type journey struct {
 // survives has for a script the words without which it goes on: it says nothing of the server's
 // refusal, and the journey ends somewhere else.
 var survives = map[string][]string{
-	"Join":    {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+zcard", "+zrem"},
-	"Pass":    {"&<grants>*", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
-	"Requeue": {"&<grants>*", "+incr", "+time", "+set", "+exists", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"Join":     {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+zcard", "+zrem"},
+	"Pass":     {"&<grants>*", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"PassMany": {"&<grants>*", "+del", "+get", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"TryMany":  {"+get", "+incr", "+pttl", "+set", "+time"},
+	"Requeue":  {"&<grants>*", "+incr", "+time", "+set", "+exists", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 }
 
 const mine, theirs = "my token", "their token"
@@ -247,6 +249,44 @@ var journeys = map[string]journey{
 				expect(freed && !again, "it is freed once"), expect(left > 0, "the queue is there, and ends"))
 		},
 	},
+	"PassMany": {
+		map[string][]string{"keys": {"{s}lock", "{s}queue", "{s}fence"}, "grants": {"{s}grants:"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			pass := func(token string) ([]int64, error) {
+				return gen.New().PassMany(ctx, client, gen.PassManyParams{Grants: "{s}grants:", Keys: []string{"{s}lock", "{s}queue", "{s}fence"}, Tokens: []string{token}})
+			}
+			err1 := command(ctx, owner, "SET", "{s}lock", mine)
+			freed, err2 := pass(mine)
+			again, err3 := pass(mine)
+			err4 := command(ctx, owner, "SET", "{s}lock", mine)
+			err5 := command(ctx, owner, "SET", "{s}fence", "7")
+			err6 := command(ctx, owner, "ZADD", "{s}queue", "1", "60000:q:next")
+			err7 := listening(ctx, owner, func() error { _, err := pass(mine); return err })
+			err8 := holds(ctx, owner, "next")
+			err9 := command(ctx, owner, "ZADD", "{s}queue", "2", "60000:q:last")
+			err10 := command(ctx, owner, "SET", "{s}fence", "no number")
+			err11 := listening(ctx, owner, func() error { _, err := pass("next"); return err })
+			left, err12 := owner.Do(ctx, owner.B().Pttl().Key("{s}queue").Build()).AsInt64()
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, holds(ctx, owner, ""),
+				expect(slices.Equal(freed, []int64{1}) && slices.Equal(again, []int64{0}), "it is freed once"), expect(left > 0, "the queue is there, and ends"))
+		},
+	},
+	"TryMany": {
+		map[string][]string{"keys": {"{s}a", "{s}b", "{s}aq", "{s}bq", "{s}fence"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			try := func() ([]gen.TryManyItem, error) {
+				return gen.New().TryMany(ctx, client, gen.TryManyParams{
+					Keys: []string{"{s}a", "{s}b", "{s}aq", "{s}bq", "{s}fence"}, Words: []string{mine, "60000", theirs, ""}})
+			}
+			err1 := command(ctx, owner, "SET", "{s}fence", "7")
+			both, err2 := try()
+			err3 := command(ctx, owner, "SET", "{s}b", "another's")
+			held, err4 := try()
+			return errors.Join(err1, err2, err3, err4,
+				expect(len(both) == 2 && both[0].Outcome == 1 && both[0].Value > 1e15 && both[1] == gen.TryManyItem{Outcome: 1}, "both are taken"),
+				expect(len(held) == 2 && held[0].Outcome == 0 && held[1] == gen.TryManyItem{Outcome: 2, Value: -1}, "one is another's"))
+		},
+	},
 	"Requeue": {
 		queueKeys,
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
@@ -277,6 +317,18 @@ var journeys = map[string]journey{
 			again, err3 := gen.New().Inspect(ctx, client, gen.InspectParams{Locks: []string{"{s}a", "{s}b"}})
 			return errors.Join(err1, err2, err3, expect(len(r.Holders) == 2 && r.Holders[0].V == mine && !r.Holders[1].Valid &&
 				slices.Equal(r.Remaining, again.Remaining), "holders are told"))
+		},
+	},
+	"ForceAcquire": {
+		map[string][]string{"lock": {"{s}lock"}, "counter": {"{s}fence"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			s, p := gen.New(), gen.ForceAcquireParams{Lock: "{s}lock", Counter: []string{"{s}fence"}, Token: mine}
+			err1 := command(ctx, owner, "SET", "{s}lock", theirs)
+			fence, err2 := s.ForceAcquire(ctx, client, p)
+			err3 := holds(ctx, owner, mine)
+			p.Token, p.TTL = theirs, time.Minute
+			next, err4 := s.ForceAcquire(ctx, client, p)
+			return errors.Join(err1, err2, err3, err4, holds(ctx, owner, theirs), expect(next > fence, "the fence rises"))
 		},
 	},
 	"RaiseFence": {
@@ -408,7 +460,7 @@ func TestAuditRuleForLoad(t *testing.T) {
 	said := regexp.MustCompile("which needs `([^`]+)` to connect. Load, and\ncalls with rueidis.WithLoadSHA1, also need `([^`]+)`").FindSubmatch(text)
 	require.NotNil(t, said)
 	connect, load := string(said[1]), string(said[2])
-	for _, word := range clusterWords(t) { // which TestReadmeRuleOnACluster tries
+	for _, word := range clusterWords(t) { // which TestRuleOnACluster tries
 		require.Contains(t, string(text), "`"+word+"`")
 	}
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -87,19 +87,29 @@ func TestOneByteIsDrift(t *testing.T) {
 func TestSums(t *testing.T) {
 	t.Parallel()
 	sums := map[string][2]string{
-		"acquire.lua":     {gen.AcquireSHA1, gen.AcquireSHA256},
-		"acquire_all.lua": {gen.AcquireAllSHA1, gen.AcquireAllSHA256},
-		"attach.lua":      {gen.AttachSHA1, gen.AttachSHA256},
-		"holder.lua":      {gen.HolderSHA1, gen.HolderSHA256},
-		"extend.lua":      {gen.ExtendSHA1, gen.ExtendSHA256},
-		"hand_over.lua":   {gen.HandOverSHA1, gen.HandOverSHA256},
-		"inspect.lua":     {gen.InspectSHA1, gen.InspectSHA256},
-		"raise_fence.lua": {gen.RaiseFenceSHA1, gen.RaiseFenceSHA256},
-		"release.lua":     {gen.ReleaseSHA1, gen.ReleaseSHA256},
-		"extend_many.lua": {gen.ExtendManySHA1, gen.ExtendManySHA256},
-		"join.lua":        {gen.JoinSHA1, gen.JoinSHA256},
-		"pass.lua":        {gen.PassSHA1, gen.PassSHA256},
-		"requeue.lua":     {gen.RequeueSHA1, gen.RequeueSHA256},
+		"acquire.lua":       {gen.AcquireSHA1, gen.AcquireSHA256},
+		"acquire_all.lua":   {gen.AcquireAllSHA1, gen.AcquireAllSHA256},
+		"attach.lua":        {gen.AttachSHA1, gen.AttachSHA256},
+		"holder.lua":        {gen.HolderSHA1, gen.HolderSHA256},
+		"extend.lua":        {gen.ExtendSHA1, gen.ExtendSHA256},
+		"hand_over.lua":     {gen.HandOverSHA1, gen.HandOverSHA256},
+		"inspect.lua":       {gen.InspectSHA1, gen.InspectSHA256},
+		"raise_fence.lua":   {gen.RaiseFenceSHA1, gen.RaiseFenceSHA256},
+		"force_acquire.lua": {gen.ForceAcquireSHA1, gen.ForceAcquireSHA256},
+		"release.lua":       {gen.ReleaseSHA1, gen.ReleaseSHA256},
+		"extend_many.lua":   {gen.ExtendManySHA1, gen.ExtendManySHA256},
+		"join.lua":          {gen.JoinSHA1, gen.JoinSHA256},
+		"pass.lua":          {gen.PassSHA1, gen.PassSHA256},
+		"pass_many.lua":     {gen.PassManySHA1, gen.PassManySHA256},
+		"try_many.lua":      {gen.TryManySHA1, gen.TryManySHA256},
+		"requeue.lua":       {gen.RequeueSHA1, gen.RequeueSHA256},
+
+		"acquire_shared.lua": {gen.AcquireSharedSHA1, gen.AcquireSharedSHA256},
+		"release_shared.lua": {gen.ReleaseSharedSHA1, gen.ReleaseSharedSHA256},
+		"extend_shared.lua":  {gen.ExtendSharedSHA1, gen.ExtendSharedSHA256},
+		"inspect_shared.lua": {gen.InspectSharedSHA1, gen.InspectSharedSHA256},
+		"downgrade.lua":      {gen.DowngradeSHA1, gen.DowngradeSHA256},
+		"change_limit.lua":   {gen.ChangeLimitSHA1, gen.ChangeLimitSHA256},
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ func TestLateGrantOfAHeldLock(t *testing.T) {
 		held := env.MustLock(t)(a.Acquire(t.Context(), "k"))
 		got := waits(t, client, b, "k")
 		require.NoError(t, held.Release(t.Context()))
-		lock := taken(t, got)
+		lock := env.Taken(t, got)
 		token := env.Get(t, client, "k")
 		for _, channel := range channels(t, client) {
 			require.NoError(t, env.Do(t, client, "SPUBLISH", channel, fmt.Sprintf("30000 %d 0 1 k %s", lock.Fence(), token)).Error())
@@ -82,7 +82,7 @@ func TestGrantWithoutAFence(t *testing.T) {
 	held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
 	got := waits(t, client, env.OpenOn(t, server), "k", rlock.WithFence(false))
 	require.NoError(t, held.Release(t.Context()))
-	lock := taken(t, got)
+	lock := env.Taken(t, got)
 	require.Zero(t, lock.Fence())
 	require.NoError(t, lock.Release(t.Context()))
 	idle(t, client, "k")

@@ -42,36 +42,14 @@ func queued(t *testing.T, client rueidis.Client, key string) []string {
 // waits has a Locker of another process acquire a key, and returns once it stands in the queue.
 func waits(t *testing.T, client rueidis.Client, l *rlock.Locker, key string, opts ...rlock.Option) <-chan *rlock.Lock {
 	t.Helper()
-	before := len(queued(t, client, key))
-	got := make(chan *rlock.Lock, 1)
-	go func() {
-		lock, err := l.Acquire(t.Context(), key, opts...)
-		if err != nil && t.Context().Err() == nil {
-			t.Error(err)
-		}
-		got <- lock
-	}()
-	env.Soon(t, func() bool { return len(queued(t, client, key)) > before }, "it stands in the queue")
-	return got
-}
-
-func taken(t *testing.T, got <-chan *rlock.Lock) *rlock.Lock {
-	t.Helper()
-	select {
-	case lock := <-got:
-		require.NotNil(t, lock)
-		return lock
-	case <-time.After(10 * time.Second):
-		require.FailNow(t, "it has not got the lock")
-	}
-	return nil
+	return env.Enqueue(t, func() int { return len(queued(t, client, key)) }, l, key, opts...)
 }
 
 // passesOn releases the lock of a key, which the waiter has then and releases too. Nothing is left.
 func passesOn(t *testing.T, client rueidis.Client, key string, held *rlock.Lock, got <-chan *rlock.Lock) {
 	t.Helper()
 	require.NoError(t, held.Release(t.Context()))
-	require.NoError(t, taken(t, got).Release(t.Context()))
+	require.NoError(t, env.Taken(t, got).Release(t.Context()))
 	idle(t, client, key)
 }
 
@@ -98,7 +76,7 @@ func TestQueueAcrossProcesses(t *testing.T) {
 		fence := held.Fence()
 		for i := range got {
 			require.NoError(t, held.Release(t.Context()))
-			held = taken(t, got[i])
+			held = env.Taken(t, got[i])
 			require.Greater(t, held.Fence(), fence)
 			fence = held.Fence()
 			require.Len(t, queued(t, client, "k"), len(got)-1-i)

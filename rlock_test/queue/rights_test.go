@@ -34,7 +34,7 @@ func TestQueueWithoutRights(t *testing.T) {
 					time.Sleep(20 * time.Millisecond)
 					began := time.Now()
 					require.NoError(t, held.Release(t.Context()))
-					lock := taken(t, got)
+					lock := env.Taken(t, got)
 					require.Less(t, time.Since(began), 5*time.Second, "it has waited for more than its next look")
 					require.NoError(t, lock.Release(t.Context()))
 				}
@@ -102,7 +102,7 @@ func TestRightsThatAreGrantedLater(t *testing.T) {
 			time.Sleep(50 * time.Millisecond) // b has asked for a place, or pauses
 			queued := len(queued(t, client, "k")) > 0
 			require.NoError(t, held.Release(t.Context()))
-			require.NoError(t, taken(t, next).Release(t.Context()))
+			require.NoError(t, env.Taken(t, next).Release(t.Context()))
 			return queued
 		}
 		require.False(t, queues())

@@ -59,7 +59,7 @@ func TestInterruptedPass(t *testing.T) {
 					return rueidis.RedisResult{}
 				})
 				ended(t, func() { _ = held.Release(t.Context()) })
-				require.NoError(t, taken(t, got).Release(t.Context()))
+				require.NoError(t, env.Taken(t, got).Release(t.Context()))
 				idle(t, client, "k")
 			})
 		}

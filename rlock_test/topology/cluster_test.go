@@ -173,7 +173,12 @@ func TestSilentNodeCostsOthersNothing(t *testing.T) {
 // keyOn returns a key whose slot the node i has.
 func keyOn(t *testing.T, c *env.Cluster, i int) string {
 	t.Helper()
-	for n := 0; ; n++ {
+	return keyFrom(c, i, 0)
+}
+
+// keyFrom is keyOn for another key for most values of n.
+func keyFrom(c *env.Cluster, i, n int) string {
+	for ; ; n++ {
 		key := fmt.Sprint("key", n)
 		if int(gen.Slot(key))*len(c.Nodes)/16384 == i {
 			return key

@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func TestCrossSlot(t *testing.T) {
 			nothing(t)
 		})
 		t.Run("lost replies", func(t *testing.T) {
-			for _, sha := range []string{gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.ExtendSHA1} {
+			for _, sha := range []string{gen.AcquireAllSHA1, gen.PassSHA1, gen.ExtendSHA1} {
 				f.When(env.Once(sha, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					run()
 					return env.NoReply()
@@ -179,7 +180,7 @@ func TestCrossSlot(t *testing.T) {
 				switch {
 				case of(words, gen.AcquireAllSHA1, "c"):
 					return f.Refuse("OOM command not allowed")
-				case env.Calls(words, gen.ReleaseSHA1):
+				case env.Calls(words, gen.PassSHA1):
 					return env.NoReply()
 				}
 				return run()
@@ -211,7 +212,7 @@ func TestCrossSlot(t *testing.T) {
 			lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithTTL(time.Hour))
 			require.NoError(t, err)
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if of(words, gen.ReleaseSHA1, "c") {
+				if of(words, gen.PassSHA1, "c") {
 					return f.Refuse("LOADING for now")
 				}
 				return run()
@@ -414,5 +415,75 @@ func TestCrossSlotOnOneServer(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		require.NoError(t, lock.Release(t.Context()))
 		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(6), "three calls, by the SHA1 and then by the text")
+	})
+}
+
+// A set of several slots gets its keys although the queue of none of them is ever empty.
+func TestCrossSlotSetsDoNotStarve(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		cluster := e.StartCluster(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		stop := make(chan struct{})
+		var all sync.WaitGroup
+		for range 3 {
+			l := openOn(t, cluster)
+			for _, key := range spread[:2] {
+				all.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						if lock, err := l.Acquire(ctx, key); err == nil {
+							time.Sleep(time.Millisecond)
+							_ = lock.Release(ctx)
+						}
+					}
+				})
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+		began := time.Now()
+		set, err := openOn(t, cluster).AcquireAll(ctx, spread[:2], rlock.WithCrossSlot(true))
+		close(stop)
+		require.NoError(t, err)
+		t.Log(time.Since(began))
+		require.NoError(t, set.Release(t.Context()))
+		all.Wait()
+	})
+}
+
+// A set of several slots that takes its keys one by one gives back what it has got after a while, also
+// when it gives up.
+func TestCrossSlotSetGivesBack(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		cluster := e.StartCluster(t)
+		direct := cluster.Client(t)
+		locker := openOn(t, cluster)
+		require.NoError(t, env.Do(t, direct, "SET", "c", "stranger").Error())
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			failed <- env.ErrorOf(locker.AcquireAll(ctx, []string{"b", "c", "a"}, rlock.WithCrossSlot(true), rlock.WithTTL(time.Minute)))
+		}()
+		first := ""
+		env.Soon(t, func() bool {
+			first = env.Get(t, direct, "b")
+			return first != "" && len(queueAt(t, cluster.Nodes[1], "c")) == 1
+		}, "it collects")
+		require.Empty(t, env.Get(t, direct, "a"), "in the order of slots")
+		env.Soon(t, func() bool { return env.Get(t, direct, "b") == "" }, "it gives back")
+		env.Soon(t, func() bool { return env.Get(t, direct, "b") != "" && len(queueAt(t, cluster.Nodes[1], "c")) == 1 }, "it collects again")
+		require.NotEqual(t, first, env.Get(t, direct, "b"), "a token that was given back is not used again")
+		cancel()
+		require.ErrorIs(t, <-failed, context.Canceled)
+		env.Soon(t, func() bool { return env.Get(t, direct, "b") == "" && len(queueAt(t, cluster.Nodes[1], "c")) == 0 }, "it has left nothing")
+		require.Equal(t, "stranger", env.Get(t, direct, "c"))
 	})
 }

@@ -1,7 +1,8 @@
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type.
-local function next_fence(counter)
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
+-- TIME has replied to the script; nil: it is asked.
+local function next_fence(counter, now)
   if not counter then
     return 0
   end
@@ -9,7 +10,7 @@ local function next_fence(counter)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = redis.pcall('TIME')
+  local time = now or redis.pcall('TIME')
   if time.err then
     return time
   end

@@ -22,6 +22,9 @@ type Instant int64
 // Never is later than every reading.
 const Never Instant = math.MaxInt64
 
+// Past is earlier than every reading.
+const Past Instant = math.MinInt64
+
 var epoch = time.Now()
 
 // Now reads the clock.
@@ -35,7 +38,16 @@ func (i Instant) Until() time.Duration {
 	if i == Never {
 		return NoExpiry
 	}
-	return time.Duration(i - Now())
+	return i.From(Now())
+}
+
+// From returns how long it is from now to i, NoExpiry for Never. It is Until for a caller who has
+// read the clock.
+func (i Instant) From(now Instant) time.Duration {
+	if i == Never {
+		return NoExpiry
+	}
+	return time.Duration(i - now)
 }
 
 // After returns the instant d after i, Never for NoExpiry and what is too far away.
@@ -82,54 +94,26 @@ func Sleep(ctx context.Context, d time.Duration, stop <-chan struct{}) error {
 // Receive waits until signal is closed or sends, or until d is over, which it reports.
 // Like Sleep, it returns why it ended before.
 func Receive(ctx context.Context, signal <-chan struct{}, d time.Duration, stop <-chan struct{}) (over bool, err error) {
-	return new(Timer).Receive(ctx, signal, d, stop)
+	got, err := Select(ctx, signal, nil, d, stop)
+	return err == nil && got == nil, err
 }
 
 // Select is Receive for two signals. It returns the one that was closed or has sent, nil if d is
 // over.
 func Select(ctx context.Context, a, b <-chan struct{}, d time.Duration, stop <-chan struct{}) (got <-chan struct{}, err error) {
-	return new(Timer).Select(ctx, a, b, d, stop)
-}
-
-// Timer waits again and again, one wait at a time, and makes one timer for all of them. Its
-// zero value is ready to use.
-type Timer struct{ timer *time.Timer }
-
-// Receive is the function Receive.
-func (t *Timer) Receive(ctx context.Context, signal <-chan struct{}, d time.Duration, stop <-chan struct{}) (over bool, err error) {
-	got, err := t.Select(ctx, signal, nil, d, stop)
-	return err == nil && got == nil, err
-}
-
-// Select is the function Select.
-func (t *Timer) Select(ctx context.Context, a, b <-chan struct{}, d time.Duration, stop <-chan struct{}) (got <-chan struct{}, err error) {
-	if t.timer == nil {
-		t.timer = time.NewTimer(d)
-	} else {
-		t.timer.Reset(d)
-	}
-	defer t.stop()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-a:
 		return a, nil
 	case <-b:
 		return b, nil
-	case <-t.timer.C:
+	case <-timer.C:
 		return nil, nil
 	case <-ctx.Done():
 		return nil, ContextError(ctx, nil)
 	case <-stop:
 		return nil, ErrStopped
-	}
-}
-
-// stop ends a wait. With GODEBUG=asynctimerchan=1, the channel may still have the end of it.
-func (t *Timer) stop() {
-	if !t.timer.Stop() {
-		select {
-		case <-t.timer.C:
-		default:
-		}
 	}
 }
 

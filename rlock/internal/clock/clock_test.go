@@ -81,28 +81,6 @@ func TestReceive(t *testing.T) {
 	})
 }
 
-// A wait does not end with the time of the one before it.
-func TestTimer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var timer clock.Timer
-		signal := make(chan struct{}, 1)
-		for range 3 {
-			start := time.Now()
-			over, err := timer.Receive(t.Context(), signal, time.Second, nil)
-			require.NoError(t, err)
-			require.True(t, over)
-			require.Equal(t, start.Add(time.Second), time.Now())
-
-			signal <- struct{}{}
-			over, err = timer.Receive(t.Context(), signal, time.Second, nil)
-			require.NoError(t, err)
-			require.False(t, over)
-			time.Sleep(time.Minute)
-		}
-	})
-}
-
 func TestContextErrorKeepsAllInReach(t *testing.T) {
 	t.Parallel()
 	why, call := errors.New("why"), errors.New("call")

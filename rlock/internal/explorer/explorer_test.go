@@ -2,11 +2,12 @@
 // few processes, their messages and faults can happen, as far as its bounds go. It has nothing
 // but tests.
 //
-// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua and extend.lua, in a Lua machine,
-// and the Wait of package queue. What it models is the server's commands, which TestServer
-// compares with real servers, and the network: a bag of calls, answers and pushes that arrive in
-// any order, at any age, twice, or never. Time goes by in ticks, two of which are a lease. A
-// process may take any time for its next step, so a pause needs no step of its own.
+// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua and extend.lua, in a
+// Lua machine, and the Wait of package queue. It models what a holder does with its lock (extends
+// it, releases it, finds it over), the server's commands, which TestServer compares with real
+// servers, and the network: a bag of calls, answers and pushes that arrive in any order, at any
+// age, twice, or never. Time goes by in ticks, two of which are a lease. A process may take any
+// time for its next step, so a pause needs no step of its own.
 //
 // Worlds are visited the nearest first, so the first violation that is found has the shortest
 // story. In each world these hold:

@@ -3,6 +3,7 @@ package explorer
 import (
 	"errors"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 )
 
@@ -188,6 +189,9 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		if err := x.again(w, pending, calm); err != nil {
 			return err
 		}
+		if wait.Phase == queue.Passing { // place.PassOn gives it up, but the script promises that it may be repeated
+			return x.ask(w, p, queue.Request{Call: queue.Pass, Token: wait.Former, Again: wait.Token, Silent: wait.Silent})
+		}
 		event.What = queue.Overdue
 	case beats:
 		if wait.Phase != queue.Waiting || x.flaw.silent || x.at(w).hearing[p] == deaf {
@@ -202,29 +206,32 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		if err := w.spend(cancel, wait.Phase != queue.Idle && wait.Phase != queue.Held); err != nil {
 			return err
 		}
+		if wait.Phase == queue.Passing {
+			return x.giveUp(w, p, wait.Former, wait.Token)
+		}
 		event.What = queue.Left
 	case releases:
 		if wait.Phase != queue.Held || wait.Deadline <= 0 {
 			return errNotNow
 		}
-		event.What = queue.Released
+		return x.giveUp(w, p, wait.Token)
 	case releasesAgain:
 		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 {
 			return errNotNow
 		}
 		proc.wants--
 		x.put(w, p, proc)
-		event.What = queue.ReleasedAgain
+		event.What = queue.Released
 	case extends:
 		if err := w.spend(extension, wait.Phase == queue.Held); err != nil {
 			return err
 		}
-		event.What = queue.ExtendDue
+		return x.ask(w, p, queue.Request{Call: extend, Token: wait.Token})
 	case expires:
 		if wait.Phase != queue.Held || wait.Deadline > 0 {
 			return errNotNow
 		}
-		event.What = queue.Expired
+		return x.giveUp(w, p, wait.Token)
 	case reaps:
 		r := proc.reaped[m.index]
 		if r == (queue.Request{}) || x.underWay(w, p, true, func(other queue.Request) bool { return other == r }) {
@@ -289,11 +296,28 @@ func (x *explorer) arrive(w *world, m move) error {
 	if x.of(w, msg.process).dead {
 		return nil
 	}
+	if msg.request.Call == extend {
+		return x.extended(w, msg)
+	}
 	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer, Token: msg.token}
 	if msg.kind == push {
 		event.What = queue.Told
 	}
 	return x.step(w, msg.process, event)
+}
+
+// extended takes the answer to an extension. A lock that is over does not come back.
+func (x *explorer) extended(w *world, msg message) error {
+	proc := x.of(w, msg.process)
+	switch held := proc.wait.Phase == queue.Held && proc.wait.Token == msg.request.Token; {
+	case !held:
+	case !msg.answer.Granted:
+		return x.giveUp(w, msg.process, proc.wait.Token)
+	case proc.wait.Deadline > 0:
+		proc.wait.Deadline = max(proc.wait.Deadline, clock.LeaseEnd(msg.sent, x.settings.TTL))
+		x.put(w, msg.process, proc)
+	}
+	return nil
 }
 
 // reaped ends what the reaper does for a token.

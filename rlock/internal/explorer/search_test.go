@@ -192,7 +192,7 @@ func (x *explorer) tell(w *world, m move) string {
 func (x *explorer) tellMessage(w *world, m move) string {
 	msg := x.in(w, m.index)
 	who := name(msg.process)
-	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", queue.Extend: "extension"}[msg.request.Call] + " of " + msg.request.Token
+	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension"}[msg.request.Call] + " of " + msg.request.Token
 	if msg.request.Again != "" {
 		what += " that has " + msg.request.Again + " join"
 	}

@@ -288,7 +288,7 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 		if r.Again != "" {
 			script, args = "requeue", append(args, r.Again, lease)
 		}
-	case queue.Extend:
+	case extend:
 		script, keys, args = "extend", []string{lockKey}, []string{r.Token, lease}
 	}
 	before := run.server
@@ -313,7 +313,7 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 func answerOf(call queue.Call, reply []int64) queue.Answer {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	switch {
-	case call == queue.Extend:
+	case call == extend:
 		return queue.Answer{Granted: reply[0] == 0}
 	case call == queue.Pass && len(reply) == 1: // of pass.lua, which says nothing of a second token
 		return queue.Answer{}
@@ -379,27 +379,61 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 			if x.flaw.sent && a.Request.Call == queue.Heartbeat {
 				proc.wait.Anchored, proc.wait.Anchor = true, 0
 			}
-			if !x.send(w, message{kind: request, process: p, request: a.Request}) {
-				return errFull
+			if err := x.ask(w, p, a.Request); err != nil {
+				return err
 			}
 		case queue.Abandon:
 			if x.flaw.stays && e.What == queue.Left {
 				continue
 			}
-			if slices.Contains(proc.reaped[:], a.Request) {
-				continue
+			if err := x.abandon(w, p, &proc, a.Request); err != nil {
+				return err
 			}
-			free := slices.Index(proc.reaped[:], queue.Request{})
-			if free < 0 || !x.release(w, p, a.Request) {
-				return errFull
-			}
-			proc.reaped[free] = a.Request
 		case queue.Hold:
 			failure = x.rises(w, after)
 		}
 	}
 	x.put(w, p, proc)
 	return failure
+}
+
+// extend is a call of a holder, with scripts/extend.lua. A queue.Wait makes none.
+const extend = queue.Pass + 1
+
+// ask sends a call of a process.
+func (x *explorer) ask(w *world, p int, r queue.Request) error {
+	if !x.send(w, message{kind: request, process: p, request: r}) {
+		return errFull
+	}
+	return nil
+}
+
+// giveUp ends the wait of a process that no longer wants what its tokens have, or may have: its
+// holder has released the lock or found it over, or its callers have gone.
+func (x *explorer) giveUp(w *world, p int, tokens ...string) error {
+	proc := x.of(w, p)
+	silent := proc.wait.Silent
+	proc.wait = queue.Wait{}
+	for _, token := range tokens {
+		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: token, Silent: silent}); err != nil {
+			return err
+		}
+	}
+	x.put(w, p, proc)
+	return nil
+}
+
+// abandon has the reaper of a process release a token.
+func (x *explorer) abandon(w *world, p int, proc *process, r queue.Request) error {
+	if slices.Contains(proc.reaped[:], r) {
+		return nil
+	}
+	free := slices.Index(proc.reaped[:], queue.Request{})
+	if free < 0 || !x.release(w, p, r) {
+		return errFull
+	}
+	proc.reaped[free] = r
+	return nil
 }
 
 // release sends what the reaper repeats. Its answer ends that only if no other call of the token

@@ -1,5 +1,10 @@
 package notify
 
+import (
+	"context"
+	"time"
+)
+
 // Tell is OnInvalidations for one key: a test cannot make a message.
 func (h *Hub) Tell(key string) { h.shard(key).wake(key) }
 
@@ -21,8 +26,23 @@ var ReadGrant = readGrant
 // Hear is a message for g.
 func (g *Grants) Hear(message string) { g.hear(message) }
 
+// KeepUnused says how long a subscription of a cluster is kept that nobody uses. It is called before Listen.
+func (g *Grants) KeepUnused(d time.Duration) { g.connections.keep = d }
+
+// any is the channel of some key: where there is no cluster, that of all keys.
+func (g *Grants) any() *Channel { return g.Channel("") }
+
 // Confirm is a confirmation of the subscription.
-func (g *Grants) Confirm() { g.wakeAll() }
+func (g *Grants) Confirm() { g.wake(g.any()) }
+
+// Expect is that of the channel.
+func (g *Grants) Expect(token string) *Expected { return g.any().Expect(token) }
+
+// Listen is that of the channel.
+func (g *Grants) Listen(ctx context.Context) error { return g.any().Listen(ctx) }
+
+// Listening is that of the channel.
+func (g *Grants) Listening() bool { return g.any().Listening() }
 
 // Kept is how many tokens are known: those that are expected, and those that were given up.
 func (g *Grants) Kept() (n int) {

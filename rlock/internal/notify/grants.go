@@ -6,9 +6,13 @@ import (
 	"sync"
 
 	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Grants hears, on a connection of its own, of what the server grants to one process.
+// Grants hears, on connections of its own, of what the server grants to one process: on a cluster on a
+// channel for each slot in which it waits, and otherwise on one.
 //
 // A message does not say who has sent it: whatever has the form of a grant is taken for one. So
 // only the process and those who may grant should have the right to publish on its channel.
@@ -17,9 +21,14 @@ import (
 // a token that was given up, a false grant has stray called. With any other token, messages cost
 // the process time, and nothing else.
 type Grants struct {
-	subscription
-	seed   maphash.Seed
-	shards [16]expecting
+	connections connections
+	stop        context.CancelFunc
+	seed        maphash.Seed
+	shards      [16]expecting
+
+	name     func(key string) string // of the channel on which this process is told of grants of a key
+	naming   sync.Mutex
+	channels map[uint16]*Channel // by slot; 0 where there is no cluster
 
 	stray   func(Grant)
 	mu      sync.Mutex
@@ -40,22 +49,57 @@ type expecting struct {
 // costs the lease that the server has granted.
 const maxStrays = 1 << 17
 
-// NewGrants returns Grants for the client; channel is what the process is told on. stray is
-// called, one call at a time and on no goroutine of the client's, with each grant of a token that
-// was given up. Nothing is sent before the first Listen. Grants end with background, as by Close.
-func NewGrants(background context.Context, client rueidis.Client, channel string, stray func(Grant)) *Grants {
-	g := &Grants{seed: maphash.MakeSeed(), stray: stray}
+// Channel is what this process is told of the grants of some keys on.
+type Channel struct {
+	subscription
+	grants *Grants
+}
+
+// NewGrants returns Grants for the client; channel returns the name of the one on which the process is
+// told of grants of a key, which on a cluster is in the key's slot, and otherwise the same for all.
+// stray is called, one call at a time and on no goroutine of the client's, with each grant of a token
+// that was given up. Nothing is sent before the first Listen. Grants end with background, as by Close.
+func NewGrants(background context.Context, client rueidis.Client, channel func(key string) string, stray func(Grant)) *Grants {
+	g := &Grants{seed: maphash.MakeSeed(), stray: stray, name: channel, channels: map[uint16]*Channel{}}
 	for i := range g.shards {
 		g.shards[i].tokens = map[string]*Expected{}
 	}
-	g.subscription.begin(background, client, channel, g.hear, g.wakeAll)
+	background, g.stop = context.WithCancel(background)
+	g.connections = connections{
+		background: background, client: client, cluster: client.Mode() == rueidis.ClientModeCluster,
+		keep: keepUnused, hear: g.hear, open: map[string]*connection{},
+	}
 	return g
 }
 
-// Close ends the subscription, as that of subscription does, and forgets the tokens that were given
-// up.
+// Channel returns the one on which this process is told of grants of a key.
+func (g *Grants) Channel(key string) *Channel {
+	var slot uint16
+	if g.connections.cluster {
+		slot = gen.Slot(key)
+	}
+	g.naming.Lock()
+	defer g.naming.Unlock()
+	c := g.channels[slot]
+	if c == nil {
+		c = &Channel{grants: g}
+		c.begin(&g.connections, g.name(key), func() { g.wake(c) })
+		g.channels[slot] = c
+	}
+	return c
+}
+
+// Close ends the subscriptions and their connections, and all calls of Listen, and forgets the tokens
+// that were given up. Nothing is heard any more. It returns when that is done, which takes a second if
+// a server does not answer. What the client dials just then is closed when it is there.
 func (g *Grants) Close() {
-	g.subscription.Close()
+	g.stop()
+	g.naming.Lock()
+	for _, c := range g.channels {
+		c.change(stopped, clock.ErrStopped)
+	}
+	g.naming.Unlock()
+	g.connections.running.Wait()
 	g.abandoned.end()
 }
 
@@ -82,13 +126,15 @@ func (g *Grants) hear(message string) {
 	}
 }
 
-// wakeAll tells all who expect a grant that the process listens again.
-func (g *Grants) wakeAll() {
+// wake tells all who expect a grant on a channel that the process listens again.
+func (g *Grants) wake(c *Channel) {
 	for i := range g.shards {
 		s := &g.shards[i]
 		s.mu.Lock()
 		for _, e := range s.tokens {
-			e.signal()
+			if e.channel == c {
+				e.signal()
+			}
 		}
 		s.mu.Unlock()
 	}
@@ -127,9 +173,9 @@ func (g *Grants) tell() {
 
 // Expected is a token of which a grant is expected. One goroutine at a time may use it.
 type Expected struct {
-	grants *Grants
-	token  string
-	wake   chan struct{}
+	channel *Channel
+	token   string
+	wake    chan struct{}
 
 	// Guarded by the shard.
 	grant     Grant
@@ -139,9 +185,10 @@ type Expected struct {
 
 // Expect has a grant of token kept for the caller until Forget or Abandon. It is called before the
 // request is sent that may be granted. No two callers expect the same token.
-func (g *Grants) Expect(token string) *Expected {
-	e := &Expected{grants: g, token: token, wake: make(chan struct{}, 1)}
-	s := g.shard(token)
+func (c *Channel) Expect(token string) *Expected {
+	c.use()
+	e := &Expected{channel: c, token: token, wake: make(chan struct{}, 1)}
+	s := c.grants.shard(token)
 	s.mu.Lock()
 	s.tokens[token] = e
 	s.mu.Unlock()
@@ -163,7 +210,8 @@ func (e *Expected) Wake() <-chan struct{} { return e.wake }
 
 // Take returns the last grant that has come, once. It is there before Wake receives.
 func (e *Expected) Take() (Grant, bool) {
-	s := e.grants.shard(e.token)
+	e.channel.use()
+	s := e.channel.grants.shard(e.token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	grant, granted := e.grant, e.granted
@@ -175,7 +223,7 @@ func (e *Expected) Take() (Grant, bool) {
 // later, or was not taken, is ignored: it says what the caller has learned by an answer. To take
 // it for a stray would free what the caller has. Forget may be called again.
 func (e *Expected) Forget() {
-	s := e.grants.shard(e.token)
+	s := e.channel.grants.shard(e.token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tokens[e.token] == e {
@@ -187,7 +235,7 @@ func (e *Expected) Forget() {
 // Abandon ends what Expect has begun, because the token has been given up. A grant that was not
 // taken, or that comes within a minute, is a stray. After that, no command can be late any more.
 func (e *Expected) Abandon() {
-	s := e.grants.shard(e.token)
+	s := e.channel.grants.shard(e.token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tokens[e.token] != e || e.abandoned {
@@ -195,10 +243,10 @@ func (e *Expected) Abandon() {
 	}
 	e.abandoned = true
 	if e.granted {
-		e.grants.report(e.grant)
+		e.channel.grants.report(e.grant)
 		e.grant, e.granted = Grant{}, false
 	}
-	if !e.grants.abandoned.add(e) {
+	if !e.channel.grants.abandoned.add(e) {
 		delete(s.tokens, e.token)
 	}
 }

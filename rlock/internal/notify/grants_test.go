@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
@@ -98,10 +99,18 @@ func (s *strays) is(t *testing.T, want ...notify.Grant) {
 	require.Equal(t, want, s.all())
 }
 
+// silent is the client of a server that says nothing.
+type silent struct{ rueidis.Client }
+
+func (silent) Mode() rueidis.ClientMode { return rueidis.ClientModeStandalone }
+
+// named gives all keys one channel.
+func named(channel string) func(string) string { return func(string) string { return channel } }
+
 // hearing returns Grants that hear only what the test says.
 func hearing(t *testing.T) (*notify.Grants, *strays) {
 	s := &strays{}
-	g := notify.NewGrants(t.Context(), nil, "channel", s.add)
+	g := notify.NewGrants(t.Context(), silent{}, named("channel"), s.add)
 	t.Cleanup(g.Close)
 	return g, s
 }
@@ -224,7 +233,7 @@ func TestGrants(t *testing.T) {
 		t.Parallel()
 		heard := make(chan notify.Grant)
 		var g *notify.Grants
-		g = notify.NewGrants(t.Context(), nil, "channel", func(stray notify.Grant) {
+		g = notify.NewGrants(t.Context(), silent{}, named("channel"), func(stray notify.Grant) {
 			g.Expect(stray.Token).Forget()
 			heard <- stray
 		})
@@ -284,7 +293,7 @@ func TestGrantsAtOnce(t *testing.T) {
 
 // A message costs no allocation, however many are expected.
 func TestGrantsAllocations(t *testing.T) { // counts allocations: not in parallel
-	g := notify.NewGrants(context.Background(), nil, "channel", func(notify.Grant) {})
+	g := notify.NewGrants(context.Background(), silent{}, named("channel"), func(notify.Grant) {})
 	defer g.Close()
 	for i := range 100_000 {
 		g.Expect(fmt.Sprint("token ", i))
@@ -303,7 +312,7 @@ func TestGrantsAllocations(t *testing.T) { // counts allocations: not in paralle
 
 // Tokens that were given up share one timer, which a timer of each would show as an allocation.
 func TestGrantsGivenUpAllocations(t *testing.T) { // counts allocations: not in parallel
-	g := notify.NewGrants(context.Background(), nil, "channel", func(notify.Grant) {})
+	g := notify.NewGrants(context.Background(), silent{}, named("channel"), func(notify.Grant) {})
 	defer g.Close()
 	const runs = 10_000
 	tokens := make([]string, runs+1)
@@ -355,7 +364,7 @@ func TestGrantsBoundStrays(t *testing.T) {
 	release, told := make(chan struct{}), 0
 	done := make(chan struct{})
 	const bound, more = 1 << 17, 10
-	g := notify.NewGrants(t.Context(), nil, "channel", func(notify.Grant) {
+	g := notify.NewGrants(t.Context(), silent{}, named("channel"), func(notify.Grant) {
 		<-release
 		if told++; told == bound+1 {
 			close(done)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,20 +15,17 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// subscription has the server tell this process what is published on a channel.
-//
-// It has a connection of its own, one of those that the client's pool has for blocking commands,
-// because the server limits what a connection with subscriptions may have unread, and closes it
-// beyond. A shared connection would be closed by a large reply.
+// subscription has the server tell this process what is published on a channel. On a cluster it ends
+// when nobody has used it for a while.
 type subscription struct {
-	background context.Context
-	stop       context.CancelFunc
-	client     rueidis.Client
-	channel    string
-	hear       func(message string) // on the goroutine that reads the connection
-	again      func()               // called after each confirmation
+	connections *connections
+	channel     string
+	again       func()        // called after each confirmation
+	recheck     chan struct{} // receives when the slot may have moved; nil: there are no slots
+	locator     locator       // of the node; one goroutine uses it
 
 	listening atomic.Bool
+	used      atomic.Int64 // a clock.Instant: when somebody was last interested in it
 
 	state    sync.Mutex
 	phase    phase
@@ -38,9 +33,6 @@ type subscription struct {
 	failed   error         // why the last one that ended did; nil if it did not, or there was none
 	rested   clock.Instant // after a failure: when Listen may begin another attempt, if none is under way
 	failures int           // how many breaks and failed attempts are in a series
-	running  sync.WaitGroup
-
-	dialled chan dialled // set while the client dials; one goroutine uses it
 }
 
 // phase is how far a subscription is.
@@ -59,12 +51,6 @@ type attempt struct {
 	failed error
 }
 
-// dialled is a connection that the client has dialled, and what its primary was just before.
-type dialled struct {
-	conn    rueidis.DedicatedClient
-	primary string
-}
-
 // An attempt may take as long as rueidis lets a command take by default. Before the next one
 // there is a pause, which is drawn from firstRest to twice that, and doubles each time until it
 // is a second: rueidis pauses so before it looks for a primary again. A subscription that lasts
@@ -80,12 +66,41 @@ const (
 // costs no command. It would take rueidis eleven seconds to find that nobody answers there.
 const lookEvery = time.Second
 
+// keepUnused is how long the subscription to the channel of a slot is kept after nobody waits for a
+// key of the slot any more. So long a grant of a token that was given up may still come. To keep it
+// costs nothing but memory; to subscribe again costs the next one who waits two round trips.
+const keepUnused = keepAbandoned
+
 var errLate = fmt.Errorf("rlock: the server has not confirmed a subscription within %v; "+
 	"the client may have no connection left (BlockingPoolSize)", maxAttempt)
 
-func (s *subscription) begin(background context.Context, client rueidis.Client, channel string, hear func(string), again func()) {
-	s.background, s.stop = context.WithCancel(background)
-	s.client, s.channel, s.hear, s.again = client, channel, hear, again
+func (s *subscription) begin(c *connections, channel string, again func()) {
+	s.connections, s.channel, s.again = c, channel, again
+	if c.cluster {
+		s.recheck = make(chan struct{}, 1)
+		s.locator = locator{client: c.client, channel: channel}
+	}
+}
+
+// use notes that somebody is interested in the subscription.
+func (s *subscription) use() {
+	if s.recheck != nil {
+		s.used.Store(int64(clock.Now()))
+	}
+}
+
+// unused reports whether nobody was interested for a while.
+func (s *subscription) unused() bool {
+	return s.recheck != nil && clock.Now() >= clock.Instant(s.used.Load()).After(s.connections.keep)
+}
+
+// Recheck has the subscription look whether the slot of its channel has moved to another node, which a
+// server that has not noticed it does not tell.
+func (s *subscription) Recheck() {
+	select {
+	case s.recheck <- struct{}{}:
+	default:
+	}
 }
 
 // Listening reports whether the server has confirmed the subscription, and the connection has
@@ -100,6 +115,7 @@ func (s *subscription) Listening() bool { return s.listening.Load() }
 // The error says why the process is not told. It wraps the error of the server or the client,
 // that of ctx, or clock.ErrStopped.
 func (s *subscription) Listen(ctx context.Context) error {
+	s.use()
 	if s.listening.Load() {
 		return nil
 	}
@@ -121,13 +137,13 @@ func (s *subscription) join() (*attempt, error) {
 	s.state.Lock()
 	defer s.state.Unlock()
 	switch {
-	case s.phase == stopped || s.background.Err() != nil:
+	case s.phase == stopped || s.connections.background.Err() != nil:
 		return nil, clock.ErrStopped
 	case s.phase == subscribed:
 		return nil, nil
 	case s.phase == idle && (s.failed == nil || clock.Now() >= s.rested):
 		s.become(subscribing, s.failed)
-		s.running.Go(s.run)
+		s.connections.running.Go(s.run)
 	}
 	if s.failed != nil {
 		return nil, s.failed
@@ -164,7 +180,7 @@ func (s *subscription) run() {
 	for listened := false; ; {
 		sent := clock.Now()
 		failed := s.subscribe()
-		if s.background.Err() != nil {
+		if s.connections.background.Err() != nil {
 			s.change(stopped, clock.ErrStopped)
 			return
 		}
@@ -175,6 +191,9 @@ func (s *subscription) run() {
 		rest := firstRest << min(s.failures, 9)
 		rest = min(rest+rand.N(rest), longestRest)
 		s.failures++
+		if failed == nil && s.end() {
+			return
+		}
 		if failed != nil && (!listened || s.final(failed)) {
 			s.state.Lock()
 			s.rested = clock.Now().After(rest)
@@ -182,11 +201,31 @@ func (s *subscription) run() {
 			s.state.Unlock()
 			return
 		}
-		s.change(subscribing, failed)
-		if clock.Sleep(s.background, rest, nil) != nil {
+		s.repeat(failed)
+		if clock.Sleep(s.connections.background, rest, nil) != nil {
 			s.change(stopped, clock.ErrStopped)
 			return
 		}
+	}
+}
+
+// end ends a subscription that is over, and in which nobody is interested any more.
+func (s *subscription) end() bool {
+	s.state.Lock()
+	defer s.state.Unlock()
+	if !s.unused() {
+		return false
+	}
+	s.become(idle, nil)
+	return true
+}
+
+// repeat begins another attempt, unless one that has not ended goes on.
+func (s *subscription) repeat(failed error) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	if failed != nil || s.phase == subscribed {
+		s.become(subscribing, failed)
 	}
 }
 
@@ -204,37 +243,43 @@ func (s *subscription) final(failed error) bool {
 
 // subscribe subscribes, and returns why that failed, or nil when the subscription is over.
 func (s *subscription) subscribe() error {
-	ctx, cancel := context.WithTimeout(s.background, maxAttempt)
+	ctx, cancel := context.WithTimeout(s.connections.background, maxAttempt)
 	defer cancel()
-	d, err := s.dial(ctx)
+	address, node := "", s.connections.client
+	if s.connections.cluster {
+		var err error
+		if address, node, err = s.locator.locate(ctx); err != nil {
+			return explainLocate(s.channel, err)
+		}
+	}
+	n, err := s.connections.use(ctx, address, node)
 	if err != nil {
 		return errLate
 	}
-	defer s.running.Go(d.conn.Close) // which takes a second if the server does not answer
-	taken := make(chan struct{}, 1)
-	broken := d.conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) {
-			if m.Channel == s.channel {
-				s.hear(m.Message)
-			}
-		},
-		OnSubscription: func(c rueidis.PubSubSubscription) {
-			if c.Kind == "sunsubscribe" && c.Channel == s.channel { // the slot has moved
-				select {
-				case taken <- struct{}{}:
-				default:
-				}
-			}
-		},
-	})
-	if err := d.conn.Do(ctx, d.conn.B().Ssubscribe().Channel(s.channel).Build()).Error(); err != nil {
+	defer s.connections.leave(n)
+	ended := n.follow(s.channel)
+	defer n.forget(s.channel)
+	if err := n.conn.Do(ctx, n.conn.B().Ssubscribe().Channel(s.channel).Build()).Error(); err != nil {
+		if refused := new(rueidis.RedisError); !errors.As(err, &refused) {
+			s.connections.drop(n)
+		}
 		return s.explain(ctx, err)
 	}
 	cancel()
 	s.change(subscribed, nil)
 	s.again()
-	s.follow(d.primary, broken, taken)
+	if alive := s.follow(n, ended); alive && s.connections.shared(n) {
+		s.unsubscribe(n)
+	}
 	return nil
+}
+
+// unsubscribe has the server forget the subscription on a connection that others use. If it does not,
+// for lack of a right, what it says is heard all the same.
+func (s *subscription) unsubscribe(n *connection) {
+	ctx, cancel := context.WithTimeout(s.connections.background, maxLook)
+	defer cancel()
+	_ = n.conn.Do(ctx, n.conn.B().Sunsubscribe().Channel(s.channel).Build()).Error()
 }
 
 // explain says why an attempt failed, in which the command got that error. Only what the server
@@ -251,68 +296,46 @@ func (s *subscription) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("rlock: cannot subscribe to %s: %w", s.channel, err)
 }
 
-// follow returns when the subscription is over.
-func (s *subscription) follow(primary string, broken <-chan error, taken <-chan struct{}) {
-	var look <-chan time.Time
-	if primary != "" {
+// follow returns when the subscription is over, and reports whether the server has it all the same.
+func (s *subscription) follow(n *connection, ended <-chan struct{}) (alive bool) {
+	var look, unused <-chan time.Time
+	if n.primary != "" {
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
 		look = ticker.C
 	}
-	for {
+	if s.recheck != nil {
+		ticker := time.NewTicker(s.connections.keep)
+		defer ticker.Stop()
+		unused = ticker.C
+	}
+	for looked := clock.Now(); ; {
 		select {
-		case <-broken:
-			return
-		case <-taken:
-			return
-		case <-s.background.Done():
-			return
+		case <-n.broken:
+			s.connections.drop(n)
+			return false
+		case <-ended:
+			return false
+		case <-s.connections.background.Done():
+			return false
 		case <-look:
-			if s.primary() != primary {
-				return
+			if s.connections.primary() != n.primary {
+				s.connections.drop(n)
+				return false
+			}
+		case <-s.recheck:
+			if clock.Now() < looked.After(lookEvery) {
+				continue
+			}
+			if s.locator.moved(s.connections.background) {
+				return true
+			}
+			looked = clock.Now()
+		case <-unused:
+			if s.unused() {
+				s.change(subscribing, nil)
+				return true
 			}
 		}
 	}
-}
-
-// dial has the client dial a connection, or takes one that is in its pool. That cannot be
-// ended, and takes for ever if the pool is used up. So it goes on after ctx, for the next attempt.
-func (s *subscription) dial(ctx context.Context) (dialled, error) {
-	if s.dialled == nil {
-		into := make(chan dialled)
-		s.dialled = into
-		go func() {
-			d := dialled{primary: s.primary()}
-			d.conn, _ = s.client.Dedicate()
-			select {
-			case into <- d:
-			case <-s.background.Done():
-				d.conn.Close()
-			}
-		}()
-	}
-	select {
-	case d := <-s.dialled:
-		s.dialled = nil
-		return d, nil
-	case <-ctx.Done():
-		return dialled{}, ctx.Err()
-	}
-}
-
-// primary returns what tells one primary from another, which is nothing but for sentinels.
-func (s *subscription) primary() string {
-	if s.client.Mode() != rueidis.ClientModeSentinel {
-		return ""
-	}
-	return strings.Join(slices.Sorted(maps.Keys(s.client.Nodes())), " ")
-}
-
-// Close ends the subscription and its connection, and all calls of Listen. Nothing is heard
-// any more. It returns when that is done, which takes a second if the server does not answer.
-// What the client dials just then is closed when it is there.
-func (s *subscription) Close() {
-	s.stop()
-	s.change(stopped, clock.ErrStopped)
-	s.running.Wait()
 }

@@ -31,7 +31,7 @@ type listener struct {
 func newListener(t *testing.T, client rueidis.Client) listener {
 	t.Helper()
 	s := &strays{}
-	g := notify.NewGrants(t.Context(), client, channel, s.add)
+	g := notify.NewGrants(t.Context(), client, named(channel), s.add)
 	t.Cleanup(g.Close)
 	return listener{g, s}
 }
@@ -159,7 +159,7 @@ func TestListenOnOneConnection(t *testing.T) {
 func TestListenEndsWithItsBackground(t *testing.T) {
 	each(t, func(t *testing.T, server *env.Server) {
 		background, cancel := context.WithCancel(t.Context())
-		g := notify.NewGrants(background, server.Client(t), channel, func(notify.Grant) {})
+		g := notify.NewGrants(background, server.Client(t), named(channel), func(notify.Grant) {})
 		require.NoError(t, g.Listen(t.Context()))
 		cancel()
 		env.Soon(t, func() bool { return !g.Listening() && connections(t, server) == 0 }, "the connection is closed")

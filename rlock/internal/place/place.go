@@ -21,7 +21,7 @@ import (
 // a time may use it.
 type Place struct {
 	server *remote.Server
-	grants *notify.Grants
+	grants *notify.Channel
 	claim  *remote.Claim
 	want   Want
 
@@ -48,7 +48,7 @@ type Want struct {
 // New returns a Place for the key of a Claim. Nothing is sent before Ask.
 func New(s *remote.Server, g *notify.Grants, c *remote.Claim, w Want) *Place {
 	return &Place{
-		server: s, grants: g, claim: c, want: w, fresh: w.Token,
+		server: s, grants: g.Channel(c.Key()), claim: c, want: w, fresh: w.Token,
 		wait: queue.Wait{Silent: w.Silent, Since: w.Since}, next: queue.Event{What: queue.Wanted},
 	}
 }
@@ -65,7 +65,7 @@ func (p *Place) Score() int64 { return p.wait.Score }
 // Granted returns the lease and the fence that the place has got. The lease may be over. The server
 // may give a fence to one that wants none.
 func (p *Place) Granted() (deadline clock.Instant, fence uint64) {
-	if p.want.Fenced {
+	if p.want.Fenced || p.claim.IsShare() {
 		fence = uint64(p.wait.Fence)
 	}
 	return p.wait.Deadline, fence
@@ -93,7 +93,7 @@ func (w Want) mayMiss() time.Duration {
 // one, and whether the lock is held.
 func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 	if p.fresh == "" {
-		p.fresh = remote.NewToken(p.want.Owner)
+		p.fresh = p.claim.NewToken(p.want.Owner)
 	}
 	e.Now, e.Fresh = clock.Now(), p.fresh
 	before := p.wait.Token
@@ -147,6 +147,9 @@ func (p *Place) Ask(ctx context.Context) (held bool, blocked remote.Answer, err 
 		if !at.Acquired {
 			p.answered(at.Ahead)
 			blocked = at.Answer
+			if at.Score == 0 { // perhaps it counted nobody who listens
+				p.grants.Recheck()
+			}
 		}
 		e = queue.Event{What: queue.Answered, Request: *ask, Sent: at.Sent, Answer: answer(at)}
 	}
@@ -184,7 +187,7 @@ var errNotHeld = errors.New("the key has another token")
 // the place is in the queue. After an error there is no place.
 func (p *Place) PassOn(ctx context.Context, c *remote.Claim, token string) (freed, held bool, err error) {
 	p.wait = queue.Wait{Phase: queue.Held, Token: token, Silent: p.want.Silent, Deadline: clock.Never}
-	ask, _ := p.step(queue.Event{What: queue.ReleasedAgain})
+	ask, _ := p.step(queue.Event{What: queue.Released})
 	defer func() {
 		if !freed { // also when user code has panicked: the new token is nowhere, or may be anywhere
 			p.Abandon()
@@ -273,6 +276,9 @@ func (p *Place) follows() bool { return p.ahead <= 1 }
 // far as is known. crowded reports that the lock was granted while others wait for it.
 func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, end clock.Instant) (crowded bool, err error) {
 	end = min(end, p.beat)
+	if p.claim.IsShare() && left > 0 && p.follows() { // what is free then is a share, and the key does not change
+		end = min(end, clock.Now().After(clock.JustAfter(left)))
+	}
 	if p.follows() && w.Listener != nil {
 		w.Wake = p.expected.Wake()
 		err = w.Await(ctx, p.claim.Key(), end.Until(), left, end)
@@ -288,7 +294,7 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 	}
 	p.next = queue.Event{What: queue.BeatDue}
 	g, granted := p.expected.Take()
-	if granted {
+	if granted && !p.claim.IsShare() { // a share is confirmed: it may be the whole key, which the script then shares with others
 		p.next = queue.Event{What: queue.Told, Token: g.Token, Answer: queue.Answer{Granted: true, Fence: int64(g.Fence), Remaining: g.Lease}}
 	}
 	return granted && g.Waiting > 0, nil

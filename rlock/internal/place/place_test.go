@@ -32,11 +32,11 @@ func newProcess(t *testing.T, server *env.Server, name string) *process {
 	client := server.Client(t)
 	p := &process{server: remote.NewServer(client, gen.New(gen.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
-	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel(), func(g notify.Grant) {
+	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
 		p.server.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)
 	})
 	t.Cleanup(p.grants.Close)
-	require.NoError(t, p.grants.Listen(t.Context()))
+	require.NoError(t, p.grants.Channel("").Listen(t.Context()))
 	return p
 }
 

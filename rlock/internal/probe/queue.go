@@ -30,10 +30,6 @@ var (
 // send, because a script goes on without some of these rights. The commands change nothing. It comes
 // after pushes: when the client closes a connection, its cache and those who wait hear of a change.
 func (p *probe) queue(ctx context.Context) error {
-	if p.Client.Mode() == rueidis.ClientModeCluster {
-		p.add("queue", Note, nil, "on a cluster there is none between processes: who comes first when a key is freed gets it")
-		return nil
-	}
 	key, channel := slot.Queue(p.Scratch.Key()), p.Scratch.Channel()
 	tries := []struct {
 		command []string
@@ -46,14 +42,14 @@ func (p *probe) queue(ctx context.Context) error {
 		{[]string{"ZSCORE", key, "probe"}, "+zscore " + queueKeys},
 		{[]string{"ZCARD", key}, "+zcard " + queueKeys},
 		{[]string{"ZREM", key, "probe"}, "+zrem " + queueKeys},
-		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"},
+		{[]string{"PUBSUB", "SHARDNUMSUB", channel}, "+pubsub|shardnumsub"},    // any node says so
 		{[]string{"SPUBLISH", channel, "probe"}, "+spublish " + grantChannels}, // it is no grant, so it is ignored
 		// A release gives a fence to who waits, even if this process wants none for its locks.
 		{[]string{"GET", slot.FenceCounter(p.Scratch.Key())[0]}, "+get " + fenceKeys},
 	}
 	commands := make(rueidis.Commands, len(tries))
 	for i, try := range tries {
-		commands[i] = p.Client.B().Arbitrary(try.command...).Build()
+		commands[i] = p.command(try.command)
 	}
 	var lacking rights
 	for i, reply := range p.Client.DoMulti(ctx, commands...) {
@@ -83,6 +79,15 @@ func (p *probe) queue(ctx context.Context) error {
 		p.add("queue", OK, nil, "who waits has a place in the queue of the key, and hears of the grant")
 	}
 	return nil
+}
+
+// command is one about a key or a channel, which follows its name. On a cluster it goes to the node that
+// has it.
+func (p *probe) command(words []string) rueidis.Completed {
+	if words[0] == "PUBSUB" {
+		return p.Client.B().Arbitrary(words...).Build()
+	}
+	return p.Client.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()
 }
 
 // rights are those that a user lacks.

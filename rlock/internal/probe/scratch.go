@@ -45,7 +45,7 @@ func (s *scratch) Stand(ctx context.Context) error {
 	return err
 }
 
-func (s *scratch) Channel() string { return s.server.Queues().Channel() }
+func (s *scratch) Channel() string { return s.server.Queues().Channel(s.Key()) }
 
 func (s *scratch) Release(ctx context.Context) error {
 	_, err := s.server.Release(ctx, &s.claim, s.request.Token, nil)

@@ -28,8 +28,9 @@ type Queue[R, G any, H Holder] struct {
 	places sync.Pool // of *place; those who wait in a line take turns with them
 }
 
-// shard has the fronts of some keys. A goroutine that holds its mutex takes no other.
+// shard has the fronts of some keys of a Queue. A goroutine that holds its mutex takes no other.
 type shard[R, G any, H Holder] struct {
+	queue  *Queue[R, G, H]
 	mu     sync.Mutex
 	fronts map[string]*Ticket[R, G, H]
 	size   int    // number of fronts at which sweep looks for holders that have ended unnoticed
@@ -41,7 +42,7 @@ type shard[R, G any, H Holder] struct {
 func New[R, G any, H Holder](limit time.Duration) *Queue[R, G, H] {
 	q := &Queue[R, G, H]{limit: limit, seed: maphash.MakeSeed()}
 	for i := range q.shards {
-		q.shards[i].fronts = map[string]*Ticket[R, G, H]{}
+		q.shards[i].queue, q.shards[i].fronts = q, map[string]*Ticket[R, G, H]{}
 	}
 	return q
 }
@@ -53,8 +54,8 @@ func (q *Queue[R, G, H]) shard(key string) *shard[R, G, H] {
 // Holder is a lock of this process.
 type Holder interface {
 	comparable
-	Deadline() clock.Instant // of its lease
-	Over() bool              // it has ended, and no Release of it will call the next
+	Deadline() clock.Instant     // of its lease
+	Over(now clock.Instant) bool // it has ended, and no Release of it will call the next
 }
 
 // Holder returns the lock of this process that holds the key, as far as this process knows,
@@ -70,41 +71,59 @@ func (q *Queue[R, G, H]) Holder(key string) (h H) {
 }
 
 // Join puts t, which must be new, into the queue for key, and reports whether t is the front.
-// If it is not, holder is the lock of this process that t waits behind, or the zero value if
-// the front does not hold the lock.
-func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R) (holder H, first bool) {
+// If it is not, Join returns what Remaining would. now is a recent reading of the clock.
+func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R, now clock.Instant) (left time.Duration, first bool) {
 	s := q.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep()
-	t.queue, t.key = q, key
+	s.sweep(now)
+	t.shard, t.key = s, key
 	at := s.fronts[key]
-	if at != nil && at.ended() {
+	if at != nil && at.ended(now) {
 		s.next(at)
 		at = s.fronts[key]
 	}
 	if at == nil {
 		s.fronts[key] = t
 		t.state = front
-		return holder, true
+		return 0, true
 	}
 	t.state, t.place = waiting, q.newPlace(request)
 	line := at.needLine()
 	line.append(t)
 	if at.holds() {
-		line.turn.begin()
+		line.turn.begin(now)
 	}
-	return at.holder, false
+	return at.remaining(now), false
+}
+
+// Wake ends the present Await of every ticket, after the stop of these waits was closed.
+func (q *Queue[R, G, H]) Wake() {
+	for i := range q.shards {
+		q.shards[i].wake()
+	}
+}
+
+func (s *shard[R, G, H]) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, at := range s.fronts {
+		if line := at.line(); line != nil {
+			for t := line.head; t != nil; t = t.place.next {
+				t.place.signal.Send()
+			}
+		}
+	}
 }
 
 // sweep removes holders whose lease ended with nobody behind them and no Release. It does
 // nothing until there are twice as many fronts as after the last time. The caller holds mu.
-func (s *shard[R, G, H]) sweep() {
+func (s *shard[R, G, H]) sweep(now clock.Instant) {
 	if len(s.fronts) < s.size {
 		return
 	}
 	for _, t := range s.fronts {
-		if t.ended() {
+		if t.ended(now) {
 			s.next(t)
 		}
 	}
@@ -125,14 +144,14 @@ func (s *shard[R, G, H]) next(t *Ticket[R, G, H]) {
 	line.turn.end()
 	next.place.line, next.state = line, front
 	s.fronts[t.key] = next
-	next.place.ready <- struct{}{}
+	next.place.signal.Send()
 }
 
 // newPlace returns a place, which may be one that another ticket has left.
 func (q *Queue[R, G, H]) newPlace(request R) *place[R, G, H] {
 	p, _ := q.places.Get().(*place[R, G, H])
 	if p == nil {
-		p = &place[R, G, H]{ready: make(chan struct{}, 1)}
+		p = &place[R, G, H]{signal: clock.NewSignal()}
 	}
 	p.request = request
 	return p
@@ -141,13 +160,22 @@ func (q *Queue[R, G, H]) newPlace(request R) *place[R, G, H] {
 // line has the tickets behind a front. Each front leaves it to the next front.
 type line[R, G any, H Holder] struct {
 	head, tail *Ticket[R, G, H]
+	watching   int // how many of them are
 	turn       turn
 	remote     clock.Instant // when the lease of another process ends that the front waits for; 0: there is none
 	met        bool          // a front has found another process holding the key
 	score      int64         // of the place that the last front has left in the queue of the server; 0: none
 }
 
+// count counts a ticket that comes to the line or leaves it.
+func (l *line[R, G, H]) count(t *Ticket[R, G, H], n int) {
+	if t.place.watches {
+		l.watching += n
+	}
+}
+
 func (l *line[R, G, H]) append(t *Ticket[R, G, H]) {
+	l.count(t, 1)
 	t.place.prev = l.tail
 	if l.tail == nil {
 		l.head = t
@@ -158,6 +186,7 @@ func (l *line[R, G, H]) append(t *Ticket[R, G, H]) {
 }
 
 func (l *line[R, G, H]) prepend(t *Ticket[R, G, H]) {
+	l.count(t, 1)
 	t.place.next = l.head
 	if l.head == nil {
 		l.tail = t
@@ -168,6 +197,7 @@ func (l *line[R, G, H]) prepend(t *Ticket[R, G, H]) {
 }
 
 func (l *line[R, G, H]) remove(t *Ticket[R, G, H]) {
+	l.count(t, -1)
 	p := t.place
 	if p.prev == nil {
 		l.head = p.next

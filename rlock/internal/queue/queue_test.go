@@ -26,15 +26,31 @@ type holding struct {
 }
 
 func (h *holding) Deadline() clock.Instant { return h.end }
-func (h *holding) Over() bool              { return h.over.Load() }
+func (h *holding) Over(clock.Instant) bool { return h.over.Load() }
 
 // join makes a ticket for the key "k" that must wait, or must not.
 func join(t *testing.T, q *Queue[string, int, *holding], request string, wantFirst bool) *tickets {
 	t.Helper()
 	ticket := new(tickets)
-	_, first := q.Join(ticket, "k", request)
+	_, first := q.Join(ticket, "k", request, clock.Now())
 	require.Equal(t, wantFirst, first)
 	return ticket
+}
+
+// isReady reports whether a ticket that waited has come to the front.
+func isReady(ticket *tickets) bool {
+	s := ticket.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ticket.state == front || ticket.state == granted
+}
+
+// receive returns what was handed to a ticket that is ready.
+func receive(t *testing.T, ticket *tickets) (g int, handed bool) {
+	t.Helper()
+	g, r := ticket.Ready()
+	require.NotEqual(t, Behind, r)
+	return g, r == HandedOver
 }
 
 func TestFirstComeFirstServed(t *testing.T) {
@@ -45,12 +61,12 @@ func TestFirstComeFirstServed(t *testing.T) {
 	_, handed := c.Leave()
 	require.False(t, handed)
 	a.Leave()
-	require.True(t, b.IsReady())
-	_, handed = b.Granted()
+	require.True(t, isReady(b))
+	_, handed = receive(t, b)
 	require.False(t, handed)
-	require.False(t, d.IsReady())
+	require.False(t, isReady(d))
 	b.Leave()
-	require.True(t, d.IsReady())
+	require.True(t, isReady(d))
 	d.Leave()
 	d.Leave() // once more changes nothing
 	join(t, q, "e", true)
@@ -60,7 +76,7 @@ func TestKeysHaveNothingToDoWithEachOther(t *testing.T) {
 	t.Parallel()
 	q := New[string, int, *holding](limit)
 	for i := range 1000 {
-		_, first := q.Join(new(tickets), fmt.Sprint(i), "")
+		_, first := q.Join(new(tickets), fmt.Sprint(i), "", clock.Now())
 		require.True(t, first)
 	}
 }
@@ -69,27 +85,27 @@ func TestHandOver(t *testing.T) {
 	t.Parallel()
 	q := New[string, int, *holding](limit)
 	a := join(t, q, "a", true)
-	a.Hold(&holding{end: clock.Never})
-	_, ok := a.Offer(false)
+	a.Hold(&holding{end: clock.Never}, clock.Now())
+	_, ok := a.Offer(false, clock.Now())
 	require.False(t, ok, "nobody waits")
 	b, c := join(t, q, "b", false), join(t, q, "c", false)
-	o, ok := a.Offer(false)
+	o, ok := a.Offer(false, clock.Now())
 	require.True(t, ok)
 	require.Equal(t, "b", o.Request)
 	require.True(t, o.Grant(7))
-	require.True(t, b.IsReady())
-	g, handed := b.Granted()
+	require.True(t, isReady(b))
+	g, handed := receive(t, b)
 	require.Equal(t, 7, g)
 	require.True(t, handed)
-	require.False(t, c.IsReady())
+	require.False(t, isReady(c))
 	require.Nil(t, q.Holder("k"), "b has not begun to hold it")
-	require.True(t, b.Hold(&holding{end: clock.Never}), "c waits behind")
-	_, ok = a.Offer(false)
+	require.False(t, b.Hold(&holding{end: clock.Never}, clock.Now()), "nobody has called Watch")
+	_, ok = a.Offer(false, clock.Now())
 	require.False(t, ok, "a has gone")
 	a.Leave()
-	require.False(t, c.IsReady())
+	require.False(t, isReady(c))
 	b.Leave()
-	require.True(t, c.IsReady())
+	require.True(t, isReady(c))
 }
 
 // Whatever a hand-over meets, nobody is lost and nobody comes twice.
@@ -100,41 +116,41 @@ func TestHandOverToOneWhoLeaves(t *testing.T) {
 		q := New[string, int, *holding](limit)
 		a := join(t, q, "a", true)
 		b, c := join(t, q, "b", false), join(t, q, "c", false)
-		o, _ := a.Offer(false)
+		o, _ := a.Offer(false, clock.Now())
 		g, handed := b.Leave()
 		require.False(t, handed)
 		require.Zero(t, g)
 		require.False(t, o.Grant(7))
-		o, ok := a.Offer(false)
+		o, ok := a.Offer(false, clock.Now())
 		require.True(t, ok, "a is still the front")
 		require.Equal(t, "c", o.Request)
 		require.True(t, o.Grant(8))
-		require.True(t, c.IsReady())
+		require.True(t, isReady(c))
 	})
 	t.Run("after it was granted", func(t *testing.T) {
 		t.Parallel()
 		q := New[string, int, *holding](limit)
 		a := join(t, q, "a", true)
 		b, c := join(t, q, "b", false), join(t, q, "c", false)
-		o, _ := a.Offer(false)
+		o, _ := a.Offer(false, clock.Now())
 		require.True(t, o.Grant(7))
 		g, handed := b.Leave()
 		require.True(t, handed, "it holds the lock, and must release it")
 		require.Equal(t, 7, g)
-		require.False(t, c.IsReady())
+		require.False(t, isReady(c))
 		_, handed = b.Leave()
 		require.False(t, handed)
-		require.True(t, c.IsReady())
+		require.True(t, isReady(c))
 	})
 	t.Run("before it is withdrawn", func(t *testing.T) {
 		t.Parallel()
 		q := New[string, int, *holding](limit)
 		a := join(t, q, "a", true)
 		b := join(t, q, "b", false)
-		o, _ := a.Offer(false)
+		o, _ := a.Offer(false, clock.Now())
 		b.Leave()
 		require.False(t, o.Withdraw(7), "what 7 is about is the caller's to clean up")
-		_, ok := a.Offer(false)
+		_, ok := a.Offer(false, clock.Now())
 		require.False(t, ok)
 	})
 }
@@ -144,21 +160,21 @@ func TestWithdrawLeavesItsPlace(t *testing.T) {
 	q := New[string, int, *holding](limit)
 	a := join(t, q, "a", true)
 	b, c := join(t, q, "b", false), join(t, q, "c", false)
-	o, _ := a.Offer(false)
+	o, _ := a.Offer(false, clock.Now())
 	require.True(t, o.Withdraw(7))
-	require.False(t, b.IsReady())
-	o, _ = a.Offer(false)
+	require.False(t, isReady(b))
+	o, _ = a.Offer(false, clock.Now())
 	require.Equal(t, "b", o.Request)
 	require.True(t, o.Withdraw(8))
 	a.Leave()
-	require.True(t, b.IsReady())
-	require.False(t, c.IsReady())
-	g, handed := b.Granted()
+	require.True(t, isReady(b))
+	require.False(t, isReady(c))
+	g, handed := receive(t, b)
 	require.Equal(t, 8, g)
 	require.False(t, handed)
 	g, _ = b.Leave()
 	require.Zero(t, g, "it was taken before")
-	require.True(t, c.IsReady())
+	require.True(t, isReady(c))
 }
 
 func TestWhatWasLeftGoesToWhoeverGivesUp(t *testing.T) {
@@ -166,7 +182,7 @@ func TestWhatWasLeftGoesToWhoeverGivesUp(t *testing.T) {
 	q := New[string, int, *holding](limit)
 	a := join(t, q, "a", true)
 	b := join(t, q, "b", false)
-	o, _ := a.Offer(false)
+	o, _ := a.Offer(false, clock.Now())
 	o.Withdraw(7)
 	g, handed := b.Leave()
 	require.Equal(t, 7, g)
@@ -178,18 +194,18 @@ func TestHolderThatEndedMakesRoom(t *testing.T) {
 	q := New[string, int, *holding](limit)
 	a := join(t, q, "a", true)
 	h := &holding{end: clock.Now().After(time.Hour)}
-	require.False(t, a.Hold(h))
+	require.False(t, a.Hold(h, clock.Now()))
 	require.Same(t, h, q.Holder("k"))
 	b := new(tickets)
-	before, first := q.Join(b, "k", "b")
+	left, first := q.Join(b, "k", "b", clock.Now())
 	require.False(t, first)
-	require.Same(t, h, before)
+	require.InDelta(t, time.Hour, left, float64(time.Minute))
 	require.Same(t, h, b.Behind())
 	require.Nil(t, join(t, q, "c", false).Behind())
-	require.InDelta(t, time.Hour, b.Remaining(), float64(time.Minute))
+	require.InDelta(t, time.Hour, b.Remaining(clock.Now()), float64(time.Minute))
 	h.over.Store(true)
 	join(t, q, "d", false)
-	require.True(t, b.IsReady(), "whoever comes next finds that the holder has ended")
+	require.True(t, isReady(b), "whoever comes next finds that the holder has ended")
 }
 
 func TestHoldersThatEndUnnoticedAreForgotten(t *testing.T) {
@@ -197,9 +213,9 @@ func TestHoldersThatEndUnnoticedAreForgotten(t *testing.T) {
 	q := New[string, int, *holding](limit)
 	for i := range 20_000 {
 		ticket, h := new(tickets), &holding{}
-		_, first := q.Join(ticket, fmt.Sprint(i), "")
+		_, first := q.Join(ticket, fmt.Sprint(i), "", clock.Now())
 		require.True(t, first)
-		ticket.Hold(h)
+		ticket.Hold(h, clock.Now())
 		h.over.Store(true)
 	}
 	left := 0
@@ -216,11 +232,11 @@ func TestTurnWithoutOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[string, int, *holding](limit)
 		front := join(t, q, "", true)
-		front.Hold(&holding{end: clock.Never})
+		front.Hold(&holding{end: clock.Never}, clock.Now())
 		asked := 0
 		for range 41 {
 			next := join(t, q, "", false)
-			o, ok := front.Offer(false)
+			o, ok := front.Offer(false, clock.Now())
 			require.True(t, ok)
 			require.False(t, o.Over)
 			if o.Ask {
@@ -228,7 +244,7 @@ func TestTurnWithoutOthers(t *testing.T) {
 				o.Answered(1, 1, 0)
 			}
 			require.True(t, o.Grant(0))
-			next.Granted()
+			next.Ready()
 			front = next
 			time.Sleep(limit / 4)
 		}
@@ -259,11 +275,11 @@ func TestTurnEnds(t *testing.T) {
 				if test.crowded {
 					front.Crowded()
 				}
-				front.Hold(&holding{end: clock.Never})
+				front.Hold(&holding{end: clock.Never}, clock.Now())
 				begin := time.Now()
 				for {
 					time.Sleep(limit / 4)
-					o, ok := front.Offer(false)
+					o, ok := front.Offer(false, clock.Now())
 					require.True(t, ok)
 					if o.Over {
 						break
@@ -273,7 +289,7 @@ func TestTurnEnds(t *testing.T) {
 						o.Answered(1, 1, test.waits)
 					}
 					require.True(t, o.Grant(0))
-					next.Granted()
+					next.Ready()
 					front, next = next, join(t, q, "", false)
 				}
 				require.Equal(t, test.over, time.Since(begin))
@@ -290,21 +306,21 @@ func TestTurnBeginsWhenOthersHaveLeft(t *testing.T) {
 		q := New[string, int, *holding](limit)
 		front := join(t, q, "", true)
 		next := join(t, q, "", false)
-		front.Hold(&holding{end: clock.Never})
-		o, _ := front.Offer(false)
+		front.Hold(&holding{end: clock.Never}, clock.Now())
+		o, _ := front.Offer(false, clock.Now())
 		o.Answered(1, 16, time.Hour)
 		require.True(t, o.Grant(0))
-		next.Granted()
+		next.Ready()
 		front, next = next, join(t, q, "", false)
 		time.Sleep(limit)
-		o, _ = front.Offer(false)
+		o, _ = front.Offer(false, clock.Now())
 		require.True(t, o.Over)
 		o.Passed()
 		require.True(t, o.Grant(0))
-		next.Granted()
+		next.Ready()
 		front = next
 		join(t, q, "", false)
-		o, _ = front.Offer(false)
+		o, _ = front.Offer(false, clock.Now())
 		require.False(t, o.Over)
 		require.Zero(t, o.Fence)
 	})
@@ -315,10 +331,10 @@ func TestReservedFencesAreUsedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[string, int, *holding](limit)
 		front := join(t, q, "", true)
-		front.Hold(&holding{end: clock.Never})
+		front.Hold(&holding{end: clock.Never}, clock.Now())
 		for i := range 17 {
 			next := join(t, q, "", false)
-			o, ok := front.Offer(false)
+			o, ok := front.Offer(false, clock.Now())
 			require.True(t, ok)
 			if i == 0 {
 				require.Zero(t, o.Fence)
@@ -332,21 +348,61 @@ func TestReservedFencesAreUsedInOrder(t *testing.T) {
 				o.Answered(200, 64, 0)
 			}
 			o.Grant(0)
-			next.Granted()
+			next.Ready()
 			front = next
 		}
 		next := join(t, q, "", false)
 		front.Leave()
-		next.Granted()
+		next.Ready()
 		next.Contended(0)
 		behind := join(t, q, "", false)
-		next.Hold(&holding{end: clock.Never})
-		o, _ := next.Offer(false)
+		next.Hold(&holding{end: clock.Never}, clock.Now())
+		o, _ := next.Offer(false, clock.Now())
 		require.Zero(t, o.Fence, "others may have had larger ones since")
 		require.Equal(t, 64, o.Reserve, "as many as the last turn needed")
 		o.Grant(0)
-		behind.Granted()
+		behind.Ready()
 	})
+}
+
+// A hand-over that could not use what was reserved, as after a pause of the machine, makes the next
+// ones reserve less, until fences are used again.
+func TestReservingGoesOnAfterHandOversThatCouldNotUseIt(t *testing.T) {
+	t.Parallel()
+	q := New[string, int, *holding](limit)
+	front := join(t, q, "", true)
+	front.Hold(&holding{end: clock.Never}, clock.Now())
+	first := uint64(100)
+	handOver := func(use bool) (used bool, reserved int) {
+		next := join(t, q, "", false)
+		o, ok := front.Offer(false, clock.Now())
+		require.True(t, ok)
+		if used = use && o.Fence != 0; !used {
+			reserved = o.Reserve
+			first += 1000
+			o.Answered(first, reserved, 0)
+		} else {
+			require.Greater(t, o.Fence, first)
+		}
+		require.True(t, o.Grant(0))
+		next.Ready()
+		front = next
+		return used, reserved
+	}
+	for _, want := range []int{16, 4, 2, 2, 2} {
+		used, reserved := handOver(false)
+		require.False(t, used)
+		require.Equal(t, want, reserved)
+	}
+	for _, want := range []int{16, 64} { // and what was reserved before is used
+		for range 100 {
+			used, reserved := handOver(true)
+			if !used {
+				require.Equal(t, want, reserved)
+				break
+			}
+		}
+	}
 }
 
 // The next front goes on with the place that the last one had in the queue of the server.
@@ -359,11 +415,11 @@ func TestScoreIsLeftToTheNextFront(t *testing.T) {
 	b.LeaveScore(5)
 	a.LeaveScore(7)
 	a.Leave()
-	b.Granted()
+	b.Ready()
 	require.EqualValues(t, 7, b.Score())
-	b.Hold(&holding{end: clock.Never})
+	b.Hold(&holding{end: clock.Never}, clock.Now())
 	b.Leave()
-	c.Granted()
+	c.Ready()
 	require.Zero(t, c.Score(), "the place is used")
 }
 
@@ -376,20 +432,20 @@ func TestWanted(t *testing.T) {
 	require.False(t, a.Wanted())
 	a.Contended(time.Second)
 	require.True(t, a.Wanted())
-	a.Hold(&holding{end: clock.Never})
+	a.Hold(&holding{end: clock.Never}, clock.Now())
 	a.Leave()
 	b := join(t, q, "b", true)
 	require.True(t, b.Wanted())
 	for i := range 1000 { // keys of every shard
 		other := new(tickets)
-		_, first := q.Join(other, fmt.Sprint("key", i), "")
+		_, first := q.Join(other, fmt.Sprint("key", i), "", clock.Now())
 		require.True(t, first)
 		require.False(t, other.Wanted())
-		other.Hold(&holding{end: clock.Never})
+		other.Hold(&holding{end: clock.Never}, clock.Now())
 		other.Leave()
 	}
 	require.True(t, b.Wanted(), "others are free")
-	b.Hold(&holding{end: clock.Never})
+	b.Hold(&holding{end: clock.Never}, clock.Now())
 	require.False(t, b.Wanted())
 	require.False(t, new(tickets).Wanted())
 }
@@ -400,50 +456,112 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	q := New[string, int, *holding](limit)
 	front := join(t, q, "front", true)
-	front.Hold(&holding{end: clock.Never})
+	front.Hold(&holding{end: clock.Never}, clock.Now())
 	for _, gone := range []func(*tickets){
 		func(a *tickets) { a.Leave() }, // it waits
 		func(a *tickets) { // it has been called, and does not know it
 			front.Leave()
-			require.True(t, a.IsReady())
+			require.True(t, isReady(a))
 			a.Leave()
 			front = join(t, q, "front", true)
-			front.Hold(&holding{end: clock.Never})
+			front.Hold(&holding{end: clock.Never}, clock.Now())
 		},
 		func(a *tickets) { // it is offered the lock, which is left for it
-			o, ok := front.Offer(false)
+			o, ok := front.Offer(false, clock.Now())
 			require.True(t, ok)
 			require.True(t, o.Withdraw(7))
 			a.Leave()
 		},
 		func(a *tickets) { // it is granted the lock, and somebody waits behind it
 			b := join(t, q, "b", false)
-			o, ok := front.Offer(false)
+			o, ok := front.Offer(false, clock.Now())
 			require.True(t, ok)
 			require.True(t, o.Grant(7))
-			over, err := a.Await(t.Context(), time.Hour, nil)
+			g, ready, err := a.Await(t.Context(), clock.Now(), clock.Now().After(time.Hour), nil)
 			require.NoError(t, err)
-			require.False(t, over)
-			_, handed := a.Granted()
-			require.True(t, handed)
-			a.Hold(&holding{end: clock.Never})
+			require.Equal(t, HandedOver, ready)
+			require.Equal(t, 7, g)
+			a.Hold(&holding{end: clock.Never}, clock.Now())
 			a.Leave()
 			front = b
-			front.Hold(&holding{end: clock.Never})
+			front.Hold(&holding{end: clock.Never}, clock.Now())
 		},
 	} {
 		for range 20 { // the pool forgets places now and then
 			a := join(t, q, "a", false)
 			gone(a)
 			b := join(t, q, "b", false)
-			over, err := b.Await(t.Context(), 0, nil)
+			_, ready, err := b.Await(t.Context(), clock.Now(), clock.Now(), nil)
 			require.NoError(t, err)
-			require.True(t, over, "it is not ready")
+			require.Equal(t, Behind, ready)
 			g, handed := b.Leave()
 			require.False(t, handed)
 			require.Zero(t, g)
 		}
 	}
+}
+
+// A holder is to be watched if a ticket behind it has called Watch, wherever that one stands and
+// whoever leaves, or if the lease ends before one would call it.
+func TestTicketsHaveTheHolderWatched(t *testing.T) {
+	t.Parallel()
+	holds := &holding{end: clock.Never}
+	for name, test := range map[string]struct {
+		before func(a, b, c *tickets)
+		h      *holding
+		watch  bool
+	}{
+		"nobody":              {func(*tickets, *tickets, *tickets) {}, holds, false},
+		"the first":           {func(_, b, _ *tickets) { b.Watch() }, holds, true},
+		"the last":            {func(_, _, c *tickets) { c.Watch() }, holds, true},
+		"twice, and has left": {func(_, _, c *tickets) { c.Watch(); c.Watch(); c.Leave() }, holds, false},
+		"the first has left":  {func(_, b, c *tickets) { b.Watch(); c.Watch(); b.Leave() }, holds, true},
+		"one to which the hand-over failed": {func(a, b, _ *tickets) {
+			o, _ := a.Offer(false, clock.Now())
+			b.Watch()
+			o.Withdraw(0)
+		}, holds, true},
+		"nobody, and the lease ends soon": {func(*tickets, *tickets, *tickets) {}, &holding{end: clock.Now().After(WatchAfter / 2)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := New[string, int, *holding](limit)
+			a, b, c := join(t, q, "a", true), join(t, q, "b", false), join(t, q, "c", false)
+			test.before(a, b, c)
+			require.Equal(t, test.watch, a.Hold(test.h, clock.Now()))
+		})
+	}
+	q := New[string, int, *holding](limit)
+	a, b := join(t, q, "a", true), join(t, q, "b", false)
+	a.Hold(holds, clock.Now())
+	require.Same(t, holds, b.Watch())
+	require.Nil(t, b.Watch(), "it was told before")
+}
+
+// A wait ends when stop was closed before, and by Wake when it is closed later.
+func TestWaitsEndWithStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := New[string, int, *holding](limit)
+		front := join(t, q, "front", true)
+		stop, ended := make(chan struct{}), make(chan error, 3)
+		wait := func() {
+			ticket := join(t, q, "", false)
+			_, _, err := ticket.Await(t.Context(), clock.Now(), clock.Never, stop)
+			ticket.Leave()
+			ended <- err
+		}
+		go wait()
+		go wait()
+		synctest.Wait()
+		close(stop)
+		q.Wake()
+		wait()
+		for range cap(ended) {
+			require.ErrorIs(t, <-ended, clock.ErrStopped)
+		}
+		front.Leave()
+	})
 }
 
 // Many goroutines join, hold, hand over, leave and give up at random: at each time one is
@@ -460,27 +578,28 @@ func TestManyAtOnce(t *testing.T) {
 			for range 500 {
 				k := random.IntN(len(fronts))
 				ticket := new(tickets)
-				if _, first := q.Join(ticket, fmt.Sprint(k), ""); !first {
+				if _, first := q.Join(ticket, fmt.Sprint(k), "", clock.Now()); !first {
 					patience := time.Hour
 					if random.IntN(4) == 0 {
 						patience = time.Duration(random.IntN(50)) * time.Microsecond
 					}
-					over, err := ticket.Await(t.Context(), patience, nil)
+					now := clock.Now()
+					_, ready, err := ticket.Await(t.Context(), now, now.After(patience), nil)
 					assert.NoError(t, err)
-					if !over {
-						ticket.Granted()
-					} else if _, handed := ticket.Leave(); !handed {
-						left.Add(1)
-						continue
+					if ready == Behind {
+						if _, handed := ticket.Leave(); !handed {
+							left.Add(1)
+							continue
+						}
 					}
 				}
 				if fronts[k].Add(1) != 1 {
 					t.Error("two are at the front")
 				}
-				ticket.Hold(&holding{end: clock.Never})
+				ticket.Hold(&holding{end: clock.Never}, clock.Now())
 				served.Add(1)
 				for {
-					o, ok := ticket.Offer(false)
+					o, ok := ticket.Offer(false, clock.Now())
 					switch {
 					case !ok:
 					case random.IntN(5) == 0:

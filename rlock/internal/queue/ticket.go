@@ -16,7 +16,7 @@ import (
 //	                                offered ─Withdraw─▶ waiting
 //	               waiting or offered ─Leave─▶ gone
 type Ticket[R, G any, H Holder] struct {
-	queue  *Queue[R, G, H]
+	shard  *shard[R, G, H] // nil: it is in no queue
 	key    string
 	place  *place[R, G, H] // nil: it was the front at once, nobody is behind it, and no turn is counted
 	holder H               // of the key, while the front is one
@@ -39,13 +39,11 @@ const (
 type place[R, G any, H Holder] struct {
 	request    R
 	next, prev *Ticket[R, G, H]
-	ready      chan struct{}  // has a value when a ticket that waited is the front; nil: it never waited
-	timer      clock.Timer    // of its waits
+	signal     *clock.Signal  // sent when a ticket that waited is the front; nil: it never waited
+	watches    bool           // see Watch
 	grant      G              // what was handed to it, or is left of a hand-over that failed
 	line       *line[R, G, H] // those behind it, if it is the front
 }
-
-func (t *Ticket[R, G, H]) shard() *shard[R, G, H] { return t.queue.shard(t.key) }
 
 // needLine makes line. The caller holds mu.
 func (t *Ticket[R, G, H]) needLine() *line[R, G, H] {
@@ -78,15 +76,14 @@ func (t *Ticket[R, G, H]) leave() {
 func (t *Ticket[R, G, H]) leavePlace() {
 	p := t.place
 	t.place = nil
-	if p == nil || p.ready == nil {
+	if p == nil || p.signal == nil {
 		return
 	}
-	select {
-	case <-p.ready: // it gave up when it had come to the front
-	default:
+	if p.watches {
+		p.signal.Stop() // the timer may be set for an hour
 	}
-	*p = place[R, G, H]{ready: p.ready, timer: p.timer}
-	t.queue.places.Put(p)
+	*p = place[R, G, H]{signal: p.signal}
+	t.shard.queue.places.Put(p)
 }
 
 // holds reports whether the front has the lock. The caller holds mu.
@@ -96,33 +93,77 @@ func (t *Ticket[R, G, H]) holds() bool {
 }
 
 // ended reports whether the front is a holder that has ended. The caller holds mu.
-func (t *Ticket[R, G, H]) ended() bool { return t.holds() && t.holder.Over() }
+func (t *Ticket[R, G, H]) ended(now clock.Instant) bool { return t.holds() && t.holder.Over(now) }
 
-// Await waits until a ticket that waits has come to the front, or until d is over, which it
-// reports. Like clock.Receive, it returns why it ended before. The goroutine that leaves the
-// queue with the ticket calls it. It is not called again after the ticket has come to the front.
-func (t *Ticket[R, G, H]) Await(ctx context.Context, d time.Duration, stop <-chan struct{}) (over bool, err error) {
-	return t.place.timer.Receive(ctx, t.place.ready, d, stop)
+// Readiness is how far a ticket that waited has come.
+type Readiness int
+
+const (
+	Behind     Readiness = iota // others are before it
+	Front                       // it is the front, which asks the server
+	HandedOver                  // it is the front, and a holder has handed it the lock
+)
+
+// Await waits until Ready returns something else than Behind, and returns that, or Behind at that
+// instant. It returns why ctx ended if that comes first, and clock.ErrStopped if stop is closed:
+// whoever closes it calls Wake. now is a recent reading of the clock. The goroutine that leaves the
+// queue with the ticket calls Await, and not again after the ticket has come to the front.
+func (t *Ticket[R, G, H]) Await(ctx context.Context, now, until clock.Instant, stop <-chan struct{}) (g G, r Readiness, err error) {
+	signal := t.place.signal
+	for {
+		select {
+		case <-stop:
+			return g, Behind, clock.ErrStopped
+		default:
+		}
+		if err := signal.Wait(ctx, now, until); err != nil {
+			return g, Behind, err
+		}
+		if g, r = t.Ready(); r != Behind {
+			return g, r, nil
+		}
+		if now = clock.Now(); now >= until {
+			return g, Behind, nil
+		}
+	}
 }
 
-// IsReady reports whether a ticket that waited has come to the front.
-func (t *Ticket[R, G, H]) IsReady() bool {
-	s := t.shard()
+// Ready returns how far a ticket that waited has come, and what the holder has handed to it. If it
+// is Front, g is what a Withdraw has left for it. What was returned once is not returned again.
+func (t *Ticket[R, G, H]) Ready() (g G, r Readiness) {
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.state == front || t.state == granted
+	switch t.state {
+	case granted:
+		t.state, r = front, HandedOver
+	case front:
+		r = Front
+	default:
+		return g, Behind
+	}
+	return t.takeGrant(), r
 }
 
-// Granted returns what the holder has handed to a ticket that is ready. If the holder has
-// handed nothing over, Granted reports false: the ticket is then the front, which asks the
-// server, and g is what a Withdraw has left for it.
-func (t *Ticket[R, G, H]) Granted() (g G, handed bool) {
-	s := t.shard()
+// WatchAfter is how long a ticket waits before its caller has the holder watched, with Watch. A holder
+// that others wait for for less need not be watched, which costs more than to hand a lock over.
+const WatchAfter = 20 * time.Millisecond
+
+// Watch notes that a ticket waits for long: from now on, Hold says that a holder before it is to be
+// watched. Watch returns the present holder, or the zero value if there is none.
+func (t *Ticket[R, G, H]) Watch() (h H) {
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	handed = t.state == granted
-	t.state = front
-	return t.takeGrant(), handed
+	if t.state != waiting && t.state != offered || t.place.watches {
+		return h
+	}
+	t.place.watches = true
+	if t.state == waiting {
+		line := s.fronts[t.key].line()
+		line.count(t, 1)
+	}
+	return s.fronts[t.key].holder
 }
 
 // takeGrant removes the grant of the ticket, and returns it. The caller holds mu.
@@ -133,13 +174,15 @@ func (t *Ticket[R, G, H]) takeGrant() (g G) {
 	return g
 }
 
-// Hold notes that the front has the lock, and reports whether somebody waits behind it. If the
-// server has given this process the lock, its turn begins.
-func (t *Ticket[R, G, H]) Hold(h H) (waited bool) {
-	if t.queue == nil {
+// Hold notes that the front has the lock, and reports whether somebody behind it relies on somebody
+// who notices the end of the lock: a ticket that has called Watch, or any one if the lease ends so soon that none
+// calls it before. If the server has given this process the lock, its turn begins. now is a
+// recent reading of the clock.
+func (t *Ticket[R, G, H]) Hold(h H, now clock.Instant) (watch bool) {
+	if t.shard == nil {
 		return false
 	}
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.state != front {
@@ -154,14 +197,14 @@ func (t *Ticket[R, G, H]) Hold(h H) (waited bool) {
 		return false
 	}
 	line.score = 0
-	line.turn.begin()
-	return line.head != nil
+	line.turn.begin(now)
+	return line.watching > 0 || line.head != nil && h.Deadline() < now.After(WatchAfter)
 }
 
 // Behind returns the holder that a ticket is directly behind. It returns the zero value if
 // another ticket is between them, or if the front does not hold the lock.
 func (t *Ticket[R, G, H]) Behind() (h H) {
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.state != waiting || t.place.prev != nil {
@@ -171,21 +214,27 @@ func (t *Ticket[R, G, H]) Behind() (h H) {
 }
 
 // Remaining returns what is left of the lease that the queue waits for, whether its holder is
-// in this process or in another; 0 if that is not known.
-func (t *Ticket[R, G, H]) Remaining() time.Duration {
-	s := t.shard()
+// in this process or in another; 0 if that is not known. now is a recent reading of the clock.
+func (t *Ticket[R, G, H]) Remaining(now clock.Instant) time.Duration {
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch first := s.fronts[t.key]; {
-	case first == nil:
-		return 0
-	case first.holds():
-		return max(first.holder.Deadline().Until(), time.Millisecond)
-	case first.line() == nil || first.line().remote == 0:
-		return 0
-	default:
-		return max(first.line().remote.Until(), 0)
+	if at := s.fronts[t.key]; at != nil {
+		return at.remaining(now)
 	}
+	return 0
+}
+
+// remaining returns what is left of the lease of the front or, if it holds none, of that for which
+// it waits. The caller holds mu.
+func (t *Ticket[R, G, H]) remaining(now clock.Instant) time.Duration {
+	if t.holds() {
+		return max(t.holder.Deadline().From(now), time.Millisecond)
+	}
+	if line := t.line(); line != nil && line.remote != 0 {
+		return max(line.remote.From(now), 0)
+	}
+	return 0
 }
 
 // Leave gives the place up. If the ticket is the front, the next one becomes the front. If a
@@ -195,10 +244,10 @@ func (t *Ticket[R, G, H]) Remaining() time.Duration {
 // hand-over to the ticket is under way, the holder learns from Grant or Withdraw that the
 // ticket has left, and the holder has g.
 func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
-	if t.queue == nil {
+	if t.shard == nil {
 		return g, false
 	}
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch t.state {
@@ -234,12 +283,12 @@ type Offer[R, G any, H Holder] struct {
 
 // Offer begins to hand the front's lock to the next ticket. It reports false if nobody waits: the
 // key must then be freed. blind says that the server cannot tell whether another process waits: a
-// turn is then over when its time is.
-func (t *Ticket[R, G, H]) Offer(blind bool) (o Offer[R, G, H], ok bool) {
-	if t.queue == nil {
+// turn is then over when its time is. now is a recent reading of the clock.
+func (t *Ticket[R, G, H]) Offer(blind bool, now clock.Instant) (o Offer[R, G, H], ok bool) {
+	if t.shard == nil {
 		return o, false
 	}
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	line := t.line()
@@ -250,14 +299,13 @@ func (t *Ticket[R, G, H]) Offer(blind bool) (o Offer[R, G, H], ok bool) {
 	line.remove(to)
 	to.state = offered
 	o = Offer[R, G, H]{from: t, to: to, Request: to.place.request}
-	now := clock.Now()
-	o.Over, o.Met = line.turn.over(now, t.queue.limit), line.met
+	o.Over, o.Met = line.turn.over(now, s.queue.limit), line.met
 	if blind {
-		line.turn.begin()
-		o.Over = time.Duration(now-line.turn.began) >= t.queue.limit
+		line.turn.begin(now)
+		o.Over = time.Duration(now-line.turn.began) >= s.queue.limit
 	}
 	if !o.Over {
-		o.Ask = !blind && line.turn.due(now, t.queue.limit)
+		o.Ask = !blind && line.turn.due(now, s.queue.limit)
 		o.Fence, o.Reserve = line.turn.pass()
 	}
 	return o, true
@@ -267,7 +315,7 @@ func (t *Ticket[R, G, H]) Offer(blind bool) (o Offer[R, G, H], ok bool) {
 // of which the first goes with this hand-over, and another process has waited for so long; 0:
 // none waits.
 func (o Offer[R, G, H]) Answered(first uint64, n int, waits time.Duration) {
-	s := o.from.shard()
+	s := o.from.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	turn := &o.from.line().turn
@@ -279,35 +327,45 @@ func (o Offer[R, G, H]) Answered(first uint64, n int, waits time.Duration) {
 // no other process waits any more. Another turn begins. The fences that were reserved are smaller
 // than that of the next ticket, so they are not used any more.
 func (o Offer[R, G, H]) Passed() {
-	s := o.from.shard()
+	s := o.from.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	turn := &o.from.line().turn
 	turn.end()
-	turn.begin()
+	turn.begin(clock.Now())
 }
 
 // Grant hands g to the next ticket, and makes it the front. It reports false if the next
 // ticket has left meanwhile: the caller then has g, and is still the front.
 func (o Offer[R, G, H]) Grant(g G) bool {
-	s := o.from.shard()
+	signal := o.grant(g)
+	if signal == nil {
+		return false
+	}
+	signal.Send() // with no mutex held that the next one needs first
+	return true
+}
+
+// grant is Grant, and returns what is to be sent; nil: the next ticket has left.
+func (o Offer[R, G, H]) grant(g G) *clock.Signal {
+	s := o.from.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.to.state == gone {
-		return false
+		return nil
 	}
-	o.to.state, o.to.place.line, o.to.place.grant = granted, o.from.line(), g
+	p := o.to.place
+	o.to.state, p.line, p.grant = granted, o.from.line(), g
 	o.from.leave()
 	s.fronts[o.from.key] = o.to
-	o.to.place.ready <- struct{}{}
-	return true
+	return p.signal
 }
 
 // Withdraw ends a hand-over that has failed. It leaves g for the next ticket, which goes on
 // waiting in its place. It reports false if the next ticket has left meanwhile: the caller
 // must then clean up what g stands for.
 func (o Offer[R, G, H]) Withdraw(g G) bool {
-	s := o.from.shard()
+	s := o.from.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.to.state == gone {
@@ -321,10 +379,10 @@ func (o Offer[R, G, H]) Withdraw(g G) bool {
 // Contended notes that the front has found another process holding the key. left is what is
 // left of that process's lease.
 func (t *Ticket[R, G, H]) Contended(left time.Duration) {
-	if t.queue == nil {
+	if t.shard == nil {
 		return
 	}
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	line := t.needLine()
@@ -337,10 +395,10 @@ func (t *Ticket[R, G, H]) Contended(left time.Duration) {
 // Wanted reports whether other processes seem to want the key: when this process asked for it last,
 // somebody else had it. It forgets that if a later key of the same shard was found held.
 func (t *Ticket[R, G, H]) Wanted() bool {
-	if t.queue == nil {
+	if t.shard == nil {
 		return false
 	}
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wanted == t.key
@@ -348,10 +406,10 @@ func (t *Ticket[R, G, H]) Wanted() bool {
 
 // Crowded notes that the server has given this process the lock while others wait for it.
 func (t *Ticket[R, G, H]) Crowded() {
-	if t.queue == nil {
+	if t.shard == nil {
 		return
 	}
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.needLine().turn.told(1)
@@ -359,10 +417,10 @@ func (t *Ticket[R, G, H]) Crowded() {
 
 // LeaveScore leaves the score of a place in the queue of the server to the next front.
 func (t *Ticket[R, G, H]) LeaveScore(score int64) {
-	if t.queue == nil {
+	if t.shard == nil {
 		return
 	}
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if line := t.line(); line != nil && t.state == front {
@@ -372,10 +430,10 @@ func (t *Ticket[R, G, H]) LeaveScore(score int64) {
 
 // Score returns the score of the place that the last front has left; 0: none.
 func (t *Ticket[R, G, H]) Score() int64 {
-	if t.queue == nil {
+	if t.shard == nil {
 		return 0
 	}
-	s := t.shard()
+	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if line := t.line(); line != nil {

@@ -18,16 +18,15 @@ type turn struct {
 	others clock.Instant // since when another process waits; 0: as far as is known, none does
 	asked  clock.Instant // when the server said last whether one waits; 0: it was not asked
 
-	fence  uint64 // next of those reserved
-	spare  int    // how many are reserved
-	block  int    // how many were taken at once the last time
-	single bool   // reserving fences is of no use: the holders differ too much to share a lease
+	fence uint64 // next of those reserved
+	spare int    // how many are reserved
+	block int    // how many were taken at once the last time, that of the hand-over itself included
 }
 
 // begin notes that the turn begins now, unless it has begun.
-func (t *turn) begin() {
+func (t *turn) begin(now clock.Instant) {
 	if t.began == 0 {
-		t.began = clock.Now()
+		t.began = now
 	}
 }
 
@@ -55,15 +54,18 @@ func (t *turn) told(waits time.Duration) {
 }
 
 // pass returns a fence for a hand-over, if one is reserved, and how many fences to reserve if
-// that one cannot be used: four times as many as the last time, so that few are wasted.
+// that one cannot be used: four times as many as the last time, so that few are wasted. If none of
+// those was used, it is a quarter, and no fewer than 2. One to spare shows when fences can be used
+// again: a pause of the machine makes one lease too old to share, holders that differ all of them.
 func (t *turn) pass() (fence uint64, more int) {
+	used := t.block - 1 - t.spare
 	if t.spare > 0 {
 		fence = t.fence
 		t.fence++
 		t.spare--
 	}
-	if t.single {
-		return fence, 1
+	if t.block > 1 && used == 0 {
+		return fence, max(t.block/4, 2)
 	}
 	return fence, min(max(4*t.block, 16), mostFences)
 }
@@ -74,9 +76,6 @@ const mostFences = 16 << 10
 
 // reserve notes that n fences were reserved, from first on. The first of them is in use.
 func (t *turn) reserve(first uint64, n int) {
-	// No fence of the last block was used. Pass has just taken one, which this hand-over
-	// could not use.
-	t.single = t.single || t.block > 1 && t.spare >= t.block-2
 	t.fence, t.spare, t.block = first+1, n-1, n
 }
 

@@ -7,13 +7,15 @@ import (
 )
 
 // Wait is one wait of this process for a key in the queue that the server keeps for the key:
-// from the first call to the release. All callers of this process that want the key are one
-// Wait. It is a value: Settings.Step alone changes it, talks to nobody and reads no clock.
+// from the first call until it has the key. All callers of this process that want the key are
+// one Wait. It is a value: Settings.Step alone changes it, talks to nobody and reads no clock.
+// What becomes of a lock that is held is not its concern, but for a release with which the
+// process joins the queue again.
 //
 //	idle ─Wanted─▶ joining ─queued─▶ waiting ─gone─▶ joining, with a new token
-//	               joining or waiting ─granted─▶ held ─Released, Expired or lost─▶ idle
+//	               joining or waiting ─granted─▶ held
 //	               joining or waiting ─Left─▶ idle
-//	                                             held ─ReleasedAgain─▶ passing, with a new token
+//	held ─Released─▶ passing, with a new token
 //	               passing ─queued─▶ waiting     passing ─granted─▶ held     passing ─gone─▶ joining
 //
 // A token enters the server's queue once and is never used again, because a message about its
@@ -58,7 +60,6 @@ const (
 	Join      Call = iota // scripts/join.lua
 	Heartbeat             // scripts/join.lua, which then does not insert
 	Pass                  // scripts/pass.lua: release, or leave the queue; with a second token scripts/requeue.lua
-	Extend                // scripts/extend.lua
 )
 
 // Request is a call of a script about a token.
@@ -72,17 +73,15 @@ type Request struct {
 
 // about returns the token of which the answer says where it is; none, if it says nothing.
 func (r Request) about() string {
-	switch {
-	case r.Call != Pass:
-		return r.Token
-	default:
+	if r.Call == Pass {
 		return r.Again
 	}
+	return r.Token
 }
 
 // Answer is what a script has answered. Neither Granted nor a Score: the token is nowhere.
 type Answer struct {
-	Granted   bool // of Extend: the lock has the new lease
+	Granted   bool
 	Fence     int64
 	Remaining time.Duration // of the lease; negative: it does not end
 	Score     int64         // of the place in the queue; 0: none
@@ -93,16 +92,13 @@ type Happening uint8
 
 // What may happen to a Wait.
 const (
-	Wanted        Happening = iota // a caller of this process wants the key, and the process listens for grants
-	Answered                       // Request, sent at Sent, got Answer
-	Told                           // the server has pushed a grant: Token, Answer.Fence, and Answer.Remaining as granted
-	Overdue                        // a call that has to be answered was not
-	BeatDue                        // it is time for a heartbeat, or the process listens again after a break
-	Left                           // the last caller has gone
-	Released                       // the holder gives the lock up, and nobody of this process wants it
-	ReleasedAgain                  // the holder gives the lock up, and another caller of this process wants it
-	ExtendDue                      // it is time to extend the lease
-	Expired                        // the deadline has passed
+	Wanted   Happening = iota // a caller of this process wants the key, and the process listens for grants
+	Answered                  // Request, sent at Sent, got Answer
+	Told                      // the server has pushed a grant: Token, Answer.Fence, and Answer.Remaining as granted
+	Overdue                   // a join was not answered
+	BeatDue                   // it is time for a heartbeat, or the process listens again after a break
+	Left                      // the last caller has gone
+	Released                  // the holder gives the lock up, and another caller of this process wants it
 )
 
 // Event is something that happens to a Wait.
@@ -124,7 +120,6 @@ const (
 	Ask     Deed = iota // send Request
 	Abandon             // send Request, a Pass, until one is answered that was sent when no other call of its token could be late any more
 	Hold                // the lock is held, with Wait.Fence until Wait.Deadline
-	End                 // the lock is lost, or its lease is over
 )
 
 // Action is what the owner of a Wait does after a step, in the order of the list.
@@ -154,24 +149,19 @@ func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
 	case Told:
 		t.told()
 	case Overdue:
-		t.repeat()
+		if w.Phase == Joining {
+			t.Repeated = true
+			t.ask(t.joining())
+		}
 	case BeatDue:
 		if w.Phase == Waiting {
 			t.beat()
 		}
 	case Left:
 		t.leave()
-	case Released, ReleasedAgain:
+	case Released:
 		if w.Phase == Held {
-			t.release()
-		}
-	case ExtendDue:
-		if w.Phase == Held {
-			t.ask(Request{Call: Extend, Token: w.Token})
-		}
-	case Expired:
-		if w.Phase == Held && e.Now >= w.Deadline {
-			t.end()
+			t.pass()
 		}
 	}
 	return t.Wait, t.actions
@@ -212,34 +202,15 @@ func (t *step) joining() Request {
 	return Request{Call: Join, Token: t.Wait.Token, Silent: t.Silent, Since: t.Since}
 }
 
-func (t *step) passing() Request {
-	return Request{Call: Pass, Token: t.Former, Again: t.Wait.Token, Silent: t.Silent}
-}
-
-// repeat sends the call again of which the wait must know the answer.
-func (t *step) repeat() {
-	switch t.Phase {
-	case Joining:
-		t.Repeated = true
-		t.ask(t.joining())
-	case Passing: // a repetition inserts nothing
-		t.ask(t.passing())
-	}
-}
-
 func (t *step) answered() {
 	token, a := t.Request.about(), t.Answer
 	switch {
 	case token == "":
 	case token != t.Wait.Token || t.Phase == Idle:
-		if t.Request.Call != Extend && (a.Granted || a.Score != 0) {
+		if a.Granted || a.Score != 0 {
 			t.abandon(token, t.Request.Silent)
 		}
 	case t.Phase == Held:
-		if t.Request.Call == Extend {
-			t.extended()
-		}
-	case t.Request.Call == Extend:
 	case a.Granted:
 		t.hold(clock.LeaseEnd(t.Sent, t.lasting(a.Remaining)), 1)
 	case a.Score != 0 && (t.Score == 0 || a.Score <= t.Score):
@@ -306,42 +277,15 @@ func (t *step) told() {
 }
 
 func (t *step) leave() {
-	switch t.Phase {
-	case Passing:
-		t.abandon(t.Former, t.Silent)
-		fallthrough
-	case Joining, Waiting:
+	if t.Phase == Joining || t.Phase == Waiting {
 		t.abandon(t.Wait.Token, t.Silent)
 		t.Wait = Wait{}
 	}
 }
 
-func (t *step) release() {
-	switch {
-	case t.Now >= t.Deadline:
-		t.end()
-	case t.What == Released:
-		t.abandon(t.Wait.Token, t.Silent)
-		t.Wait = Wait{}
-	default:
-		former, silent := t.Wait.Token, t.Silent
-		t.Wait = Wait{Phase: Passing, Former: former, Silent: silent}
-		t.begin()
-		t.ask(t.passing())
-	}
-}
-
-func (t *step) extended() {
-	switch {
-	case !t.Answer.Granted:
-		t.end()
-	case t.Now < t.Deadline: // a lock that is over does not come back
-		t.Deadline = max(t.Deadline, clock.LeaseEnd(t.Sent, t.TTL))
-	}
-}
-
-func (t *step) end() {
-	t.actions = append(t.actions, Action{Do: End})
-	t.abandon(t.Wait.Token, t.Silent)
-	t.Wait = Wait{}
+// pass gives the lock up and joins behind all others, in one call.
+func (t *step) pass() {
+	t.Wait = Wait{Phase: Passing, Former: t.Wait.Token, Silent: t.Silent}
+	t.begin()
+	t.ask(Request{Call: Pass, Token: t.Former, Again: t.Wait.Token, Silent: t.Silent})
 }

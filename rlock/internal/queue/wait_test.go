@@ -133,32 +133,11 @@ func TestWaitJoinsAgainAsItReleases(t *testing.T) {
 	r := newWaitRun(t)
 	r.answer(joinA, 0, queue.Answer{Granted: true, Fence: 7, Remaining: waitTTL}, hold)
 	again := queue.Request{Call: queue.Pass, Token: "a", Again: "b"}
-	r.step(queue.Event{What: queue.ReleasedAgain, Fresh: "b"}, queue.Action{Do: queue.Ask, Request: again})
+	r.step(queue.Event{What: queue.Released, Fresh: "b"}, queue.Action{Do: queue.Ask, Request: again})
 	sent := r.now
-	r.step(queue.Event{What: queue.Overdue}, queue.Action{Do: queue.Ask, Request: again})
 	r.push("a")
 	r.push("b", hold)
 	require.Equal(t, clock.LeaseEnd(sent, waitTTL), r.Deadline)
-}
-
-// An extension that is answered too late does not bring the lock back.
-func TestWaitEnds(t *testing.T) {
-	t.Parallel()
-	extend := queue.Request{Call: queue.Extend, Token: "a"}
-	end := queue.Action{Do: queue.End}
-	r := newWaitRun(t)
-	r.answer(joinA, 0, queue.Answer{Granted: true, Fence: 7, Remaining: waitTTL}, hold)
-	r.step(queue.Event{What: queue.ExtendDue}, queue.Action{Do: queue.Ask, Request: extend})
-	r.step(queue.Event{What: queue.Expired})
-	r.now += clock.Instant(waitTTL)
-	r.answer(extend, 0, queue.Answer{Granted: true})
-	require.LessOrEqual(t, r.Deadline, r.now)
-	r.step(queue.Event{What: queue.Expired}, end, leaveA)
-	require.Equal(t, queue.Idle, r.Phase)
-
-	r = newWaitRun(t)
-	r.answer(joinA, 0, queue.Answer{Granted: true, Fence: 7, Remaining: waitTTL}, hold)
-	r.answer(extend, 0, queue.Answer{}, end, leaveA)
 }
 
 // A lock without expiry is granted for ten seconds, and a heartbeat makes it endless.
@@ -171,7 +150,6 @@ func TestWaitMakesAnEndlessLockEndless(t *testing.T) {
 	require.Equal(t, queue.Waiting, r.Phase)
 	r.answer(beat, 0, queue.Answer{Granted: true, Fence: 7, Remaining: -1}, hold)
 	require.Equal(t, clock.Never, r.Deadline)
-	r.step(queue.Event{What: queue.Released}, leaveA)
 }
 
 // A grant without a fence is asked about, if the lock is to have one.

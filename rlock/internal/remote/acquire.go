@@ -18,7 +18,8 @@ type Request struct {
 	Token  string
 	TTL    time.Duration
 	Fenced bool
-	Keep   []string // the keys of a set in one slot: keep those that are free, up to the first that is held; nil: all or none
+	Force  bool     // of one key: take it, whoever has it
+	Keep   []string // the keys of a set, sorted: keep those that are free, slot by slot, up to the first that is held; nil: all or none
 }
 
 // Answer is what the server says to a Request.
@@ -31,11 +32,12 @@ type Answer struct {
 }
 
 // Acquire makes one attempt to take the keys. It repeats a command that got no answer, which is
-// safe because the script knows the token, and counts it in the Claim.
+// safe because the script knows the token, and counts it in the Claim. It does not repeat one by
+// force: a copy that is late would take the key from its next holder.
 //
 // If the keys are in several slots, Acquire takes one slot after the other. If it does not get all
-// of them, it frees those that it has taken. Such a Claim needs a new token for each attempt,
-// because a late release of this attempt must not free what the next one takes.
+// of them, it frees those that it has taken, unless it is to keep them. After that, the Claim needs a
+// new token, because a late release of this attempt must not free what the next one takes.
 func (s *Server) Acquire(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	switch {
 	case c.SpansSlots():
@@ -52,20 +54,31 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 	if r.Fenced {
 		counters = slot.FenceCounters(keys)
 	}
-	_ = RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+	attempts := Attempts
+	if r.Force {
+		attempts = 1
+	}
+	_ = RetryTimes(ctx, attempts, func(ctx context.Context) (err error) {
 		s.acquisitions.Add(1)
 		sent := clock.Now()
-		if !c.IsSet() {
-			a, err = s.calls.acquireOne(ctx, c, counters, r)
-		} else {
+		switch {
+		case c.IsShare():
+			a, err = s.calls.shares().try(ctx, c, r)
+		case r.Force:
+			a, err = s.calls.acquireForced(ctx, c, counters, r)
+		case c.IsSet():
 			a, err = s.calls.acquireSet(ctx, keys, counters, r)
+		default:
+			a, err = s.calls.acquireOne(ctx, c, counters, r)
 		}
-		a.Sent = sent
+		if a.Sent == 0 { // with other calls it was sent later
+			a.Sent = sent
+		}
 		if err == nil && !a.Acquired {
-			s.roundTrip.note(sent)
+			s.roundTrip.note(a.Sent)
 		}
 		failure = Redact(err, r.Token)
-		if OutcomeOf(failure) == Indeterminate {
+		if OutcomeOf(failure) == Indeterminate && !unsent(failure) {
 			c.AddPossible(r.Token, 1)
 		}
 		if s.closed.Load() {
@@ -79,14 +92,24 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 	return a, failure
 }
 
+// acquireForced takes a key, whoever has it.
+func (s calls) acquireForced(ctx context.Context, c *Claim, counters []string, r Request) (Answer, error) {
+	fence, err := s.scripts.ForceAcquire(ctx, s.client, gen.ForceAcquireParams{
+		Lock: c.key[0], Counter: counters, Token: r.Token, TTL: ttlParam(r.TTL),
+	})
+	return Answer{Acquired: err == nil, Fence: uint64(fence)}, err
+}
+
 // acquireOne takes a key, but not before those who wait in its queue.
 func (s calls) acquireOne(ctx context.Context, c *Claim, counters []string, r Request) (a Answer, err error) {
 	if s.queues() {
-		reply, refusal := s.scripts.Join(ctx, s.client, s.joinParams(c, r, gen.JoinHowTry))
-		if !Forbidden(refusal) {
-			return joinAnswer(c, reply), refusal
+		a, refusal := s.try(ctx, c, r)
+		if !goesWithout(refusal) {
+			return a, refusal
 		}
-		defer func() { s.withoutQueue(err) }()
+		if Forbidden(refusal) {
+			defer func() { s.withoutQueue(err) }()
+		}
 	}
 	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, counters))
 	return answerOf(c, reply), err
@@ -117,9 +140,14 @@ func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer,
 	parts := c.BySlot()
 	fences := make([]uint64, len(parts))
 	for i, keys := range parts {
+		if r.Keep != nil {
+			keys = slices.Sorted(slices.Values(keys))
+		}
 		a, err := s.acquire(ctx, c, keys, r)
 		if err != nil || !a.Acquired {
-			s.RollBack(ctx, c, parts[:i], r)
+			if r.Keep == nil {
+				s.RollBack(ctx, c, parts[:i], r)
+			}
 			return a, err
 		}
 		fences[i] = a.Fence
@@ -127,7 +155,9 @@ func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer,
 	}
 	lost, err := s.calls.raiseFence(ctx, parts, fences, whole.Fence, r.Token)
 	if err != nil || lost != "" {
-		s.RollBack(ctx, c, parts, r)
+		if r.Keep == nil {
+			s.RollBack(ctx, c, parts, r)
+		}
 		return Answer{Held: lost}, err
 	}
 	return whole, nil
@@ -219,7 +249,7 @@ func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer
 		}
 		for i, reply := range s.scripts.JoinBatch(ctx, s.client, params) {
 			replies[i] = gen.Reply[Answer]{Value: joinAnswer(tries[i].Claim, reply.Value), Err: reply.Err}
-			if Forbidden(reply.Err) {
+			if goesWithout(reply.Err) {
 				plain = append(plain, i)
 			}
 		}

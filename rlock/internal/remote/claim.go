@@ -24,6 +24,7 @@ type rare struct {
 	keys   []string // of a set, in the caller's order; nil: one key
 	parts  []part   // of a set, by slot; nil: one script takes all keys
 	chosen bool     // see Choose
+	share  Share    // that it is of; the zero Share: the whole key
 
 	// Commands that may have taken the keys, or may still do so, because they got no answer.
 	unanswered int

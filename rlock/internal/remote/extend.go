@@ -32,8 +32,13 @@ type Extended struct {
 // Extend sends a call for each part of each extension, all of them in one pipeline, and returns
 // the answers in the order of list. On a cluster, it returns when every node has answered.
 func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
+	if slices.ContainsFunc(list, func(e Extension) bool { return isShare(e.Token) }) {
+		return extendMixed(ctx, s, list)
+	}
 	if len(list) == 1 && len(list[0].Parts) == 1 { // costs less than a pipeline of one
-		return []Extended{s.ExtendOne(ctx, list[0])}
+		var reply [1]gen.Reply[int64]
+		reply[0].Value, reply[0].Err = s.calls.scripts.Extend(ctx, s.calls.client, list[0].params(list[0].Parts[0]))
+		return []Extended{list[0].answer(reply[:])}
 	}
 	var params []gen.ExtendParams
 	for _, e := range list {
@@ -51,14 +56,26 @@ func (s *Server) Extend(ctx context.Context, list []Extension) []Extended {
 	return answers
 }
 
-// ExtendOne is Extend for one extension.
-func (s *Server) ExtendOne(ctx context.Context, e Extension) Extended {
-	if len(e.Parts) > 1 {
-		return s.Extend(ctx, []Extension{e})[0]
+// extendMixed is Extend for whole keys and shares: one pipeline for each.
+func extendMixed(ctx context.Context, s *Server, list []Extension) []Extended {
+	var shares, whole []int
+	for i, e := range list {
+		if isShare(e.Token) {
+			shares = append(shares, i)
+		} else {
+			whole = append(whole, i)
+		}
 	}
-	var reply [1]gen.Reply[int64]
-	reply[0].Value, reply[0].Err = s.calls.scripts.Extend(ctx, s.calls.client, e.params(e.Parts[0]))
-	return e.answer(reply[:])
+	answers := make([]Extended, len(list))
+	for n, answer := range s.Shares().extend(ctx, at(list, shares)) {
+		answers[shares[n]] = answer
+	}
+	if whole != nil {
+		for n, answer := range s.Extend(ctx, at(list, whole)) {
+			answers[whole[n]] = answer
+		}
+	}
+	return answers
 }
 
 // params are the parameters of extend.lua for a part.
@@ -138,7 +155,7 @@ type alike struct {
 func batchesOf(list []Extension, cluster bool) (batches [][]int, single []int) {
 	together := map[alike][]int{}
 	for i, e := range list {
-		if len(e.Parts) > 1 || len(e.Parts[0]) > 1 || len(e.Former) > 0 || e.TTL == clock.NoExpiry {
+		if len(e.Parts) > 1 || len(e.Parts[0]) > 1 || len(e.Former) > 0 || e.TTL == clock.NoExpiry || isShare(e.Token) {
 			single = append(single, i)
 			continue
 		}

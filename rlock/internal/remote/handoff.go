@@ -5,30 +5,87 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math"
 	"strings"
+	"sync"
+	"time"
 )
 
-// Handoff is what another process needs to take keys over.
+// Handoff is what another process needs to take keys over. It is safe for concurrent use.
 type Handoff struct {
-	Keys   []string
-	Tokens []string // that the keys may have
-	Fence  uint64
+	Keys    []string
+	Fence   uint64
+	AtLeast time.Duration // for how long whoever takes the keys over must keep others out; whole milliseconds travel as text
+	secret  *secret       // a second pointer, because package fmt may follow the first, if that is in an unexported field
+}
+
+// secret has what it takes to become the owner of the keys.
+type secret struct {
+	tokens []string // that the keys may have
+
+	mu   sync.Mutex
+	next string // that the keys get; kept after an attempt without an answer, as they may have it
+	busy bool   // an attempt with next is under way
+}
+
+// NewHandoff returns a Handoff of keys that may have one of the tokens.
+func NewHandoff(keys, tokens []string, fence uint64) *Handoff {
+	return &Handoff{Keys: keys, Fence: fence, secret: &secret{tokens: tokens}}
+}
+
+// Tokens returns the tokens that the keys may have. Nobody may change the list.
+func (h *Handoff) Tokens() []string { return h.secret.tokens }
+
+// Begin returns the token that an attempt is to give the keys. After an attempt without an answer
+// it is the token of that one, because the keys may have it. While another attempt is under way, it
+// is another token, so that only one of the two gets the keys. owner is for a new token. End must
+// follow.
+func (h *Handoff) Begin(owner string) (token string) {
+	s := h.secret
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy {
+		return newTokenLike(s.tokens[0], owner)
+	}
+	if s.next == "" {
+		s.next = newTokenLike(s.tokens[0], owner)
+	}
+	s.busy = true
+	return s.next
+}
+
+// End ends an attempt with a token. If the token is spent, no attempt gets it again. A token that
+// Begin has not returned has no effect.
+func (h *Handoff) End(token string, spent bool) {
+	s := h.secret
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token != s.next {
+		return
+	}
+	s.busy = false
+	if spent {
+		s.next = ""
+	}
 }
 
 // handoffVersion starts the text of every Handoff. After it come, in base64 without padding: the
-// fence, the number of keys, the keys, the number of tokens, the tokens and a CRC-32 of all
-// that. Numbers are varints. The length of a string comes before the string.
+// fence, the number of keys, the keys, the number of tokens, the tokens, the milliseconds of AtLeast
+// unless they are 0, and a CRC-32 of all that. Numbers are varints. The length of a string comes before the string.
 const handoffVersion = "rlock-handoff-1:"
 
 // Text returns the Handoff for ParseHandoff: one line of letters, digits and "-_:".
-func (h Handoff) Text() []byte {
+func (h *Handoff) Text() []byte {
 	data := binary.AppendUvarint(nil, h.Fence)
-	for _, list := range [][]string{h.Keys, h.Tokens} {
+	for _, list := range [][]string{h.Keys, h.secret.tokens} {
 		data = binary.AppendUvarint(data, uint64(len(list)))
 		for _, s := range list {
 			data = binary.AppendUvarint(data, uint64(len(s)))
 			data = append(data, s...)
 		}
+	}
+	if ms := (h.AtLeast + time.Millisecond - 1) / time.Millisecond; ms > 0 {
+		data = binary.AppendUvarint(data, uint64(ms))
 	}
 	data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data))
 	return base64.RawURLEncoding.AppendEncode([]byte(handoffVersion), data)
@@ -41,21 +98,29 @@ var (
 )
 
 // ParseHandoff reads what Text has written. An error shows nothing of the text.
-func ParseHandoff(text []byte) (Handoff, error) {
+func ParseHandoff(text []byte) (*Handoff, error) {
 	encoded, ours := strings.CutPrefix(string(text), handoffVersion)
 	if !ours {
-		return Handoff{}, errForeignHandoff
+		return nil, errForeignHandoff
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
 	if err != nil || len(data) < 4 {
-		return Handoff{}, errDamagedHandoff
+		return nil, errDamagedHandoff
 	}
 	body := data[:len(data)-4]
 	r := textReader{rest: body}
-	h := Handoff{Fence: r.number(), Keys: r.list(), Tokens: r.list()}
-	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(data[len(body):]) || r.failed || len(r.rest) > 0 {
-		return Handoff{}, errDamagedHandoff
+	fence, keys, tokens := r.number(), r.list(), r.list()
+	var ms uint64
+	if len(r.rest) > 0 {
+		if ms = r.number(); ms == 0 || ms > uint64(math.MaxInt64/time.Millisecond) {
+			r.failed = true
+		}
 	}
+	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(data[len(body):]) || r.failed || len(r.rest) > 0 {
+		return nil, errDamagedHandoff
+	}
+	h := NewHandoff(keys, tokens, fence)
+	h.AtLeast = time.Duration(ms) * time.Millisecond
 	return h, nil
 }
 

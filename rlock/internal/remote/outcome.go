@@ -30,6 +30,10 @@ const (
 	Indeterminate
 )
 
+// ErrInterrupted is the error of an operation that user code has ended with a panic or
+// runtime.Goexit. Only observers see it. Its outcome is Indeterminate.
+var ErrInterrupted = errors.New("rlock: a panic or runtime.Goexit in a RetryFunc, an Observer, a hook of the client or the context ended the call")
+
 // OutcomeOf tells what the error of a call says about the command. It knows the errors of the
 // server, of the client and of package gen. For any other error it returns Indeterminate.
 func OutcomeOf(err error) Outcome {
@@ -42,11 +46,12 @@ func OutcomeOf(err error) Outcome {
 		slots  *gen.CrossSlotError
 		some   *partialError
 		plain  *refusal
+		limit  *LimitError
 	)
 	if errors.As(err, &some) {
 		return Indeterminate
 	}
-	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &plain) {
+	if errors.As(err, &server) || errors.As(err, &param) || errors.As(err, &slots) || errors.As(err, &plain) || errors.As(err, &limit) {
 		return Refused
 	}
 	return Indeterminate

@@ -18,12 +18,17 @@ import (
 // queueing is how this process uses the queues that the server keeps.
 type queueing struct {
 	process string       // the name of this process in them
-	never   bool         // the keys are of a cluster
+	slots   bool         // the keys are of a cluster: the process has a channel for each slot
 	refused atomic.Int64 // a clock.Instant: until then no call asks for them, because the user was refused; 0: never
 }
 
-// grants is what the channels start with on which processes are told of grants.
-const grants = slot.Grants
+// grants returns what the channels start with on which processes are told of grants of a key.
+func (q *queueing) grants(key string) string {
+	if q.slots {
+		return slot.Grants(key)
+	}
+	return slot.AllGrants
+}
 
 // Queues are those that the server keeps for the keys of locks.
 type Queues struct {
@@ -35,21 +40,19 @@ type Queues struct {
 func (s *Server) Queues() *Queues { return &s.queues }
 
 // Usable reports whether acquisitions of one key may wait in the queue of the key, and releases
-// pass the lock on to the first in it. They do not on a cluster, or if the user lacks the rights:
-// the first call that shows it is repeated without the queue, and so are others for Patience. Then a
-// call asks again, because somebody may have granted the rights.
+// pass the lock on to the first in it. They do not if the user lacks the rights: the first call that
+// shows it is repeated without the queue, and so are others for Patience. Then a call asks again,
+// because somebody may have granted the rights.
 func (q *Queues) Usable() bool { return q.calls.queues() }
 
 func (s calls) queues() bool {
-	if s.queue.never {
-		return false
-	}
 	until := s.queue.refused.Load()
 	return until == 0 || clock.Now() >= clock.Instant(until)
 }
 
-// Channel is the channel on which this process is told of grants.
-func (q *Queues) Channel() string { return grants + q.calls.queue.process }
+// Channel is the channel on which this process is told of grants of a key: on a cluster that of the
+// key's slot, and otherwise the same for all keys.
+func (q *Queues) Channel(key string) string { return q.calls.queue.grants(key) + q.calls.queue.process }
 
 // Forbidden reports whether the user lacked a right to run a command.
 func Forbidden(err error) bool {
@@ -63,6 +66,19 @@ func Forbidden(err error) bool {
 	// Redis 7.0 has words of its own for the commands of a script, and Valkey others.
 	text := server.Error()
 	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure") || strings.Contains(text, "user executing the script can't")
+}
+
+// goesWithout reports whether a call that a server has refused is repeated without the queue: the
+// user lacks a right, or the slot moves. While it does, a script runs only where all its keys are,
+// and the name that channels start with is no key that can be anywhere.
+func goesWithout(refusal error) bool { return Forbidden(refusal) || movesNow(refusal) }
+
+func movesNow(refusal error) bool {
+	if refusal == nil {
+		return false
+	}
+	var server *rueidis.RedisError
+	return errors.As(refusal, &server) && server.IsTryAgain()
 }
 
 // withoutQueue notes that a call without the queue went well, or failed in another way, after the
@@ -98,28 +114,39 @@ func (q *Queues) Ask(ctx context.Context, c *Claim, r Request, p Place) (Standin
 	if p.Keep {
 		how = gen.JoinHowHeartbeat
 	}
-	params := q.calls.joinParams(c, r, how)
-	params.Since = p.Since
-	if p.Silent {
-		params.Process = ""
-	}
 	q.server.acquisitions.Add(1)
 	sent := clock.Now()
-	reply, err := q.calls.scripts.Join(ctx, q.calls.client, params)
+	st, err := q.ask(ctx, c, r, p, how)
 	err = Redact(err, r.Token)
 	if OutcomeOf(err) == Indeterminate {
 		c.AddPossible(r.Token, 1)
 	} else {
 		q.server.roundTrip.note(sent)
 	}
-	st := Standing{joinAnswer(c, reply), reply.Score, int(reply.Ahead)}
 	st.Sent = sent
 	return st, err
 }
 
+// ask is Ask for a whole key or a share.
+func (q *Queues) ask(ctx context.Context, c *Claim, r Request, p Place, how gen.JoinHow) (Standing, error) {
+	s := q.calls
+	if c.IsShare() {
+		params := s.shares().params(c.key[0], r.Token, r.TTL, p.Silent)
+		params.How, params.Since = gen.AcquireSharedHow(how), p.Since
+		return s.shares().ask(ctx, params)
+	}
+	params := s.joinParams(c, r, how)
+	params.Since = p.Since
+	if p.Silent {
+		params.Process = ""
+	}
+	reply, err := s.scripts.Join(ctx, s.client, params)
+	return Standing{joinAnswer(c, reply), reply.Score, int(reply.Ahead)}, err
+}
+
 func (s calls) joinParams(c *Claim, r Request, how gen.JoinHow) gen.JoinParams {
 	p := gen.JoinParams{
-		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: grants,
+		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: s.queue.grants(c.key[0]),
 		Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how,
 	}
 	if r.Fenced {
@@ -143,7 +170,7 @@ type Passed struct {
 // After an error, nobody knows what has happened.
 func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request, silent bool) (p Passed, err error) {
 	params := gen.RequeueParams{
-		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: grants, Counter: slot.FenceCounter(c.key[0]),
+		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: q.calls.queue.grants(c.key[0]), Counter: slot.FenceCounter(c.key[0]),
 		Token: token, Process: q.calls.queue.process, Again: next.Token, AgainTTL: ttlParam(next.TTL),
 	}
 	if silent {
@@ -163,7 +190,7 @@ func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request,
 
 func (s calls) passParams(key, token string) gen.PassParams {
 	return gen.PassParams{
-		Lock: key, Queue: slot.Queue(key), Grants: grants, Counter: slot.FenceCounter(key), Token: token, Process: s.queue.process,
+		Lock: key, Queue: slot.Queue(key), Grants: s.queue.grants(key), Counter: slot.FenceCounter(key), Token: token, Process: s.queue.process,
 	}
 }
 
@@ -191,29 +218,73 @@ func (q *Queues) discard(key, token string, ttl time.Duration, silent bool, unan
 type freeing struct {
 	keys   []string // of one slot
 	token  string
-	ttl    time.Duration // with which the token may have joined the queue
+	waits  bool          // it may have a place in the queue
+	ttl    time.Duration // with which it has joined then
 	silent bool
 }
 
 // releaseOne frees keys of one slot; a single key it passes on.
 func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed int64, err error) {
+	if isShare(token) {
+		reply := s.shares().release(ctx, []freeing{{keys: c.Keys(), token: token}})[0]
+		if reply.Value {
+			freed = 1
+		}
+		return freed, reply.Err
+	}
 	if s.queues() && !c.IsSet() {
-		passed, refusal := s.scripts.Pass(ctx, s.client, s.passParams(c.key[0], token))
-		if !Forbidden(refusal) {
-			if passed {
-				freed = 1
-			}
+		freed, refusal := s.pass(ctx, c.key[0], token)
+		if !goesWithout(refusal) {
 			return freed, refusal
 		}
-		defer func() { s.withoutQueue(err) }()
+		if Forbidden(refusal) {
+			defer func() { s.withoutQueue(err) }()
+		}
 	}
 	freed, err = s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: c.Keys(), Token: token})
 	return freed, err
 }
 
-// releaseEach makes all the calls, in one pipeline for single keys and one for sets. It returns
-// their replies in the same order.
+// releaseEach makes all the calls, in one pipeline for single keys, one for sets and one for shares.
+// It returns their replies in the same order.
 func (s calls) releaseEach(ctx context.Context, all []freeing) []gen.Reply[int64] {
+	var shares, whole []int
+	for i, f := range all {
+		if isShare(f.token) {
+			shares = append(shares, i)
+		}
+	}
+	if shares == nil {
+		return s.releaseWhole(ctx, all)
+	}
+	replies := make([]gen.Reply[int64], len(all))
+	for n, reply := range s.shares().release(ctx, freeingsAt(all, shares)) {
+		replies[shares[n]].Err = reply.Err
+		if reply.Value {
+			replies[shares[n]].Value = 1
+		}
+	}
+	for i, f := range all {
+		if !isShare(f.token) {
+			whole = append(whole, i)
+		}
+	}
+	for n, reply := range s.releaseWhole(ctx, freeingsAt(all, whole)) {
+		replies[whole[n]] = reply
+	}
+	return replies
+}
+
+func freeingsAt(all []freeing, positions []int) []freeing {
+	some := make([]freeing, len(positions))
+	for i, position := range positions {
+		some[i] = all[position]
+	}
+	return some
+}
+
+// releaseWhole is releaseEach for whole keys.
+func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int64] {
 	replies := make([]gen.Reply[int64], len(all))
 	var plain []int
 	if !s.queues() {
@@ -230,8 +301,11 @@ func (s calls) releaseEach(ctx context.Context, all []freeing) []gen.Reply[int64
 	}
 	for n, reply := range s.scripts.ReleaseBatch(ctx, s.client, params) {
 		i := plain[n]
-		if Forbidden(replies[i].Err) {
+		switch refusal := replies[i].Err; {
+		case Forbidden(refusal):
 			s.withoutQueue(reply.Err)
+		case movesNow(refusal) && all[i].waits && reply.Err == nil && reply.Value == 0:
+			continue // its place is still there
 		}
 		replies[i] = reply
 	}
@@ -265,7 +339,7 @@ func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[
 		if reply.Value {
 			replies[i].Value = 1
 		}
-		if Forbidden(reply.Err) {
+		if goesWithout(reply.Err) {
 			remain = append(remain, i)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -112,7 +113,7 @@ func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64
 func (t *tally) add(freed int64, keys []string, err error) error {
 	switch n := int64(len(keys)); {
 	case OutcomeOf(err) == Indeterminate:
-		t.perhaps = true
+		t.perhaps = t.perhaps || !unsent(err)
 	case err != nil:
 	case freed < 0 || freed > n:
 		t.freed = int32(n + 1) // see wrong
@@ -169,19 +170,23 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 		// Commands of the acquisition may still arrive, find the keys free, and take them.
 		s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
 	case !c.hopeless(err) && !c.Chosen():
-		s.Leave(c, token, former)
+		s.Leave(c, token, former, clock.Past)
 	}
 	return freed, err
 }
 
 // Leave has the reaper go on with a release that got an error, or that user code has ended with a
-// panic or runtime.Goexit. Nobody knows what has been freed then.
-func (s *Server) Leave(c *Claim, token string, former []string) {
-	for i := range c.BySlot() {
-		c.tallyOf(i).perhaps = true
-	}
+// panic or runtime.Goexit. Nobody knows what has been freed then. The reaper frees nothing before
+// until.
+func (s *Server) Leave(c *Claim, token string, former []string, until clock.Instant) {
+	c.perhapsFreed()
 	// An extension without an answer may have made the lease longer than any TTL that is known.
-	s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
+	abandon := func() { s.Abandon(c, tokens(token, former), clock.NoExpiry, 1) }
+	if now := clock.Now(); now < until && !c.Chosen() {
+		time.AfterFunc(until.From(now), abandon)
+		return
+	}
+	abandon()
 }
 
 // tokens returns all tokens in the order in which to release them.
@@ -202,7 +207,7 @@ func (c *Claim) hopeless(err error) bool {
 func (s calls) releaseItems(ctx context.Context, items []reaper.Item) []reaper.Result {
 	params := make([]freeing, len(items))
 	for i, item := range items {
-		params[i] = freeing{item.Keys, item.Token, item.TTL, item.Silent}
+		params[i] = freeing{item.Keys, item.Token, true, item.TTL, item.Silent}
 	}
 	results := make([]reaper.Result, len(items))
 	for i, reply := range s.releaseEach(ctx, params) {

@@ -32,13 +32,16 @@ type calls struct {
 	client  rueidis.Client
 	scripts *gen.Scripts
 	queue   *queueing
+	tries   *tryCombiner
+	passes  *passCombiner
 }
 
 // NewServer returns the server that the client is connected to. process is the name of this process
 // in the queues; it has no colon.
 func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Server {
 	cluster := client.Mode() == rueidis.ClientModeCluster
-	s := &Server{calls: calls{client, scripts, &queueing{process: process, never: cluster}}, cluster: cluster}
+	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, new(tryCombiner), new(passCombiner)}, cluster: cluster}
+	s.calls.tries.send, s.calls.passes.send = s.calls.tryMany, s.calls.passMany
 	s.reaper = reaper.New(s.calls.releaseItems)
 	s.queues = Queues{s.calls, s}
 	return s
@@ -67,14 +70,20 @@ type Attached struct {
 }
 
 // Attach gives the keys a token in place of the former ones, while ctx lasts, and within Patience
-// for each slot. It asks the slots one after the other, so that of two callers with the same
+// for each slot. A share gets a new lease of ttl; keys keep theirs. It asks the slots one after the other, so that of two callers with the same
 // former tokens only one gets past the first slot. If a key is lost, the keys of its slot have
 // not changed. The reaper frees those of the slots before, unless the caller chose the token.
 // After an error the keys may have the new token.
-func (s *Server) Attach(ctx context.Context, c *Claim, token string, former []string) (Attached, error) {
+func (s *Server) Attach(ctx context.Context, c *Claim, token string, former []string, ttl time.Duration) (Attached, error) {
 	whole := Attached{End: clock.Never}
+	attach := s.calls.attach
+	if isShare(token) {
+		attach = func(ctx context.Context, keys []string, token string, former []string) (string, clock.Instant, time.Duration, error) {
+			return s.calls.shares().attach(ctx, keys[0], token, former, ttl)
+		}
+	}
 	for done, keys := range c.BySlot() {
-		lost, sent, left, err := s.calls.attach(ctx, keys, token, former)
+		lost, sent, left, err := attach(ctx, keys, token, former)
 		switch {
 		case err != nil:
 			return Attached{Key: keys[0]}, err

@@ -7,17 +7,20 @@ import (
 )
 
 // What the names that no lock can have start with. Behind the tag of a fence counter's name is
-// nothing; behind that of a queue is its lock's key, and behind that of a channel a process.
+// nothing; behind that of a queue and of the holders is their lock's key, and behind that of a channel a
+// process.
 const (
-	FencePrefix = "rlock:fence:{"
-	QueuePrefix = "rlock:queue:{"
-	GrantPrefix = "rlock:grant:{"
+	FencePrefix   = "rlock:fence:{"
+	QueuePrefix   = "rlock:queue:{"
+	HoldersPrefix = "rlock:holders:{"
+	GrantPrefix   = "rlock:grant:{"
 )
 
 // reserved are the starts of names that no lock can have, and what has them.
 var reserved = [...][2]string{
 	{FencePrefix, "fence counters"},
 	{QueuePrefix, "queues"},
+	{HoldersPrefix, "holders of shared locks"},
 	{GrantPrefix, "channels of grants"},
 }
 
@@ -61,6 +64,9 @@ func Queue(key string) string {
 	return last.name
 }
 
+// Holders returns the name of the sorted set of those who share a key.
+func Holders(key string) string { return HoldersPrefix + tags()[Of(key)] + "}:" + key }
+
 // queues are the last names that Queue has returned. A key that is locked again and again costs no
 // memory for the name of its queue, which each call of a script needs.
 var queues [256]struct {
@@ -68,6 +74,19 @@ var queues [256]struct {
 	key, name string
 }
 
-// Grants is what the channels start with on which processes are told of grants. The name of a
-// process follows. A process has one channel for all keys, so the server must be no cluster.
-const Grants = GrantPrefix + "0}:"
+// grants returns what the channels of every slot start with.
+var grants = sync.OnceValue(func() *[count]string {
+	names := *tags()
+	for slot, tag := range names {
+		names[slot] = GrantPrefix + tag + "}:"
+	}
+	return &names
+})
+
+// Grants returns what the channels start with on which processes are told of grants of a key, in the
+// key's slot. The name of a process follows.
+func Grants(key string) string { return grants()[Of(key)] }
+
+// AllGrants is what Grants returns for the keys of one slot. Where there is no cluster, a process has
+// one channel for all keys: it starts with this.
+const AllGrants = GrantPrefix + "0}:"

@@ -116,6 +116,7 @@ func TestReserved(t *testing.T) {
 		"rlock:fence:{1}":          {slot.FencePrefix, "fence counters"},
 		"rlock:fence:{":            {slot.FencePrefix, "fence counters"},
 		"rlock:queue:{1}:job":      {"rlock:queue:{", "queues"},
+		"rlock:holders:{1}:job":    {"rlock:holders:{", "holders of shared locks"},
 		"rlock:grant:{1}:9f0c":     {"rlock:grant:{", "channels of grants"},
 		"rlock:queue:1":            {},
 		"rlock:fence:1":            {},
@@ -140,7 +141,9 @@ func TestQueueIsInTheSlotOfItsKey(t *testing.T) { // not parallel: it counts all
 		require.Equal(t, slot.Of(key), slot.Of(queue), "%q", key)
 		require.NotContains(t, queues, queue, "%q", key)
 		queues[queue] = key
-		for _, name := range []string{queue, slot.Grants + "some process"} {
+		require.Equal(t, slot.Of(key), slot.Of(slot.Grants(key)), "%q", key)
+		require.Equal(t, slot.Of(key), slot.Of(slot.Holders(key)), "%q", key)
+		for _, name := range []string{queue, slot.Holders(key), slot.AllGrants + "some process", slot.Grants(key) + "some process"} {
 			_, _, yes := slot.Reserved(name)
 			require.True(t, yes, name)
 		}

@@ -1,0 +1,282 @@
+// Package attempt makes the attempts of one acquisition. It asks the server for the keys again and
+// again, in the way that suits, and waits in between: with a place in the queue of the server, or
+// without where that costs less or is refused. A set that has waited for long takes its keys one by
+// one. A token that the caller has chosen gets the key from one that can stand in the queue.
+//
+// It does not know what becomes of the keys, when the policy gives up, or which other callers of
+// this process wait.
+package attempt
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/collect"
+	"github.com/rlock-go/toolkit/rlock/internal/handover"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/place"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// Attempts are those of one acquisition. One goroutine at a time uses them.
+type Attempts struct {
+	Settings
+	Blocker Blocker // what the last look at the keys has seen
+	Outage  remote.Outage
+
+	collect *collect.Collector // of a set that waits
+	place   *place.Place       // in the queue of the server; nil: none
+	until   clock.Instant      // when the pause of the policy is over
+	counted bool               // the last question to the server was an attempt of the policy
+	refusal place.Refusal      // of a place by the server
+}
+
+// Settings of Attempts do not change.
+type Settings struct {
+	Server *remote.Server
+	Grants *notify.Grants
+	Ticket Ticket
+	Claim  *remote.Claim
+	Lease  *lease.Lease // prepared with the TTL, and with the token if the caller has chosen one
+	Want   handover.Request
+	Wait   bool          // until the keys are free
+	Force  bool          // take the key, whoever has it
+	Start  clock.Instant // of the acquisition
+	Count  *int32        // counts the attempts, as the policy does
+}
+
+// Ticket is the place of the acquisition in the queue of this process, as queue.Ticket is.
+type Ticket interface {
+	Wanted() bool
+	Contended(left time.Duration)
+	Crowded()
+	Score() int64
+	LeaveScore(score int64)
+}
+
+// New returns the Attempts of one acquisition.
+func New(s Settings) Attempts {
+	return Attempts{Settings: s, until: s.Start, Blocker: Blocker{Key: s.Claim.Key()}, Outage: s.Server.Outage()}
+}
+
+// Blocker is the key that stands in the way of an acquisition, and its holder.
+type Blocker struct {
+	Key  string
+	Left time.Duration // of the holder's lease; 0: not known
+	At   clock.Instant // when that was learnt
+	Held bool          // somebody was seen to hold it
+}
+
+// Remaining returns what should be left of the holder's lease by now.
+func (b *Blocker) Remaining() time.Duration {
+	if b.Left == clock.NoExpiry {
+		return clock.NoExpiry
+	}
+	return max(b.Left-time.Duration(clock.Now()-b.At), 0)
+}
+
+// Sees notes a holder whose lease ends at an instant.
+func (b *Blocker) Sees(end clock.Instant) {
+	b.Left, b.At, b.Held = max(end.Until(), 0), clock.Now(), true
+}
+
+// Grant is what the server has granted to the acquisition.
+type Grant struct {
+	Deadline clock.Instant // of the lease; it may have passed
+	Fence    uint64
+}
+
+// Setback says why an attempt has not got the keys.
+type Setback struct {
+	Kind Kind
+	Err  error // of Ended, why the context has; of Failed, the server's or the client's
+}
+
+// Kind is what a Setback is.
+type Kind uint8
+
+const (
+	None      Kind = iota // the keys are granted
+	Busy                  // somebody else holds a key, or waits for it
+	Transient             // the server did not answer, or cannot serve yet
+	Ended                 // the context of the caller has ended
+	Failed                // the server or the client has refused the attempt, or nobody knows what became of it
+)
+
+// Passes reports whether another attempt may get the keys.
+func (s Setback) Passes() bool { return s.Kind == Busy || s.Kind == Transient }
+
+// ended is the Setback of a caller whose context has ended.
+func ended(ctx context.Context, err error) Setback {
+	return Setback{Ended, clock.ContextError(ctx, err)}
+}
+
+// Call is the Setback of a call that got an error.
+func Call(ctx context.Context, err error) Setback {
+	if remote.OutcomeOf(err) == remote.Indeterminate && ctx.Err() != nil {
+		return ended(ctx, err)
+	}
+	return Setback{Failed, err}
+}
+
+// MayQueue reports whether the acquisition may wait in the queue of this process, and take over what
+// a holder hands to it: it is about one whole key, and the caller did not choose the token.
+func (a *Attempts) MayQueue() bool {
+	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare() && !a.Force
+}
+
+// Adopt takes over the token of a hand-over, whose outcome may be unknown, or the place in the queue
+// of the server that the holder has got for this acquisition.
+func (a *Attempts) Adopt(g handover.Grant) {
+	if g.Token != "" {
+		a.Lease.SetToken(g.Token)
+		a.Claim.AddPossible(g.Token, g.Unanswered)
+	}
+	if g.Place != nil {
+		a.place = g.Place
+		a.place.SetClaim(a.Claim)
+	}
+}
+
+// Try makes one attempt. remote repeats a command of it that gets no answer.
+func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
+	if ctx.Err() != nil {
+		return Grant{}, ended(ctx, nil)
+	}
+	if !a.Force && a.enter() {
+		return a.ask(ctx)
+	}
+	return a.tryAlone(ctx)
+}
+
+// tryAlone makes one attempt without a place in the queue of the server. If others wait there, it
+// does not overtake them.
+func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
+	answer, err := a.Server.Acquire(ctx, a.Claim, a.Request())
+	if a.Wait && a.Outage.Record(err) {
+		return Grant{}, a.transient(ctx, err)
+	}
+	return a.Take(ctx, answer, err)
+}
+
+// transient is the Setback of an attempt that the server has not answered, or cannot serve yet.
+func (a *Attempts) transient(ctx context.Context, err error) Setback {
+	if ctx.Err() != nil {
+		return ended(ctx, nil)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) { // the client may notice the end of ctx before ctx says so
+		a.Blocker.Left = 0 // nobody knows any more
+	}
+	return Setback{Kind: Transient}
+}
+
+// Request counts an attempt, and returns what to ask the server for. It makes a token, unless an
+// earlier attempt or a hand-over has given one.
+func (a *Attempts) Request() remote.Request {
+	*a.Count++
+	if a.Lease.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil {
+		a.Lease.SetToken(a.Claim.NewToken(a.Want.Owner))
+	}
+	return remote.Request{Token: a.Lease.Token(), TTL: a.Lease.TTL(), Fenced: a.Want.Fenced, Force: a.Force, Keep: a.collect.Keys()}
+}
+
+// Take takes the answer to a Request.
+func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (Grant, Setback) {
+	switch {
+	case err != nil:
+		return Grant{}, Call(ctx, err)
+	case !answer.Acquired:
+		a.blocked(answer)
+		return Grant{}, Setback{Kind: Busy}
+	}
+	if a.place != nil {
+		a.dropPlace(ctx)
+	}
+	return Grant{clock.LeaseEnd(answer.Sent, a.Lease.TTL()), answer.Fence}, Setback{}
+}
+
+// blocked notes who holds the key.
+func (a *Attempts) blocked(answer remote.Answer) {
+	a.Blocker = Blocker{answer.Held, answer.Left, clock.Now(), true}
+	a.Ticket.Contended(answer.Left)
+}
+
+// Due reports whether the policy is to be asked for a pause: not after an attempt that it has not
+// asked for.
+func (a *Attempts) Due() bool { return a.place == nil || a.counted }
+
+// Pause waits until another attempt is worth it: no longer than for pause, which the policy has asked
+// for and which ends at until, and not after end, when the policy gives up. Its error says why ctx has
+// ended, or is clock.ErrStopped.
+func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until, end clock.Instant) error {
+	a.until = until
+	switch {
+	case why.Kind == Transient:
+		return w.Sleep(ctx, a.Outage.Pace(pause), 0, end)
+	case a.switchCollecting(ctx):
+		return nil
+	case a.place != nil:
+		crowded, err := a.place.Await(ctx, w, a.Blocker.Remaining(), min(until, a.collect.End()))
+		if crowded {
+			a.Ticket.Crowded()
+		}
+		return err
+	case a.mayStand():
+		return a.subscribe(ctx)
+	}
+	return w.Await(ctx, a.Blocker.Key, pause, a.Blocker.Left, min(end, a.collect.End(), a.refusal.End(pause)))
+}
+
+// switchCollecting has a set that waits begin or end to take its keys one by one, when it is time
+// for that. It reports whether it has just begun: the acquisition then tries at once, because
+// some of the keys may be free.
+func (a *Attempts) switchCollecting(ctx context.Context) bool {
+	if !a.Claim.IsSet() || a.Claim.Chosen() {
+		return false
+	}
+	if a.collect == nil {
+		a.collect = collect.New(a.Server, a.Claim, a.Lease.TTL(), a.Start)
+	}
+	begun, ended := a.collect.Step(ctx, a.Lease.Token())
+	switch {
+	case ended:
+		a.Lease.SetToken("")
+	case begun && a.Claim.SpansSlots(): // what the former token had was given back
+		a.Lease.SetToken(a.Claim.NewToken(a.Want.Owner))
+	}
+	if a.collect.Keys() == nil {
+		a.leavePlace()
+	}
+	return begun
+}
+
+// MayHaveTaken notes that the keys may have the acquisition's token, so that GiveUp frees them.
+func (a *Attempts) MayHaveTaken() {
+	if token := a.Lease.Token(); token != "" {
+		a.Claim.AddPossible(token, 1)
+	}
+}
+
+// GiveUp ends an acquisition that has failed. It gives up the place in the queue of the server, and
+// has the reaper free what commands without an answer may have taken.
+func (a *Attempts) GiveUp() {
+	if a.collect.Keys() != nil {
+		a.MayHaveTaken() // what was collected
+	}
+	a.leavePlace()
+	if a.Claim.Possible() > 0 {
+		a.Server.Abandon(a.Claim, a.Lease.Tokens(), a.Lease.TTL(), 0)
+	}
+}
+
+// Interrupted notes that user code has ended an attempt, so that a command may be under way.
+func (a *Attempts) Interrupted() {
+	if a.place != nil {
+		a.place.Interrupted()
+	} else {
+		a.MayHaveTaken()
+	}
+}

@@ -1,0 +1,264 @@
+package attempt_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/attempt"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/handover"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+func TestMain(m *testing.M) { env.Main(m, nil) }
+
+const ttl = time.Minute
+
+// process is a process that makes attempts.
+type process struct {
+	server *remote.Server
+	grants *notify.Grants
+}
+
+func newProcess(t *testing.T, server *env.Server, name string) *process {
+	t.Helper()
+	client := server.Client(t)
+	p := &process{server: remote.NewServer(client, gen.New(gen.WithoutRetry()), name)}
+	t.Cleanup(func() { p.server.Close(time.Second) })
+	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
+		p.server.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)
+	})
+	t.Cleanup(p.grants.Close)
+	return p
+}
+
+// none is a lock of this process; there is none.
+type none struct{}
+
+func (*none) Deadline() clock.Instant { return 0 }
+func (*none) Over(clock.Instant) bool { return true }
+
+// acquisition is what makes the attempts.
+type acquisition struct {
+	attempt.Attempts
+	claim  remote.Claim
+	lease  lease.Lease
+	ticket queue.Ticket[handover.Request, handover.Grant, *none]
+	count  int32
+	notice notify.Wait
+}
+
+// acquires returns an acquisition of keys that waits.
+func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.Settings)) *acquisition {
+	a := &acquisition{claim: p.server.All(keys, false)}
+	a.lease.Prepare(ttl, "")
+	queue.New[handover.Request, handover.Grant, *none](0).Join(&a.ticket, keys[0], handover.Request{}, clock.Now())
+	s := attempt.Settings{
+		Server: p.server, Grants: p.grants, Ticket: &a.ticket, Claim: &a.claim, Lease: &a.lease,
+		Want: handover.Request{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
+	}
+	for _, c := range change {
+		c(a, &s)
+	}
+	a.Attempts = attempt.New(s)
+	return a
+}
+
+func once(_ *acquisition, s *attempt.Settings) { s.Wait = false }
+
+// gets tries until the acquisition is granted the lock.
+func gets(t *testing.T, a *acquisition) attempt.Grant {
+	t.Helper()
+	for {
+		g, why := a.Try(t.Context())
+		if why.Kind == attempt.None {
+			return g
+		}
+		pauses(t, a, why)
+	}
+}
+
+// pauses waits after an attempt, as the default policy says.
+func pauses(t *testing.T, a *acquisition, why attempt.Setback) {
+	t.Helper()
+	require.True(t, why.Passes(), why.Err)
+	require.NoError(t, a.Pause(t.Context(), &a.notice, why, clock.NoExpiry, clock.Never, clock.Never))
+}
+
+// A free key is granted at once.
+func TestFree(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		for _, a := range []*acquisition{p.acquires([]string{"job"}, once), p.acquires([]string{"a", "b"})} {
+			g, why := a.Try(t.Context())
+			require.Zero(t, why)
+			require.NotZero(t, g.Fence)
+			require.Greater(t, g.Deadline.Until(), ttl*9/10)
+			require.EqualValues(t, 1, a.count)
+			require.False(t, a.Blocker.Held)
+			require.Equal(t, a.lease.Token(), owner(t, server, a.claim.Key()))
+		}
+	})
+}
+
+// owner returns the token that a key has, "" if it is free.
+func owner(t *testing.T, server *env.Server, key string) string {
+	t.Helper()
+	reply := server.Do(t, "GET", key)
+	if reply.IsNil() {
+		return ""
+	}
+	token, err := reply.ToString()
+	require.NoError(t, err)
+	return token
+}
+
+// An acquisition that waits is granted the lock when its holder releases it, and heartbeats are no
+// attempts. One that does not wait is told who stands in the way.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p, q := newProcess(t, server, "p"), newProcess(t, server, "q")
+		first := p.acquires([]string{"job"})
+		before := gets(t, first)
+
+		single := q.acquires([]string{"job"}, once)
+		_, why := single.Try(t.Context())
+		require.Equal(t, attempt.Busy, why.Kind)
+		require.Equal(t, "job", single.Blocker.Key)
+		require.True(t, single.Blocker.Held)
+		require.Greater(t, single.Blocker.Remaining(), ttl*9/10)
+
+		second := q.acquires([]string{"job"})
+		for range 4 { // an attempt, the place, and heartbeats
+			_, why := second.Try(t.Context())
+			pauses(t, second, why)
+		}
+		require.False(t, second.Due())
+		require.EqualValues(t, 1, second.count)
+		freed, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
+		require.NoError(t, err)
+		require.Equal(t, remote.Free, freed)
+		after := gets(t, second)
+		require.Greater(t, after.Fence, before.Fence)
+		require.Equal(t, second.lease.Token(), owner(t, server, "job"))
+	})
+}
+
+// A token that the caller has chosen gets the key when another, which stands in the queue for it,
+// is granted the lock.
+func TestChosenToken(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		first := p.acquires([]string{"job"})
+		gets(t, first)
+		second := p.acquires([]string{"job"}, func(a *acquisition, _ *attempt.Settings) {
+			a.claim.Choose()
+			a.lease.SetToken("chosen")
+		})
+		require.False(t, second.MayQueue())
+		for range 2 {
+			_, why := second.Try(t.Context())
+			pauses(t, second, why)
+		}
+		_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
+		require.NoError(t, err)
+		gets(t, second)
+		require.Equal(t, "chosen", owner(t, server, "job"))
+	})
+}
+
+// A set that has waited for two seconds keeps what is free, and gets the rest in the queue.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		blocker := p.acquires([]string{"b"})
+		gets(t, blocker)
+		set := p.acquires([]string{"b", "a"})
+		_, why := set.Try(t.Context())
+		require.Equal(t, attempt.Busy, why.Kind)
+		require.Equal(t, "b", set.Blocker.Key)
+		require.Empty(t, owner(t, server, "a"), "all or none")
+		for owner(t, server, "a") == "" {
+			pauses(t, set, why)
+			_, why = set.Try(t.Context())
+		}
+		_, err := p.server.Release(t.Context(), &blocker.claim, blocker.lease.Token(), nil)
+		require.NoError(t, err)
+		gets(t, set)
+		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
+		require.Equal(t, set.lease.Token(), owner(t, server, "b"))
+	})
+}
+
+// An acquisition that gives up leaves neither a place nor a key behind.
+func TestGiveUp(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		first, second := p.acquires([]string{"job"}), p.acquires([]string{"job"})
+		gets(t, first)
+		for range 3 {
+			_, why := second.Try(t.Context())
+			pauses(t, second, why)
+		}
+		require.Len(t, queues(t, server), 1)
+		second.GiveUp()
+		first.Interrupted() // as if user code had ended the attempt
+		first.GiveUp()
+		env.Soon(t, func() bool { return owner(t, server, "job") == "" && len(queues(t, server)) == 0 }, "the key and its queue are gone")
+	})
+}
+
+func queues(t *testing.T, server *env.Server) []string {
+	t.Helper()
+	reply := server.Do(t, "KEYS", "rlock:queue:*")
+	names, err := reply.AsStrSlice()
+	require.NoError(t, err)
+	return names
+}
+
+// What ends an acquisition is told apart from what may pass.
+func TestSetbacks(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		a := p.acquires([]string{"job"})
+		_, why := a.Try(over)
+		require.Equal(t, attempt.Ended, why.Kind)
+		require.ErrorIs(t, why.Err, context.Canceled)
+		require.Zero(t, a.count, "nothing is sent")
+
+		server.Do(t, "LPUSH", "list", "x")
+		_, why = p.acquires([]string{"list"}).Try(t.Context())
+		require.Equal(t, attempt.Failed, why.Kind)
+		require.ErrorContains(t, why.Err, "WRONGTYPE")
+
+		server.Kill()
+		_, why = a.Try(t.Context())
+		require.Equal(t, attempt.Transient, why.Kind)
+		require.True(t, why.Passes())
+		_, why = p.acquires([]string{"job"}, once).Try(t.Context())
+		require.Equal(t, attempt.Failed, why.Kind)
+		a.GiveUp()
+	})
+}

@@ -1,0 +1,172 @@
+package attempt
+
+import (
+	"context"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/place"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// An acquisition waits in the queue of the server with a place.Place. It belongs to the acquisition at
+// the front of the queue of this process, to one of a set that collects its keys, or to one whose
+// caller has chosen the token.
+
+// mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
+// collects its keys, in the queue of the first one that it does not have.
+func (a *Attempts) mayStand() bool {
+	return a.Wait && !a.refusal.Lasts() && (!a.Claim.IsSet() || a.collect.Keys() != nil) && a.Server.Queues().Usable()
+}
+
+// enter begins a place in the queue of the server. It reports false if the acquisition must first
+// try without one, which costs less: the key is probably free, nobody has subscribed to grants yet,
+// or the key may have a token already that an earlier try or a hand-over has left.
+func (a *Attempts) enter() bool {
+	if a.place == nil && a.Lease.Token() == "" && a.mayStand() && (a.Claim.IsSet() || a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
+		a.stand(false)
+	}
+	return a.place != nil
+}
+
+// subscribe begins a place in the queue of the server after a try. If this process cannot hear of
+// grants, it looks for them itself.
+func (a *Attempts) subscribe(caller context.Context) error {
+	ctx, cancel := context.WithTimeout(caller, min(a.until.Until(), longestListen))
+	defer cancel()
+	err := a.Grants.Channel(a.Blocker.Key).Listen(ctx)
+	switch {
+	case caller.Err() != nil:
+		return clock.ContextError(caller, nil)
+	case ctx.Err() == nil:
+		a.stand(err != nil)
+	}
+	return nil
+}
+
+// longestListen is how long an acquisition waits for the subscription before it tries again
+// without a place. The client may have no connection left, and dial for seconds.
+const longestListen = notify.LongestPoll
+
+// stand begins a place.
+func (a *Attempts) stand(silent bool) {
+	token, want, claim := a.Lease.Token(), a.Want.Place(), a.Claim
+	want.Silent = silent
+	if a.MayQueue() || claim.IsShare() {
+		if token != "" && claim.Possible() > 0 {
+			a.Server.Queues().Discard(claim, token, want.TTL, false)
+		}
+		want.Since = a.Ticket.Score()
+	} else {
+		one := remote.One(a.Blocker.Key)
+		claim = &one
+		if a.Claim.IsSet() {
+			want.Token = token
+		}
+	}
+	a.place = place.New(a.Server, a.Grants, claim, want)
+}
+
+// leavePlace gives the place up, if the acquisition has one.
+func (a *Attempts) leavePlace() {
+	if a.place != nil {
+		a.Ticket.LeaveScore(a.place.Score())
+		a.place.Leave()
+		a.place = nil
+	}
+}
+
+// dropPlace ends a place that the acquisition has not got its lock by. The token of a set has the key
+// now, so the place must not be given up by a release.
+func (a *Attempts) dropPlace(ctx context.Context) {
+	if p := a.place; a.Claim.IsSet() {
+		a.place = nil
+		p.Confirm(ctx)
+		return
+	}
+	a.leavePlace()
+}
+
+// ask has the place go on with what has happened, which sends what the server must be asked.
+func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
+	p := a.place
+	if a.counted = clock.Now() >= a.until; a.counted { // otherwise the policy has not asked for it
+		*a.Count++
+	}
+	beating := p.Beating()
+	held, blocked, err := p.Ask(ctx)
+	switch {
+	case a.Outage.Record(err):
+		return Grant{}, a.transient(ctx, err)
+	case remote.OutcomeOf(err) == remote.Refused:
+		return a.standBack(ctx, err)
+	case err != nil:
+		return Grant{}, Call(ctx, err)
+	}
+	if blocked.Held != "" {
+		a.blocked(blocked)
+	}
+	switch {
+	case a.Claim.IsSet() && (held || p.Token() != a.Lease.Token()):
+		return a.collected(ctx, held)
+	case held && a.Claim.Chosen():
+		return a.choose(ctx)
+	case held:
+		p.Taken()
+		a.place = nil
+		a.Lease.SetToken(p.Token())
+		deadline, fence := p.Granted()
+		return Grant{deadline, fence}, Setback{}
+	case beating && !a.MayQueue() && !a.Claim.IsShare():
+		return a.tryAlone(ctx) // which renews what a set has collected, and finds a chosen token that has the key
+	}
+	return Grant{}, Setback{Kind: Busy}
+}
+
+// standBack has the acquisition go on without a place for a while, because the server has refused it:
+// the user lacks a right, or the server has no memory for the queue. If the server refuses a try
+// too, the acquisition fails with that.
+func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback) {
+	a.leavePlace() // the script may have been refused after it had joined
+	a.refusal.Note()
+	g, why := a.tryAlone(ctx)
+	if remote.Forbidden(refusal) && !remote.Forbidden(why.Err) {
+		a.Server.Queues().Refuse()
+	}
+	return g, why
+}
+
+// collected has a set go on that has got the key of its place. If its token has lost that place, the
+// set begins anew, because a token enters a queue once.
+func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
+	if granted {
+		a.place.Taken()
+		a.place = nil
+		return a.tryAlone(ctx)
+	}
+	a.leavePlace()
+	a.collect.Turn()
+	return Grant{}, Setback{Kind: Busy}
+}
+
+// choose gives the key of the place, which a token of its own has got, the token that the caller has
+// chosen: a token enters a queue once, and a chosen one may come again.
+func (a *Attempts) choose(ctx context.Context) (Grant, Setback) {
+	p := a.place
+	a.place = nil
+	claim := remote.One(a.Claim.Key())
+	r := remote.Request{Token: a.Lease.Token(), TTL: a.Lease.TTL(), Fenced: a.Want.Fenced}
+	handed, err := a.Server.HandOver(ctx, &claim, p.Token(), r, 1)
+	if handed.Over {
+		p.Taken()
+		return Grant{clock.LeaseEnd(handed.Sent, r.TTL), handed.Fence}, Setback{}
+	}
+	p.Abandon()
+	switch {
+	case a.Outage.Record(err):
+		return Grant{}, a.transient(ctx, err)
+	case err != nil:
+		return Grant{}, Call(ctx, err)
+	}
+	return Grant{}, Setback{Kind: Busy} // somebody else has the key again
+}

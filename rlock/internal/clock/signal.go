@@ -1,0 +1,78 @@
+package clock
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Signal wakes one goroutine, which waits again and again, to look what has happened. A wait may
+// also end without a reason. NewSignal makes one.
+//
+// The waits share a timer that goes on when a wait ends. A wait sets it only if it would fire too
+// late, so most of many short waits cost no timer.
+type Signal struct {
+	sent  chan struct{}
+	timer *time.Timer
+	armed atomic.Int64 // when timer fires; Never: it does not
+}
+
+// NewSignal returns a Signal that was not sent.
+func NewSignal() *Signal {
+	s := &Signal{sent: make(chan struct{}, 1)}
+	s.armed.Store(int64(Never))
+	return s
+}
+
+// Send ends the present wait or, if there is none, the next. It never blocks. Sent twice, it ends
+// one wait.
+func (s *Signal) Send() {
+	select {
+	case s.sent <- struct{}{}:
+	default:
+	}
+}
+
+// Wait waits until Send, until that instant, or for less. It returns why ctx ended if that
+// comes first. now is a recent reading of the clock.
+func (s *Signal) Wait(ctx context.Context, now, until Instant) error {
+	if Instant(s.armed.Load()) > until {
+		s.arm(now, until)
+	}
+	done := ctx.Done()
+	if done == nil {
+		<-s.sent
+		return nil
+	}
+	select {
+	case <-s.sent:
+		return nil
+	case <-done:
+		return ContextError(ctx, nil)
+	}
+}
+
+// arm has the timer end the present wait at an instant. If the timer fires meanwhile for an earlier
+// wait, that sends the signal after it has noted that the timer does not fire any more. So the wait
+// ends early, and the next one sets the timer.
+func (s *Signal) arm(now, until Instant) {
+	s.armed.Store(int64(until))
+	if d := time.Duration(until - now); s.timer == nil {
+		s.timer = time.AfterFunc(d, s.fire)
+	} else {
+		s.timer.Reset(d)
+	}
+}
+
+func (s *Signal) fire() {
+	s.armed.Store(int64(Never))
+	s.Send()
+}
+
+// Stop ends the timer. The next wait that needs it sets it again.
+func (s *Signal) Stop() {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.armed.Store(int64(Never))
+	}
+}

@@ -1,0 +1,250 @@
+// Package handover gives a lock that its holder has given up to whoever is next for it: to the next
+// caller of this process that waits or, when the turn of this process is over, to the process that
+// waits first. So the key is never free in between.
+//
+// It does not know who holds the lock or waits for it, how they wait, or what a holder does when it
+// gives the lock up. It knows their tickets in the queue of this process, and what they want.
+package handover
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/place"
+	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// Request is what an acquisition wants of the lock.
+type Request struct {
+	TTL     time.Duration
+	Owner   string // what its token is to say about it
+	Extends bool   // it extends the lease anyway
+	Shares  bool   // it may have the token of the holder before it
+	Fenced  bool   // it has a fence
+	Whole   bool   // its lease must be as long as TTL
+}
+
+// Place is the Request as a place in the queue of the server has it.
+func (r Request) Place() place.Want {
+	return place.Want{TTL: r.TTL, Fenced: r.Fenced, Extends: r.Extends, Owner: r.Owner}
+}
+
+// Grant is a lock on its way from one holder to the next.
+type Grant struct {
+	Token      string
+	Fence      uint64
+	Deadline   clock.Instant // of the lease
+	Unanswered int           // hand-overs to this token whose outcome is unknown
+	Place      *place.Place  // in the queue of the server, in place of a lock; nil: none
+	Yield      time.Duration // how long to let others go first, in place of a lock
+}
+
+// Lender is the lock of the holder that gives it up.
+type Lender interface {
+	// Lend gives the token, with what is left of its lease, to a holder with this Request, if
+	// nobody else can have the token, and Fits says so of the lease. It returns the deadline.
+	Lend(next Request, now clock.Instant) (deadline clock.Instant, lent bool)
+	// TakeBack follows a Lend if the acquisition that was to have the token has left.
+	TakeBack()
+}
+
+// Handover gives one lock that was given up to the next holder. Only its release uses it.
+type Handover[H queue.Holder] struct {
+	Server *remote.Server
+	Grants *notify.Grants
+	From   Lender
+	Ticket *queue.Ticket[Request, Grant, H]
+	Claim  *remote.Claim
+	Lease  *lease.Lease
+	As     Request       // of the acquisition that the token was made for
+	Now    clock.Instant // a recent reading of the clock
+
+	Has   Grant // what the key has now: at first the token of the lock
+	Freed bool  // the key was passed on to another process
+}
+
+// Give passes the lock to the next acquisition of this process that waits for it. If the turn of this
+// process is over, it passes the lock to another process instead. It reports false if the caller must
+// release the key, because nobody of this process waits, or the server did not agree: the key has
+// Has.Token then.
+//
+// If the next holder wants the same lease and enough of it is left, it goes on with that lease
+// and its token, which costs no command. Otherwise one command gives the next holder a token
+// and a lease of its own.
+func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
+	for {
+		o, ok := h.Ticket.Offer(!h.Server.Queues().Usable(), h.Now)
+		if !ok {
+			return false
+		}
+		g, agreed := h.offer(ctx, o)
+		if !agreed {
+			return h.Freed
+		}
+		if o.Grant(g) {
+			h.abandonLate()
+			return true
+		}
+		h.Has, h.As, h.Now = g, o.Request, clock.Now() // the next has left: the lock is for the one after it
+		h.From.TakeBack()
+	}
+}
+
+// offer returns what the next holder is to have. If it reports false, the offer has ended.
+func (h *Handover[H]) offer(ctx context.Context, o queue.Offer[Request, Grant, H]) (g Grant, ok bool) {
+	if o.Over {
+		if g, ok = h.passOn(ctx, o); !ok {
+			return Grant{}, false
+		}
+	} else if deadline, shared := h.share(o); shared {
+		g = Grant{Token: h.Has.Token, Fence: o.Fence, Deadline: deadline}
+	} else if g, ok = h.pass(ctx, o); !ok {
+		return Grant{}, false
+	}
+	if !o.Request.Fenced {
+		g.Fence = 0
+	}
+	return g, true
+}
+
+// share reports whether the next holder can go on with the present lease and its token, and
+// returns the deadline of that lease.
+func (h *Handover[H]) share(o queue.Offer[Request, Grant, H]) (deadline clock.Instant, shared bool) {
+	next := o.Request
+	switch {
+	case o.Ask || next.Whole || !h.As.Shares || !next.Shares || h.As.Owner != next.Owner || h.As.TTL != next.TTL || next.Fenced && o.Fence == 0:
+		return 0, false
+	case h.Has.Token != h.Lease.Token():
+		return h.Has.Deadline, next.accepts(h.Has.Deadline, h.Now)
+	case h.Claim.Possible() > 0:
+		return 0, false
+	}
+	return h.From.Lend(next, h.Now)
+}
+
+// Fits reports whether a lease is one that a holder with this Request can go on with.
+func (r Request) Fits(l *lease.Lease, now clock.Instant) bool {
+	return l.Certain() && l.TTL() == r.TTL && r.accepts(l.Deadline(), now)
+}
+
+// accepts reports whether a lease that ends at deadline has enough left: nearly all of the TTL
+// that was asked for, or half of it if the next holder extends it anyway. A lease without an
+// end is not handed over without a command, because its deadline does not tell when the
+// server confirmed it last.
+func (r Request) accepts(deadline, now clock.Instant) bool {
+	if r.TTL == clock.NoExpiry {
+		return false
+	}
+	missing := r.TTL / 2
+	if !r.Extends {
+		missing = min(r.TTL/100, longestUnasked)
+	}
+	return deadline.After(missing) >= clock.LeaseEnd(now, r.TTL)
+}
+
+// longestUnasked bounds how long ago the server may have confirmed a lease that nobody extends
+// and that is handed over without a command. If the lock was lost since then, the next holder
+// gets a lock that is lost.
+const longestUnasked = 100 * time.Millisecond
+
+// pass has the server give the key to the next holder. If it reports false, the offer has
+// ended. If the outcome is then unknown, the next acquisition may have the key: it asks the
+// server itself, with the same token, and the server confirms the lock.
+func (h *Handover[H]) pass(ctx context.Context, o queue.Offer[Request, Grant, H]) (g Grant, passed bool) {
+	next := o.Request
+	g.Token = remote.NewToken(next.Owner)
+	defer func() {
+		if !passed && !o.Withdraw(g) { // also when user code has panicked
+			unwanted := remote.One(h.Claim.Key())
+			unwanted.AddPossible(g.Token, g.Unanswered)
+			h.Server.Abandon(&unwanted, nil, next.TTL, 0)
+		}
+	}()
+	if ctx.Err() != nil || len(h.Lease.Former()) > 0 {
+		return Grant{}, false // the release does the rest: it has its own time and knows all tokens
+	}
+	fences := 1
+	if next.Fenced && next.Shares {
+		fences = o.Reserve
+	}
+	g.Unanswered = 1 // until there is an answer
+	handed, err := h.Server.HandOver(ctx, h.Claim, h.Has.Token, remote.Request{Token: g.Token, TTL: next.TTL, Fenced: next.Fenced}, fences)
+	if remote.OutcomeOf(err) != remote.Indeterminate {
+		g.Unanswered = 0
+	}
+	if !handed.Over {
+		return g, false
+	}
+	o.Answered(handed.Fence, handed.Reserved, handed.Waits)
+	g.Fence, g.Deadline = handed.Fence, clock.LeaseEnd(handed.Sent, next.TTL)
+	return g, true
+}
+
+// passOn ends the turn of this process. The process that waits first gets the key, and the next
+// acquisition of this process a place behind all others. If nobody waits any more, passOn reports
+// true: the next acquisition is to have the lock. Otherwise the offer has ended.
+func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, H]) (g Grant, granted bool) {
+	claim, want := remote.One(h.Claim.Key()), o.Request.Place()
+	want.Silent = !h.Grants.Channel(h.Claim.Key()).Listening()
+	p := place.New(h.Server, h.Grants, &claim, want)
+	defer func() { // also when user code has panicked
+		switch {
+		case granted:
+			o.Passed()
+			p.Taken()
+		case !h.Freed: // the release does it, and the next acquisition asks for a place itself
+			o.Withdraw(Grant{Yield: h.yield(o.Met)})
+		case !o.Withdraw(Grant{Place: p}): // the next has left
+			p.Leave()
+		}
+	}()
+	if ctx.Err() != nil || len(h.Lease.Former()) > 0 || h.Claim.Possible() > 0 || !h.Server.Queues().Usable() {
+		return Grant{}, false
+	}
+	freed, granted, err := p.PassOn(ctx, h.Claim, h.Has.Token)
+	if err != nil || !granted {
+		h.Freed = freed
+		return Grant{}, false
+	}
+	deadline, fence := p.Granted()
+	return Grant{Token: p.Token(), Fence: fence, Deadline: deadline}, true
+}
+
+// yield is how long the next caller of this process lets others go first after a turn, where the
+// server keeps no queue. Without it, the process that frees a key would get it time and again.
+// Others come within a round trip if they are told of the release; if they were seen to want the
+// key, they may pause for up to 4 ms after a push that said nothing new.
+func (h *Handover[H]) yield(met bool) time.Duration {
+	if h.Server.Queues().Usable() {
+		return 0
+	}
+	longest := 2*h.Server.RoundTrip() + time.Millisecond/4
+	if met {
+		longest += 5 * time.Millisecond
+	}
+	longest = min(longest, 50*time.Millisecond) // bounds what a slow network costs where nobody else wants the key
+	return longest*7/10 + rand.N(longest*3/10)
+}
+
+// FreeUnwanted frees the key after a Give to an acquisition that gave up waiting in that
+// moment. The key then has a token that is not the lock's.
+func (h *Handover[H]) FreeUnwanted(ctx context.Context) error {
+	h.Ticket.Leave()
+	unwanted := remote.One(h.Claim.Key())
+	_, err := h.Server.Release(ctx, &unwanted, h.Has.Token, nil)
+	h.abandonLate()
+	return err
+}
+
+// abandonLate has the reaper free the key again if commands of the lock's acquisition got no
+// answer. They may still arrive after the end of the next holder's lock, and take the key.
+func (h *Handover[H]) abandonLate() {
+	if h.Claim.Possible() > 0 {
+		h.Server.Abandon(h.Claim, h.Lease.Tokens(), clock.NoExpiry, 1)
+	}
+}

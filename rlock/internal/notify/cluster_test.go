@@ -1,0 +1,205 @@
+package notify_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// channelOf is the channel of a process for a key, in the key's slot.
+func channelOf(key string) string { return "rlock:grant:{" + key + "}:p" }
+
+// onCluster returns Grants of a client of a cluster, and what they have reported.
+func onCluster(t *testing.T, client rueidis.Client) (*notify.Grants, *strays) {
+	t.Helper()
+	s := &strays{}
+	g := notify.NewGrants(t.Context(), client, channelOf, s.add)
+	t.Cleanup(g.Close)
+	return g, s
+}
+
+// keysOn returns keys of different slots of a node.
+func keysOn(c *env.Cluster, node, n int) (keys []string) {
+	for i := 0; len(keys) < n; i++ {
+		if key := fmt.Sprint("key", i); int(gen.Slot(key))*len(c.Nodes)/16384 == node {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// subscribed is how many channels have listeners on a node.
+func subscribed(t *testing.T, node *env.Server) int {
+	t.Helper()
+	reply := node.Do(t, "PUBSUB", "SHARDCHANNELS")
+	names, err := reply.AsStrSlice()
+	require.NoError(t, err)
+	return len(names)
+}
+
+func publish(t *testing.T, node *env.Server, key, token string) {
+	t.Helper()
+	node.Do(t, "SPUBLISH", channelOf(key), message(token, 7))
+}
+
+// The channels of a node's slots share a connection, and each hears what is said on it. Those that
+// nobody uses any more end, and the connection with the last of them.
+func TestListenOnACluster(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		c := e.StartCluster(t)
+		g, _ := onCluster(t, c.Client(t))
+		g.KeepUnused(300 * time.Millisecond)
+		keys := keysOn(c, 1, 20)
+		require.NoError(t, env.Together(len(keys), func(i int) error { return g.Channel(keys[i]).Listen(t.Context()) }))
+		require.Equal(t, 1, connections(t, c.Nodes[1]))
+		require.Equal(t, len(keys), subscribed(t, c.Nodes[1]))
+		require.Zero(t, connections(t, c.Nodes[0])+connections(t, c.Nodes[2]))
+		for _, key := range keys {
+			e := g.Channel(key).Expect("token of " + key)
+			publish(t, c.Nodes[1], key, "token of "+key)
+			takes(t, e, grant("token of "+key, 7))
+			e.Forget()
+		}
+
+		used := g.Channel(keys[0])
+		kept := used.Expect("t")
+		for end := time.Now().Add(10 * time.Second); subscribed(t, c.Nodes[1]) != 1; time.Sleep(20 * time.Millisecond) {
+			_, _ = kept.Take() // as whoever waits does now and then
+			require.True(t, time.Now().Before(end), "channels that nobody uses do not end")
+		}
+		require.True(t, used.Listening())
+		require.False(t, g.Channel(keys[1]).Listening())
+		publish(t, c.Nodes[1], keys[0], "t")
+		takes(t, kept, grant("t", 7))
+
+		require.NoError(t, g.Channel(keys[1]).Listen(t.Context()), "a channel that has ended begins anew")
+		again := g.Channel(keys[1]).Expect("u")
+		publish(t, c.Nodes[1], keys[1], "u")
+		takes(t, again, grant("u", 7))
+		env.Soon(t, func() bool { return connections(t, c.Nodes[1]) == 0 }, "nobody uses any")
+
+		g.Close()
+		require.ErrorIs(t, used.Listen(t.Context()), clock.ErrStopped)
+		require.ErrorIs(t, g.Channel("another").Listen(t.Context()), clock.ErrStopped)
+	})
+}
+
+// Callers that begin and end the use of a channel all the time always hear what is said while they use it.
+func TestListenOnAndOff(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		c := e.StartCluster(t)
+		g, _ := onCluster(t, c.Client(t))
+		g.KeepUnused(5 * time.Millisecond)
+		keys := keysOn(c, 1, 4)
+		deaf := 0
+		for i := range 400 {
+			key := keys[i%len(keys)]
+			channel := g.Channel(key)
+			require.NoError(t, channel.Listen(t.Context()))
+			e := channel.Expect(fmt.Sprint(i))
+			counts := c.Nodes[1].Do(t, "PUBSUB", "SHARDNUMSUB", channelOf(key))
+			list, err := counts.ToArray()
+			require.NoError(t, err)
+			if n, _ := list[1].ToInt64(); n == 0 {
+				deaf++ // it has ended meanwhile: 5 ms are over on a busy machine
+			}
+			e.Forget()
+			time.Sleep(time.Duration(i%8) * time.Millisecond)
+		}
+		t.Log(deaf)
+		require.Less(t, deaf, 100)
+	})
+}
+
+// Without the right to unsubscribe, a channel that begins anew hears all the same.
+func TestListenWithoutTheRightToUnsubscribe(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		c := e.StartCluster(t)
+		for _, node := range c.Nodes {
+			node.Do(t, "ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all", "-sunsubscribe")
+		}
+		g, _ := onCluster(t, c.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" }))
+		g.KeepUnused(50 * time.Millisecond)
+		keys := keysOn(c, 1, 2)
+		for round := range 3 {
+			for i, key := range keys {
+				channel := g.Channel(key)
+				require.NoError(t, channel.Listen(t.Context()))
+				token := fmt.Sprint(round, i)
+				e := channel.Expect(token)
+				publish(t, c.Nodes[1], key, token)
+				takes(t, e, grant(token, 7))
+				e.Forget()
+			}
+			for range 10 {
+				require.NoError(t, g.Channel(keys[0]).Listen(t.Context()))
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+	})
+}
+
+// A user who may not find the node, or not listen there, learns which rights it needs.
+func TestListenOnAClusterWithoutRights(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		c := e.StartCluster(t)
+		for denied, needs := range map[string]string{
+			"-zrem":           "+zrem and ~" + channelOf("key"),
+			"-ssubscribe":     "+ssubscribe and &" + channelOf("key"),
+			"resetkeys ~key*": "+zrem and ~" + channelOf("key"),
+			"resetchannels":   "+ssubscribe and &" + channelOf("key"),
+		} {
+			for _, node := range c.Nodes {
+				node.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"}, strings.Fields(denied)...)...)
+			}
+			client := c.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })
+			g, _ := onCluster(t, client)
+			err := g.Channel("key").Listen(t.Context())
+			require.ErrorContains(t, err, "NOPERM", denied)
+			require.ErrorContains(t, err, needs, denied)
+			g.Close()
+		}
+	})
+}
+
+// A subscription that a server has not ended, although another node has the slot now, is found by Recheck.
+func TestRecheck(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		c := e.StartReplicatedCluster(t)
+		g, _ := onCluster(t, c.Client(t, func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = time.Hour }))
+		key := keysOn(c, 1, 1)[0]
+		channel := g.Channel(key)
+		require.NoError(t, channel.Listen(t.Context()))
+		expected := channel.Expect("t")
+		require.Equal(t, 1, subscribed(t, c.Nodes[1]))
+		c.Nodes[1].Stop()
+		defer c.Nodes[1].Cont()
+		c.Replicas[1].Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+		require.True(t, channel.Listening(), "nobody has noticed it")
+		env.Soon(t, func() bool {
+			channel.Recheck()
+			return subscribed(t, c.Replicas[1]) == 1
+		}, "it listens at the new primary")
+		publish(t, c.Replicas[1], key, "t")
+		takes(t, expected, grant("t", 7))
+	})
+}

@@ -1,0 +1,109 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// A node of a cluster that does not say within maxLook whether it has a slot counts as silent.
+const maxLook = time.Second
+
+// maxHops bounds how often a node may name another one, while the nodes do not agree.
+const maxHops = 4
+
+// locator finds the node that has the slot of a channel. One goroutine uses it.
+type locator struct {
+	client  rueidis.Client
+	channel string
+	last    string // the address of the node that had the slot the last time
+}
+
+// locate returns the primary that has the slot, by what the nodes say. A replica confirms a
+// subscription too, but hears nothing of what scripts publish, and scripts count nobody who
+// subscribes there. So a node is asked for a write, which changes nothing: it removes a member of a
+// set that nobody has.
+func (l *locator) locate(ctx context.Context) (address string, node rueidis.Client, err error) {
+	nodes := l.client.Nodes()
+	silent := map[string]bool{}
+	for _, address := range append([]string{l.last}, slices.Collect(maps.Keys(nodes))...) {
+		for range maxHops {
+			if silent[address] {
+				break
+			}
+			node := nodes[address]
+			if node == nil {
+				break
+			}
+			owner, failed := l.owner(ctx, node)
+			switch {
+			case failed == nil && owner == "":
+				l.last = address
+				return address, node, nil
+			case failed != nil:
+				refused := new(rueidis.RedisError)
+				if errors.As(failed, &refused) || ctx.Err() != nil {
+					return "", nil, failed
+				}
+				err, silent[address] = failed, true
+			default:
+				if nodes[owner] == nil {
+					nodes = l.learn(ctx, nodes)
+				}
+				address = owner
+			}
+		}
+	}
+	if err == nil {
+		err = errNoOwner
+	}
+	return "", nil, err
+}
+
+var errNoOwner = errors.New("the nodes of the cluster do not agree on who has the slot")
+
+// owner asks a node, and returns the address of the one that has the slot by what it says; "": this
+// one has it. A node that is giving the slot away has it until the end.
+func (l *locator) owner(ctx context.Context, node rueidis.Client) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxLook)
+	defer cancel()
+	err := node.Do(ctx, node.B().Zrem().Key(l.channel).Member("probe").Build()).Error()
+	refused := new(rueidis.RedisError)
+	if errors.As(err, &refused) {
+		if _, asks := refused.IsAsk(); asks {
+			return "", nil
+		}
+		if address, moved := refused.IsMoved(); moved {
+			return address, nil
+		}
+	}
+	return "", err
+}
+
+// learn has the client follow the cluster to a node that it does not know yet.
+func (l *locator) learn(ctx context.Context, known map[string]rueidis.Client) map[string]rueidis.Client {
+	ctx, cancel := context.WithTimeout(ctx, maxLook)
+	defer cancel()
+	_ = l.client.Do(ctx, l.client.B().Zrem().Key(l.channel).Member("probe").Build()).Error()
+	for address, node := range l.client.Nodes() {
+		known[address] = node
+	}
+	return known
+}
+
+// moved reports whether another node has the slot now.
+func (l *locator) moved(ctx context.Context) bool {
+	before := l.last
+	now, _, err := l.locate(ctx)
+	return err == nil && now != before
+}
+
+// explainLocate says why no node was found.
+func explainLocate(channel string, err error) error {
+	return fmt.Errorf("rlock: cannot find the node of the cluster that has %s; that needs the rights +zrem and ~%[1]s: %[2]w", channel, err)
+}

@@ -1,0 +1,266 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+const (
+	// enough is how many scripts of a combiner are under way before calls wait for each other. There
+	// are two combiners. With fewer, the server has nothing to do while an answer travels; with
+	// more, the scripts are smaller and cost more for each call.
+	enough = 2
+	// most is how many calls go in one script: they keep the server for about half a millisecond.
+	most = 128
+	// bound is how many scripts are under way at most, whatever the distance.
+	bound = 32
+	// scriptCost and callCost are about how long the server and the client are busy with a script and
+	// with each call in it.
+	scriptCost, callCost = 50 * time.Microsecond, 10 * time.Microsecond
+)
+
+// combiner sends calls together that are made at the same time. A call goes by itself, from the
+// goroutine of its caller, while few scripts are under way, or when the last one was sent longer ago
+// than a server needs for it, so that nobody waits for company because the server is far away. Other
+// calls wait, and go together in the next script, in the order in which they came.
+type combiner[P, R any] struct {
+	// send makes the calls with one script, and sets the result of each, or that it is to go by
+	// itself. If it returns an error that is Refused, all go by themselves.
+	send func(ctx context.Context, batch []*member[P, R]) error
+
+	mu          sync.Mutex
+	underway    int           // scripts that have no answer so far
+	due         clock.Instant // when the server should be done with the last one; kept if enough are under way
+	first, last *member[P, R] // the calls that wait
+	alone       clock.Instant // until then all calls go by themselves, because the user was refused; 0: never
+	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
+	armed       bool          // timer runs
+
+	spare sync.Pool // of members. It is not shared with other combiners, because a channel that was made in a synctest bubble must stay there.
+}
+
+// member is a call that goes together with others.
+type member[P, R any] struct {
+	params P
+	result R
+	err    error
+	alone  bool // the caller has to make the call by itself
+	cause  any  // of a panic of the client, if not nil
+
+	prev, next *member[P, R] // while it waits
+	sent       bool
+	done       chan struct{}
+}
+
+// unsentError is the error of a call that its caller gave up before it was sent.
+type unsentError struct{ err error }
+
+func (e *unsentError) Error() string { return "the call was not sent: " + e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.err }
+
+func unsent(err error) bool {
+	var u *unsentError
+	return errors.As(err, &u)
+}
+
+// errEnded is the error of calls whose goroutine a hook of the client has ended.
+var errEnded = errors.New("a hook of the client has called runtime.Goexit")
+
+// share makes a call together with others. If it reports that it has not, the caller makes the call
+// by itself, and calls leave when that has an answer.
+func (c *combiner[P, R]) share(ctx context.Context, params P) (result R, err error, shared bool) {
+	m := c.enter(params)
+	if m == nil {
+		return result, nil, false
+	}
+	select {
+	case <-m.done:
+	case <-ctx.Done():
+		if c.withdraw(m) {
+			return result, &unsentError{ctx.Err()}, true
+		}
+		select {
+		case <-m.done:
+		default: // the one who sends it will not find anybody
+			return result, ctx.Err(), true
+		}
+	}
+	if m.cause != nil {
+		panic(m.cause)
+	}
+	result, err, shared = m.result, m.err, !m.alone
+	*m = member[P, R]{done: m.done}
+	c.spare.Put(m)
+	if !shared {
+		c.mu.Lock()
+		c.underway++
+		c.mu.Unlock()
+	}
+	return result, err, shared
+}
+
+// enter returns nil if the caller may make its call by itself at once.
+func (c *combiner[P, R]) enter(params P) *member[P, R] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.underway < enough {
+		if c.underway++; c.underway == enough {
+			c.due = clock.Now().After(scriptCost + callCost)
+		}
+		return nil
+	}
+	now := clock.Now()
+	late := now >= c.due && c.underway < bound
+	if c.alone != 0 && now < c.alone || late && c.first == nil {
+		c.underway++
+		c.due = now.After(scriptCost + callCost)
+		return nil
+	}
+	m, _ := c.spare.Get().(*member[P, R])
+	if m == nil {
+		m = &member[P, R]{done: make(chan struct{}, 1)}
+	}
+	m.params = params
+	if m.prev = c.last; c.last == nil {
+		c.first = m
+	} else {
+		c.last.next = m
+	}
+	c.last = m
+	if late {
+		c.underway++
+		go c.run(c.take(nil))
+	} else {
+		c.arm(now)
+	}
+	return m
+}
+
+// leave notes that a script has its answer.
+func (c *combiner[P, R]) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.underway--; c.underway < enough && c.first != nil {
+		c.underway++
+		go c.run(c.take(nil))
+	}
+}
+
+// arm has flush called when the calls that wait are due.
+func (c *combiner[P, R]) arm(now clock.Instant) {
+	if c.armed {
+		return
+	}
+	c.armed = true
+	wait := time.Duration(max(c.due-now, 0))
+	if c.timer == nil {
+		c.timer = time.AfterFunc(wait, c.flush)
+	} else {
+		c.timer.Reset(wait)
+	}
+}
+
+// flush sends the calls that wait, if they are due. Otherwise answers come often enough.
+func (c *combiner[P, R]) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armed = false
+	if c.first == nil || c.underway >= bound {
+		return
+	}
+	if now := clock.Now(); now < c.due {
+		c.arm(now)
+		return
+	}
+	c.underway++
+	go c.run(c.take(nil))
+}
+
+// take appends the calls of the next script to batch.
+func (c *combiner[P, R]) take(batch []*member[P, R]) []*member[P, R] {
+	for c.first != nil && len(batch) < most {
+		m := c.first
+		c.remove(m)
+		m.sent = true
+		batch = append(batch, m)
+	}
+	c.due = clock.Now().After(scriptCost + time.Duration(len(batch))*callCost)
+	return batch
+}
+
+func (c *combiner[P, R]) remove(m *member[P, R]) {
+	if m.prev == nil {
+		c.first = m.next
+	} else {
+		m.prev.next = m.next
+	}
+	if m.next == nil {
+		c.last = m.prev
+	} else {
+		m.next.prev = m.prev
+	}
+	m.prev, m.next = nil, nil
+}
+
+// withdraw takes back a call that was not sent yet.
+func (c *combiner[P, R]) withdraw(m *member[P, R]) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.sent {
+		return false
+	}
+	c.remove(m)
+	return true
+}
+
+// run sends one script after the other while calls wait. No caller's context ends a script, because
+// it is not the others'.
+func (c *combiner[P, R]) run(batch []*member[P, R]) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		cause := recover() // each caller panics, as if it had called the client itself
+		for _, m := range batch {
+			m.cause, m.err = cause, errEnded
+			m.done <- struct{}{}
+		}
+		c.leave()
+	}()
+	for len(batch) > 0 {
+		c.answer(batch, c.send(context.Background(), batch))
+		clear(batch)
+		c.mu.Lock()
+		if batch = batch[:0]; c.underway <= enough {
+			batch = c.take(batch)
+		}
+		if len(batch) == 0 {
+			c.underway--
+		}
+		c.mu.Unlock()
+	}
+	returned = true
+}
+
+// answer tells the callers of a batch what came of it.
+func (c *combiner[P, R]) answer(batch []*member[P, R], err error) {
+	if Forbidden(err) {
+		c.mu.Lock()
+		c.alone = clock.Now().After(Patience)
+		c.mu.Unlock()
+	}
+	for _, m := range batch {
+		switch OutcomeOf(err) {
+		case Refused:
+			m.alone = true
+		case Indeterminate:
+			m.err = err
+		}
+		m.done <- struct{}{}
+	}
+}

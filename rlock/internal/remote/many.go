@@ -1,0 +1,157 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// tryCall asks for a key without a place in its queue.
+type tryCall struct {
+	key, token string
+	ttl        time.Duration
+	fenced     bool
+}
+
+// passCall releases a key.
+type passCall struct{ key, token string }
+
+type (
+	tryCombiner  = combiner[tryCall, Answer]
+	passCombiner = combiner[passCall, int64]
+)
+
+// What try_many.lua answers for a lock.
+const (
+	outcomeTaken = 1
+	outcomeHeld  = 2
+)
+
+// try takes a key, together with others if calls for other keys are under way.
+func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
+	if !s.queue.slots { // the keys of one script are of one slot
+		if a, err, shared := s.tries.share(ctx, tryCall{c.key[0], r.Token, r.TTL, r.Fenced}); shared {
+			return a, err
+		}
+		defer s.tries.leave()
+	}
+	reply, err := s.scripts.Join(ctx, s.client, s.joinParams(c, r, gen.JoinHowTry))
+	return joinAnswer(c, reply), err
+}
+
+// pass releases a key, together with others if calls for other keys are under way.
+func (s calls) pass(ctx context.Context, key, token string) (freed int64, err error) {
+	if !s.queue.slots {
+		if freed, err, shared := s.passes.share(ctx, passCall{key, token}); shared {
+			return freed, err
+		}
+		defer s.passes.leave()
+	}
+	passed, err := s.scripts.Pass(ctx, s.client, s.passParams(key, token))
+	if passed {
+		freed = 1
+	}
+	return freed, err
+}
+
+// words are the keys and arguments of a script for many locks.
+type words struct{ keys, args []string }
+
+var spareWords = sync.Pool{New: func() any { return new(words) }}
+
+func (w *words) free() {
+	clear(w.keys)
+	clear(w.args)
+	w.keys, w.args = w.keys[:0], w.args[:0]
+	spareWords.Put(w)
+}
+
+// tryMany is try for many keys.
+func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) error {
+	fenced := 0
+	for i, m := range batch { // those with a fence come first
+		if m.params.fenced {
+			batch[i], batch[fenced] = batch[fenced], m
+			fenced++
+		}
+	}
+	w := spareWords.Get().(*words)
+	defer w.free()
+	var (
+		last time.Duration // the last TTL, and its text
+		text string
+	)
+	for _, m := range batch {
+		if ttl := ttlParam(m.params.ttl); ttl != last {
+			last, text = ttl, ""
+			if ttl != 0 {
+				text = strconv.FormatInt(ttl.Milliseconds(), 10)
+			}
+		}
+		w.keys, w.args = append(w.keys, m.params.key), append(w.args, m.params.token, text)
+	}
+	for _, m := range batch {
+		w.keys = append(w.keys, slot.Queue(m.params.key))
+	}
+	for _, m := range batch[:fenced] {
+		w.keys = append(w.keys, slot.FenceCounter(m.params.key)...)
+	}
+	sent := clock.Now()
+	replies, err := s.scripts.TryMany(ctx, s.client, gen.TryManyParams{Keys: w.keys, Words: w.args})
+	if err = complete(err, len(batch), len(replies)); err != nil {
+		for _, m := range batch {
+			err = Redact(err, m.params.token)
+		}
+		return err
+	}
+	for i, m := range batch {
+		a := Answer{Sent: sent, Held: m.params.key}
+		switch r := replies[i]; r.Outcome {
+		case outcomeTaken:
+			a.Acquired, a.Fence = true, uint64(r.Value)
+		case outcomeHeld:
+			a.Left = remaining(time.Duration(r.Value) * time.Millisecond)
+		default:
+			m.alone = true
+		}
+		m.result = a
+	}
+	return nil
+}
+
+// passMany is pass for many keys.
+func (s calls) passMany(ctx context.Context, batch []*member[passCall, int64]) error {
+	w := spareWords.Get().(*words)
+	defer w.free()
+	for _, m := range batch {
+		w.keys, w.args = append(w.keys, m.params.key), append(w.args, m.params.token)
+	}
+	for _, m := range batch {
+		w.keys = append(w.keys, slot.Queue(m.params.key))
+	}
+	for _, m := range batch {
+		w.keys = append(w.keys, slot.FenceCounter(m.params.key)...)
+	}
+	replies, err := s.scripts.PassMany(ctx, s.client, gen.PassManyParams{Grants: slot.AllGrants, Keys: w.keys, Tokens: w.args})
+	if err = complete(err, len(batch), len(replies)); err != nil {
+		return Redact(err, w.args...)
+	}
+	for i, m := range batch {
+		m.result, m.alone = 1, replies[i] != 1
+	}
+	return nil
+}
+
+// complete refuses an answer that has not a reply for each call.
+func complete(err error, calls, replies int) error {
+	if err == nil && replies != calls {
+		return fmt.Errorf("the server answers %d calls with %d replies: something between them changes answers", calls, replies)
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package renew_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/renew"
+)
+
+// asked is an extension that a caller has asked for.
+type asked struct {
+	token    string
+	ends     bool    // there is nothing to ask
+	again    []error // what Settle returns, one after the other
+	answers  []remote.Extended
+	finished int
+}
+
+func (a *asked) Start() (remote.Extension, bool) { return remote.Extension{Token: a.token}, !a.ends }
+
+func (a *asked) Settle(answer remote.Extended) error {
+	a.answers = append(a.answers, answer)
+	if n := len(a.answers); n <= len(a.again) {
+		return a.again[n-1]
+	}
+	return nil
+}
+
+func (a *asked) Finish() { a.finished++ }
+
+// extender is a server.
+type extender func(tokens []string) []remote.Extended
+
+func (e extender) Extend(_ context.Context, list []remote.Extension) []remote.Extended {
+	var tokens []string
+	for _, ask := range list {
+		tokens = append(tokens, ask.Token)
+	}
+	return e(tokens)
+}
+
+// What has no answer is asked for again, and nothing else is.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lost, refused := errors.New("no answer"), error(nil)
+		a, b, c := &asked{token: "a"}, &asked{token: "b", again: []error{lost, lost}}, &asked{token: "c", ends: true}
+		d := &asked{token: "d", again: []error{refused}}
+		var calls [][]string
+		renew.Now(t.Context(), extender(func(tokens []string) []remote.Extended {
+			calls = append(calls, tokens)
+			answers := make([]remote.Extended, len(tokens))
+			for i, token := range tokens {
+				answers[i].Lost = "of " + token
+			}
+			return answers
+		}), []*asked{a, b, c, d})
+		require.Equal(t, [][]string{{"a", "b", "d"}, {"b"}, {"b"}}, calls)
+		require.Equal(t, []remote.Extended{{Lost: "of a"}}, a.answers)
+		require.Equal(t, []remote.Extended{{Lost: "of b"}, {Lost: "of b"}, {Lost: "of b"}}, b.answers)
+		require.Empty(t, c.answers)
+		require.Equal(t, []remote.Extended{{Lost: "of d"}}, d.answers)
+		for _, x := range []*asked{a, b, c, d} {
+			require.Equal(t, 1, x.finished)
+		}
+	})
+}
+
+// If there is nothing to ask, the server is not asked.
+func TestNowAsksNothing(t *testing.T) {
+	t.Parallel()
+	a := &asked{ends: true}
+	renew.Now(t.Context(), extender(func([]string) []remote.Extended {
+		t.Error("it was asked")
+		return nil
+	}), []*asked{a})
+	require.Equal(t, 1, a.finished)
+}
+
+// User code in the call may panic or end the goroutine: every try gets an answer that says so, and
+// is not made again.
+func TestNowIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(){"panic": func() { panic("of a hook") }, "goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := []*asked{{token: "a", again: []error{errors.New("no answer")}}, {token: "b", ends: true}, {token: "c"}}
+			done := make(chan struct{})
+			calls := 0
+			go func() {
+				defer close(done)
+				defer func() { _ = recover() }()
+				renew.Now(context.Background(), extender(func([]string) []remote.Extended {
+					calls++
+					end()
+					return nil
+				}), all)
+			}()
+			<-done
+			require.Equal(t, 1, calls)
+			for _, a := range all {
+				require.Equal(t, 1, a.finished)
+				if a.ends {
+					require.Empty(t, a.answers)
+					continue
+				}
+				require.Len(t, a.answers, 1)
+				require.ErrorIs(t, a.answers[0].Err, remote.ErrInterrupted)
+			}
+		})
+	}
+}

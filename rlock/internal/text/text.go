@@ -1,0 +1,108 @@
+// Package text shows keys, fences and lengths of time, in errors, texts and log records, and says
+// what has failed.
+//
+// It never sees a token, so that it cannot show one.
+package text
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// longest is how many bytes of a key are shown.
+const longest = 80
+
+// Quote shows a key: any bytes are allowed in one, and any length.
+func Quote(key string) string {
+	if len(key) > longest {
+		return strconv.Quote(key[:longest]) + "…"
+	}
+	return strconv.Quote(key)
+}
+
+// Plain is Quote without quotes around a key that needs none.
+func Plain(key string) string {
+	quoted := Quote(key)
+	if inside := quoted[1 : len(quoted)-1]; inside == key {
+		return key
+	}
+	return quoted
+}
+
+// Keys names a key, how many others there are with it of n, and the fence if there is one.
+func Keys(key string, n int, fence uint64) string {
+	s := Quote(key)
+	if n > 1 {
+		s += fmt.Sprintf(" and %d more", n-1)
+	}
+	if fence > 0 {
+		s += fmt.Sprintf(", fence %d", fence)
+	}
+	return s
+}
+
+// KeysAttrs is Keys for slog. The list has room for more.
+func KeysAttrs(key string, n int, fence uint64) []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 10), slog.String("key", Plain(key)))
+	if n > 1 {
+		attrs = append(attrs, slog.Int("keys", n))
+	}
+	if fence > 0 {
+		attrs = append(attrs, slog.Uint64("fence", fence))
+	}
+	return attrs
+}
+
+// DurationAttr shows a length of time to slog. clock.NoExpiry never expires.
+func DurationAttr(name string, d time.Duration) slog.Attr {
+	if d == clock.NoExpiry {
+		return slog.String(name, "never expires")
+	}
+	return slog.Duration(name, d)
+}
+
+// Failure tells that an operation on a key has failed, with the facts that are not empty.
+func Failure(op, key string, err error, facts ...string) string {
+	s := "rlock: " + op + " " + Quote(key) + ": " + strings.TrimPrefix(err.Error(), "rlock: ")
+	facts = slices.DeleteFunc(facts, func(fact string) bool { return fact == "" })
+	if len(facts) > 0 {
+		s += " (" + strings.Join(facts, "; ") + ")"
+	}
+	return s
+}
+
+// Effort tells how often and for how long a waiter has tried. A call that neither made an attempt
+// nor waited for anybody, as contended says, has tried nothing, however long it took.
+func Effort(attempts int, waited time.Duration, contended bool) string {
+	waited = waited.Round(time.Millisecond)
+	number := fmt.Sprintf("%d attempts", attempts)
+	if attempts == 1 {
+		number = "1 attempt"
+	}
+	switch {
+	case attempts > 0 && waited > 0:
+		return fmt.Sprintf("after %s in %v", number, waited)
+	case attempts > 0:
+		return "after " + number
+	case contended && waited > 0:
+		return fmt.Sprintf("after %v", waited)
+	}
+	return ""
+}
+
+// HolderLease tells when the lease of another holder ends; left is 0 if that is not known.
+func HolderLease(left time.Duration) string {
+	switch {
+	case left == clock.NoExpiry:
+		return "the holder's lease never ends"
+	case left > 0:
+		return fmt.Sprintf("the holder's lease ends in %v", max(left.Round(time.Millisecond), time.Millisecond))
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// Lead runs fn while this process is the leader: while it holds the lock of key, which it acquires
+// like Do. All who call Lead with that key are candidates, and wait for their turn in the order in which they
+// came. Holding the lock once is a term. lock.Fence() is its number, larger than that of every
+// earlier term.
+//
+// fn's context ends before the lease does, and at once when the term is lost where the server can
+// tell; see Lock.Context. Lead waits until fn has returned, and releases the lock after
+// that. So fn must return soon after its context has ended: if it works on past the end of the lease,
+// another leader may have begun. What must not happen even then needs the fence.
+//
+// What fn returns decides how Lead goes on:
+//
+//   - fn returns while it leads, or after ctx has ended: Lead releases the lock and returns fn's
+//     error. So fn that returns nil is done for good, and Lead returns nil.
+//   - fn returns after its term has ended, because it was lost or fn has called Release to resign: Lead
+//     ignores the error, since the end of the term may be its cause, and is a candidate again.
+//   - fn panics: Lead releases the lock, and the panic goes on.
+//
+// Lead also returns the error of an acquisition that fails, which matches ErrGaveUp if ctx has
+// ended, and what Do returns about a lock that was lost after fn had returned. A server that does not
+// answer is waited for. WithToken is refused, because each term has a token of its own. WithOwner tells
+// others who leads.
+func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+	if fn == nil {
+		return invalid("fn", "it is nil")
+	}
+	given, err := l.begin(ctx, opts)
+	if err != nil {
+		return err
+	}
+	full, err := given.redisKey(key)
+	if err != nil {
+		return err
+	}
+	if given.token != "" {
+		return invalid("WithToken", "each term of a leader has a token of its own; leave it out")
+	}
+	set := *given
+	set.uniqueToken = true // so that Leaders tells the terms of one process apart
+	for {
+		var end error // of the term, before fn returned
+		_, err := l.do(ctx, func(ctx context.Context, lock *Lock) error {
+			err := fn(ctx, lock)
+			end = lock.Err()
+			return err
+		}, func(want wanted) (*Lock, error) { return l.acquireClaim(ctx, remote.One(full), &set, want) }, true)
+		again := errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) || errors.Is(end, ErrReleased)
+		if !again || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Leaders yields who holds the lock of key, first at once and then whenever that changes: the State of
+// each term of a leader, and a State that is not Held while there is none. It is what Check
+// returns, so it is a hint, and costs no command while nothing changes where the client
+// has a cache. A change is seen within some 50 ms there, and within 250 ms elsewhere, where each look is a
+// command. Of terms that follow each other faster than that, only some are seen.
+//
+// The sequence ends when ctx does. A server that does not answer, or cannot yet, is asked again.
+// Any other error is yielded, and ends the sequence: it matches ErrClosed if the Locker was closed.
+func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error] {
+	return func(yield func(State, error) bool) {
+		var last State
+		for first := true; ; {
+			if _, err := l.begun(ctx, "observe", key); err != nil {
+				yield(State{}, err)
+				return
+			}
+			s, err := l.Check(ctx, key)
+			switch {
+			case err != nil && ctx.Err() == nil && !remote.Transient(err):
+				yield(State{}, err)
+				return
+			case err == nil && (first || s.Held != last.Held || s.Token != last.Token):
+				if !yield(s, nil) {
+					return
+				}
+				first, last = false, s
+			}
+			pause := lookForLeader
+			if !s.Cached {
+				pause = lookForLeaderUncached
+			}
+			if err := clock.Sleep(ctx, pause, l.closed); err != nil && !errors.Is(err, clock.ErrStopped) {
+				return
+			}
+		}
+	}
+}
+
+// How often Leaders looks: into the cache of the client, which takes some 200 ns, and at the server.
+const (
+	lookForLeader         = 50 * time.Millisecond
+	lookForLeaderUncached = 250 * time.Millisecond
+)

@@ -1,0 +1,338 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// AcquireShared takes a share of the lock of key, for a reader: any number of readers hold the lock
+// together, and nobody who wants the whole lock does meanwhile. It waits like Acquire. The Lock that
+// it returns is one like any other, with a lease and a token of its own; readers who hold the lock
+// together have the same fence.
+//
+// Readers and those who want the whole lock take turns: one who waits for the whole lock stops
+// readers who come later, and when it has released the lock, all readers who wait by then get in
+// together. So nobody starves, whoever comes often.
+//
+// There is no way from a share to the whole lock, because two readers who wanted that would wait
+// for each other: release the share, acquire the lock, and look again at what was read. With the
+// Context of a holder of the key the error is ErrAlreadyHeld. For the other way, see
+// Lock.Downgrade.
+//
+// Everybody else, another lock library too, sees the key of a held lock. What Acquire says of
+// options, waiting and errors holds, with these differences. WithToken is refused, because shares
+// have tokens of their own kind. There is a fence, whatever WithFence says. Shares are not handed
+// from one caller to the next within the process. If the user lacks a right for shared locks (see
+// PRODUCTION.md), the error is the server's.
+func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
+	return acquireShare(ctx, l, key, readers, opts, wanted{wait: true})
+}
+
+// TryAcquireShared is AcquireShared without waiting. ErrHeld says that somebody holds the whole lock,
+// or waits for something.
+func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
+	return acquireShare(ctx, l, key, readers, opts, wanted{})
+}
+
+// AcquirePermit takes a permit of key, of which there are as many as limit, or waits for one: a
+// semaphore whose permits have leases. WithPermits takes several at once. It is AcquireShared
+// otherwise, and a key has either readers or holders of permits at a time.
+//
+// Permits go to those who wait in the order in which they came. One who wants several waits until
+// so many are free, and those behind it wait too, though one of them might be content with less.
+// So large requests do not starve. A holder that dies has its permits until its lease ends, and no
+// longer, whatever the others do.
+//
+// All callers must name the same limit: with another one than that of the present holders the
+// error is a *LimitError, and matches ErrLimit. While nobody has a permit, the next to come says
+// what the limit is. To change it while permits are held, call ChangeLimit. If a call wants more
+// permits than the limit, it is refused before anything is sent.
+func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
+	return acquireShare(ctx, l, key, permits(limit), opts, wanted{wait: true})
+}
+
+// TryAcquirePermit is AcquirePermit without waiting. ErrHeld says that there are not enough permits
+// free, that somebody holds the whole lock, or that others wait.
+func (l *Locker) TryAcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
+	return acquireShare(ctx, l, key, permits(limit), opts, wanted{})
+}
+
+// DoShared is Do with a share of the lock of key, as AcquireShared takes it.
+func (l *Locker) DoShared(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return acquireShare(ctx, l, key, readers, opts, want) }, true)
+	return err
+}
+
+// DoPermit is Do with a permit of key, as AcquirePermit takes it.
+func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return acquireShare(ctx, l, key, permits(limit), opts, want) }, true)
+	return err
+}
+
+// mostPermits is how many permits one call may take. The server writes an entry for each.
+const mostPermits = 1000
+
+// WithPermits has AcquirePermit, TryAcquirePermit and DoPermit take n permits in one step, from 1 to
+// 1000 and no more than the limit. Without it they take one. They are one Lock: it holds all of them
+// or none. Other calls do not heed it.
+func WithPermits(n int) Option {
+	return callOption(func(s *settings) error {
+		s.permits = n
+		if n < 1 || n > mostPermits {
+			return invalid("WithPermits", fmt.Sprintf("%d is not from 1 to %d", n, mostPermits))
+		}
+		return nil
+	})
+}
+
+// sharing returns the share that a call wants.
+type sharing func(*settings) (remote.Share, error)
+
+func readers(*settings) (remote.Share, error) { return remote.Share{Permits: 1}, nil }
+
+func permits(limit int) sharing {
+	return func(s *settings) (remote.Share, error) {
+		switch n := max(s.permits, 1); {
+		case limit < 1:
+			return remote.Share{}, invalid("limit", fmt.Sprintf("%d is below 1; for any number of holders, use AcquireShared", limit))
+		case n > limit:
+			return remote.Share{}, invalid("WithPermits", fmt.Sprintf("%d permits of a limit of %d: there will never be so many; ask for less, or raise the limit", n, limit))
+		default:
+			return remote.Share{Limit: limit, Permits: n}, nil
+		}
+	}
+}
+
+func acquireShare(ctx context.Context, l *Locker, key string, wants sharing, opts []Option, want wanted) (*Lock, error) {
+	set, err := l.begin(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	full, err := set.redisKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if set.token != "" {
+		return nil, invalid("WithToken", "a share has a token of its own kind; leave the option out")
+	}
+	if set.atLeast > 0 {
+		return nil, invalid("WithAtLeast", "a share keeps no other share out; leave the option out, or undo the Locker's with WithAtLeast(0)")
+	}
+	share, err := wants(set)
+	if err != nil {
+		return nil, err
+	}
+	claim := remote.One(full)
+	claim.Wants(share)
+	return l.acquireClaim(ctx, claim, set, want)
+}
+
+// ErrLimit: the present holders of permits have another limit than the call. LimitError names both.
+var ErrLimit = errors.New("rlock: another limit than that of the present holders")
+
+// LimitError reports a call that named another limit than the present holders have. Nothing was
+// taken. It matches ErrLimit.
+type LimitError struct {
+	Limit   int // of the call; 0: none, it is a reader's
+	Present int // of those who hold the key; 0: none, they are readers
+}
+
+func (e *LimitError) Error() string {
+	text := func(limit int) string {
+		if limit == 0 {
+			return "readers, without a limit"
+		}
+		return fmt.Sprintf("a limit of %d permits", limit)
+	}
+	return "rlock: those who hold the key have " + text(e.Present) + ", and this call asks for " + text(e.Limit) + "; name the same, or see ChangeLimit"
+}
+
+// Unwrap returns ErrLimit.
+func (e *LimitError) Unwrap() error { return ErrLimit }
+
+// limitError makes the error of package remote that is about a limit a *LimitError.
+func limitError(claim *remote.Claim, err error) error {
+	if other := (*remote.LimitError)(nil); errors.As(err, &other) {
+		share, _ := claim.Share()
+		return &LimitError{Limit: share.Limit, Present: other.Present}
+	}
+	return err
+}
+
+// ChangeLimit changes how many permits of key there are, and returns how many there were. Those who
+// have permits keep them. If they have more than the new limit, nobody gets one until enough are
+// given up. From then on AcquirePermit must name the new limit: calls with the former one fail with
+// a *LimitError, those that wait already too, unless there is a permit for them at once.
+//
+// It returns 0 if nobody has a permit: there is nothing to change then, as the next call says what
+// the limit is. If readers share the key, the error is a *LimitError.
+//
+// If the server does not answer, ChangeLimit asks again for 2 seconds, while ctx lasts.
+func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former int, err error) {
+	full, err := l.begun(ctx, "change limit", key)
+	if err != nil {
+		return 0, err
+	}
+	if limit < 1 {
+		return 0, invalid("limit", fmt.Sprintf("%d is below 1", limit))
+	}
+	if ctx.Err() != nil {
+		return 0, &LockError{"change limit", full, clock.ContextError(ctx, nil)}
+	}
+	former, err = l.remote.Shares().ChangeLimit(ctx, full, limit)
+	switch {
+	case err != nil:
+		return 0, &LockError{"change limit", full, err}
+	case former == remote.NotShared:
+		return 0, nil
+	case former == 0:
+		return 0, &LockError{"change limit", full, &LimitError{Limit: limit}}
+	}
+	return former, nil
+}
+
+// Downgrade turns a lock into a reader's share of it, as AcquireShared would return it. The lock is
+// never free in between, and readers who wait get in together with this one, up to the first who
+// waits for the whole lock. The share is a Lock of its own, with the same fence and a new lease; l
+// ends with ErrDetached, and so does its Context. Call it for a lock that Acquire has returned:
+// Do, whose lock has ended then, returns ErrDetached.
+//
+// If the lock was lost, the error is ErrLost. After any other error of the server or the context the
+// caller holds nothing: the Locker frees the key in the background. A set, a lock that was taken
+// WithToken, and a share are refused, and stay as they are.
+func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	key := l.claim.Key()
+	switch {
+	case l.claim.IsSet():
+		return nil, invalid("lock", "it is of several keys, of which nobody has a share; release it, and acquire what is needed")
+	case l.claim.IsShare():
+		return nil, invalid("lock", "it is a share already")
+	case l.claim.Chosen():
+		return nil, invalid("WithToken", "another handle may hold the lock by the same token, and counts on the whole lock; leave the option out")
+	case keepsOut(l):
+		return nil, invalid("WithAtLeast", "the lock keeps others out for a time that is not over, readers too; leave the option out")
+	case ctx.Err() != nil:
+		return nil, &LockError{"downgrade", key, clock.ContextError(ctx, nil)}
+	}
+	if cause := l.Err(); cause != nil {
+		return nil, &LockError{"downgrade", key, cause}
+	}
+	if _, err := l.Detach(); err != nil {
+		return nil, &LockError{"downgrade", key, l.Err()}
+	}
+	former, ttl := l.lease.Tokens(), l.lease.TTL()
+	claim := remote.One(key)
+	claim.Wants(remote.Share{Permits: 1})
+	lock := l.locker.newLock(l.parent, claim, l.set, wanted{do: l.want.do}, clock.Now())
+	lock.attempts = 1
+	lock.lease.Prepare(ttl, lock.mint())
+	done := false
+	defer func() { // also when user code has panicked
+		if !done || l.claim.Possible() > 0 {
+			l.locker.remote.Abandon(&l.claim, former, NoExpiry, 1)
+		}
+		if !done {
+			l.locker.remote.Abandon(&lock.claim, lock.lease.Tokens(), ttl, 1)
+		}
+	}()
+	d, err := l.locker.remote.Shares().Downgrade(ctx, &lock.claim, remote.Request{Token: lock.lease.Token(), TTL: ttl}, l.fence, former)
+	switch {
+	case err != nil:
+		return nil, &LockError{"downgrade", key, err}
+	case !d.Done:
+		return nil, &LockError{"downgrade", key, ErrLost}
+	}
+	if cause := lock.hold(clock.LeaseEnd(d.Sent, ttl), d.Fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
+		return nil, &LockError{"downgrade", key, cause}
+	}
+	done = true
+	lock.events.tell(false)
+	return lock, nil
+}
+
+// SharedState says who shares a lock.
+type SharedState struct {
+	Limit   int      // how many permits there are; 0: none, readers share the lock
+	Permits int      // how many of them are in use; of readers, how many there are
+	Holders []Sharer // in the order in which their leases end
+}
+
+// Sharer is one of those who share a lock.
+type Sharer struct {
+	Owner   string // what the holder says about itself, see WithOwner; "" when it says nothing
+	Permits int    // that it has
+
+	token *string // a pointer, because package fmt would show a string
+	until clock.Instant
+}
+
+// Token returns the token of the holder, for ForceRelease.
+func (s Sharer) Token() string {
+	if s.token == nil {
+		return ""
+	}
+	return *s.token
+}
+
+// Remaining returns what is left of the holder's lease by now: NoExpiry when it never expires.
+func (s Sharer) Remaining() time.Duration { return max(s.until.Until(), 0) }
+
+// inspectShared asks the server who shares a key.
+func inspectShared(ctx context.Context, l *Locker, op, key string) (State, error) {
+	found, err := l.remote.Shares().Inspect(ctx, key)
+	if err != nil {
+		return State{}, &LockError{op, key, err}
+	}
+	s := stateOf(found.Holder)
+	if found.Phase == 0 {
+		return s, nil
+	}
+	s.Shared = &SharedState{Limit: found.Limit}
+	for i := range found.Sharers {
+		h := &found.Sharers[i]
+		s.Shared.Permits += h.Permits
+		s.Shared.Holders = append(s.Shared.Holders, Sharer{remote.OwnerIn(h.Token), h.Permits, &h.Token, h.End})
+	}
+	return s, nil
+}
+
+// asOwner returns whose the value of a key is, for a lock that may be a share: the lock's own token,
+// as long as those who share the key are in the phase in which the lock was granted. Only the server
+// knows whether the lock is still one of them.
+func asOwner(l *Lock, value string) string {
+	if phase, _, shared := remote.SharedValue(value); shared && l.claim.IsShare() && phase == l.fence {
+		return l.lease.Token()
+	}
+	return value
+}
+
+// verifyShare is Verify for a share.
+func verifyShare(ctx context.Context, l *Lock) (State, error) {
+	l.mu.Lock()
+	version, tokens := l.lease.Version(), l.lease.Tokens()
+	l.mu.Unlock()
+	h, err := l.locker.remote.Shares().HolderOf(ctx, &l.claim, tokens)
+	if err != nil {
+		return State{}, &LockError{"verify", l.claim.Key(), err}
+	}
+	s := stateOf(h)
+	is, again := l.endIfLost(h.Token, version)
+	switch {
+	case again: // the lock has got another token meanwhile
+		return l.Verify(ctx)
+	case is:
+		return s, &LockError{"verify", s.Key, l.cause()}
+	}
+	return s, nil
+}

@@ -1,0 +1,93 @@
+package env
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// StartWithTLS starts a server as Start does. It returns the address at which the server speaks
+// TLS, and the file of the authority that has signed its certificate, which is for 127.0.0.1.
+func (e Engine) StartWithTLS(tb testing.TB) (address, authority string) {
+	tb.Helper()
+	dir := tb.TempDir()
+	ca := Certificate(tb, dir, "ca", nil)
+	Certificate(tb, dir, "server", ca)
+	authority = filepath.Join(dir, "ca.crt")
+	server := e.Start(tb,
+		"--tls-cert-file", filepath.Join(dir, "server.crt"), "--tls-key-file", filepath.Join(dir, "server.key"),
+		"--tls-ca-cert-file", authority, "--tls-auth-clients", "no")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	address = listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	_, port := split(tb, address)
+	server.Do(tb, "CONFIG", "SET", "tls-port", port)
+	return address, authority
+}
+
+// Certificate makes a key pair for 127.0.0.1 with this name that issuer has signed, or without an
+// issuer an authority that has signed itself. It writes both into dir as PEM: name.crt and name.key.
+func Certificate(tb testing.TB, dir, name string, issuer *tls.Certificate) *tls.Certificate {
+	tb.Helper()
+	made, err := certificate(dir, name, issuer)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return made
+}
+
+func certificate(dir, name string, issuer *tls.Certificate) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	parent, signer := template, any(key)
+	if issuer == nil {
+		template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
+	} else {
+		parent, signer = issuer.Leaf, issuer.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	for file, block := range map[string]*pem.Block{
+		name + ".crt": {Type: "CERTIFICATE", Bytes: der},
+		name + ".key": {Type: "PRIVATE KEY", Bytes: secret},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+}

@@ -1,0 +1,348 @@
+package generator
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// one is a lock among many, and what the server has of it before a call.
+type one struct {
+	lock, queue, counter, token string
+	fenced                      bool
+	state                       [][]string
+}
+
+// The states of a lock, of its queue and of its fence counter. <K>, <Q>, <C> and <T> stand for their keys
+// and for the token of the call.
+var (
+	lockStates = map[string]string{
+		"free": "", "own": "SET <K> <T> PX 6000000", "another's": "SET <K> other PX 6000000", "another's for ever": "SET <K> other",
+		"no string": "RPUSH <K> x", "empty": "SET <K>|", // the bar stands for an empty string
+	}
+	queueStates = map[string]string{
+		"no queue": "", "one listens": "ZADD <Q> 5 2000000:p:p-<T>", "nobody listens": "ZADD <Q> 5 2000000:gone:g-<T>",
+		"the second listens": "ZADD <Q> 5 2000000:gone:g-<T> 6 2000000:p:p-<T>", "silent": "ZADD <Q> 5 2000000::s-<T>",
+		"no waiter": "ZADD <Q> 5 nobody", "own place": "ZADD <Q> 5 2000000:p:<T> 7 2000000:p:p-<T>", "no queue but a string": "SET <Q> x",
+	}
+	counterStates = map[string]string{
+		"unfenced": "none", "new": "", "behind the clock": "SET <C> 5", "before the clock": "SET <C> 9000000000000000",
+		"no number": "SET <C> x", "at its end": "SET <C> 9223372036854775807", "no counter": "RPUSH <C> x",
+	}
+)
+
+// everyone returns a lock for each combination of states, in any order.
+func everyone() []one {
+	var all []one
+	for _, lock := range lockStates {
+		for _, queue := range queueStates {
+			for _, counter := range counterStates {
+				i := strconv.Itoa(len(all))
+				o := one{lock: "{1}k" + i, queue: "rlock:queue:{1}:k" + i, counter: "{1}c" + i, token: "token" + i, fenced: counter != "none"}
+				for _, words := range []string{lock, queue, counter} {
+					if words == "" || words == "none" {
+						continue
+					}
+					o.state = append(o.state, strings.Split(strings.NewReplacer(" ", "\n", "|", "\n", "<K>", o.lock, "<Q>", o.queue, "<C>", o.counter, "<T>", o.token).Replace(words), "\n"))
+				}
+				all = append(all, o)
+			}
+		}
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// world is a server with some of them.
+type world struct {
+	line
+	user   rueidis.Client // who calls
+	locks  []one
+	heard  <-chan string
+	full   bool   // the server has no memory left
+	denied string // what the user may not do; a counter may then count for a call that fails, and once more when it is repeated
+}
+
+// try takes each lock, and tells what came of it.
+func (w world) try(together bool) []string {
+	var (
+		done = make([]bool, len(w.locks))
+		told = make([]string, len(w.locks))
+	)
+	if together {
+		var order []int
+		var p gen.TryManyParams
+		for _, fenced := range []bool{true, false} {
+			for i, o := range w.locks {
+				if o.fenced == fenced {
+					order = append(order, i)
+				}
+			}
+		}
+		for _, i := range order {
+			p.Keys = append(p.Keys, w.locks[i].lock)
+			p.Words = append(p.Words, w.locks[i].token, []string{"2000000", ""}[i%2])
+		}
+		for _, i := range order {
+			p.Keys = append(p.Keys, w.locks[i].queue)
+		}
+		for _, i := range order {
+			if w.locks[i].fenced {
+				p.Keys = append(p.Keys, w.locks[i].counter)
+			}
+		}
+		items, err := w.scripts.TryMany(w.Context(), w.user, p)
+		if err != nil {
+			items = make([]gen.TryManyItem, len(order))
+		}
+		for n, i := range order {
+			switch r := items[n]; r.Outcome {
+			case 1:
+				done[i], told[i] = true, result(gen.JoinResult{Granted: true, Fence: r.Value, Remaining: []time.Duration{2000 * time.Second, -time.Millisecond}[i%2]}, nil)
+			case 2:
+				done[i], told[i] = true, result(gen.JoinResult{Remaining: time.Duration(r.Value) * time.Millisecond}, nil)
+			}
+		}
+	}
+	for i, o := range w.locks {
+		if !done[i] {
+			p := gen.JoinParams{Lock: o.lock, Queue: o.queue, Grants: grants, Token: o.token, TTL: []time.Duration{2000 * time.Second, 0}[i%2], Process: "p", How: gen.JoinHowTry}
+			if o.fenced {
+				p.Counter = []string{o.counter}
+			}
+			told[i] = result(w.scripts.Join(w.Context(), w.user, p))
+		}
+	}
+	return told
+}
+
+// pass releases each lock, and tells what came of it.
+func (w world) passAll(together bool) []string {
+	freed := make([]int64, len(w.locks))
+	if together {
+		p := gen.PassManyParams{Grants: grants}
+		for _, o := range w.locks {
+			p.Keys = append(p.Keys, o.lock)
+			p.Tokens = append(p.Tokens, o.token)
+		}
+		for _, o := range w.locks {
+			p.Keys = append(p.Keys, o.queue)
+		}
+		for _, o := range w.locks {
+			p.Keys = append(p.Keys, o.counter)
+		}
+		if replies, err := w.scripts.PassMany(w.Context(), w.user, p); err == nil {
+			freed = replies
+		}
+	}
+	told := make([]string, len(w.locks))
+	for i, o := range w.locks {
+		if told[i] = "true <nil>"; freed[i] == 0 {
+			ok, err := w.scripts.Pass(w.Context(), w.user, gen.PassParams{Lock: o.lock, Queue: o.queue, Grants: grants, Counter: []string{o.counter}, Token: o.token, Process: "p"})
+			if told[i] = fmt.Sprint(ok, " <nil>"); err != nil {
+				told[i] = failure(err)
+			}
+		}
+	}
+	return told
+}
+
+// result writes what two runs have in common.
+func result(r gen.JoinResult, err error) string {
+	if err != nil {
+		return failure(err)
+	}
+	return fmt.Sprint(r.Granted, " ", number(r.Fence), " ", about(r.Remaining), " ", r.Score, " ", r.Ahead)
+}
+
+// about writes a remaining time as two runs have it in common, however slow the machine is.
+func about(left time.Duration) string {
+	switch {
+	case left < 0:
+		return "no end"
+	case left <= 30*time.Second:
+		return "as a queue"
+	}
+	return left.Round(1000 * time.Second).String()
+}
+
+// failure writes an error without the line of the script.
+func failure(err error) string {
+	text, _, _ := strings.Cut(err.Error(), " script: ")
+	return text
+}
+
+// number writes a fence. Those that come from the clock differ between two runs.
+func number(n int64) string {
+	if now := time.Now().UnixMicro(); n > now-600e6 && n < now+600e6 {
+		return "clock"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// dump writes what the server has of a lock.
+func (w world) dump(o one) string {
+	var text []string
+	for _, key := range []string{o.lock, o.queue, o.counter} {
+		kind, err := env.Do(w.T, w.client, "TYPE", key).ToString()
+		require.NoError(w, err)
+		value := ""
+		switch kind {
+		case "string":
+			value = env.Get(w.T, w.client, key)
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+				if value = number(n); w.denied != "" {
+					value = "a number"
+				}
+			}
+		case "zset":
+			members, err := env.Do(w.T, w.client, "ZRANGE", key, "0", "-1", "WITHSCORES").ToAny()
+			require.NoError(w, err)
+			value = fmt.Sprint(members)
+		}
+		left, err := env.Do(w.T, w.client, "PTTL", key).ToInt64()
+		require.NoError(w, err)
+		text = append(text, fmt.Sprint(kind, " ", value, " ", about(time.Duration(left)*time.Millisecond)))
+	}
+	return strings.Join(text, "; ")
+}
+
+// grantsTold returns the grants that the process was told of, in any order.
+func (w world) grantsTold() (messages []string) {
+	require.NoError(w, env.Do(w.T, w.client, "SPUBLISH", grants+"p", "last").Error())
+	for m := range w.heard {
+		if m == "last" {
+			break
+		}
+		words := strings.SplitN(m, " ", 3)
+		fence, err := strconv.ParseInt(words[1], 10, 64)
+		require.NoError(w, err)
+		messages = append(messages, fmt.Sprint(words[0], " ", number(fence), " ", words[2]))
+	}
+	slices.Sort(messages)
+	return messages
+}
+
+// run makes the state, calls, and returns what came of it.
+func (w world) run(call func(together bool) []string, together bool) (told []string, messages []string) {
+	w.Helper()
+	require.NoError(w, env.Do(w.T, w.client, "CONFIG", "SET", "maxmemory", "0").Error())
+	require.NoError(w, env.Do(w.T, w.client, "FLUSHALL").Error())
+	var commands rueidis.Commands
+	for _, o := range w.locks {
+		for _, words := range o.state {
+			commands = append(commands, w.client.B().Arbitrary(words...).Build())
+		}
+	}
+	if w.full {
+		commands = append(commands, w.client.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build())
+	}
+	for _, reply := range w.client.DoMulti(w.Context(), commands...) {
+		require.NoError(w, reply.Error())
+	}
+	told = call(together)
+	for i, o := range w.locks {
+		told[i] += "; " + w.dump(o)
+	}
+	return told, w.grantsTold()
+}
+
+// same requires that one script for many locks does what a script for each of them does.
+func (w world) same(call func(w world) func(bool) []string) {
+	w.Helper()
+	for batch := range slices.Chunk(everyone(), 128) {
+		w.locks = batch
+		each, granted := w.run(call(w), false)
+		together, grantedTogether := w.run(call(w), true)
+		for i := range each {
+			require.Equal(w, each[i], together[i], "number %d of %d: %q", i+1, len(batch), batch[i].state)
+		}
+		require.Equal(w, granted, grantedTogether)
+	}
+}
+
+// userWith returns a client of a user who may do all but what the rules deny.
+func userWith(t *testing.T, server *env.Server, rules ...string) rueidis.Client {
+	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset", "on", ">secret", "~*", "&*", "+@all"}, rules...)...)
+	return server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })
+}
+
+// One script for many locks, with a call for each that it leaves alone, does what a call for each
+// does: whatever state a lock is in, whatever error the server has for it, and wherever it stands.
+func TestManyAreAsEach(t *testing.T) {
+	t.Parallel()
+	manyAsEach(t, func(t *testing.T, _ *env.Server, name string, w world, call func(world) func(bool) []string) {
+		t.Run(name, func(t *testing.T) {
+			w := w
+			w.T = t
+			for range 3 {
+				w.same(call)
+			}
+		})
+		t.Run(name+", without memory", func(t *testing.T) {
+			w := w
+			w.T, w.full = t, true
+			w.same(call)
+		})
+	})
+}
+
+// So it does for a user who lacks the right to a command, or to one of the keys.
+func TestManyAreAsEachWithoutARight(t *testing.T) {
+	t.Parallel()
+	env.Long(t)
+	manyAsEach(t, func(t *testing.T, server *env.Server, name string, w world, call func(world) func(bool) []string) {
+		for _, denied := range []string{
+			"-get", "-mget", "-exists", "-set", "-del", "-incr", "-time", "-pttl", "-zrem", "-zadd", "-zrange", "-zcard",
+			"-spublish", "-pubsub|shardnumsub", "-pexpire",
+		} {
+			if name == "release" && denied == "-set" || name == "take" && (denied == "-get" || denied == "-zrange") {
+				continue // who may not SET has no lock to release; to take a lock that is free, the script for many needs neither GET nor ZRANGE
+			}
+			t.Run(name+", with "+denied, func(t *testing.T) {
+				w := w
+				w.T, w.user, w.denied = t, userWith(t, server, denied), denied
+				w.same(call)
+			})
+		}
+		t.Run(name+", without the right to a key", func(t *testing.T) {
+			for _, key := range []string{"{1}k0", "rlock:queue:{1}:k100", "{1}c335"} {
+				rules := []string{"resetkeys", "~" + grants}
+				for _, o := range everyone() {
+					for _, k := range []string{o.lock, o.queue, o.counter} {
+						if k != key {
+							rules = append(rules, "~"+k)
+						}
+					}
+				}
+				w := w
+				w.T, w.user = t, userWith(t, server, rules...)
+				w.same(call)
+			}
+		})
+	})
+}
+
+// manyAsEach calls test on each engine for the calls that take locks, and for those that release them.
+func manyAsEach(t *testing.T, test func(t *testing.T, server *env.Server, name string, w world, call func(world) func(bool) []string)) {
+	t.Helper()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		w := world{line: newLine(t, client), user: client}
+		w.heard = w.listen("p")
+		test(t, server, "take", w, func(w world) func(bool) []string { return w.try })
+		test(t, server, "release", w, func(w world) func(bool) []string { return w.passAll })
+	})
+}

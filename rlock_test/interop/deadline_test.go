@@ -1,0 +1,56 @@
+package interop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// When the network of a holder falls silent, the context of a lock of rlock ends before the server
+// lets the next holder in. That of rueidislock does not: for a while both have the lock. The
+// README's table says so.
+func TestDeadlineWithoutTheNetwork(t *testing.T) {
+	t.Parallel()
+	const lease = 2 * time.Second
+	s := env.Engines(t)[0].Start(t)
+	silent := func() (*env.Proxy, rueidis.ClientOption) {
+		proxy := env.NewProxy(t, s.Addr())
+		return proxy, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, ForceSingleClient: true}
+	}
+	other := env.OpenOn(t, s)
+
+	proxy, option := silent()
+	ours := env.OpenLocker(t, option)
+	held, err := ours.Acquire(t.Context(), "ours", rlock.WithTTL(lease), rlock.WithAutoExtend(true))
+	require.NoError(t, err)
+	ended := held.Context().Done()
+	proxy.BlackHole(true)
+	next, err := other.Acquire(t.Context(), "ours")
+	require.NoError(t, err)
+	select {
+	case <-ended:
+	default:
+		t.Error("rlock: two holders")
+	}
+	require.NoError(t, next.Release(t.Context()))
+	proxy.BlackHole(false)
+
+	proxy, option = silent()
+	theirs, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: option, KeyMajority: 1, KeyValidity: lease})
+	require.NoError(t, err)
+	ctx, _, err := theirs.WithContext(t.Context(), "theirs")
+	require.NoError(t, err)
+	proxy.BlackHole(true)
+	next, err = other.Acquire(t.Context(), "rueidislock:0:theirs")
+	require.NoError(t, err)
+	require.NoError(t, ctx.Err(), "rueidislock stops in time by now: change the README's table")
+	require.NoError(t, next.Release(t.Context()))
+	proxy.BlackHole(false)
+	theirs.Close()
+}

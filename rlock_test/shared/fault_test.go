@@ -1,0 +1,136 @@
+package shared
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+	"github.com/stretchr/testify/require"
+)
+
+// A share that is extended automatically lasts, and does not keep the share of a dead holder.
+func TestShareIsExtended(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l := env.OpenOn(t, server)
+	dead := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(time.Second)))
+	live := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(time.Second), rlock.WithAutoExtend(true)))
+	env.Detach(t, dead)
+	time.Sleep(2500 * time.Millisecond)
+	require.True(t, live.Valid())
+	require.Equal(t, 1, must(l.Inspect(t.Context(), "k")).Shared.Permits)
+	require.NoError(t, live.Release(t.Context()))
+	idle(t, server.Client(t))
+}
+
+// A share whose replies are lost is not left behind, and a lost reply of a release or an extension
+// costs time and nothing else.
+func TestSharesWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+	lose := func(sha string, times int32) {
+		var left atomic.Int32 // the reaper calls at the same time
+		left.Store(times)
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			answer := run()
+			if env.Calls(words, sha) && left.Add(-1) >= 0 {
+				return env.NoReply()
+			}
+			return answer
+		})
+	}
+	lose(gen.AcquireSharedSHA1, 1)
+	lock := env.MustLock(t)(l.TryAcquirePermit(t.Context(), "k", 1))
+	require.Equal(t, 1, must(l.Inspect(t.Context(), "k")).Shared.Permits)
+	lose(gen.ExtendSharedSHA1, 1)
+	require.NoError(t, lock.Extend(t.Context(), time.Minute))
+	lose(gen.ReleaseSharedSHA1, 1)
+	require.NoError(t, lock.Release(t.Context()))
+	lose(gen.AcquireSharedSHA1, 3)
+	require.Error(t, env.ErrorOf(l.TryAcquirePermit(t.Context(), "k", 1)))
+	lose("", 0)
+	idle(t, client)
+}
+
+// queued returns once n wait for a key in its queue.
+func queued(t *testing.T, client rueidis.Client, key string, n int64) {
+	t.Helper()
+	env.Soon(t, func() bool {
+		names, _ := env.Do(t, client, "KEYS", "rlock:queue:{*}:"+key).AsStrSlice()
+		if len(names) == 0 {
+			return false
+		}
+		waiting, err := env.Do(t, client, "ZCARD", names[0]).AsInt64()
+		return err == nil && waiting == n
+	}, "they wait in the queue")
+}
+
+// Who gives up waiting leaves nothing, and those behind get in at once.
+func TestReaderThatGivesUp(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	l := env.OpenOn(t, server)
+	held := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2))
+	ctx, cancel := context.WithCancel(t.Context())
+	two := make(chan error, 1)
+	go func() { two <- env.ErrorOf(l.AcquirePermit(ctx, "k", 2, rlock.WithPermits(2))) }()
+	queued(t, client, "k", 1)
+	one := make(chan *rlock.Lock, 1)
+	go func() { lock, _ := l.AcquirePermit(t.Context(), "k", 2); one <- lock }()
+	queued(t, client, "k", 2)
+	cancel()
+	require.ErrorIs(t, <-two, rlock.ErrGaveUp)
+	lock := <-one
+	require.True(t, lock.Valid())
+	require.NoError(t, lock.Release(t.Context()))
+	require.NoError(t, held.Release(t.Context()))
+	idle(t, client)
+}
+
+// Readers that wait get in when the key is deleted, when everything is, and when a writer that waits
+// before them dies.
+func TestWaitersOfSharesAreNotStranded(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		for _, what := range []string{"DEL", "FLUSHALL"} {
+			l := env.OpenOn(t, server)
+			env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+			readers := make(chan *rlock.Lock, 5)
+			for range cap(readers) {
+				go func() { lock, _ := l.AcquireShared(t.Context(), "k"); readers <- lock }()
+			}
+			queued(t, client, "k", 5)
+			if what == "DEL" {
+				env.Do(t, client, "DEL", "k")
+			} else {
+				env.Do(t, client, "FLUSHALL")
+			}
+			for range cap(readers) {
+				lock := <-readers
+				require.True(t, lock.Valid(), what)
+				_ = lock.Release(t.Context())
+			}
+			env.Do(t, client, "FLUSHALL")
+		}
+
+		l, dying := env.OpenOn(t, server), env.OpenOn(t, server)
+		held := env.MustLock(t)(l.AcquireShared(t.Context(), "w", rlock.WithTTL(time.Hour)))
+		go func() { _, _ = dying.Acquire(t.Context(), "w") }()
+		queued(t, client, "w", 1)
+		reader := make(chan *rlock.Lock, 1)
+		go func() { lock, _ := l.AcquireShared(t.Context(), "w"); reader <- lock }()
+		queued(t, client, "w", 2)
+		dying.Close()
+		lock := <-reader
+		require.True(t, lock.Valid() && held.Valid())
+	})
+}

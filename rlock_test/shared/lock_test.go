@@ -1,0 +1,359 @@
+package shared
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+	"github.com/stretchr/testify/require"
+)
+
+// idle requires that nothing but fence counters is left.
+func idle(t *testing.T, client rueidis.Client) {
+	t.Helper()
+	env.Soon(t, func() bool {
+		names, err := env.Do(t, client, "KEYS", "*").AsStrSlice()
+		for _, name := range names {
+			if len(name) < 12 || name[:12] != "rlock:fence:" {
+				return false
+			}
+		}
+		return err == nil
+	}, "nothing is left")
+}
+
+// A share is a Lock like any other.
+func TestShareIsALock(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		l := env.OpenOn(t, server)
+		ctx := t.Context()
+		a := env.MustLock(t)(l.AcquireShared(ctx, "k", rlock.WithOwner("ann")))
+		b := env.MustLock(t)(l.TryAcquireShared(ctx, "k", rlock.WithTTL(time.Minute)))
+		require.Equal(t, a.Fence(), b.Fence())
+		require.NotEqual(t, a.Token(), b.Token())
+		require.True(t, a.Valid() && b.Valid())
+		_, err := l.TryAcquire(ctx, "k")
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		_, err = l.TryAcquire(a.Context(), "k")
+		require.ErrorIs(t, err, rlock.ErrAlreadyHeld, "there is no upgrade")
+
+		s, err := l.Inspect(ctx, "k")
+		require.NoError(t, err)
+		require.True(t, s.Held)
+		require.Equal(t, 2, s.Shared.Permits)
+		require.Zero(t, s.Shared.Limit)
+		require.Equal(t, []string{a.Token(), b.Token()}, []string{s.Shared.Holders[0].Token(), s.Shared.Holders[1].Token()})
+		require.Equal(t, "ann", s.Shared.Holders[0].Owner)
+		require.InDelta(t, rlock.DefaultTTL, s.Shared.Holders[0].Remaining(), float64(time.Second))
+		for _, text := range []string{fmt.Sprintf("%v %+v %#v", s.Shared.Holders, s.Shared, s.Shared.Holders[0]), string(must(json.Marshal(s)))} {
+			require.NotContains(t, text, a.Token())
+		}
+		s, err = l.Check(ctx, "k")
+		require.NoError(t, err)
+		require.NotNil(t, s.Shared)
+
+		_, err = a.Verify(ctx)
+		require.NoError(t, err)
+		require.NoError(t, a.Extend(ctx, time.Hour))
+		require.Greater(t, time.Until(a.Deadline()), 50*time.Minute)
+		former := a.Token()
+		require.NoError(t, a.Extend(ctx, time.Second))
+		require.NotEqual(t, former, a.Token())
+		require.InDelta(t, time.Minute, env.TTL(t, client, "k"), float64(2*time.Second))
+		require.Equal(t, []error{nil, nil}, l.ExtendEach(ctx, []*rlock.Lock{a, b}, 2*time.Minute))
+		require.Len(t, l.Locks(), 2)
+
+		handoff := env.Detach(t, b)
+		c := env.MustLock(t)(env.OpenOn(t, server).Attach(ctx, handoff))
+		require.Equal(t, a.Fence(), c.Fence())
+		_, err = l.Attach(ctx, handoff)
+		require.Error(t, err)
+
+		require.NoError(t, a.Release(ctx))
+		require.ErrorIs(t, a.Release(ctx), rlock.ErrReleased)
+		require.ErrorIs(t, a.Err(), rlock.ErrReleased)
+		_, err = c.Verify(ctx)
+		require.NoError(t, err)
+		require.NoError(t, c.Release(ctx))
+		idle(t, client)
+	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A share whose key is gone, or another's, is lost: the server tells, or the next call.
+func TestShareIsLost(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	l := env.OpenOn(t, server)
+	for name, end := range map[string]func(lock *rlock.Lock){
+		"DEL":             func(*rlock.Lock) { env.Do(t, client, "DEL", "k") },
+		"another phase":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "rlock:shared 1 0") },
+		"somebody else":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "foreign") },
+		"ForceAcquire":    func(*rlock.Lock) { env.MustLock(t)(l.ForceAcquire(t.Context(), "k")) },
+		"its member gone": func(lock *rlock.Lock) { require.NoError(t, l.ForceRelease(t.Context(), "k", lock.Token())) },
+	} {
+		env.Do(t, client, "FLUSHALL")
+		lock := env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithAutoExtend(true)))
+		other := env.MustLock(t)(l.AcquireShared(t.Context(), "k"))
+		require.True(t, lock.Valid() && other.Valid(), name)
+		ctx := lock.Context()
+		end(lock)
+		if name == "its member gone" {
+			require.ErrorIs(t, env.ErrorOf(lock.Verify(t.Context())), rlock.ErrLost, name)
+			require.True(t, other.Valid())
+			require.NoError(t, other.Release(t.Context()))
+			continue
+		}
+		env.Soon(t, func() bool { return ctx.Err() != nil }, name)
+		require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost, name)
+		require.ErrorIs(t, other.Extend(t.Context(), time.Minute), rlock.ErrLost, name)
+		require.ErrorIs(t, other.Release(t.Context()), rlock.ErrLost, name)
+	}
+}
+
+// What cannot be is refused, and says why.
+func TestShareArguments(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l := env.OpenOn(t, server)
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"no limit":             func() error { return env.ErrorOf(l.AcquirePermit(ctx, "k", 0)) },
+		"more than there are":  func() error { return env.ErrorOf(l.AcquirePermit(ctx, "k", 3, rlock.WithPermits(4))) },
+		"no permits":           func() error { return env.ErrorOf(l.TryAcquirePermit(ctx, "k", 3, rlock.WithPermits(0))) },
+		"too many":             func() error { return env.ErrorOf(l.TryAcquirePermit(ctx, "k", 3000, rlock.WithPermits(1001))) },
+		"a token":              func() error { return env.ErrorOf(l.AcquireShared(ctx, "k", rlock.WithToken("t"))) },
+		"a share's token":      func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:share:0:1:x"))) },
+		"a shared key's value": func() error { return env.ErrorOf(l.Acquire(ctx, "k", rlock.WithToken("rlock:shared 1 0"))) },
+		"the holders' name":    func() error { return env.ErrorOf(l.AcquireShared(ctx, "rlock:holders:{1}:k")) },
+		"a new limit":          func() error { return env.ErrorOf(l.ChangeLimit(ctx, "k", 0)) },
+	} {
+		require.ErrorIs(t, call(), rlock.ErrInvalid, name)
+	}
+	require.Empty(t, must(env.Do(t, l.Client(), "KEYS", "*").AsStrSlice()), "nothing was sent")
+
+	lock := env.MustLock(t)(l.AcquirePermit(ctx, "k", 3, rlock.WithPermits(2)))
+	for _, err := range []error{env.ErrorOf(l.AcquirePermit(ctx, "k", 4)), env.ErrorOf(l.TryAcquirePermit(ctx, "k", 4))} {
+		var wrong *rlock.LimitError
+		require.ErrorAs(t, err, &wrong)
+		require.ErrorIs(t, err, rlock.ErrLimit)
+		require.Equal(t, rlock.LimitError{Limit: 4, Present: 3}, *wrong)
+		require.ErrorContains(t, err, "a limit of 3 permits")
+		require.ErrorContains(t, err, "a limit of 4 permits")
+	}
+	require.ErrorIs(t, env.ErrorOf(l.AcquireShared(ctx, "k")), rlock.ErrLimit)
+	s := must(l.Inspect(ctx, "k"))
+	require.Equal(t, 3, s.Shared.Limit)
+	require.Equal(t, 2, s.Shared.Permits)
+	require.Equal(t, 3, must(l.ChangeLimit(ctx, "k", 4)))
+	more := env.MustLock(t)(l.AcquirePermit(ctx, "k", 4, rlock.WithPermits(2)))
+	require.ErrorIs(t, env.ErrorOf(l.TryAcquirePermit(ctx, "k", 4)), rlock.ErrHeld)
+	require.NoError(t, lock.Release(ctx))
+	require.NoError(t, more.Release(ctx))
+	require.Zero(t, must(l.ChangeLimit(ctx, "k", 4)))
+	idle(t, l.Client())
+}
+
+// A lock that is downgraded is a share, and readers who wait get in with it.
+func TestDowngrade(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		l, other := env.OpenOn(t, server), env.OpenOn(t, server)
+		ctx := t.Context()
+		lock := env.MustLock(t)(l.Acquire(ctx, "k", rlock.WithAutoExtend(true)))
+		fence := lock.Fence()
+		reads := make(chan error, 2)
+		for _, from := range []*rlock.Locker{l, other} {
+			go func() {
+				reads <- from.DoShared(ctx, "k", func(_ context.Context, r *rlock.Lock) error {
+					if r.Fence() != fence {
+						return errors.New("another phase")
+					}
+					return nil
+				})
+			}()
+		}
+		env.AwaitWaiting(t, l, 1)
+		env.AwaitWaiting(t, other, 1)
+		share, err := lock.Downgrade(ctx)
+		require.NoError(t, err)
+		require.Equal(t, fence, share.Fence())
+		require.ErrorIs(t, lock.Err(), rlock.ErrDetached)
+		require.NoError(t, <-reads)
+		require.NoError(t, <-reads)
+		require.True(t, share.Valid())
+		_, err = share.Verify(ctx)
+		require.NoError(t, err)
+		_, err = share.Downgrade(ctx)
+		require.ErrorIs(t, err, rlock.ErrInvalid)
+		_, err = lock.Downgrade(ctx)
+		require.ErrorIs(t, err, rlock.ErrDetached)
+		require.NoError(t, share.Release(ctx))
+		idle(t, l.Client())
+
+		lock = env.MustLock(t)(l.Acquire(ctx, "k"))
+		env.Do(t, l.Client(), "SET", "k", "foreign")
+		_, err = lock.Downgrade(ctx)
+		require.ErrorIs(t, err, rlock.ErrLost)
+		require.Equal(t, "foreign", env.Get(t, l.Client(), "k"))
+	})
+}
+
+// resource counts who uses it.
+type resource struct {
+	readers, writers, permits atomic.Int64
+	wrong                     atomic.Pointer[string]
+}
+
+func (r *resource) check(ok bool, what string) {
+	if !ok {
+		r.wrong.CompareAndSwap(nil, &what)
+	}
+}
+
+// Readers, writers and holders of permits of several processes never meet where they must not. The
+// resource counts them.
+func TestSharedResource(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		var rw, sem resource
+		const limit = 3
+		var work sync.WaitGroup
+		for p := range 3 {
+			l := env.OpenOn(t, server)
+			for i := range 4 {
+				work.Go(func() {
+					for n := range 40 {
+						var err error
+						switch (i + n) % 4 {
+						case 0:
+							err = l.Do(t.Context(), "rw", func(context.Context, *rlock.Lock) error {
+								rw.check(rw.writers.Add(1) == 1 && rw.readers.Load() == 0, "a writer is not alone")
+								time.Sleep(time.Millisecond)
+								rw.check(rw.readers.Load() == 0, "a reader came to a writer")
+								rw.writers.Add(-1)
+								return nil
+							})
+						case 1, 2:
+							err = l.DoShared(t.Context(), "rw", func(context.Context, *rlock.Lock) error {
+								rw.readers.Add(1)
+								rw.check(rw.writers.Load() == 0, "a reader meets a writer")
+								time.Sleep(time.Millisecond)
+								rw.check(rw.writers.Load() == 0, "a writer came to a reader")
+								rw.readers.Add(-1)
+								return nil
+							})
+						case 3:
+							want := int64(1 + (p+n)%2)
+							err = l.DoPermit(t.Context(), "sem", limit, func(context.Context, *rlock.Lock) error {
+								sem.check(sem.permits.Add(want) <= limit, "too many permits")
+								time.Sleep(time.Millisecond)
+								sem.permits.Add(-want)
+								return nil
+							}, rlock.WithPermits(int(want)))
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+		}
+		work.Wait()
+		for _, r := range []*resource{&rw, &sem} {
+			if wrong := r.wrong.Load(); wrong != nil {
+				t.Error(*wrong)
+			}
+		}
+		idle(t, server.Client(t))
+	})
+}
+
+// A holder that dies has its permit until its lease ends. The one that waits has it soon after, and
+// not a heartbeat later.
+func TestCrashedHolder(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		l := env.OpenOn(t, server)
+		const lease = 1500 * time.Millisecond
+		dead := env.MustLock(t)(env.OpenOn(t, server).AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(lease)))
+		start := time.Now()
+		live := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithAutoExtend(true)))
+		env.Detach(t, dead) // and nobody attaches it
+		next := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2))
+		late := time.Since(start) - lease
+		require.Greater(t, late, -50*time.Millisecond)
+		t.Logf("%v after the end of the lease", late)
+		require.Less(t, late, 400*time.Millisecond, "a heartbeat would have been later")
+		require.True(t, live.Valid())
+		require.NoError(t, next.Release(t.Context()))
+		require.NoError(t, live.Release(t.Context()))
+		idle(t, server.Client(t))
+	})
+}
+
+// A writer gets in among readers who never all stop.
+func TestWriterAmongReaders(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		ctx, stop := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		var reads atomic.Int64
+		const read = 20 * time.Millisecond
+		for range 3 {
+			l := env.OpenOn(t, server)
+			for range 4 {
+				readers.Go(func() {
+					for ctx.Err() == nil {
+						err := l.DoShared(ctx, "k", func(context.Context, *rlock.Lock) error { time.Sleep(read); reads.Add(1); return nil })
+						if err != nil && ctx.Err() == nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		env.Soon(t, func() bool { return reads.Load() > 20 }, "they read")
+		l := env.OpenOn(t, server)
+		var longest time.Duration
+		for range 10 {
+			start := time.Now()
+			lock := env.MustLock(t)(l.Acquire(ctx, "k"))
+			longest = max(longest, time.Since(start))
+			before := reads.Load()
+			time.Sleep(5 * time.Millisecond)
+			require.Equal(t, before, reads.Load())
+			require.NoError(t, lock.Release(ctx))
+			env.Soon(t, func() bool { return reads.Load() > before+5 }, "they read again")
+		}
+		stop()
+		readers.Wait()
+		t.Logf("a writer waited for %v at most among reads of %v", longest, read)
+		require.Less(t, longest, time.Second)
+	})
+}

@@ -1,0 +1,158 @@
+-- Takes a share of a lock, or waits for it in the queue of the lock. Those who share a lock are
+-- readers, of whom any number may hold it together, or holders of permits, of which there are as
+-- many as the limit. A join takes the share if it is free and nobody waits, and otherwise gets a
+-- place in the queue, as Join does for the whole lock. A heartbeat keeps the place. A try takes the
+-- share as a join does, and gets no place. Each of the three removes the holders whose lease is
+-- over, and lets in those at the head of the queue.
+--
+-- The queue may have passed the whole lock to this token. The lock is then shared from this call
+-- on, with those behind it in the queue. A share that the token has already is confirmed: its lease
+-- ends when it was to end or when the new one does, whichever is later.
+--
+-- The reply's limit is that of the present holders if it is another, and -1 otherwise. The script
+-- has then done nothing for the caller.
+--
+-- name: AcquireShared
+-- mode: write
+-- KEYS[1]   lock    key        the lock
+-- KEYS[2]   holders key        the sorted set of those who share the lock
+-- KEYS[3]   queue   key        the queue of the lock: a sorted set of those who wait
+-- KEYS[4]   counter key        fence counter of the lock's slot
+-- KEYS[5]   grants  channels   what the channels of all processes start with
+-- ARGV[1]   token   string     token of this wait, which no other has; it says what limit and how many permits
+-- ARGV[2]   ttl     duration?  lease; absent: the share never expires
+-- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
+-- ARGV[4]   how     enum(join|heartbeat|try)
+-- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
+-- returns: granted bool, fence int, remaining duration, score int, ahead int, limit int
+
+-- include: queue/pass.lua
+-- include: queue/enqueue.lua
+-- include: shared/holders.lua
+-- include: shared/admit.lua
+
+local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local token, ttl, process, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+
+local limit, permits = share_of(token)
+if not limit then
+  return redis.error_reply('ERR the token is not of a share')
+end
+permits = tonumber(permits)
+if permits < 1 or limit ~= '0' and permits > tonumber(limit) then
+  return redis.error_reply('ERR there are fewer permits than the token wants')
+end
+
+local value = redis.call('GET', lock)
+local phase, present = phase_of(value)
+local now, deadline = milliseconds(), '+inf'
+if ttl ~= '' then
+  deadline = now + tonumber(ttl)
+  if deadline >= 9007199254740992 then
+    return redis.error_reply('ERR the lease is too long')
+  end
+  deadline = string.format('%.0f', deadline)
+end
+local left = tonumber(ttl) or -1
+local member = member_of(token, ttl, process)
+
+if phase then
+  purge(holders, now)
+  if redis.call('ZCARD', holders) == 0 then
+    redis.call('DEL', lock)
+    value, phase = nil, nil
+  end
+end
+
+-- Begins a phase with this token, and lets in those behind it. The lock is free, or this token's.
+local function start()
+  redis.pcall('ZREM', queue, member)
+  local fence = next_fence(counter)
+  if type(fence) ~= 'number' then
+    return fence
+  end
+  local new = string.format('%.0f', fence)
+  local failed = begin(lock, holders, new, limit, token, permits, deadline)
+  if failed then
+    return failed
+  end
+  admit(lock, holders, queue, grants, new, limit, now, token)
+  keep(lock, holders)
+  return {1, fence, left, 0, 0, -1}
+end
+
+-- Confirms the share that this token has, with the later one of two leases.
+local function confirm(score)
+  if ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
+    add(holders, phase, token, permits, deadline)
+  end
+  redis.pcall('ZREM', queue, member)
+  keep(lock, holders)
+  return {1, tonumber(phase) or 0, left, 0, 0, -1}
+end
+
+if value == token then
+  return start()
+end
+
+if phase then
+  local first = phase .. ' 1 ' .. token
+  local score = redis.call('ZSCORE', holders, first)
+  if score then
+    return confirm(score)
+  end
+  if present ~= limit then
+    return {0, 0, redis.call('PTTL', lock), 0, 0, tonumber(present) or 0}
+  end
+  admit(lock, holders, queue, grants, phase, limit, now, token)
+  score = redis.call('ZSCORE', holders, first)
+  if score then
+    return confirm(score)
+  end
+  if how ~= 'heartbeat' and redis.call('EXISTS', queue) == 0 and fits(holders, limit, permits) then
+    add(holders, phase, token, permits, deadline)
+    keep(lock, holders)
+    return {1, tonumber(phase) or 0, left, 0, 0, -1}
+  end
+  keep(lock, holders)
+end
+
+local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+local score = head[1] and redis.call('ZSCORE', queue, member)
+if not value then
+  -- The lock is free. The first of the queue gets it, and if that is this token, by the answer. If
+  -- the server can tell nobody, whoever asks takes the lock, as if there were no queue.
+  local wants = score or how ~= 'heartbeat'
+  local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
+  local mine = not head[1] or head[1] == member or before
+  if not (wants and mine) and head[1] then
+    mine = not pass(lock, queue, counter, grants)
+  end
+  if wants and mine then
+    return start()
+  end
+end
+
+-- remaining is what is left until a share may be free: of the first lease of those who share the
+-- lock that ends, or of the lease of the whole lock.
+local remaining = redis.call('PTTL', lock)
+if phase then
+  local soonest = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
+  remaining = -1
+  if soonest[2] and soonest[2] ~= 'inf' then
+    remaining = math.max(tonumber(soonest[2]) - now, 0)
+  end
+end
+
+if score then
+  redis.call('PEXPIRE', queue, 30000)
+  score = tonumber(score)
+elseif how == 'join' then
+  score = enqueue(queue, member, since)
+  if type(score) ~= 'number' then
+    return score
+  end
+else
+  return {0, 0, remaining, 0, 0, -1}
+end
+return {0, 0, remaining, score, redis.call('ZRANK', queue, member) or 0, -1}
