@@ -1,6 +1,6 @@
 # make run       regenerates the bindings and shows locks at work, in some ten seconds; with V=1, the audit too
 # make setup     once, before the tests: unpacks the servers, installs a C compiler if there is none
-# make test      the tests, in less than three minutes, with one server that they start themselves
+# make test      the tests, in four to five minutes, with one server that they start themselves
 # make test-all  all of them: three servers, race detector, budgets, faults, fuzzing, other libraries
 # make lint      formatting, vet, staticcheck, tidiness
 # make check     generated code is what the scripts say
@@ -9,8 +9,10 @@
 # make explore   the queue between processes, in every order of its steps, or with STATES=10000000 (see rlock/internal/explorer)
 # make bench     beside other lock libraries, or bench-quick: less, in two minutes
 # make interop   rlock's keys against those of other lock libraries, of Go and of npm
+# make platforms builds and vets for Linux, macOS and Windows on each processor, and runs nothing
 # make vuln      known vulnerabilities in what is required
 # make fuzz      looks for input that breaks the generator or a lock, ten seconds each, or with FUZZTIME=10m FUZZER=FuzzReply
+# make help      this list
 
 GO ?= go
 DURATION ?= 60s
@@ -31,11 +33,14 @@ STEP ?=
 ONE = servers=$$(sh rlock_test/engines.sh $(ENGINE)) && RLOCK_SERVERS=$$servers
 ALL = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: run setup test test-all chaos oracle explore fuzz lint check generate bench bench-quick interop vuln compiler
+.PHONY: help run setup test test-all chaos oracle explore fuzz lint check generate bench bench-quick interop platforms vuln compiler
 
 run:
 	@$(GO) run ./generator
 	@$(GO) run ./rlock_test/demo $(if $(V),-v)
+
+help:
+	@sed -n 's/^# make /make /p' $(firstword $(MAKEFILE_LIST))
 
 setup:
 	@sh rlock_test/setup.sh
@@ -93,6 +98,9 @@ bench-quick:
 # The tests have npm install its libraries, so they need Node.js and its registry at first.
 interop:
 	$(ALL) $(GO) test -C rlock_test/interop -count=1
+
+platforms:
+	$(GO) test -count=1 -timeout=0 -v ./rlock_test/platforms
 
 # VULNDB=file:///… is a copy of the database, where its site cannot be reached.
 vuln:

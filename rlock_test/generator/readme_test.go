@@ -10,22 +10,112 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Every Go snippet of the README stands in an example, line by line, and so
+// pages are those of the root directory. MIGRATION.md has the code of other libraries, and a test of
+// its own in rlock_test/interop.
+var pages = []string{"README.md", "PRODUCTION.md", "MIGRATION.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// Every Go snippet of README.md and PRODUCTION.md stands in an example, line by line, and so
 // compiles and runs.
 func TestReadmeSnippetsAreExamples(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	paths, err := filepath.Glob(filepath.Join(root, "rlock", "example*_test.go"))
 	require.NoError(t, err)
-	examples, err := os.ReadFile(filepath.Join(root, "rlock", "example_test.go"))
-	require.NoError(t, err)
-	code := unindented(string(examples))
+	var code string
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		code += unindented(string(text))
+	}
+	for _, name := range []string{"README.md", "PRODUCTION.md"} {
+		snippets := goSnippet.FindAllStringSubmatch(page(t, name), -1)
+		require.NotEmpty(t, snippets)
+		for _, snippet := range snippets {
+			if strings.HasPrefix(snippet[1], "package main\n") {
+				continue // TestReadmeProgram runs it
+			}
+			require.True(t, strings.Contains(code, strings.TrimSpace(unindented(snippet[1]))), "%s has code that is in no example:\n%s", name, snippet[1])
+		}
+	}
+}
 
-	snippets := goSnippet.FindAllStringSubmatch(string(readme), -1)
-	require.NotEmpty(t, snippets)
-	for _, snippet := range snippets {
-		require.Contains(t, code, unindented(snippet[1]))
+// The whole program of the README runs as it stands, but for the address.
+func TestReadmeProgram(t *testing.T) {
+	t.Parallel()
+	_, program, found := strings.Cut(page(t, "README.md"), "```go\npackage main\n")
+	require.True(t, found)
+	program, _, _ = strings.Cut(program, "```")
+	const address = "localhost:6379"
+	require.Equal(t, 1, strings.Count(program, address))
+	path := filepath.Join(t.TempDir(), "main.go")
+	server := env.Start(t)
+	require.NoError(t, os.WriteFile(path, []byte("package main\n"+strings.Replace(program, address, server.Addr(), 1)), 0o666))
+	stdout, stderr, err := run(t, root, nil, "run", path)
+	require.NoError(t, err, stderr)
+	require.Equal(t, "alone with report:2026-11\n", stdout)
+}
+
+// The README is read in one go.
+func TestReadmeIsShort(t *testing.T) {
+	t.Parallel()
+	require.LessOrEqual(t, strings.Count(page(t, "README.md"), "\n"), 250, "longer matters belong in package docs, PRODUCTION.md or MIGRATION.md")
+}
+
+// The tests that the pages name exist.
+func TestPagesNameTests(t *testing.T) {
+	t.Parallel()
+	tests := testsOf(t, root)
+	for _, name := range pages {
+		if name == "CONTRIBUTING.md" {
+			continue // it writes one, and has a test of its own
+		}
+		for _, test := range testName.FindAllString(page(t, name), -1) {
+			require.True(t, tests[test], "%s names %s, which does not exist", name, test)
+		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+)
+
+// The links of the pages lead to files and headings that exist.
+func TestPagesLinks(t *testing.T) {
+	t.Parallel()
+	for _, name := range append([]string{"rlock/INTEROP.md", "rlock/FAILURES.md", "rlock_test/README.md"}, pages...) {
+		for _, match := range link.FindAllStringSubmatch(page(t, name), -1) {
+			if strings.Contains(match[1], "://") {
+				continue
+			}
+			target, anchor, anchored := strings.Cut(match[1], "#")
+			path := filepath.Join(root, filepath.Dir(filepath.FromSlash(name)), filepath.FromSlash(target))
+			if target == "" {
+				path = filepath.Join(root, filepath.FromSlash(name))
+			}
+			_, err := os.Stat(path)
+			require.NoError(t, err, "%s links to %s", name, match[1])
+			if !anchored {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			var anchors []string
+			for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
+				anchors = append(anchors, strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(h[1], ",", "")), " ", "-"))
+			}
+			require.Contains(t, anchors, anchor, "%s links to %s", name, match[1])
+		}
 	}
 }
 

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// answerTimeout bounds a call that waits for nothing but the server's answer.
+const answerTimeout = 10 * time.Second
+
+// waiting is what the flags of run, acquire and wait say about a lock that somebody holds.
+type waiting struct {
+	limit    time.Duration // 0: without an end
+	none     bool          // do not wait
+	conflict int           // exit code
+}
+
+func (w *waiting) define(a *arguments) {
+	w.limit = -1
+	a.duration(&w.limit, "wait")
+	a.alias("w", "wait")
+	a.flags.BoolVar(&w.none, "no-wait", false, "")
+	a.alias("n", "no-wait")
+	w.conflict = exitNotGot
+	a.flags.Func("conflict-exit-code", "", func(text string) (err error) {
+		if w.conflict, err = strconv.Atoi(text); err != nil || w.conflict < 0 || w.conflict > 255 {
+			return errors.New("want a number from 0 to 255")
+		}
+		return nil
+	})
+	a.alias("E", "conflict-exit-code")
+}
+
+func (w *waiting) check(a *arguments) error {
+	switch {
+	case w.none && w.limit >= 0:
+		return a.usage("-w and -n contradict each other")
+	case w.limit == 0:
+		w.none = true
+	case w.limit < 0:
+		w.limit = 0
+	}
+	return nil
+}
+
+// retry is how a call waits.
+func (w *waiting) retry() rlock.Retry {
+	switch {
+	case w.none:
+		return rlock.DefaultRetry().MaxAttempts(1)
+	case w.limit > 0:
+		return rlock.DefaultRetry().MaxTime(w.limit)
+	}
+	return rlock.DefaultRetry()
+}
+
+// bound ends a call that gets no answer although its time is over.
+func (w *waiting) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.limit == 0 && !w.none {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, w.limit+answerTimeout)
+}
+
+// failed returns the error of a call that did not get what it waited for. ctx is that of the command.
+func (w *waiting) failed(ctx context.Context, locker *rlock.Locker, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var refused *rlock.AcquireError
+	if !errors.Is(err, rlock.ErrHeld) || !errors.As(err, &refused) {
+		return &exit{exitFailed, err}
+	}
+	if w.conflict == 0 { // the caller says that this is no failure, and cron sends mail of what is said
+		return &exit{code: 0}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if state, unknown := locker.Inspect(ctx, refused.Key); unknown == nil && state.Owner != "" {
+		return failure(w.conflict, "%w; the holder is %s", err, state.Owner)
+	}
+	return &exit{w.conflict, err}
+}
+
+// acquisition is what the flags of run and acquire say about the lock.
+type acquisition struct {
+	waiting
+	ttl   time.Duration
+	owner string
+}
+
+func (q *acquisition) define(a *arguments) {
+	q.waiting.define(a)
+	q.ttl = 30 * time.Second
+	a.duration(&q.ttl, "ttl")
+	a.flags.StringVar(&q.owner, "owner", "", "")
+}
+
+func (q *acquisition) check(a *arguments) error {
+	if q.ttl == 0 {
+		return a.usage("--ttl 0s is no lease; a lock that nobody extends must end by itself")
+	}
+	if q.owner != "" && !validOwner(q.owner) {
+		return a.usage("--owner must have at most %d bytes of printable UTF-8", longestOwner)
+	}
+	return q.waiting.check(a)
+}
+
+// take acquires the lock of the keys.
+func (q *acquisition) take(ctx context.Context, locker *rlock.Locker, keys []string, opts ...rlock.Option) (*rlock.Lock, error) {
+	bounded, cancel := q.bound(ctx)
+	defer cancel()
+	opts = append(opts, rlock.WithTTL(q.ttl))
+	if q.owner != "" {
+		opts = append(opts, rlock.WithOwner(q.owner))
+	}
+	lock, err := q.call(bounded, locker, keys, opts)
+	if err != nil {
+		return nil, q.failed(ctx, locker, err)
+	}
+	if ctx.Err() != nil { // the signal has come in the moment of the grant
+		release(lock)
+		return nil, context.Cause(ctx)
+	}
+	return lock, nil
+}
+
+func (q *acquisition) call(ctx context.Context, locker *rlock.Locker, keys []string, opts []rlock.Option) (*rlock.Lock, error) {
+	opts = append(opts, rlock.WithRetry(q.retry()))
+	switch one := len(keys) == 1; {
+	case one && q.none:
+		return locker.TryAcquire(ctx, keys[0], opts...)
+	case one:
+		return locker.Acquire(ctx, keys[0], opts...)
+	case q.none:
+		return locker.TryAcquireAll(ctx, keys, append(opts, rlock.WithCrossSlot(true))...)
+	}
+	return locker.AcquireAll(ctx, keys, append(opts, rlock.WithCrossSlot(true))...)
+}
+
+// releaseTimeout bounds what nobody waits for after the work is done. The lease ends anyhow.
+const releaseTimeout = 2 * time.Second
+
+func release(lock *rlock.Lock) error {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	return lock.Release(ctx)
+}
+
+// acquireCommand is rlock acquire.
+func (p *program) acquireCommand(args []string) error {
+	a := p.arguments("acquire")
+	var q acquisition
+	q.define(a)
+	keys, err := a.keys(args, 1, 1, "one KEY")
+	if err != nil {
+		return err
+	}
+	if err := q.check(a); err != nil {
+		return err
+	}
+	ctx, locker, done, err := p.locker()
+	if err != nil {
+		return err
+	}
+	defer done()
+	start := time.Now()
+	lock, err := q.take(ctx, locker, keys)
+	if err != nil {
+		return err
+	}
+	token := lock.Token()
+	err = p.result(token+"\n", fields{
+		"token": token, "fence": lock.Fence(), "ttl_ms": q.ttl.Milliseconds(), "waited_ms": time.Since(start).Milliseconds(),
+	}.withKey(keys[0]))
+	if err != nil { // nobody knows the token
+		release(lock)
+	}
+	return err
+}

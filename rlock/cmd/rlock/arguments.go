@@ -1,0 +1,130 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// arguments are the flags of a command. Each may have a short name.
+type arguments struct {
+	flags *flag.FlagSet
+	short map[string]string // the long name of each short one
+}
+
+// arguments begins the flags of the command with those that every command has.
+func (p *program) arguments(command string) *arguments {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Usage = func() {}
+	flags.BoolVar(&p.json, "json", false, "")
+	return &arguments{flags, map[string]string{}}
+}
+
+// alias gives the flag name a short name.
+func (a *arguments) alias(short, name string) {
+	a.short[short] = name
+	a.flags.Var(a.flags.Lookup(name).Value, short, "")
+}
+
+// duration defines a flag that is a length of time. A number without a unit is in seconds, as
+// timeout(1) and flock(1) have it.
+func (a *arguments) duration(d *time.Duration, name string) {
+	a.flags.Func(name, "", func(text string) (err error) {
+		*d, err = readDuration(text)
+		return err
+	})
+}
+
+func readDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if seconds, plain := strconv.ParseFloat(text, 64); plain == nil {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+		if math.IsNaN(seconds) || seconds*float64(time.Second) >= math.MaxInt64 {
+			d = -1
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("want a time such as 30s, 1m30s or 500ms")
+	case d < 0 || strings.HasPrefix(text, "-"):
+		return 0, fmt.Errorf("want a time that is not negative and not too long")
+	case d%time.Millisecond != 0:
+		return 0, fmt.Errorf("want a whole number of milliseconds")
+	}
+	return d, nil
+}
+
+// parse reads flags and operands in any order. What follows "--" is in after, and dashed tells
+// whether there is a "--".
+func (a *arguments) parse(args []string) (operands, after []string, dashed bool, err error) {
+	for len(args) > 0 {
+		arg := args[0]
+		switch {
+		case arg == "--":
+			return operands, args[1:], true, nil
+		case !strings.HasPrefix(arg, "-") || arg == "-":
+			operands = append(operands, arg)
+			args = args[1:]
+		default:
+			n := min(a.length(arg), len(args))
+			if err := a.flags.Parse(args[:n]); err != nil {
+				return nil, nil, false, a.wrong(err)
+			}
+			args = args[n:]
+		}
+	}
+	return operands, nil, false, nil
+}
+
+// length is of how many arguments the flag consists that begins with arg.
+func (a *arguments) length(arg string) int {
+	name, _, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+	f := a.flags.Lookup(name)
+	if joined || f == nil {
+		return 1
+	}
+	if b, is := f.Value.(interface{ IsBoolFlag() bool }); is && b.IsBoolFlag() {
+		return 1
+	}
+	return 2
+}
+
+// wrong tells people what package flag has found.
+func (a *arguments) wrong(err error) error {
+	if err == flag.ErrHelp {
+		return err
+	}
+	return failure(exitFailed, "%v; see rlock %s --help", err, a.flags.Name())
+}
+
+// usage is the error of a command with wrong operands.
+func (a *arguments) usage(format string, args ...any) error {
+	return failure(exitFailed, "%s; see rlock %s --help", fmt.Sprintf(format, args...), a.flags.Name())
+}
+
+// keys parses the arguments of a command whose operands are keys.
+func (a *arguments) keys(args []string, least, most int, want string) ([]string, error) {
+	operands, after, _, err := a.parse(args)
+	if err != nil {
+		return nil, err
+	}
+	operands = slices.Concat(operands, after)
+	if len(operands) < least || len(operands) > most {
+		return nil, a.usage("want %s, got %d operands", want, len(operands))
+	}
+	return operands, checkKeys(operands[:min(len(operands), most)])
+}
+
+// checkKeys refuses what no lock can have as its key, before anything is sent.
+func checkKeys(keys []string) error {
+	if slices.Contains(keys, "") {
+		return failure(exitFailed, "a key is empty; is a variable of the shell not set?")
+	}
+	return nil
+}

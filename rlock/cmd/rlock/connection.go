@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// urlOptions are the options that a URL may have. rueidis would pass over any other, so that a
+// slip of the pen would mean another server.
+var urlOptions = []string{
+	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries",
+	"protocol", "sentinel_password", "sentinel_username", "skip_verify", "write_timeout",
+}
+
+const urlForm = "redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE]; see rlock --help"
+
+// connection reads where the server is. No error shows the URL, because it may have a password.
+func connection(getenv func(string) string) (rueidis.ClientOption, error) {
+	name, text := "RLOCK_URL", strings.TrimSpace(getenv("RLOCK_URL"))
+	if text == "" {
+		name, text = "REDIS_URL", strings.TrimSpace(getenv("REDIS_URL"))
+	}
+	if text == "" {
+		return rueidis.ClientOption{}, failure(exitFailed, "neither RLOCK_URL nor REDIS_URL is set; set RLOCK_URL to %s", urlForm)
+	}
+	option, err := parseURL(text)
+	if err != nil {
+		return option, failure(exitFailed, "%s: %w", name, err)
+	}
+	return option, nil
+}
+
+// parseURL is rueidis.ParseURL for what it understands, and refuses what it would pass over.
+func parseURL(text string) (option rueidis.ClientOption, err error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		return option, errors.New("it cannot be read as a URL (it is not shown here, because it may have a password); " +
+			"write / # ? @ and % in a user or password as %2F %23 %3F %40 and %25. The form is " + urlForm)
+	}
+	schemes := []string{"redis", "rediss", "valkey", "valkeys", "unix"}
+	switch {
+	case !slices.Contains(schemes, u.Scheme):
+		return option, errors.New("it begins with none of redis://, rediss:// and unix://. The form is " + urlForm)
+	case u.Scheme == "unix" && u.Path == "":
+		return option, errors.New("it names no socket; the form is unix:///PATH/OF/SOCKET")
+	case u.Scheme != "unix" && u.Host == "":
+		return option, errors.New("it names no host. The form is " + urlForm)
+	case strings.Contains(u.Host, ","):
+		return option, errors.New("it has several hosts with commas; write one host, and the others as ?addr=HOST:PORT&addr=HOST:PORT")
+	case u.Fragment != "":
+		return option, errors.New("it has a #; in a user or password write %23")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return option, errors.New("its options cannot be read; the form is ?OPTION=VALUE&OPTION=VALUE, with % as %25 and ; as %3B")
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(urlOptions, name):
+			return option, errors.New("it has the unknown option " + quote(name) + "; there are " + strings.Join(urlOptions, ", "))
+		case len(values) > 1 && name != "addr":
+			return option, errors.New("it has the option " + name + " twice")
+		case slices.Contains(values, "") && name != "skip_verify":
+			return option, errors.New("its option " + name + " has no value")
+		}
+	}
+	if (query.Has("sentinel_username") || query.Has("sentinel_password")) && !query.Has("master_set") {
+		return option, errors.New("it has a user or password for sentinels, but no master_set=NAME, which makes the addresses those of sentinels")
+	}
+	for _, address := range query["addr"] { // of which rueidis would make the first host
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+			return option, errors.New("its option addr must be HOST:PORT")
+		}
+	}
+	option, err = rueidis.ParseURL(text)
+	if err != nil { // of the database, a time or a flag: "redis: invalid dial timeout: "…"
+		what, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "redis: "), ": ")
+		return option, errors.New(what + "; the form is " + urlForm)
+	}
+	option.Sentinel.Username, option.Sentinel.Password = query.Get("sentinel_username"), query.Get("sentinel_password")
+	option.Sentinel.TLSConfig, option.Sentinel.Dialer = option.TLSConfig, option.Dialer
+	option.ClusterOption.ShardsRefreshInterval = refreshInterval
+	return option, nil
+}
+
+// refreshInterval is how often a client of a cluster asks where the slots are, while CMD runs. A
+// failover takes a cluster longer than that by itself.
+const refreshInterval = 5 * time.Second
+
+// open connects to the server. The client cannot be told to stop connecting, so a signal leaves it to
+// the end of the process.
+func open(ctx context.Context, option rueidis.ClientOption, opts ...rlock.LockerOption) (*rlock.Locker, error) {
+	type opened struct {
+		locker *rlock.Locker
+		err    error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		locker, err := rlock.Open(option, opts...)
+		done <- opened{locker, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case o := <-done:
+		if o.err != nil {
+			return nil, explain(option, o.err)
+		}
+		return o.locker, nil
+	}
+}
+
+// explain says what to do about an error of the first connection.
+func explain(option rueidis.ClientOption, err error) error {
+	advice := "see whether the server runs there, and whether RLOCK_URL or REDIS_URL is right"
+	switch text := err.Error(); {
+	case strings.Contains(text, "NOAUTH"):
+		advice = "the server wants a password: RLOCK_URL=redis://:PASSWORD@HOST, or USER:PASSWORD@HOST"
+	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
+		advice = "the user or the password in RLOCK_URL or REDIS_URL is wrong"
+	case strings.Contains(text, "NOPERM"):
+		advice = "the user of RLOCK_URL or REDIS_URL lacks a right"
+	case len(option.InitAddress) > 1 && option.Sentinel.MasterSet == "" && strings.Contains(strings.ToUpper(text), "CLUSTER"):
+		advice = "several addresses must be of one Redis Cluster, or of sentinels with master_set=NAME"
+	case option.TLSConfig == nil && strings.Contains(text, "EOF"):
+		advice = "if the server speaks TLS, the URL begins with rediss://"
+	case strings.Contains(text, "tls:"), strings.Contains(text, "x509:"):
+		advice = "if the server does not speak TLS, the URL begins with redis://; SSL_CERT_FILE names certificate authorities of your own"
+	}
+	return failure(exitFailed, "cannot connect to %s: %w; %s", strings.Join(option.InitAddress, ", "), withoutPrefix{err}, advice)
+}
+
+// withoutPrefix leaves out what the caller says already.
+type withoutPrefix struct{ error }
+
+func (e withoutPrefix) Error() string {
+	return strings.TrimPrefix(e.error.Error(), "rlock: open: ")
+}
+
+// Unwrap returns the error as it is.
+func (e withoutPrefix) Unwrap() error { return e.error }

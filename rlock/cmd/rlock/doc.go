@@ -1,0 +1,233 @@
+// Command rlock runs programs under locks on Redis or Valkey, and shows who holds which lock:
+// for shells, for cron, and for people on call.
+//
+//	export RLOCK_URL=redis://localhost:6379
+//	rlock run -n backup -- pg_dump -f /backup/db.sql db
+//
+// # Install
+//
+//	go install github.com/rlock-go/toolkit/rlock/cmd/rlock@latest
+//
+// # Commands
+//
+//	rlock run [flags] KEY [KEY…] -- CMD [ARG…]    run CMD while the lock is held
+//	rlock acquire [flags] KEY                     take a lock and print its token
+//	rlock release KEY TOKEN                       free a lock that acquire took
+//	rlock force-release KEY --token TOKEN         free a lock of somebody else
+//	rlock wait [flags] KEY                        wait until nobody holds the lock
+//	rlock who KEY [KEY…]                          tell who holds each of the locks
+//	rlock ls PATTERN                              list the locks that are held
+//	rlock probe                                   see whether the server can carry locks
+//	rlock help [COMMAND]                          print the manual of a command
+//
+// Every command has --json and --help. A lock is a plain string key of the server, with the
+// name KEY, so these are also the locks of every program that uses package rlock. A flag may
+// stand before or after the keys, with one dash or with two.
+//
+// # Connection
+//
+// The environment variable RLOCK_URL, or REDIS_URL if that is not set, says where the server
+// is. There is no flag for it, because arguments are visible to everybody on the machine, and
+// a URL may have a password. There is no default either: cron starts programs without the
+// variables of a login, and a lock on the wrong server keeps nobody out.
+//
+//	redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE&…]
+//	rediss://…                     the same with TLS
+//	unix://[USER[:PASSWORD]@]/PATH/OF/SOCKET[?OPTION=VALUE&…]
+//
+// valkey:// and valkeys:// mean the same as redis:// and rediss://. A password without a user
+// stands behind a colon: redis://:PASSWORD@HOST. Letters of a user or password that mean
+// something in a URL, such as / # ? @ and %, are percent-encoded: %2F for a slash. The port is
+// 6379 where none is given. Options:
+//
+//	addr=HOST:PORT              one more address of the same cluster, or one more sentinel; may be
+//	                            repeated
+//	master_set=NAME             the addresses are those of sentinels, which know the primary by this name
+//	sentinel_username=USER      for the sentinels, if they want a password; USER and PASSWORD before
+//	sentinel_password=PASSWORD  the @ are for the primary
+//	db=NUMBER                   the same as /DATABASE
+//	dial_timeout=5s             how long a connection may take
+//	write_timeout=10s           how long a server may say nothing
+//	client_name=NAME            what CLIENT LIST shows
+//	protocol=2                  speak RESP2, for proxies that know nothing else
+//	client_cache=0              no client-side cache, for servers without CLIENT TRACKING
+//	max_retries=0               never repeat a command that only reads
+//	skip_verify=true            do not verify the certificates of the servers; for tests
+//
+// An address of a Redis Cluster is enough to find the others. Several addresses that are not
+// sentinels must be of one cluster:
+//
+//	RLOCK_URL='redis://10.0.0.1:7000?addr=10.0.0.2:7000&addr=10.0.0.3:7000'
+//	RLOCK_URL='redis://:PASSWORD@sentinel-1:26379?addr=sentinel-2:26379&master_set=main'
+//
+// With rediss, the certificate of every server must have the name of the first HOST. The
+// certificate authorities are those of the system, or of SSL_CERT_FILE and SSL_CERT_DIR.
+//
+// # Exit codes
+//
+//	  0  it is done
+//	  1  probe has found a fault
+//	 75  the lock was not acquired in time, or is still held; -E chooses another code
+//	 76  the lock was lost, or the token is not its holder's
+//	125  rlock itself has failed: wrong arguments, no server, an error of the server
+//	126  CMD cannot be executed
+//	127  CMD is not found
+//	128+N  CMD was ended by signal N, or rlock was while it waited: 130 is SIGINT, 143 SIGTERM
+//
+// Otherwise rlock run ends with the exit code of CMD. If CMD has codes of its own above 74, -v
+// or --json tell the two apart.
+//
+// # JSON
+//
+// With --json, standard output has one JSON object in each line, and so has standard error.
+// Keys and owners are text; a key that is not UTF-8 has its bytes in key_base64 as well.
+// Times that are left are in milliseconds, and null where a lock never expires. The commands
+// below tell their fields. rlock run leaves standard output to CMD and writes objects to
+// standard error, as do all commands for errors:
+//
+//	{"event":"error","message":"…","code":125}
+//
+// # rlock run
+//
+//	rlock run [flags] KEY [KEY…] -- CMD [ARG…]
+//
+// takes the lock of KEY, runs CMD, extends the lease for as long as CMD runs, and releases the
+// lock when CMD has ended. Who waits gets the lock first come, first served, also between
+// machines. With several keys it takes all of them or none; on a cluster they may be in
+// different slots. Flags:
+//
+//	--ttl 30s         the lease: how long the lock outlives a machine that dies
+//	-w, --wait 30s    give up if the lock was not acquired in this time; without it, wait for ever
+//	-n, --no-wait     do not wait at all
+//	-E, --conflict-exit-code 75
+//	                  the exit code if the lock was not acquired
+//	--owner TEXT      what rlock who shows; by default the host, the process and CMD's name
+//	--signal TERM     how CMD is told to stop if the lock is lost: a name or a number
+//	--kill-after 5s   how long CMD may take to stop before it is killed
+//	--key KEY         one more key, for a key that begins with a dash
+//	-v, --verbose     tell on standard error what happens to the lock
+//	--json            write messages as JSON
+//
+// CMD is executed as it is, without a shell. For a pipe or a variable, give the shell yourself:
+//
+//	rlock run -n report -- sh -c 'make-report | mail -s report team'
+//
+// CMD has standard input, output and error, and all other open files, of rlock itself. Its
+// environment has, beside rlock's:
+//
+//	RLOCK_KEY    the key; of several, one in each line
+//	RLOCK_TOKEN  the token of the holder
+//	RLOCK_FENCE  a number that is larger than that of every earlier holder: a resource that
+//	             refuses smaller numbers is safe from a holder that does not know of its loss
+//
+// A command that runs under a lock already, by its RLOCK_KEY and RLOCK_TOKEN, is refused the
+// same key: it would wait for itself.
+//
+// The lock is released when CMD ends. What CMD has started and left in the background goes on
+// without it.
+//
+// Signals. CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
+// SIGUSR2 that rlock gets are passed on to the group, and rlock waits until CMD ends. Before CMD
+// has started, they end the waiting at once. A signal that is ignored, as by nohup, stays ignored.
+// In a terminal the group becomes the foreground process group, so CMD may read from the terminal,
+// Ctrl-C reaches it, and Ctrl-Z suspends it together with rlock. While rlock is suspended it
+// cannot extend the lease. If the lease is over when it is continued, CMD is killed before
+// it can go on.
+//
+// Losing the lock. If the lease cannot be extended, as when the server is out of reach, CMD gets
+// the signal of --signal early enough that --kill-after ends inside the lease. Then the whole
+// group is killed, before the server lets the next one in. Nobody is asked for that: rlock
+// counts the lease on its own clock. --ttl must be three times as long as --kill-after and 100 ms more,
+// so that there is time to extend the lease before. If the server says that the lock is
+// gone, because the key was deleted or somebody has used force-release, CMD gets the signal at
+// once. Either way, the exit code is 76, whatever that of CMD. It is also 76 if the loss is only
+// noticed when CMD has ended.
+//
+// What rlock cannot do. If rlock itself is stopped with SIGSTOP, or the machine sleeps, CMD may
+// run on without a lease until rlock continues, and is killed then. If rlock is ended with
+// SIGKILL, the lock stays until the lease ends, at most --ttl later. On Linux the kernel then kills
+// CMD at once, but not what CMD has started itself, and not a CMD that is set-user-ID. On other
+// systems CMD runs on without a lock. Let the resource refuse small fences where that must do no harm.
+//
+// On Windows there are no such signals and no process groups: CMD is in the console of rlock and gets Ctrl-C from
+// there. It is ended at once where it would have to stop, and what it has started goes on.
+//
+// In a crontab, -n skips a run while the last one has not ended, on whichever machine that is:
+//
+//	RLOCK_URL=redis://redis.internal:6379
+//	*/5 * * * *  rlock run -n -E 0 import -- /usr/local/bin/import
+//
+// Objects of --json have event, message and keys, and these have more: contended
+// (remaining_ms), acquired (fence, waited_ms), stopping and killed (reason), exited (code, and
+// signal if one has ended CMD), lost (reason), error (code).
+//
+// # rlock acquire
+//
+//	rlock acquire [--ttl 30s] [-w 30s | -n] [-E 75] [--owner TEXT] [--json] KEY
+//
+// takes the lock of KEY and prints its token. Nothing extends the lease, so --ttl must be long
+// enough for the work. For scripts that cannot be one command of rlock run:
+//
+//	token=$(rlock acquire --ttl 10m -w 1m deploy) || exit
+//	…
+//	rlock release deploy "$token"
+//
+// The flags are those of rlock run. Without --owner the token has no owner's text. With one it
+// has spaces, so quote it. --json prints key, token, fence, ttl_ms and waited_ms. If the token
+// cannot be printed, the lock is released again.
+//
+// # rlock release
+//
+//	rlock release [--json] KEY TOKEN
+//
+// frees the lock of KEY if TOKEN is its holder's, and passes it to who has waited longest.
+// Otherwise it leaves the lock alone and ends with 76. --json prints key and released.
+//
+// # rlock force-release
+//
+//	rlock force-release [--json] KEY --token TOKEN
+//
+// does the same for a lock of somebody else, whose token rlock who shows. Without --token it
+// tells who holds the lock, and frees nothing: the token keeps you from freeing the lock of a
+// later holder. The former holder learns of its loss from the server, most often at once, but
+// may be at work meanwhile. --json prints key, released and owner.
+//
+// # rlock wait
+//
+//	rlock wait [-w 30s | -n] [-E 75] [--json] KEY
+//
+// waits until nobody holds the lock of KEY, without taking it. With -n it does not wait: the exit
+// code is 0 if the lock is free, and 75 if not. The flags are those of rlock run. A lock that is
+// passed on to who waits for it is never free in between. --json prints key and waited_ms.
+//
+// # rlock who
+//
+//	rlock who [--json] KEY [KEY…]
+//
+// tells of each key whether it is held, by whom, with which token, and how much of the lease is
+// left. The exit code is 0 either way. --json prints key, held, owner, token and remaining_ms.
+//
+// # rlock ls
+//
+//	rlock ls [--json] PATTERN
+//
+// lists the locks whose keys match PATTERN, in the order of their keys: key, time left, owner. A
+// pattern is that of the command KEYS: * stands for any letters, ? for one, [ab] for one of
+// these. Quote it, or the shell replaces it with names of files:
+//
+//	rlock ls 'job:*'
+//
+// It is no snapshot: a lock that is taken or released meanwhile may be listed or not. rlock
+// walks through all keys of the server, a thousand at a time, on every primary of a cluster, and
+// reads at most 300 bytes of the strings that match. It lists strings that are tokens of rlock.
+// For a lock with a token of another library, or one that a program has chosen, use rlock who.
+// --json prints key, owner, token and remaining_ms.
+//
+// # rlock probe
+//
+//	rlock probe [--json]
+//
+// takes a scratch lock and tells what the server, its settings and the user's rights mean for
+// locks, one finding in each line. The exit code is 1 if there is a fault. --json prints severity
+// (ok, note or FAULT), name, server, text and error.
+package main

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// whoCommand is rlock who.
+func (p *program) whoCommand(args []string) error {
+	a := p.arguments("who")
+	keys, err := a.keys(args, 1, math.MaxInt, "at least one KEY")
+	if err != nil {
+		return err
+	}
+	ctx, locker, done, err := p.locker()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return each(keys, func(key string) (rlock.State, error) { return inspect(ctx, locker, key) },
+		func(state rlock.State) error {
+			object := fields{"held": state.Held, "owner": nil, "token": nil, "remaining_ms": 0}
+			if state.Held {
+				object = held(state)
+				object["held"] = true
+			}
+			return p.result(describe(state)+"\n", object.withKey(state.Key))
+		})
+}
+
+// held are the fields of a lock that somebody holds.
+func held(state rlock.State) fields {
+	return fields{"owner": state.Owner, "token": state.Token, "remaining_ms": milliseconds(state.Remaining())}
+}
+
+// waitCommand is rlock wait.
+func (p *program) waitCommand(args []string) error {
+	a := p.arguments("wait")
+	var w waiting
+	w.define(a)
+	keys, err := a.keys(args, 1, 1, "one KEY")
+	if err != nil {
+		return err
+	}
+	if err := w.check(a); err != nil {
+		return err
+	}
+	ctx, locker, done, err := p.locker()
+	if err != nil {
+		return err
+	}
+	defer done()
+	start := time.Now()
+	bounded, cancel := w.bound(ctx)
+	defer cancel()
+	if err := locker.WaitFree(bounded, keys[0], rlock.WithRetry(w.retry())); err != nil {
+		return w.failed(ctx, locker, err)
+	}
+	return p.result("", fields{"waited_ms": time.Since(start).Milliseconds()}.withKey(keys[0]))
+}
+
+// probeCommand is rlock probe.
+func (p *program) probeCommand(args []string) error {
+	a := p.arguments("probe")
+	if _, err := a.keys(args, 0, 0, "nothing but flags"); err != nil {
+		return err
+	}
+	ctx, locker, done, err := p.locker()
+	if err != nil {
+		return err
+	}
+	defer done()
+	report, failed := probe(ctx, locker)
+	for _, finding := range report {
+		object := fields{"severity": finding.Severity.String(), "name": finding.Name, "server": finding.Server, "text": finding.Text, "error": nil}
+		if finding.Err != nil {
+			object["error"] = errorText(finding.Err)
+		}
+		if err := p.result(finding.String()+"\n", object); err != nil {
+			return err
+		}
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case report.Err() != nil:
+		return failure(exitFault, "locks fail, are lost, or do not wake those who wait for them: see what says %s", rlock.ProbeFault)
+	}
+	return nil
+}
+
+// probeTimeout is enough for a probe of many servers, each of which answers late.
+const probeTimeout = time.Minute
+
+func probe(ctx context.Context, locker *rlock.Locker) (rlock.ProbeReport, error) {
+	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	report, err := locker.Probe(bounded)
+	switch {
+	case ctx.Err() != nil:
+		return report, context.Cause(ctx)
+	case err != nil:
+		return report, &exit{exitFailed, err}
+	}
+	return report, nil
+}

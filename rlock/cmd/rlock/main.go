@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+func main() {
+	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
+	os.Exit(p.run(os.Args[1:]))
+}
+
+// program is one call of rlock, and what it has of the operating system.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+
+	json    bool // --json of the command
+	verbose bool // -v of the command
+}
+
+// commands are what the first argument may be.
+var commands = map[string]func(*program, []string) error{
+	"run":           (*program).runCommand,
+	"acquire":       (*program).acquireCommand,
+	"release":       (*program).releaseCommand,
+	"force-release": (*program).forceReleaseCommand,
+	"wait":          (*program).waitCommand,
+	"who":           (*program).whoCommand,
+	"ls":            (*program).listCommand,
+	"probe":         (*program).probeCommand,
+}
+
+// run does what the arguments say and returns the exit code.
+func (p *program) run(args []string) int {
+	defer passSignals()()
+	err := p.dispatch(args)
+	if text := errorText(err); text != "" {
+		p.say("error", text, fields{"code": exitCode(err)})
+	}
+	return exitCode(err)
+}
+
+func (p *program) dispatch(args []string) error {
+	if len(args) == 0 {
+		return failure(exitFailed, "there is no command; see rlock --help")
+	}
+	name, rest := args[0], args[1:]
+	switch name {
+	case "help", "-h", "-help", "--help":
+		return p.help(rest)
+	}
+	command, known := commands[name]
+	if !known {
+		return failure(exitFailed, "there is no command %s; see rlock --help", quote(name))
+	}
+	err := command(p, rest)
+	if errors.Is(err, flag.ErrHelp) {
+		return p.help([]string{name})
+	}
+	return err
+}
+
+// context returns a context that ends with the first signal that is to end rlock. Its cause then has
+// the exit code.
+func (p *program) context() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals, stop := notify()
+	go func() {
+		select {
+		case sig := <-signals:
+			cancel(interrupted(sig))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// locker connects to the server, and returns a context for the calls of one command.
+func (p *program) locker(opts ...rlock.LockerOption) (context.Context, *rlock.Locker, func(), error) {
+	option, err := connection(p.getenv)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := p.context()
+	locker, err := open(ctx, option, opts...)
+	if err != nil {
+		cancel()
+		return nil, nil, nil, err
+	}
+	return ctx, locker, func() {
+		locker.Close()
+		cancel()
+	}, nil
+}
+
+// write prints to standard output. Without it the command has not done what it was called for.
+func (p *program) write(text string) error {
+	if _, err := io.WriteString(p.stdout, text); err != nil {
+		return failure(exitFailed, "cannot write to standard output: %v", err)
+	}
+	return nil
+}
+
+// fields are those of a JSON object.
+type fields map[string]any
+
+// result prints what a command has found: the object with --json, and otherwise the text, which has
+// its line ends.
+func (p *program) result(text string, object fields) error {
+	if p.json {
+		return p.write(line(object))
+	}
+	return p.write(text)
+}
+
+// say tells on standard error what has happened. Nobody can be told that this failed.
+func (p *program) say(event, text string, more fields) {
+	if !p.json {
+		fmt.Fprintln(p.stderr, "rlock:", text)
+		return
+	}
+	object := fields{"event": event, "message": text}
+	for name, value := range more {
+		object[name] = value
+	}
+	io.WriteString(p.stderr, line(object))
+}
+
+// note is say for what only -v and --json tell.
+func (p *program) note(event, text string, more fields) {
+	if p.verbose || p.json {
+		p.say(event, text, more)
+	}
+}
+
+// errorText is what people are told of an error, "" if they need not be told.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimPrefix(err.Error(), "rlock: ")
+}

@@ -1,0 +1,109 @@
+// Command handler is an HTTP service with a lock for each account, of which any number may run.
+//
+//	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/handler -listen localhost:8080
+//	curl -X POST 'localhost:8080/accounts/17/withdraw?amount=10'
+//
+// A request waits for its account for two seconds at most, and is then told to come again. On
+// SIGTERM, the service ends its requests, and each of them releases its lock.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+func main() {
+	listen := flag.String("listen", "localhost:8080", "address to listen on")
+	flag.Parse()
+	address := cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+
+	accounts := &accounts{locker: locker, client: locker.Client()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /accounts/{id}/withdraw", accounts.withdraw)
+	listener, err := net.Listen("tcp", *listen)
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		<-ctx.Done()
+		ending, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ending); err != nil {
+			log.Print(err)
+		}
+		stop()
+	}()
+	fmt.Println("listening on", listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		log.Fatal(err)
+	}
+	<-ctx.Done()
+	fmt.Println("locks held at the end:", len(locker.Locks()))
+}
+
+// accounts keeps balances in Redis, one key each.
+type accounts struct {
+	locker *rlock.Locker
+	client rueidis.Client
+}
+
+var errTooLittle = errors.New("the balance is too small")
+
+func (a *accounts) withdraw(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	amount, err := strconv.ParseInt(r.FormValue("amount"), 10, 64)
+	if err != nil || amount <= 0 {
+		http.Error(w, "amount must be a positive number", http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+
+	var left int64
+	err = a.locker.Do(ctx, "account:"+id, func(ctx context.Context, lock *rlock.Lock) error {
+		balance, err := a.client.Do(ctx, a.client.B().Get().Key("balance:"+id).Build()).AsInt64()
+		if err != nil {
+			return err
+		}
+		if left = balance - amount; left < 0 {
+			return errTooLittle
+		}
+		return a.client.Do(ctx, a.client.B().Set().Key("balance:"+id).Value(strconv.FormatInt(left, 10)).Build()).Error()
+	})
+	switch {
+	case err == nil:
+		fmt.Fprintln(w, left)
+	case errors.Is(err, errTooLittle):
+		http.Error(w, err.Error(), http.StatusPaymentRequired)
+	case errors.Is(err, rlock.ErrGaveUp):
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the account is busy", http.StatusServiceUnavailable)
+	default: // the server, or a lock that was lost: log it, and tell the client nothing of it
+		log.Print(err)
+		http.Error(w, "try again later", http.StatusInternalServerError)
+	}
+}
