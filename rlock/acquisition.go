@@ -247,7 +247,7 @@ func (a *acquisition) fail(why setback) error {
 	l.ticket.Leave()
 	contended := l.stateNow() == stateWaiting
 	if contended {
-		l.locker.counters.waited.Add(int64(clock.Now() - a.start))
+		l.locker.counters.addWait(time.Duration(clock.Now() - a.start))
 	}
 	l.become(stateFailed)
 	kind := callTry

@@ -25,9 +25,10 @@ type Lock struct {
 	parent    context.Context // what it was acquired with
 	claim     remote.Claim    // its keys, and what the server may still have of it
 	fence     uint64
-	ticket    queueTicket // its place in the queue of this process for the key
-	events    *observed   // nil: nobody is told of them
-	lease     lease.Lease // guarded by mu while held
+	since     clock.Instant // when it began to be held
+	ticket    queueTicket   // its place in the queue of this process for the key
+	events    *observed     // nil: nobody is told of them
+	lease     lease.Lease   // guarded by mu while held
 	releases  gate.Gate
 	*lifetime // nil until something needs it; made under mu, and never changed after that
 

@@ -75,6 +75,7 @@ func (l *Lock) become(to state) bool {
 		counters.waiting.Add(-1)
 	}
 	if from == stateHeld {
+		holdEnded(l, to)
 		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context
 		if l.lifetime != nil && l.ctx != nil {
 			l.ctx.end(causes[to])
@@ -160,9 +161,10 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 		return closed
 	}
 	if l.stateNow() == stateWaiting {
-		l.locker.counters.waited.Add(int64(now - how.start))
+		l.locker.counters.addWait(time.Duration(now - how.start))
 	}
 	keepFor(l, how.atLeast, now)
+	l.since = now
 	l.become(stateHeld)
 	l.emit(Event{Kind: how.kind, HandedOver: how.handedOver})
 	l.locker.registry.Add((*holder)(l))

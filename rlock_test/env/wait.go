@@ -79,6 +79,12 @@ func AwaitWaiting(t testing.TB, locker *rlock.Locker, n int64) {
 	Soon(t, func() bool { return locker.Stats().Waiting == n }, "they stand in line")
 }
 
+// WithoutTimes returns the counts of s, without what depends on how long something took.
+func WithoutTimes(s rlock.Stats) rlock.Stats {
+	s.Waited, s.Waits, s.Holds = 0, rlock.Histogram{}, rlock.Histogram{}
+	return s
+}
+
 // AwaitEnd waits for the end of a lock, for ten seconds at most: the next extension of
 // the lock must be further away, so that the end is noticed without it. why is what the
 // cause of the lock's Context must match.

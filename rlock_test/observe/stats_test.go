@@ -23,7 +23,7 @@ func TestStats(t *testing.T) {
 
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		require.Equal(t, rlock.Stats{Acquired: 1, Attempts: 1}, locker.Stats())
+		require.Equal(t, rlock.Stats{Acquired: 1, Attempts: 1, Held: 1}, locker.Stats())
 		_, err = locker.TryAcquire(t.Context(), "job")
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		got := make(chan *rlock.Lock, 1)
@@ -41,8 +41,10 @@ func TestStats(t *testing.T) {
 		next := <-got
 		stats := locker.Stats()
 		require.GreaterOrEqual(t, stats.Waited, 20*time.Millisecond)
-		stats.Waited = 0
-		require.Equal(t, rlock.Stats{Acquired: 2, AcquireFailed: 1, Attempts: 1, Contended: 2, HandedOver: 1, Extended: 1, Released: 1}, stats)
+		require.GreaterOrEqual(t, stats.Holds.Sum, 0.02)
+		require.EqualValues(t, 1, stats.Holds.Count())
+		require.EqualValues(t, 2, stats.Waits.Count())
+		require.Equal(t, rlock.Stats{Acquired: 2, AcquireFailed: 1, Attempts: 1, Contended: 2, HandedOver: 1, Held: 1, Extended: 1, Released: 1}, env.WithoutTimes(stats))
 
 		again, err := locker.Attach(t.Context(), env.Detach(t, next))
 		require.NoError(t, err)
@@ -59,11 +61,11 @@ func TestStats(t *testing.T) {
 		}
 		locker.Close()
 		stats = locker.Stats()
-		stats.Waited = 0
+		require.EqualValues(t, 5, stats.Holds.Count())
 		require.Equal(t, rlock.Stats{
 			Acquired: 4, AcquireFailed: 1, Attempts: 3, Contended: 2, HandedOver: 1, Attached: 1, Extended: 1,
 			Released: 1, Lost: 1, Expired: 1, Detached: 1, Closed: 1, Checks: 5, CacheHits: 4,
-		}, stats)
+		}, env.WithoutTimes(stats))
 	})
 }
 
@@ -78,10 +80,57 @@ func TestStatsOfFailures(t *testing.T) {
 		require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
 		_, err = locker.TryAcquire(t.Context(), "other")
 		require.ErrorContains(t, err, "LOADING")
-		require.Equal(t, rlock.Stats{Acquired: 1, AcquireFailed: 1, Attempts: 2, ExtendFailed: 1, ReleaseFailed: 1}, locker.Stats())
+		require.Equal(t, rlock.Stats{Acquired: 1, AcquireFailed: 1, Attempts: 2, ExtendFailed: 1, ReleaseFailed: 1}, env.WithoutTimes(locker.Stats()))
 		f.When(nil)
 		require.NoError(t, lock.Release(t.Context()))
 		require.Zero(t, locker.Stats().Released, "the lock had ended before")
+	})
+}
+
+// Shares, sets and locks that are attached count as one each.
+func TestHowManyAreHeld(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		locker := env.OpenOn(t, e.Start(t))
+		ctx := t.Context()
+		held := func(want int) {
+			t.Helper()
+			s := locker.Stats()
+			require.Equal(t, want, s.Held)
+			require.EqualValues(t, want, s.Acquired+s.Attached-s.Released-s.ReleaseFailed-s.Lost-s.Expired-s.Detached-s.Closed)
+			require.EqualValues(t, want, s.Acquired+s.Attached-s.Holds.Count())
+		}
+		held(0)
+		one, err := locker.Acquire(ctx, "one")
+		require.NoError(t, err)
+		held(1)
+		set, err := locker.AcquireAll(ctx, []string{"two", "three"})
+		require.NoError(t, err)
+		held(2)
+		permits, err := locker.AcquirePermit(ctx, "permits", 5, rlock.WithPermits(3))
+		require.NoError(t, err)
+		reader, err := locker.AcquireShared(ctx, "readers")
+		require.NoError(t, err)
+		other, err := locker.AcquireShared(ctx, "readers")
+		require.NoError(t, err)
+		held(5)
+		handoff, err := set.Detach()
+		require.NoError(t, err)
+		held(4)
+		set, err = locker.Attach(ctx, handoff)
+		require.NoError(t, err)
+		held(5)
+		share, err := one.Downgrade(ctx)
+		require.NoError(t, err)
+		held(5)
+		_, err = locker.TryAcquire(ctx, "readers")
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		held(5)
+		for i, lock := range []*rlock.Lock{set, permits, reader, other, share} {
+			require.NoError(t, lock.Release(ctx))
+			require.ErrorIs(t, lock.Release(ctx), rlock.ErrReleased)
+			held(4 - i)
+		}
 	})
 }
 

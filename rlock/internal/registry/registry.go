@@ -72,6 +72,26 @@ func (r *Registry[T]) All() (all []T) {
 	return all
 }
 
+// Count returns how many Items are not over.
+func (r *Registry[T]) Count() (n int) {
+	now := clock.Now()
+	for i := range r.shards {
+		n += r.shards[i].count(now)
+	}
+	return n
+}
+
+func (s *shard[T]) count(now clock.Instant) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for item := range s.items {
+		if item.Deadline() > now {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *shard[T]) appendTo(all []T) []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,6 +58,34 @@ func TestWhatIsOverGoes(t *testing.T) {
 	})
 }
 
+// What is over is not counted, though nobody has taken it out.
+func TestCount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry()
+		require.Zero(t, r.Count())
+		for i := range 100 {
+			r.Add(&item{clock.Now().After(time.Duration(i+1) * time.Second)})
+		}
+		r.Add(&item{clock.Never})
+		require.Equal(t, 101, r.Count())
+		time.Sleep(30 * time.Second)
+		require.Equal(t, 71, r.Count())
+		require.Len(t, r.All(), 101)
+	})
+}
+
+// BenchmarkCount is what a Stats costs while 10,000 locks are held.
+func BenchmarkCount(b *testing.B) {
+	r := newRegistry()
+	for range 10_000 {
+		r.Add(&item{clock.Never})
+	}
+	for b.Loop() {
+		r.Count()
+	}
+}
+
 func TestManyGoroutines(t *testing.T) {
 	t.Parallel()
 	r := newRegistry()
@@ -67,7 +95,7 @@ func TestManyGoroutines(t *testing.T) {
 			for range 500 {
 				i := &item{clock.Never}
 				r.Add(i)
-				_ = r.All()
+				_, _ = r.All(), r.Count()
 				r.Remove(i)
 			}
 		})
