@@ -59,13 +59,14 @@ type member[P, R any] struct {
 // unsentError is the error of a call that its caller gave up before it was sent.
 type unsentError struct{ err error }
 
-func (e *unsentError) Error() string { return "the call was not sent: " + e.err.Error() }
-func (e *unsentError) Unwrap() error { return e.err }
+func (e *unsentError) Error() string        { return "the call was not sent: " + e.err.Error() }
+func (e *unsentError) Unwrap() error        { return e.err }
+func (e *unsentError) Is(target error) bool { return target == errUnsent }
 
-func unsent(err error) bool {
-	var u *unsentError
-	return errors.As(err, &u)
-}
+// errUnsent is what every unsentError matches: errors.As would allocate for each caller.
+var errUnsent = errors.New("the call was not sent")
+
+func unsent(err error) bool { return errors.Is(err, errUnsent) }
 
 // errEnded is the error of calls whose goroutine a hook of the client has ended.
 var errEnded = errors.New("a hook of the client has called runtime.Goexit")

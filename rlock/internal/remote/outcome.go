@@ -10,6 +10,7 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -37,8 +38,11 @@ var ErrInterrupted = errors.New("rlock: a panic or runtime.Goexit in a RetryFunc
 // OutcomeOf tells what the error of a call says about the command. It knows the errors of the
 // server, of the client and of package gen. For any other error it returns Indeterminate.
 func OutcomeOf(err error) Outcome {
-	if err == nil {
+	switch {
+	case err == nil:
 		return Done
+	case contextEnded(err):
+		return Indeterminate
 	}
 	var (
 		server *rueidis.RedisError
@@ -57,9 +61,22 @@ func OutcomeOf(err error) Outcome {
 	return Indeterminate
 }
 
+// contextEnded reports whether an error says that the context of a call has ended, and nothing else.
+// A context can end for thousands of callers at the same time. Looking in each error for all that it is
+// not would keep them from returning for many times as long as the rest of what they do.
+func contextEnded(err error) bool {
+	if u, ok := err.(*unsentError); ok {
+		err = u.err
+	}
+	return err == context.Canceled || err == context.DeadlineExceeded
+}
+
 // Transient reports whether the same command may succeed later: the server did not answer,
 // or says that it cannot serve yet because it loads its data, fails over or moves a slot.
 func Transient(err error) bool {
+	if contextEnded(err) {
+		return true
+	}
 	var some *partialError
 	if errors.As(err, &some) {
 		err = some.err

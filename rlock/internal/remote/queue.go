@@ -56,7 +56,7 @@ func (q *Queues) Channel(key string) string { return q.calls.queue.grants(key) +
 
 // Forbidden reports whether the user lacked a right to run a command.
 func Forbidden(err error) bool {
-	if err == nil {
+	if err == nil || contextEnded(err) {
 		return false
 	}
 	var server *rueidis.RedisError
@@ -74,7 +74,7 @@ func Forbidden(err error) bool {
 func goesWithout(refusal error) bool { return Forbidden(refusal) || movesNow(refusal) }
 
 func movesNow(refusal error) bool {
-	if refusal == nil {
+	if refusal == nil || contextEnded(refusal) {
 		return false
 	}
 	var server *rueidis.RedisError

@@ -21,7 +21,7 @@ const quoting = ", with args beginning with"
 // other error matches what it has matched before.
 func Redact(err error, tokens ...string) error {
 	for _, token := range tokens {
-		if err == nil {
+		if err == nil || contextEnded(err) {
 			break
 		}
 		err = redact(err, token)
