@@ -47,14 +47,17 @@ func TestBrokenLocks(t *testing.T) {
 		topology topology
 		ttls     []time.Duration
 		patience time.Duration
+		sharing  int
 		found    []string
 	}{
-		{flawless, topologies[0], leasesOfRound, 0, nil},
-		{flawless, flushes, short, 0, nil},
-		{endlessLease, keeping(none), short, 0, []string{"two holders", "valid write refused"}},
-		{prefixCompare, keeping(none), short, 0, []string{"two holders", "no order"}},
-		{blindRetry, keeping(drops), []time.Duration{time.Minute}, recovery + time.Second, []string{"no progress"}},
-		{forgottenFence, flushes, short, 0, []string{"fence not larger"}},
+		{flawless, topologies[0], leasesOfRound, 0, 30, nil},
+		{flawless, flushes, short, 0, 30, nil},
+		{endlessLease, keeping(none), short, 0, 0, []string{"two holders", "valid write refused"}},
+		{prefixCompare, keeping(none), short, 0, 0, []string{"two holders", "no order"}},
+		{blindRetry, keeping(drops), []time.Duration{time.Minute}, recovery + time.Second, 0, []string{"no progress"}},
+		{forgottenFence, flushes, short, 0, 0, []string{"fence not larger"}},
+		{lastLease, keeping(none), short, 0, 90, []string{"two holders", "no order"}},
+		{checkThenTake, keeping(none), short, 0, 90, []string{"too many permits", "no order"}},
 	} {
 		t.Run(string(c.flaw)+" on a "+c.topology.name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +65,7 @@ func TestBrokenLocks(t *testing.T) {
 			for number := 1; number == 1 || len(missing) > 0 && number <= 3; number++ {
 				r := newRound(t, plan{
 					seed: 1, number: number, engine: env.Engines(t)[0], topology: c.topology,
-					service: string(c.flaw), ttls: c.ttls, load: 4 * time.Second, patience: c.patience,
+					service: string(c.flaw), ttls: c.ttls, load: 4 * time.Second, patience: c.patience, sharing: c.sharing,
 				})
 				report := r.run().examine()
 				report.violations = append(report.violations, r.findings...)

@@ -18,6 +18,7 @@ import (
 var (
 	duration = flag.Duration("duration", time.Minute, "how long TestHistories goes on; every topology is seen once in any case")
 	seed     = flag.Uint64("seed", 0, "what TestHistories draws from; 0: the clock")
+	sharing  = flag.Int("sharing", 30, "of a hundred operations, how many are about keys that are shared")
 	only     = flag.Int("round", 0, "the one round that TestHistories runs; 0: all")
 )
 
@@ -66,7 +67,7 @@ func TestHistories(t *testing.T) {
 // draw makes the plan of a round. The topologies take turns, so that a short run has
 // all of them.
 func draw(seed uint64, number int, engines []env.Engine) plan {
-	p := plan{seed: seed, number: number, service: "rlock", load: roundLoad, ttls: leasesOfRound}
+	p := plan{seed: seed, number: number, service: "rlock", load: roundLoad, ttls: leasesOfRound, sharing: *sharing}
 	p.topology = topologies[(number-1)%len(topologies)]
 	p.engine = engines[(uint64(number-1)+seed)%uint64(len(engines))]
 	return p

@@ -2,29 +2,50 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
-// checkHolders finds holders of one key that were valid at the same time, and
-// returns how many there were. Only where the data was kept is that a violation.
+// checkHolders finds holders of one key that were valid at the same time although one of them had the
+// whole lock, or they wanted it shared in different ways; and more permits than there are. It returns
+// how often that was. Only where the data was kept is it a violation.
 func (h *history) checkHolders(grants map[string][]*grant) (overlaps int, found []violation) {
 	for key, list := range grants {
-		var last *grant // the one that is valid for longest, of those before
+		var valid []*grant
 		for _, g := range list {
-			if last != nil && g.from < last.until && g.from < g.until {
+			if g.from >= g.until {
+				continue
+			}
+			valid = slices.DeleteFunc(valid, func(other *grant) bool { return other.until <= g.from })
+			if v := g.beside(valid); v.check != "" {
 				overlaps++
-				found = append(found, violation{"two holders", key, fmt.Sprintf("%v had it until %d, %v from %d: %v at once",
-					last.owner, last.until, g.owner, g.from, min(last.until, g.until).sub(g.from))})
+				v.key = key
+				found = append(found, v)
 			}
-			if last == nil || g.until > last.until {
-				last = g
-			}
+			valid = append(valid, g)
 		}
 	}
 	if !h.keeps {
 		found = nil
 	}
 	return overlaps, found
+}
+
+// beside returns what is wrong when a grant begins while others are valid.
+func (g *grant) beside(others []*grant) (v violation) {
+	permits, names := g.share.Permits, ""
+	for _, other := range others {
+		if !g.share.together(other.share) {
+			return violation{check: "two holders", text: fmt.Sprintf("%v %v had it until %d, %v %v from %d: %v at once",
+				other.owner, other.share, other.until, g.owner, g.share, g.from, min(other.until, g.until).sub(g.from))}
+		}
+		permits += other.share.Permits
+		names += fmt.Sprintf(" %v (%d)", other.owner, other.share.Permits)
+	}
+	if g.share.Limit > 0 && permits > g.share.Limit {
+		return violation{check: "too many permits", text: fmt.Sprintf("%v got %d of %d permits at %d, beside%s", g.owner, g.share.Permits, g.share.Limit, g.from, names)}
+	}
+	return violation{}
 }
 
 // checkWrites finds writes to the fenced resource that were refused although their

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// A key is free, or one owner's. The order in which the server ran the operations
+// A key is free, or one owner's, or some share it. The order in which the server ran the operations
 // is not known, only the time between call and return of each; porcupine looks for
 // an order that fits. A lease that ends is an operation too, of nobody's, at some
 // time when it may have.
@@ -18,44 +19,108 @@ import (
 type operation int
 
 const (
-	take      operation = iota // the key was free, and is the owner's
+	take      operation = iota // what the owner wants of the key was free, and is the owner's
+	lower                      // the key was another owner's, and is shared by this one
 	keep                       // the key was the owner's, and stays so
-	free                       // the key was the owner's, and is free
+	free                       // the key was the owner's, and is so no more
 	miss                       // the key was not the owner's
-	refuse                     // the key was somebody's
-	mayExpire                  // the key is free now, if it was the owner's
+	refuse                     // what the owner wants of the key was somebody's
+	differ                     // the key was shared in another way than the owner wants
+	mayExpire                  // the key is the owner's no more, if it was
 )
 
 func (o operation) String() string {
-	return [...]string{"take", "keep", "free", "miss", "refuse", "may expire"}[o]
+	return [...]string{"take", "lower", "keep", "free", "miss", "refuse", "differ", "may expire"}[o]
 }
 
 // step is the input of an operation.
 type step struct {
 	operation
-	owner owner
+	owner  owner
+	share  share
+	former owner // of lower: the other owner
+}
+
+// holders are who has a key. A text has those who share it, because states must be comparable: sorted,
+// so that the order in which they came makes no difference.
+type holders struct {
+	whole   owner
+	limit   int
+	permits int // in use
+	sharers string
+}
+
+// name is the entry of one who shares a key, as long as every other one.
+func (s step) name() string {
+	return fmt.Sprintf("%04d/%08d*%03d ", s.owner.process, s.owner.lock, s.share.Permits)
+}
+
+// fits reports whether what the step wants is free.
+func (s step) fits(h holders) bool {
+	if s.share.whole() {
+		return h == holders{}
+	}
+	return h.whole == owner{} && (h.sharers == "" || h.limit == s.share.Limit) && (s.share.Limit == 0 || h.permits+s.share.Permits <= s.share.Limit)
+}
+
+func (s step) has(h holders) bool {
+	if s.share.whole() {
+		return h.whole == s.owner
+	}
+	return s.at(h) >= 0
+}
+
+func (s step) at(h holders) int { return strings.Index(h.sharers, s.name()) }
+
+func (s step) with(h holders) holders {
+	if s.share.whole() {
+		h.whole = s.owner
+		return h
+	}
+	name, at := s.name(), 0
+	for at < len(h.sharers) && h.sharers[at:at+len(name)] < name {
+		at += len(name)
+	}
+	return holders{limit: s.share.Limit, permits: h.permits + s.share.Permits, sharers: h.sharers[:at] + name + h.sharers[at:]}
+}
+
+func (s step) without(h holders) holders {
+	at := s.at(h)
+	if s.share.whole() || len(h.sharers) == len(s.name()) {
+		return holders{}
+	}
+	h.sharers = h.sharers[:at] + h.sharers[at+len(s.name()):]
+	h.permits -= s.share.Permits
+	return h
 }
 
 var leases = porcupine.Model{
-	Init: func() any { return owner{} },
+	Init: func() any { return holders{} },
 	Step: func(state, input, _ any) (bool, any) {
-		s, has := input.(step), state.(owner)
+		s, h := input.(step), state.(holders)
 		switch s.operation {
 		case take:
-			return has == owner{}, s.owner
+			return s.fits(h), s.with(h)
+		case lower:
+			return h.whole == s.former, s.with(holders{})
 		case keep:
-			return has == s.owner, has
+			return s.has(h), h
 		case free:
-			return has == s.owner, owner{}
-		case miss:
-			return has != s.owner, has
-		case refuse:
-			return has != owner{}, has
-		default:
-			if has == s.owner {
-				return true, owner{}
+			if !s.has(h) {
+				return false, h
 			}
-			return true, has
+			return true, s.without(h)
+		case miss:
+			return !s.has(h), h
+		case refuse:
+			return !s.fits(h), h
+		case differ:
+			return h.sharers != "" && h.limit != s.share.Limit, h
+		default:
+			if s.has(h) {
+				return true, s.without(h)
+			}
+			return true, h
 		}
 	},
 }
@@ -78,7 +143,7 @@ func (h *history) checkOrder(grants map[string][]*grant) (o order, found []viola
 	for key, list := range h.steps(grants) {
 		o.operations += len(list)
 		for _, op := range list {
-			if op.Input.(step).operation == refuse {
+			if is := op.Input.(step).operation; is == refuse || is == differ {
 				o.refusals++
 			}
 		}
@@ -95,35 +160,51 @@ func (h *history) checkOrder(grants map[string][]*grant) (o order, found []viola
 // steps turns the history into operations by key.
 func (h *history) steps(grants map[string][]*grant) map[string][]porcupine.Operation {
 	steps := map[string][]porcupine.Operation{}
-	add := func(key string, o operation, who owner, call, end instant) {
-		steps[key] = append(steps[key], porcupine.Operation{Input: step{o, who}, Call: int64(call), Return: int64(end)})
+	add := func(key string, s step, call, end instant) {
+		steps[key] = append(steps[key], porcupine.Operation{Input: s, Call: int64(call), Return: int64(end)})
 	}
+	shares := map[owner]share{}
 	for key, list := range grants {
 		for _, g := range list {
-			add(key, take, g.owner, g.call, g.from)
+			shares[g.owner] = g.share
+			if g.former != (owner{}) {
+				add(key, step{lower, g.owner, g.share, g.former}, g.call, g.from)
+			} else {
+				add(key, step{take, g.owner, g.share, owner{}}, g.call, g.from)
+			}
 			if !g.freed {
 				over := max(g.over, g.from+1) // not before it is taken
-				add(key, mayExpire, g.owner, over, max(over, g.gone))
+				add(key, step{mayExpire, g.owner, g.share, owner{}}, over, max(over, g.gone))
 			}
 		}
 	}
 	strangers := h.strangers()
 	for _, e := range h.events {
 		who, during := owner{e.Process, e.Lock}, span{e.Call, e.Return}
+		has, tried := shares[who], e.Kind == acquired && len(e.Keys) == 1
 		for _, key := range e.Keys {
 			switch {
 			case e.Outcome == done && (e.Kind == extended || e.Kind == checked):
-				add(key, keep, who, e.Call, e.Return)
+				add(key, step{keep, who, has, owner{}}, e.Call, e.Return)
 			case h.freedAtOnce(e):
-				add(key, free, who, e.Call, e.Return)
-			case e.Outcome == lost && len(e.Keys) == 1:
-				add(key, miss, who, e.Call, e.Return)
-			case e.Kind == acquired && e.Outcome == held && len(e.Keys) == 1 && !strangers.meet(key, during):
-				add(key, refuse, who, e.Call, e.Return)
+				add(key, step{free, who, has, owner{}}, e.Call, e.Return)
+			case e.Outcome == lost && len(e.Keys) == 1 && e.Former == 0:
+				add(key, step{miss, who, has, owner{}}, e.Call, e.Return)
+			case strangers.meet(key, during):
+			case tried && e.Outcome == held && (e.Share.whole() || nobodyWaits(key)):
+				add(key, step{refuse, who, e.Share, owner{}}, e.Call, e.Return)
+			case tried && e.Outcome == otherMode && strings.HasPrefix(e.Method, "Try"):
+				add(key, step{differ, who, e.Share, owner{}}, e.Call, e.Return)
 			}
 		}
 	}
 	return steps
+}
+
+// nobodyWaits reports whether no acquisition waits for a key. One who waits stops those who want a share
+// later, although it would be free.
+func nobodyWaits(key string) bool {
+	return slices.Contains(sharedKeys[len(sharedKeys)-1], key)
 }
 
 // explain shows the operations up to the first that no order explains.
@@ -135,7 +216,7 @@ func explain(list []porcupine.Operation) string {
 	text := ""
 	for _, op := range list[max(0, n-12):n] {
 		s := op.Input.(step)
-		text += fmt.Sprintf("\n\t%v %v [%d, %d]", s.owner, s.operation, op.Call, op.Return)
+		text += fmt.Sprintf("\n\t%v %v %v [%d, %d]", s.owner, s.operation, s.share, op.Call, op.Return)
 	}
 	return text
 }

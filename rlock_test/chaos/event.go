@@ -32,6 +32,7 @@ type outcome string
 const (
 	done      outcome = "done"
 	held      outcome = "held"      // rlock.ErrHeld, at once
+	otherMode outcome = "other"     // rlock.ErrLimit: others share the key with another limit
 	gaveUp    outcome = "gave up"   // the context ended
 	lost      outcome = "lost"      // rlock.ErrLost
 	notHeld   outcome = "not held"  // rlock.ErrNotHeld of another kind
@@ -51,6 +52,9 @@ type event struct {
 	Return  instant  `json:"return,omitempty"`
 	Outcome outcome  `json:"outcome,omitempty"`
 	Error   string   `json:"error,omitempty"`
+
+	Share  share `json:"share,omitzero"`   // of asking and acquired: what of the lock is wanted
+	Former int   `json:"former,omitempty"` // of those: the lock that becomes this one
 
 	Fence    uint64        `json:"fence,omitempty"`
 	TTL      time.Duration `json:"ttl,omitempty"`      // longest lease that was asked for until now

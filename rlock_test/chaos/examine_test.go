@@ -39,6 +39,31 @@ func (s *story) acquires(process int, call, from instant, fence uint64) *story {
 	}, process)
 }
 
+var reader, permit = share{Permits: 1}, share{Limit: 2, Permits: 1}
+
+// shares has a process take a share of the key "{t}0", for which nobody waits.
+func (s *story) shares(process int, call, from instant, fence uint64, what share) *story {
+	s.acquires(process, call, from, fence)
+	e := &s.events[len(s.events)-1]
+	e.Share, e.Method = what, "TryAcquireShared"
+	return s
+}
+
+// of says what the last event was about.
+func (s *story) of(what share, former int) *story {
+	e := &s.events[len(s.events)-1]
+	e.Share, e.Former = what, former
+	return s
+}
+
+// calm names the key of all events, of which nobody waits for a share.
+func (s *story) calm() *story {
+	for i := range s.events {
+		s.events[i].Keys = []string{"{t}0"}
+	}
+	return s
+}
+
 func (s *story) isRefused(process int, call, end instant, how outcome) *story {
 	return s.tell(event{Kind: acquired, Method: "TryAcquire", Outcome: how, Call: call, Return: end, TTL: time.Duration(lease * ms)}, process)
 }
@@ -139,6 +164,57 @@ func TestExamine(t *testing.T) {
 		"a fence below one long ago": {start().
 			acquires(1, 0, 10, 9).releases(1, 20, 30, done).acquires(2, 40, 50, 10).releases(2, 60, 70, done).acquires(3, 80, 90, 9).releases(3, 100, 110, done),
 			[]string{"fence not larger"}},
+
+		"readers and then a writer": {start().
+			shares(1, 0, 10, 1, reader).shares(2, 5, 15, 1, reader).shares(3, 12, 20, 1, reader).writes(1, true, true).
+			releases(1, 21, 30, done).releases(2, 31, 40, done).isRefused(4, 35, 36, held).releases(3, 41, 50, done).
+			acquires(5, 45, 55, 2).releases(5, 60, 70, done), nil},
+		"as many permits as there are": {start().
+			shares(1, 0, 10, 1, permit).shares(2, 5, 15, 1, permit).isRefused(3, 16, 17, held).of(permit, 0).
+			releases(1, 20, 30, done).shares(4, 18, 31, 1, permit).releases(2, 32, 33, done).releases(4, 34, 35, done).calm(), nil},
+		"a permit whose holder is dead": {start().kills(1, 30).
+			shares(1, 0, 10, 1, permit).shares(2, 5, 15, 1, permit).releases(2, 16, 20, done).shares(3, 18, 30, 1, permit).
+			shares(4, 1000, 1010, 1, permit).releases(3, 1011, 1012, done).releases(4, 1013, 1014, done), nil},
+		"another limit": {start().
+			shares(1, 0, 10, 1, permit).isRefused(2, 11, 12, otherMode).of(share{Limit: 3, Permits: 1}, 0).releases(1, 20, 30, done).calm(), nil},
+		"a writer that becomes a reader": {start().
+			acquires(1, 0, 10, 1).stops(1, 20, 20, done).
+			tell(event{Kind: acquired, Lock: 2, Method: "Downgrade", Outcome: done, Call: 20, Return: 30, Deadline: 1020, Fence: 1, Share: reader, Former: 1}, 1).
+			shares(2, 25, 35, 1, reader).
+			stops(2, 40, 40, done).tell(event{Kind: released, Outcome: done, Call: 40, Return: 50}, 2).
+			tell(event{Kind: ending, Lock: 2, Outcome: done, Call: 60, Return: 60, Until: 60}, 1).tell(event{Kind: released, Lock: 2, Outcome: done, Call: 60, Return: 70}, 1), nil},
+
+		"a writer among readers": {start().
+			shares(1, 0, 10, 1, reader).acquires(2, 20, 30, 2).releases(2, 40, 50, done).releases(1, 60, 70, done),
+			[]string{"two holders", "no order"}},
+		"a reader beside a writer": {start().
+			acquires(1, 0, 10, 1).shares(2, 20, 30, 2, reader).releases(2, 40, 50, done).releases(1, 60, 70, done),
+			[]string{"two holders", "no order"}},
+		"a permit too many": {start().
+			shares(1, 0, 10, 1, permit).shares(2, 5, 15, 1, permit).shares(3, 16, 20, 1, permit).
+			releases(1, 21, 30, done).releases(2, 31, 40, done).releases(3, 41, 50, done),
+			[]string{"too many permits", "no order"}},
+		"a reader beside a permit": {start().
+			shares(1, 0, 10, 1, permit).shares(2, 20, 30, 2, reader).releases(2, 40, 50, done).releases(1, 60, 70, done),
+			[]string{"two holders", "no order"}},
+		"a reader in the phase of a writer": {start().
+			acquires(1, 0, 10, 1).releases(1, 20, 30, done).shares(2, 40, 50, 1, reader).releases(2, 60, 70, done),
+			[]string{"fence not larger"}},
+		"a reader in a phase that was over": {start().
+			shares(1, 0, 10, 1, reader).releases(1, 20, 30, done).acquires(2, 40, 50, 2).releases(2, 60, 70, done).
+			shares(3, 80, 90, 1, reader).releases(3, 100, 110, done),
+			[]string{"fence not larger"}},
+		"a reader in a phase that a server had back": {start().loses().
+			shares(1, 0, 10, 1, reader).releases(1, 20, 30, done).acquires(2, 40, 50, 2).releases(2, 60, 70, done).
+			shares(3, 80, 90, 1, reader).releases(3, 100, 110, done), nil},
+		"refused a free permit": {start().
+			shares(1, 0, 10, 1, permit).isRefused(3, 16, 17, held).of(permit, 0).releases(1, 20, 30, done).calm(),
+			[]string{"no order"}},
+		"another limit than nobody's": {start().isRefused(2, 11, 12, otherMode).of(permit, 0),
+			[]string{"no order"}},
+		"a reader who is not there any more": {start().
+			shares(1, 0, 10, 1, reader).shares(2, 5, 15, 1, reader).releases(1, 20, 30, done).extends(1, 40, 50, done).releases(2, 60, 70, done),
+			[]string{"no order"}},
 
 		"a key that is not to be had": {start().tell(event{Kind: reached, Outcome: gaveUp}, 1), []string{"no progress"}},
 		"a key that is to be had late": {start().

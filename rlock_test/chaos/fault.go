@@ -78,7 +78,8 @@ func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 const deleteQueues = "for _, key in ipairs(redis.call('KEYS', 'rlock:queue:*')) do redis.call('DEL', key) end return 0"
 
 // commands that a faulty network picks out.
-var commands = []string{gen.AcquireSHA1, gen.JoinSHA1, gen.TryManySHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.PassSHA1, gen.PassManySHA1, gen.RequeueSHA1, gen.ExtendSHA1, gen.ExtendManySHA1, gen.HandOverSHA1, "SET", "EVALSHA"}
+var commands = []string{gen.AcquireSHA1, gen.JoinSHA1, gen.TryManySHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.PassSHA1, gen.PassManySHA1, gen.RequeueSHA1, gen.ExtendSHA1, gen.ExtendManySHA1, gen.HandOverSHA1,
+	gen.AcquireSharedSHA1, gen.ReleaseSharedSHA1, gen.ExtendSharedSHA1, gen.DowngradeSHA1, "SET", "EVALSHA"}
 
 // networkFaults are those of the network between one process and the server.
 func (r *round) networkFaults(place int, p *env.Proxy) []func() fault {

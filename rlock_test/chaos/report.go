@@ -51,7 +51,7 @@ func (h *history) examine() *report {
 	note(found)
 	r.order, found = h.checkOrder(grants)
 	note(found)
-	note(checkFences(grants))
+	note(h.checkFences(grants))
 	return r
 }
 

@@ -33,6 +33,17 @@ var keys = [][]string{
 
 const unwaited = 2 // of the groups of keys
 
+// sharedKeys are those that are shared too. The last character of a name says how: see limitOf. Nobody
+// waits for those of the last group.
+var sharedKeys = [][]string{
+	{"{r}0", "{r}2", "{r}3"},
+	{"{s}0", "{s}2", "{s}3"},
+	{"{t}0", "{t}2", "{t}3"},
+}
+
+// limitOf returns how many permits there are of a key that is shared; 0: it has readers.
+func limitOf(key string) int { return int(key[len(key)-1] - '0') }
+
 // plan is what a round is made of. All else that is random in it comes from the seed.
 type plan struct {
 	seed     uint64
@@ -42,6 +53,7 @@ type plan struct {
 	service  string
 	ttls     []time.Duration
 	load     time.Duration
+	sharing  int           // of a hundred operations, how many are about keys that are shared
 	patience time.Duration // longest wait for a key after the faults; 0: the longest lease, and recovery
 }
 
@@ -112,7 +124,7 @@ func (r *round) startMember(place int) *member {
 	number := len(r.all) + 1
 	m := startMember(r.t, orders{
 		Process: number, Seed: r.random.Uint64(), Service: r.service, Lockers: lockers, Workers: workers,
-		Keys: keys, TTLs: r.ttls, Patience: r.patience,
+		Keys: keys, Shared: sharedKeys, Sharing: r.sharing, TTLs: r.ttls, Patience: r.patience,
 		Addresses: r.addresses[place], MasterSet: r.masterSet, Resource: r.resource.Addr(),
 	})
 	r.all = append(r.all, m)

@@ -18,6 +18,8 @@ type lockService interface {
 	acquire(ctx context.Context, keys []string, w wish) (lock, error)
 	// acquireEach takes each key by itself, without waiting.
 	acquireEach(ctx context.Context, keys []string, w wish) []attempt
+	// downgrade makes a whole lock a reader's share.
+	downgrade(ctx context.Context, l lock, w wish) (lock, error)
 	// do runs fn while it holds key.
 	do(ctx context.Context, key string, w wish, fn func(lock)) error
 	// look asks who holds key.
@@ -44,6 +46,35 @@ type wish struct {
 	wait   bool // until the context ends
 	extend bool // automatically
 	worker int  // who asks, from 1, distinct in the whole run
+	share       // of one key; none: the whole lock
+
+	downgrades bool // while it is held
+	former     int  // the lock that becomes this one; 0: none
+}
+
+// share is what of a lock is wanted, or held: none of it is the whole lock.
+type share struct {
+	Limit   int `json:"limit,omitempty"`   // of permits; 0: any number of readers
+	Permits int `json:"permits,omitempty"` // 0: the whole lock
+}
+
+// whole reports whether it is the whole lock.
+func (s share) whole() bool { return s.Permits == 0 }
+
+func (s share) String() string {
+	switch {
+	case s.whole():
+		return "(whole)"
+	case s.Limit == 0:
+		return "(reader)"
+	default:
+		return fmt.Sprintf("(%d of %d)", s.Permits, s.Limit)
+	}
+}
+
+// together reports whether two may hold a key at once, unless there are too few permits.
+func (s share) together(other share) bool {
+	return !s.whole() && !other.whole() && s.Limit == other.Limit
 }
 
 // attempt is a lock, or why there is none.
@@ -80,11 +111,19 @@ func openRlock(option rueidis.ClientOption, n int) (lockService, error) {
 }
 
 func (w wish) options() []rlock.Option {
-	return []rlock.Option{rlock.WithTTL(w.ttl), rlock.WithAutoExtend(w.extend)}
+	return []rlock.Option{rlock.WithTTL(w.ttl), rlock.WithAutoExtend(w.extend), rlock.WithPermits(max(w.Permits, 1))}
 }
 
 func (s rlockService) acquire(ctx context.Context, keys []string, w wish) (lock, error) {
 	switch {
+	case !w.whole() && w.Limit == 0 && w.wait:
+		return s.locker.AcquireShared(ctx, keys[0], w.options()...)
+	case !w.whole() && w.Limit == 0:
+		return s.locker.TryAcquireShared(ctx, keys[0], w.options()...)
+	case !w.whole() && w.wait:
+		return s.locker.AcquirePermit(ctx, keys[0], w.Limit, w.options()...)
+	case !w.whole():
+		return s.locker.TryAcquirePermit(ctx, keys[0], w.Limit, w.options()...)
 	case len(keys) > 1 && w.wait:
 		return s.locker.AcquireAll(ctx, keys, w.options()...)
 	case len(keys) > 1:
@@ -110,10 +149,22 @@ func (s rlockService) acquireEach(ctx context.Context, keys []string, w wish) []
 }
 
 func (s rlockService) do(ctx context.Context, key string, w wish, fn func(lock)) error {
-	return s.locker.Do(ctx, key, func(_ context.Context, l *rlock.Lock) error {
+	run := func(_ context.Context, l *rlock.Lock) error {
 		fn(l)
 		return nil
-	}, rlock.WithTTL(w.ttl))
+	}
+	switch {
+	case w.whole():
+		return s.locker.Do(ctx, key, run, rlock.WithTTL(w.ttl))
+	case w.Limit == 0:
+		return s.locker.DoShared(ctx, key, run, rlock.WithTTL(w.ttl))
+	default:
+		return s.locker.DoPermit(ctx, key, w.Limit, run, rlock.WithTTL(w.ttl), rlock.WithPermits(w.Permits))
+	}
+}
+
+func (s rlockService) downgrade(ctx context.Context, l lock, _ wish) (lock, error) {
+	return l.(*rlock.Lock).Downgrade(ctx)
 }
 
 func (s rlockService) look(ctx context.Context, key string, cached bool) (err error) {
@@ -143,6 +194,8 @@ func outcomeOf(err error) (outcome, string) {
 		return gaveUp, ""
 	case errors.Is(err, rlock.ErrHeld):
 		return held, ""
+	case errors.Is(err, rlock.ErrLimit):
+		return otherMode, ""
 	case errors.Is(err, rlock.ErrLost):
 		return lost, ""
 	case errors.Is(err, rlock.ErrNotHeld):

@@ -102,8 +102,8 @@ func (r *round) names(s *env.Server) []string {
 			names = append(names, name)
 		}
 	}
-	if counters > len(keys) {
-		r.find("key left", "%d fence counters for %d slots", counters, len(keys))
+	if slots := len(keys) + len(sharedKeys); counters > slots {
+		r.find("key left", "%d fence counters for %d slots", counters, slots)
 	}
 	return names
 }

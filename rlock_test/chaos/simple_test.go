@@ -29,10 +29,12 @@ const (
 	prefixCompare  flaw = "release compares prefixes"
 	blindRetry     flaw = "acquisition repeated without knowing itself"
 	forgottenFence flaw = "fences from a counter alone"
+	lastLease      flaw = "shared for as long as the last lease that was asked for"
+	checkThenTake  flaw = "permits counted in one call and taken in the next"
 )
 
 func init() {
-	for _, f := range []flaw{flawless, endlessLease, prefixCompare, blindRetry, forgottenFence} {
+	for _, f := range []flaw{flawless, endlessLease, prefixCompare, blindRetry, forgottenFence, lastLease, checkThenTake} {
 		services[string(f)] = func(option rueidis.ClientOption, _ int) (lockService, error) {
 			option.DisableCache = true
 			client, err := rueidis.NewClient(option)
@@ -44,6 +46,9 @@ func init() {
 var (
 	takeSimply = rueidis.NewLuaScriptNoSha(`
 for _, key in ipairs(KEYS) do
+  if redis.call('TYPE', key).ok == 'zset' then
+    return 0
+  end
   local owner = redis.call('GET', key)
   if owner and (owner ~= ARGV[1] or ARGV[3] == 'blind') then
     return 0
@@ -63,6 +68,14 @@ return fence`)
 	releaseSimply = rueidis.NewLuaScriptNoSha(`
 local freed = 0
 for _, key in ipairs(KEYS) do
+  if redis.call('TYPE', key).ok == 'zset' then
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      if string.match(member, '^%d+ %d+ %d+ (.*)$') == ARGV[1] then
+        freed = freed + redis.call('ZREM', key, member)
+      end
+    end
+    return freed
+  end
   local owner = redis.call('GET', key)
   if owner and (owner == ARGV[1] or ARGV[2] == 'prefix' and string.sub(owner, 1, #ARGV[1]) == ARGV[1]) then
     freed = freed + redis.call('DEL', key)
@@ -79,6 +92,76 @@ for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, ARGV[2])
 end
 return 1`)
+
+	// Who shares a key is in a sorted set under its name: "<fence> <limit> <number> <token>", with the end of
+	// the lease as the score. ARGV is the token, the lease, the limit, the permits, the flaw, and the
+	// token of a lock that becomes this share.
+	shareSimply = rueidis.NewLuaScriptNoSha(`
+local key, token, limit, permits, flaw = KEYS[1], ARGV[1], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local fence
+if redis.call('TYPE', key).ok == 'string' then
+  if redis.call('GET', key) ~= ARGV[6] then
+    return 0
+  end
+  redis.call('DEL', key)
+  fence = ARGV[7]
+end
+redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+local first = redis.call('ZRANGE', key, 0, 0)[1]
+local present
+if first then
+  fence, present = string.match(first, '^(%d+) (%d+) ')
+  if present ~= limit then
+    return -1
+  end
+end
+for i = 1, permits do
+  if fence then
+    redis.call('ZREM', key, fence .. ' ' .. limit .. ' ' .. i .. ' ' .. token)
+  end
+end
+if flaw ~= 'take' and limit ~= '0' and redis.call('ZCARD', key) + permits > tonumber(limit) then
+  return 0
+end
+if flaw == 'look' then
+  return 1
+end
+if not fence then
+  local counter = 'rlock:fence:' .. string.match(key, '{.*}')
+  local next = math.max(redis.call('INCR', counter), time[1] * 1000000 + time[2])
+  redis.call('SET', counter, string.format('%.0f', next))
+  fence = string.format('%.0f', next)
+end
+for i = 1, permits do
+  redis.call('ZADD', key, now + tonumber(ARGV[2]), fence .. ' ' .. limit .. ' ' .. i .. ' ' .. token)
+end
+local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
+if flaw == 'last' then
+  last = now + tonumber(ARGV[2])
+end
+redis.call('PEXPIREAT', key, last)
+return tonumber(fence)`)
+	extendShareSimply = rueidis.NewLuaScriptNoSha(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if redis.call('TYPE', KEYS[1]).ok ~= 'zset' then
+  return 0
+end
+local extended = 0
+for _, member in ipairs(redis.call('ZRANGE', KEYS[1], string.format('(%.0f', now), '+inf', 'BYSCORE')) do
+  if string.match(member, '^%d+ %d+ %d+ (.*)$') == ARGV[1] then
+    if ARGV[2] ~= '' then
+      redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), member)
+    end
+    extended = 1
+  end
+end
+if extended == 1 then
+  redis.call('PEXPIREAT', KEYS[1], redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
+end
+return extended`)
 )
 
 // simpleLock is used by one goroutine, as the workers do.
@@ -89,17 +172,18 @@ type simpleLock struct {
 	fence    uint64
 	deadline time.Time
 	over     bool
+	share    share
 }
 
 var simpleTokens atomic.Int64
 
 func (s *simple) acquire(ctx context.Context, keys []string, w wish) (lock, error) {
-	l := &simpleLock{service: s, keys: keys, token: fmt.Sprintf("%d:%d", w.worker, simpleTokens.Add(1))}
+	l := &simpleLock{service: s, keys: keys, share: w.share, token: fmt.Sprintf("%d:%d", w.worker, simpleTokens.Add(1))}
 	if s.flaw == prefixCompare {
 		l.token = strconv.Itoa(w.worker % 30) // the names of jobs: 1, 2, … 10, 11 …
 	}
 	for {
-		fence, err := l.try(ctx, w.ttl)
+		fence, err := l.try(ctx, w.ttl, &simpleLock{})
 		switch {
 		case err != nil:
 			return nil, err
@@ -107,6 +191,8 @@ func (s *simple) acquire(ctx context.Context, keys []string, w wish) (lock, erro
 			return nil, fmt.Errorf("%w, %w", rlock.ErrExpired, l.Release(ctx))
 		case fence > 0:
 			return l, nil
+		case fence < 0:
+			return nil, rlock.ErrLimit
 		case !w.wait:
 			return nil, rlock.ErrHeld
 		}
@@ -119,7 +205,7 @@ func (s *simple) acquire(ctx context.Context, keys []string, w wish) (lock, erro
 }
 
 // try asks the server until it answers. What it does not answer is undone.
-func (l *simpleLock) try(ctx context.Context, ttl time.Duration) (fence int64, err error) {
+func (l *simpleLock) try(ctx context.Context, ttl time.Duration, former *simpleLock) (fence int64, err error) {
 	blind, clock := "", "clock"
 	switch l.service.flaw {
 	case blindRetry:
@@ -129,7 +215,11 @@ func (l *simpleLock) try(ctx context.Context, ttl time.Duration) (fence int64, e
 	}
 	for range 10 { // until the client has connected again
 		sent := time.Now()
-		fence, err = takeSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, strconv.FormatInt(ttl.Milliseconds(), 10), blind, clock}).AsInt64()
+		if lease := strconv.FormatInt(ttl.Milliseconds(), 10); l.share.whole() {
+			fence, err = takeSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, lease, blind, clock}).AsInt64()
+		} else {
+			fence, err = l.tryShare(ctx, lease, former)
+		}
 		if err == nil {
 			l.fence, l.deadline = uint64(fence), sent.Add(ttl-2*time.Millisecond)
 			return fence, nil
@@ -137,6 +227,43 @@ func (l *simpleLock) try(ctx context.Context, ttl time.Duration) (fence int64, e
 		time.Sleep(50 * time.Millisecond)
 	}
 	return 0, fmt.Errorf("%w; undone: %w", err, l.free(context.WithoutCancel(ctx)))
+}
+
+func (l *simpleLock) tryShare(ctx context.Context, lease string, former *simpleLock) (fence int64, err error) {
+	steps := []string{""}
+	switch {
+	case l.service.flaw == lastLease:
+		steps[0] = "last"
+	case l.service.flaw == checkThenTake && l.share.Limit > 0:
+		steps = []string{"look", "take"}
+	}
+	for _, step := range steps {
+		fence, err = shareSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, lease, strconv.Itoa(l.share.Limit), strconv.Itoa(l.share.Permits),
+			step, former.token, strconv.FormatUint(former.fence, 10)}).AsInt64()
+		if err != nil || fence <= 0 {
+			return fence, err
+		}
+	}
+	return fence, nil
+}
+
+func (s *simple) downgrade(ctx context.Context, from lock, w wish) (lock, error) {
+	former := from.(*simpleLock)
+	if !former.Valid() {
+		return nil, rlock.ErrExpired
+	}
+	former.over = true
+	l := &simpleLock{service: s, keys: former.keys, share: w.share, token: fmt.Sprintf("%d:%d", w.worker, simpleTokens.Add(1))}
+	fence, err := l.try(ctx, w.ttl, former)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w, %w", err, former.free(context.WithoutCancel(ctx)))
+	case fence > 0 && !l.Valid():
+		return nil, fmt.Errorf("%w, %w", rlock.ErrExpired, l.Release(ctx))
+	case fence <= 0:
+		return nil, rlock.ErrLost
+	}
+	return l, nil
 }
 
 func (l *simpleLock) free(ctx context.Context) error {
@@ -178,7 +305,11 @@ func (l *simpleLock) Extend(ctx context.Context, ttl time.Duration) error {
 	if end.Before(l.deadline) {
 		l.deadline = end
 	}
-	extended, err := extendSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, strconv.FormatInt(ttl.Milliseconds(), 10)}).AsInt64()
+	script := extendSimply
+	if !l.share.whole() {
+		script = extendShareSimply
+	}
+	extended, err := script.Exec(ctx, l.service.client, l.keys, []string{l.token, strconv.FormatInt(ttl.Milliseconds(), 10)}).AsInt64()
 	if err != nil {
 		return err
 	}
@@ -201,6 +332,14 @@ func (l *simpleLock) Deadline() time.Time { return l.deadline }
 func (l *simpleLock) Verify(ctx context.Context) (rlock.State, error) {
 	if !l.Valid() {
 		return rlock.State{}, rlock.ErrExpired
+	}
+	if !l.share.whole() {
+		has, err := extendShareSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, ""}).AsInt64()
+		if err == nil && has == 0 {
+			l.over = true
+			err = rlock.ErrLost
+		}
+		return rlock.State{}, err
 	}
 	for _, key := range l.keys {
 		token, err := l.service.client.Do(ctx, l.service.client.B().Get().Key(key).Build()).ToString()

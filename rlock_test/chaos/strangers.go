@@ -1,6 +1,9 @@
 package chaos
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // strangers are the times in which a key may have had an owner whom nobody knows:
 // an acquisition that failed can have taken it for a while, and the first try of one
@@ -60,6 +63,8 @@ func (h *history) addStranger(s strangers, e event) {
 	case e.Outcome == done && collects:
 		stay = during
 	case e.Outcome == done || e.Outcome == held && calm:
+		return
+	case e.Outcome == otherMode && calm && strings.HasPrefix(e.Method, "Try"): // it has not stood in the queue
 		return
 	case calm && !collects: // it can have been at its last attempt
 		stay = span{e.Return.add(-inFlight), e.Return.add(inFlight)}

@@ -29,6 +29,8 @@ type orders struct {
 	Lockers  int
 	Workers  int // of each locker
 	Keys     [][]string
+	Shared   [][]string // keys that are shared too
+	Sharing  int        // of a hundred operations, how many are about those
 	TTLs     []time.Duration
 	Patience time.Duration // after the faults: longest wait for a key
 
@@ -166,13 +168,20 @@ func (p *process) reachAll() {
 	var running sync.WaitGroup
 	for i, s := range p.services {
 		for _, key := range slices.Concat(p.Keys...) {
-			running.Go(func() { p.reach(s, i, key) })
+			running.Go(func() { p.reach(s, i, key, share{}) })
+		}
+		for n, key := range slices.Concat(p.Shared...) {
+			wanted := share{}
+			if (n+i+p.Process)%2 == 0 {
+				wanted = share{limitOf(key), 1}
+			}
+			running.Go(func() { p.reach(s, i, key, wanted) })
 		}
 	}
 	running.Wait()
 }
 
-func (p *process) reach(s lockService, n int, key string) {
+func (p *process) reach(s lockService, n int, key string, wanted share) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
 	defer cancel()
 	e := event{Kind: reached, Keys: []string{key}, Call: now()}
@@ -180,7 +189,7 @@ func (p *process) reach(s lockService, n int, key string) {
 	for {
 		var l lock
 		// A server that is not quite back refuses at once.
-		l, err = s.acquire(ctx, e.Keys, wish{ttl: time.Second, wait: true, worker: p.Process*100 + n*10 + 1})
+		l, err = s.acquire(ctx, e.Keys, wish{ttl: time.Second, wait: true, worker: p.Process*100 + n*10 + 1, share: wanted})
 		if err == nil {
 			err = l.Release(ctx)
 		}

@@ -38,6 +38,8 @@ func (w *worker) load(ctx context.Context) {
 			continue
 		}
 		switch draw := w.random.IntN(100); {
+		case w.chance(w.Sharing):
+			w.share()
 		case draw < 40:
 			w.take(operationLimit, "TryAcquire", w.keys(1, false), wish{})
 		case draw < 60:
@@ -68,7 +70,44 @@ func (w *worker) take(limit time.Duration, method string, keys []string, how wis
 	l, err := w.service.acquire(ctx, keys, how)
 	if h := w.settle(asked, how, l, err); h != nil {
 		h.use()
+		if how.downgrades {
+			if h = h.downgrade(); h == nil {
+				return
+			}
+			h.use()
+		}
 		h.give()
+	}
+}
+
+// share takes a key that is shared, in one of the ways that there are: for itself too.
+func (w *worker) share() {
+	wait := w.chance(45)
+	groups := w.Shared[:len(w.Shared)-1]
+	if !wait {
+		groups = w.Shared
+	}
+	group := groups[w.random.IntN(len(groups))]
+	key := group[w.random.IntN(len(group))]
+	how := wish{wait: wait, extend: wait && w.chance(40), share: share{limitOf(key), 1}}
+	if how.Limit > 1 && w.chance(25) {
+		how.Permits = 2
+	}
+	if w.chance(3) { // somebody who is wrong about the key
+		how.Limit = (how.Limit + 2) % 4
+		how.Permits = 1
+	}
+	name := map[bool]string{true: "Shared", false: "Permit"}[how.Limit == 0]
+	if w.chance(25) {
+		how.share, name, how.downgrades = share{}, "", limitOf(key) == 0 && w.chance(40)
+	}
+	switch {
+	case wait && name != "" && w.chance(25):
+		w.doWith([]string{key}, how.share, func(h *holding) { h.use() })
+	case wait:
+		w.take(w.wait(), "Acquire"+name, []string{key}, how)
+	default:
+		w.take(operationLimit, "TryAcquire"+name, []string{key}, how)
 	}
 }
 
@@ -94,7 +133,7 @@ func (w *worker) takeEach() {
 
 // do holds a lock in a callback, at times for longer than its lease.
 func (w *worker) do() {
-	w.doWith(w.keys(1, true), func(h *holding) {
+	w.doWith(w.keys(1, true), share{}, func(h *holding) {
 		if h.use(); w.chance(10) {
 			h.linger(min(2*h.ttl, time.Second))
 		}
@@ -105,13 +144,23 @@ func (w *worker) do() {
 // for a moment only. So it is handed over within a process, many times in a row.
 func rushHour() bool { return time.Duration(now())%(3*time.Second) < 300*time.Millisecond }
 
-func (w *worker) rush() { w.doWith(w.Keys[0][:1], (*holding).write) }
+func (w *worker) rush() {
+	if key := w.Shared[0][0]; w.chance(w.Sharing) {
+		w.doWith([]string{key}, share{limitOf(key), 1}, (*holding).write)
+		return
+	}
+	w.doWith(w.Keys[0][:1], share{}, (*holding).write)
+}
 
-func (w *worker) doWith(keys []string, fn func(*holding)) {
-	how := wish{ttl: w.extendedTTL(), wait: true, extend: true, worker: w.number}
+func (w *worker) doWith(keys []string, wanted share, fn func(*holding)) {
+	how := wish{ttl: w.extendedTTL(), wait: true, extend: true, worker: w.number, share: wanted}
 	ctx, cancel := context.WithTimeout(context.Background(), w.wait())
 	defer cancel()
-	asked := w.ask("Do", keys, how)
+	method := "Do"
+	if !wanted.whole() {
+		method = map[bool]string{true: "DoShared", false: "DoPermit"}[wanted.Limit == 0]
+	}
+	asked := w.ask(method, keys, how)
 	var h *holding
 	var ended instant
 	err := w.service.do(ctx, keys[0], how, func(l lock) {
@@ -128,7 +177,7 @@ func (w *worker) doWith(keys []string, fn func(*holding)) {
 
 // ask notes that an acquisition begins.
 func (w *worker) ask(method string, keys []string, how wish) event {
-	e := event{Kind: asking, Lock: w.newLock(), Keys: keys, TTL: how.ttl, Call: now()}
+	e := event{Kind: asking, Lock: w.newLock(), Keys: keys, TTL: how.ttl, Share: how.share, Former: how.former, Call: now()}
 	w.record(e)
 	e.Kind, e.Method = acquired, method
 	return e
@@ -153,6 +202,10 @@ func (w *worker) look() {
 	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
 	defer cancel()
 	key, cached := w.keys(1, false), w.chance(50)
+	if w.chance(w.Sharing) {
+		group := w.Shared[w.random.IntN(len(w.Shared))]
+		key = group[w.random.IntN(len(group)):][:1]
+	}
 	e := event{Kind: looked, Method: "Inspect", Keys: key, Call: now()}
 	if cached {
 		e.Method = "Locker.Check"
