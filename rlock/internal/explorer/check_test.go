@@ -3,6 +3,8 @@ package explorer
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 )
@@ -23,59 +25,84 @@ var (
 // exclusive checks that whoever counts the lock as held has it: its lease, as it counts it, is not
 // over, so the server has its token.
 func (x *explorer) exclusive(w *world) error {
-	lock := x.at(w).lock
+	s := x.at(w)
+	holders := s.holders()
+	if _, limit, shared := s.phase(); shared && limit > 0 && int64(len(holders)) > limit {
+		return broken("%s hold %d permits of %d", whose(&s), len(holders), limit)
+	}
 	for p := range x.scenario.processes {
 		proc := x.of(w, p)
-		if proc.dead || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || proc.wait.Token == lock {
+		if proc.dead || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || slices.Contains(holders, proc.wait.Token) {
 			continue
 		}
 		if _, bit := x.owner(proc.wait.Token); w.excused&bit == 0 {
-			return broken("%s holds the lock as %s by its own deadline, and the server gave it to %s", name(p), proc.wait.Token, nobody(lock))
+			return broken("%s holds the lock as %s by its own deadline, and the server gave it to %s", name(p), short(proc.wait.Token), whose(&s))
 		}
 	}
 	return nil
 }
 
-func nobody(token string) string {
-	if token == "" {
+// whose says who has the lock.
+func whose(s *server) string {
+	var names []string
+	for _, token := range s.holders() {
+		names = append(names, short(token))
+	}
+	if names == nil {
 		return "nobody"
 	}
-	return token
+	return strings.Join(names, " and ")
 }
 
-// inOrder checks that a grant is to the first of the queue that can be told.
+// has says so in a sentence.
+func has(s *server) string {
+	if len(s.holders()) > 1 {
+		return whose(s) + " share the lock"
+	}
+	return whose(s) + " has the lock"
+}
+
+// inOrder checks that each grant is to the first of the queue that can be told.
 func (x *explorer) inOrder(before, after server, r queue.Request) error {
-	if after.lock == before.lock || after.lock == "" || before.mute || before.broken {
+	if before.mute || before.broken {
 		return nil
 	}
-	last := int64(1) << 62 // of a newcomer
-	if r.Call == queue.Join && r.Since > 0 && r.Token == after.lock {
-		last = r.Since
-	}
-	for _, m := range before.queue[:before.members] {
-		if m.token() == after.lock {
-			last = m.score
+	had, has := before.holders(), after.holders()
+	for _, token := range has {
+		if slices.Contains(had, token) {
+			continue
 		}
-	}
-	for _, m := range before.queue[:before.members] {
-		p, _ := x.owner(m.token())
-		told := m.name[len("20000:")] == ':' || before.hearing[p] == listening
-		if told && m.score < last && m.token() != r.Token {
-			return broken("%s was granted the lock before %s, which could be told and had joined earlier", after.lock, m.token())
+		last := int64(1) << 62 // of a newcomer
+		if r.Call == queue.Join && r.Since > 0 && r.Token == token {
+			last = r.Since
+		}
+		for _, m := range before.queue[:before.members] {
+			if m.token() == token {
+				last = m.score
+			}
+		}
+		for _, m := range before.queue[:before.members] {
+			p, _ := x.owner(m.token())
+			told := m.name[len("20000:")] == ':' || before.hearing[p] == listening
+			if told && m.score < last && m.token() != r.Token && !slices.Contains(has, m.token()) {
+				return broken("%s was granted the lock before %s, which could be told and had joined earlier", short(token), short(m.token()))
+			}
 		}
 	}
 	return nil
 }
 
-// rises checks that a holder begins with a fence above all that were used before.
-func (x *explorer) rises(w *world, of queue.Wait) error {
+// rises checks that a holder begins with a fence above all that were used before, or with that of those
+// with whom it shares the lock.
+func (x *explorer) rises(w *world, p int, of queue.Wait) error {
 	if _, bit := x.owner(of.Token); w.excused&bit != 0 {
 		return nil
 	}
-	if of.Fence <= w.used {
-		return broken("%s holds the lock with fence %d, and a holder had fence %d before", of.Token, of.Fence, w.used)
+	shares := x.shares[p] != ""
+	if of.Fence < w.used || of.Fence == w.used && !(shares && w.phase) {
+		return broken("%s holds the lock with fence %d, and a holder had fence %d before", short(of.Token), of.Fence, w.used)
 	}
-	w.used = of.Fence
+	w.used, w.phase = of.Fence, shares
 	return nil
 }
 
@@ -179,12 +206,12 @@ func (x *explorer) clean(w *world) error {
 			return nil
 		}
 		if proc := x.of(w, p); !proc.dead && (proc.wait.Phase == queue.Idle || proc.wait.Token != token) {
-			return broken("%s is left in %s, and %s does not wait for it", token, where, name(p))
+			return broken("%s is left in %s, and %s does not wait for it", short(token), where, name(p))
 		}
 		return nil
 	}
-	if s.lock != "" {
-		if err := check(s.lock, "the lock"); err != nil {
+	for _, token := range s.holders() {
+		if err := check(token, "the lock"); err != nil {
 			return err
 		}
 	}

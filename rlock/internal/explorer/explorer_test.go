@@ -2,7 +2,8 @@
 // few processes, their messages and faults can happen, as far as its bounds go. It has nothing
 // but tests.
 //
-// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua and extend.lua, in a
+// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua and extend.lua, and of
+// acquire_shared.lua, release_shared.lua and extend_shared.lua for readers and holders of permits, in a
 // Lua machine, and the Wait of package queue. It models what a holder does with its lock (extends
 // it, releases it, finds it over), the server's commands, which TestServer compares with real
 // servers, and the network: a bag of calls, answers and pushes that arrive in any order, at any
@@ -12,15 +13,17 @@
 // Worlds are visited the nearest first, so the first violation that is found has the shortest
 // story. In each world these hold:
 //
-//   - Exclusion: if a process holds the lock by its own deadline, the server has its token.
+//   - Exclusion: if a process holds the lock by its own deadline, the server has its token, or has it
+//     among those who share the lock; and these have no more permits than there are.
 //     Tokens that a stranger has deleted, or that a failover may have lost, are excused.
 //   - Order: a grant is to the first of the queue that can be told.
-//   - Fences: each holder begins with a fence above all that holders had before.
+//   - Fences: each holder begins with a fence above all that holders had before, or with that of those
+//     with whom it shares the lock.
 //   - Rest: if faults stop there, and everything that is under way arrives, whoever waits gets
 //     the lock, and at the end the lock is free and the queue is empty. At once, nothing is left
 //     that a process which is alive does not want. This is tried for each ninth world.
 //
-// What is not modelled: more than one lock, the callers of one process, turns, clocks that run
+// What is not modelled: more than one lock, a limit that changes, Downgrade, the callers of one process, turns, clocks that run
 // at different rates, expiry within a tick.
 package explorer
 
@@ -61,6 +64,16 @@ var scenarios = []scenario{
 	{name: "two processes, again and again, with messages that come twice", processes: 2, wants: 2, budget: map[fault]uint8{doubling: 1, retry: 1}},
 	{name: "two processes, again and again, with loss", processes: 2, wants: 2, budget: map[fault]uint8{loss: 1, cancel: 1}},
 	{name: "four processes", processes: 4, wants: 1},
+	{name: "a reader, a writer and a reader", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}},
+	{name: "a reader, a writer and a reader, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{loss: 1, doubling: 1}},
+	{name: "a reader, a writer and a reader, of whom one dies", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{crash: 1, extension: 1}},
+	{name: "a reader, a writer and a reader, and a call is repeated", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{retry: 1, cancel: 1}},
+	{name: "a reader, a writer and a reader, and a stranger", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{deletion: 1, taking: 1}},
+	{name: "a reader, a writer and a reader, and a replica takes over", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{failover: 1}},
+	{name: "readers and a writer without expiry", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, endless: true, budget: map[fault]uint8{loss: 1}},
+	{name: "two permits for three", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, budget: map[fault]uint8{extension: 1}},
+	{name: "two permits, of which one wants both", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:2", "2:1"}, budget: map[fault]uint8{loss: 1}},
+	{name: "two permits, and a holder dies", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1", ""}, budget: map[fault]uint8{crash: 1}},
 }
 
 // The promises hold in every world that is visited.

@@ -28,6 +28,12 @@ func TestPlantedFlaws(t *testing.T) {
 	twice := func(budget map[fault]uint8, f flaw) scenario {
 		return scenario{processes: 2, wants: 2, budget: budget, flaw: f}
 	}
+	shared := func(share string, budget map[fault]uint8, f flaw) scenario {
+		return scenario{processes: 3, wants: 1, shares: [maxProcesses]string{share, "", share}, budget: budget, flaw: f}
+	}
+	permits := func(f flaw) scenario {
+		return scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, flaw: f}
+	}
 	three := func(f flaw) scenario { return scenario{processes: 3, wants: 1, flaw: f} }
 	for name, c := range map[string]struct {
 		scenario
@@ -58,7 +64,19 @@ func TestPlantedFlaws(t *testing.T) {
 			"redis.call('PEXPIRE', lock, ttl, 'GT')", "redis.call('PEXPIRE', lock, ttl - 10000)")}), says: "by its own deadline", many: true},
 		"a release that passes to the last": {scenario: three(flaw{scripts: replace(t, "pass",
 			"local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')", "local head = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')")}), says: "had joined earlier"},
-		"a fence that does not rise":                {scenario: two(nil, flaw{scripts: replace(t, "pass", "local fence = redis.pcall('INCR', counter)", "local fence = 1")}), says: "had fence", many: true},
+		"a fence that does not rise": {scenario: two(nil, flaw{scripts: replace(t, "pass", "local fence = redis.pcall('INCR', counter)", "local fence = 1")}), says: "had fence", many: true},
+		"a reader's release that frees the lock of the others": {scenario: shared("0:1", nil, flaw{scripts: replace(t, "release_shared",
+			"last = redis.call('ZCARD', holders) == 0", "last = true")}), says: "by its own deadline"},
+		"readers who pass a writer that waits": {scenario: shared("0:1", nil, flaw{scripts: replace(t, "acquire_shared",
+			"redis.call('EXISTS', queue) == 0 and fits", "fits")}), says: "had joined earlier"},
+		"a key that lasts as long as the lease of the first reader": {scenario: shared("0:1", nil, flaw{scripts: replace(t, "acquire_shared",
+			"    add(holders, phase, token, permits, deadline)\n    keep(lock, holders)\n", "    add(holders, phase, token, permits, deadline)\n")}), says: "by its own deadline"},
+		"a phase that does not change": {scenario: shared("0:1", nil, flaw{scripts: replace(t, "acquire_shared",
+			"local new = string.format('%.0f', fence)", "local new = '1'\n  fence = 1")}), says: "had fence", many: true},
+		"permits that are not counted": {scenario: permits(flaw{scripts: replace(t, "acquire_shared",
+			"redis.call('EXISTS', queue) == 0 and fits(holders, limit, permits)", "redis.call('EXISTS', queue) == 0")}), says: "hold 3 permits of 2"},
+		"a release that lets in all who wait": {scenario: permits(flaw{scripts: replace(t, "acquire_shared",
+			"if heard and (wanted ~= limit or not fits(holders, limit, tonumber(permits))) then", "if heard and wanted ~= limit then")}), says: "hold 3 permits of 2"},
 		"a release that does not look at the owner": {scenario: two(nil, flaw{scripts: replace(t, "pass", "if holder == token then", "if holder then")})},
 	} {
 		if c.many && *states <= few {

@@ -173,7 +173,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		// Processes differ in their names only, so they may be named in the order in which they
 		// first want the lock.
-		if p > 0 && x.more == 0 && proc.tokens == 0 && x.of(w, p-1).tokens == 0 && !x.of(w, p-1).dead {
+		if p > 0 && x.more == 0 && x.shares[p] == x.shares[p-1] && proc.tokens == 0 && x.of(w, p-1).tokens == 0 && !x.of(w, p-1).dead {
 			return errNotNow
 		}
 		proc.wants--
@@ -302,6 +302,13 @@ func (x *explorer) arrive(w *world, m move) error {
 	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer, Token: msg.token}
 	if msg.kind == push {
 		event.What = queue.Told
+		// Place.Await asks about a share of which it is told: the server may have granted the whole lock.
+		if wait := x.of(w, msg.process).wait; x.shares[msg.process] != "" && wait.Token == msg.token && wait.Phase != queue.Held {
+			if wait.Phase != queue.Waiting {
+				return nil // its call has an answer soon
+			}
+			event = queue.Event{What: queue.BeatDue}
+		}
 	}
 	return x.step(w, msg.process, event)
 }
@@ -395,8 +402,10 @@ func (x *explorer) disturb(w *world, m move) error {
 	case strangerDeletes:
 		err = w.spend(deletion, s.lock != "" && s.lock != stranger)
 		if err == nil {
-			_, bit := x.owner(s.lock)
-			w.excused |= bit
+			for _, token := range s.holders() {
+				_, bit := x.owner(token)
+				w.excused |= bit
+			}
 			s.lock, s.left = "", 0
 		}
 	case strangerTakes:

@@ -127,18 +127,27 @@ func TestServer(t *testing.T) {
 		listen(t, client, "q")
 		r := rand.New(rand.NewPCG(1, 2))
 		run := execution{server: server{hearing: [maxProcesses]hearing{1: listening}}}
+		from := int64(0)
 		for i := range 4000 {
 			if i%40 == 0 {
 				require.NoError(t, env.Do(t, client, "FLUSHALL").Error())
 				run.server = server{hearing: run.server.hearing}
+				from = time.Now().UnixMilli()
+				run.clock = from * 1000 // the model's clock stands still until the next time
 			}
 			command := words(r)
-			left := []int64{run.server.left, run.server.queueLeft}
+			if r.IntN(3) == 0 {
+				command = wordsOfShares(r, from)
+			}
+			left := []int64{run.server.left, run.server.queueLeft, run.server.shareLeft}
 			want := asText(run.do(command))
 			got, err := env.Do(t, client, append([]string{"EVAL", asScript, "0"}, command...)...).ToString()
 			require.NoError(t, err)
 			if command[0] == "PTTL" {
 				got, want = rounded(t, got), rounded(t, want)
+			}
+			if command[0] == "PEXPIRETIME" {
+				got, want = since(t, from, got), since(t, from, want)
 			}
 			if len(command) == 4 && command[3] == "GT" && slices.Contains(left, milliseconds(command[2])) {
 				continue // the server's clock has gone on, so it may give what the model has left
@@ -155,6 +164,18 @@ func milliseconds(text string) int64 {
 		return 0
 	}
 	return ms
+}
+
+// since returns the ticks between two instants, the later of which may be some seconds later still.
+func since(t *testing.T, from int64, reply string) string {
+	text, is := strings.CutPrefix(reply, "number ")
+	require.True(t, is, reply)
+	at, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(t, err)
+	if at < 0 {
+		return text
+	}
+	return fmt.Sprint((at - from + tick.Milliseconds()/2) / tick.Milliseconds())
 }
 
 // rounded returns a remaining time in whole ticks, because a server's clock goes on.

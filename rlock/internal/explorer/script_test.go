@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,8 @@ func textOf(tb testing.TB, path string, seen map[string]bool) string {
 }
 
 // scriptSums are the sums of the texts that gen sends.
-var scriptSums = map[string]string{"join": gen.JoinSHA1, "pass": gen.PassSHA1, "requeue": gen.RequeueSHA1, "extend": gen.ExtendSHA1}
+var scriptSums = map[string]string{"join": gen.JoinSHA1, "pass": gen.PassSHA1, "requeue": gen.RequeueSHA1, "extend": gen.ExtendSHA1,
+	"acquire_shared": gen.AcquireSharedSHA1, "release_shared": gen.ReleaseSharedSHA1, "extend_shared": gen.ExtendSharedSHA1}
 
 // scripts returns the texts of the scripts by name, which are those that gen sends.
 func scripts(tb testing.TB) map[string]string {
@@ -68,6 +70,7 @@ func newVM(tb testing.TB, texts map[string]string) *vm {
 	m.state.SetField(redis, "call", m.state.NewFunction(func(l *lua.LState) int { return m.command(l, true) }))
 	m.state.SetField(redis, "pcall", m.state.NewFunction(func(l *lua.LState) int { return m.command(l, false) }))
 	m.state.SetGlobal("redis", redis)
+	m.state.SetField(m.state.GetGlobal("string"), "format", m.state.NewFunction(format))
 	for name, text := range texts {
 		chunk, err := parse.Parse(strings.NewReader(text), name)
 		require.NoError(tb, err)
@@ -76,6 +79,16 @@ func newVM(tb testing.TB, texts map[string]string) *vm {
 		m.functions[name] = m.state.NewFunctionFromProto(proto)
 	}
 	return m
+}
+
+// format is string.format of numbers, which this Lua machine has not for numbers that are texts.
+func format(l *lua.LState) int {
+	args := make([]any, l.GetTop()-1)
+	for i := range args {
+		args[i] = float64(l.CheckNumber(i + 2))
+	}
+	l.Push(lua.LString(fmt.Sprintf(l.CheckString(1), args...)))
+	return 1
 }
 
 func (m *vm) command(l *lua.LState, raise bool) int {

@@ -156,21 +156,21 @@ func (x *explorer) tell(w *world, m move) string {
 	case wants:
 		return fmt.Sprintf("A caller of %s wants the lock: %s joins.", who, who)
 	case overdues:
-		return fmt.Sprintf("%s sends its call about %s again.", who, proc.wait.Token)
+		return fmt.Sprintf("%s sends its call about %s again.", who, short(proc.wait.Token))
 	case beats:
-		return fmt.Sprintf("%s sends a heartbeat of %s.", who, proc.wait.Token)
+		return fmt.Sprintf("%s sends a heartbeat of %s.", who, short(proc.wait.Token))
 	case leaves:
-		return fmt.Sprintf("The callers of %s give up while it waits as %s.", who, proc.wait.Token)
+		return fmt.Sprintf("The callers of %s give up while it waits as %s.", who, short(proc.wait.Token))
 	case releases:
-		return fmt.Sprintf("%s releases %s.", who, proc.wait.Token)
+		return fmt.Sprintf("%s releases %s.", who, short(proc.wait.Token))
 	case releasesAgain:
-		return fmt.Sprintf("%s releases %s, and joins again.", who, proc.wait.Token)
+		return fmt.Sprintf("%s releases %s, and joins again.", who, short(proc.wait.Token))
 	case extends:
-		return fmt.Sprintf("%s extends the lease of %s.", who, proc.wait.Token)
+		return fmt.Sprintf("%s extends the lease of %s.", who, short(proc.wait.Token))
 	case expires:
-		return fmt.Sprintf("%s notices that the lease of %s is over.", who, proc.wait.Token)
+		return fmt.Sprintf("%s notices that the lease of %s is over.", who, short(proc.wait.Token))
 	case reaps:
-		return fmt.Sprintf("The reaper of %s releases %s once more.", who, proc.reaped[m.index].Token)
+		return fmt.Sprintf("The reaper of %s releases %s once more.", who, short(proc.reaped[m.index].Token))
 	case crashes:
 		return fmt.Sprintf("%s dies%s.", who, map[int]string{1: ", and its connection stays open"}[m.index])
 	case closes:
@@ -192,17 +192,17 @@ func (x *explorer) tell(w *world, m move) string {
 func (x *explorer) tellMessage(w *world, m move) string {
 	msg := x.in(w, m.index)
 	who := name(msg.process)
-	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension"}[msg.request.Call] + " of " + msg.request.Token
+	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension"}[msg.request.Call] + " of " + short(msg.request.Token)
 	if msg.request.Again != "" {
-		what += " that has " + msg.request.Again + " join"
+		what += " that has " + short(msg.request.Again) + " join"
 	}
 	switch {
 	case m.kind == loses:
-		return fmt.Sprintf("Lost: %s's message about the %s%s.", who, what, msg.token)
+		return fmt.Sprintf("Lost: %s's message about the %s%s.", who, what, short(msg.token))
 	case m.kind == doubles:
-		return fmt.Sprintf("%s will be told twice that %s has been granted the lock.", who, msg.token)
+		return fmt.Sprintf("%s will be told twice that %s has been granted the lock.", who, short(msg.token))
 	case msg.kind == push:
-		return fmt.Sprintf("%s is told that %s has been granted the lock, with fence %d.", who, msg.token, msg.answer.Fence)
+		return fmt.Sprintf("%s is told that %s has been granted the lock, with fence %d.", who, short(msg.token), msg.answer.Fence)
 	case m.kind == delivers:
 		said := "it is nowhere"
 		switch {
@@ -220,15 +220,15 @@ func (x *explorer) tellMessage(w *world, m move) string {
 		return fmt.Sprintf("The server executes %s's %s.", who, what)
 	}
 	after := x.servers.values[e.server]
-	text := fmt.Sprintf("The server executes %s's %s: %s has the lock", who, what, nobody(after.lock))
+	text := fmt.Sprintf("The server executes %s's %s: %s", who, what, has(&after))
 	if after.members > 0 {
 		text += ", and in the queue"
 		for _, m := range after.queue[:after.members] {
-			text += " " + m.token()
+			text += " " + short(m.token())
 		}
 	}
 	for _, p := range e.pushes {
-		text += fmt.Sprintf("; it tells %s of %s", name(p.process), p.token)
+		text += fmt.Sprintf("; it tells %s of %s", name(p.process), short(p.token))
 	}
 	return text + "."
 }
@@ -236,14 +236,14 @@ func (x *explorer) tellMessage(w *world, m move) string {
 // describe says what is left of a world that does not come to rest.
 func (x *explorer) describe(w *world) string {
 	s := x.at(w)
-	text := fmt.Sprintf("%s has the lock", nobody(s.lock))
+	text := has(&s)
 	for _, m := range s.queue[:s.members] {
-		text += ", " + m.token() + " is in the queue"
+		text += ", " + short(m.token()) + " is in the queue"
 	}
 	for p := range x.scenario.processes {
 		proc := x.of(w, p)
 		if proc.wait.Phase != queue.Idle {
-			text += fmt.Sprintf(", %s is %s as %s", name(p), [...]string{"idle", "joining", "waiting", "passing", "holding"}[proc.wait.Phase], proc.wait.Token)
+			text += fmt.Sprintf(", %s is %s as %s", name(p), [...]string{"idle", "joining", "waiting", "passing", "holding"}[proc.wait.Phase], short(proc.wait.Token))
 		}
 	}
 	return text

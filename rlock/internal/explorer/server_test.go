@@ -9,18 +9,20 @@ import (
 	"strings"
 )
 
-// The server has four names: a lock, its queue, its fence counter, and what channels start with.
+// The server has five names: a lock, its queue, who shares it, its fence counter, and what channels start with.
 const (
 	lockKey    = "lock"
 	queueKey   = "queue"
 	counterKey = "counter"
+	holdersKey = "holders"
 	grants     = "{1}:"
 )
 
 const (
 	maxProcesses = 4
 	maxMembers   = 8
-	endless      = -1 // what is left of a lock without expiry
+	endless      = -1      // what is left of a key without expiry
+	forever      = 1 << 62 // what is left of a share that never ends
 )
 
 // processes are the names of the processes, as members and channels have them.
@@ -42,7 +44,15 @@ type member struct {
 }
 
 // token returns the token that waits.
-func (m member) token() string { return m.name[strings.LastIndexByte(m.name, ':')+1:] }
+func (m member) token() string { return strings.SplitN(m.name, ":", 3)[2] }
+
+// sharer is a permit of a holder who shares the lock.
+type sharer struct {
+	name string // "<phase> <number> <token>"
+	left int64  // of its lease; 0: it is over
+}
+
+func (h sharer) token() string { return strings.SplitN(h.name, " ", 3)[2] }
 
 // server is what a server knows: a value that can be compared. Times are in milliseconds, as
 // what is left.
@@ -52,6 +62,9 @@ type server struct {
 	queue     [maxMembers]member // in the order of scores
 	members   int
 	queueLeft int64
+	sharers   [maxMembers]sharer // in the order in which their leases end
+	shares    int
+	shareLeft int64 // of their key
 	counter   int64
 	broken    bool // the counter is of another type
 	mute      bool // PUBSUB is refused
@@ -115,6 +128,20 @@ func (x *execution) do(words []string) (any, error) {
 		return x.pexpire(words[1], words[2], n == 4)
 	case name == "TIME" && n == 1:
 		return []any{strconv.FormatInt(x.clock/1e6, 10), strconv.FormatInt(x.clock%1e6, 10)}, nil
+	case name == "PEXPIREAT" && n == 3:
+		at, err := strconv.ParseInt(words[2], 10, 64)
+		if err != nil {
+			return nil, errors.New("ERR value is not an integer or out of range")
+		}
+		return x.pexpire(words[1], strconv.FormatInt(at-x.milliseconds(), 10), false)
+	case name == "PEXPIRETIME" && n == 2:
+		reply, err := x.pttl(words[1])
+		if left, is := reply.(int64); is && left >= 0 {
+			reply = left + x.milliseconds()
+		}
+		return reply, err
+	case strings.HasPrefix(name, "Z") && n >= 2 && words[1] == holdersKey:
+		return x.shared(name, words[2:])
 	case strings.HasPrefix(name, "Z") && n >= 2 && words[1] == queueKey:
 		return x.sorted(name, words[2:])
 	case name == "PUBSUB" && n == 3 && strings.ToUpper(words[1]) == "SHARDNUMSUB":
@@ -162,9 +189,15 @@ func (x *execution) set(value string, options []string) (any, error) {
 		if left, err = strconv.ParseInt(options[1], 10, 64); err != nil || left <= 0 {
 			return nil, errors.New("ERR invalid expire time in 'set' command")
 		}
-	case len(options) == 2 && options[0] == "PXAT" && options[1] == "1":
-		x.server.lock, x.server.left = "", 0
-		return status("OK"), nil
+	case len(options) == 2 && options[0] == "PXAT":
+		at, err := strconv.ParseInt(options[1], 10, 64)
+		if err != nil || at <= 0 {
+			return nil, errors.New("ERR invalid expire time in 'set' command")
+		}
+		if left = at - x.milliseconds(); left <= 0 {
+			x.server.lock, x.server.left = "", 0
+			return status("OK"), nil
+		}
 	case len(options) > 0:
 		return nil, fmt.Errorf("%w: SET %q", errModel, options)
 	}
@@ -178,6 +211,8 @@ func (x *execution) exists(key string) bool {
 		return x.server.lock != ""
 	case queueKey:
 		return x.server.members > 0
+	case holdersKey:
+		return x.server.shares > 0
 	}
 	return x.server.counter != 0
 }
@@ -188,6 +223,8 @@ func (x *execution) leftOf(key string) (*int64, error) {
 		return &x.server.left, nil
 	case queueKey:
 		return &x.server.queueLeft, nil
+	case holdersKey:
+		return &x.server.shareLeft, nil
 	}
 	return nil, fmt.Errorf("%w: expiry of %s", errModel, key)
 }
@@ -199,11 +236,18 @@ func (x *execution) del(key string) (any, error) {
 		x.server.lock, x.server.left = "", 0
 	case queueKey:
 		x.server.drop()
+	case holdersKey:
+		x.server.unshare()
 	default:
 		x.server.counter = 0
 	}
 	return count(existed), nil
 }
+
+func (s *server) unshare() { s.sharers, s.shares, s.shareLeft = [maxMembers]sharer{}, 0, 0 }
+
+// milliseconds is the time as TIME tells it.
+func (x *execution) milliseconds() int64 { return x.clock / 1000 }
 
 // drop deletes the queue.
 func (s *server) drop() { s.queue, s.members, s.queueLeft = [maxMembers]member{}, 0, 0 }
@@ -267,6 +311,11 @@ func (x *execution) sorted(name string, words []string) (any, error) {
 			return int64(i), nil
 		}
 		return nil, nil
+	case name == "ZRANGE" && n == 2 && words[0] == "0" && words[1] == "0":
+		if s.members == 0 {
+			return []any{}, nil
+		}
+		return []any{s.queue[0].name}, nil
 	case name == "ZRANGE" && n == 3 && words[0] == words[1] && words[2] == "WITHSCORES":
 		at := map[string]int{"0": 0, "-1": s.members - 1}[words[0]]
 		if s.members == 0 {
@@ -275,6 +324,149 @@ func (x *execution) sorted(name string, words []string) (any, error) {
 		return []any{s.queue[at].name, strconv.FormatInt(s.queue[at].score, 10)}, nil
 	}
 	return nil, fmt.Errorf("%w: %s %q", errModel, name, words)
+}
+
+// shared executes a command on those who share the lock. Scores are ends of leases, of which the model has
+// what is left.
+func (x *execution) shared(name string, words []string) (any, error) {
+	s := &x.server
+	now := x.milliseconds()
+	at := func(name string) int {
+		return slices.IndexFunc(s.sharers[:s.shares], func(h sharer) bool { return h.name == name })
+	}
+	score := func(h sharer) string {
+		if h.left == forever {
+			return "inf"
+		}
+		return strconv.FormatInt(h.left+now, 10)
+	}
+	switch n := len(words); {
+	case name == "ZADD" && n == 2:
+		left := int64(forever)
+		if words[0] != "+inf" {
+			end, err := strconv.ParseInt(words[0], 10, 64)
+			if err != nil {
+				return nil, errors.New("ERR value is not a valid float")
+			}
+			left = end - now
+		}
+		return x.share(sharer{words[1], left}, at(words[1]))
+	case name == "ZREM" && n == 1:
+		i := at(words[0])
+		if i >= 0 {
+			copy(s.sharers[i:s.shares], s.sharers[i+1:s.shares])
+			s.shares--
+			s.sharers[s.shares] = sharer{}
+			if s.shares == 0 {
+				s.unshare()
+			}
+		}
+		return count(i >= 0), nil
+	case name == "ZCARD" && n == 0:
+		return int64(s.shares), nil
+	case name == "ZSCORE" && n == 1:
+		if i := at(words[0]); i >= 0 {
+			return score(s.sharers[i]), nil
+		}
+		return nil, nil
+	case name == "ZRANGE" && n == 3 && words[0] == "-inf" && words[2] == "BYSCORE":
+		end, err := strconv.ParseInt(words[1], 10, 64)
+		if err != nil {
+			return nil, errors.New("ERR min or max is not a float")
+		}
+		list := []any{}
+		for _, h := range s.sharers[:s.shares] {
+			if h.left != forever && h.left+now <= end {
+				list = append(list, h.name)
+			}
+		}
+		return list, nil
+	case name == "ZRANGE" && n == 2 && words[0] == "0" && words[1] == "-1":
+		list := []any{}
+		for _, h := range s.sharers[:s.shares] {
+			list = append(list, h.name)
+		}
+		return list, nil
+	case name == "ZRANGE" && n == 3 && words[0] == words[1] && words[2] == "WITHSCORES":
+		i := map[string]int{"0": 0, "-1": s.shares - 1}[words[0]]
+		if s.shares == 0 {
+			return []any{}, nil
+		}
+		return []any{s.sharers[i].name, score(s.sharers[i])}, nil
+	}
+	return nil, fmt.Errorf("%w: %s %q", errModel, name, words)
+}
+
+func (x *execution) share(h sharer, at int) (any, error) {
+	s := &x.server
+	if at >= 0 {
+		s.sharers[at].left = h.left
+	} else {
+		if s.shares == maxMembers {
+			return nil, fmt.Errorf("%w: too many share the lock", errModel)
+		}
+		if s.shares == 0 {
+			s.shareLeft = endless
+		}
+		s.sharers[s.shares] = h
+		s.shares++
+	}
+	s.sortSharers()
+	return count(at < 0), nil
+}
+
+func (s *server) sortSharers() {
+	slices.SortFunc(s.sharers[:s.shares], func(a, b sharer) int {
+		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.name, b.name))
+	})
+}
+
+// phase returns what the value of the lock starts with while it is shared, and its limit.
+func (s *server) phase() (phase string, limit int64, shared bool) {
+	rest, shared := strings.CutPrefix(s.lock, "rlock:shared ")
+	if !shared {
+		return "", 0, false
+	}
+	phase, text, _ := strings.Cut(rest, " ")
+	limit, err := strconv.ParseInt(text, 10, 64)
+	return phase, limit, err == nil
+}
+
+// holders returns the tokens that have the lock, or a share of it, and have not lost it: one for each
+// permit.
+func (s *server) holders() (tokens []string) {
+	phase, _, shared := s.phase()
+	if !shared {
+		if s.lock != "" {
+			tokens = append(tokens, s.lock)
+		}
+		return tokens
+	}
+	for _, h := range s.sharers[:s.shares] {
+		if h.left > 0 && strings.HasPrefix(h.name, phase+" ") {
+			tokens = append(tokens, h.token())
+		}
+	}
+	return tokens
+}
+
+// eachPhase calls f for each phase that the server knows, which may change it.
+func (s *server) eachPhase(f func(*int64)) {
+	change := func(text, before string) string {
+		digits, after, _ := strings.Cut(text[len(before):], " ")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			return text
+		}
+		f(&n)
+		return before + strconv.FormatInt(n, 10) + " " + after
+	}
+	if _, _, shared := s.phase(); shared {
+		s.lock = change(s.lock, "rlock:shared ")
+	}
+	for i := range s.shares {
+		s.sharers[i].name = change(s.sharers[i].name, "")
+	}
 }
 
 func (x *execution) add(m member, at int) (any, error) {
@@ -318,4 +510,15 @@ func (s *server) pass(ms int64) {
 			s.drop()
 		}
 	}
+	if s.shares > 0 && s.shareLeft != endless {
+		if s.shareLeft -= ms; s.shareLeft <= 0 {
+			s.unshare()
+		}
+	}
+	for i := range s.shares {
+		if h := &s.sharers[i]; h.left != forever {
+			h.left = max(h.left-ms, 0)
+		}
+	}
+	s.sortSharers()
 }

@@ -81,6 +81,7 @@ type world struct {
 	budget    [faults]uint8
 	snapshot  uint32 // the server that a failover leads to
 	used      int64  // the largest fence of a holder so far
+	phase     bool   // it was the fence of those who share the lock
 	score     int64  // the largest score so far
 	excused   uint32 // the tokens that a stranger or a failover has robbed of the lock
 	failed    bool   // there was a failover, after which the clock has jumped
@@ -114,8 +115,9 @@ type scenario struct {
 	more      uint8 // how often one of the last process does beside that
 	apart     bool  // each of these is a wait of its own: no release joins again
 	budget    map[fault]uint8
-	mute      bool // nobody may ask who listens
-	endless   bool // locks have no expiry
+	shares    [maxProcesses]string // "<limit>:<permits>" that each process wants; empty: the whole lock
+	mute      bool                 // nobody may ask who listens
+	endless   bool                 // locks have no expiry
 	flaw      flaw
 }
 
@@ -178,6 +180,9 @@ func newExplorer(tb testing.TB, s scenario) *explorer {
 	for p := range x.tokens {
 		for i := range x.tokens[p] {
 			x.tokens[p][i] = fmt.Sprint(processes[p:p+1], i+1)
+			if s.shares[p] != "" {
+				x.tokens[p][i] = "rlock:share:" + s.shares[p] + ":" + x.tokens[p][i]
+			}
 		}
 	}
 	return x
@@ -211,14 +216,18 @@ func (x *explorer) become(w *world, s server)      { w.server = x.servers.number
 
 // owner returns whose token it is, or -1 for a stranger's, and its place among all tokens.
 func (x *explorer) owner(token string) (p int, bit uint32) {
+	token = short(token)
 	p = strings.IndexByte(processes, token[0])
-	if p < 0 {
-		return p, 0
+	if p < 0 || strings.Contains(token, " ") { // of those who share a lock, the lock has no token
+		return -1, 0
 	}
 	n, err := strconv.Atoi(token[1:])
 	require.NoError(x.tb, err)
 	return p, 1 << (p*maxOwned + n - 1)
 }
+
+// short returns the name that a token has in stories.
+func short(token string) string { return token[strings.LastIndexByte(token, ':')+1:] }
 
 // send puts a message into the bag, and reports whether there was room.
 func (x *explorer) send(w *world, m message) bool {
@@ -291,6 +300,13 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 	case extend:
 		script, keys, args = "extend", []string{lockKey}, []string{r.Token, lease}
 	}
+	if x.shares[m.process] != "" {
+		keys = []string{lockKey, holdersKey, queueKey, counterKey, grants}
+		script = map[string]string{"join": "acquire_shared", "pass": "release_shared", "extend": "extend_shared"}[script]
+		if r.Call == extend {
+			keys = keys[:2]
+		}
+	}
 	before := run.server
 	reply, refused, err := x.vm.call(&run, script, keys, args)
 	if err != nil {
@@ -299,6 +315,9 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 	e := effect{server: x.servers.number(run.server), refused: refused}
 	if !refused {
 		e.answer = answerOf(r.Call, reply)
+		if script == "extend_shared" {
+			e.answer.Granted = reply[0] == 1
+		}
 	}
 	for _, p := range run.pushed {
 		e.pushes = append(e.pushes, readPush(x.tb, p))
@@ -390,7 +409,7 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 				return err
 			}
 		case queue.Hold:
-			failure = x.rises(w, after)
+			failure = x.rises(w, p, after)
 		}
 	}
 	x.put(w, p, proc)
@@ -485,7 +504,7 @@ func (x *explorer) sort(w *world) { slices.Sort(w.bag[:w.load()]) }
 // renumber replaces scores and fences by their ranks, because scripts only compare them. So
 // worlds that differ in nothing else are one.
 func (x *explorer) renumber(w *world) {
-	var fences, scores [40]int64
+	var fences, scores [60]int64
 	nf, ns := 0, 0
 	visit := func(f func(*int64, bool)) {
 		for _, n := range []*uint32{&w.server, &w.snapshot} {
@@ -494,6 +513,7 @@ func (x *explorer) renumber(w *world) {
 			}
 			s := x.servers.values[*n]
 			f(&s.counter, true)
+			s.eachPhase(func(v *int64) { f(v, true) })
 			for i := range s.members {
 				f(&s.queue[i].score, false)
 			}
