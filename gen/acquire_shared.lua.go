@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "d1c65db6a5bbfa1a1aa656e1e3622709a3c24ddf"
-	AcquireSharedSHA256 = "7124877c9ac1f1c7ec4cae1089a8337a3a619783c4c20faacfbd6dc07498b333"
+	AcquireSharedSHA1   = "d9fbc99a14b60b5ccb9498d4edae00d4201a5668"
+	AcquireSharedSHA256 = "a210cc7bc3b5554a8e34f90fc558884db759aa5ea56813f4c522f8766ef5a9ce"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -23,12 +23,13 @@ const acquireSharedSource = `-- Takes a share of a lock, or waits for it in the 
 -- share as a join does, and gets no place. Each of the three removes the holders whose lease is
 -- over, and lets in those at the head of the queue.
 --
--- The queue may have passed the whole lock to this token. The lock is then shared from this call
--- on, with those behind it in the queue. A share that the token has already is confirmed: its lease
--- ends when it was to end or when the new one does, whichever is later.
+-- A script that passes a lock on grants the whole lock to the first in the queue, which may be this
+-- token. From this call on the lock is then shared, with those behind it in the queue. A share that
+-- the token has already is confirmed: its lease ends when it was to end or when the new one does,
+-- whichever is later.
 --
--- The reply's limit is that of the present holders if it is another, and -1 otherwise. The script
--- has then done nothing for the caller.
+-- If the present holders have another limit than the token, the reply has theirs, and the script has
+-- done nothing for the caller. Otherwise the limit in the reply is -1.
 --
 -- name: AcquireShared
 -- mode: write
@@ -37,7 +38,7 @@ const acquireSharedSource = `-- Takes a share of a lock, or waits for it in the 
 -- KEYS[3]   queue   key        the queue of the lock: a sorted set of those who wait
 -- KEYS[4]   counter key        fence counter of the lock's slot
 -- KEYS[5]   grants  channels   what the channels of all processes start with
--- ARGV[1]   token   string     token of this wait, which no other has; it says what limit and how many permits
+-- ARGV[1]   token   string     token of this wait, which no other has; its text has the limit and the number of permits
 -- ARGV[2]   ttl     duration?  lease; absent: the share never expires
 -- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
 -- ARGV[4]   how     enum(join|heartbeat|try)
@@ -438,8 +439,8 @@ if not value then
   end
 end
 
--- remaining is what is left until a share may be free: of the first lease of those who share the
--- lock that ends, or of the lease of the whole lock.
+-- remaining is how long it takes until a share may be free: until the first lease of those who share
+-- the lock ends, or that of the holder of the whole lock.
 local remaining = redis.call('PTTL', lock)
 if phase then
   local soonest = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
@@ -470,7 +471,7 @@ type AcquireSharedParams struct {
 	Queue   string           // KEYS[3]: the queue of the lock: a sorted set of those who wait
 	Counter string           // KEYS[4]: fence counter of the lock's slot
 	Grants  string           // KEYS[5]: what the channels of all processes start with
-	Token   string           // ARGV[1]: token of this wait, which no other has; it says what limit and how many permits
+	Token   string           // ARGV[1]: token of this wait, which no other has; its text has the limit and the number of permits
 	TTL     time.Duration    // ARGV[2]: lease; absent: the share never expires (zero: absent)
 	Process string           // ARGV[3]: who is told of a grant: it has no colon; empty: nobody, the caller asks
 	How     AcquireSharedHow // ARGV[4]
@@ -504,12 +505,13 @@ type AcquireSharedResult struct {
 // share as a join does, and gets no place. Each of the three removes the holders whose lease is
 // over, and lets in those at the head of the queue.
 //
-// The queue may have passed the whole lock to this token. The lock is then shared from this call
-// on, with those behind it in the queue. A share that the token has already is confirmed: its lease
-// ends when it was to end or when the new one does, whichever is later.
+// A script that passes a lock on grants the whole lock to the first in the queue, which may be this
+// token. From this call on the lock is then shared, with those behind it in the queue. A share that
+// the token has already is confirmed: its lease ends when it was to end or when the new one does,
+// whichever is later.
 //
-// The reply's limit is that of the present holders if it is another, and -1 otherwise. The script
-// has then done nothing for the caller.
+// If the present holders have another limit than the token, the reply has theirs, and the script has
+// done nothing for the caller. Otherwise the limit in the reply is -1.
 //
 // It writes, and the client sends it once: a call that returns a network error may have run.
 func (s *Scripts) AcquireShared(ctx context.Context, c rueidis.Client, p AcquireSharedParams) (AcquireSharedResult, error) {

@@ -11,17 +11,18 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "407076e5cc49e46ed57fc6a20952ff62187f73af"
-	PassSHA256 = "097afa9eadb12bae0301d61a3844080342f49322ca10b2253d3fe7daea566c80"
+	PassSHA1   = "34f90e42ab33288e7b4c70adae1cc552d40f17e3"
+	PassSHA256 = "9480873bbe555102ef4f5ff3bea41b1353b9a2a57292d642289b89154c0ed293"
 )
 
 // passSource is pass.lua with what it includes.
 const passSource = `-- Releases a lock and passes it on to the process that waits first, in one step, so that
 -- nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
--- token held the lock. A token that does not leaves the queue: a waiter that gives up, and
--- whoever may have an unanswered call, sends this script too, and may safely send it again. If
--- the user lacks a right, it may fail, and then it has not released the lock. Otherwise it never
--- fails because of the queue: if the server can tell nobody, it frees the lock.
+-- token held the lock. If it did not, the script takes the token out of the queue. So a waiter
+-- that gives up sends this script too, and so does whoever has an unanswered call. All may safely
+-- send it again. If the user lacks a right, the script may fail, and then it has not released the
+-- lock. Otherwise it never fails because of the queue: if the server can tell nobody, it frees
+-- the lock.
 --
 -- name: Pass
 -- mode: write retryable
@@ -31,14 +32,14 @@ const passSource = `-- Releases a lock and passes it on to the process that wait
 -- KEYS[4..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
--- ARGV[3]   process string     the process with which it has joined
+-- ARGV[3]   process string     the process that it named when it joined
 -- returns: bool
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
 
--- For most locks nobody waits. What is below does the same, but the server would first make all
--- its functions.
+-- Mostly nobody waits, and this is enough. The lines below would do the same, but the server would
+-- first have to make all their functions.
 local holder = redis.call('GET', lock)
 if holder == token and redis.call('EXISTS', queue) == 0 then
   redis.call('DEL', lock)
@@ -187,15 +188,16 @@ type PassParams struct {
 	Counter []string      // KEYS[4..]: fence counter of the lock's slot; none: no fence
 	Token   string        // ARGV[1]: the token that gives up the lock, or its place in the queue
 	TTL     time.Duration // ARGV[2]: the lease with which this token has joined; absent: the lock never expires (zero: absent)
-	Process string        // ARGV[3]: the process with which it has joined
+	Process string        // ARGV[3]: the process that it named when it joined
 }
 
 // Pass releases a lock and passes it on to the process that waits first, in one step, so that
 // nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
-// token held the lock. A token that does not leaves the queue: a waiter that gives up, and
-// whoever may have an unanswered call, sends this script too, and may safely send it again. If
-// the user lacks a right, it may fail, and then it has not released the lock. Otherwise it never
-// fails because of the queue: if the server can tell nobody, it frees the lock.
+// token held the lock. If it did not, the script takes the token out of the queue. So a waiter
+// that gives up sends this script too, and so does whoever has an unanswered call. All may safely
+// send it again. If the user lacks a right, the script may fail, and then it has not released the
+// lock. Otherwise it never fails because of the queue: if the server can tell nobody, it frees
+// the lock.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Pass(ctx context.Context, c rueidis.Client, p PassParams) (bool, error) {

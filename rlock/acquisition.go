@@ -12,47 +12,47 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// acquisition is one call that turns a Lock with keys into a held one.
+// acquisition is one call that is to get the keys of a Lock.
 type acquisition struct {
 	lock      *Lock
 	ctx       context.Context
 	start     clock.Instant
 	tries     attempt.Attempts
 	notice    *notify.Wait
-	asked     int           // how often the policy was asked
-	pause     time.Duration // the last one that the policy asked for
-	until     clock.Instant // when the pause is over; before the first one, start
-	delivered bool          // its events were delivered: the lock delivers later ones
+	asked     int           // how often the retry policy was asked
+	pause     time.Duration // what the policy answered last
+	until     clock.Instant // when that pause is over; before the first one, start
+	delivered bool          // its events were delivered, and the lock delivers later ones
 }
 
-// setback says why an acquisition will never hold the lock. The zero setback says nothing: it holds
-// the lock, or nothing stands in the way so far.
-type setback struct{ err, cause error } // of an AcquireError
+// noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
+// the lock, or goes on.
+type noLock struct{ err, cause error } // of an AcquireError
 
-func (s setback) none() bool { return s.err == nil }
+func (s noLock) none() bool { return s.err == nil }
 
-// setbackOf is the setback of an attempt to get what the claim is of.
-func setbackOf(claim *remote.Claim, why attempt.Setback) setback {
+// noLockOf returns the noLock of an acquisition that ends after an attempt.
+func noLockOf(claim *remote.Claim, why attempt.Setback) noLock {
 	switch why.Kind {
 	case attempt.None:
-		return setback{}
+		return noLock{}
 	case attempt.Busy:
-		return setback{err: ErrHeld}
+		return noLock{err: ErrHeld}
 	case attempt.Transient, attempt.Ended:
-		return setback{ErrGaveUp, why.Err}
+		return noLock{ErrGaveUp, why.Err}
 	}
-	return setback{err: limitError(claim, why.Err)}
+	return noLock{err: limitError(claim, why.Err)}
 }
 
-// waitEnded is the setback of a call whose wait ended with err.
-func waitEnded(err error) setback {
+// waitEnded returns the noLock of a call whose wait ended with err.
+func waitEnded(err error) noLock {
 	switch err {
 	case clock.ErrStopped:
-		return setback{err: ErrClosed}
+		return noLock{err: ErrClosed}
 	case ErrHeld, ErrGaveUp:
-		return setback{err: err}
+		return noLock{err: err}
 	}
-	return setback{ErrGaveUp, err}
+	return noLock{ErrGaveUp, err}
 }
 
 // newAcquisition returns the acquisition of a claim's keys.
@@ -88,7 +88,7 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 }
 
 // run acquires the lock, or says why it does not.
-func (a *acquisition) run() setback {
+func (a *acquisition) run() noLock {
 	if why := a.precheck(); !why.none() {
 		return why
 	}
@@ -97,7 +97,7 @@ func (a *acquisition) run() setback {
 	}
 	for {
 		if a.lock.locker.isClosed() {
-			return setback{err: ErrClosed}
+			return noLock{err: ErrClosed}
 		}
 		grant, why := a.tries.Try(a.ctx)
 		outcome := a.take(grant, why)
@@ -110,34 +110,34 @@ func (a *acquisition) run() setback {
 	}
 }
 
-// precheck returns a setback that ends the acquisition before its first try, if there is one.
-func (a *acquisition) precheck() setback {
+// precheck ends the acquisition before its first try if it cannot succeed.
+func (a *acquisition) precheck() noLock {
 	if why := a.precheckLocally(); !why.none() {
 		return why
 	}
 	if !a.lock.want.wait {
 		return a.askAboutHolder()
 	}
-	return setback{}
+	return noLock{}
 }
 
 // precheckLocally is the part of precheck that needs no server.
-func (a *acquisition) precheckLocally() setback {
+func (a *acquisition) precheckLocally() noLock {
 	l := a.lock.locker
 	if key, held := l.heldIn(a.ctx, a.lock.claim.Keys()); held {
 		a.tries.Blocker.Key = key
-		return setback{err: ErrAlreadyHeld}
+		return noLock{err: ErrAlreadyHeld}
 	}
 	if l.isClosed() {
-		return setback{err: ErrClosed}
+		return noLock{err: ErrClosed}
 	}
-	return setback{}
+	return noLock{}
 }
 
-// contested returns the lock of this Locker that seems to hold the key, nil if there is none. The
-// server is asked about it before the try, so that a lock that has lost its key ends before the key is
-// taken again.
-func (a *acquisition) contested() *Lock {
+// localHolder returns the lock of this Locker that seems to hold the key, nil if there is none. The
+// caller asks the server about it before the try. If that lock has lost its key, it then ends before the
+// key is taken again.
+func (a *acquisition) localHolder() *Lock {
 	if !a.tries.MayQueue() {
 		return nil
 	}
@@ -148,32 +148,32 @@ func (a *acquisition) contested() *Lock {
 }
 
 // askAboutHolder asks the server about a lock of this Locker that seems to hold the key, if there is
-// one. If the key is held, that is a setback.
-func (a *acquisition) askAboutHolder() setback {
-	h := a.contested()
+// one. If the key is held, the acquisition ends.
+func (a *acquisition) askAboutHolder() noLock {
+	h := a.localHolder()
 	if h == nil {
-		return setback{}
+		return noLock{}
 	}
 	seen, lost, err := a.lock.locker.lookFor(a.ctx, &a.lock.claim, h)
 	if err != nil {
-		return setbackOf(&a.lock.claim, attempt.Call(a.ctx, err))
+		return noLockOf(&a.lock.claim, attempt.FailedCall(a.ctx, err))
 	}
 	return a.learn(seen, lost)
 }
 
 // learn takes the server's answer about a lock of this Locker that seemed to hold the key.
-func (a *acquisition) learn(seen remote.Holder, lost bool) setback {
+func (a *acquisition) learn(seen remote.Holder, lost bool) noLock {
 	if !seen.Held {
-		return setback{}
+		return noLock{}
 	}
 	a.lock.attempts++
 	a.tries.Blocker.Sees(seen.End)
 	a.contended(!lost)
-	return setback{err: ErrHeld}
+	return noLock{err: ErrHeld}
 }
 
-// contended notes that another holds the key, or is before this acquisition in the queue of this
-// process, which is local contention. Only the first call has an effect.
+// contended notes that another holds the key or, if local is true, that another acquisition or lock of
+// this Locker is before this one. Only the first call has an effect.
 func (a *acquisition) contended(local bool) {
 	if a.lock.become(stateWaiting) {
 		a.lock.emit(Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left, Local: local})
@@ -181,12 +181,12 @@ func (a *acquisition) contended(local bool) {
 }
 
 // take takes the outcome of an attempt: it begins to hold the lock that the server has granted.
-func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) setback {
+func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	if a.tries.Blocker.Held {
 		a.contended(false)
 	}
 	if why.Kind != attempt.None {
-		return setbackOf(&a.lock.claim, why)
+		return noLockOf(&a.lock.claim, why)
 	}
 	l := a.lock
 	err := l.hold(grant.Deadline, grant.Fence, arrival{EventAcquired, a.start, false, l.set.atLeast})
@@ -194,26 +194,26 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) setback {
 		front.Verify(a.ctx, l.locker.queue.Holder(l.claim.Key()))
 	}
 	if err == nil {
-		return setback{}
+		return noLock{}
 	}
 	a.tries.MayHaveTaken()
 	if err == expired {
 		over := -grant.Deadline.Until()
 		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, l.lease.TTL(), over)
 	}
-	return setback{err: err}
+	return noLock{err: err}
 }
 
 // wait waits until another try is worth it.
-func (a *acquisition) wait(why attempt.Setback) setback {
+func (a *acquisition) wait(why attempt.Setback) noLock {
 	l := a.lock
 	if why.Kind == attempt.Busy {
 		l.events.tell(true)
 	}
 	end := l.set.retry.end(a.start)
-	if a.tries.Due() {
-		if !a.next(clock.Now()) {
-			return setback{err: ErrGaveUp}
+	if a.tries.AsksPolicy() {
+		if !a.nextPause(clock.Now()) {
+			return noLock{err: ErrGaveUp}
 		}
 		a.until = min(clock.Now().After(a.pause), end)
 	}
@@ -223,12 +223,12 @@ func (a *acquisition) wait(why attempt.Setback) setback {
 	if err := a.tries.Pause(a.ctx, a.notice, why, a.pause, a.until, end); err != nil {
 		return waitEnded(err)
 	}
-	return setback{}
+	return noLock{}
 }
 
-// next asks the policy for the pause before the next attempt. It reports false if the
+// nextPause asks the retry policy for the pause before the next attempt. It reports false if the
 // policy gives up. now is a recent reading of the clock.
-func (a *acquisition) next(now clock.Instant) (more bool) {
+func (a *acquisition) nextPause(now clock.Instant) (more bool) {
 	a.asked++
 	a.pause, more = a.lock.set.retry.next(Attempt{
 		Number: a.asked, Elapsed: time.Duration(now - a.start), Previous: a.pause, Remaining: a.tries.Blocker.Left,
@@ -236,9 +236,9 @@ func (a *acquisition) next(now clock.Instant) (more bool) {
 	return more
 }
 
-// fail ends the acquisition. It gives up what the server may have of it, leaves the queue, counts the
-// failure, queues its event, and returns its error.
-func (a *acquisition) fail(why setback) error {
+// fail ends the acquisition without the lock, and returns its error. It gives up the place in each queue
+// and whatever its commands may have taken, and adds the event.
+func (a *acquisition) fail(why noLock) error {
 	l := a.lock
 	if why.err == closed {
 		why.err = ErrClosed // without ErrNotHeld, because the caller never held the lock
@@ -274,7 +274,7 @@ func (a *acquisition) interrupted() {
 	switch {
 	case l.stateNow() < stateHeld:
 		a.tries.Interrupted() // a command may be under way
-		_ = a.fail(setback{err: remote.ErrInterrupted})
+		_ = a.fail(noLock{err: remote.ErrInterrupted})
 	case l.stateNow() != stateFailed:
 		keepNobodyOut(l)
 		_ = l.Release(context.Background())

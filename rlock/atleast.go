@@ -16,27 +16,26 @@ import (
 //
 //	ran, err := locker.TryDo(ctx, "nightly report", report, rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
 //
-// For a job of every hour, choose a d that is well below an hour, but above the time by which the
-// clocks may differ. With 0, which is the default, Release frees the keys.
+// For an hourly job, choose a d well below an hour, but above the time by which the clocks may differ.
+// With 0, which is the default, Release frees the keys.
 //
 // The lease must be as long as d, so that a process that dies keeps others out too: a shorter
 // WithTTL is refused, and so is an Extend that would end the lease before d is over. d is a
 // whole number of milliseconds. With WithTTL(NoExpiry), a process that dies within moments of
 // getting the lock out of the queue may keep others out for only 10 seconds.
 //
-// To the caller the lock has ended with its Release as any other, and Release does not wait. The
-// keys have another token then, and the same text of WithOwner. Release hands the lock over to
-// nobody: who waits, in this process or another, waits on in the same order, and gets the lock when
-// d is over. A Release after d frees the keys or passes them on as always. ForceRelease
-// frees the keys at once, before and after a Release. Detach takes what is left of d
-// along: whoever attaches the lock keeps others out for that time, counted from the Attach, but for no
-// longer than the lease.
+// For its holder the lock ends at the Release, like any other, and Release does not wait. A Release
+// before d is over gives the keys another token, with the same text of WithOwner, and hands the lock
+// over to nobody. Those who wait, in this process or another, keep their order, and the first gets the
+// lock when d is over. A Release after that frees the keys or passes them on as always. ForceRelease
+// frees the keys at once, before and after a Release. A Handoff has what is left of d: whoever attaches
+// the lock keeps others out for that time, counted from the Attach, but for no longer than the lease.
 //
 // Shares cannot have it, and a lock that keeps others out cannot be turned into one by Downgrade.
 //
-// If the server does not confirm that Release, the keys stay until the lease ends or, if that is
-// earlier, until this process frees them when d is over. If fn of Do is not called because its context
-// has ended, the keys are freed at once.
+// If the server does not confirm a Release that comes before the end of d, this process frees the keys at
+// the end of d, unless their lease ends before. If fn of Do is not called because its context has ended, the keys are
+// freed at once.
 func WithAtLeast(d time.Duration) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.atLeast = d
@@ -60,23 +59,23 @@ func (s *settings) checkAtLeast() error {
 	return nil
 }
 
-// minimum is what a lock has that was acquired WithAtLeast.
+// minimum is the time for which a lock keeps others out; see WithAtLeast.
 type minimum struct {
-	until clock.Instant // a Release before that leaves the keys a lease that ends then
-	token string        // that the keys get from such a Release, so that no late command with the lock's token changes the lease; "": there was none
+	until clock.Instant // when it is over. A Release before that leaves the keys a lease that ends then
+	token string        // that such a Release gives the keys, so that no late command of the lock changes that lease; "": there was no such Release
 }
 
 // keepFor keeps others out for d from now. The caller holds mu.
 func keepFor(l *Lock, d time.Duration, now clock.Instant) {
 	if d > 0 {
-		l.needLifetime()
+		l.needExtras()
 		l.minimum = &minimum{until: now.After(d)}
 	}
 }
 
 // keptUntil returns when the keys may be free. The caller holds mu.
 func keptUntil(l *Lock) clock.Instant {
-	if l.lifetime == nil || l.minimum == nil {
+	if l.extras == nil || l.minimum == nil {
 		return clock.Past
 	}
 	return l.minimum.until
@@ -89,28 +88,29 @@ func keepsOut(l *Lock) bool {
 	return clock.Now() < keptUntil(l)
 }
 
-// keepNobodyOut undoes keepFor, because what was to be done under the lock has not begun.
+// keepNobodyOut undoes keepFor, because the work under the lock has not begun.
 func keepNobodyOut(l *Lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lifetime != nil {
+	if l.extras != nil {
 		l.minimum = nil
 	}
 }
 
-// freeExpired has the reaper free the keys of a lock that has expired, because they may have a lease of
-// ttl left. The lease ends a little earlier here than at the server, and perhaps before the
-// time of WithAtLeast. The caller holds mu.
+// freeExpired has the reaper free the keys of a lock that has expired here, because the server may still
+// have a lease of ttl. It waits until the time of WithAtLeast is over: the lease may have ended earlier,
+// by the margin for clock drift. The caller holds mu.
 func freeExpired(l *Lock, ttl time.Duration) {
 	if until := keptUntil(l); until > clock.Now() {
-		l.locker.remote.Leave(&l.claim, l.lease.Token(), l.lease.Former(), until)
+		l.locker.remote.ReleaseLater(&l.claim, l.lease.Token(), l.lease.Former(), until)
 		return
 	}
 	l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), ttl, 1)
 }
 
-// keeps has the Release leave the keys if others are to be kept out, or if an earlier Release may
-// have left them with another token. The caller holds the lock's mu.
+// keeps decides whether this Release only shortens the lease, because others are to be kept out. It also
+// notes the token of an earlier Release that has, because the keys may have that one. The caller holds
+// the lock's mu.
 func (r *releasing) keeps(now clock.Instant) {
 	l := r.lock
 	until := keptUntil(l)
@@ -138,8 +138,8 @@ func (r *releasing) freeing() (f remote.Freeing, until clock.Instant) {
 	return remote.Freeing{Claim: &l.claim, Token: l.lease.Token(), Former: l.lease.Former()}, clock.Past
 }
 
-// leave makes the call of a Release that keeps others out, or that comes after one.
-func (r *releasing) leave(ctx context.Context) {
+// shorten makes the call of a Release that keeps others out, or that comes after one that did.
+func (r *releasing) shorten(ctx context.Context) {
 	server := r.lock.locker.remote
 	if r.over {
 		f, _ := r.freeing()

@@ -58,16 +58,16 @@ type batch struct {
 	returned bool
 }
 
-// run takes all keys that can be had.
+// run takes the keys that are free.
 func (b *batch) run(ctx context.Context) {
 	var asked []int // of the server
 	for i := range b.all {
 		a := &b.all[i]
 		why := a.precheckLocally()
 		if why.none() && ctx.Err() != nil {
-			why = setback{ErrGaveUp, clock.ContextError(ctx, nil)}
+			why = noLock{ErrGaveUp, clock.ContextError(ctx, nil)}
 		}
-		if b.settle(i, why) {
+		if !b.fails(i, why) {
 			asked = append(asked, i)
 		}
 	}
@@ -81,19 +81,19 @@ func (b *batch) run(ctx context.Context) {
 	b.locker.remote.AcquireEach(ctx, each)
 	for n, i := range asked {
 		a := &b.all[i]
-		if b.settle(i, a.take(a.tries.Take(ctx, tries[n].Answer, tries[n].Err))) {
+		if !b.fails(i, a.take(a.tries.Take(ctx, tries[n].Answer, tries[n].Err))) {
 			b.results[i].Lock = a.lock
 		}
 	}
 }
 
-// settle ends an acquisition that has a setback, and reports whether it has none.
-func (b *batch) settle(i int, why setback) bool {
+// fails reports whether an acquisition ends without the lock, and then ends it.
+func (b *batch) fails(i int, why noLock) bool {
 	if why.none() {
-		return true
+		return false
 	}
 	b.results[i].Err = b.all[i].fail(why)
-	return false
+	return true
 }
 
 // askAboutHolders is acquisition.askAboutHolder for a batch, in one round trip. It returns those
@@ -106,7 +106,7 @@ func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 		keys      []string
 	)
 	for _, i := range asked {
-		if h := b.all[i].contested(); h != nil {
+		if h := b.all[i].localHolder(); h != nil {
 			contested, keys = append(contested, i), append(keys, h.claim.Key())
 			holders, versions = append(holders, h), append(versions, h.version())
 		} else {
@@ -119,12 +119,12 @@ func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	seen, errs := b.locker.remote.InspectEach(ctx, keys)
 	for n, i := range contested {
 		a := &b.all[i]
-		why := setbackOf(&a.lock.claim, attempt.Call(ctx, errs[n]))
+		why := noLockOf(&a.lock.claim, attempt.FailedCall(ctx, errs[n]))
 		if errs[n] == nil {
 			lost, _ := holders[n].endIfLost(seen[n].Token, versions[n])
 			why = a.learn(seen[n], lost)
 		}
-		if b.settle(i, why) {
+		if !b.fails(i, why) {
 			rest = append(rest, i)
 		}
 	}
@@ -146,7 +146,7 @@ func (b *batch) interrupted() {
 			held = append(held, a.lock)
 		default:
 			a.tries.Interrupted() // a command may be under way
-			b.settle(i, setback{err: remote.ErrInterrupted})
+			b.fails(i, noLock{err: remote.ErrInterrupted})
 		}
 	}
 	b.locker.ReleaseEach(context.Background(), held)
@@ -174,13 +174,13 @@ func (b *batch) deliver() {
 // A nil Lock, a lock of another Locker, and a lock that was named before get an
 // *ArgumentError.
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
-	errs := l.ownLocks(ctx, locks)
+	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)
 	var (
 		asked      []*releasing
 		freeing    []*remote.Freeing
 		shortening []*remote.Shortening // of locks that keep others out; see WithAtLeast
-		alone      []int                // positions in locks
+		later      []int                // positions of those of which another Release has no answer yet
 	)
 	defer func() {
 		for _, r := range asked { // only if user code has panicked
@@ -195,9 +195,9 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 		r := &releasing{lock: lock, at: i}
 		switch {
 		case busy != nil:
-			// Waiting now for the goroutine that releases it could last for ever, because that one
-			// may wait for a lock that this call is releasing.
-			alone = append(alone, i)
+			// It must not wait for that Release before the other locks are released: that one may
+			// be waiting for one of them.
+			later = append(later, i)
 		case err != nil:
 			errs[i] = notEntered(lock.claim.Key(), err)
 		default:
@@ -228,14 +228,14 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 		r.settle()
 		errs[r.at] = r.err
 	}
-	for _, i := range alone {
+	for _, i := range later {
 		errs[i] = locks[i].Release(ctx)
 	}
 	return errs
 }
 
-// ownLocks returns, in the order of locks, an error for each lock that a batch refuses.
-func (l *Locker) ownLocks(ctx context.Context, locks []*Lock) []error {
+// checkLocks returns, in the order of locks, an error for each lock that ReleaseEach and ExtendEach refuse.
+func (l *Locker) checkLocks(ctx context.Context, locks []*Lock) []error {
 	errs := make([]error, len(locks))
 	wrong := l.usable()
 	if wrong == nil {

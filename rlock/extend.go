@@ -63,7 +63,7 @@ func notSent(ctx context.Context, l *Lock) error {
 // A nil Lock, a lock of another Locker, and a lock that was named before get an
 // *ArgumentError.
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
-	errs := l.ownLocks(ctx, locks)
+	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)
 	wrong := checkTTL(ttl)
 	var asked []*extending

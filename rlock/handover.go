@@ -13,7 +13,7 @@ type queueTicket = queue.Ticket[handover.Request, handover.Grant, *holder]
 
 // request returns what the lock was acquired as.
 func (l *Lock) request() handover.Request {
-	return handover.Request{TTL: l.lease.TTL(), Owner: l.set.owner, Extends: l.set.extends(l.want.do), Shares: !l.set.uniqueToken, Fenced: !l.set.unfenced, Whole: l.set.atLeast > 0}
+	return handover.Request{TTL: l.lease.TTL(), Owner: l.set.owner, Extends: l.set.extends(l.want.do), Inherits: !l.set.uniqueToken, Fenced: !l.set.unfenced, FullLease: l.set.atLeast > 0}
 }
 
 // holder is a lock as the queue knows it.

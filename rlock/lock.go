@@ -20,17 +20,17 @@ import (
 // again, acquire it again. A nil or zero Lock holds nothing: its methods return zero values,
 // a context that has ended, or an error that matches ErrInvalid.
 type Lock struct {
-	locker    *Locker
-	set       *settings       // what it was acquired with; nobody changes them
-	parent    context.Context // what it was acquired with
-	claim     remote.Claim    // its keys, and what the server may still have of it
-	fence     uint64
-	since     clock.Instant // when it began to be held
-	ticket    queueTicket   // its place in the queue of this process for the key
-	events    *observed     // nil: nobody is told of them
-	lease     lease.Lease   // guarded by mu while held
-	releases  gate.Gate
-	*lifetime // nil until something needs it; made under mu, and never changed after that
+	locker   *Locker
+	set      *settings       // what it was acquired with; nobody changes them
+	parent   context.Context // what it was acquired with
+	claim    remote.Claim    // its keys, and the commands for them that got no answer
+	fence    uint64
+	since    clock.Instant // when it began to be held
+	ticket   queueTicket   // its place in the queue of this process for the key
+	events   *observed     // nil: nobody is told of them
+	lease    lease.Lease   // guarded by mu while held
+	releases gate.Gate
+	*extras  // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32
 	state    atomic.Uint32 // see state.go
@@ -50,9 +50,9 @@ const (
 	tokenMoved            // it is the next holder's, and no longer the lock's
 )
 
-// lifetime is what a lock needs only if it is extended automatically, watched or asked for
-// its Context, or must keep others out for a time. It is apart so that other locks stay small.
-type lifetime struct {
+// extras are what few locks need: those that are extended automatically, watched, asked for their
+// Context, or acquired WithAtLeast. They are apart so that other locks stay small.
+type extras struct {
 	ctx     *lockContext // made by Context; guarded by mu
 	minimum *minimum     // of WithAtLeast; nil: none; guarded by mu
 	renewal renew.Entry
@@ -65,10 +65,10 @@ type lockContext struct {
 	end context.CancelCauseFunc
 }
 
-// needLifetime makes lifetime. The caller holds mu.
-func (l *Lock) needLifetime() {
-	if l.lifetime == nil {
-		l.lifetime = &lifetime{}
+// needExtras makes the extras, unless the lock has them. The caller holds mu.
+func (l *Lock) needExtras() {
+	if l.extras == nil {
+		l.extras = &extras{}
 	}
 }
 
@@ -101,9 +101,9 @@ func (l *Lock) Keys() []string {
 
 // Token returns the value that the keys have on the server while the lock is held. Whoever
 // knows it can extend and release the lock. It changes when Extend shortens the lease, so ask
-// for it each time it is needed: a command that is under way with the former token finds that
-// the lock is another's. While such an Extend has no answer, the keys may have either token,
-// and a guarded script may refuse its work although the lock is held.
+// for it each time it is needed. A command with the former token fails, as if somebody else held
+// the lock. While such an Extend has no answer, the keys may have either token, and a guarded
+// script may refuse its work although the lock is held.
 //
 // Once Token has returned a token, no other holder gets it. Before that, Release may hand the
 // token over to the next holder of this process, together with the lease. The token then
@@ -138,10 +138,10 @@ func (l *Lock) Fence() uint64 {
 }
 
 // Attempts returns how often the acquisition tried to get the lock from the server. A command
-// that was repeated because its answer was lost counts once. A waiter's heartbeats, and its
-// commands before its policy wants another try, do not count (Stats has all commands). It is 1
-// for a lock that was free, and 0 for one that the holder before it, of the same Locker, has
-// handed over.
+// that was repeated because its answer was lost counts once. What a waiter sends before its retry
+// policy calls for another attempt, such as a heartbeat, does not count; Stats.Attempts counts it.
+// Attempts is 1 for a lock that was free, and 0 for one that another holder of the same Locker
+// has handed over.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0
@@ -181,8 +181,8 @@ func (l *Lock) Valid() bool {
 	return l != nil && l.locker != nil && l.stateNow() == stateHeld && clock.Now() < l.lease.Deadline() && !l.locker.isClosed()
 }
 
-// Err returns nil while the lock is held as far as this process can know, and then why it
-// ended: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed, each of which matches
+// Err returns nil while the lock is held as far as this process can know. After that it returns why
+// the lock ended: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed, each of which matches
 // ErrNotHeld. It is what context.Cause returns for Context, but unlike Context it does not
 // make the Locker watch the lock. It asks no server and costs nanoseconds.
 func (l *Lock) Err() error {
@@ -207,9 +207,9 @@ func (l *Lock) Err() error {
 // lease's local deadline whatever the network does. If the lock is lost, it ends at once where
 // the server can tell (see Invalidations), and elsewhere when the next extension notices.
 //
-// It has the values of the context that the lock was acquired with. In Do and DoAll it also
-// ends with that context. Otherwise it does not, because the caller may have bounded only the
-// waiting by that context.
+// It has the values of the context that the lock was acquired with. In the function of Do, or of one
+// like it, it also ends when that context ends. Elsewhere it does not, because that context may be
+// meant to limit only the waiting.
 func (l *Lock) Context() context.Context {
 	if wrong := l.usable(); wrong != nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -219,7 +219,7 @@ func (l *Lock) Context() context.Context {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.needLifetime()
+	l.needExtras()
 	if l.ctx != nil {
 		return l.ctx.Context
 	}
@@ -238,8 +238,8 @@ func (l *Lock) Context() context.Context {
 	return ctx
 }
 
-// holderContext marks a context as a holder's, so that rlock can refuse an acquisition of a
-// key that this holder has, which would wait for ever.
+// holderContext marks a context as that of a holder. rlock refuses an acquisition with it of a key
+// that the holder has, because the acquisition would wait for ever.
 type holderContext struct {
 	context.Context
 	lock *Lock
@@ -255,8 +255,8 @@ func (c holderContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// heldIn returns one of keys that a lock of ctx, or of a parent of ctx, holds on the same
-// server.
+// heldIn looks whether ctx is the Context of a holder, or derived from one, that holds one of the keys
+// on the same server. If so, it returns that key.
 func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 	for {
 		holder, ok := ctx.Value(holderKey{}).(holderContext)

@@ -14,17 +14,17 @@ import (
 
 // waitInQueue waits in the queue of this process for the key, if the acquisition may. It reports
 // whether a holder has handed the lock over.
-func (a *acquisition) waitInQueue() (handed bool, why setback) {
+func (a *acquisition) waitInQueue() (handed bool, why noLock) {
 	if !a.tries.MayQueue() || !a.lock.want.wait {
-		return false, setback{}
+		return false, noLock{}
 	}
 	handed, err := a.queueUp()
 	switch {
 	case err == nil:
-		return handed, setback{}
+		return handed, noLock{}
 	case handed:
 		a.tries.MayHaveTaken() // it is ours on the server
-		return false, setback{err: err}
+		return false, noLock{err: err}
 	}
 	return false, waitEnded(err)
 }
@@ -64,7 +64,7 @@ func (a *acquisition) queueUp() (handed bool, err error) {
 // awaitTurn waits until the ticket is ready, or until the pause of the policy is over.
 func (a *acquisition) awaitTurn(now clock.Instant) (g handover.Grant, ready queue.Readiness, err error) {
 	l := a.lock
-	if !a.next(now) {
+	if !a.nextPause(now) {
 		return a.lastLook()
 	}
 	w := front.Waiting[handover.Request, handover.Grant, *holder]{Ticket: &l.ticket, Stop: l.locker.closed}

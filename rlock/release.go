@@ -61,7 +61,7 @@ func (l *Lock) Release(ctx context.Context) error {
 	}
 	h = l.handOver(now)
 	if r.minimum != nil {
-		r.leave(ctx)
+		r.shorten(ctx)
 	} else if r.cause == released && h.Give(ctx) {
 		r.freed, r.gone = remote.Free, !h.Freed
 	} else if h.Has.Token == l.lease.Token() {
@@ -86,8 +86,8 @@ type releasing struct {
 	at    int             // position in ReleaseEach
 	call  *remote.Freeing // in ReleaseEach
 
-	minimum *minimum // it leaves the keys, or an earlier Release may have; see keeps
-	over    bool     // the time for which it does
+	minimum *minimum // nil: the Release frees the keys, and no earlier one kept others out; see keeps
+	over    bool     // the time of the minimum is over
 }
 
 // begin ends the lock. It reports false if the lock was detached, because the keys then belong to
@@ -113,7 +113,7 @@ func (r *releasing) begin(now clock.Instant) bool {
 func (r *releasing) interrupted(token string) {
 	l := r.lock
 	f, until := r.freeing()
-	l.locker.remote.Leave(&l.claim, cmp.Or(token, f.Token), f.Former, until)
+	l.locker.remote.ReleaseLater(&l.claim, cmp.Or(token, f.Token), f.Former, until)
 	r.err = remote.ErrInterrupted
 	r.settle()
 }

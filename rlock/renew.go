@@ -62,7 +62,7 @@ func (s *scheduled) next(from clock.Instant) clock.Instant {
 // plan plans the next renewal after an extension that was sent at from and is confirmed. The
 // caller holds mu.
 func (s *scheduled) plan(from clock.Instant) {
-	if s.lifetime != nil {
+	if s.extras != nil {
 		s.locker.renewals.Set(s, s.next(from), s.lease.Deadline())
 	}
 }
@@ -73,7 +73,7 @@ func (s *scheduled) advance(at clock.Instant) {
 	if !s.set.extends(s.want.do) {
 		at = clock.Never
 	}
-	if s.lifetime != nil {
+	if s.extras != nil {
 		s.locker.renewals.Advance(s, at, s.lease.Deadline())
 	}
 }

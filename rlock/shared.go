@@ -10,22 +10,22 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// AcquireShared takes a share of the lock of key, for a reader: any number of readers hold the lock
-// together, and nobody who wants the whole lock does meanwhile. It waits like Acquire. The Lock that
-// it returns is one like any other, with a lease and a token of its own; readers who hold the lock
+// AcquireShared takes a share of the lock of key, for a reader. Any number of readers hold the lock
+// together, and while one does, nobody holds the whole lock. AcquireShared waits like Acquire. The Lock
+// that it returns is like any other, and has a lease and a token of its own. Readers who hold the lock
 // together have the same fence.
 //
-// Readers and those who want the whole lock take turns: one who waits for the whole lock stops
-// readers who come later, and when it has released the lock, all readers who wait by then get in
-// together. So nobody starves, whoever comes often.
+// Readers and those who want the whole lock take turns. One who waits for the whole lock stops readers
+// who come later. When it has released the lock, all readers who wait by then get in together. So
+// neither side starves, however often the other comes.
 //
 // There is no way from a share to the whole lock, because two readers who wanted that would wait
 // for each other: release the share, acquire the lock, and look again at what was read. With the
 // Context of a holder of the key the error is ErrAlreadyHeld. For the other way, see
 // Lock.Downgrade.
 //
-// Everybody else, another lock library too, sees the key of a held lock. What Acquire says of
-// options, waiting and errors holds, with these differences. WithToken is refused, because shares
+// To everybody else, another lock library included, the key is that of a held lock. Options, waiting and
+// errors are those of Acquire, with these differences. WithToken is refused, because shares
 // have tokens of their own kind. There is a fence, whatever WithFence says. Shares are not handed
 // from one caller to the next within the process. If the user lacks a right for shared locks (see
 // PRODUCTION.md), the error is the server's.
@@ -34,7 +34,7 @@ func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) 
 }
 
 // TryAcquireShared is AcquireShared without waiting. ErrHeld says that somebody holds the whole lock,
-// or waits for something.
+// or that others wait for the key.
 func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return acquireShare(ctx, l, key, readers, opts, wanted{})
 }
@@ -44,14 +44,13 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // otherwise, and a key has either readers or holders of permits at a time.
 //
 // Permits go to those who wait in the order in which they came. One who wants several waits until
-// so many are free, and those behind it wait too, though one of them might be content with less.
-// So large requests do not starve. A holder that dies has its permits until its lease ends, and no
-// longer, whatever the others do.
+// so many are free. Those behind it wait too, even if one of them wants fewer, so that large requests
+// do not starve. A holder that dies keeps its permits until its lease ends, and no longer.
 //
-// All callers must name the same limit: with another one than that of the present holders the
-// error is a *LimitError, and matches ErrLimit. While nobody has a permit, the next to come says
-// what the limit is. To change it while permits are held, call ChangeLimit. If a call wants more
-// permits than the limit, it is refused before anything is sent.
+// All callers must name the same limit. If it is not that of the present holders, the error is a
+// *LimitError, which matches ErrLimit. While nobody has a permit, the next caller sets the limit. To
+// change it while permits are held, call ChangeLimit. A call that wants more permits than the limit is
+// refused before anything is sent.
 func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
 	return acquireShare(ctx, l, key, permits(limit), opts, wanted{wait: true})
 }
@@ -78,8 +77,8 @@ func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ct
 const mostPermits = 1000
 
 // WithPermits has AcquirePermit, TryAcquirePermit and DoPermit take n permits in one step, from 1 to
-// 1000 and no more than the limit. Without it they take one. They are one Lock: it holds all of them
-// or none. Other calls do not heed it.
+// 1000 and no more than the limit. Without it they take one. The n permits are one Lock, which holds all
+// of them or none. The option has no effect on other calls.
 func WithPermits(n int) Option {
 	return callOption(func(s *settings) error {
 		s.permits = n
@@ -166,11 +165,11 @@ func limitError(claim *remote.Claim, err error) error {
 
 // ChangeLimit changes how many permits of key there are, and returns how many there were. Those who
 // have permits keep them. If they have more than the new limit, nobody gets one until enough are
-// given up. From then on AcquirePermit must name the new limit: calls with the former one fail with
-// a *LimitError, those that wait already too, unless there is a permit for them at once.
+// given up. From then on AcquirePermit must name the new limit: a call that names the former one fails
+// with a *LimitError. So does a call that waits already, unless a permit is free for it at once.
 //
-// It returns 0 if nobody has a permit: there is nothing to change then, as the next call says what
-// the limit is. If readers share the key, the error is a *LimitError.
+// It returns 0 if nobody has a permit, and changes nothing then, because the next caller sets the limit.
+// If readers share the key, the error is a *LimitError.
 //
 // If the server does not answer, ChangeLimit asks again for 2 seconds, while ctx lasts.
 func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former int, err error) {
@@ -197,10 +196,10 @@ func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former
 }
 
 // Downgrade turns a lock into a reader's share of it, as AcquireShared would return it. The lock is
-// never free in between, and readers who wait get in together with this one, up to the first who
-// waits for the whole lock. The share is a Lock of its own, with the same fence and a new lease; l
-// ends with ErrDetached, and so does its Context. Call it for a lock that Acquire has returned:
-// Do, whose lock has ended then, returns ErrDetached.
+// never free in between. The readers at the head of the queue get in at the same time, up to the first
+// who waits for the whole lock. The share is a Lock of its own, with the same fence and a new lease. l
+// ends with ErrDetached, and so does its Context. In the function of Do it makes Do return ErrDetached,
+// because the lock of Do has ended.
 //
 // If the lock was lost, the error is ErrLost. After any other error of the server or the context the
 // caller holds nothing: the Locker frees the key in the background. A set, a lock that was taken
@@ -307,9 +306,9 @@ func inspectShared(ctx context.Context, l *Locker, op, key string) (State, error
 	return s, nil
 }
 
-// asOwner returns whose the value of a key is, for a lock that may be a share: the lock's own token,
-// as long as those who share the key are in the phase in which the lock was granted. Only the server
-// knows whether the lock is still one of them.
+// asOwner returns the token that the value of a key stands for. A shared key has no token. To a lock that
+// is a share of it, asOwner returns the lock's own token as long as the phase in which the share was
+// granted lasts. Whether the lock still has its share then, only the server knows.
 func asOwner(l *Lock, value string) string {
 	if phase, _, shared := remote.SharedValue(value); shared && l.claim.IsShare() && phase == l.fence {
 		return l.lease.Token()

@@ -11,8 +11,8 @@ import (
 //	acquiring ─▶ waiting ─▶ held ─▶ released, lost, expired, detached or closed
 //	    └───────────┴─▶ failed
 //
-// It does not tell what the server still has of a lock that has ended: a Release that got no
-// answer may be called again.
+// It does not say whether the server has freed the keys of a lock that has ended. If a Release got no
+// answer, the lock is released, and Release may be called again.
 type state uint32
 
 const (
@@ -77,7 +77,7 @@ func (l *Lock) become(to state) bool {
 	if from == stateHeld {
 		holdEnded(l, to)
 		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context
-		if l.lifetime != nil && l.ctx != nil {
+		if l.extras != nil && l.ctx != nil {
 			l.ctx.end(causes[to])
 		}
 	}
@@ -88,7 +88,7 @@ func (l *Lock) become(to state) bool {
 func (l *Lock) ended(to state) {
 	cause := causes[to]
 	if cause == expired && len(l.lease.Former()) > 0 {
-		freeExpired(l, NoExpiry) // a key that still has a former token has the longer lease of that token
+		freeExpired(l, NoExpiry) // the keys may still have a former token, with the longer lease of that one
 	}
 	l.locker.registry.Remove((*holder)(l))
 	if l.watched {
@@ -146,7 +146,8 @@ type arrival struct {
 
 // hold begins a lease that lasts until deadline. If the Locker was closed meanwhile, or the
 // lease must already count as over, the lock is not held, and hold returns the cause. Before hold
-// is called, no other goroutine has the Lock. hold makes it known while it holds mu.
+// is called, no other goroutine has the Lock. hold gives it to the queue, the schedule and the registry,
+// and holds mu meanwhile.
 func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,11 +172,11 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	return nil
 }
 
-// watch puts the lock on the schedule of renewals, which also ends it on time, and adds it to
-// the monitor if the server tells of changed keys. If the Locker is closed, watch ends the
-// lock and reports false. The caller holds mu.
+// watch puts the lock on the schedule of renewals, which extends it, or only ends it on time. If the
+// server tells of changed keys, watch also adds the lock to the monitor. If the Locker is closed, watch
+// ends the lock and reports false. The caller holds mu.
 func (l *Lock) watch() bool {
-	l.needLifetime()
+	l.needExtras()
 	l.watched = true
 	if !l.locker.renewals.Add((*scheduled)(l), (*scheduled)(l).next(clock.Now()), l.lease.Deadline()) {
 		l.endIfOver()

@@ -5,12 +5,13 @@
 -- share as a join does, and gets no place. Each of the three removes the holders whose lease is
 -- over, and lets in those at the head of the queue.
 --
--- The queue may have passed the whole lock to this token. The lock is then shared from this call
--- on, with those behind it in the queue. A share that the token has already is confirmed: its lease
--- ends when it was to end or when the new one does, whichever is later.
+-- A script that passes a lock on grants the whole lock to the first in the queue, which may be this
+-- token. From this call on the lock is then shared, with those behind it in the queue. A share that
+-- the token has already is confirmed: its lease ends when it was to end or when the new one does,
+-- whichever is later.
 --
--- The reply's limit is that of the present holders if it is another, and -1 otherwise. The script
--- has then done nothing for the caller.
+-- If the present holders have another limit than the token, the reply has theirs, and the script has
+-- done nothing for the caller. Otherwise the limit in the reply is -1.
 --
 -- name: AcquireShared
 -- mode: write
@@ -19,7 +20,7 @@
 -- KEYS[3]   queue   key        the queue of the lock: a sorted set of those who wait
 -- KEYS[4]   counter key        fence counter of the lock's slot
 -- KEYS[5]   grants  channels   what the channels of all processes start with
--- ARGV[1]   token   string     token of this wait, which no other has; it says what limit and how many permits
+-- ARGV[1]   token   string     token of this wait, which no other has; its text has the limit and the number of permits
 -- ARGV[2]   ttl     duration?  lease; absent: the share never expires
 -- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
 -- ARGV[4]   how     enum(join|heartbeat|try)
@@ -133,8 +134,8 @@ if not value then
   end
 end
 
--- remaining is what is left until a share may be free: of the first lease of those who share the
--- lock that ends, or of the lease of the whole lock.
+-- remaining is how long it takes until a share may be free: until the first lease of those who share
+-- the lock ends, or that of the holder of the whole lock.
 local remaining = redis.call('PTTL', lock)
 if phase then
   local soonest = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')

@@ -1,9 +1,10 @@
 -- Releases a lock and passes it on to the process that waits first, in one step, so that
 -- nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
--- token held the lock. A token that does not leaves the queue: a waiter that gives up, and
--- whoever may have an unanswered call, sends this script too, and may safely send it again. If
--- the user lacks a right, it may fail, and then it has not released the lock. Otherwise it never
--- fails because of the queue: if the server can tell nobody, it frees the lock.
+-- token held the lock. If it did not, the script takes the token out of the queue. So a waiter
+-- that gives up sends this script too, and so does whoever has an unanswered call. All may safely
+-- send it again. If the user lacks a right, the script may fail, and then it has not released the
+-- lock. Otherwise it never fails because of the queue: if the server can tell nobody, it frees
+-- the lock.
 --
 -- name: Pass
 -- mode: write retryable
@@ -13,14 +14,14 @@
 -- KEYS[4..] counter key        fence counter of the lock's slot; none: no fence
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
--- ARGV[3]   process string     the process with which it has joined
+-- ARGV[3]   process string     the process that it named when it joined
 -- returns: bool
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
 
--- For most locks nobody waits. What is below does the same, but the server would first make all
--- its functions.
+-- Mostly nobody waits, and this is enough. The lines below would do the same, but the server would
+-- first have to make all their functions.
 local holder = redis.call('GET', lock)
 if holder == token and redis.call('EXISTS', queue) == 0 then
   redis.call('DEL', lock)

@@ -1,7 +1,8 @@
 // Package attempt makes the attempts of one acquisition. It asks the server for the keys again and
 // again, in the way that suits, and waits in between: with a place in the queue of the server, or
 // without where that costs less or is refused. A set that has waited for long takes its keys one by
-// one. A token that the caller has chosen gets the key from one that can stand in the queue.
+// one. A token that the caller has chosen cannot stand in the queue: another token stands there, and
+// gives it the key.
 //
 // It does not know what becomes of the keys, when the policy gives up, or which other callers of
 // this process wait.
@@ -30,8 +31,8 @@ type Attempts struct {
 	collect *collect.Collector // of a set that waits
 	place   *place.Place       // in the queue of the server; nil: none
 	until   clock.Instant      // when the pause of the policy is over
-	counted bool               // the last question to the server was an attempt of the policy
-	refusal place.Refusal      // of a place by the server
+	counted bool               // the last question to the server was an attempt that the policy called for
+	refusal place.Refusal      // when the server refused a place
 }
 
 // Settings of Attempts do not change.
@@ -62,12 +63,12 @@ func New(s Settings) Attempts {
 	return Attempts{Settings: s, until: s.Start, Blocker: Blocker{Key: s.Claim.Key()}, Outage: s.Server.Outage()}
 }
 
-// Blocker is the key that stands in the way of an acquisition, and its holder.
+// Blocker is the key for which an acquisition waits, and what is known of its holder.
 type Blocker struct {
 	Key  string
 	Left time.Duration // of the holder's lease; 0: not known
 	At   clock.Instant // when that was learnt
-	Held bool          // somebody was seen to hold it
+	Held bool          // somebody held it when the server was asked last
 }
 
 // Remaining returns what should be left of the holder's lease by now.
@@ -114,8 +115,8 @@ func ended(ctx context.Context, err error) Setback {
 	return Setback{Ended, clock.ContextError(ctx, err)}
 }
 
-// Call is the Setback of a call that got an error.
-func Call(ctx context.Context, err error) Setback {
+// FailedCall is the Setback of an attempt whose call got an error.
+func FailedCall(ctx context.Context, err error) Setback {
 	if remote.OutcomeOf(err) == remote.Indeterminate && ctx.Err() != nil {
 		return ended(ctx, err)
 	}
@@ -128,8 +129,8 @@ func (a *Attempts) MayQueue() bool {
 	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare() && !a.Force
 }
 
-// Adopt takes over the token of a hand-over, whose outcome may be unknown, or the place in the queue
-// of the server that the holder has got for this acquisition.
+// Adopt takes what a hand-over has left for this acquisition: a token, which the key may have, or a
+// place in the queue of the server.
 func (a *Attempts) Adopt(g handover.Grant) {
 	if g.Token != "" {
 		a.Lease.SetToken(g.Token)
@@ -183,11 +184,11 @@ func (a *Attempts) Request() remote.Request {
 	return remote.Request{Token: a.Lease.Token(), TTL: a.Lease.TTL(), Fenced: a.Want.Fenced, Force: a.Force, Keep: a.collect.Keys()}
 }
 
-// Take takes the answer to a Request.
+// Take returns what the answer to a Request means for the acquisition.
 func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (Grant, Setback) {
 	switch {
 	case err != nil:
-		return Grant{}, Call(ctx, err)
+		return Grant{}, FailedCall(ctx, err)
 	case !answer.Acquired:
 		a.blocked(answer)
 		return Grant{}, Setback{Kind: Busy}
@@ -204,13 +205,13 @@ func (a *Attempts) blocked(answer remote.Answer) {
 	a.Ticket.Contended(answer.Left)
 }
 
-// Due reports whether the policy is to be asked for a pause: not after an attempt that it has not
-// asked for.
-func (a *Attempts) Due() bool { return a.place == nil || a.counted }
+// AsksPolicy reports whether the policy decides about the next pause. It does not after a question to
+// the server that it had not called for, such as a heartbeat: the pause then goes on.
+func (a *Attempts) AsksPolicy() bool { return a.place == nil || a.counted }
 
-// Pause waits until another attempt is worth it: no longer than for pause, which the policy has asked
-// for and which ends at until, and not after end, when the policy gives up. Its error says why ctx has
-// ended, or is clock.ErrStopped.
+// Pause waits until another attempt is worth it. It waits no longer than the policy says: for pause,
+// which ends at until, and never past end, when the policy gives up. Its error says why ctx has ended, or
+// is clock.ErrStopped.
 func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until, end clock.Instant) error {
 	a.until = until
 	switch {
@@ -230,9 +231,9 @@ func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause
 	return w.Await(ctx, a.Blocker.Key, pause, a.Blocker.Left, min(end, a.collect.End(), a.refusal.End(pause)))
 }
 
-// switchCollecting has a set that waits begin or end to take its keys one by one, when it is time
-// for that. It reports whether it has just begun: the acquisition then tries at once, because
-// some of the keys may be free.
+// switchCollecting has a set that waits begin, or stop, taking its keys one by one when it is time for
+// that. It reports whether the set has just begun. The acquisition then tries at once, because some of
+// the keys may be free.
 func (a *Attempts) switchCollecting(ctx context.Context) bool {
 	if !a.Claim.IsSet() || a.Claim.Chosen() {
 		return false

@@ -145,7 +145,7 @@ func TestHeld(t *testing.T) {
 			_, why := second.Try(t.Context())
 			pauses(t, second, why)
 		}
-		require.False(t, second.Due())
+		require.False(t, second.AsksPolicy())
 		require.EqualValues(t, 1, second.count)
 		freed, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
 		require.NoError(t, err)

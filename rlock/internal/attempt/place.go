@@ -9,9 +9,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// An acquisition waits in the queue of the server with a place.Place. It belongs to the acquisition at
-// the front of the queue of this process, to one of a set that collects its keys, or to one whose
-// caller has chosen the token.
+// An acquisition waits in the queue of the server with a place.Place. It has one if it is the front of
+// the queue of this process, wants a share, is of a set that collects its keys, or has a token that the
+// caller has chosen.
 
 // mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
 // collects its keys, in the queue of the first one that it does not have.
@@ -19,9 +19,10 @@ func (a *Attempts) mayStand() bool {
 	return a.Wait && !a.refusal.Lasts() && (!a.Claim.IsSet() || a.collect.Keys() != nil) && a.Server.Queues().Usable()
 }
 
-// enter begins a place in the queue of the server. It reports false if the acquisition must first
-// try without one, which costs less: the key is probably free, nobody has subscribed to grants yet,
-// or the key may have a token already that an earlier try or a hand-over has left.
+// enter reports whether the acquisition has a place in the queue of the server, and begins one if it
+// should start with that. Otherwise it first tries without, which costs less. That is so if the key is
+// probably free, if this process has not subscribed to grants yet, or if an earlier try or a hand-over
+// has left a token that the key may have.
 func (a *Attempts) enter() bool {
 	if a.place == nil && a.Lease.Token() == "" && a.mayStand() && (a.Claim.IsSet() || a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
 		a.stand(false)
@@ -48,7 +49,7 @@ func (a *Attempts) subscribe(caller context.Context) error {
 // without a place. The client may have no connection left, and dial for seconds.
 const longestListen = notify.LongestPoll
 
-// stand begins a place.
+// stand begins a place. With silent, the server is told to send no message of a grant.
 func (a *Attempts) stand(silent bool) {
 	token, want, claim := a.Lease.Token(), a.Want.Place(), a.Claim
 	want.Silent = silent
@@ -76,8 +77,9 @@ func (a *Attempts) leavePlace() {
 	}
 }
 
-// dropPlace ends a place that the acquisition has not got its lock by. The token of a set has the key
-// now, so the place must not be given up by a release.
+// dropPlace ends the place of an acquisition that has got its keys without it. The place of a set has
+// the token of the set, which has the key now, so the place cannot be given up: that would release the
+// key.
 func (a *Attempts) dropPlace(ctx context.Context) {
 	if p := a.place; a.Claim.IsSet() {
 		a.place = nil
@@ -87,7 +89,7 @@ func (a *Attempts) dropPlace(ctx context.Context) {
 	a.leavePlace()
 }
 
-// ask has the place go on with what has happened, which sends what the server must be asked.
+// ask makes one attempt with the place, which sends what the server must be asked now.
 func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	p := a.place
 	if a.counted = clock.Now() >= a.until; a.counted { // otherwise the policy has not asked for it
@@ -101,7 +103,7 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	case remote.OutcomeOf(err) == remote.Refused:
 		return a.standBack(ctx, err)
 	case err != nil:
-		return Grant{}, Call(ctx, err)
+		return Grant{}, FailedCall(ctx, err)
 	}
 	if blocked.Held != "" {
 		a.blocked(blocked)
@@ -136,8 +138,8 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 	return g, why
 }
 
-// collected has a set go on that has got the key of its place. If its token has lost that place, the
-// set begins anew, because a token enters a queue once.
+// collected goes on after the place of a set has ended. If the key was granted, the set has one more of
+// its keys. If the place was lost, the set begins anew, because a token enters a queue only once.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted {
 		a.place.Taken()
@@ -149,8 +151,8 @@ func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback)
 	return Grant{}, Setback{Kind: Busy}
 }
 
-// choose gives the key of the place, which a token of its own has got, the token that the caller has
-// chosen: a token enters a queue once, and a chosen one may come again.
+// choose gives the key to the token that the caller has chosen. Another token has stood in the queue for
+// it and has got the key, because a token enters a queue only once, and a chosen one may come again.
 func (a *Attempts) choose(ctx context.Context) (Grant, Setback) {
 	p := a.place
 	a.place = nil
@@ -166,7 +168,7 @@ func (a *Attempts) choose(ctx context.Context) (Grant, Setback) {
 	case a.Outage.Record(err):
 		return Grant{}, a.transient(ctx, err)
 	case err != nil:
-		return Grant{}, Call(ctx, err)
+		return Grant{}, FailedCall(ctx, err)
 	}
 	return Grant{}, Setback{Kind: Busy} // somebody else has the key again
 }

@@ -21,12 +21,12 @@ import (
 
 // Request is what an acquisition wants of the lock.
 type Request struct {
-	TTL     time.Duration
-	Owner   string // what its token is to say about it
-	Extends bool   // it extends the lease anyway
-	Shares  bool   // it may have the token of the holder before it
-	Fenced  bool   // it has a fence
-	Whole   bool   // its lease must be as long as TTL
+	TTL       time.Duration
+	Owner     string // what its token is to say about it
+	Extends   bool   // it extends the lease anyway
+	Inherits  bool   // it may have the token of the holder before it
+	Fenced    bool   // it has a fence
+	FullLease bool   // its lease must begin anew, with the whole TTL
 }
 
 // Place is the Request as a place in the queue of the server has it.
@@ -46,10 +46,10 @@ type Grant struct {
 
 // Lender is the lock of the holder that gives it up.
 type Lender interface {
-	// Lend gives the token, with what is left of its lease, to a holder with this Request, if
-	// nobody else can have the token, and Fits says so of the lease. It returns the deadline.
+	// Lend gives the next holder the token and what is left of its lease, if nobody else can have
+	// the token and the Request fits the lease. It returns the deadline of the lease.
 	Lend(next Request, now clock.Instant) (deadline clock.Instant, lent bool)
-	// TakeBack follows a Lend if the acquisition that was to have the token has left.
+	// TakeBack undoes a Lend, because the acquisition that was to have the token has left.
 	TakeBack()
 }
 
@@ -61,7 +61,7 @@ type Handover[H queue.Holder] struct {
 	Ticket *queue.Ticket[Request, Grant, H]
 	Claim  *remote.Claim
 	Lease  *lease.Lease
-	As     Request       // of the acquisition that the token was made for
+	As     Request       // of the acquisition for which the token was made
 	Now    clock.Instant // a recent reading of the clock
 
 	Has   Grant // what the key has now: at first the token of the lock
@@ -101,7 +101,7 @@ func (h *Handover[H]) offer(ctx context.Context, o queue.Offer[Request, Grant, H
 		if g, ok = h.passOn(ctx, o); !ok {
 			return Grant{}, false
 		}
-	} else if deadline, shared := h.share(o); shared {
+	} else if deadline, shared := h.inherit(o); shared {
 		g = Grant{Token: h.Has.Token, Fence: o.Fence, Deadline: deadline}
 	} else if g, ok = h.pass(ctx, o); !ok {
 		return Grant{}, false
@@ -112,12 +112,12 @@ func (h *Handover[H]) offer(ctx context.Context, o queue.Offer[Request, Grant, H
 	return g, true
 }
 
-// share reports whether the next holder can go on with the present lease and its token, and
-// returns the deadline of that lease.
-func (h *Handover[H]) share(o queue.Offer[Request, Grant, H]) (deadline clock.Instant, shared bool) {
+// inherit reports whether the next holder can have the present token and what is left of its lease,
+// and returns the deadline of that lease.
+func (h *Handover[H]) inherit(o queue.Offer[Request, Grant, H]) (deadline clock.Instant, shared bool) {
 	next := o.Request
 	switch {
-	case o.Ask || next.Whole || !h.As.Shares || !next.Shares || h.As.Owner != next.Owner || h.As.TTL != next.TTL || next.Fenced && o.Fence == 0:
+	case o.Ask || next.FullLease || !h.As.Inherits || !next.Inherits || h.As.Owner != next.Owner || h.As.TTL != next.TTL || next.Fenced && o.Fence == 0:
 		return 0, false
 	case h.Has.Token != h.Lease.Token():
 		return h.Has.Deadline, next.accepts(h.Has.Deadline, h.Now)
@@ -169,7 +169,7 @@ func (h *Handover[H]) pass(ctx context.Context, o queue.Offer[Request, Grant, H]
 		return Grant{}, false // the release does the rest: it has its own time and knows all tokens
 	}
 	fences := 1
-	if next.Fenced && next.Shares {
+	if next.Fenced && next.Inherits {
 		fences = o.Reserve
 	}
 	g.Unanswered = 1 // until there is an answer
@@ -215,10 +215,10 @@ func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, 
 	return Grant{Token: p.Token(), Fence: fence, Deadline: deadline}, true
 }
 
-// yield is how long the next caller of this process lets others go first after a turn, where the
-// server keeps no queue. Without it, the process that frees a key would get it time and again.
-// Others come within a round trip if they are told of the release; if they were seen to want the
-// key, they may pause for up to 4 ms after a push that said nothing new.
+// yield is how long the next caller of this process lets other processes go first after a turn, where the
+// server keeps no queue. Without it, the process that frees a key would get it time and again. Others
+// try within a round trip of the release if they are told of it. One that was seen with the key may
+// first have to wait for up to 4 ms, because it pauses after a push that said nothing new.
 func (h *Handover[H]) yield(met bool) time.Duration {
 	if h.Server.Queues().Usable() {
 		return 0

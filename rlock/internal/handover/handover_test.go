@@ -63,7 +63,7 @@ func newProcess(t *testing.T, server *env.Server, name string, turn time.Duratio
 }
 
 // request is that of most callers.
-var request = handover.Request{TTL: ttl, Extends: true, Shares: true}
+var request = handover.Request{TTL: ttl, Extends: true, Inherits: true}
 
 // joins returns a caller in the queue of the process for a key.
 func (p *process) joins(key string, r handover.Request) *caller {
@@ -131,7 +131,7 @@ func TestGive(t *testing.T) {
 			shares bool
 		}{
 			"the same lease":     {next: request, shares: true},
-			"a token of its own": {next: other(func(r *handover.Request) { r.Shares = false })},
+			"a token of its own": {next: other(func(r *handover.Request) { r.Inherits = false })},
 			"another TTL":        {next: other(func(r *handover.Request) { r.TTL = time.Hour })},
 			"another owner":      {next: other(func(r *handover.Request) { r.Owner = "other" })},
 			"a fence":            {next: other(func(r *handover.Request) { r.Fenced = true })},

@@ -305,8 +305,8 @@ func (t *Ticket[R, G, H]) Offer(blind bool, now clock.Instant) (o Offer[R, G, H]
 		o.Over = time.Duration(now-line.turn.began) >= s.queue.limit
 	}
 	if !o.Over {
-		o.Ask = !blind && line.turn.due(now, s.queue.limit)
-		o.Fence, o.Reserve = line.turn.pass()
+		o.Ask = !blind && line.turn.mustAsk(now, s.queue.limit)
+		o.Fence, o.Reserve = line.turn.nextFence()
 	}
 	return o, true
 }

@@ -6,21 +6,21 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// turn is the time in which this process keeps a key to itself: it hands the key over among its
-// own waiters. The turn ends when another process has waited for as long as a turn may last, and
-// this process has had the key for as long. While no other process waits, it does not end. The
-// shard's mutex guards it.
+// turn is the time in which this process keeps a key to itself, and hands it over among its own
+// waiters. It ends when this process has had the key for as long as a turn may last, and another
+// process has waited for as long. While no other process waits, it does not end. The shard's mutex
+// guards it.
 //
 // Such turns make few hand-overs between processes out of many between callers, which is the
 // idea of lock cohorting (Dice, Marathe and Shavit, 2012).
 type turn struct {
 	began  clock.Instant // when the server gave the key to this process, or a caller first waited behind the holder; 0: neither
 	others clock.Instant // since when another process waits; 0: as far as is known, none does
-	asked  clock.Instant // when the server said last whether one waits; 0: it was not asked
+	asked  clock.Instant // when the server last said whether one waits; 0: it was not asked
 
-	fence uint64 // next of those reserved
-	spare int    // how many are reserved
-	block int    // how many were taken at once the last time, that of the hand-over itself included
+	fence uint64 // the next reserved fence
+	spare int    // how many reserved fences are left
+	block int    // how many fences the server gave at once the last time, with the one for the hand-over itself
 }
 
 // begin notes that the turn begins now, unless it has begun.
@@ -35,9 +35,9 @@ func (t *turn) over(now clock.Instant, limit time.Duration) bool {
 	return limit == 0 || t.others != 0 && time.Duration(now-max(t.began, t.others)) >= limit
 }
 
-// due reports whether the next hand-over is to ask the server whether another process waits. It
-// is asked once in the time of a turn.
-func (t *turn) due(now clock.Instant, limit time.Duration) bool {
+// mustAsk reports whether the next hand-over must ask the server whether another process waits. One in
+// each turn's time does.
+func (t *turn) mustAsk(now clock.Instant, limit time.Duration) bool {
 	last := t.asked // which is never before began
 	if last == 0 {
 		last = t.began
@@ -45,7 +45,7 @@ func (t *turn) due(now clock.Instant, limit time.Duration) bool {
 	return t.others == 0 && (last == 0 || time.Duration(now-last) >= limit)
 }
 
-// told notes for how long another process has waited; 0: none waits.
+// told notes what the server has said: for how long another process has waited; 0: none waits.
 func (t *turn) told(waits time.Duration) {
 	t.asked, t.others = clock.Now(), 0
 	if waits > 0 {
@@ -53,11 +53,13 @@ func (t *turn) told(waits time.Duration) {
 	}
 }
 
-// pass returns a fence for a hand-over, if one is reserved, and how many fences to reserve if
-// that one cannot be used: four times as many as the last time, so that few are wasted. If none of
-// those was used, it is a quarter, and no fewer than 2. One to spare shows when fences can be used
-// again: a pause of the machine makes one lease too old to share, holders that differ all of them.
-func (t *turn) pass() (fence uint64, more int) {
+// nextFence takes one of the reserved fences for a hand-over without a command; 0: there is none. If the
+// hand-over needs a command all the same, that reserves more fences for those behind it: four times as
+// many as the last time, so that a long turn seldom has to. If none of the last ones
+// was used, it reserves a quarter of them, because the holders may differ so that no hand-over can go
+// without a command. It reserves at least 2, one of them to spare: when that one is used, the reason is
+// gone.
+func (t *turn) nextFence() (fence uint64, more int) {
 	used := t.block - 1 - t.spare
 	if t.spare > 0 {
 		fence = t.fence
@@ -70,16 +72,17 @@ func (t *turn) pass() (fence uint64, more int) {
 	return fence, min(max(4*t.block, 16), mostFences)
 }
 
-// mostFences is how many fences are reserved at once at most: as many as a process hands a lock
-// over in a turn. The server reserves no more than its clock has counted microseconds.
+// mostFences is how many fences are reserved at once at most. A process hands a lock over about as often
+// in a turn. The server reserves no more than its clock has counted microseconds.
 const mostFences = 16 << 10
 
-// reserve notes that n fences were reserved, from first on. The first of them is in use.
+// reserve notes that the server gave n fences, from first on. The hand-over itself uses the first.
 func (t *turn) reserve(first uint64, n int) {
 	t.fence, t.spare, t.block = first+1, n-1, n
 }
 
-// end ends a turn. The next one reserves at once as many fences as this one did in the end.
+// end ends a turn. The next one starts with as many fences as this one reserved last: nextFence makes the
+// quarter of them whole again.
 func (t *turn) end() {
 	block := t.block
 	if t.began != 0 {

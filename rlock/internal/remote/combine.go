@@ -10,33 +10,34 @@ import (
 )
 
 const (
-	// enough is how many scripts of a combiner are under way before calls wait for each other. There
-	// are two combiners. With fewer, the server has nothing to do while an answer travels; with
-	// more, the scripts are smaller and cost more for each call.
-	enough = 2
-	// most is how many calls go in one script: they keep the server for about half a millisecond.
-	most = 128
-	// bound is how many scripts are under way at most, whatever the distance.
-	bound = 32
+	// enoughScripts is how many scripts of a combiner are under way before calls wait for each other.
+	// With fewer, the server has nothing to do while an answer travels. With more, the scripts are
+	// smaller, and cost more for each call. There are two combiners: for tries and for releases.
+	enoughScripts = 2
+	// maxCalls is how many calls go in one script at most. They keep the server busy for about half a
+	// millisecond.
+	maxCalls = 128
+	// maxScripts is how many scripts are under way at most, however far away the server is.
+	maxScripts = 32
 	// scriptCost and callCost are about how long the server and the client are busy with a script and
 	// with each call in it.
 	scriptCost, callCost = 50 * time.Microsecond, 10 * time.Microsecond
 )
 
-// combiner sends calls together that are made at the same time. A call goes by itself, from the
-// goroutine of its caller, while few scripts are under way, or when the last one was sent longer ago
-// than a server needs for it, so that nobody waits for company because the server is far away. Other
-// calls wait, and go together in the next script, in the order in which they came.
+// combiner sends calls together that are made at the same time. While few scripts are under way, a call
+// goes by itself, from the goroutine of its caller. It does so too when the server should be done with
+// the last script: answers that are only far away are no reason to wait for other calls. All others
+// wait, and go together in the next script, in the order in which they came.
 type combiner[P, R any] struct {
-	// send makes the calls with one script, and sets the result of each, or that it is to go by
-	// itself. If it returns an error that is Refused, all go by themselves.
+	// send makes the calls with one script. For each it sets the result, or alone if the caller has to
+	// make the call by itself. If send returns an error that is Refused, all callers have to.
 	send func(ctx context.Context, batch []*member[P, R]) error
 
 	mu          sync.Mutex
 	underway    int           // scripts that have no answer so far
-	due         clock.Instant // when the server should be done with the last one; kept if enough are under way
+	due         clock.Instant // when the server should be done with the last one; kept once enoughScripts are under way
 	first, last *member[P, R] // the calls that wait
-	alone       clock.Instant // until then all calls go by themselves, because the user was refused; 0: never
+	aloneUntil  clock.Instant // until then all calls go by themselves, because the user was refused; 0: never
 	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
 	armed       bool          // timer runs
 
@@ -71,9 +72,9 @@ func unsent(err error) bool { return errors.Is(err, errUnsent) }
 // errEnded is the error of calls whose goroutine a hook of the client has ended.
 var errEnded = errors.New("a hook of the client has called runtime.Goexit")
 
-// share makes a call together with others. If it reports that it has not, the caller makes the call
-// by itself, and calls leave when that has an answer.
-func (c *combiner[P, R]) share(ctx context.Context, params P) (result R, err error, shared bool) {
+// together makes a call together with others, and reports whether it has. If not, the caller makes the
+// call by itself, and calls finished when that has an answer.
+func (c *combiner[P, R]) together(ctx context.Context, params P) (result R, err error, shared bool) {
 	m := c.enter(params)
 	if m == nil {
 		return result, nil, false
@@ -86,7 +87,7 @@ func (c *combiner[P, R]) share(ctx context.Context, params P) (result R, err err
 		}
 		select {
 		case <-m.done:
-		default: // the one who sends it will not find anybody
+		default: // nobody takes the answer, for which done has room
 			return result, ctx.Err(), true
 		}
 	}
@@ -104,19 +105,19 @@ func (c *combiner[P, R]) share(ctx context.Context, params P) (result R, err err
 	return result, err, shared
 }
 
-// enter returns nil if the caller may make its call by itself at once.
+// enter adds a call to those that wait. It returns nil if the caller may make the call by itself at once.
 func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.underway < enough {
-		if c.underway++; c.underway == enough {
+	if c.underway < enoughScripts {
+		if c.underway++; c.underway == enoughScripts {
 			c.due = clock.Now().After(scriptCost + callCost)
 		}
 		return nil
 	}
 	now := clock.Now()
-	late := now >= c.due && c.underway < bound
-	if c.alone != 0 && now < c.alone || late && c.first == nil {
+	late := now >= c.due && c.underway < maxScripts
+	if c.aloneUntil != 0 && now < c.aloneUntil || late && c.first == nil {
 		c.underway++
 		c.due = now.After(scriptCost + callCost)
 		return nil
@@ -141,17 +142,17 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	return m
 }
 
-// leave notes that a script has its answer.
-func (c *combiner[P, R]) leave() {
+// finished notes that a script has its answer. If calls wait, they are sent.
+func (c *combiner[P, R]) finished() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.underway--; c.underway < enough && c.first != nil {
+	if c.underway--; c.underway < enoughScripts && c.first != nil {
 		c.underway++
 		go c.run(c.take(nil))
 	}
 }
 
-// arm has flush called when the calls that wait are due.
+// arm sets the timer, so that flush sends the calls that wait when they are due.
 func (c *combiner[P, R]) arm(now clock.Instant) {
 	if c.armed {
 		return
@@ -165,12 +166,12 @@ func (c *combiner[P, R]) arm(now clock.Instant) {
 	}
 }
 
-// flush sends the calls that wait, if they are due. Otherwise answers come often enough.
+// flush sends the calls that wait, if no answer came in time to send them.
 func (c *combiner[P, R]) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.armed = false
-	if c.first == nil || c.underway >= bound {
+	if c.first == nil || c.underway >= maxScripts {
 		return
 	}
 	if now := clock.Now(); now < c.due {
@@ -181,9 +182,9 @@ func (c *combiner[P, R]) flush() {
 	go c.run(c.take(nil))
 }
 
-// take appends the calls of the next script to batch.
+// take moves the calls of the next script from those that wait to batch.
 func (c *combiner[P, R]) take(batch []*member[P, R]) []*member[P, R] {
-	for c.first != nil && len(batch) < most {
+	for c.first != nil && len(batch) < maxCalls {
 		m := c.first
 		c.remove(m)
 		m.sent = true
@@ -231,13 +232,13 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 			m.cause, m.err = cause, errEnded
 			m.done <- struct{}{}
 		}
-		c.leave()
+		c.finished()
 	}()
 	for len(batch) > 0 {
 		c.answer(batch, c.send(context.Background(), batch))
 		clear(batch)
 		c.mu.Lock()
-		if batch = batch[:0]; c.underway <= enough {
+		if batch = batch[:0]; c.underway <= enoughScripts {
 			batch = c.take(batch)
 		}
 		if len(batch) == 0 {
@@ -252,7 +253,7 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 func (c *combiner[P, R]) answer(batch []*member[P, R], err error) {
 	if Forbidden(err) {
 		c.mu.Lock()
-		c.alone = clock.Now().After(Patience)
+		c.aloneUntil = clock.Now().After(Patience)
 		c.mu.Unlock()
 	}
 	for _, m := range batch {

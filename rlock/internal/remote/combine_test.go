@@ -42,12 +42,12 @@ func newSends() *sends {
 // busy has as many scripts under way as keep others from being sent at once. What it returns answers
 // one of them.
 func (s *sends) busy(t *testing.T) (answer func()) {
-	for range enough {
-		_, err, shared := s.share(t.Context(), 0)
+	for range enoughScripts {
+		_, err, shared := s.together(t.Context(), 0)
 		require.NoError(t, err)
 		require.False(t, shared, "it goes by itself while few are under way")
 	}
-	return s.leave
+	return s.finished
 }
 
 // outcome is what share has returned.
@@ -60,7 +60,7 @@ type outcome struct {
 // ask calls share in a goroutine of its own, and returns when that waits.
 func (s *sends) ask(ctx context.Context, number int, done chan<- outcome) {
 	go func() {
-		r, err, shared := s.share(ctx, number)
+		r, err, shared := s.together(ctx, number)
 		done <- outcome{number, r, err, shared}
 	}()
 	synctest.Wait()
@@ -84,15 +84,15 @@ func TestCombinerKeepsTheOrder(t *testing.T) {
 		answer := s.busy(t)
 		done := make(chan outcome, 1000)
 		var all []int
-		for i := range 2*most + 10 {
+		for i := range 2*maxCalls + 10 {
 			s.ask(t.Context(), i+1, done)
 			all = append(all, i+1)
 		}
 		require.Empty(t, s.scripts, "all of them wait")
 		answer()
-		for first := 0; first < len(all); first += most {
+		for first := 0; first < len(all); first += maxCalls {
 			b := <-s.scripts
-			require.Equal(t, all[first:min(first+most, len(all))], b.numbers)
+			require.Equal(t, all[first:min(first+maxCalls, len(all))], b.numbers)
 			synctest.Wait()
 			require.Empty(t, s.scripts, "the others wait for the answer")
 			b.answer <- nil
@@ -122,17 +122,17 @@ func TestCombinerWaitsForNoDistance(t *testing.T) {
 		far := <-s.scripts
 		require.Equal(t, []int{1, 2}, far.numbers, "sent without an answer to the others")
 		time.Sleep(time.Second)
-		_, _, shared := s.share(t.Context(), 3)
+		_, _, shared := s.together(t.Context(), 3)
 		require.False(t, shared, "it goes by itself")
-		for range 3 * bound {
+		for range 3 * maxScripts {
 			time.Sleep(time.Second)
 			s.ask(t.Context(), 4, done)
 		}
-		require.Equal(t, bound, s.underway)
-		alone := bound - 1 - len(s.scripts) // those that went by themselves
+		require.Equal(t, maxScripts, s.underway)
+		alone := maxScripts - 1 - len(s.scripts) // those that went by themselves
 		far.answer <- nil
 		for range alone {
-			s.leave()
+			s.finished()
 		}
 		for synctest.Wait(); len(s.scripts) > 0; synctest.Wait() {
 			(<-s.scripts).answer <- nil
@@ -211,13 +211,13 @@ func TestCombinerErrors(t *testing.T) {
 						require.ErrorIs(t, o.err, test.err)
 					} else {
 						require.NoError(t, o.err, "the caller asks for itself")
-						defer s.leave()
+						defer s.finished()
 					}
 				}
 				if test.paused {
-					_, _, shared := s.share(t.Context(), 1)
+					_, _, shared := s.together(t.Context(), 1)
 					require.False(t, shared, "nobody waits for scripts that are refused")
-					s.leave()
+					s.finished()
 				}
 				answer()
 			})
@@ -251,7 +251,7 @@ func TestCombinerPanics(t *testing.T) {
 							defer mu.Unlock()
 							got = append(got, recover())
 						}()
-						_, err, shared := s.share(t.Context(), 1)
+						_, err, shared := s.together(t.Context(), 1)
 						if shared && err != nil {
 							panic(err)
 						}
@@ -283,7 +283,7 @@ func TestCombinerPanics(t *testing.T) {
 
 // busy1 adds one script to those under way.
 func (s *sends) busy1(t *testing.T) {
-	_, _, shared := s.share(t.Context(), 0)
+	_, _, shared := s.together(t.Context(), 0)
 	require.False(t, shared)
 }
 
@@ -312,10 +312,10 @@ func TestCombinerConcurrency(t *testing.T) {
 				if i%11 == 0 {
 					go cancel()
 				}
-				r, err, shared := c.share(ctx, n)
+				r, err, shared := c.together(ctx, n)
 				switch {
 				case !shared:
-					c.leave()
+					c.finished()
 				case err == nil && (r != 2*n || n%7 == 0):
 					t.Errorf("%d: %d", n, r)
 				case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled):

@@ -36,10 +36,10 @@ const (
 // try takes a key, together with others if calls for other keys are under way.
 func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	if !s.queue.slots { // the keys of one script are of one slot
-		if a, err, shared := s.tries.share(ctx, tryCall{c.key[0], r.Token, r.TTL, r.Fenced}); shared {
+		if a, err, shared := s.tries.together(ctx, tryCall{c.key[0], r.Token, r.TTL, r.Fenced}); shared {
 			return a, err
 		}
-		defer s.tries.leave()
+		defer s.tries.finished()
 	}
 	reply, err := s.scripts.Join(ctx, s.client, s.joinParams(c, r, gen.JoinHowTry))
 	return joinAnswer(c, reply), err
@@ -48,10 +48,10 @@ func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
 // pass releases a key, together with others if calls for other keys are under way.
 func (s calls) pass(ctx context.Context, key, token string) (freed int64, err error) {
 	if !s.queue.slots {
-		if freed, err, shared := s.passes.share(ctx, passCall{key, token}); shared {
+		if freed, err, shared := s.passes.together(ctx, passCall{key, token}); shared {
 			return freed, err
 		}
-		defer s.passes.leave()
+		defer s.passes.finished()
 	}
 	passed, err := s.scripts.Pass(ctx, s.client, s.passParams(key, token))
 	if passed {

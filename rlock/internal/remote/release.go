@@ -170,15 +170,15 @@ func (s *Server) released(c *Claim, token string, former []string, err error) (f
 		// Commands of the acquisition may still arrive, find the keys free, and take them.
 		s.Abandon(c, tokens(token, former), clock.NoExpiry, 1)
 	case !c.hopeless(err) && !c.Chosen():
-		s.Leave(c, token, former, clock.Past)
+		s.ReleaseLater(c, token, former, clock.Past)
 	}
 	return freed, err
 }
 
-// Leave has the reaper go on with a release that got an error, or that user code has ended with a
+// ReleaseLater has the reaper go on with a release that got an error, or that user code has ended with a
 // panic or runtime.Goexit. Nobody knows what has been freed then. The reaper frees nothing before
 // until.
-func (s *Server) Leave(c *Claim, token string, former []string, until clock.Instant) {
+func (s *Server) ReleaseLater(c *Claim, token string, former []string, until clock.Instant) {
 	c.perhapsFreed()
 	// An extension without an answer may have made the lease longer than any TTL that is known.
 	abandon := func() { s.Abandon(c, tokens(token, former), clock.NoExpiry, 1) }

@@ -27,7 +27,7 @@ func ShortenEach(ctx context.Context, s *Server, all []*Shortening) {
 		case sh.Err == nil:
 			s.Abandon(c, sh.Former, clock.NoExpiry, 0) // commands of the acquisition may still arrive
 		case !c.hopeless(sh.Err):
-			s.Leave(c, sh.Token, sh.Former, sh.Until)
+			s.ReleaseLater(c, sh.Token, sh.Former, sh.Until)
 		}
 	}
 }
