@@ -20,8 +20,9 @@
 // a key are valid at the same time, whatever the network and the server do. A failover
 // can lose a lock, and a process can be paused between checking Valid and acting: a
 // resource that must not suffer from it refuses Lock.Fence numbers that are smaller than
-// the largest it has seen. "Guarantees" below has the whole of it, with the tests that
-// show it.
+// the largest it has seen. GUARANTEES.md, beside this package, has every guarantee with the
+// tests that show it, what is not guaranteed, and how a resource compares fences in SQL and in
+// Redis. FAILURES.md tells what users see when something fails.
 //
 // A lock is advisory: it keeps out those who ask for it. Its token is no secret
 // to anybody who may read the key.
