@@ -56,23 +56,6 @@ func Together(n int, f func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// Quiet waits until nothing has been added to count for a second, and returns it. What is
-// still under way may take a while on a busy machine.
-func Quiet(t testing.TB, count func() int64) int64 {
-	t.Helper()
-	before, end := count(), time.Now().Add(20*time.Second)
-	for time.Now().Before(end) {
-		time.Sleep(time.Second)
-		now := count()
-		if now == before {
-			return now
-		}
-		before = now
-	}
-	t.Fatal("it does not fall silent")
-	return 0
-}
-
 // AwaitWaiting waits until n acquisitions of the Locker wait for a lock.
 func AwaitWaiting(t testing.TB, locker *rlock.Locker, n int64) {
 	t.Helper()

@@ -18,19 +18,18 @@ import (
 // channelOf is the channel of a process for a key, in the key's slot.
 func channelOf(key string) string { return "rlock:grant:{" + key + "}:p" }
 
-// onCluster returns Grants of a client of a cluster, and what they have reported.
-func onCluster(t *testing.T, client rueidis.Client) (*notify.Grants, *strays) {
+// onCluster returns Grants of a client of a cluster.
+func onCluster(t *testing.T, client rueidis.Client) *notify.Grants {
 	t.Helper()
-	s := &strays{}
-	g := notify.NewGrants(t.Context(), client, channelOf, s.add)
+	g := notify.NewGrants(t.Context(), client, channelOf, new(strays).add)
 	t.Cleanup(g.Close)
-	return g, s
+	return g
 }
 
-// keysOn returns keys of different slots of a node.
-func keysOn(c *env.Cluster, node, n int) (keys []string) {
+// keysOn returns keys of different slots of the second node.
+func keysOn(c *env.Cluster, n int) (keys []string) {
 	for i := 0; len(keys) < n; i++ {
-		if key := fmt.Sprint("key", i); int(gen.Slot(key))*len(c.Nodes)/16384 == node {
+		if key := fmt.Sprint("key", i); int(gen.Slot(key))*len(c.Nodes)/16384 == 1 {
 			keys = append(keys, key)
 		}
 	}
@@ -58,9 +57,9 @@ func TestListenOnACluster(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		c := e.StartCluster(t)
-		g, _ := onCluster(t, c.Client(t))
+		g := onCluster(t, c.Client(t))
 		g.KeepUnused(300 * time.Millisecond)
-		keys := keysOn(c, 1, 20)
+		keys := keysOn(c, 20)
 		require.NoError(t, env.Together(len(keys), func(i int) error { return g.Channel(keys[i]).Listen(t.Context()) }))
 		require.Equal(t, 1, connections(t, c.Nodes[1]))
 		require.Equal(t, len(keys), subscribed(t, c.Nodes[1]))
@@ -101,9 +100,9 @@ func TestListenOnAndOff(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		c := e.StartCluster(t)
-		g, _ := onCluster(t, c.Client(t))
+		g := onCluster(t, c.Client(t))
 		g.KeepUnused(5 * time.Millisecond)
-		keys := keysOn(c, 1, 4)
+		keys := keysOn(c, 4)
 		deaf := 0
 		for i := range 400 {
 			key := keys[i%len(keys)]
@@ -133,9 +132,9 @@ func TestListenWithoutTheRightToUnsubscribe(t *testing.T) {
 		for _, node := range c.Nodes {
 			node.Do(t, "ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all", "-sunsubscribe")
 		}
-		g, _ := onCluster(t, c.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" }))
+		g := onCluster(t, c.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" }))
 		g.KeepUnused(50 * time.Millisecond)
-		keys := keysOn(c, 1, 2)
+		keys := keysOn(c, 2)
 		for round := range 3 {
 			for i, key := range keys {
 				channel := g.Channel(key)
@@ -170,7 +169,7 @@ func TestListenOnAClusterWithoutRights(t *testing.T) {
 				node.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all"}, strings.Fields(denied)...)...)
 			}
 			client := c.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })
-			g, _ := onCluster(t, client)
+			g := onCluster(t, client)
 			err := g.Channel("key").Listen(t.Context())
 			require.ErrorContains(t, err, "NOPERM", denied)
 			require.ErrorContains(t, err, needs, denied)
@@ -185,8 +184,8 @@ func TestRecheck(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		c := e.StartReplicatedCluster(t)
-		g, _ := onCluster(t, c.Client(t, func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = time.Hour }))
-		key := keysOn(c, 1, 1)[0]
+		g := onCluster(t, c.Client(t, func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = time.Hour }))
+		key := keysOn(c, 1)[0]
 		channel := g.Channel(key)
 		require.NoError(t, channel.Listen(t.Context()))
 		expected := channel.Expect("t")
