@@ -61,9 +61,8 @@ func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 // Release of the new lock. It is for repair, and for an operator's decision that a holder has had
 // its time.
 //
-// The former holder learns of its loss as after a ForceRelease: from the server (see
-// Invalidations), or when it next extends, verifies or releases. Until then Valid is true for that
-// holder, so let it use the fence: the new lock's is larger.
+// The former holder learns of its loss as after a ForceRelease. The fence of the new lock is larger
+// than that of the former holder.
 //
 // One command is sent, once. Its error is that of TryAcquire, but never ErrHeld. After an error
 // without an answer of the server, the former holder may have lost the lock all the same. What the

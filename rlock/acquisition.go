@@ -89,7 +89,11 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 
 // run acquires the lock, or says why it does not.
 func (a *acquisition) run() noLock {
-	if why := a.precheck(); !why.none() {
+	why := a.precheck()
+	if why.none() && !a.lock.want.wait {
+		why = a.askAboutHolder()
+	}
+	if !why.none() {
 		return why
 	}
 	if handed, why := a.waitInQueue(); handed || !why.none() {
@@ -110,19 +114,8 @@ func (a *acquisition) run() noLock {
 	}
 }
 
-// precheck ends the acquisition before its first try if it cannot succeed.
+// precheck ends an acquisition of which this process knows that it cannot succeed.
 func (a *acquisition) precheck() noLock {
-	if why := a.precheckLocally(); !why.none() {
-		return why
-	}
-	if !a.lock.want.wait {
-		return a.askAboutHolder()
-	}
-	return noLock{}
-}
-
-// precheckLocally is the part of precheck that needs no server.
-func (a *acquisition) precheckLocally() noLock {
 	l := a.lock.locker
 	if key, held := l.heldIn(a.ctx, a.lock.claim.Keys()); held {
 		a.tries.Blocker.Key = key

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -120,109 +119,4 @@ func (l *Lock) Detach() (Handoff, error) {
 		h.AtLeast = max(until.Until(), 0)
 	}
 	return Handoff{h}, nil
-}
-
-// ForceRelease frees the lock of key if its holder's token is token, as Check or Inspect
-// showed it. If somebody waits for the lock, the first in the queue gets it. ForceRelease leaves
-// alone a lock that somebody else has acquired since, with one exception: if the holder has
-// handed the lock over to another caller of its process, that one may have the same token, and
-// loses the lock. WithUniqueToken prevents that. The error matches ErrLost if the token is not
-// the holder's. After any other error the lock may or may not be free.
-//
-// If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
-// Unlike Release, it does nothing if ctx has ended, because nobody defers a repair.
-//
-// It is for repair. The holder learns of it from the server (see Invalidations), or when it
-// next extends, verifies or releases. Until then Valid is true for the holder, so let it use the
-// fence.
-func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
-	full, err := l.begun(ctx, "force release", key)
-	if err != nil {
-		return err
-	}
-	if token == "" {
-		return invalid("token", "it is empty")
-	}
-	if ctx.Err() != nil {
-		return &LockError{"force release", full, clock.ContextError(ctx, nil)}
-	}
-	freed, err := l.remote.ReleaseWhile(ctx, full, token)
-	switch {
-	case err != nil:
-		return &LockError{"force release", full, err}
-	case freed == remote.Missing:
-		return &LockError{"force release", full, ErrLost}
-	}
-	if holder := l.holder(full); holder != nil {
-		defer holder.deliver()
-		holder.mu.Lock()
-		defer holder.mu.Unlock()
-		if slices.Contains(holder.lease.Tokens(), token) {
-			holder.finish(stateLost)
-		}
-	}
-	return nil
-}
-
-// WaitFree returns nil when nobody holds the lock of key. Somebody may hold it again by the time
-// the caller acts: to be sure, acquire it. A lock that is passed on is never free in between, so
-// WaitFree also waits for those who wait for the lock. It stands in no queue: it waits until the
-// server tells that the key has changed, or polls (see Invalidations). It waits also for a
-// server that does not answer, until ctx ends or the retry policy gives up. The error is then an
-// *AcquireError that matches ErrGaveUp. If ctx is that of the key's holder, WaitFree does not
-// wait, and the error is an *AcquireError that matches ErrAlreadyHeld. Of the options, WithRetry
-// has an effect.
-func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
-	set, err := l.begin(ctx, opts)
-	if err != nil {
-		return err
-	}
-	full, err := set.redisKey(key)
-	if err != nil {
-		return err
-	}
-	if l.isClosed() {
-		return &LockError{"wait for", full, ErrClosed}
-	}
-	start := clock.Now()
-	if _, held := l.heldIn(ctx, []string{full}); held {
-		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: callWaitFree}
-	}
-	var pause time.Duration
-	w := l.newWait()
-	defer w.Leave()
-	var s State // as last seen
-	claim, outage := remote.One(full), l.remote.Outage()
-	for number := 1; ; number++ {
-		holders, err := l.remote.Inspect(ctx, &claim)
-		switch {
-		case err != nil:
-			s.until = clock.Now() // nobody knows any more
-		case !holders[0].Held:
-			return nil
-		default:
-			s = stateOf(holders[0])
-		}
-		fail := func(err, cause error) error {
-			return &AcquireError{
-				Key: full, Remaining: s.Remaining(), Attempts: number, Waited: time.Duration(clock.Now() - start),
-				Err: failure(callWaitFree, s.Held, err, outage.Explain(cause)), call: callWaitFree,
-			}
-		}
-		if ctx.Err() != nil {
-			return fail(ErrGaveUp, clock.ContextError(ctx, err))
-		}
-		if passes := outage.Record(err); err != nil && !passes {
-			return &LockError{"wait for", full, err}
-		}
-		var more bool
-		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause, Remaining: s.Remaining()})
-		if !more {
-			return fail(ErrGaveUp, nil)
-		}
-		if err := w.Await(ctx, full, outage.Pace(pause), s.Remaining(), set.retry.end(start)); err != nil {
-			why := waitEnded(err)
-			return fail(why.err, why.cause)
-		}
-	}
 }

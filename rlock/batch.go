@@ -63,7 +63,7 @@ func (b *batch) run(ctx context.Context) {
 	var asked []int // of the server
 	for i := range b.all {
 		a := &b.all[i]
-		why := a.precheckLocally()
+		why := a.precheck()
 		if why.none() && ctx.Err() != nil {
 			why = noLock{ErrGaveUp, clock.ContextError(ctx, nil)}
 		}

@@ -44,9 +44,10 @@
 // the lease is over.
 //
 // Release hands the lock over to the next caller of this process as long as the turn of this
-// process lasts (see WithTurn), and passes it to the next process after that. A hand-over takes
-// no command if enough of the lease is left for the next holder (see WithTTL), and one command
-// if not.
+// process lasts (see WithTurn). After that, and when nobody of this process waits, one command passes
+// the lock to the process that has waited longest, or frees the key if none waits. A hand-over takes
+// no command if enough of the lease is left for the next holder (see WithTTL), and one command if
+// not. If the lock was lost since the server confirmed that lease, the next holder has to notice.
 //
 // TryAcquire joins no queue, and overtakes nobody who waits in one. A call WithToken waits in the
 // queue of the server with another token, and not among the callers of its Locker; when it is

@@ -65,9 +65,8 @@ type reason struct {
 func (r *reason) Error() string { return r.text }
 func (r *reason) Unwrap() error { return r.kind }
 
-// AcquireError reports a lock that was not acquired. The acquisition leaves nothing on the server.
-// If an answer was lost, the Locker frees in the background what the command may have taken, or,
-// with WithToken, leaves it to its lease.
+// AcquireError reports a lock that was not acquired. Acquire says what becomes of a lock that the
+// server may have granted without an answer.
 type AcquireError struct {
 	Key       string        // the Redis key that stood in the way; of a set, the first one
 	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over

@@ -11,6 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
 // Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
@@ -58,10 +59,7 @@ func notSent(ctx context.Context, l *Lock) error {
 
 // ExtendEach is Extend for many locks of this Locker in one round trip. There is one error for
 // each lock, in the order of locks: what Extend would have returned, nil if the lock has its
-// new lease. A lock that fails does not affect the others.
-//
-// A nil Lock, a lock of another Locker, and a lock that was named before get an
-// *ArgumentError.
+// new lease. A lock that fails does not affect the others. Locks are refused as by ReleaseEach.
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
 	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)
@@ -119,7 +117,7 @@ func (x *extending) begin() error {
 	longest := l.lease.Longest()
 	if l.claim.Chosen() && x.ttl < longest {
 		return invalid("TTL", fmt.Sprintf(
-			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", x.ttl, ttlText(longest)))
+			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", x.ttl, text.TTL(longest)))
 	}
 	before, now := l.lease.Deadline(), clock.Now()
 	if until := keptUntil(l); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
@@ -211,12 +209,4 @@ func failed(l *Lock, err error, moved bool) (_ error, open bool) {
 		return err, true
 	}
 	return &LockError{"extend", l.claim.Key(), err}, false
-}
-
-// ttlText is ttl for an error text.
-func ttlText(ttl time.Duration) string {
-	if ttl == NoExpiry {
-		return "NoExpiry"
-	}
-	return ttl.String()
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 )
 
-// Invalidations hears from the server that keys have changed. It lets those who wait for a key
-// notice at once that it is free without a grant: because its lease has ended, or somebody has
-// deleted it. Where the server keeps no queue (see "Waiting" above), it tells them of each
-// release. It lets the locks that are extended, and those whose Context was asked for, notice at
-// once that they were lost, or that somebody else has shortened their lease. Open installs one.
+// Invalidations hears from the server that keys have changed. With it, those who wait for a key
+// notice at once that it is free without a grant: its lease has ended, somebody has deleted it, or
+// the server keeps no queue (see "Waiting" above). Locks that are extended, or were asked for their
+// Context, notice at once that they were lost, or that somebody else has shortened their lease. Open
+// installs one.
 // A client that is built elsewhere gets one through its options, and its Locker through
 // WithInvalidations:
 //
@@ -28,13 +28,11 @@ import (
 // changes, so its ClientTrackingOptions must not have NOLOOP, and prefixes of BCAST must cover
 // the locks. Probe tells whether messages arrive.
 //
-// Without Invalidations, and where the client has no cache, a loss is noticed by the next
-// extension, as it always is on a cluster. Those who wait in the queue of the server hear of
-// grants all the same, and ask when the holder's lease ends; that somebody has deleted the key,
-// they learn by the next heartbeat. Where there is no queue, waiting polls at the pace of the
-// retry policy. A Locker of New polls there too, every quarter of a second, until the first
-// message about one of its keys has reached its Invalidations, because Invalidations may have
-// been given to no client, or to another.
+// Without Invalidations, and where the client has no cache, the next extension notices a loss, as it
+// always does on a cluster, and the next heartbeat of a waiter notices that the key was deleted. Where
+// there is no queue, waiting polls at the pace of the retry policy. A Locker of New polls there too,
+// every quarter of a second, until the first message about one of its keys has reached its
+// Invalidations, because these may have been given to no client, or to another.
 type Invalidations struct{ hub *notify.Hub }
 
 // NewInvalidations returns Invalidations for one client.

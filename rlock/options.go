@@ -113,9 +113,6 @@ func WithRetry(r Retry) SharedOption {
 // "acquired" and, where it asks for a longer lease, prolongs it. It is compared
 // whole. It is for a call only: all locks of a Locker with one token would own each other.
 //
-// A call that waits stands in the queue of the server with another token. When that one is
-// granted the lock, one command hands the lock over to the chosen token.
-//
 // Several handles may have the same token at a time. Each of them then owns the whole lock:
 // the first Release frees it for all of them, and a Detach followed by an Attach takes it
 // from the others, who learn of that as of any loss. Extend refuses to shorten the lease,
@@ -173,11 +170,9 @@ func WithFence(on bool) SharedOption {
 	})
 }
 
-// WithUniqueToken gives the lock a token that no other holder has before or after it. Those
-// who read the key, as Inspect and ForceRelease do, can then tell the holders apart. Without
-// it, a lock may take over the token of the holder before it in this process, as long as
-// nobody has asked that one for its token (see Lock.Token). It costs a command at each
-// hand-over. A lock that comes from another process has a new token in any case.
+// WithUniqueToken gives the lock a token that no other holder has before or after it (see
+// Lock.Token). Those who read the key, as Inspect and ForceRelease do, can then tell the holders
+// apart. It costs a command at each hand-over within a process.
 func WithUniqueToken(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.uniqueToken = on

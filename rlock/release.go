@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -28,14 +29,9 @@ import (
 // again. If another Release of the lock has no answer yet, it waits for that one until ctx
 // ends.
 //
-// Before the time of WithAtLeast is over, Release leaves the keys, with a lease that ends then, and
-// returns nil when the server has confirmed that. Otherwise, if others of this process wait for the
-// key, Release hands the lock over to the next of them,
-// until the turn of this process is over (see WithTurn). It may do so without asking the server,
-// if the server confirmed the lease at most 100 ms ago, or at most half a lease ago if the next
-// holder extends it automatically. If the lock was lost in that time, the next holder has to
-// notice. When the turn is over, and when nobody of this process waits, one command passes the
-// lock to the process that has waited longest, or frees the key if none waits.
+// Release hands the lock over to the next caller of this process, or passes it to the process that
+// has waited longest, or frees the keys: see "Waiting" above. Before the time of WithAtLeast is over, it
+// leaves the keys, with a lease that ends then, and returns nil when the server has confirmed that.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := l.usable(); err != nil {
 		return err
@@ -160,4 +156,46 @@ func notEntered(key string, err error) error {
 		return &LockError{"release", key, ErrReleased}
 	}
 	return &LockError{"release", key, fmt.Errorf("another Release of it has no answer yet: %w", err)}
+}
+
+// ForceRelease frees the lock of key if its holder's token is token, as Check or Inspect
+// showed it. If somebody waits for the lock, the first in the queue gets it. ForceRelease leaves
+// alone a lock that somebody else has acquired since, with one exception: if the holder has
+// handed the lock over to another caller of its process, that one may have the same token, and
+// loses the lock. WithUniqueToken prevents that. The error matches ErrLost if the token is not
+// the holder's. After any other error the lock may or may not be free.
+//
+// If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
+// Unlike Release, it does nothing if ctx has ended, because nobody defers a repair.
+//
+// It is for repair. The holder learns of it from the server (see Invalidations), or when it
+// next extends, verifies or releases. Until then Valid is true for the holder, so let it use the
+// fence.
+func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
+	full, err := l.begun(ctx, "force release", key)
+	if err != nil {
+		return err
+	}
+	if token == "" {
+		return invalid("token", "it is empty")
+	}
+	if ctx.Err() != nil {
+		return &LockError{"force release", full, clock.ContextError(ctx, nil)}
+	}
+	freed, err := l.remote.ReleaseWhile(ctx, full, token)
+	switch {
+	case err != nil:
+		return &LockError{"force release", full, err}
+	case freed == remote.Missing:
+		return &LockError{"force release", full, ErrLost}
+	}
+	if holder := l.holder(full); holder != nil {
+		defer holder.deliver()
+		holder.mu.Lock()
+		defer holder.mu.Unlock()
+		if slices.Contains(holder.lease.Tokens(), token) {
+			holder.finish(stateLost)
+		}
+	}
+	return nil
 }

@@ -11,17 +11,11 @@ import (
 // is a value without state: any number of calls may share one. A pause of NoExpiry has no
 // length of its own; see DefaultRetry.
 //
-// Under every policy a waiter in the queue of the server gets the lock when it is granted, sends
-// heartbeats, and asks when the holder's lease ends: a little later for each that is before it. It
-// asks the policy after each pause, not after each of these calls. Where there is no such queue (see
-// "Waiting" above), a waiter tries again when the holder's lease ends, and when the server tells
-// that the key has changed (see Invalidations). An attempt that the server does not answer
-// counts like any other.
-//
-// A waiter that stands behind another acquisition of its Locker asks the server nothing. Its
-// policy is asked all the same, as after an attempt that found the lock held, so that limits
-// and pauses mean the same wherever the holder is. If the policy gives up there, the waiter
-// asks the server once before it fails.
+// No policy delays a grant, and what else wakes a waiter is the same under each: see "Waiting" above.
+// The waiter asks the policy after each pause, not each time it was woken. An attempt that the server
+// does not answer counts like any other. A waiter behind another acquisition of its Locker
+// sends nothing, but asks its policy as after an attempt that found the lock held, so that limits and
+// pauses mean the same wherever the holder is.
 //
 // If the client says that it is closed, the waiter asks it a
 // few more times, at most half a second apart, before it fails with that error.
@@ -44,11 +38,10 @@ type Attempt struct {
 //
 //	RetryFunc(func(Attempt) (time.Duration, bool) { return NoExpiry, true })
 //
-// A pause of NoExpiry lasts until the server grants the lock. Where it keeps no queue, the pause
-// lasts until the server tells that the key has changed, or the holder's lease ends. Where the
-// server cannot tell (see Invalidations) or does not answer, the waiter polls: after about 5 ms,
-// and then about twice as long each time up to 250 ms. Only the context ends the waiting, unless
-// MaxAttempts or MaxTime is added.
+// A pause of NoExpiry lasts until something wakes the waiter. Where nothing would, because the server
+// keeps no queue and cannot tell of changed keys, or does not answer, the waiter polls: after about
+// 5 ms, and then about twice as long each time up to 250 ms. Only the context ends the waiting,
+// unless MaxAttempts or MaxTime is added.
 //
 // Give DefaultRetry to a call to have the default in spite of its Locker's policy.
 func DefaultRetry() Retry { return Fixed(NoExpiry) }

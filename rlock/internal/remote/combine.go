@@ -116,7 +116,7 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 		return nil
 	}
 	now := clock.Now()
-	late := now >= c.due && c.underway < maxScripts
+	late := now >= c.due && c.underway < maxScripts // the server is idle: the answers are only on their way
 	if c.aloneUntil != 0 && now < c.aloneUntil || late && c.first == nil {
 		c.underway++
 		c.due = now.After(scriptCost + callCost)
@@ -238,7 +238,7 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 		c.answer(batch, c.send(context.Background(), batch))
 		clear(batch)
 		c.mu.Lock()
-		if batch = batch[:0]; c.underway <= enoughScripts {
+		if batch = batch[:0]; c.underway <= enoughScripts { // otherwise the answers to come send what waits
 			batch = c.take(batch)
 		}
 		if len(batch) == 0 {

@@ -29,7 +29,7 @@ const (
 // Release frees the keys that have the token or a former one, whether or not ctx has ended; see
 // RetryDetached. After an error the reaper goes on, unless that is hopeless, and Release may be
 // called again. The Claim adds up what all calls have freed. If user code panics, the caller must
-// call Leave.
+// call ReleaseLater.
 func (s *Server) Release(ctx context.Context, c *Claim, token string, former []string) (Freed, error) {
 	err := RetryDetached(ctx, Patience, func(ctx context.Context) error { return s.calls.free(ctx, c, token, former) })
 	return s.released(c, token, former, err)

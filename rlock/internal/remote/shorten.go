@@ -17,7 +17,7 @@ type Shortening struct {
 
 // ShortenEach sends a call for each, whether or not ctx has ended, in one round trip. It sets Freed or
 // Err of each. After an error, the keys stay until Until or the end of their lease, whichever is
-// earlier, and the call may be made again. If user code panics, the caller must call Leave.
+// earlier, and the call may be made again. If user code panics, the caller must call ReleaseLater.
 func ShortenEach(ctx context.Context, s *Server, all []*Shortening) {
 	_ = RetryDetached(ctx, Patience, Remaining(all, func(ctx context.Context, some []*Shortening) []error {
 		return shortenEach(ctx, s, some)

@@ -67,6 +67,14 @@ func DurationAttr(name string, d time.Duration) slog.Attr {
 	return slog.Duration(name, d)
 }
 
+// TTL shows a TTL as a caller writes it.
+func TTL(ttl time.Duration) string {
+	if ttl == clock.NoExpiry {
+		return "NoExpiry"
+	}
+	return ttl.String()
+}
+
 // Failure tells that an operation on a key has failed, with the facts that are not empty.
 func Failure(op, key string, err error, facts ...string) string {
 	s := "rlock: " + op + " " + Quote(key) + ": " + strings.TrimPrefix(err.Error(), "rlock: ")

@@ -1,0 +1,72 @@
+package rlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// WaitFree returns nil when nobody holds the lock of key. Somebody may hold it again by the time
+// the caller acts: to be sure, acquire it. A lock that is passed on is never free in between, so
+// WaitFree also waits for those who wait for the lock. It stands in no queue: it waits until the
+// server tells that the key has changed, or polls (see Invalidations). It waits also for a
+// server that does not answer, until ctx ends or the retry policy gives up. The error is then an
+// *AcquireError that matches ErrGaveUp. If ctx is that of the key's holder, WaitFree does not
+// wait, and the error is an *AcquireError that matches ErrAlreadyHeld. Of the options, WithRetry
+// has an effect.
+func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
+	set, err := l.begin(ctx, opts)
+	if err != nil {
+		return err
+	}
+	full, err := set.redisKey(key)
+	if err != nil {
+		return err
+	}
+	if l.isClosed() {
+		return &LockError{"wait for", full, ErrClosed}
+	}
+	start := clock.Now()
+	if _, held := l.heldIn(ctx, []string{full}); held {
+		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: callWaitFree}
+	}
+	var pause time.Duration
+	w := l.newWait()
+	defer w.Leave()
+	var s State // as last seen
+	claim, outage := remote.One(full), l.remote.Outage()
+	for number := 1; ; number++ {
+		holders, err := l.remote.Inspect(ctx, &claim)
+		switch {
+		case err != nil:
+			s.until = clock.Now() // nobody knows any more
+		case !holders[0].Held:
+			return nil
+		default:
+			s = stateOf(holders[0])
+		}
+		fail := func(err, cause error) error {
+			return &AcquireError{
+				Key: full, Remaining: s.Remaining(), Attempts: number, Waited: time.Duration(clock.Now() - start),
+				Err: failure(callWaitFree, s.Held, err, outage.Explain(cause)), call: callWaitFree,
+			}
+		}
+		if ctx.Err() != nil {
+			return fail(ErrGaveUp, clock.ContextError(ctx, err))
+		}
+		if passes := outage.Record(err); err != nil && !passes {
+			return &LockError{"wait for", full, err}
+		}
+		var more bool
+		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause, Remaining: s.Remaining()})
+		if !more {
+			return fail(ErrGaveUp, nil)
+		}
+		if err := w.Await(ctx, full, outage.Pace(pause), s.Remaining(), set.retry.end(start)); err != nil {
+			why := waitEnded(err)
+			return fail(why.err, why.cause)
+		}
+	}
+}
