@@ -48,13 +48,11 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 // begun checks the arguments of a call about a key and returns the Redis key. The call is
 // told of as op.
 func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
-	if err := l.usable(); err != nil {
+	set, err := l.begin(ctx, nil)
+	if err != nil {
 		return "", err
 	}
-	if err := checkContext(ctx); err != nil {
-		return "", err
-	}
-	full, err := l.defaults.redisKey(key)
+	full, err := set.redisKey(key)
 	if err == nil && l.isClosed() {
 		err = &LockError{op, full, ErrClosed}
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
@@ -48,17 +47,7 @@ func (l *Lock) LogValue() slog.Value {
 // String tells who holds the key, in the holder's own words if there are any, and
 // for how long. The token is not in it.
 func (s State) String() string {
-	if !s.Held {
-		return "lock " + text.Quote(s.Key) + ": free"
-	}
-	by, left := "", "never expires"
-	if s.Owner != "" {
-		by = fmt.Sprintf(" by %q", s.Owner)
-	}
-	if d := s.Remaining(); d != NoExpiry {
-		left = fmt.Sprintf("%v left", d.Round(time.Millisecond))
-	}
-	return fmt.Sprintf("lock %s: held%s, %s", text.Quote(s.Key), by, left)
+	return text.Holder(s.Key, s.Held, s.Owner, s.Remaining())
 }
 
 // Format writes String for every verb of package fmt, so that none shows the token.
@@ -66,12 +55,5 @@ func (s State) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
 // LogValue is what String tells, for slog.
 func (s State) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("key", text.Plain(s.Key)), slog.Bool("held", s.Held)}
-	if s.Owner != "" {
-		attrs = append(attrs, slog.String("owner", s.Owner))
-	}
-	if s.Held {
-		attrs = append(attrs, text.DurationAttr("remaining", s.Remaining()))
-	}
-	return slog.GroupValue(attrs...)
+	return slog.GroupValue(text.HolderAttrs(s.Key, s.Held, s.Owner, s.Remaining())...)
 }

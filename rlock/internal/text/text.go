@@ -67,6 +67,34 @@ func DurationAttr(name string, d time.Duration) slog.Attr {
 	return slog.Duration(name, d)
 }
 
+// Holder tells whether somebody holds a key, who says to be that, if owner is not empty, and what is
+// left of the lease.
+func Holder(key string, held bool, owner string, remaining time.Duration) string {
+	if !held {
+		return "lock " + Quote(key) + ": free"
+	}
+	by, left := "", "never expires"
+	if owner != "" {
+		by = fmt.Sprintf(" by %q", owner)
+	}
+	if remaining != clock.NoExpiry {
+		left = fmt.Sprintf("%v left", remaining.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("lock %s: held%s, %s", Quote(key), by, left)
+}
+
+// HolderAttrs is Holder for slog.
+func HolderAttrs(key string, held bool, owner string, remaining time.Duration) []slog.Attr {
+	attrs := []slog.Attr{slog.String("key", Plain(key)), slog.Bool("held", held)}
+	if owner != "" {
+		attrs = append(attrs, slog.String("owner", owner))
+	}
+	if held {
+		attrs = append(attrs, DurationAttr("remaining", remaining))
+	}
+	return attrs
+}
+
 // TTL shows a TTL as a caller writes it.
 func TTL(ttl time.Duration) string {
 	if ttl == clock.NoExpiry {

@@ -52,6 +52,30 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+func TestHolder(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		held         bool
+		owner        string
+		remaining    time.Duration
+		text, logged string
+	}{
+		"free":           {false, "", 0, `lock "job": free`, `key=job held=false`},
+		"held":           {true, "", 1500600 * time.Microsecond, `lock "job": held, 1.501s left`, `key=job held=true remaining=1.5006s`},
+		"with an owner":  {true, "web-3", time.Second, `lock "job": held by "web-3", 1s left`, `key=job held=true owner=web-3 remaining=1s`},
+		"without an end": {true, "", clock.NoExpiry, `lock "job": held, never expires`, `key=job held=true remaining="never expires"`},
+	} {
+		require.Equal(t, c.text, text.Holder("job", c.held, c.owner, c.remaining), name)
+		require.Equal(t, c.logged, logged(text.HolderAttrs("job", c.held, c.owner, c.remaining)...), name)
+	}
+}
+
+func TestTTL(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "1m30s", text.TTL(90*time.Second))
+	require.Equal(t, "NoExpiry", text.TTL(clock.NoExpiry))
+}
+
 func TestDurationAttr(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "left=1.5s", logged(text.DurationAttr("left", 1500*time.Millisecond)))
