@@ -19,6 +19,7 @@ var (
 	only  = flag.String("only", "", "measure what has a title that this regular expression finds")
 	who   = flag.String("driver", "", "measure those whose name this regular expression finds, such as for a profile")
 	write = flag.Bool("write", false, "write the results into the documentation")
+	draw  = flag.Bool("draw", false, "write the chart of throughput only, such as with -only uncontended")
 )
 
 // TestSideBySide measures everything that is wanted, prints it as it comes, and writes it
@@ -72,6 +73,11 @@ func TestSideBySide(t *testing.T) {
 	}
 
 	fmt.Print("\n", r.goals())
+	if *draw && !t.Failed() {
+		if err := r.writeChart(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if *write && !t.Failed() {
 		if err := r.write(); err != nil {
 			t.Fatal(err)

@@ -54,6 +54,7 @@ type driver struct {
 const (
 	floorName       = "floor"
 	floorInScripts  = "floor, in scripts"
+	floorCombining  = "floor, combining"
 	rlockPlain      = "rlock"
 	rlockUnfenced   = "rlock, no fence"
 	rlockExtended   = "rlock, auto-extended"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // goal is what rlock is to reach beside the others, and what it has reached.
@@ -110,14 +109,7 @@ func medianOf(name string, figure func(*sample) float64) func(*comparison) float
 func (r *results) goalList() []*goal {
 	p50 := func(s *sample) float64 { return float64(s.latency.quantile(0.5)) }
 	commands := func(s *sample) float64 { return float64(s.commands) / float64(max(s.ops, 1)) }
-	list := []*goal{
-		r.atLeast(0.95).of("uncontended cycle, fence off", "≥ 0.95 of the floor's throughput", workUncontended, rate(rlockUnfenced, floorName)),
-		r.atLeast(0.95).of("uncontended cycle, fence off", "≥ 0.95 of the floor in scripts", workUncontended, rate(rlockUnfenced, floorInScripts)),
-		r.atLeast(1.5).of("uncontended cycle, fence off", "≥ 1.5 × rueidislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, rueidisLockName), 1024)),
-		r.atLeast(4).of("uncontended cycle, fence off", "≥ 4 × bsm/redislock at 1,024 callers", workUncontended, onlyAt(rate(rlockUnfenced, bsmName), 1024)),
-		r.atLeast(0.8).of("uncontended cycle, fence on", "≥ 0.8 of the floor's throughput", workUncontended, rate(rlockPlain, floorName)),
-		r.atLeast(0.8).of("uncontended cycle, fence on", "≥ 0.8 of the floor in scripts", workUncontended, rate(rlockPlain, floorInScripts)),
-		r.atMost(5).of("allocations per cycle", "≤ 5", workUncontended, medianOf(rlockPlain, func(s *sample) float64 { return float64(s.allocs) / float64(max(s.ops, 1)) })),
+	list := append(r.uncontendedGoals(),
 		r.atLeast(20).of("local contention, auto-extended", "≥ 20 × rueidislock's hand-overs", workContended, rate(rlockExtended, rueidisLockName)),
 		r.atMost(2).of("local contention, auto-extended, 1 ms hold", "p99 of waiting ≤ 2 × the fair share", workHeld, fairShare(rlockExtended)),
 		r.atMost(2).of("local contention, auto-extended, no hold", "p99 of waiting ≤ 2 × the fair share", workContended, fairShare(rlockExtended)),
@@ -138,7 +130,7 @@ func (r *results) goalList() []*goal {
 		r.atLeast(1).of("sets, 16 callers", "≥ bsm/redislock at every size it survives", workManySets, rate(rlockPlain, bsmName)),
 		r.atLeast(1).of("sets of 10,000", "work: so many a second", workSets, onlyAt(medianOf(rlockPlain, (*sample).rate), 10_000)),
 		r.atLeast(10).of("batch of 100", "≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
-	}
+	)
 	list = append(list, r.idleGoals()...)
 	return slices.DeleteFunc(list, func(g *goal) bool { return g == nil })
 }
@@ -170,6 +162,5 @@ func (r *results) goals() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", g.work, g.wanted, g.measured, mark)
 	}
-	fmt.Fprintf(&b, "\nMeasured in %v.\n", time.Since(r.began).Round(time.Second))
 	return b.String()
 }

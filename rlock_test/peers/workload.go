@@ -61,7 +61,8 @@ func near() []workload {
 	return []workload{
 		{
 			name: workUncontended, why: "acquire and release, each caller on keys of its own",
-			levels: []int{1, 16, 64, 256, 1024}, level: "callers", fits: anyLocker, run: uncontended,
+			levels: []int{1, 16, 64, 256, 1024, 4096}, level: "callers", fits: anyLocker, run: uncontended,
+			more: []driver{combiningFloor()},
 		},
 		{
 			name: workContended, why: "all callers want the same lock, and release it at once",

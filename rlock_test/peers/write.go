@@ -11,6 +11,7 @@ import (
 const (
 	resultsFile = "RESULTS.md"
 	pictureFile = "results.svg"
+	chartFile   = "throughput.svg"
 	readmeFile  = "../../README.md"
 )
 
@@ -28,6 +29,9 @@ func (r *results) write() error {
 	if err := os.WriteFile(pictureFile, []byte(r.picture()), 0o644); err != nil {
 		return err
 	}
+	if err := r.writeChart(); err != nil {
+		return err
+	}
 	readme, err := os.ReadFile(readmeFile)
 	if err != nil {
 		return err
@@ -41,11 +45,20 @@ func (r *results) write() error {
 	return os.WriteFile(readmeFile, []byte(text), 0o644)
 }
 
+// writeChart writes the chart of throughput, if enough was measured for it.
+func (r *results) writeChart() error {
+	chart := r.chart()
+	if chart == "" {
+		return nil
+	}
+	return os.WriteFile(chartFile, []byte(chart), 0o644)
+}
+
 // document has all results.
 func (r *results) document() string {
 	var b strings.Builder
 	b.WriteString("# Results\n\nWritten by the benchmark itself. What is measured, and how to read it, is in [README.md](README.md).\n\n")
-	fmt.Fprintf(&b, "%s\n\n![Throughput beside the floor](%s)\n\n", r.circumstances(), pictureFile)
+	fmt.Fprintf(&b, "%s\n\n![Throughput against callers](%s)\n\n![Throughput beside the floor](%s)\n\n", r.provenance(), chartFile, pictureFile)
 	b.WriteString(settings() + "\n" + r.goals())
 	for _, s := range r.sections {
 		b.WriteString("\n" + s.markdown())
@@ -99,7 +112,7 @@ func (r *results) figures() string {
 		b.WriteString("\n")
 	}
 	b.WriteString(r.idleFigure())
-	fmt.Fprintf(&b, "\n%s\n", r.circumstances())
+	fmt.Fprintf(&b, "\n%s\n", r.provenance())
 	return b.String()
 }
 
