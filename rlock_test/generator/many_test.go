@@ -47,20 +47,25 @@ func everyone() []one {
 	for _, lock := range lockStates {
 		for _, queue := range queueStates {
 			for _, counter := range counterStates {
-				i := strconv.Itoa(len(all))
-				o := one{lock: "{1}k" + i, queue: "rlock:queue:{1}:k" + i, counter: "{1}c" + i, token: "token" + i, fenced: counter != "none"}
-				for _, words := range []string{lock, queue, counter} {
-					if words == "" || words == "none" {
-						continue
-					}
-					o.state = append(o.state, strings.Split(strings.NewReplacer(" ", "\n", "|", "\n", "<K>", o.lock, "<Q>", o.queue, "<C>", o.counter, "<T>", o.token).Replace(words), "\n"))
-				}
-				all = append(all, o)
+				all = append(all, named(len(all), lock, queue, counter))
 			}
 		}
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
+}
+
+// named returns the lock with that number in these states.
+func named(n int, lock, queue, counter string) one {
+	i := strconv.Itoa(n)
+	o := one{lock: "{1}k" + i, queue: "rlock:queue:{1}:k" + i, counter: "{1}c" + i, token: "token" + i, fenced: counter != "none"}
+	for _, words := range []string{lock, queue, counter} {
+		if words == "" || words == "none" {
+			continue
+		}
+		o.state = append(o.state, strings.Split(strings.NewReplacer(" ", "\n", "|", "\n", "<K>", o.lock, "<Q>", o.queue, "<C>", o.counter, "<T>", o.token).Replace(words), "\n"))
+	}
+	return o
 }
 
 // world is a server with some of them.
