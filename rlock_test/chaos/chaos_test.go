@@ -69,6 +69,9 @@ func TestHistories(t *testing.T) {
 func draw(seed uint64, number int, engines []env.Engine) plan {
 	p := plan{seed: seed, number: number, service: "rlock", load: roundLoad, ttls: leasesOfRound, sharing: *sharing}
 	p.topology = topologies[(number-1)%len(topologies)]
+	if (number-1)/len(topologies)%2 == 1 { // every second time that they have had their turns
+		p.crowd = crowdCallers
+	}
 	p.engine = engines[(uint64(number-1)+seed)%uint64(len(engines))]
 	return p
 }

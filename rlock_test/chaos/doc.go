@@ -21,6 +21,11 @@
 // for its parent, with readings of the machine's monotonic clock, which all processes
 // share.
 //
+// Some rounds have crowds besides: 64 more callers in each locker, all of whom take a lock at the
+// same moment, four times a second, and give it up. So their calls go together in one script, and what is
+// lost, refused or given up is that of many callers at once. TestCrowds has such rounds in any case, and
+// TestMixedUpAnswersAreFound shows that a combiner that mixes up two answers is found.
+//
 // # Topologies and faults
 //
 // One server that persists everything before it answers: it is killed and restarted,

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,7 @@ type plan struct {
 	ttls     []time.Duration
 	load     time.Duration
 	sharing  int           // of a hundred operations, how many are about keys that are shared
+	crowd    int           // callers of each locker who call at the same time
 	patience time.Duration // longest wait for a key after the faults; 0: the longest lease, and recovery
 }
 
@@ -79,6 +81,7 @@ type round struct {
 	kills        map[int]span // by the process' number
 	calm         instant      // end of the last fault
 	findings     []violation  // of the round's end
+	lostMany     atomic.Int64 // replies to scripts for many calls
 }
 
 // newRound starts what the plan says.
@@ -122,10 +125,14 @@ func (r *round) longest() time.Duration {
 
 func (r *round) startMember(place int) *member {
 	number := len(r.all) + 1
+	var crowded []string
+	if r.crowd > 0 {
+		crowded = crowdKeys
+	}
 	m := startMember(r.t, orders{
 		Process: number, Seed: r.random.Uint64(), Service: r.service, Lockers: lockers, Workers: workers,
 		Keys: keys, Shared: sharedKeys, Sharing: r.sharing, TTLs: r.ttls, Patience: r.patience,
-		Addresses: r.addresses[place], MasterSet: r.masterSet, Resource: r.resource.Addr(),
+		Crowd: r.crowd, CrowdKeys: crowded, Addresses: r.addresses[place], MasterSet: r.masterSet, Resource: r.resource.Addr(),
 	})
 	r.all = append(r.all, m)
 	return m

@@ -28,10 +28,19 @@ func startServer(r *round) {
 	s := r.engine.Start(r.t, "--appendonly", "yes", "--appendfsync", "always")
 	r.servers = func() []*env.Server { return []*env.Server{s} }
 	r.faults = r.serverFaults("server", s)
+	var proxies [processes]*env.Proxy
+	if r.crowd > 0 {
+		r.once = func() fault { return r.loseMany(proxies) }
+	}
 	for place := range processes {
 		proxy := env.NewProxy(r.t, s.Addr())
+		proxies[place] = proxy
 		r.addresses[place] = []string{proxy.Addr()}
 		r.faults = append(r.faults, r.networkFaults(place, proxy)...)
+		if r.crowd > 0 {
+			many := []func() fault{r.dropManyReplies("network of "+r.processName(place), proxy)}
+			r.faults = append(r.faults, r.concerning(place, slices.Repeat(many, 2))...)
+		}
 		r.faults = append(r.faults, r.processFaults(place)...)
 	}
 }

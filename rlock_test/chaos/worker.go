@@ -23,16 +23,18 @@ const clientName = "chaos" // by which a server knows the connections of the pro
 
 // orders tell a process what to do.
 type orders struct {
-	Process  int
-	Seed     uint64
-	Service  string
-	Lockers  int
-	Workers  int // of each locker
-	Keys     [][]string
-	Shared   [][]string // keys that are shared too
-	Sharing  int        // of a hundred operations, how many are about those
-	TTLs     []time.Duration
-	Patience time.Duration // after the faults: longest wait for a key
+	Process   int
+	Seed      uint64
+	Service   string
+	Lockers   int
+	Workers   int // of each locker
+	Crowd     int // callers of each locker beside them, who all call at the same time
+	Keys      [][]string
+	CrowdKeys []string
+	Shared    [][]string // keys that are shared too
+	Sharing   int        // of a hundred operations, how many are about those
+	TTLs      []time.Duration
+	Patience  time.Duration // after the faults: longest wait for a key
 
 	Addresses []string
 	MasterSet string // of sentinels
@@ -68,6 +70,9 @@ func work(text string, in io.Reader, out io.Writer) error {
 	for i := range p.services {
 		for n := range o.Workers {
 			running.Go(func() { p.newWorker(i, n).load(ctx) })
+		}
+		for n := range o.Crowd {
+			running.Go(func() { p.newCaller(i, n).crowd(ctx) })
 		}
 	}
 	if !commands.Scan() {
@@ -167,7 +172,7 @@ func (p *process) newLock() int {
 func (p *process) reachAll() {
 	var running sync.WaitGroup
 	for i, s := range p.services {
-		for _, key := range slices.Concat(p.Keys...) {
+		for _, key := range slices.Concat(append(p.Keys, p.CrowdKeys)...) {
 			running.Go(func() { p.reach(s, i, key, share{}) })
 		}
 		for n, key := range slices.Concat(p.Shared...) {
