@@ -179,3 +179,78 @@ func TestManyCallsAndQueues(t *testing.T) {
 		}, "neither locks nor places are left behind")
 	})
 }
+
+// Where some keys of a script are forbidden, the server refuses all of it. Then each call goes by itself:
+// those for forbidden keys are refused, and the others have their locks.
+func TestForbiddenKeysAmongManyCalls(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		server.Do(t, "ACL", "SETUSER", "app", "reset", "on", ">secret", "~job*", "~rlock:*", "&*", "+@all")
+		f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })}
+		require.NoError(t, gen.New().Load(t.Context(), f.Client))
+		var refused atomic.Int64
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			reply := run()
+			if env.Calls(words, gen.TryManySHA1) && reply.Error() != nil {
+				refused.Add(1)
+			}
+			return reply
+		})
+		env.Soon(t, func() bool {
+			locker := env.NewLocker(t, f) // a Locker that was refused sends each call by itself for a while
+			require.NoError(t, env.Together(192, func(n int) error {
+				key, forbidden := fmt.Sprint("job", n), n%3 == 1
+				if forbidden {
+					key = fmt.Sprint("other", n)
+				}
+				lock, err := locker.TryAcquire(t.Context(), key)
+				switch {
+				case forbidden && (err == nil || !strings.Contains(err.Error(), "ermission")):
+					return fmt.Errorf("%s: %w, though it is forbidden", key, err)
+				case forbidden:
+					return nil
+				case err != nil:
+					return err
+				}
+				return lock.Release(t.Context())
+			}))
+			return refused.Load() > 0
+		}, "a script for many calls is refused")
+		reply := server.Do(t, "KEYS", "[jo]*")
+		keys, err := reply.AsStrSlice()
+		require.NoError(t, err)
+		require.Empty(t, keys)
+	})
+}
+
+// Many calls for a server that another's script keeps busy are all told so, and have taken nothing.
+func TestManyCallsForABusyServer(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		option := server.Option()
+		option.PipelineMultiplex = -1 // one connection, open already: who is busy takes no others
+		locker := env.OpenLocker(t, option)
+		warm, err := locker.Acquire(t.Context(), "warm")
+		require.NoError(t, err)
+		require.NoError(t, warm.Release(t.Context()))
+		end := looping(t, server)
+		require.NoError(t, env.Together(128, func(n int) error {
+			lock, err := locker.TryAcquire(t.Context(), fmt.Sprint("job", n))
+			if err == nil {
+				_ = lock.Release(t.Context())
+			}
+			if err == nil || !strings.Contains(err.Error(), "BUSY") {
+				return fmt.Errorf("the server is busy, and answers: %w", err)
+			}
+			return nil
+		}))
+		end()
+		reply := server.Do(t, "KEYS", "job*")
+		keys, err := reply.AsStrSlice()
+		require.NoError(t, err)
+		require.Empty(t, keys)
+		crowd(t, locker, "job", 3)
+	})
+}
