@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "d9fbc99a14b60b5ccb9498d4edae00d4201a5668"
-	AcquireSharedSHA256 = "a210cc7bc3b5554a8e34f90fc558884db759aa5ea56813f4c522f8766ef5a9ce"
+	AcquireSharedSHA1   = "0eeed340b82be53e432b57f562ed221eed495313"
+	AcquireSharedSHA256 = "726d6936c15cc152b7d0a27d9604ed02504331a9d721365016128d239fae1746"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -256,7 +256,7 @@ local function latest(holders)
   if not last[2] or last[2] == 'inf' then
     return nil
   end
-  return string.format('%.0f', last[2])
+  return string.format('%.0f', tonumber(last[2]))
 end
 
 -- Has both keys last as long as the latest lease. It writes only if that has changed, because each

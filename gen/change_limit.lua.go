@@ -10,8 +10,8 @@ import (
 
 // The sums of changeLimitSource. A server knows the script by its SHA1.
 const (
-	ChangeLimitSHA1   = "99999f224ed8c5bb52e43d8944524167e75eb75f"
-	ChangeLimitSHA256 = "65f33b87eea33a53beba5f7a3886a28b422449c1b572b73407ba4013dda4b29f"
+	ChangeLimitSHA1   = "d6ef7cd750f4693e2e7d3cd7a4f3d286e62b0830"
+	ChangeLimitSHA256 = "73da95ceec16c1f43f0d96354cb518172557653022f6ea3013ec3ecc632916e8"
 )
 
 // changeLimitSource is change_limit.lua with what it includes.
@@ -87,7 +87,7 @@ local function latest(holders)
   if not last[2] or last[2] == 'inf' then
     return nil
   end
-  return string.format('%.0f', last[2])
+  return string.format('%.0f', tonumber(last[2]))
 end
 
 -- Has both keys last as long as the latest lease. It writes only if that has changed, because each

@@ -11,8 +11,8 @@ import (
 
 // The sums of downgradeSource. A server knows the script by its SHA1.
 const (
-	DowngradeSHA1   = "afb9fc88ea5540bf905841e482c05bf9e74310f9"
-	DowngradeSHA256 = "1b88651894b1f9947b2a0e45cddc219cb1dd9d84d778c2ee92786ce6ecf9c252"
+	DowngradeSHA1   = "4d0e25fd6c9837d69f83b8c4e863eef567efd49d"
+	DowngradeSHA256 = "7a105a5d16a126a5922c668f7d65cccc7c1052e7aa34bed062fd8f987fd6dbf0"
 )
 
 // downgradeSource is downgrade.lua with what it includes.
@@ -122,7 +122,7 @@ local function latest(holders)
   if not last[2] or last[2] == 'inf' then
     return nil
   end
-  return string.format('%.0f', last[2])
+  return string.format('%.0f', tonumber(last[2]))
 end
 
 -- Has both keys last as long as the latest lease. It writes only if that has changed, because each

@@ -11,8 +11,8 @@ import (
 
 // The sums of extendSharedSource. A server knows the script by its SHA1.
 const (
-	ExtendSharedSHA1   = "fbb0098ff3d15aac02d0fc8068ca389b7b6c39a8"
-	ExtendSharedSHA256 = "122c8559564bb1e06fffd1b0bbea5446f579354b5e66fea46f8198fce6b5e2c6"
+	ExtendSharedSHA1   = "5a5dcd9838d92fe4d845e9c84e1a5b39949b808a"
+	ExtendSharedSHA256 = "679b9e8112d8940ac2454f345b04a042879ffa7e17be10dee71758b7d0f2fa8d"
 )
 
 // extendSharedSource is extend_shared.lua with what it includes.
@@ -89,7 +89,7 @@ local function latest(holders)
   if not last[2] or last[2] == 'inf' then
     return nil
   end
-  return string.format('%.0f', last[2])
+  return string.format('%.0f', tonumber(last[2]))
 end
 
 -- Has both keys last as long as the latest lease. It writes only if that has changed, because each

@@ -11,8 +11,8 @@ import (
 
 // The sums of inspectSharedSource. A server knows the script by its SHA1.
 const (
-	InspectSharedSHA1   = "9ec7a02564e108e86e4ac014a627aa28b5b0b3a5"
-	InspectSharedSHA256 = "5ac781352871d1544480b7a495c1bc9ee65db37fdd281b33b40576883dd218d1"
+	InspectSharedSHA1   = "60ef540edc45d068d5ecd7c0f17ab3166417c62a"
+	InspectSharedSHA256 = "029eda13812fecaaee970d38f38611b82cb0253a25353865f0437a11c4147513"
 )
 
 // inspectSharedSource is inspect_shared.lua with what it includes.
@@ -84,7 +84,7 @@ local function latest(holders)
   if not last[2] or last[2] == 'inf' then
     return nil
   end
-  return string.format('%.0f', last[2])
+  return string.format('%.0f', tonumber(last[2]))
 end
 
 -- Has both keys last as long as the latest lease. It writes only if that has changed, because each

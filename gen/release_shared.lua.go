@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "6c0716c0fdb727e64f3478f6b562c22e49db57f5"
-	ReleaseSharedSHA256 = "e578cc37f6909c9ddedc3a33334ee1702452f7deedebab3adf36f1896ae26312"
+	ReleaseSharedSHA1   = "2bc320c8bcdf7a5af2fb753a2cc181ee09b2b453"
+	ReleaseSharedSHA256 = "c9224ba1f61d8783d65bd8dd5b7864d96ba5df9f5aab6f39146bfb9fd69f8fdc"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -216,7 +216,7 @@ local function latest(holders)
   if not last[2] or last[2] == 'inf' then
     return nil
   end
-  return string.format('%.0f', last[2])
+  return string.format('%.0f', tonumber(last[2]))
 end
 
 -- Has both keys last as long as the latest lease. It writes only if that has changed, because each

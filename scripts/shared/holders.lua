@@ -54,7 +54,7 @@ local function latest(holders)
   if not last[2] or last[2] == 'inf' then
     return nil
   end
-  return string.format('%.0f', last[2])
+  return string.format('%.0f', tonumber(last[2]))
 end
 
 -- Has both keys last as long as the latest lease. It writes only if that has changed, because each
