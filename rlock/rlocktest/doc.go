@@ -56,18 +56,108 @@
 //
 // # Time
 //
-// [StartInMemory] returns a server without a listener, which can be in a bubble of
-// [testing/synctest] together with its clients and locks. They all have the bubble's
-// clock then, so a test of a lease of an hour takes no hour:
+// A test of leases need not wait for them. [StartInMemory] returns a server without a
+// listener, which can be in a bubble of [testing/synctest] together with its clients and
+// locks. All of them have the bubble's clock then, and [Server.Advance] moves it: keys expire
+// at the server, leases end or are renewed, and who waits for a lock gets it, before
+// Advance returns. Each Locker that the test opens stands for a process of its own.
 //
-//	synctest.Test(t, func(t *testing.T) {
-//		server := rlocktest.StartInMemory(t)
-//		locker, err := rlock.Open(server.Option())
-//		…
+// A lease that runs out:
+//
+//	func TestAdvanceEndsALease(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			server := rlocktest.StartInMemory(t)
+//			mine, theirs := opened(t, server), opened(t, server)
+//			lock, err := mine.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second))
+//			require.NoError(t, err)
+//
+//			server.Advance(29 * time.Second)
+//			require.True(t, lock.Valid())
+//			_, err = theirs.TryAcquire(t.Context(), "job")
+//			require.ErrorIs(t, err, rlock.ErrHeld)
+//
+//			server.Advance(time.Second)
+//			require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrExpired)
+//			_, err = theirs.TryAcquire(t.Context(), "job")
+//			require.NoError(t, err)
+//		})
+//	}
+//
+//	func opened(t *testing.T, server *rlocktest.Server, opts ...rlock.LockerOption) *rlock.Locker {
+//		t.Helper()
+//		locker, err := rlock.Open(server.Option(), opts...)
+//		require.NoError(t, err)
 //		t.Cleanup(locker.Close)
-//		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))
-//		<-lock.Context().Done() // an hour later
-//	})
+//		return locker
+//	}
+//
+// One that is renewed, until nobody can:
+//
+//	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
+//	require.NoError(t, err)
+//
+//	server.Advance(10 * time.Minute)
+//	require.True(t, lock.Valid())
+//
+//	server.Silence() // nobody can renew it
+//	server.Advance(30 * time.Second)
+//	require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrExpired)
+//
+// A waiter that gets the lock after the holder's death:
+//
+//	dies, waits := opened(t, server), opened(t, server)
+//	_, err := dies.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
+//	require.NoError(t, err)
+//	got := make(chan *rlock.Lock, 1)
+//	go func() {
+//		lock, err := waits.Acquire(t.Context(), "job")
+//		assert.NoError(t, err)
+//		got <- lock
+//	}()
+//
+//	server.Advance(10 * time.Minute)
+//	require.Empty(t, got) // it was renewed all the time
+//
+//	dies.Close() // as if its process had died: nobody renews the lock, nor releases it
+//	server.Advance(31 * time.Second)
+//	require.True(t, (<-got).Valid())
+//
+// A job of every hour that several machines start, whose clocks differ:
+//
+//	runs := 0
+//	start := func(locker *rlock.Locker) {
+//		_, err := locker.TryDo(t.Context(), "report", func(context.Context, *rlock.Lock) error {
+//			runs++
+//			return nil
+//		}, rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
+//		require.NoError(t, err)
+//	}
+//	one, other := opened(t, server), opened(t, server)
+//
+//	start(one)
+//	server.Advance(5 * time.Minute) // by which the clock of the other machine is behind
+//	start(other)
+//	require.Equal(t, 1, runs)
+//
+//	server.Advance(55 * time.Minute)
+//	start(other)
+//	require.Equal(t, 2, runs)
+//
+// Time also moves on by itself when every goroutine of the bubble waits, so a test may
+// as well wait for what shall happen: <-lock.Context().Done().
+//
+// What there is to know:
+//
+//   - The server, the Lockers and their clients are made inside the bubble and closed inside it, as
+//     Cleanup of the bubble's t does. One that is from outside has another clock.
+//   - All goroutines of the bubble must wait for something of the bubble. One that waits for a real
+//     network, a process or a mutex keeps the time from moving on, and the test hangs.
+//   - FastForward of [Server.Redis] moves the server alone, and no Locker. That is how a server
+//     behaves whose clock jumps.
+//   - With a server that listens, time is that of the machine. There, [Server.Shorten] and
+//     [Server.Free] end the lease of a lock at once.
+//   - A lock that is renewed or waited for costs some work for each second that passes: an hour
+//     takes one to three seconds of the machine's time.
 //
 // # What it does not do
 //

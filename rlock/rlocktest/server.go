@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -21,6 +22,7 @@ type Server struct {
 	faults  faults
 	close   func()
 	closed  atomic.Bool
+	started time.Time // by the wall clock, which is behind it in a bubble that the server is not in
 }
 
 // Start returns a running server that is closed when the test and its subtests
@@ -81,7 +83,7 @@ func open(memory bool) (*Server, error) {
 	}
 	_ = conn.Close()
 
-	s := &Server{redis: m, tracker: newTracker(m)}
+	s := &Server{redis: m, tracker: newTracker(m), started: time.Now().Round(0)}
 	s.close = sync.OnceFunc(s.shutdown)
 	if s.network, err = newNetwork(memory, s.serve); err != nil {
 		m.Close()
