@@ -13,7 +13,7 @@ import (
 // Lead runs fn while this process is the leader: while it holds the lock of key, which it acquires
 // like Do. All who call Lead with that key are candidates, and wait for their turn in the order in which they
 // came. Holding the lock once is a term. lock.Fence() is its number, larger than that of every
-// earlier term.
+// earlier term. There is one, whatever WithFence says.
 //
 // fn's context ends before the lease does, and at once when the term is lost where the server can
 // tell; see Lock.Context. Lead waits until fn has returned, and releases the lock after
@@ -25,7 +25,8 @@ import (
 //   - fn returns while it leads, or after ctx has ended: Lead releases the lock and returns fn's
 //     error. So fn that returns nil is done for good, and Lead returns nil.
 //   - fn returns after its term has ended, because it was lost or fn has called Release to resign: Lead
-//     ignores the error, since the end of the term may be its cause, and is a candidate again.
+//     ignores the error, since the end of the term may be its cause, and is a candidate again. If
+//     the Locker was closed, that fails with ErrClosed.
 //   - fn panics: Lead releases the lock, and the panic goes on.
 //
 // Lead also returns the error of an acquisition that fails, which matches ErrGaveUp if ctx has
@@ -49,6 +50,7 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 	}
 	set := *given
 	set.uniqueToken = true // so that Leaders tells the terms of one process apart
+	set.unfenced = false   // the fence is the number of the term
 	for {
 		var end error // of the term, before fn returned
 		_, err := l.do(ctx, func(ctx context.Context, lock *Lock) error {
@@ -56,7 +58,7 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 			end = lock.Err()
 			return err
 		}, func(want wanted) (*Lock, error) { return l.acquireClaim(ctx, remote.One(full), &set, want) }, true)
-		again := errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) || errors.Is(end, ErrReleased)
+		again := errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) || errors.Is(end, ErrReleased) || errors.Is(end, ErrClosed)
 		if !again || ctx.Err() != nil {
 			return err
 		}

@@ -150,6 +150,7 @@
 //
 //   - The server, the Lockers and their clients are made inside the bubble and closed inside it, as
 //     Cleanup of the bubble's t does. One that is from outside has another clock.
+//   - A bubble ends with its test, so wait for what other goroutines do last, such as a Release.
 //   - All goroutines of the bubble must wait for something of the bubble. One that waits for a real
 //     network, a process or a mutex keeps the time from moving on, and the test hangs.
 //   - FastForward of [Server.Redis] moves the server alone, and no Locker. That is how a server

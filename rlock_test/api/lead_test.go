@@ -74,6 +74,35 @@ func TestLeadAgain(t *testing.T) {
 	})
 }
 
+// Each term has a number, whatever the options of the Locker and of the call say.
+func TestLeadIsFenced(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithFence(false))
+		held, err := locker.Acquire(t.Context(), "leader")
+		require.NoError(t, err)
+		require.Zero(t, held.Fence())
+		ended := make(chan error, 1)
+		var last uint64
+		go func() {
+			ended <- locker.Lead(t.Context(), "leader", func(_ context.Context, lock *rlock.Lock) error {
+				before := last
+				last = lock.Fence()
+				switch {
+				case last <= before:
+					return errors.New("the term has no number of its own")
+				case before == 0:
+					return lock.Release(t.Context())
+				}
+				return nil
+			}, rlock.WithFence(false))
+		}()
+		env.AwaitWaiting(t, locker, 1)
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, <-ended)
+	})
+}
+
 // How Lead ends.
 func TestLeadEnds(t *testing.T) {
 	t.Parallel()

@@ -1,14 +1,20 @@
 package failure
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -149,4 +155,161 @@ func TestHolderDiesWithAtLeast(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(start), atLeast)
 		require.NoError(t, next.Release(t.Context()))
 	})
+}
+
+// However the work ends that was begun, others are kept out: it may have been done.
+func TestAtLeastOfWorkThatDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.Start(t).Client(t)
+		for name, end := range endings {
+			locker := env.NewLocker(t, client, rlock.WithAtLeast(5*time.Second))
+			require.False(t, survive(func() {
+				_, _ = locker.TryDo(t.Context(), name, func(context.Context, *rlock.Lock) error {
+					end()
+					return nil
+				})
+			}), name)
+			require.NotEmpty(t, env.Get(t, client, name), name)
+			require.LessOrEqual(t, env.TTL(t, client, name), 5*time.Second, name)
+			_, err := locker.TryAcquire(t.Context(), name)
+			require.ErrorIs(t, err, rlock.ErrHeld, name)
+		}
+	})
+}
+
+// A Close before the Release, or one that waits for nothing, keeps others out as long, and the Release after it
+// shortens a longer lease.
+func TestCloseWithAtLeast(t *testing.T) {
+	t.Parallel()
+	const atLeast = 5 * time.Second
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.Start(t).Client(t)
+		locker := env.NewLocker(t, client)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour), rlock.WithAtLeast(atLeast))
+		require.NoError(t, err)
+		ran, err := locker.TryDo(t.Context(), "inside", func(context.Context, *rlock.Lock) error {
+			locker.Close()
+			return nil
+		}, rlock.WithTTL(time.Hour), rlock.WithAtLeast(atLeast))
+		require.True(t, ran)
+		require.NoError(t, err)
+		require.Greater(t, env.TTL(t, client, "job"), time.Minute, "nobody has released it")
+		require.NoError(t, lock.Release(t.Context()))
+		for _, key := range []string{"job", "inside"} {
+			require.NotEmpty(t, env.Get(t, client, key), key)
+			require.LessOrEqual(t, env.TTL(t, client, key), atLeast, key)
+		}
+		other := env.NewLocker(t, client)
+		next, err := other.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, next.Release(t.Context()))
+	})
+}
+
+// Shares wait until the time is over as everybody does, and cannot have one of their own, nor one that is an option of the Locker.
+func TestSharesAndAtLeast(t *testing.T) {
+	t.Parallel()
+	const atLeast = 700 * time.Millisecond
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.Start(t).Client(t)
+		locker, elsewhere := env.NewLocker(t, client, rlock.WithAtLeast(atLeast)), env.NewLocker(t, client)
+		err := locker.DoShared(t.Context(), "job", func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
+		require.ErrorIs(t, err, rlock.ErrInvalid)
+		err = locker.DoPermit(t.Context(), "job", 2, func(context.Context, *rlock.Lock) error { return errors.New("it ran") })
+		require.ErrorIs(t, err, rlock.ErrInvalid)
+		require.Empty(t, env.Get(t, client, "job"))
+
+		start := time.Now()
+		lock, err := locker.Acquire(t.Context(), "job")
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+		reader, err := elsewhere.AcquireShared(t.Context(), "job")
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(start), atLeast)
+		require.NoError(t, reader.Release(t.Context()))
+		require.NoError(t, locker.DoShared(t.Context(), "job", func(context.Context, *rlock.Lock) error { return nil }, rlock.WithAtLeast(0)))
+	})
+}
+
+// A batch keeps each of its keys.
+func TestBatchWithAtLeast(t *testing.T) {
+	t.Parallel()
+	const atLeast = 5 * time.Second
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.Start(t).Client(t)
+		locker := env.NewLocker(t, client, rlock.WithAtLeast(atLeast))
+		keys := []string{"a", "b", "c"}
+		results, err := locker.TryAcquireEach(t.Context(), keys)
+		require.NoError(t, err)
+		var locks []*rlock.Lock
+		for _, r := range results {
+			require.NoError(t, r.Err)
+			locks = append(locks, r.Lock)
+		}
+		for _, err := range locker.ReleaseEach(t.Context(), locks) {
+			require.NoError(t, err)
+		}
+		for i, key := range keys {
+			require.NotEmpty(t, env.Get(t, client, key))
+			require.NotEqual(t, locks[i].Token(), env.Get(t, client, key))
+			require.LessOrEqual(t, env.TTL(t, client, key), atLeast)
+		}
+		for _, err := range locker.ReleaseEach(t.Context(), locks) {
+			require.ErrorIs(t, err, rlock.ErrReleased)
+		}
+	})
+}
+
+// Who waits gets the lock within moments after the time is over and not before: in the same process and
+// in another, wherever in the lease the Release comes, and though the lease would have lasted much longer. Time is that of a bubble,
+// so that the moments are exact.
+func TestAtLeastToTheMoment(t *testing.T) {
+	t.Parallel()
+	const atLeast = 10 * time.Second
+	for _, same := range []bool{false, true} {
+		for _, works := range []time.Duration{0, time.Millisecond, 3 * time.Second, atLeast - time.Millisecond, atLeast, atLeast + time.Second} {
+			for _, ttl := range []time.Duration{atLeast + 2*time.Second, time.Hour, rlock.NoExpiry} {
+				t.Run(fmt.Sprint(same, works, ttl), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						server := rlocktest.StartInMemory(t)
+						open := func() *rlock.Locker {
+							locker, err := rlock.Open(server.Option())
+							require.NoError(t, err)
+							t.Cleanup(locker.Close)
+							return locker
+						}
+						locker := open()
+						waits := locker
+						if !same {
+							waits = open()
+						}
+						lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithAtLeast(atLeast), rlock.WithOwner("web-3"))
+						require.NoError(t, err)
+						start := time.Now()
+						got := make(chan time.Duration, 1)
+						go func() {
+							next, err := waits.Acquire(t.Context(), "job")
+							after := time.Since(start)
+							if assert.NoError(t, err) {
+								assert.NoError(t, next.Release(t.Context()))
+							}
+							got <- after
+						}()
+						server.Advance(works)
+						require.NoError(t, lock.Release(t.Context()))
+						if works < atLeast-time.Millisecond {
+							state, err := waits.Inspect(t.Context(), "job")
+							require.NoError(t, err)
+							require.Equal(t, "web-3", state.Owner)
+						}
+						after := <-got
+						require.GreaterOrEqual(t, after, atLeast)
+						require.Less(t, after, max(works, atLeast)+50*time.Millisecond)
+					})
+				})
+			}
+		}
+	}
 }

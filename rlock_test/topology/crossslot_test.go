@@ -487,3 +487,78 @@ func TestCrossSlotSetGivesBack(t *testing.T) {
 		require.Equal(t, "stranger", env.Get(t, direct, "c"))
 	})
 }
+
+// Each slot of a set keeps its keys for the time of WithAtLeast, and the next set gets them after it; also
+// if the reply of one slot is lost.
+func TestCrossSlotAtLeast(t *testing.T) {
+	t.Parallel()
+	const atLeast = time.Second
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		f, locker, direct := newFaultyCluster(t, e)
+		rival := env.NewLocker(t, direct, rlock.WithCrossSlot(true))
+		for _, loses := range []bool{false, true} {
+			start := time.Now()
+			lock, err := locker.AcquireAll(t.Context(), spread, rlock.WithAtLeast(atLeast))
+			require.NoError(t, err)
+			if loses {
+				f.When(env.Once(gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+					run()
+					return env.NoReply()
+				}))
+			}
+			require.NoError(t, lock.Release(t.Context()))
+			f.When(nil)
+			for _, key := range spread {
+				value := env.Get(t, direct, key)
+				if time.Since(start) < atLeast {
+					require.NotEmpty(t, value, key)
+					require.NotEqual(t, lock.Token(), value, key)
+				}
+			}
+			next, err := rival.AcquireAll(t.Context(), spread)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, time.Since(start), atLeast)
+			require.Less(t, time.Since(start), atLeast+8*time.Second, "not when the former lease would have ended")
+			require.NoError(t, next.Release(t.Context()))
+		}
+	})
+}
+
+// Terms of leaders on a cluster follow each other, and who looks on sees them.
+func TestLeadOnACluster(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		c := e.StartCluster(t)
+		viewer := env.NewLocker(t, c.Client(t))
+		var leading atomic.Int32
+		var last atomic.Uint64
+		seen := map[string]bool{}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		looked := make(chan struct{})
+		go func() {
+			defer close(looked)
+			for state, err := range viewer.Leaders(ctx, "leader") {
+				if err == nil && state.Held {
+					seen[state.Owner] = true
+				}
+			}
+		}()
+		owners := []string{"a", "b", "c"}
+		require.NoError(t, env.Together(len(owners), func(i int) error {
+			return env.NewLocker(t, c.Client(t)).Lead(t.Context(), "leader", func(_ context.Context, lock *rlock.Lock) error {
+				defer leading.Add(-1)
+				if leading.Add(1) > 1 || lock.Fence() <= last.Swap(lock.Fence()) {
+					t.Error("two leaders, or a term that is not later")
+				}
+				time.Sleep(600 * time.Millisecond)
+				return nil
+			}, rlock.WithOwner(owners[i]))
+		}))
+		cancel()
+		<-looked
+		for _, owner := range owners {
+			require.True(t, seen[owner], owner)
+		}
+	})
+}
