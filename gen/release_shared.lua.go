@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "2bc320c8bcdf7a5af2fb753a2cc181ee09b2b453"
-	ReleaseSharedSHA256 = "c9224ba1f61d8783d65bd8dd5b7864d96ba5df9f5aab6f39146bfb9fd69f8fdc"
+	ReleaseSharedSHA1   = "84ef7fc384407896ae36618e45f6ad53bd30355e"
+	ReleaseSharedSHA256 = "243123c35e1e475ff7eb3afa8967769cde1aafbd1f68f23b71602d423daa417b"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -300,6 +300,9 @@ end
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
 
+-- The place comes first: what follows must not grant anything to a token that gives up.
+redis.pcall('ZREM', queue, member_of(token, ttl, process))
+
 local value = redis.call('GET', lock)
 local phase, limit = phase_of(value)
 local _, permits = share_of(token)
@@ -320,7 +323,6 @@ elseif phase then
   admit(lock, holders, queue, grants, phase, limit, now, '')
   keep(lock, holders)
 end
-redis.pcall('ZREM', queue, member_of(token, ttl, process))
 return freed > 0 and 1 or 0
 `
 

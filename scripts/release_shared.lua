@@ -23,6 +23,9 @@
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
 
+-- The place comes first: what follows must not grant anything to a token that gives up.
+redis.pcall('ZREM', queue, member_of(token, ttl, process))
+
 local value = redis.call('GET', lock)
 local phase, limit = phase_of(value)
 local _, permits = share_of(token)
@@ -43,5 +46,4 @@ elseif phase then
   admit(lock, holders, queue, grants, phase, limit, now, '')
   keep(lock, holders)
 end
-redis.pcall('ZREM', queue, member_of(token, ttl, process))
 return freed > 0 and 1 or 0

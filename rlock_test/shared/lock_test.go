@@ -30,6 +30,43 @@ func idle(t *testing.T, client rueidis.Client) {
 	}, "nothing is left")
 }
 
+// Shares have a fence, whatever WithFence says: it is the phase that they share, and each phase has a
+// higher one, also after a holder without a fence.
+func TestSharesAreFenced(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		client := e.Start(t).Client(t)
+		ctx, off := t.Context(), rlock.WithFence(false)
+		without, with := env.NewLocker(t, client, off), env.NewLocker(t, client)
+		var last uint64
+		for range 3 {
+			whole := env.MustLock(t)(without.Acquire(ctx, "k"))
+			require.Zero(t, whole.Fence())
+			require.NoError(t, whole.Release(ctx))
+			a := env.MustLock(t)(without.AcquireShared(ctx, "k"))
+			b := env.MustLock(t)(with.AcquireShared(ctx, "k", off))
+			require.Greater(t, a.Fence(), last)
+			require.Equal(t, a.Fence(), b.Fence())
+			last = a.Fence()
+			require.NoError(t, a.Release(ctx))
+			require.NoError(t, b.Release(ctx))
+			permit := env.MustLock(t)(without.AcquirePermit(ctx, "k", 2))
+			require.Greater(t, permit.Fence(), last)
+			require.NoError(t, permit.Release(ctx))
+			fenced := env.MustLock(t)(with.Acquire(ctx, "k"))
+			require.Greater(t, fenced.Fence(), permit.Fence())
+			last = fenced.Fence()
+			require.NoError(t, fenced.Release(ctx))
+		}
+		shared, err := without.Acquire(ctx, "k")
+		require.NoError(t, err)
+		reader := env.MustLock(t)(shared.Downgrade(ctx))
+		require.Greater(t, reader.Fence(), last, "a holder without a fence gets one")
+		require.NoError(t, reader.Release(ctx))
+	})
+}
+
 // A share is a Lock like any other.
 func TestShareIsALock(t *testing.T) {
 	t.Parallel()

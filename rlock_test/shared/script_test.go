@@ -170,6 +170,24 @@ func TestScriptReaders(t *testing.T) {
 	})
 }
 
+// A waiter that gives up gets nothing by that call, though it is the first now and a share is free. It would
+// keep the share until the lease ends, since nobody knows of it.
+func TestScriptLeaverGetsNothing(t *testing.T) {
+	onScripts(t, func(r raw) {
+		r.takes(reader("a"), minute)
+		require.NotZero(r.t, r.write(gen.JoinHowJoin, "w").Score)
+		r.joins(reader("b"))
+		r.joins(reader("c"))
+		require.False(r.t, r.pass("w"))
+		require.False(r.t, r.release(reader("b")))
+		require.Len(r.t, r.inspect().Members, 2, "of a, and of c, which was behind it")
+		require.False(r.t, r.release(reader("b")), "sent again, it changes nothing")
+		require.True(r.t, r.release(reader("a")))
+		require.True(r.t, r.release(reader("c")))
+		r.nothingLeft()
+	})
+}
+
 // There are never more permits than the limit, and a holder may have several.
 func TestScriptPermits(t *testing.T) {
 	onScripts(t, func(r raw) {
