@@ -167,7 +167,8 @@
 //   - It is a single node with cluster support disabled. It accepts commands
 //     and scripts over keys of different slots, which a cluster does not.
 //   - Scripts run in another Lua, without the shebang line and its flags. They
-//     may use keys they did not declare.
+//     may use keys they did not declare. string.format takes no text in a number's
+//     place: use tonumber.
 //   - An error raised inside a script, as by redis.call, arrives as a generic
 //     script error with the original text inside it, so its code is masked. An
 //     error the script returns, as redis.error_reply does, keeps its code.

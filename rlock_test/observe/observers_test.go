@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -49,5 +50,41 @@ func TestObservers(t *testing.T) {
 		require.Nil(t, rlock.Observers(nil, rlock.ObserverFunc(nil)))
 		_, err := rlock.New(client, rlock.WithObserver(rlock.Observers(nil)))
 		require.ErrorIs(t, err, rlock.ErrInvalid)
+	})
+}
+
+// Several that end without returning keep nothing from the others, also inside of one another, and one that
+// is named twice is told twice. What an observer does to the lock is told in its turn.
+func TestObserversOfObservers(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		diaries := []*diary{new(diary), new(diary), new(diary)}
+		end := func(how func()) rlock.Observer {
+			return rlock.ObserverFunc(func(context.Context, rlock.Event) { how() })
+		}
+		inner := rlock.Observers(end(func() { panic("first") }), diaries[1], end(runtime.Goexit))
+		var held *rlock.Lock
+		release := rlock.ObserverFunc(func(ctx context.Context, e rlock.Event) {
+			if e.Kind == rlock.EventExtended {
+				_ = held.Release(ctx)
+			}
+		})
+		locker := env.NewLocker(t, client)
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithObserver(rlock.Observers(diaries[0], release, diaries[0])))
+		require.NoError(t, err)
+		held = lock
+		require.NoError(t, lock.Extend(t.Context(), time.Minute))
+		require.Equal(t, []string{"acquired", "acquired", "extended", "extended", "released", "released"}, diaries[0].kinds("job"))
+
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer func() { _ = recover() }()
+			_, _ = locker.Acquire(t.Context(), "other", rlock.WithObserver(rlock.Observers(inner, end(func() { panic("last") }), diaries[2])))
+		}()
+		<-ended
+		require.Equal(t, []string{"acquired", "released"}, diaries[1].kinds("other"), "a caller who gets no handle holds nothing")
+		require.Equal(t, []string{"acquired", "released"}, diaries[2].kinds("other"))
+		require.Empty(t, env.Get(t, client, "other"))
 	})
 }
