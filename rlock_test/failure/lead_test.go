@@ -247,3 +247,83 @@ func TestLeaderPausesBeyondItsLease(t *testing.T) {
 		require.EqualError(t, err, "done")
 	})
 }
+
+// A server that crashes ends terms if it loses the data, or stays away for longer than the lease. Candidates and
+// who looks on wait for it, and go on when it is back.
+func TestLeadGoesOnAfterACrash(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Second
+	for name, c := range map[string]struct {
+		away time.Duration
+		data rlocktest.Data
+		term int // which leads after the crash
+	}{
+		"a moment, with its data":    {100 * time.Millisecond, rlocktest.KeepData, 1},
+		"a moment, without its data": {100 * time.Millisecond, rlocktest.LoseData, 2},
+		"a minute, with its data":    {time.Minute, rlocktest.KeepData, 2},
+		"a minute, without its data": {time.Minute, rlocktest.LoseData, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := rlocktest.StartInMemory(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				var leading, terms, last atomic.Int64
+				for range 3 {
+					locker, err := rlock.Open(server.Option())
+					require.NoError(t, err)
+					t.Cleanup(locker.Close)
+					running.Go(func() {
+						err := locker.Lead(ctx, "leader", func(ctx context.Context, lock *rlock.Lock) error {
+							defer leading.Add(-1)
+							// A leader whose lock a server has lost learns of it a little later.
+							if leading.Add(1) > 1 && (c.data == rlocktest.KeepData || c.away > ttl) {
+								t.Error("there are two leaders")
+							}
+							terms.Add(1)
+							if fence := int64(lock.Fence()); fence <= last.Swap(fence) {
+								t.Error("the term is no later than the one before")
+							}
+							<-ctx.Done()
+							return nil
+						}, rlock.WithTTL(ttl))
+						if err != nil && !errors.Is(err, rlock.ErrGaveUp) {
+							t.Error(err)
+						}
+					})
+				}
+				viewer, err := rlock.Open(server.Option())
+				require.NoError(t, err)
+				t.Cleanup(viewer.Close)
+				seen := make(chan rlock.State, 100)
+				running.Go(func() {
+					for state, err := range viewer.Leaders(ctx, "leader") {
+						if err != nil {
+							t.Error(err)
+						}
+						seen <- state
+					}
+				})
+				server.Advance(time.Minute)
+				require.EqualValues(t, 1, terms.Load())
+				server.Stop()
+				server.Advance(c.away)
+				require.NoError(t, server.Restart(c.data))
+				server.Advance(2 * ttl)
+				require.EqualValues(t, c.term, terms.Load())
+				require.EqualValues(t, 1, leading.Load())
+				state, err := viewer.Inspect(t.Context(), "leader")
+				require.NoError(t, err)
+				var shown rlock.State
+				for len(seen) > 0 {
+					shown = <-seen
+				}
+				require.True(t, shown.Held)
+				require.Equal(t, state.Token, shown.Token)
+				cancel()
+				running.Wait()
+			})
+		})
+	}
+}
