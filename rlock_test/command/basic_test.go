@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 			"wait for a free one":  {"wait -n free", 0, ""},
 			"another's token":      {"release held x", 76, "not held with this token"},
 			"force, another's":     {"force-release held --token x", 76, "not held with this token"},
-			"force, no token":      {"force-release held", 125, "rlock force-release held --token 'another library's'"},
+			"force, no token":      {"force-release held", 125, `rlock force-release held --token 'another library'\''s'`},
 			"force, free":          {"force-release free", 125, "free is free"},
 			"no lock":              {"run hash -- true", 125, "WRONGTYPE"},
 			"reserved":             {"run rlock:fence:{1} -- true", 125, "choose another"},
@@ -102,14 +102,14 @@ func TestEnvironment(t *testing.T) {
 	require.Regexp(t, ` pid \d+ rlock: sh$`, parts[1])
 	code, stdout, _ := call(t, url(server.Addr()), "who", "c\nd", "free")
 	require.Zero(t, code)
-	require.Regexp(t, `^"c\\nd" is held by .* pid \d+ rlock: sh, [\d.]+s left, token \S+ .*\nfree is free\n$`, stdout)
+	require.Regexp(t, `^"c\\nd" is held by .* pid \d+ rlock: sh, [\d.]+s left\n    token '\S+ .*'\nfree is free\n$`, stdout)
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.code())
 	require.Empty(t, env.Get(t, client, "a b"))
 
 	code, _, stderr := call(t, url(server.Addr()), "run", "job", "--", binary, "run", "other", "job", "--", "true")
 	require.Equal(t, 125, code)
-	require.Contains(t, stderr, "would wait for itself")
+	require.Contains(t, stderr, "could wait for itself")
 	code, _, stderr = call(t, url(server.Addr()), "run", "job", "--", binary, "run", "other", "--", "true")
 	require.Zero(t, code, stderr)
 }
@@ -197,8 +197,8 @@ func TestJSON(t *testing.T) {
 	require.Len(t, got, 3)
 	require.Equal(t, []any{true, "me <x>", token}, []any{got[0]["held"], got[0]["owner"], got[0]["token"]})
 	require.InDelta(t, 55000, got[0]["remaining_ms"], 5000)
-	require.Equal(t, map[string]any{"key": "held", "held": true, "owner": "", "token": "x", "remaining_ms": nil}, got[1])
-	require.Equal(t, map[string]any{"key": "free", "held": false, "owner": nil, "token": nil, "remaining_ms": 0.}, got[2])
+	require.Equal(t, map[string]any{"key": "held", "held": true, "mode": "exclusive", "owner": "", "token": "x", "remaining_ms": nil}, got[1])
+	require.Equal(t, map[string]any{"key": "free", "held": false, "mode": nil, "owner": nil, "token": nil, "remaining_ms": 0.}, got[2])
 
 	_, stdout, _ = call(t, address, "ls", "--json", "a*")
 	got = objects(t, stdout)
@@ -323,6 +323,13 @@ func TestTopologies(t *testing.T) {
 		code, stdout, stderr := call(t, address, "run", "a", "b", "c", "--", binary, "ls", "?")
 		require.Zero(t, code, stderr)
 		require.Equal(t, 3, strings.Count(stdout, "\n"), stdout)
+		code, stdout, stderr = call(t, address, "run", "--limit", "2", "a", "--", binary, "run", "--shared", "b", "--", binary, "ls", "?")
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, "1 of 2 permits")
+		require.Contains(t, stdout, "1 reader")
+		code, stdout, _ = call(t, address, "who", "a", "b")
+		require.Zero(t, code)
+		require.Equal(t, "a is free\nb is free\n", stdout)
 	})
 	t.Run("sentinel", func(t *testing.T) {
 		t.Parallel()

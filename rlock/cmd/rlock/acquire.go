@@ -14,14 +14,14 @@ const answerTimeout = 10 * time.Second
 
 // waiting is what the flags of run, acquire and wait say about a lock that somebody holds.
 type waiting struct {
-	limit    time.Duration // 0: without an end
+	patience time.Duration // 0: without an end
 	none     bool          // do not wait
 	conflict int           // exit code
 }
 
 func (w *waiting) define(a *arguments) {
-	w.limit = -1
-	a.duration(&w.limit, "wait")
+	w.patience = -1
+	a.duration(&w.patience, "wait")
 	a.alias("w", "wait")
 	a.flags.BoolVar(&w.none, "no-wait", false, "")
 	a.alias("n", "no-wait")
@@ -37,12 +37,12 @@ func (w *waiting) define(a *arguments) {
 
 func (w *waiting) check(a *arguments) error {
 	switch {
-	case w.none && w.limit >= 0:
+	case w.none && w.patience >= 0:
 		return a.usage("-w and -n contradict each other")
-	case w.limit == 0:
+	case w.patience == 0:
 		w.none = true
-	case w.limit < 0:
-		w.limit = 0
+	case w.patience < 0:
+		w.patience = 0
 	}
 	return nil
 }
@@ -52,18 +52,18 @@ func (w *waiting) retry() rlock.Retry {
 	switch {
 	case w.none:
 		return rlock.DefaultRetry().MaxAttempts(1)
-	case w.limit > 0:
-		return rlock.DefaultRetry().MaxTime(w.limit)
+	case w.patience > 0:
+		return rlock.DefaultRetry().MaxTime(w.patience)
 	}
 	return rlock.DefaultRetry()
 }
 
 // bound ends a call that gets no answer although its time is over.
 func (w *waiting) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if w.limit == 0 && !w.none {
+	if w.patience == 0 && !w.none {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, w.limit+answerTimeout)
+	return context.WithTimeout(ctx, w.patience+answerTimeout)
 }
 
 // failed returns the error of a call that did not get what it waited for. ctx is that of the command.
@@ -72,7 +72,11 @@ func (w *waiting) failed(ctx context.Context, locker *rlock.Locker, err error) e
 		return context.Cause(ctx)
 	}
 	var refused *rlock.AcquireError
-	if !errors.Is(err, rlock.ErrHeld) || !errors.As(err, &refused) {
+	var other *rlock.LimitError
+	switch known := errors.As(err, &refused); {
+	case known && errors.As(err, &other):
+		return otherLimit(refused.Key, other)
+	case !known || !errors.Is(err, rlock.ErrHeld):
 		return &exit{exitFailed, err}
 	}
 	if w.conflict == 0 { // the caller says that this is no failure, and cron sends mail of what is said
@@ -80,7 +84,10 @@ func (w *waiting) failed(ctx context.Context, locker *rlock.Locker, err error) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if state, unknown := locker.Inspect(ctx, refused.Key); unknown == nil && state.Owner != "" {
+	switch state, unknown := locker.Inspect(ctx, refused.Key); {
+	case unknown == nil && state.Shared != nil:
+		return failure(w.conflict, "%w; in use: %s", err, sharers(state.Shared))
+	case unknown == nil && state.Owner != "":
 		return failure(w.conflict, "%w; the holder is %s", err, state.Owner)
 	}
 	return &exit{w.conflict, err}
@@ -89,23 +96,34 @@ func (w *waiting) failed(ctx context.Context, locker *rlock.Locker, err error) e
 // acquisition is what the flags of run and acquire say about the lock.
 type acquisition struct {
 	waiting
-	ttl   time.Duration
-	owner string
+	sharing
+	ttl     time.Duration
+	atLeast time.Duration // for which others are kept out, however early CMD ends
+	owner   string
 }
 
 func (q *acquisition) define(a *arguments) {
 	q.waiting.define(a)
+	q.sharing.define(a)
 	q.ttl = 30 * time.Second
 	a.duration(&q.ttl, "ttl")
 	a.flags.StringVar(&q.owner, "owner", "", "")
 }
 
-func (q *acquisition) check(a *arguments) error {
-	if q.ttl == 0 {
+// check refuses what cannot be for so many keys.
+func (q *acquisition) check(a *arguments, keys int) error {
+	switch {
+	case q.ttl == 0:
 		return a.usage("--ttl 0s is no lease; a lock that nobody extends must end by itself")
-	}
-	if q.owner != "" && !validOwner(q.owner) {
+	case q.owner != "" && !validOwner(q.owner):
 		return a.usage("--owner must have at most %d bytes of printable UTF-8", longestOwner)
+	case q.atLeast > 0 && q.shares():
+		return a.usage("--at-least keeps everybody else out, and %s lets others in; leave one of them out", q.flag())
+	case q.atLeast > q.ttl:
+		return a.usage("--at-least %v is longer than --ttl %v, which is all that keeps others out if this machine dies; use --ttl %[1]v or more", q.atLeast, q.ttl)
+	}
+	if err := q.sharing.check(a, keys); err != nil {
+		return err
 	}
 	return q.waiting.check(a)
 }
@@ -118,20 +136,49 @@ func (q *acquisition) take(ctx context.Context, locker *rlock.Locker, keys []str
 	if q.owner != "" {
 		opts = append(opts, rlock.WithOwner(q.owner))
 	}
+	if q.atLeast > 0 {
+		opts = append(opts, rlock.WithAtLeast(q.atLeast))
+	}
+	if q.permits > 0 {
+		opts = append(opts, rlock.WithPermits(q.permits))
+	}
 	lock, err := q.call(bounded, locker, keys, opts)
 	if err != nil {
 		return nil, q.failed(ctx, locker, err)
 	}
 	if ctx.Err() != nil { // the signal has come in the moment of the grant
-		release(lock)
+		q.giveBack(locker, lock)
 		return nil, context.Cause(ctx)
 	}
 	return lock, nil
 }
 
+// giveBack releases a lock under which nothing was done: at once, whatever --at-least says.
+func (q *acquisition) giveBack(locker *rlock.Locker, lock *rlock.Lock) error {
+	if q.atLeast == 0 {
+		return release(lock)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	token := lock.Token()
+	var errs []error
+	for _, key := range lock.Keys() {
+		errs = append(errs, locker.ForceRelease(ctx, key, token))
+	}
+	return errors.Join(errs...)
+}
+
 func (q *acquisition) call(ctx context.Context, locker *rlock.Locker, keys []string, opts []rlock.Option) (*rlock.Lock, error) {
 	opts = append(opts, rlock.WithRetry(q.retry()))
 	switch one := len(keys) == 1; {
+	case q.readers && q.none:
+		return locker.TryAcquireShared(ctx, keys[0], opts...)
+	case q.readers:
+		return locker.AcquireShared(ctx, keys[0], opts...)
+	case q.limit > 0 && q.none:
+		return locker.TryAcquirePermit(ctx, keys[0], q.limit, opts...)
+	case q.limit > 0:
+		return locker.AcquirePermit(ctx, keys[0], q.limit, opts...)
 	case one && q.none:
 		return locker.TryAcquire(ctx, keys[0], opts...)
 	case one:
@@ -160,7 +207,7 @@ func (p *program) acquireCommand(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := q.check(a); err != nil {
+	if err := q.check(a, len(keys)); err != nil {
 		return err
 	}
 	ctx, locker, done, err := p.locker()

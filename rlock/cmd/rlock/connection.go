@@ -131,10 +131,12 @@ func explain(option rueidis.ClientOption, err error) error {
 		advice = "the user of RLOCK_URL or REDIS_URL lacks a right"
 	case len(option.InitAddress) > 1 && option.Sentinel.MasterSet == "" && strings.Contains(strings.ToUpper(text), "CLUSTER"):
 		advice = "several addresses must be of one Redis Cluster, or of sentinels with master_set=NAME"
-	case option.TLSConfig == nil && strings.Contains(text, "EOF"):
+	case option.TLSConfig == nil && (strings.Contains(text, "EOF") || strings.Contains(text, "reset by peer")):
 		advice = "if the server speaks TLS, the URL begins with rediss://"
 	case strings.Contains(text, "tls:"), strings.Contains(text, "x509:"):
 		advice = "if the server does not speak TLS, the URL begins with redis://; SSL_CERT_FILE names certificate authorities of your own"
+	case option.TLSConfig != nil && strings.Contains(text, "deadline exceeded"): // a server without TLS waits for the rest of a command
+		advice = "see whether the server runs there; if it does not speak TLS, the URL begins with redis://"
 	}
 	return failure(exitFailed, "cannot connect to %s: %w; %s", strings.Join(option.InitAddress, ", "), withoutPrefix{err}, advice)
 }

@@ -10,7 +10,7 @@
 //
 // # Commands
 //
-//	rlock run [flags] KEY [KEY…] -- CMD [ARG…]    run CMD while the lock is held
+//	rlock run [flags] KEY [KEY…] -- CMD [ARG…]    run CMD while the lock is held, or shared
 //	rlock acquire [flags] KEY                     take a lock and print its token
 //	rlock release KEY TOKEN                       free a lock that acquire took
 //	rlock force-release KEY --token TOKEN         free a lock of somebody else
@@ -96,6 +96,10 @@
 // machines. With several keys it takes all of them or none; on a cluster they may be in
 // different slots. Flags:
 //
+//	--shared          share the lock with others who say --shared, and with nobody else
+//	--limit N         take a permit, of which there are N: at most N such commands run at a time
+//	--permits M       take M permits of --limit in one step, for a command that counts for M
+//	--at-least 10m    keep others out for this time even if CMD ends earlier
 //	--ttl 30s         the lease: how long the lock outlives a machine that dies
 //	-w, --wait 30s    give up if the lock was not acquired in this time; without it, wait for ever
 //	-n, --no-wait     do not wait at all
@@ -118,13 +122,41 @@
 //	RLOCK_KEY    the key; of several, one in each line
 //	RLOCK_TOKEN  the token of the holder
 //	RLOCK_FENCE  a number that is larger than that of every earlier holder: a resource that
-//	             refuses smaller numbers is safe from a holder that does not know of its loss
+//	             refuses smaller numbers is safe from a holder that does not know of its loss.
+//	             Those who share the lock have the same number
 //
 // A command that runs under a lock already, by its RLOCK_KEY and RLOCK_TOKEN, is refused the
-// same key: it would wait for itself.
+// same key, also a share of it: it could wait for itself for ever.
 //
 // The lock is released when CMD ends. What CMD has started and left in the background goes on
 // without it.
+//
+// Readers and permits. With --shared, any number of commands have the lock together. Who wants
+// the whole lock, which is what rlock run takes without these flags, waits until all of them have
+// ended, and those with --shared who come later wait behind it:
+//
+//	rlock run --shared data -- make-report      # several at a time
+//	rlock run data -- import                    # alone
+//
+// With --limit, at most N commands run at a time, on however many machines. A machine that dies
+// has its permit until the end of its lease:
+//
+//	rlock run --limit 4 build -- make                # four at a time
+//	rlock run --limit 4 --permits 2 build -- make    # as if it were two of them
+//
+// All who use a key must say the same N, and a key has either readers or permits at a time. If
+// the present holders said something else, rlock ends with 125; when nobody holds the key, the
+// next one says what there is. Both flags are for one KEY. If CMD needs two, run one rlock run
+// under the other, with the keys in the same order everywhere.
+//
+// Once for all machines. Machines start a job at times that differ by as much as their clocks, and
+// a short job may have ended before the last one starts it. --at-least leaves the lock until the
+// time is over, counted from when it was granted, whether CMD has succeeded or failed. --ttl must
+// be as long, so that a machine that dies keeps the others out too. If CMD could not be started,
+// the lock is free at once. After the end of CMD, rlock who still shows its owner, and rlock
+// force-release ends the time early.
+//
+//	0 3 * * *  rlock run -n -E 0 --ttl 10m --at-least 10m nightly -- /usr/local/bin/nightly
 //
 // Signals. CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
 // SIGUSR2 that rlock gets are passed on to the group, and rlock waits until CMD ends. Before CMD
@@ -136,21 +168,24 @@
 //
 // Losing the lock. If the lease cannot be extended, as when the server is out of reach, CMD gets
 // the signal of --signal early enough that --kill-after ends inside the lease. Then the whole
-// group is killed, before the server lets the next one in. Nobody is asked for that: rlock
-// counts the lease on its own clock. --ttl must be three times as long as --kill-after and 100 ms more,
-// so that there is time to extend the lease before. If the server says that the lock is
-// gone, because the key was deleted or somebody has used force-release, CMD gets the signal at
-// once. Either way, the exit code is 76, whatever that of CMD. It is also 76 if the loss is only
-// noticed when CMD has ended.
+// group is killed, before the server lets the next one in. Nobody is asked for that: rlock counts
+// the lease on its own clock. --ttl must be three times as long as --kill-after and 100 ms more,
+// so that there is time to extend the lease before. If the server says that the lock is gone,
+// because the key was deleted or somebody has used force-release, CMD gets the signal at once; if
+// the lock is shared and only this share was taken away, at the next extension, which is after a
+// third of --ttl. Either way, the exit code is 76, whatever that of CMD. It is also 76 if the loss
+// is only noticed when CMD has ended.
 //
 // What rlock cannot do. If rlock itself is stopped with SIGSTOP, or the machine sleeps, CMD may
 // run on without a lease until rlock continues, and is killed then. If rlock is ended with
-// SIGKILL, the lock stays until the lease ends, at most --ttl later. On Linux the kernel then kills
-// CMD at once, but not what CMD has started itself, and not a CMD that is set-user-ID. On other
-// systems CMD runs on without a lock. Let the resource refuse small fences where that must do no harm.
+// SIGKILL, the lock stays until the lease ends, at most --ttl later. On Linux the kernel then
+// kills CMD at once, but not what CMD has started itself, and not a CMD that is set-user-ID. On
+// other systems CMD runs on without a lock. Let the resource refuse small fences where that must
+// do no harm.
 //
-// On Windows there are no such signals and no process groups: CMD is in the console of rlock and gets Ctrl-C from
-// there. It is ended at once where it would have to stop, and what it has started goes on.
+// On Windows there are no such signals and no process groups: CMD is in the console of rlock and
+// gets Ctrl-C from there. It is ended at once where it would have to stop, and what it has started
+// goes on.
 //
 // In a crontab, -n skips a run while the last one has not ended, on whichever machine that is:
 //
@@ -158,15 +193,17 @@
 //	*/5 * * * *  rlock run -n -E 0 import -- /usr/local/bin/import
 //
 // Objects of --json have event, message and keys, and these have more: contended
-// (remaining_ms), acquired (fence, waited_ms), stopping and killed (reason), exited (code, and
-// signal if one has ended CMD), lost (reason), error (code).
+// (remaining_ms), acquired (fence, waited_ms), stopping and killed (reason), suspended, exited
+// (code, and signal if one has ended CMD), released, kept (remaining_ms; with --at-least, in place
+// of released), error (code).
 //
 // # rlock acquire
 //
-//	rlock acquire [--ttl 30s] [-w 30s | -n] [-E 75] [--owner TEXT] [--json] KEY
+//	rlock acquire [--shared | --limit N [--permits M]] [--ttl 30s] [-w 30s | -n] [-E 75]
+//	              [--owner TEXT] [--json] KEY
 //
-// takes the lock of KEY and prints its token. Nothing extends the lease, so --ttl must be long
-// enough for the work. For scripts that cannot be one command of rlock run:
+// takes the lock of KEY, or a share of it, and prints its token. Nothing extends the lease, so
+// --ttl must be long enough for the work. For scripts that cannot be one command of rlock run:
 //
 //	token=$(rlock acquire --ttl 10m -w 1m deploy) || exit
 //	…
@@ -180,48 +217,60 @@
 //
 //	rlock release [--json] KEY TOKEN
 //
-// frees the lock of KEY if TOKEN is its holder's, and passes it to who has waited longest.
+// frees the lock of KEY if TOKEN is its holder's, and passes it to who has waited longest. If the
+// lock is shared and TOKEN is that of a reader or of a holder of permits, it gives up that share.
 // Otherwise it leaves the lock alone and ends with 76. --json prints key and released.
 //
 // # rlock force-release
 //
 //	rlock force-release [--json] KEY --token TOKEN
 //
-// does the same for a lock of somebody else, whose token rlock who shows. Without --token it
-// tells who holds the lock, and frees nothing: the token keeps you from freeing the lock of a
-// later holder. The former holder learns of its loss from the server, most often at once, but
-// may be at work meanwhile. --json prints key, released and owner.
+// does the same for a lock of somebody else, whose token rlock who shows. Without --token it tells
+// who holds the lock, and frees nothing: the token keeps you from freeing the lock of a later
+// holder. The former holder learns of its loss from the server, most often at once, but may be at
+// work meanwhile; the holder of a share learns of it when it next extends its lease. A lock that
+// is shared is free when each of its holders was released. --json prints key, released and owner.
 //
 // # rlock wait
 //
 //	rlock wait [-w 30s | -n] [-E 75] [--json] KEY
 //
-// waits until nobody holds the lock of KEY, without taking it. With -n it does not wait: the exit
-// code is 0 if the lock is free, and 75 if not. The flags are those of rlock run. A lock that is
-// passed on to who waits for it is never free in between. --json prints key and waited_ms.
+// waits until nobody holds the lock of KEY, or shares it, without taking it. With -n it does not
+// wait: the exit code is 0 if the lock is free, and 75 if not. The flags are those of rlock run. A
+// lock that is passed on to who waits for it is never free in between. --json prints key and
+// waited_ms.
 //
 // # rlock who
 //
 //	rlock who [--json] KEY [KEY…]
 //
-// tells of each key whether it is held, by whom, with which token, and how much of the lease is
-// left. The exit code is 0 either way. --json prints key, held, owner, token and remaining_ms.
+// tells of each key whether it is held, by whom, with which token, quoted for a shell, and how
+// much of the lease is left. Of a lock that is shared it tells how many readers there are, or how
+// many permits are in use and of how many, what is left of the lease that ends last, and in a line
+// for each holder the same about that one. The exit code is 0 either way.
+//
+// --json prints key, held, mode, owner, token and remaining_ms. mode is exclusive, readers or
+// permits, and null if nobody has the lock. For readers and permits owner and token are null, and
+// there are limit (null for readers), permits (in use; of readers, how many there are) and
+// holders: a list of objects with owner, token, permits and remaining_ms.
 //
 // # rlock ls
 //
 //	rlock ls [--json] PATTERN
 //
-// lists the locks whose keys match PATTERN, in the order of their keys: key, time left, owner. A
-// pattern is that of the command KEYS: * stands for any letters, ? for one, [ab] for one of
-// these. Quote it, or the shell replaces it with names of files:
+// lists the locks whose keys match PATTERN, in the order of their keys: key, time left, owner, or
+// for a lock that is shared how many share it and who. There is a tab between two of these, and in
+// a terminal spaces. A pattern is that of the command KEYS: * stands for any letters, ? for one,
+// [ab] for one of these. Quote it, or the shell replaces it with names of files:
 //
 //	rlock ls 'job:*'
 //
-// It is no snapshot: a lock that is taken or released meanwhile may be listed or not. rlock
-// walks through all keys of the server, a thousand at a time, on every primary of a cluster, and
-// reads at most 300 bytes of the strings that match. It lists strings that are tokens of rlock.
-// For a lock with a token of another library, or one that a program has chosen, use rlock who.
-// --json prints key, owner, token and remaining_ms.
+// It is no snapshot: a lock that is taken or released meanwhile may be listed or not. rlock walks
+// through all keys of the server, a thousand at a time, on every primary of a cluster, and reads
+// at most 400 bytes of the strings that match. It lists strings that rlock has written. For a lock
+// with a token of another library, or one that a program has chosen, use rlock who. The user may
+// need more rights than for locks, which PRODUCTION.md names. --json prints the fields of rlock
+// who but for held.
 //
 // # rlock probe
 //

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"regexp"
@@ -16,7 +17,7 @@ import (
 // Bounds of a walk through the keys of a server.
 const (
 	scanCount  = 1000 // keys that the server looks at in one step
-	longest    = 300  // bytes that are read of a value: more than a token of rlock has
+	longest    = 400  // bytes that are read of a value: more than a token of rlock has
 	concurrent = 64   // questions under way at once, which the client sends together
 )
 
@@ -39,13 +40,19 @@ func (p *program) listCommand(args []string) error {
 		}
 		return failure(exitFailed, "list %s: %w", quote(operands[0]), err)
 	}
-	return each(keys, func(key string) (rlock.State, error) { return inspect(ctx, locker, key) },
+	flush := p.columns()
+	err = each(keys, func(key string) (rlock.State, error) { return inspect(ctx, locker, key) },
 		func(state rlock.State) error {
 			if !state.Held { // released meanwhile
 				return nil
 			}
-			return p.result(quote(state.Key)+"\t"+left(state.Remaining())+"\t"+state.Owner+"\n", held(state).withKey(state.Key))
+			who := state.Owner
+			if state.Shared != nil {
+				who = sharers(state.Shared)
+			}
+			return p.result(quote(state.Key)+"\t"+left(state.Remaining())+"\t"+who+"\n", held(state).withKey(state.Key))
 		})
+	return cmp.Or(err, flush())
 }
 
 // locks returns the keys that match the pattern and have a token of rlock, in order.
@@ -86,9 +93,10 @@ func isReplica(ctx context.Context, node rueidis.Client) bool {
 	return err == nil && name == "slave"
 }
 
-// token is the form of the tokens that rlock makes: a version 4 UUID, and behind a space what the
-// holder says about itself.
-var token = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}( .+)?$`)
+// token is the form of the values that rlock gives keys: a version 4 UUID, and behind a space what the
+// holder says about itself; that of one who wants a share, to whom the lock has just been passed; or
+// that of a lock which is shared.
+var token = regexp.MustCompile(`^(rlock:share:\d+:\d+:)?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}( .+)?$|^rlock:shared \d+ \d+$`)
 
 // addLocks adds the keys whose values are tokens. It asks for the beginning of each value only,
 // because the strings of others may be of any size.

@@ -22,7 +22,7 @@ func (p *program) whoCommand(args []string) error {
 	defer done()
 	return each(keys, func(key string) (rlock.State, error) { return inspect(ctx, locker, key) },
 		func(state rlock.State) error {
-			object := fields{"held": state.Held, "owner": nil, "token": nil, "remaining_ms": 0}
+			object := fields{"held": false, "mode": nil, "owner": nil, "token": nil, "remaining_ms": 0}
 			if state.Held {
 				object = held(state)
 				object["held"] = true
@@ -33,7 +33,10 @@ func (p *program) whoCommand(args []string) error {
 
 // held are the fields of a lock that somebody holds.
 func held(state rlock.State) fields {
-	return fields{"owner": state.Owner, "token": state.Token, "remaining_ms": milliseconds(state.Remaining())}
+	if state.Shared != nil {
+		return shared(state)
+	}
+	return fields{"mode": "exclusive", "owner": state.Owner, "token": state.Token, "remaining_ms": milliseconds(state.Remaining())}
 }
 
 // waitCommand is rlock wait.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/rlock-go/toolkit/rlock"
 )
@@ -111,6 +112,27 @@ func (p *program) write(text string) error {
 		return failure(exitFailed, "cannot write to standard output: %v", err)
 	}
 	return nil
+}
+
+// columns has what follows on standard output aligned for a person, if there is one: a program that
+// reads it needs the tabs. The function that it returns prints all of it.
+func (p *program) columns() (flush func() error) {
+	out, is := p.stdout.(*os.File)
+	if !is || p.json {
+		return func() error { return nil }
+	}
+	if about, err := out.Stat(); err != nil || about.Mode()&os.ModeCharDevice == 0 {
+		return func() error { return nil }
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	p.stdout = table
+	return func() error {
+		p.stdout = out
+		if err := table.Flush(); err != nil {
+			return failure(exitFailed, "cannot write to standard output: %v", err)
+		}
+		return nil
+	}
 }
 
 // fields are those of a JSON object.

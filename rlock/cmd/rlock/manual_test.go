@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
 )
 
 // call runs rlock in this process, with what getenv says of the environment.
@@ -102,32 +105,46 @@ func TestHelp(t *testing.T) {
 func TestRefusedArguments(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"run":                        "there is no KEY",
-		"run key":                    "there is no CMD",
-		"run key true":               "there is no CMD",
-		"run key --":                 "there is no CMD",
-		"run -- true":                "there is no KEY",
-		"run --no-such key -- true":  "flag provided but not defined: -no-such; see rlock run --help",
-		"run --ttl":                  "flag needs an argument: -ttl",
-		"run --ttl x k -- true":      "want a time such as 30s",
-		"run --ttl -1s k -- true":    "not negative",
-		"run --ttl 0 k -- true":      "no lease",
-		"run --ttl 1us k -- true":    "whole number of milliseconds",
-		"run --ttl 15s k -- true":    "use --ttl 15.3s or more",
-		"run -w 1s -n k -- true":     "contradict",
-		"run -E 256 k -- true":       "from 0 to 255",
-		"run --signal NO k -- true":  "name of a signal",
-		"run --signal 99 k -- true":  "name of a signal",
-		"run --owner \x01 k -- true": "printable",
-		"acquire":                    "want one KEY, got 0 operands",
-		"acquire a b":                "want one KEY, got 2 operands",
-		"release a":                  "want KEY and TOKEN",
-		"force-release":              "want one KEY and --token TOKEN",
-		"who":                        "at least one KEY",
-		"wait a b":                   "want one KEY",
-		"wait -w 1 -n a":             "contradict",
-		"ls":                         "PATTERN, quoted",
-		"probe x":                    "nothing but flags",
+		"run":                                       "there is no KEY",
+		"run key":                                   "there is no CMD",
+		"run key true":                              "there is no CMD",
+		"run key --":                                "there is no CMD",
+		"run -- true":                               "there is no KEY",
+		"run --no-such key -- true":                 "flag provided but not defined: -no-such; see rlock run --help",
+		"run --ttl":                                 "flag needs an argument: -ttl",
+		"run --ttl x k -- true":                     "want a time such as 30s",
+		"run --ttl -1s k -- true":                   "not negative",
+		"run --ttl 0 k -- true":                     "no lease",
+		"run --ttl 1us k -- true":                   "whole number of milliseconds",
+		"run --ttl 15s k -- true":                   "use --ttl 15.3s or more",
+		"run -w 1s -n k -- true":                    "contradict",
+		"run -E 256 k -- true":                      "from 0 to 255",
+		"run --shared a b -- true":                  "--shared is for one KEY",
+		"run --limit 2 a b -- true":                 "--limit is for one KEY",
+		"run --shared --limit 2 k -- true":          "contradict",
+		"run --limit 0 k -- true":                   "whole number of 1 or more",
+		"run --limit x k -- true":                   "whole number of 1 or more",
+		"run --permits 2 k -- true":                 "with --limit",
+		"run --shared --permits 2 k -- true":        "with --limit",
+		"run --limit 2 --permits 3 k -- true":       "there will never be so many",
+		"run --limit 2000 --permits 1001 k -- true": "more than the 1000",
+		"run --at-least 31s k -- true":              "use --ttl 31s or more",
+		"run --at-least 1s --shared k -- true":      "--shared lets others in",
+		"run --at-least 1s --limit 2 k -- true":     "--limit lets others in",
+		"acquire --shared --limit 2 k":              "contradict",
+		"acquire --at-least 1s k":                   "flag provided but not defined: -at-least",
+		"run --signal NO k -- true":                 "name of a signal",
+		"run --signal 99 k -- true":                 "name of a signal",
+		"run --owner \x01 k -- true":                "printable",
+		"acquire":                                   "want one KEY, got 0 operands",
+		"acquire a b":                               "want one KEY, got 2 operands",
+		"release a":                                 "want KEY and TOKEN",
+		"force-release":                             "want one KEY and --token TOKEN",
+		"who":                                       "at least one KEY",
+		"wait a b":                                  "want one KEY",
+		"wait -w 1 -n a":                            "contradict",
+		"ls":                                        "PATTERN, quoted",
+		"probe x":                                   "nothing but flags",
 	} {
 		code, stdout, stderr := call(nowhere, strings.Split(line, " ")...)
 		require.Equal(t, exitFailed, code, "%q: %s", line, stderr)
@@ -182,6 +199,19 @@ func TestQuote(t *testing.T) {
 	for key, want := range map[string]string{"job:1": "job:1", "": `""`, "a b": `"a b"`, "a\nb": `"a\nb"`, `a"b`: `"a\"b"`, "\xff": `"\xff"`, "schlüssel": "schlüssel"} {
 		require.Equal(t, want, quote(key))
 	}
+	for text, want := range map[string]string{"job:1": "job:1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "a\nb": "'a\nb'"} {
+		require.Equal(t, want, shellQuote(text))
+	}
 	require.Equal(t, `{"key":"�a","key_base64":"/2E="}`+"\n", line(fields{}.withKey("\xffa")))
 	require.Equal(t, `a, b, c, 997 more`, quoteAll(append([]string{"a", "b", "c"}, make([]string, 997)...)))
+}
+
+func TestLeft(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		rlock.NoExpiry: "never expires", 0: "0s left", 999999 * time.Microsecond: "999ms left", 9999 * time.Millisecond: "9.9s left",
+		28516 * time.Millisecond: "28s left", 10*time.Minute - 1: "9m59s left",
+	} {
+		require.Equal(t, want, left(d))
+	}
 }

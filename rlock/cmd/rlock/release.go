@@ -67,11 +67,15 @@ func (p *program) forceReleaseCommand(args []string) error {
 		return err
 	case token == "" && !state.Held:
 		return failure(exitFailed, "%s is free; there is nothing to release", quote(key))
+	case token == "" && state.Shared != nil:
+		return failure(exitFailed, "nothing is released without a holder's token; %s\nto free one of them: rlock force-release %s --token TOKEN",
+			describe(state), shellQuote(key))
 	case token == "":
-		return failure(exitFailed, "nothing is released without the holder's token; %s\nto free it: rlock force-release %s --token '%s'",
-			describe(state), quote(key), state.Token)
+		return failure(exitFailed, "nothing is released without the holder's token; %s\nto free it: rlock force-release %s --token %s",
+			describe(state), shellQuote(key), shellQuote(state.Token))
 	}
-	return p.free(ctx, locker, key, token, fields{"owner": state.Owner})
+	owner, _ := holder(state, token)
+	return p.free(ctx, locker, key, token, fields{"owner": owner})
 }
 
 // inspect asks the server about one lock.
@@ -88,13 +92,15 @@ func inspect(ctx context.Context, locker *rlock.Locker, key string) (rlock.State
 	return state, nil
 }
 
-// describe tells who holds a lock.
+// describe tells who holds a lock, and with which tokens, as words for a shell.
 func describe(state rlock.State) string {
 	switch {
 	case !state.Held:
 		return quote(state.Key) + " is free"
+	case state.Shared != nil:
+		return fmt.Sprintf("%s is shared: %s, %s%s", quote(state.Key), inUse(state.Shared), left(state.Remaining()), holderLines(state.Shared))
 	case state.Owner == "":
-		return fmt.Sprintf("%s is held, %s, token %s", quote(state.Key), left(state.Remaining()), state.Token)
+		return fmt.Sprintf("%s is held, %s\n    token %s", quote(state.Key), left(state.Remaining()), shellQuote(state.Token))
 	}
-	return fmt.Sprintf("%s is held by %s, %s, token %s", quote(state.Key), state.Owner, left(state.Remaining()), state.Token)
+	return fmt.Sprintf("%s is held by %s, %s\n    token %s", quote(state.Key), state.Owner, left(state.Remaining()), shellQuote(state.Token))
 }

@@ -44,7 +44,7 @@ func (p *program) runCommand(args []string) error {
 	observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 		switch e.Kind {
 		case rlock.EventContended:
-			p.note("contended", "waiting for "+quote(e.Key)+", which another holds: "+left(e.Remaining),
+			p.note("contended", "waiting for "+r.want(e.Key)+", which others have: "+left(e.Remaining),
 				fields{"keys": texts(r.keys), "remaining_ms": milliseconds(e.Remaining)})
 		case rlock.EventExtendFailed:
 			failing.Store(&e.Err)
@@ -69,8 +69,10 @@ func (p *program) runCommand(args []string) error {
 		fields{"keys": texts(r.keys), "fence": lock.Fence(), "waited_ms": time.Since(start).Milliseconds()})
 	s := &supervision{
 		program: p, lock: lock, stop: r.stop, killAfter: r.killAfter, ttl: r.ttl,
-		tell:    fields{"keys": texts(r.keys)},
-		failing: func() error { return deref(failing.Load()) },
+		keptUntil: time.Now().Add(r.atLeast),
+		giveBack:  func() error { return r.giveBack(locker, lock) },
+		tell:      fields{"keys": texts(r.keys)},
+		failing:   func() error { return deref(failing.Load()) },
 	}
 	cmd := exec.Command(path, r.command[1:]...)
 	cmd.Args[0] = r.command[0]
@@ -93,6 +95,7 @@ func (r *running) define(a *arguments, p *program) {
 		r.keys = append(r.keys, key)
 		return nil
 	})
+	a.duration(&r.atLeast, "at-least")
 	r.stop = syscall.SIGTERM
 	a.flags.Func("signal", "", func(text string) (err error) {
 		r.stop, err = readSignal(text)
@@ -125,7 +128,7 @@ func (p *program) running(args []string) (*running, error) {
 	if err := checkKeys(r.keys); err != nil {
 		return nil, err
 	}
-	if err := r.check(a); err != nil {
+	if err := r.check(a, len(r.keys)); err != nil {
 		return nil, err
 	}
 	if least := 3 * (r.killAfter + margin); r.ttl < least {
@@ -176,8 +179,8 @@ func refuseOwn(ctx context.Context, locker *rlock.Locker, getenv func(string) st
 		if err != nil {
 			return err
 		}
-		if state.HeldBy(getenv("RLOCK_TOKEN")) {
-			return failure(exitFailed, "this command runs under the lock of %s already (RLOCK_KEY and RLOCK_TOKEN say so), and would wait for itself", quote(key))
+		if _, own := holder(state, getenv("RLOCK_TOKEN")); own {
+			return failure(exitFailed, "this command runs under the lock of %s already (RLOCK_KEY and RLOCK_TOKEN say so), and could wait for itself for ever", quote(key))
 		}
 	}
 	return nil

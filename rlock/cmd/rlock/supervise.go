@@ -68,6 +68,8 @@ type supervision struct {
 	stop      syscall.Signal
 	killAfter time.Duration
 	ttl       time.Duration
+	keptUntil time.Time    // others are kept out until then, however early the command ends
+	giveBack  func() error // releases the lock of a command that was not started
 	tell      fields       // of every message
 	failing   func() error // why the last extension failed
 
@@ -82,14 +84,14 @@ func (s *supervision) run(ctx context.Context, cmd *exec.Cmd) error {
 	signals, ignore := notify()
 	defer ignore()
 	if s.room() <= 0 && !s.extend() {
-		return s.finish(failure(exitLost, "the lease is nearly over, and cannot be extended; CMD was not started"))
+		return s.finish(failure(exitLost, "the lease is nearly over, and cannot be extended; CMD was not started"), s.giveBack)
 	}
 	if ctx.Err() != nil { // a signal that has come before signals were passed on
-		return s.finish(context.Cause(ctx))
+		return s.finish(context.Cause(ctx), s.giveBack)
 	}
 	var err error
 	if s.group, err = start(cmd, signals); err != nil {
-		return s.finish(unrunnable(cmd.Args[0], err))
+		return s.finish(unrunnable(cmd.Args[0], err), s.giveBack)
 	}
 	defer s.group.close()
 	s.loop(signals)
@@ -99,24 +101,28 @@ func (s *supervision) run(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	s.note("exited", fmt.Sprintf("CMD has ended with exit code %d", s.end.code), more)
 	if s.reason != "" {
-		return s.finish(failure(exitLost, "the lock was lost: %s; CMD was stopped", s.reason))
+		return s.finish(failure(exitLost, "the lock was lost: %s; CMD was stopped", s.reason), s.release)
 	}
-	return s.finish(&exit{code: s.end.code})
+	return s.finish(&exit{code: s.end.code}, s.release)
 }
+
+func (s *supervision) release() error { return release(s.lock) }
 
 // finish releases the lock. It returns the error that rlock ends with: a loss that is noticed only now
 // goes before the exit code of the command.
-func (s *supervision) finish(err error) error {
-	left := time.Until(s.lock.Deadline())
-	released := release(s.lock)
-	switch {
+func (s *supervision) finish(err error, release func() error) error {
+	lease := time.Until(s.lock.Deadline())
+	released := release()
+	switch kept := time.Until(s.keptUntil); {
+	case released == nil && s.end.ended && kept > 0:
+		s.note("kept", "the lock stays, as --at-least says: "+left(kept), fields{"remaining_ms": kept.Milliseconds()})
 	case released == nil:
 		s.note("released", "released the lock", nil)
 	case exitCode(err) == exitLost: // that is told already
 	case errors.Is(released, rlock.ErrLost), errors.Is(released, rlock.ErrExpired):
 		return failure(exitLost, "the lock was lost while CMD ran, which was noticed only when it had ended with exit code %d: %w", exitCode(err), released)
 	default:
-		s.say("error", fmt.Sprintf("the lock is not released; it ends by itself in %v: %v", max(left, 0).Round(time.Millisecond), errorText(released)), nil)
+		s.say("error", fmt.Sprintf("the lock is not released; it ends by itself in %v: %v", max(lease, 0).Round(time.Millisecond), errorText(released)), nil)
 	}
 	return err
 }

@@ -21,6 +21,14 @@ func quote(key string) string {
 	return quoted
 }
 
+// shellQuote shows a text as a word for a shell.
+func shellQuote(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:._/-+=,@%") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // quoteAll names keys, but not hundreds of them.
 func quoteAll(keys []string) string {
 	const most = 3
@@ -34,12 +42,17 @@ func quoteAll(keys []string) string {
 	return strings.Join(names, ", ")
 }
 
-// left shows what is left of a lease.
+// left shows what is left of a lease, as exactly as people want to know it.
 func left(d time.Duration) string {
-	if d == rlock.NoExpiry {
+	switch {
+	case d == rlock.NoExpiry:
 		return "never expires"
+	case d >= 10*time.Second:
+		d = d.Truncate(time.Second)
+	case d >= time.Second:
+		d = d.Truncate(100 * time.Millisecond)
 	}
-	return d.Round(time.Millisecond).String() + " left"
+	return d.Truncate(time.Millisecond).String() + " left"
 }
 
 // milliseconds is a length of time for JSON: nil, which is null, for one without an end.

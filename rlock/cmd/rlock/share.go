@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// mostPermits is what package rlock allows one call to take.
+const mostPermits = 1000
+
+// sharing is what the flags of run and acquire say about others who may have the lock too.
+type sharing struct {
+	readers bool
+	limit   int // permits that there are; 0: the lock has no permits
+	permits int // of these, how many the call takes; 0: one
+}
+
+func (s *sharing) define(a *arguments) {
+	a.flags.BoolVar(&s.readers, "shared", false, "")
+	a.count(&s.limit, "limit")
+	a.count(&s.permits, "permits")
+}
+
+// count defines a flag that is a number of things.
+func (a *arguments) count(n *int, name string) {
+	a.flags.Func(name, "", func(text string) (err error) {
+		if *n, err = strconv.Atoi(text); err != nil || *n < 1 {
+			return errors.New("want a whole number of 1 or more")
+		}
+		return nil
+	})
+}
+
+// shares tells whether others may have the lock too.
+func (s *sharing) shares() bool { return s.readers || s.limit > 0 }
+
+// flag is the one that says so.
+func (s *sharing) flag() string {
+	if s.readers {
+		return "--shared"
+	}
+	return "--limit"
+}
+
+func (s *sharing) check(a *arguments, keys int) error {
+	switch {
+	case s.readers && s.limit > 0:
+		return a.usage("--shared and --limit contradict each other: readers have no limit; leave one of them out")
+	case s.permits > 0 && s.limit == 0:
+		return a.usage("--permits says how many of the permits CMD takes; how many there are must be said too, with --limit")
+	case s.permits > s.limit:
+		return a.usage("--permits %d of --limit %d: there will never be so many; ask for less, or raise the limit", s.permits, s.limit)
+	case s.permits > mostPermits:
+		return a.usage("--permits %d is more than the %d that one call may take", s.permits, mostPermits)
+	case s.shares() && keys > 1:
+		return a.usage("%s is for one KEY: several cannot be shared in one step, and taken one by one in different orders, they would wait for each other. "+
+			"Run one rlock run under the other, with the keys in the same order everywhere", s.flag())
+	}
+	return nil
+}
+
+// want names what the call waits for.
+func (s *sharing) want(key string) string {
+	switch {
+	case s.readers:
+		return "a share of " + quote(key)
+	case s.permits > 1:
+		return fmt.Sprintf("%d permits of %s", s.permits, quote(key))
+	case s.limit > 0:
+		return "a permit of " + quote(key)
+	}
+	return quote(key)
+}
+
+// otherLimit says what to do about a call that wants another kind of share than the present holders have.
+func otherLimit(key string, e *rlock.LimitError) error {
+	key = quote(key)
+	switch {
+	case e.Present == 0:
+		return failure(exitFailed, "readers have %s now (--shared), and this call wants a permit of it (--limit %d); use the one or the other for a key", key, e.Limit)
+	case e.Limit == 0:
+		return failure(exitFailed, "%s has permits now (--limit %d), and this call wants a reader's share of it (--shared); use the one or the other for a key", key, e.Present)
+	}
+	return failure(exitFailed, "those who have permits of %s now have said --limit %d, and this call says --limit %d; use the same number everywhere. "+
+		"When nobody has a permit, the next call may choose another", key, e.Present, e.Limit)
+}
+
+// sharers says in a few words who shares a lock.
+func sharers(s *rlock.SharedState) string {
+	const most = 3
+	text := inUse(s)
+	var names []string
+	for _, h := range s.Holders {
+		if h.Owner != "" && len(names) < most {
+			names = append(names, h.Owner)
+		}
+	}
+	if len(names) == 0 {
+		return text
+	}
+	if more := len(s.Holders) - len(names); more > 0 {
+		names = append(names, strconv.Itoa(more)+" more")
+	}
+	return text + ": " + strings.Join(names, ", ")
+}
+
+// inUse counts the readers, or the permits that are in use.
+func inUse(s *rlock.SharedState) string {
+	if s.Limit > 0 {
+		return fmt.Sprintf("%d of %s", s.Permits, plural(s.Limit, "permit"))
+	}
+	return plural(s.Permits, "reader")
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// holder returns who has the token: the holder of the whole lock, or one of those who share it.
+func holder(state rlock.State, token string) (owner string, has bool) {
+	if state.HeldBy(token) {
+		return state.Owner, true
+	}
+	if state.Shared != nil {
+		for _, h := range state.Shared.Holders {
+			if h.Token() == token {
+				return h.Owner, true
+			}
+		}
+	}
+	return "", false
+}
+
+// holderLines tell of each of those who share a lock, in the order in which their leases end.
+func holderLines(s *rlock.SharedState) string {
+	var b strings.Builder
+	for _, h := range s.Holders {
+		about := []string{left(h.Remaining())}
+		if s.Limit > 0 {
+			about = append([]string{plural(h.Permits, "permit")}, about...)
+		}
+		if h.Owner != "" {
+			about = append([]string{h.Owner}, about...)
+		}
+		b.WriteString("\n    " + strings.Join(about, ", ") + "\n        token " + shellQuote(h.Token()))
+	}
+	return b.String()
+}
+
+// shared are the fields of a lock that several may hold.
+func shared(state rlock.State) fields {
+	s := state.Shared
+	holders := make([]fields, len(s.Holders))
+	for i, h := range s.Holders {
+		holders[i] = fields{"owner": h.Owner, "token": h.Token(), "permits": h.Permits, "remaining_ms": milliseconds(h.Remaining())}
+	}
+	object := fields{
+		"mode": "readers", "owner": nil, "token": nil, "remaining_ms": milliseconds(state.Remaining()),
+		"permits": s.Permits, "limit": nil, "holders": holders,
+	}
+	if s.Limit > 0 {
+		object["mode"], object["limit"] = "permits", s.Limit
+	}
+	return object
+}
