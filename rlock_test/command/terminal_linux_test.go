@@ -159,6 +159,17 @@ func TestTerminal(t *testing.T) {
 		term.types("echo 'code' $?\n")
 		term.shows("code 76")
 	})
+	t.Run("waiting", func(t *testing.T) {
+		t.Parallel()
+		code, _, stderr := call(t, url(server.Addr()), "acquire", "--ttl", "5m", "taken")
+		require.Zero(t, code, stderr)
+		term := newTerminal(t, url(server.Addr()))
+		term.types("$R run taken -- true\n")
+		term.shows("rlock: waiting for taken, which others have: 4m")
+		term.types("\x03")
+		term.types("echo 'code' $?\n")
+		term.shows("code 130")
+	})
 	t.Run("columns", func(t *testing.T) {
 		t.Parallel()
 		for _, key := range []string{"column:1", "column:a longer one"} {

@@ -109,7 +109,8 @@
 //	--signal TERM     how CMD is told to stop if the lock is lost: a name or a number
 //	--kill-after 5s   how long CMD may take to stop before it is killed
 //	--key KEY         one more key, for a key that begins with a dash
-//	-v, --verbose     tell on standard error what happens to the lock
+//	-v, --verbose     tell on standard error what happens to the lock; in a terminal, rlock tells
+//	                  that it waits without this too
 //	--json            write messages as JSON
 //
 // CMD is executed as it is, without a shell. For a pipe or a variable, give the shell yourself:

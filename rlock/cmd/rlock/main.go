@@ -117,11 +117,8 @@ func (p *program) write(text string) error {
 // columns has what follows on standard output aligned for a person, if there is one: a program that
 // reads it needs the tabs. The function that it returns prints all of it.
 func (p *program) columns() (flush func() error) {
-	out, is := p.stdout.(*os.File)
-	if !is || p.json {
-		return func() error { return nil }
-	}
-	if about, err := out.Stat(); err != nil || about.Mode()&os.ModeCharDevice == 0 {
+	out := p.stdout
+	if p.json || !isTerminal(out) {
 		return func() error { return nil }
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -133,6 +130,16 @@ func (p *program) columns() (flush func() error) {
 		}
 		return nil
 	}
+}
+
+// isTerminal tells whether a person is likely to see what is written.
+func isTerminal(w io.Writer) bool {
+	file, is := w.(*os.File)
+	if !is {
+		return false
+	}
+	about, err := file.Stat()
+	return err == nil && about.Mode()&os.ModeCharDevice != 0
 }
 
 // fields are those of a JSON object.

@@ -44,7 +44,11 @@ func (p *program) runCommand(args []string) error {
 	observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 		switch e.Kind {
 		case rlock.EventContended:
-			p.note("contended", "waiting for "+r.want(e.Key)+", which others have: "+left(e.Remaining),
+			tell := p.note
+			if isTerminal(p.stderr) { // nothing else tells the person why nothing happens
+				tell = p.say
+			}
+			tell("contended", "waiting for "+r.want(e.Key)+", which others have: "+left(e.Remaining),
 				fields{"keys": texts(r.keys), "remaining_ms": milliseconds(e.Remaining)})
 		case rlock.EventExtendFailed:
 			failing.Store(&e.Err)
