@@ -63,12 +63,12 @@ func New(s Settings) Attempts {
 	return Attempts{Settings: s, until: s.Start, Blocker: Blocker{Key: s.Claim.Key()}, Outage: s.Server.Outage()}
 }
 
-// Blocker is the key for which an acquisition waits, and what is known of its holder.
+// Blocker is the key that stands in the way of an acquisition, and what is known of its holder.
 type Blocker struct {
 	Key  string
 	Left time.Duration // of the holder's lease; 0: not known
 	At   clock.Instant // when that was learnt
-	Held bool          // somebody held it when the server was asked last
+	Held bool          // somebody held it at the last look
 }
 
 // Remaining returns what should be left of the holder's lease by now.

@@ -53,12 +53,11 @@ func (t *turn) told(waits time.Duration) {
 	}
 }
 
-// nextFence takes one of the reserved fences for a hand-over without a command; 0: there is none. If the
-// hand-over needs a command all the same, that reserves more fences for those behind it: four times as
-// many as the last time, so that a long turn seldom has to. If none of the last ones
-// was used, it reserves a quarter of them, because the holders may differ so that no hand-over can go
-// without a command. It reserves at least 2, one of them to spare: when that one is used, the reason is
-// gone.
+// nextFence takes one of the reserved fences, for a hand-over without a command; 0: there is none. A
+// hand-over that needs a command all the same reserves more fences for those behind it: four times as
+// many as the last time, so that a long turn seldom has to. If none of the last ones was used, it
+// reserves only a quarter as many, because the holders may differ so that each hand-over needs a
+// command. It always reserves one to spare: when that one is used, the holders differ no longer.
 func (t *turn) nextFence() (fence uint64, more int) {
 	used := t.block - 1 - t.spare
 	if t.spare > 0 {
