@@ -21,7 +21,7 @@ ROUND ?= 0
 SHARING ?= 30
 
 # Modules of their own, whose requirements are not those of rlock.
-MODULES = rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/peers
+MODULES = rlock/rlockprom rlock/rlockotel rlock_test/metrics rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/peers
 
 # The server of make test: redis7, redis8 or valkey8.
 ENGINE ?= redis7

@@ -240,7 +240,7 @@ func (a *acquisition) fail(why noLock) error {
 	l.ticket.Leave()
 	contended := l.stateNow() == stateWaiting
 	if contended {
-		l.locker.counters.addWait(time.Duration(clock.Now() - a.start))
+		l.locker.counters.addWait(time.Duration(clock.Now()-a.start), l.want.wait)
 	}
 	l.become(stateFailed)
 	kind := callTry
@@ -252,7 +252,7 @@ func (a *acquisition) fail(why noLock) error {
 		Key: blocker.Key, Remaining: blocker.Remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
 		Err: failure(kind, blocker.Held, why.err, a.tries.Outage.Explain(why.cause)), call: kind, contended: contended,
 	}
-	l.emit(Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Err: failed})
+	l.emit(Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Contended: contended, Err: failed})
 	return failed
 }
 

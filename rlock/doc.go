@@ -79,7 +79,8 @@
 //
 // Locker.Stats counts what the locks of a Locker do, at no cost worth measuring. An
 // Observer (see WithObserver) is told of each step of each lock, for metrics, traces
-// and logs; SlogObserver is one that logs. Neither ever has a token, nor has what
+// and logs; SlogObserver is one that logs. The modules rlockprom and rlockotel below this package
+// show both to Prometheus and OpenTelemetry. Neither ever has a token, nor has what
 // packages fmt and log/slog make of a Lock or a State.
 //
 // # Errors

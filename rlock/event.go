@@ -94,7 +94,8 @@ type Event struct {
 	// or that nobody knows.
 	Remaining time.Duration
 	// Local says that the contention is with an acquisition of the same Locker.
-	Local bool
+	Local     bool
+	Contended bool // of EventAcquired and EventAcquireFailed: EventContended came before
 	// HandedOver says that the last holder, of the same Locker, handed the lock over, so
 	// that it was never free in between.
 	HandedOver bool

@@ -161,13 +161,14 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	if needsWatch := waitedFor || l.set.extends(l.want.do) || l.events != nil; needsWatch && !l.watch() {
 		return closed
 	}
-	if l.stateNow() == stateWaiting {
-		l.locker.counters.addWait(time.Duration(now - how.start))
+	contended := l.stateNow() == stateWaiting
+	if contended {
+		l.locker.counters.addWait(time.Duration(now-how.start), l.want.wait)
 	}
 	keepFor(l, how.atLeast, now)
 	l.since = now
 	l.become(stateHeld)
-	l.emit(Event{Kind: how.kind, HandedOver: how.handedOver})
+	l.emit(Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
 	l.locker.registry.Add((*holder)(l))
 	return nil
 }

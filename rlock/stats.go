@@ -21,10 +21,9 @@ type Stats struct {
 
 	Waiting int64         // contended acquisitions that wait now
 	Waited  time.Duration // total time of the contended acquisitions that have ended
-	Waits   Histogram     // how long each of those took
-
-	Held  int       // locks that are held now: as many as Locks returns; a set, a share or several permits are one
-	Holds Histogram // for how long those were held that have ended, in whatever way; at most until the end of the lease
+	Waits   Histogram     // how long each of those took, but for calls that do not wait, such as TryAcquire
+	Held    int           // locks that are held now: as many as Locks returns; a set, a share or several permits are one
+	Holds   Histogram     // for how long those were held that have ended, in whatever way; at most until the end of the lease
 
 	Extended     uint64 // leases extended
 	ExtendFailed uint64 // attempts to extend that got an error, or no answer
@@ -131,20 +130,19 @@ func (c *counters) count(e Event) {
 	}
 }
 
-// addWait counts a contended acquisition that has ended after d.
-func (c *counters) addWait(d time.Duration) {
+// addWait counts a contended acquisition that has ended after d, and whether it would have waited.
+func (c *counters) addWait(d time.Duration, waits bool) {
 	c.waited.Add(int64(d))
-	c.waits.Add(d)
+	if waits {
+		c.waits.Add(d)
+	}
 }
 
 // holdEnded counts that a lock which was held has ended. One that ended without a call, and was
 // noticed later, was held until then and not until now. The caller holds mu.
 func holdEnded(l *Lock, to state) {
-	until := clock.Now()
-	switch to {
-	case stateExpired:
-		until = l.lease.Deadline()
-	case stateClosed:
+	until := min(clock.Now(), l.lease.Deadline())
+	if to == stateClosed {
 		until = l.locker.closedAt
 	}
 	l.locker.counters.holds.Add(time.Duration(until - l.since))

@@ -46,6 +46,10 @@ func TestEnginesScriptWithoutPackages(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, stderr, "not to be had here")
 
+	_, stderr, err = run(nil, "prometheus", "promtool")
+	require.Error(t, err)
+	require.Contains(t, stderr, "there is no Prometheus", "a server of locks is none")
+
 	unpacked := server(t, engines, "redis8", "8.0.0")
 	stdout, stderr, err = run(nil)
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite the expected texts in testdata"
 const (
 	root    = "../.."
 	module  = "github.com/rlock-go/toolkit"
-	version = "v0.0.1"
+	version = "v0.1.0" // that rlockprom and rlockotel require
 )
 
 const program = `package main
@@ -49,30 +49,109 @@ func main() {
 }
 `
 
-// A stranger's module gets this one from a module proxy and builds with the Go that runs
-// the test, of which make test-all has the oldest. Its requirements and its module graph
-// are those in testdata: what is beside rueidis and its own is what rlock brings.
+const withPrometheus = `package main
+
+import (
+	"log"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockprom"
+)
+
+func main() {
+	registry := prometheus.NewRegistry()
+	observer, err := rlockprom.NewObserver(registry, strings.ToLower)
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}}, rlock.WithObserver(observer))
+	if err != nil {
+		log.Fatal(err)
+	}
+	registry.MustRegister(rlockprom.NewCollector(locker))
+	log.Fatal(http.ListenAndServe("127.0.0.1:8080", promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
+}
+`
+
+const withOpenTelemetry = `package main
+
+import (
+	"log"
+
+	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlockotel"
+)
+
+func main() {
+	observer, err := rlockotel.NewObserver(rlockotel.WithTracerProvider(otel.GetTracerProvider()), rlockotel.WithMeterProvider(otel.GetMeterProvider()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}}, rlock.WithObserver(observer))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+	if _, err := rlockotel.Register(otel.GetMeterProvider(), locker); err != nil {
+		log.Fatal(err)
+	}
+}
+`
+
+// A stranger's module gets the modules of this repository from a module proxy, requires them without
+// a replace directive, and builds with the Go that runs the test, of which make test-all has the oldest.
+// Its requirements and its module graph are those in testdata: what is beside rueidis and its own
+// is what rlock brings. Only who uses rlockprom gets something of Prometheus, and only who uses rlockotel
+// something of OpenTelemetry, without an SDK.
 func TestStrangersGraph(t *testing.T) {
 	env.Long(t)
 	t.Parallel()
-	dir, proxy, cache := t.TempDir(), t.TempDir(), t.TempDir()
-	publish(t, filepath.Join(proxy, filepath.FromSlash(module), "@v"))
-	write(t, filepath.Join(dir, "go.mod"), "module example.test/stranger\n\ngo 1.25.0\n")
-	write(t, filepath.Join(dir, "main.go"), program)
+	proxy := t.TempDir()
+	publish(t, proxy, "")
+	publish(t, proxy, "/rlock/rlockprom")
+	publish(t, proxy, "/rlock/rlockotel")
+	for name, stranger := range map[string]struct {
+		program string
+		get     []string
+	}{
+		"rlock":     {program, []string{module + "/rlock@" + version, "github.com/redis/rueidis"}},
+		"rlockprom": {withPrometheus, []string{module + "/rlock/rlockprom@" + version}},
+		"rlockotel": {withOpenTelemetry, []string{module + "/rlock/rlockotel@" + version}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, cache := t.TempDir(), t.TempDir()
+			write(t, filepath.Join(dir, "go.mod"), "module example.test/stranger\n\ngo 1.25.0\n")
+			write(t, filepath.Join(dir, "main.go"), stranger.program)
 
-	known := strings.TrimSpace(goCommand(t, root, nil, "env", "GOMODCACHE"))
-	proxies := []string{fileURL(proxy), fileURL(filepath.Join(known, "cache", "download")), strings.TrimSpace(goCommand(t, root, nil, "env", "GOPROXY"))}
-	// With -trimpath the build cache knows the packages of a module cache of any name.
-	env := []string{"GOPROXY=" + strings.Join(proxies, ","), "GOMODCACHE=" + cache, "GOSUMDB=off", "GOTOOLCHAIN=local",
-		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath"}
-	goCommand(t, dir, env, "get", module+"/rlock@"+version, "github.com/redis/rueidis")
-	goCommand(t, dir, env, "build", "-o", filepath.Join(dir, "stranger.exe"), ".")
-	goCommand(t, dir, env, "mod", "verify")
+			known := strings.TrimSpace(goCommand(t, root, nil, "env", "GOMODCACHE"))
+			proxies := []string{fileURL(proxy), fileURL(filepath.Join(known, "cache", "download")), strings.TrimSpace(goCommand(t, root, nil, "env", "GOPROXY"))}
+			// With -trimpath the build cache knows the packages of a module cache of any name.
+			env := []string{"GOPROXY=" + strings.Join(proxies, ","), "GOMODCACHE=" + cache, "GOSUMDB=off", "GOTOOLCHAIN=local",
+				"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath"}
+			goCommand(t, dir, env, append([]string{"get"}, stranger.get...)...)
+			goCommand(t, dir, env, "build", "-o", filepath.Join(dir, "stranger.exe"), ".")
+			goCommand(t, dir, env, "mod", "verify")
+			if name != "rlock" { // go get has found out only what the module itself needs
+				goCommand(t, dir, env, "mod", "tidy")
+			}
 
-	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	require.NoError(t, err)
-	compare(t, "go.mod.txt", string(mod))
-	compare(t, "graph.txt", goCommand(t, dir, env, "list", "-m", "all"))
+			mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			require.NoError(t, err)
+			require.NotContains(t, string(mod), "replace")
+			compare(t, filepath.Join(name, "go.mod.txt"), string(mod))
+			compare(t, filepath.Join(name, "graph.txt"), goCommand(t, dir, env, "list", "-m", "all"))
+		})
+	}
 }
 
 func compare(t *testing.T, name, text string) {
@@ -86,10 +165,12 @@ func compare(t *testing.T, name, text string) {
 	require.Equal(t, string(want), text, "what a stranger gets has changed; where that is meant: go test ./rlock_test/importer -update")
 }
 
-// publish writes this module's files into a directory of a module proxy, without those
-// of the modules below it.
-func publish(t *testing.T, dir string) {
+// publish writes the files of a module of this repository into a module proxy, without those of the
+// modules below it. The root has no suffix.
+func publish(t *testing.T, proxy, suffix string) {
 	t.Helper()
+	root, module := root+suffix, module+suffix
+	dir := filepath.Join(proxy, filepath.FromSlash(module), "@v")
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
 	write(t, filepath.Join(dir, version+".mod"), string(mod))

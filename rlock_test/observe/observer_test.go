@@ -289,6 +289,7 @@ func TestEventFacts(t *testing.T) {
 		require.Equal(t, set.Fence(), acquired.Fence)
 		require.Equal(t, set.Attempts(), acquired.Attempts)
 		require.Greater(t, acquired.Waited, contended.Waited)
+		require.Equal(t, []bool{false, true, false}, []bool{contended.Contended, acquired.Contended, released.Contended})
 		require.Positive(t, acquired.Remaining)
 		require.LessOrEqual(t, acquired.Remaining, rlock.DefaultTTL)
 		require.Equal(t, set.Fence(), released.Fence)
@@ -298,8 +299,9 @@ func TestEventFacts(t *testing.T) {
 		events = d.of("app:c")
 		require.Equal(t, rlock.NoExpiry, events[0].Remaining)
 		require.True(t, events[1].Local)
+		require.False(t, events[0].Contended)
 		require.False(t, events[0].HandedOver)
-		require.True(t, slices.ContainsFunc(events, func(e rlock.Event) bool { return e.Kind == rlock.EventAcquired && e.HandedOver }))
+		require.True(t, slices.ContainsFunc(events, func(e rlock.Event) bool { return e.Kind == rlock.EventAcquired && e.HandedOver && e.Contended }))
 		for _, e := range d.events {
 			text := fmt.Sprintf("%+v", e)
 			require.NotContains(t, text, set.Token())

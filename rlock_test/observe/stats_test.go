@@ -43,7 +43,7 @@ func TestStats(t *testing.T) {
 		require.GreaterOrEqual(t, stats.Waited, 20*time.Millisecond)
 		require.GreaterOrEqual(t, stats.Holds.Sum, 0.02)
 		require.EqualValues(t, 1, stats.Holds.Count())
-		require.EqualValues(t, 2, stats.Waits.Count())
+		require.EqualValues(t, 1, stats.Waits.Count(), "TryAcquire does not wait")
 		require.Equal(t, rlock.Stats{Acquired: 2, AcquireFailed: 1, Attempts: 1, Contended: 2, HandedOver: 1, Held: 1, Extended: 1, Released: 1}, env.WithoutTimes(stats))
 
 		again, err := locker.Attach(t.Context(), env.Detach(t, next))

@@ -71,6 +71,10 @@ func without(packages, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return slices.Contains(some, p) })
 }
 
+// prometheus unpacks a real Prometheus. It fails where there is none, unless all that the tests unpack must
+// be had: then the tests run all the same, and fail.
+const prometheus = `RLOCK_SERVERS= sh ../engines.sh prometheus promtool >/dev/null || test "${RLOCK_ENGINES_REQUIRED:-}" = 1`
+
 // fuzzer is a fuzz test.
 type fuzzer struct {
 	name, pkg string
@@ -113,6 +117,10 @@ func steps(o options) []step {
 		// Every order of what can happen in the queue between processes, for more than a million worlds.
 		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=75000"}},
 		{name: "platforms", args: []string{"test", "-count=1", "-timeout=90m", platforms}},
+		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "metrics", dir: "rlock_test/metrics", args: []string{"test", "-count=1", "./..."},
+			prepare: []string{"sh", "-c", prometheus}, unprepared: []string{"-skip=TestPrometheus"}},
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
 		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
 			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},

@@ -1,0 +1,46 @@
+// Package rlockprom shows Prometheus what locks do.
+//
+// There are two things to register, each with a [prometheus.Registerer] that the program passes; nothing
+// is registered by itself:
+//
+//   - [NewCollector] reads the counts that a Locker keeps anyway, when Prometheus asks for them. It costs
+//     a lock nothing.
+//   - [NewObserver] counts what happens by classes of keys, where one Locker has locks of several sorts.
+//     It is told of each event, which costs about a microsecond.
+//
+// A key is never a label, because there are too many of them: Prometheus keeps each in memory for hours.
+// The function that is given to NewObserver makes a class of a key, such as what is before the first colon.
+//
+// It is a module of its own, so that rlock itself requires nothing of Prometheus:
+//
+//	go get github.com/rlock-go/toolkit/rlock/rlockprom
+//
+// # Metrics of a Locker
+//
+//	rlock_acquired_total         acquisitions that succeeded
+//	rlock_acquire_failed_total   acquisitions that failed
+//	rlock_attempts_total         commands to acquire that were sent to the server
+//	rlock_contended_total        acquisitions that found the lock held, or others before them
+//	rlock_handed_over_total      acquisitions that got the lock from the last holder of the same process
+//	rlock_attached_total         locks that were taken over from another process
+//	rlock_waiting                acquisitions that wait now
+//	rlock_wait_seconds           histogram of how long acquisitions have waited
+//	rlock_held                   locks that are held now
+//	rlock_hold_seconds           histogram of how long locks were held
+//	rlock_extended_total         leases extended
+//	rlock_extend_failed_total    attempts to extend that got an error, or no answer
+//	rlock_ended_total{how}       locks that ended: released, release_failed, lost, expired, detached or closed
+//	rlock_checks_total{cache}    calls of Check, by whether the client-side cache answered: hit or miss
+//
+// [rlock.Stats] says exactly what each of them counts. The bounds of the histograms are powers of two of
+// a second, from 61 µs to 2 h 16 min.
+//
+// # Metrics of classes
+//
+//	rlock_class_events_total{class,event}  what has happened, by the names of [rlock.EventKind]
+//	rlock_class_wait_seconds{class}        histogram of how long acquisitions have waited that found the lock held
+//	rlock_class_hold_seconds{class}        histogram of how long locks were held
+//
+// Alert rules for the metrics of a Locker are in alerts.yml beside this file; PRODUCTION.md says what to do
+// when one rings.
+package rlockprom
