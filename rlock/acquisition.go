@@ -9,6 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/front"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -19,10 +20,12 @@ type acquisition struct {
 	start     clock.Instant
 	tries     attempt.Attempts
 	notice    *notify.Wait
-	asked     int           // how often the retry policy was asked
-	pause     time.Duration // what the policy answered last
-	until     clock.Instant // when that pause is over; before the first one, start
-	delivered bool          // its events were delivered, and the lock delivers later ones
+	asked     int             // how often the retry policy was asked
+	pause     time.Duration   // what the policy answered last
+	until     clock.Instant   // when that pause is over; before the first one, start
+	delivered bool            // its events were delivered, and the lock delivers later ones
+	asks      *readers.Holder // for other readers of this process; nil: for itself
+	waits     *readers.Holder // for what another reader asks for; nil: it does not
 }
 
 // noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
@@ -73,6 +76,9 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 		if !returned {
 			a.interrupted()
 		}
+		if a.asks != nil {
+			a.asks.Failed()
+		}
 	}()
 	var err error
 	if why := a.run(); !why.none() {
@@ -97,6 +103,9 @@ func (a *acquisition) run() noLock {
 		return why
 	}
 	if handed, why := a.waitInQueue(); handed || !why.none() {
+		return why
+	}
+	if shares, why := joinReaders(a); shares || !why.none() {
 		return why
 	}
 	for {
@@ -187,12 +196,18 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 		front.Verify(a.ctx, l.locker.queue.Holder(l.claim.Key()))
 	}
 	if err == nil {
+		admitReaders(a)
 		return noLock{}
 	}
 	a.tries.MayHaveTaken()
+	return a.notHeld(err, grant.Deadline)
+}
+
+// notHeld returns the noLock of a call that was granted the lock until deadline and does not hold it, with
+// what Lock.hold returned.
+func (a *acquisition) notHeld(err error, deadline clock.Instant) noLock {
 	if err == expired {
-		over := -grant.Deadline.Until()
-		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, l.lease.TTL(), over)
+		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, a.lock.lease.TTL(), -deadline.Until())
 	}
 	return noLock{err: err}
 }
@@ -263,6 +278,7 @@ func (a *acquisition) interrupted() {
 	l := a.lock
 	if l.stateNow() < stateHeld {
 		_, _ = a.quit(nil)
+		quitReaders(a)
 	}
 	switch {
 	case l.stateNow() < stateHeld:

@@ -99,7 +99,9 @@ func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
 // it: give the Handoff to Attach. The handle ends with ErrDetached, automatic extensions stop,
 // and the lease runs on. Detach fails if the lock has already ended in another way. A command
 // that is under way at that moment, such as an extension, may still change the lease until
-// somebody attaches the lock, and has no effect after that.
+// somebody attaches the lock, and has no effect after that. Of what AcquireShared returns, Detach
+// takes only what was acquired WithUniqueToken(true), and leaves others as they are, with an
+// *ArgumentError: other readers of the process may count on the same token.
 //
 // Called again, Detach returns an equal Handoff. If fn of Do detaches the lock, Do returns
 // ErrDetached.
@@ -110,6 +112,9 @@ func (l *Lock) Detach() (Handoff, error) {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.shared != nil {
+		return Handoff{}, invalid("WithUniqueToken", "readers of this process may share what the reader has at the server; acquire it WithUniqueToken(true)")
+	}
 	l.endIfOver()
 	if cause := l.finish(stateDetached); cause != detached {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}

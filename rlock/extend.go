@@ -123,7 +123,11 @@ func (x *extending) begin() error {
 	if until := keptUntil(l); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
 		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithAtLeast, of which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
 	}
-	x.sent = l.lease.Begin(now, x.ttl, l.mint)
+	if extendsForAll(l) {
+		x.sent = l.lease.BeginCommon(now, x.ttl)
+	} else {
+		x.sent = l.lease.Begin(now, x.ttl, l.mint)
+	}
 	if l.lease.Deadline() < before {
 		renewal := (*scheduled)(l)
 		renewal.advance(renewal.next(x.sent.Sent))

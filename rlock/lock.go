@@ -11,6 +11,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
@@ -30,7 +31,8 @@ type Lock struct {
 	events   *observed     // nil: nobody is told of them
 	lease    lease.Lease   // guarded by mu while held
 	releases gate.Gate
-	*extras  // nil until something needs it; made under mu, and never changed after that
+	shared   *readers.Holder // of a reader that may share it with others; guarded by mu
+	*extras                  // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32
 	state    atomic.Uint32 // see state.go
@@ -47,7 +49,8 @@ type tokenUse uint8
 const (
 	tokenPrivate tokenUse = iota
 	tokenShown            // somebody has asked for it
-	tokenMoved            // it is the next holder's, and no longer the lock's
+	tokenMoved            // it is another holder's, and no longer the lock's
+	tokenShared           // other readers of this process may have it too
 )
 
 // extras are what few locks need: those that are extended automatically, watched, asked for their
@@ -108,17 +111,22 @@ func (l *Lock) Keys() []string {
 // Once Token has returned a token, no other holder gets it. Before that, Release may hand the
 // token over to the next holder of this process, together with the lease. The token then
 // belongs to that holder, and Token returns "". Whoever reads the key sees the same token for
-// both holders, but their fences differ. See WithUniqueToken.
+// both holders, but their fences differ. Readers who share their place at the server have the
+// token in common, and after Token no other reader gets it. See WithUniqueToken.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
 		return ""
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.token == tokenMoved {
+	switch l.token {
+	case tokenMoved:
 		return ""
+	case tokenShared:
+		l.shared.Close()
+	default:
+		l.token = tokenShown
 	}
-	l.token = tokenShown
 	return l.lease.Token()
 }
 

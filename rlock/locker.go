@@ -14,6 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/registry"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
@@ -32,6 +33,7 @@ type Locker struct {
 	defaults *settings
 	listener *notify.Listener // nil: nothing is pushed
 	queue    *queue.Queue[handover.Request, handover.Grant, *holder]
+	readers  readers.Readers
 	registry registry.Registry[*holder]
 	renewals *renew.Schedule[*scheduled]
 	monitor  *notify.Monitor // nil: a loss is noticed by extensions
@@ -83,6 +85,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	if reflect.ValueOf(client).Comparable() {
 		l.server = client
 	}
+	l.readers.Init(set.turn)
 	l.registry.Init()
 	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {

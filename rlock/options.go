@@ -172,7 +172,8 @@ func WithFence(on bool) SharedOption {
 
 // WithUniqueToken gives the lock a token that no other holder has before or after it (see
 // Lock.Token). Those who read the key, as Inspect and ForceRelease do, can then tell the holders
-// apart. It costs a command at each hand-over within a process.
+// apart. It costs a command at each hand-over within a process, and two for each reader, who then
+// shares nothing with other readers (see AcquireShared).
 func WithUniqueToken(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.uniqueToken = on
@@ -187,7 +188,8 @@ const DefaultTurn = 10 * time.Millisecond
 // the next while another process waits for the lock. When the turn is over, the process that waits
 // first gets the lock, and this process waits behind all others. While no other process waits, a
 // turn does not end. A long turn makes hand-overs fast, a short one lets other processes wait
-// for less time. With 0, every Release passes the lock to another process if one waits.
+// for less time. With 0, every Release passes the lock to another process if one waits. It is also for
+// how long readers who come have what another reader of the process has got (see AcquireShared).
 func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn

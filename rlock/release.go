@@ -51,7 +51,7 @@ func (l *Lock) Release(ctx context.Context) error {
 		}
 	}()
 	now := clock.Now()
-	if !r.begin(now) {
+	if !r.begin(now) || r.shared {
 		returned = true
 		return r.err
 	}
@@ -72,22 +72,24 @@ func (l *Lock) Release(ctx context.Context) error {
 
 // releasing is one Release of a lock.
 type releasing struct {
-	lock  *Lock
-	cause *reason // why the lock ended
-	ends  bool    // this Release has ended it
-	freed remote.Freed
-	gone  bool            // it is not in the queue of this process any more: the next has taken its place
-	moved bool            // the key had another token, so that this lock has nothing left to free
-	err   error           // of the calls, then of Release
-	at    int             // position in ReleaseEach
-	call  *remote.Freeing // in ReleaseEach
+	lock   *Lock
+	cause  *reason // why the lock ended
+	ends   bool    // this Release has ended it
+	freed  remote.Freed
+	gone   bool            // it is not in the queue of this process any more: the next has taken its place
+	moved  bool            // the key had another token, so that this lock has nothing left to free
+	shared bool            // other readers of this process have the token, so that there is nothing to free
+	err    error           // of the calls, then of Release
+	at     int             // position in ReleaseEach
+	call   *remote.Freeing // in ReleaseEach
 
 	minimum *minimum // nil: the Release frees the keys, and no earlier one kept others out; see keeps
 	over    bool     // the time of the minimum is over
 }
 
 // begin ends the lock. It reports false if the lock was detached, because the keys then belong to
-// another handle. The caller has entered the lock's gate.
+// another handle. If other readers share what the lock has at the server, nothing is left to do. The
+// caller has entered the lock's gate.
 func (r *releasing) begin(now clock.Instant) bool {
 	l := r.lock
 	l.mu.Lock()
@@ -100,6 +102,9 @@ func (r *releasing) begin(now clock.Instant) bool {
 		r.err = &LockError{"release", l.claim.Key(), r.cause}
 		return false
 	}
+	if r.leaves() {
+		return true
+	}
 	r.keeps(now)
 	return true
 }
@@ -108,6 +113,12 @@ func (r *releasing) begin(now clock.Instant) bool {
 // runtime.Goexit. If the key has another token than the lock's, it is token.
 func (r *releasing) interrupted(token string) {
 	l := r.lock
+	l.mu.Lock()
+	left := r.leaves()
+	l.mu.Unlock()
+	if left {
+		return
+	}
 	f, until := r.freeing()
 	l.locker.remote.ReleaseLater(&l.claim, cmp.Or(token, f.Token), f.Former, until)
 	r.err = remote.ErrInterrupted

@@ -24,6 +24,7 @@ func (s *scheduled) Begin() (sent lease.Extension, ask remote.Extension, ok bool
 	if lock.cause() != nil {
 		return sent, ask, false
 	}
+	extendsForAll(lock)
 	sent = lock.lease.BeginRenewal(clock.Now())
 	return sent, extension(lock, sent), true
 }

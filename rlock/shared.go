@@ -24,24 +24,40 @@ import (
 // Context of a holder of the key the error is ErrAlreadyHeld. For the other way, see
 // Lock.Downgrade.
 //
+// Readers of one Locker with the same TTL and owner share what one of them has at the server, so that
+// many short reads cost few commands. One asks the server. Those who come until it has an answer
+// wait for that, and those who come in the next 10 ms (WithTurn sets another time) have the lock
+// without a command, with the deadline of the first: as much as a hundredth of their lease may be
+// over then, at most 100 ms. After that the next reader asks the server, which knows whether somebody
+// waits for the whole lock. So readers of one process who come all the time keep others out for no
+// longer than their reads and a turn. If the lock was lost within the turn, a reader who comes has
+// to notice that, as after a hand-over (see Release).
+//
+// Each of these readers has a Lock with a deadline and an end of its own all the same. The last Release
+// gives up what they share, and the others send nothing. An Extend lengthens the lease at the server,
+// but moves only its own Deadline. If the lock is lost, it is for all of them. They have one
+// Token, and to the server they are one holder: a process that dies after one of them has extended
+// the lease keeps others out until that lease ends. WithUniqueToken(true) has a reader share nothing, and
+// Detach requires that.
+//
 // To everybody else, another lock library included, the key is that of a held lock. Options, waiting and
 // errors are those of Acquire, with these differences. WithToken is refused, because shares
-// have tokens of their own kind. There is a fence, whatever WithFence says. Shares are not handed
-// from one caller to the next within the process. If the user lacks a right for shared locks (see
-// PRODUCTION.md), the error is the server's.
+// have tokens of their own kind. There is a fence, whatever WithFence says. If the user lacks a right
+// for shared locks (see PRODUCTION.md), the error is the server's.
 func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return acquireShare(ctx, l, key, readers, opts, wanted{wait: true})
+	return acquireShare(ctx, l, key, asReader, opts, wanted{wait: true})
 }
 
 // TryAcquireShared is AcquireShared without waiting. ErrHeld says that somebody holds the whole lock,
 // or that others wait for the key.
 func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return acquireShare(ctx, l, key, readers, opts, wanted{})
+	return acquireShare(ctx, l, key, asReader, opts, wanted{})
 }
 
 // AcquirePermit takes a permit of key, of which there are as many as limit, or waits for one: a
 // semaphore whose permits have leases. WithPermits takes several at once. It is AcquireShared
-// otherwise, and a key has either readers or holders of permits at a time.
+// otherwise, but each Lock has permits of its own at the server. A key has either readers or holders of
+// permits at a time.
 //
 // Permits go to those who wait in the order in which they came. One who wants several waits until
 // so many are free. Those behind it wait too, even if one of them wants fewer, so that large requests
@@ -63,7 +79,7 @@ func (l *Locker) TryAcquirePermit(ctx context.Context, key string, limit int, op
 
 // DoShared is Do with a share of the lock of key, as AcquireShared takes it.
 func (l *Locker) DoShared(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return acquireShare(ctx, l, key, readers, opts, want) }, true)
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return acquireShare(ctx, l, key, asReader, opts, want) }, true)
 	return err
 }
 
@@ -92,7 +108,7 @@ func WithPermits(n int) Option {
 // sharing returns the share that a call wants.
 type sharing func(*settings) (remote.Share, error)
 
-func readers(*settings) (remote.Share, error) { return remote.Share{Permits: 1}, nil }
+func asReader(*settings) (remote.Share, error) { return remote.Share{Permits: 1}, nil }
 
 func permits(limit int) sharing {
 	return func(s *settings) (remote.Share, error) {
@@ -263,7 +279,7 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 // SharedState says who shares a lock.
 type SharedState struct {
 	Limit   int      // how many permits there are; 0: none, readers share the lock
-	Permits int      // how many of them are in use; of readers, how many there are
+	Permits int      // how many of them are in use; of readers, how many holders: several of one process may be one
 	Holders []Sharer // in the order in which their leases end
 }
 

@@ -90,6 +90,9 @@ func (l *Lock) ended(to state) {
 	if cause == expired && len(l.lease.Former()) > 0 {
 		freeExpired(l, NoExpiry) // the keys may still have a former token, with the longer lease of that one
 	}
+	if l.shared != nil {
+		leaveReaders(l, to)
+	}
 	l.locker.registry.Remove((*holder)(l))
 	if l.watched {
 		l.locker.renewals.Remove((*scheduled)(l))

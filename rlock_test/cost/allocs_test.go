@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -100,4 +101,23 @@ func bytesPerRun(runs uint64, run func()) uint64 {
 	}
 	runtime.ReadMemStats(&after)
 	return (after.TotalAlloc - before.TotalAlloc) / runs
+}
+
+// A reader who shares what another has pays for its Lock, and for little else.
+func TestReadersAllocationsBudget(t *testing.T) {
+	locker := env.NewLocker(t, env.Start(t).Client(t), rlock.WithTTL(rlock.NoExpiry), rlock.WithTurn(time.Hour))
+	held, err := locker.AcquireShared(t.Context(), "job")
+	require.NoError(t, err)
+	cycle := func() {
+		lock, err := locker.AcquireShared(t.Context(), "job")
+		if err != nil || lock.Attempts() > 0 {
+			t.Fatal(err, "it has asked the server")
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cycle()
+	require.LessOrEqual(t, testing.AllocsPerRun(50, cycle), 3.0)
+	require.NoError(t, held.Release(t.Context()))
 }

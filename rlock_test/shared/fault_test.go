@@ -108,7 +108,8 @@ func TestWaitersOfSharesAreNotStranded(t *testing.T) {
 			for range cap(readers) {
 				go func() { lock, _ := l.AcquireShared(t.Context(), "k"); readers <- lock }()
 			}
-			queued(t, client, "k", 5)
+			env.AwaitWaiting(t, l, int64(cap(readers)))
+			queued(t, client, "k", 1) // for all of them
 			if what == "DEL" {
 				env.Do(t, client, "DEL", "k")
 			} else {

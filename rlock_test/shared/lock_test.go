@@ -77,7 +77,7 @@ func TestShareIsALock(t *testing.T) {
 		l := env.OpenOn(t, server)
 		ctx := t.Context()
 		a := env.MustLock(t)(l.AcquireShared(ctx, "k", rlock.WithOwner("ann")))
-		b := env.MustLock(t)(l.TryAcquireShared(ctx, "k", rlock.WithTTL(time.Minute)))
+		b := env.MustLock(t)(l.TryAcquireShared(ctx, "k", rlock.WithTTL(time.Minute), rlock.WithUniqueToken(true)))
 		require.Equal(t, a.Fence(), b.Fence())
 		require.NotEqual(t, a.Token(), b.Token())
 		require.True(t, a.Valid() && b.Valid())
@@ -150,7 +150,7 @@ func TestShareIsLost(t *testing.T) {
 	} {
 		env.Do(t, client, "FLUSHALL")
 		lock := env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithAutoExtend(true)))
-		other := env.MustLock(t)(l.AcquireShared(t.Context(), "k"))
+		other := env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithUniqueToken(true)))
 		require.True(t, lock.Valid() && other.Valid(), name)
 		ctx := lock.Context()
 		end(lock)

@@ -11,7 +11,7 @@ import (
 // makes, and counts at once: the deadline comes nearer, because the server may run the command
 // long before its answer is here.
 //
-// Exactly one Confirm, Refuse or Forget must follow each Begin and each BeginRenewal.
+// Exactly one Confirm, Refuse or Forget must follow each Begin, BeginCommon and BeginRenewal.
 func (l *Lease) Begin(sent clock.Instant, ttl time.Duration, mint func() string) Extension {
 	if ttl >= l.Longest() {
 		return l.begin(sent, ttl, nil)
@@ -24,6 +24,15 @@ func (l *Lease) Begin(sent clock.Instant, ttl time.Duration, mint func() string)
 	e.before = old
 	l.Start(min(old.deadline, clock.LeaseEnd(sent, ttl)))
 	return e
+}
+
+// BeginCommon is Begin for a lease whose token others have too, who count on the lease that the keys
+// have. A ttl that is shorter than Longest counts here alone, and at once.
+func (l *Lease) BeginCommon(sent clock.Instant, ttl time.Duration) Extension {
+	if ttl < l.Longest() {
+		l.Start(min(l.Deadline(), clock.LeaseEnd(sent, ttl)))
+	}
+	return l.begin(sent, ttl, nil)
 }
 
 // BeginRenewal notes an automatic extension, which asks for TTL and never shortens the lease.

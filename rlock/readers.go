@@ -1,0 +1,182 @@
+package rlock
+
+import (
+	"github.com/rlock-go/toolkit/rlock/internal/attempt"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/readers"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// joinReaders has a reader share what another reader of this process has at the server, or is asking
+// for. It reports false if the reader is to ask the server.
+func joinReaders(a *acquisition) (shares bool, why noLock) {
+	l := a.lock
+	if share, is := l.claim.Share(); !is || share.Limit > 0 || l.set.uniqueToken || a.ctx.Err() != nil {
+		return false, noLock{}
+	}
+	kind, now := readers.Kind{Key: l.claim.Key(), Owner: l.set.owner, TTL: l.lease.TTL()}, a.start
+	for wait := l.want.wait; ; wait = false {
+		h, role := l.locker.readers.Enter(kind, wait, now)
+		if role == readers.Waits {
+			var err error
+			a.waits = h
+			role, err = awaitReader(a, h)
+			a.waits = nil
+			if err != nil && role == readers.Quits {
+				return false, waitEnded(err)
+			}
+			a.tries.Blocker = attempt.Blocker{Key: l.claim.Key()}
+			now = clock.Now()
+		}
+		switch role {
+		case readers.Shares:
+			return true, shareReader(a, h)
+		case readers.Asks:
+			a.asks, a.tries.Ticket = h, h
+			return false, noLock{}
+		}
+		// The policy gives up. So far only this process has said that the reader must wait.
+	}
+}
+
+// awaitReader waits for what becomes of the reader who asks the server, and returns what this one is
+// to do then.
+func awaitReader(a *acquisition, h *readers.Holder) (role readers.Role, err error) {
+	l, now := a.lock, a.start
+	a.tries.Blocker = attempt.Blocker{Key: l.claim.Key(), At: now, Held: true}
+	a.contended(true)
+	if l.events != nil {
+		l.events.tell(true)
+		now = clock.Now()
+	}
+	granted, vacancy := h.Wake()
+	for a.nextPause(now) {
+		until := min(now.After(a.pause), l.set.retry.end(a.start))
+		if _, err := clock.Select(a.ctx, granted, vacancy, until.Until(), l.locker.closed); err != nil {
+			return h.Quit(), err
+		}
+		if role = h.Ready(); role != readers.Waits {
+			return role, nil
+		}
+		now = clock.Now()
+	}
+	return h.Quit(), nil
+}
+
+// quitReaders ends the wait of an acquisition that user code has interrupted.
+func quitReaders(a *acquisition) {
+	if h := a.waits; h != nil && h.Quit() == readers.Shares {
+		shareReader(a, h)
+	}
+}
+
+// shareReader begins to hold what other readers of this process have.
+func shareReader(a *acquisition, h *readers.Holder) noLock {
+	l, g := a.lock, h.Grant()
+	l.lease.SetToken(g.Token)
+	l.token, l.shared = tokenShared, h
+	err := l.hold(g.Deadline, g.Fence, arrival{EventAcquired, a.start, true, 0})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		if h.Leave() {
+			a.tries.MayHaveTaken()
+		}
+		l.token = tokenMoved
+		return a.notHeld(err, g.Deadline)
+	}
+	switch extended, gone := h.Fate(); {
+	case gone:
+		l.finish(stateLost)
+	case extended && l.cause() == nil && !l.watched:
+		l.watch()
+	}
+	return noLock{}
+}
+
+// admitReaders has others share what the reader who has asked for them has got, unless that has
+// changed since.
+func admitReaders(a *acquisition) {
+	h, l := a.asks, a.lock
+	if h == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// A command without an answer may take the key for the token later. Whoever gives that up must know.
+	if l.cause() != nil || l.token != tokenPrivate || !l.lease.Certain() || l.claim.Possible() > 0 {
+		return
+	}
+	a.asks = nil
+	l.token, l.shared = tokenShared, h
+	h.Granted(readers.Grant{Token: l.lease.Token(), Fence: l.fence, Deadline: l.lease.Deadline()}, clock.Now())
+}
+
+// leaveReaders ends the part of a reader, whose lock has ended, in what it shares with others. The caller
+// holds mu.
+func leaveReaders(l *Lock, to state) {
+	if l.token != tokenShared {
+		return
+	}
+	h := l.shared
+	if to == stateLost && h.Lose() {
+		go eachReader(l.locker, h, func(other *Lock) { other.finish(stateLost) })
+	}
+	if !h.Leave() {
+		l.token = tokenMoved
+		return
+	}
+	l.token = tokenPrivate
+	if extended, _ := h.Fate(); extended && to == stateExpired {
+		freeExpired(l, NoExpiry) // another reader may have made the lease longer
+	}
+}
+
+// leaves reports whether others share what a lock that has ended had. Then there is nothing to free, and
+// the Release is settled. The caller holds the lock's mu.
+func (r *releasing) leaves() bool {
+	l := r.lock
+	if r.shared || l.shared == nil || l.token != tokenMoved {
+		return r.shared
+	}
+	r.shared = true
+	if r.cause == nil || r.cause == released || r.cause == closed {
+		r.freed = remote.Free
+	}
+	r.settle()
+	return true
+}
+
+// extendsForAll reports whether an extension of a lock is also one for other readers, who share what
+// it has. The caller holds mu.
+func extendsForAll(l *Lock) bool {
+	if l.token != tokenShared {
+		return false
+	}
+	if l.shared.Own() {
+		l.token = tokenPrivate
+		return false
+	}
+	if l.shared.Extend() {
+		// The lease at the server may be longer than theirs from now on, so their ends must be noticed.
+		go eachReader(l.locker, l.shared, func(other *Lock) {
+			if !other.watched {
+				other.watch()
+			}
+		})
+	}
+	return true
+}
+
+// eachReader calls do for the locks of the readers who share a Holder, with mu held.
+func eachReader(l *Locker, h *readers.Holder, do func(*Lock)) {
+	for _, item := range l.registry.All() {
+		lock := (*Lock)(item)
+		lock.mu.Lock()
+		if lock.shared == h && lock.token == tokenShared && lock.cause() == nil {
+			do(lock)
+		}
+		lock.mu.Unlock()
+		lock.deliver()
+	}
+}
