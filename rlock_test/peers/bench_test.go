@@ -58,15 +58,26 @@ func TestSideBySide(t *testing.T) {
 	}
 	for _, n := range []int{2, 8, 32} {
 		if n*callersOfProcess <= p.most {
-			measure(fmt.Sprintf("%s, %d", workProcesses, n), func(t *testing.T) section { return compareProcesses(t, engine, n, p) })
+			measure(fmt.Sprintf("%s, %d", workProcesses, n), func(t *testing.T) section { return compareProcesses(t, engine, competing(), n, p) })
 		}
+	}
+	for _, w := range []workload{crowded(asReaders, workReaders), crowded(asHolders, workPermits)} {
+		if asReaders.callers <= p.most {
+			measure(w.name+", 8", func(t *testing.T) section { return compareProcesses(t, engine, w, 8, p) })
+		}
+	}
+	if asReaders.callers <= p.most {
+		measure(workWriter+", 8", func(t *testing.T) section { return compareWriters(t, engine, 8, p) })
 	}
 	for _, far := range append([]time.Duration{0}, distances...) {
 		if far <= p.farthest {
 			measure(fmt.Sprintf("%s, %v", workWakeUp, far), func(t *testing.T) section { return compareWakeUps(t, engine, far, p) })
 		}
 	}
-	measure(workDeath, func(t *testing.T) section { return compareDeaths(t, engine, p) })
+	measure(workDeath, func(t *testing.T) section { return compareDeaths(t, engine, workDeath, drivers(), p) })
+	measure(workOnePermit+", "+workDeath, func(t *testing.T) section {
+		return compareDeaths(t, engine, workOnePermit+", "+workDeath, sharers(asOne, workOnePermit), p)
+	})
 	measure("idle", func(t *testing.T) section { return compareIdle(t, engine, p.idle, p.idleFor) })
 	for _, grow := range []func(*testing.T, env.Engine, plan) curve{heldKeys, setSize, waiters, lockers} {
 		measure("growth", func(t *testing.T) section { return grow(t, engine, p) })

@@ -17,12 +17,12 @@ const shortLease = 500 * time.Millisecond
 
 // compareDeaths measures how long a lock stays idle whose holder was killed: from the end
 // of its lease on the server until a waiter in another process has it.
-func compareDeaths(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workDeath, why: "from the end of the dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
+func compareDeaths(t *testing.T, e env.Engine, name string, drivers []driver, p plan) comparison {
+	c := comparison{workload: workload{name: name, why: "from the end of the dead holder's lease until a waiter has the lock", level: "waiter"}, level: 1}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
 	var waiters []locker
-	for _, d := range drivers() {
+	for _, d := range drivers {
 		c.outcomes = append(c.outcomes, &outcome{driver: d})
 		waiters = append(waiters, d.open(t, server.Addr(), shortLease))
 	}
@@ -68,7 +68,8 @@ func (m meter) inherit(ctx context.Context, holder *env.Program, waiter locker, 
 
 var errNoLock = errors.New("there is no lock on the server")
 
-// freeAt returns when the lease of the only lock on the server ends.
+// freeAt returns when the lease of the only lock on the server ends. What rlock keeps beside a lock is
+// none.
 func (m meter) freeAt() (time.Time, error) {
 	reply := m.server.Do(m.tb, "KEYS", "*")
 	keys, err := reply.AsStrSlice()
@@ -76,7 +77,7 @@ func (m meter) freeAt() (time.Time, error) {
 		return time.Time{}, err
 	}
 	for _, key := range keys {
-		if strings.HasPrefix(key, "rlock:fence:") {
+		if strings.HasPrefix(key, "rlock:") {
 			continue
 		}
 		left := m.server.Do(m.tb, "PTTL", key)

@@ -10,6 +10,7 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/redis/rueidis/rueidiscompat v1.0.78
 	github.com/rlock-go/toolkit v0.0.0
+	golang.org/x/sync v0.24.0
 )
 
 require (

@@ -129,6 +129,11 @@ func (r *results) goalList() []*goal {
 		r.atLeast(1).of("sets, one caller", "≥ bsm/redislock at every size it survives", workSets, rate(rlockPlain, bsmName)),
 		r.atLeast(1).of("sets, 16 callers", "≥ bsm/redislock at every size it survives", workManySets, rate(rlockPlain, bsmName)),
 		r.atLeast(1).of("sets of 10,000", "work: so many a second", workSets, onlyAt(medianOf(rlockPlain, (*sample).rate), 10_000)),
+		r.atLeast(500_000).of("readers of one process", "≥ 500,000 a second with 1,024 callers", workReaders, onlyAt(medianOf(workReaders+", rlock", (*sample).rate), 1024)),
+		r.atMost(0.05).of("readers of one process", "≤ 0.05 scripts each with 1,024 callers", workReaders, onlyAt(medianOf(workReaders+", rlock", func(s *sample) float64 { return float64(s.scripts) / float64(max(s.ops, 1)) }), 1024)),
+		r.atLeast(1).of("8 processes of readers", "≥ the floor", workReaders+", "+workProcesses, rate(workReaders+", rlock", workReaders+", floor")),
+		r.atLeast(0.9).of("10 permits, 128 callers, 1 ms hold", "≥ 0.9 of a semaphore without a server", workPermits, rate(workPermits+", rlock", workPermits+", x/sync")),
+		r.atMost(0.05).of("a permit whose holder died", "p50 ≤ 50 ms after the end of the lease", workOnePermit+", "+workDeath, medianOf(workOnePermit+", rlock", func(s *sample) float64 { return s.latency.quantile(0.5).Seconds() })),
 		r.atLeast(10).of("batch of 100", "≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
 	)
 	list = append(list, r.idleGoals()...)

@@ -29,7 +29,8 @@ const keep = "keep"
 // and answers what that cost, or "held".
 func compete(orders string) error {
 	name, address, _ := strings.Cut(orders, "@")
-	i := slices.IndexFunc(drivers(), func(d driver) bool { return d.name == name })
+	all := append(drivers(), sharingDrivers()...)
+	i := slices.IndexFunc(all, func(d driver) bool { return d.name == name })
 	if i < 0 {
 		return fmt.Errorf("no driver %q", name)
 	}
@@ -40,7 +41,7 @@ func compete(orders string) error {
 	var l locker
 	for in.Scan() {
 		if in.Text() == keep {
-			if _, err := drivers()[i].open(tb, address, shortLease).acquire(context.Background(), "job"); err != nil {
+			if _, err := all[i].open(tb, address, shortLease).acquire(context.Background(), "job"); err != nil {
 				return err
 			}
 			fmt.Println("held")
@@ -51,7 +52,7 @@ func compete(orders string) error {
 			return err
 		}
 		if l == nil {
-			l = drivers()[i].open(tb, address, lease)
+			l = all[i].open(tb, address, lease)
 		}
 		answer, err := json.Marshal(competeFor(l, d))
 		if err != nil {
@@ -72,9 +73,12 @@ type share struct {
 }
 
 func competeFor(l locker, d time.Duration) share {
-	m := meter{tb: &program{}}
-	s := m.run(d, callersOfProcess, func(ctx context.Context, _ int, latency *latencies) error {
-		return cycle(ctx, l, "job", 0, latency)
+	m, how := meter{tb: &program{}}, crowd{callers: callersOfProcess}
+	if s, is := l.(*sharing); is {
+		how = s.crowd
+	}
+	s := m.run(d, how.callers, func(ctx context.Context, _ int, latency *latencies) error {
+		return cycle(ctx, l, "job", how.hold, latency)
 	})
 	return share{s.ops, s.failed, s.latency, s.clientCPU, s.allocs, s.bytes, s.more}
 }
@@ -108,17 +112,22 @@ func recruit(t *testing.T, d driver, address string) *env.Program {
 	return program
 }
 
+// competing is the workload of processes that compete for one lock.
+func competing() workload {
+	return workload{
+		name: workProcesses, why: fmt.Sprintf("processes of %d callers each want the same lock, and release it at once", callersOfProcess),
+		level: "processes", more: drivers(),
+	}
+}
+
 // compareProcesses has processes compete for one lock, driver by driver, in rounds that
 // alternate.
-func compareProcesses(t *testing.T, e env.Engine, processes int, p plan) comparison {
-	c := comparison{workload: workload{
-		name: workProcesses, why: fmt.Sprintf("processes of %d callers each want the same lock, and release it at once", callersOfProcess),
-		level: "processes",
-	}, level: processes}
+func compareProcesses(t *testing.T, e env.Engine, w workload, processes int, p plan) comparison {
+	c := comparison{workload: w, level: processes}
 	server := e.Start(t)
 	m := meter{tb: t, server: server}
-	crowds := make([][]*env.Program, len(drivers()))
-	for i, d := range drivers() {
+	crowds := make([][]*env.Program, len(w.more))
+	for i, d := range w.more {
 		c.outcomes = append(c.outcomes, &outcome{driver: d})
 		for range processes {
 			crowds[i] = append(crowds[i], recruit(t, d, server.Addr()))

@@ -23,7 +23,7 @@ func anyLocker(locker) bool { return true }
 // workloads are all that are measured on one server and in one process: side by side
 // with the server, then some of them from farther away.
 func workloads() []workload {
-	list := near()
+	list := append(near(), shared()...)
 	for _, far := range distances {
 		for _, w := range near() {
 			if levels := levelsFar[w.name]; levels != nil {

@@ -1,0 +1,161 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/rueidis"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// crowd is how those who share a lock use it.
+type crowd struct {
+	limit   int           // of permits; 0: they are readers
+	callers int           // of each process
+	hold    time.Duration // for which each has its share
+}
+
+var (
+	asReaders = crowd{0, 128, 0}
+	asHolders = crowd{10, 16, time.Millisecond}
+	asOne     = crowd{1, 1, 0} // of one permit
+)
+
+// sharing is a locker whose locks are shared.
+type sharing struct {
+	crowd
+	take   func(ctx context.Context, key string) (holding, error)
+	inside atomic.Int64 // of this process
+}
+
+// permit tells the resource when it is given back.
+type permit struct {
+	holding
+	inside *atomic.Int64
+}
+
+func (p *permit) Release(ctx context.Context) error {
+	p.inside.Add(-1)
+	return p.holding.Release(ctx)
+}
+
+// acquire fails if there are more inside than may be, as the resource sees it.
+func (s *sharing) acquire(ctx context.Context, key string) (holding, error) {
+	held, err := s.take(ctx, key)
+	if err != nil || s.limit == 0 {
+		return held, err
+	}
+	if s.inside.Add(1) > int64(s.limit) {
+		err = errWrong
+	}
+	return &permit{held, &s.inside}, err
+}
+
+func sharers(c crowd, of string) []driver {
+	list := []driver{
+		{of + ", floor", "bare rueidis: ZADD and ZREM in scripts, which remove what is over by the clock of the client, as asynq does; asks again after 1 ms", false, openFloorSharing(c)},
+		{of + ", rlock", "as it comes", false, openRlockSharing(c)},
+	}
+	if c.limit > 1 {
+		list = append(list, driver{of + ", x/sync", "a semaphore of this process, without a server", false, openLocal(c)})
+	}
+	return list
+}
+
+// sharingDrivers are those of all crowds.
+func sharingDrivers() []driver {
+	return append(append(sharers(asReaders, workReaders), sharers(asHolders, workPermits)...), sharers(asOne, workOnePermit)...)
+}
+
+func openRlockSharing(c crowd) func(tb testing.TB, address string, lease time.Duration) locker {
+	return func(tb testing.TB, address string, lease time.Duration) locker {
+		l := openRlock()(tb, address, lease).(*ours).locker
+		return &sharing{crowd: c, take: func(ctx context.Context, key string) (holding, error) {
+			var (
+				lock *rlock.Lock
+				err  error
+			)
+			if c.limit == 0 {
+				lock, err = l.AcquireShared(ctx, key)
+			} else {
+				lock, err = l.AcquirePermit(ctx, key, c.limit)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return lock, nil
+		}}
+	}
+}
+
+// enter is asynq's semaphore, with any number of holders if the limit is 0.
+var enter = rueidis.NewLuaScript(`redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', tonumber(ARGV[1]) - 1)
+if ARGV[2] == '0' or redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[2]) then
+  redis.call('ZADD', KEYS[1], ARGV[3], ARGV[4])
+  return 1
+end
+return 0`)
+
+var leave = rueidis.NewLuaScript(`return redis.call('ZREM', KEYS[1], ARGV[1])`)
+
+// member is a floor's share.
+type member struct {
+	client     rueidis.Client
+	key, token string
+}
+
+func (m *member) Release(ctx context.Context) error {
+	n, err := leave.Exec(ctx, m.client, []string{m.key}, []string{m.token}).AsInt64()
+	if err == nil && n == 0 {
+		err = errors.New("the share was lost")
+	}
+	return err
+}
+
+func openFloorSharing(c crowd) func(tb testing.TB, address string, lease time.Duration) locker {
+	return func(tb testing.TB, address string, lease time.Duration) locker {
+		client := rueidisClient(tb, address)
+		return &sharing{crowd: c, take: func(ctx context.Context, key string) (holding, error) {
+			m := &member{client, key, uuid.NewString()}
+			for {
+				now := time.Now()
+				entered, err := enter.Exec(ctx, client, []string{key}, []string{
+					strconv.FormatInt(now.UnixMilli(), 10), strconv.Itoa(c.limit), strconv.FormatInt(now.Add(lease).UnixMilli(), 10), m.token,
+				}).AsInt64()
+				switch {
+				case err != nil:
+					return nil, err
+				case entered == 1:
+					return m, nil
+				}
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-time.After(time.Millisecond):
+				}
+			}
+		}}
+	}
+}
+
+// local is a permit of a semaphore without a server.
+type local struct{ of *semaphore.Weighted }
+
+func (l local) Release(context.Context) error {
+	l.of.Release(1)
+	return nil
+}
+
+func openLocal(c crowd) func(tb testing.TB, address string, lease time.Duration) locker {
+	return func(testing.TB, string, time.Duration) locker {
+		of := semaphore.NewWeighted(int64(c.limit))
+		return &sharing{crowd: c, take: func(ctx context.Context, _ string) (holding, error) { return local{of}, of.Acquire(ctx, 1) }}
+	}
+}

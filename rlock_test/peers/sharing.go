@@ -1,0 +1,75 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+const (
+	workReaders   = "readers"
+	workPermits   = "permits"
+	workOnePermit = "one permit"
+	workWriter    = "a writer among readers"
+)
+
+// shared are the workloads of locks that several hold together.
+func shared() []workload {
+	return []workload{
+		{
+			name: workReaders, why: "all callers read under the same lock, and release it at once",
+			levels: []int{1, 16, 256, 1024}, level: "callers", fits: fits[*sharing], run: contended(asReaders.hold),
+			more: sharers(asReaders, workReaders),
+		},
+		{
+			name: workPermits, why: fmt.Sprintf("all callers want one of %d permits, and hold it for %v", asHolders.limit, asHolders.hold),
+			levels: []int{128}, level: "callers", fits: fits[*sharing], run: contended(asHolders.hold),
+			more: sharers(asHolders, workPermits),
+		},
+	}
+}
+
+// crowded is workProcesses for those who share a lock.
+func crowded(c crowd, name string) workload {
+	w := workload{
+		name: name + ", " + workProcesses, level: "processes", more: sharers(c, name)[:2], fits: fits[*sharing],
+		why: fmt.Sprintf("processes of %d callers each read under the same lock, and release it at once", c.callers),
+	}
+	if c.limit > 0 {
+		w.why = fmt.Sprintf("processes of %d callers each want one of %d permits, and hold it for %v", c.callers, c.limit, c.hold)
+	}
+	return w
+}
+
+// compareWriters measures how long one who wants the whole lock waits among processes that read all the
+// time, with a reader in each caller.
+func compareWriters(t *testing.T, e env.Engine, processes int, p plan) comparison {
+	d := sharers(asReaders, workReaders)[1]
+	c := comparison{workload: workload{
+		name: workWriter, why: fmt.Sprintf("processes of %d callers each read under the same lock, which one caller wants whole every 20 ms", asReaders.callers),
+		level: "processes",
+	}, level: processes, outcomes: []*outcome{{driver: d}}}
+	server := e.Start(t)
+	m := meter{tb: t, server: server}
+	readers := make([]*env.Program, processes)
+	for i := range readers {
+		readers[i] = recruit(t, d, server.Addr())
+	}
+	m.crowd(readers, p.round/8)
+	writer := openRlock()(t, server.Addr(), lease)
+	c.alternate(m, min(p.rounds, 3), func(int) *sample {
+		ended := make(chan struct{})
+		go func() { m.crowd(readers, 4*p.round); close(ended) }()
+		time.Sleep(p.round / 4)
+		s := m.run(3*p.round, 1, func(ctx context.Context, _ int, l *latencies) error {
+			time.Sleep(20 * time.Millisecond)
+			return cycle(ctx, writer, "job", 0, l)
+		})
+		<-ended
+		return s
+	})
+	return c
+}
