@@ -378,3 +378,37 @@ func TestWriterAmongReadersOfAProcess(t *testing.T) {
 		require.Less(t, wait, time.Second)
 	}
 }
+
+// A copy of an acquisition that the network has delayed until all readers have left takes the key again,
+// and is given up: the reader who has asked knows of it, and does not share what it has got.
+func TestLateCopyOfAReadersAcquisition(t *testing.T) {
+	t.Parallel()
+	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+	late, waits := make(chan func() rueidis.RedisResult, 1), make(chan struct{})
+	var first atomic.Bool
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if env.Calls(words, gen.AcquireSharedSHA1) && first.CompareAndSwap(false, true) {
+			late <- run
+			<-waits
+			return env.NoReply()
+		}
+		return run()
+	})
+	got := make(chan *rlock.Lock, 2)
+	for range cap(got) {
+		go func() {
+			lock, err := l.AcquireShared(t.Context(), "k", rlock.WithTTL(time.Hour))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- lock
+		}()
+	}
+	env.AwaitWaiting(t, l, 1)
+	close(waits)
+	for range cap(got) {
+		require.NoError(t, (<-got).Release(t.Context()))
+	}
+	require.NoError(t, (<-late)().Error())
+	idle(t, client)
+}
