@@ -21,7 +21,7 @@ ROUND ?= 0
 SHARING ?= 30
 
 # Modules of their own, whose requirements are not those of rlock.
-MODULES = rlock/rlockprom rlock/rlockotel rlock_test/metrics rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/peers
+MODULES = rlock/rlockprom rlock/rlockotel rlock_test/metrics rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/goredis rlock_test/peers
 
 # The server of make test: redis7, redis8 or valkey8.
 ENGINE ?= redis7
@@ -84,9 +84,13 @@ lint:
 check:
 	$(GO) run ./generator -check
 	$(GO) run ./generator -check -scripts rlock_test/corpus/lua -out rlock_test/corpus/bindings
+	$(GO) run ./generator -check -client goredis -scripts scripts -out rlock_test/goredis/gen
+	$(GO) run ./generator -check -client goredis -scripts rlock_test/corpus/lua -out rlock_test/goredis/bindings
+	$(GO) run ./generator -check -client goredis -replicas -scripts rlock_test/goredis/lua -out rlock_test/goredis/reads
 
 generate:
 	$(GO) generate ./...
+	$(GO) generate -C rlock_test/goredis ./...
 
 # Beside what Go programs use for locks on Redis today, on the same server. The results go
 # into rlock_test/peers/RESULTS.md and the README.

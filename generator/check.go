@@ -26,22 +26,22 @@ func rules() []finding.Rule {
 }
 
 // check judges each script by itself and all of them together. If it has no finding, the
-// server at address compiles them too, unless address is empty. It returns the audits of
-// the scripts, which are complete only if there are no findings.
-func (s *scriptSet) check(ctx context.Context, address string, replicas bool) ([]audit.Script, error) {
+// server that -redis names compiles them too. It returns the audits of the scripts, which are
+// complete only if there are no findings.
+func (s *scriptSet) check(ctx context.Context, o options) ([]audit.Script, error) {
 	var audits []audit.Script
 	for _, one := range s.valid {
 		report, findings := check.Script(one)
 		s.findings = append(s.findings, findings...)
-		audits = append(audits, audit.Of(one, report, replicas))
+		audits = append(audits, audit.Of(one, report, o.caller()))
 	}
-	reserved, err := emit.Reserved()
+	reserved, err := emit.Reserved(o.client)
 	if err != nil {
 		return nil, err
 	}
 	s.findings = append(s.findings, check.Package(s.scripts, reserved)...)
-	if address != "" && len(s.findings) == 0 {
-		s.findings, err = servercheck.Run(ctx, address, s.scripts)
+	if o.redis != "" && len(s.findings) == 0 {
+		s.findings, err = servercheck.Run(ctx, o.redis, s.scripts)
 	}
 	return audits, err
 }

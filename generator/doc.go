@@ -1,7 +1,7 @@
 // Generator reads Redis Lua scripts with typed headers, proves things about them,
-// and writes Go calls for them around rueidis.
+// and writes Go calls for them around rueidis, or around go-redis.
 //
-//	generator [-scripts DIR]… [-out DIR] [-package NAME] [-replicas] [-redis ADDR] [-watch] [-v]
+//	generator [-scripts DIR]… [-out DIR] [-package NAME] [-client goredis] [-replicas] [-redis ADDR] [-watch] [-v]
 //	generator [-scripts DIR]… [-out DIR] -check [-format github|sarif]
 //	generator [-scripts DIR]… -audit [-json]
 //	generator -init FILE.lua
@@ -265,7 +265,7 @@
 //	              value is the longest duration of the same sign
 //	time          time.Time; the reply is in milliseconds since 1970
 //	json          json.RawMessage; json(Order) as above
-//	raw           rueidis.RedisMessage; the reply as it came, also nil
+//	raw           rueidis.RedisMessage, or any for go-redis; the reply as it came, also nil
 //	[]T           []T; the reply is a list
 //	map[string]T  map[string]T; the reply is a map, or a list of keys and values in turn, as
 //	              of HGETALL. A list that has a key twice is refused
@@ -427,7 +427,7 @@
 // cached, one through the client-side cache. scripts.go has the type with all calls, an interface
 // of them for fakes, and a comment for the package, unless a file of yours has one.
 // runtime.go has the helpers of the calls, and is the same in every package. AUDIT.md is the
-// audit. The code needs no module but rueidis.
+// audit. The code needs no module but the client.
 //
 // The generator removes files whose script is gone. It does not touch files that have not
 // changed, and it refuses to overwrite a file that it has not written.
@@ -439,11 +439,34 @@
 // leaves a directory .generator-…, which Go and the generator ignore. A run at least an hour
 // later removes it.
 //
+// # go-redis
+//
+// With -client goredis the calls take a redis.UniversalClient of github.com/redis/go-redis/v9, which
+// must be v9.19 or later. Everything else is as for rueidis: parameters, answers, errors, batches,
+// guards, and Caller for fakes. But
+//
+//   - There is no call through a client-side cache: mode: read cached is read like mode: read.
+//   - A raw reply is any, with what go-redis makes of it: nil, string, int64, float64, bool, *big.Int,
+//     []any, map[any]any, or an error in a list.
+//   - A script with mode: write is sent once, whatever MaxRetries says, so a call that returns a
+//     network error may have run. Others are sent again as often as the client repeats commands, not
+//     until ctx ends.
+//   - Keys in different slots are refused if the client is a *redis.ClusterClient, also one that
+//     reaches its servers through sentinels. A client of another type, such as a wrapper of yours,
+//     leaves that to the server.
+//   - A *redis.Ring is refused with a *ParamError, because it keeps the keys of one call on several
+//     servers.
+//   - There is no WithLuaOptions. The code never computes a SHA1, so it also runs where that is
+//     forbidden.
+//   - An error of the server is a redis.Error. Its text is that of the server, with its first word
+//     ERR, which rueidis leaves out.
+//
 // # Replicas
 //
 // Calls of scripts with mode: read go to the primary, also if the client sends reads to replicas.
 // With -replicas they go by EVALSHA_RO, so the client may send them to a replica: rueidis does so
-// if SendToReplicas says so, in a cluster too, where it asks a replica of the slot. The answer may
+// if SendToReplicas says so, in a cluster too, where it asks a replica of the slot, and go-redis if
+// ReadOnly, RouteByLatency or RouteRandomly of its ClusterOptions say so. The answer may
 // then be older than the last write, also than the caller's own. A client repeats such a call after
 // a network error, whatever WithoutRetry says, and the user needs +evalsha_ro and +eval_ro in place
 // of +evalsha and +eval. Calls that write stay as they are. A script must not depend on it: to
@@ -460,7 +483,7 @@
 //   - whether it is safe in a cluster
 //   - its guard, its waivers with their reasons, and its fragments with the text that runs
 //   - the smallest ACL rule that permits all of its calls, from a client that rueidis makes
-//     with its default options
+//     with its default options or, with -client goredis, from one of go-redis
 //
 // In the rule, ~<name> and &<name> stand for the keys and channels that the caller passes as
 // that name. The rule of a script with waivers is marked as incomplete.

@@ -118,10 +118,10 @@ func generate(text []byte) (*script.Script, []output.File, []finding.Finding, er
 	if len(findings) == 0 {
 		var report check.Report
 		report, findings = check.Script(s)
-		audits = append(audits, audit.Of(s, report, false))
+		audits = append(audits, audit.Of(s, report, audit.Rueidis(false)))
 	}
 	if s.Name != "" {
-		reserved, err := emit.Reserved()
+		reserved, err := emit.Reserved(emit.Rueidis)
 		if err != nil {
 			return s, nil, nil, err
 		}
@@ -130,14 +130,14 @@ func generate(text []byte) (*script.Script, []output.File, []finding.Finding, er
 	if len(findings) > 0 {
 		return s, nil, finding.Sort(findings), nil
 	}
-	if err := audit.Text(io.Discard, audits); err != nil {
+	if err := audit.Text(io.Discard, audit.Rueidis(false), audits); err != nil {
 		return s, nil, nil, err
 	}
 	if err := audit.JSON(io.Discard, audits); err != nil {
 		return s, nil, nil, err
 	}
-	files, err := emit.Package(emit.Options{Package: pkg, Comment: true}, []*script.Script{s})
-	return s, append(files, audit.Markdown(audits)), nil, err
+	files, err := emit.Package(emit.Options{Package: pkg, Client: emit.Rueidis, Comment: true}, []*script.Script{s})
+	return s, append(files, audit.Markdown(audit.Rueidis(false), audits)), nil, err
 }
 
 // named reports whether a script names Go types that are not its own, so that its

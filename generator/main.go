@@ -55,7 +55,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 
 // once does what the command line says with scripts that were loaded.
 func once(o options, s *scriptSet, stdout, stderr io.Writer) error {
-	audits, err := s.check(context.Background(), o.redis, o.replicas)
+	audits, err := s.check(context.Background(), o)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func once(o options, s *scriptSet, stdout, stderr io.Writer) error {
 	case o.json:
 		return audit.JSON(stdout, audits)
 	case o.audit:
-		return audit.Text(stdout, audits)
+		return audit.Text(stdout, o.caller(), audits)
 	}
 	return generate(o, s, audits, stdout, stderr)
 }
@@ -74,11 +74,11 @@ func once(o options, s *scriptSet, stdout, stderr io.Writer) error {
 // generate writes the bindings and the audit of scripts without findings, or, with -check,
 // reports what it would change.
 func generate(o options, s *scriptSet, audits []audit.Script, stdout, stderr io.Writer) error {
-	files, err := emit.Package(emit.Options{Package: o.pkg, Comment: !documented(o.out), Replicas: o.replicas}, s.scripts)
+	files, err := emit.Package(emit.Options{Package: o.pkg, Client: o.client, Comment: !documented(o.out), Replicas: o.replicas}, s.scripts)
 	if err != nil {
 		return err
 	}
-	changes, err := output.Changes(o.out, append(files, audit.Markdown(audits)))
+	changes, err := output.Changes(o.out, append(files, audit.Markdown(o.caller(), audits)))
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlock-go/toolkit/generator/internal/audit"
+	"github.com/rlock-go/toolkit/generator/internal/emit"
 	"github.com/rlock-go/toolkit/generator/internal/file"
 	"github.com/rlock-go/toolkit/generator/internal/report"
 )
@@ -23,7 +25,16 @@ type options struct {
 	check, audit, json bool
 	watch, verbose     bool
 	replicas           bool
+	client             *emit.Client
 	format             report.Format
+}
+
+// caller returns what the audit says of the client.
+func (o options) caller() audit.Client {
+	if o.client == emit.Goredis {
+		return audit.Goredis(o.replicas)
+	}
+	return audit.Rueidis(o.replicas)
 }
 
 // forPeople reports whether findings are printed for people. If not, only they go to stdout.
@@ -31,7 +42,7 @@ func (o options) forPeople() bool { return o.format == report.Text }
 
 const usage = `Generator reads Redis Lua scripts with typed headers and writes Go calls for them.
 
-	generator [-scripts DIR]… [-out DIR] [-package NAME] [-replicas] [-redis ADDR] [-watch] [-v]
+	generator [-scripts DIR]… [-out DIR] [-package NAME] [-client goredis] [-replicas] [-redis ADDR] [-watch] [-v]
 	generator [-scripts DIR]… [-out DIR] -check [-format github|sarif]
 	generator [-scripts DIR]… -audit [-json]
 	generator -init FILE.lua
@@ -59,7 +70,7 @@ the command line is wrong, or a file or a server failed.
 
 // parse reads the command line. For -help, it prints the help and returns flag.ErrHelp.
 func parse(args []string, stdout io.Writer) (options, error) {
-	var o options
+	o := options{client: emit.Rueidis}
 	flags := flag.NewFlagSet("generator", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.Func("scripts", "`directory` of the Lua files; may be given several times (default scripts)", func(dir string) error {
@@ -72,6 +83,10 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	flags.BoolVar(&o.check, "check", false, "write nothing; if generated files are out of date, print a diff and exit with 1")
 	flags.BoolVar(&o.audit, "audit", false, "write nothing; print what each script is, what it touches, and its ACL rule")
 	flags.BoolVar(&o.json, "json", false, "with -audit: as JSON")
+	flags.Func("client", "the Redis `client` of the generated calls: rueidis or goredis (default rueidis)", func(name string) (err error) {
+		o.client, err = emit.ClientOf(name)
+		return err
+	})
 	flags.BoolVar(&o.replicas, "replicas", false, "let the client send scripts that only read to replicas, by EVALSHA_RO")
 	flags.BoolVar(&o.watch, "watch", false, "run again after each change of a script, until Ctrl-C")
 	flags.StringVar(&o.init, "init", "", "write a first header for the script in this `file`, which has none")
@@ -113,7 +128,7 @@ func (o options) contradiction() error {
 		return fmt.Errorf("-format %s is unknown; want text, github or sarif", o.format)
 	case !o.forPeople() && o.audit:
 		return fmt.Errorf("-format %s and -audit both print to standard output; run the generator twice", o.format)
-	case o.init != "" && (o.audit || o.check || o.watch || o.redis != "" || len(o.scripts) > 0):
+	case o.init != "" && (o.audit || o.check || o.watch || o.redis != "" || o.client != emit.Rueidis || len(o.scripts) > 0):
 		return errors.New("-init writes a header and nothing else; run the generator again for the rest")
 	case o.watch && (o.check || o.audit):
 		return errors.New("-watch writes the bindings, but -check and -audit write nothing; leave one out")

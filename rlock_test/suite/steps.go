@@ -124,6 +124,7 @@ func steps(o options) []step {
 		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
 		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
 			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},
+		{name: "goredis", dir: "rlock_test/goredis", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "peers", dir: "rlock_test/peers", args: []string{"test", "-count=1"}},
 		{name: "chaos", dir: "rlock_test/chaos", args: []string{"test", "-race", "-count=1", "-timeout=0", "./...",
 			"-args", "-duration=" + o.duration.String(), fmt.Sprint("-seed=", o.seed)}},

@@ -65,9 +65,8 @@ type Waiver struct {
 	Reason string `json:"reason"`
 }
 
-// Of returns the audit of a script that has no findings. With replicas, a client may send calls of
-// scripts that only read to replicas.
-func Of(s *script.Script, report check.Report, replicas bool) Script {
+// Of returns the audit of a script that has no findings, and that the client calls.
+func Of(s *script.Script, report check.Report, c Client) Script {
 	a := Script{
 		Name: s.Name, File: s.Base, Doc: strings.Join(s.Doc, "\n"), Mode: s.Mode.String(),
 		Keys: []Key{}, Args: []Arg{}, Commands: []Command{},
@@ -96,7 +95,7 @@ func Of(s *script.Script, report check.Report, replicas bool) Script {
 	}
 	a.Cluster = cluster(s, report)
 	a.Rules = report.Asked
-	a.ACL = acl(s, report, replicas && !s.Mode.Write)
+	a.ACL = acl(s, report, c)
 	return a
 }
 
@@ -161,10 +160,10 @@ func strayShards(s *script.Script, channels []check.Channel) bool {
 	})
 }
 
-// acl returns the smallest rule that permits every call of the script, from a client that
-// rueidis makes with its default options: the keys and channels, the commands that call the
-// script, and the commands in it.
-func acl(s *script.Script, report check.Report, readOnly bool) []string {
+// acl returns the smallest rule that permits every call of the script from the client: the keys
+// and channels, the commands that call the script, and the commands in it.
+func acl(s *script.Script, report check.Report, c Client) []string {
+	readOnly := c.Replicas && !s.Mode.Write
 	var words []string
 	for _, p := range s.Keys {
 		words = append(words, "~<"+p.Name+">")
@@ -172,27 +171,28 @@ func acl(s *script.Script, report check.Report, readOnly bool) []string {
 	if report.Patterns { // the server cannot tell which keys a pattern reaches
 		words = append(words, "%R~*")
 	}
-	for _, c := range report.Channels {
-		word := "&<" + c.Entry + ">"
-		if c.Start {
+	for _, channel := range report.Channels {
+		word := "&<" + channel.Entry + ">"
+		if channel.Start {
 			word += "*"
 		}
-		if c.Entry == "" {
-			word = "&" + literal.Replace(c.Literal)
+		if channel.Entry == "" {
+			word = "&" + literal.Replace(channel.Literal)
 		}
 		if !slices.Contains(words, word) {
 			words = append(words, word)
 		}
 	}
-	// The client sends CLIENT TRACKING when it connects, unless its cache is disabled.
-	words = append(words, "+client|tracking")
+	if c.Caches { // it sends CLIENT TRACKING when it connects, unless its cache is disabled
+		words = append(words, "+client|tracking")
+	}
 	if readOnly {
 		words = append(words, "+eval_ro", "+evalsha_ro")
 	} else {
 		words = append(words, "+eval", "+evalsha")
 	}
 	names := maps.Clone(report.Commands)
-	if s.Mode.Cached {
+	if s.Mode.Cached && c.Caches {
 		if !readOnly && !s.IsGet() { // otherwise the client sends GET
 			words = append(words, "+eval_ro")
 		}

@@ -11,13 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/output"
 )
 
-// client says which rights a user needs in addition to the rules of its scripts.
-const client = "Each rule is for a client with a cache, which needs +client|tracking to connect. Load, and\n" +
-	"calls with rueidis.WithLoadSHA1, also need +script|load. A client of a cluster also needs +cluster|slots\n" +
-	"+cluster|shards +asking.\n"
-
 // Text writes one paragraph for every script.
-func Text(w io.Writer, scripts []Script) error {
+func Text(w io.Writer, c Client, scripts []Script) error {
 	var b bytes.Buffer
 	for _, s := range scripts {
 		fmt.Fprintf(&b, "%s (%s)\n", s.Name, s.File)
@@ -35,7 +30,7 @@ func Text(w io.Writer, scripts []Script) error {
 		}
 		fmt.Fprintln(&b)
 	}
-	b.WriteString(client)
+	b.WriteString(c.note)
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -49,12 +44,12 @@ func JSON(w io.Writer, scripts []Script) error {
 }
 
 // Markdown returns the audit as a file of the generated package.
-func Markdown(scripts []Script) output.File {
+func Markdown(c Client, scripts []Script) output.File {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<!-- %s -->\n\n# Audit\n\n", output.Header("all scripts"))
 	b.WriteString("What each script is, what it touches, and the smallest ACL rule that permits its calls.\n" +
 		"In a rule, `~<name>` and `&<name>` stand for the keys and channels that the caller passes as that name.\n" +
-		regexp.MustCompile(`\+[a-z|]+`).ReplaceAllString(client, "`$0`"))
+		regexp.MustCompile(`\+[a-z|]+`).ReplaceAllString(c.note, "`$0`"))
 	for _, s := range scripts {
 		fmt.Fprintf(&b, "\n## %s\n\n", s.Name)
 		if len(s.Unproved) > 0 {

@@ -90,7 +90,7 @@ func argName(p script.Param) string {
 }
 
 // decode writes the function that reads the reply, and the functions that read its structs.
-func decode(f *jen.File, s *script.Script) {
+func decode(f *jen.File, s *script.Script, o Options) {
 	f.Line()
 	call := func(function string, more ...jen.Code) *jen.Statement {
 		return jen.Return(jen.Id(function).Call(append([]jen.Code{jen.Id("s"), jen.Id("reply")}, more...)...))
@@ -107,18 +107,18 @@ func decode(f *jen.File, s *script.Script) {
 		body = call("decodeValue", decoder(r.Type, s.ResultName()))
 	}
 	f.Func().Id(s.ReplyDecoder()).
-		Params(jen.Id("s").Op("*").Id("luaScript"), jen.Id("reply").Qual(rueidis, "RedisResult")).
-		Params(answer(s), jen.Error()).Block(body)
+		Params(jen.Id("s").Op("*").Id("luaScript"), jen.Id("reply").Add(o.Client.result())).
+		Params(answer(s, o), jen.Error()).Block(body)
 	for _, t := range s.Structs() {
-		decodeStruct(f, t)
+		decodeStruct(f, t, o)
 	}
 }
 
 // decodeStruct writes the function that reads the values of a struct. Its caller has counted
 // the values.
-func decodeStruct(f *jen.File, t script.NamedStruct) {
+func decodeStruct(f *jen.File, t script.NamedStruct, o Options) {
 	f.Line()
-	f.Func().Id("decode"+t.Name).Params(jen.Id("values").Index().Qual(rueidis, "RedisMessage")).
+	f.Func().Id("decode"+t.Name).Params(jen.Id("values").Index().Add(o.Client.message())).
 		Params(jen.Id("r").Id(t.Name), jen.Err().Error()).
 		BlockFunc(func(g *jen.Group) {
 			for i, field := range t.Fields {

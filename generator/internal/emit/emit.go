@@ -14,11 +14,10 @@ import (
 	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
-const rueidis = "github.com/redis/rueidis"
-
 // Options say how the bindings of a package are written.
 type Options struct {
 	Package  string
+	Client   *Client
 	Comment  bool // the package has no comment of its own, so scripts.go has one
 	Replicas bool // calls of scripts that only read may go to replicas
 }
@@ -26,7 +25,7 @@ type Options struct {
 // Package renders the files of one package: one for each script, one that they share, and one
 // of helpers. The order of the scripts does not matter.
 func Package(o Options, scripts []*script.Script) ([]output.File, error) {
-	helpers, err := readLibrary()
+	helpers, err := readLibrary(o.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +76,9 @@ func groupImports(text []byte) []byte {
 	return slices.Concat(before, []byte("import (\n"), block, []byte("\n)\n"), after)
 }
 
-// Reserved returns the names that every generated package declares.
-func Reserved() ([]string, error) {
-	helpers, err := readLibrary()
+// Reserved returns the names that every generated package for the client declares.
+func Reserved(c *Client) ([]string, error) {
+	helpers, err := readLibrary(c)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +86,10 @@ func Reserved() ([]string, error) {
 	return slices.AppendSeq(names, maps.Keys(helpers.names)), nil
 }
 
-func newFile(pkg, source string) *jen.File {
-	f := jen.NewFile(pkg)
+func newFile(o Options, source string) *jen.File {
+	f := jen.NewFile(o.Package)
 	f.HeaderComment("// " + output.Header(source))
-	f.ImportName(rueidis, "rueidis")
+	f.ImportName(o.Client.pkg, o.Client.alias)
 	return f
 }
 

@@ -9,7 +9,7 @@ import (
 // gather writes the file that the scripts share: the type Scripts with its constructor,
 // the method Load, and the errors of the error codes.
 func gather(o Options, scripts []*script.Script, helpers *library) *jen.File {
-	f := newFile(o.Package, "all scripts")
+	f := newFile(o, "all scripts")
 	for _, s := range scripts { // Caller names their types
 		rename(f, s, helpers)
 	}
@@ -25,17 +25,14 @@ func gather(o Options, scripts []*script.Script, helpers *library) *jen.File {
 		}
 	})
 	f.Line()
-	f.Comment("New returns the scripts. After a network error, or while the server loads its data,")
-	f.Comment("the client sends a call again until ctx ends, and returns the last answer. It does so")
-	f.Comment("for scripts that only read, and for those that may be repeated. [WithoutRetry]")
-	f.Comment("switches that off.")
-	f.Comment("")
-	f.Comment("If crypto/sha1 is forbidden (FIPS), pass [WithLuaOptions] rueidis.WithLoadSHA1(true).")
+	for _, line := range o.Client.about {
+		f.Comment(comment(line))
+	}
 	constructor(f, scripts, o)
 	f.Line()
-	load(f, scripts)
+	load(f, scripts, o)
 	f.Line()
-	caller(f, scripts)
+	caller(f, scripts, o)
 	return f
 }
 
@@ -57,22 +54,22 @@ func packageComment(f *jen.File, pkg string, scripts []*script.Script) {
 }
 
 // caller writes the interface of all calls.
-func caller(f *jen.File, scripts []*script.Script) {
+func caller(f *jen.File, scripts []*script.Script, o Options) {
 	f.Comment("Caller has the calls of [Scripts]. Code that takes a Caller can be tested with a fake, which")
 	f.Comment("embeds a Caller and has the methods that the test needs.")
 	f.Type().Id("Caller").InterfaceFunc(func(g *jen.Group) {
-		_, ctx, client := receiverAndClient()
+		_, ctx, client := receiverAndClient(o)
 		for _, s := range scripts {
 			params := jen.Id("p").Id(s.Name + "Params")
 			if silent(s) {
 				g.Id(s.Name).Params(ctx.Clone(), client.Clone(), params.Clone()).Error()
 			} else {
-				g.Id(s.Name).Params(ctx.Clone(), client.Clone(), params.Clone()).Params(answer(s), jen.Error())
+				g.Id(s.Name).Params(ctx.Clone(), client.Clone(), params.Clone()).Params(answer(s, o), jen.Error())
 			}
-			g.Id(s.Name+"Batch").Params(ctx.Clone(), client.Clone(), jen.Id("params").Index().Id(s.Name+"Params")).Index().Id("Reply").Types(answer(s))
-			if s.Mode.Cached {
+			g.Id(s.Name+"Batch").Params(ctx.Clone(), client.Clone(), jen.Id("params").Index().Id(s.Name+"Params")).Index().Id("Reply").Types(answer(s, o))
+			if s.Mode.Cached && o.Client.Caches {
 				g.Id(s.Name+"Cached").Params(ctx.Clone(), client.Clone(), params.Clone(), jen.Id("ttl").Qual("time", "Duration")).
-					Params(jen.Id("Cached").Types(answer(s)), jen.Error())
+					Params(jen.Id("Cached").Types(answer(s, o)), jen.Error())
 			}
 		}
 		g.Id("Load").Params(ctx.Clone(), client.Clone()).Error()
@@ -94,8 +91,11 @@ func constructor(f *jen.File, scripts []*script.Script, o Options) {
 				if o.Replicas && !s.Mode.Write {
 					constructor = "newReadOnlyScript"
 				}
-				d[jen.Id(luaName(s))] = jen.Id(constructor).Call(
-					jen.Lit(s.Name), jen.Id(s.Name+"SHA1"), jen.Id(sourceName(s)), retry, codes(s), jen.Id("o").Dot("lua"))
+				args := []jen.Code{jen.Lit(s.Name), jen.Id(s.Name + "SHA1"), jen.Id(sourceName(s)), retry, codes(s)}
+				for _, option := range o.Client.options {
+					args = append(args, jen.Id("o").Dot(option))
+				}
+				d[jen.Id(luaName(s))] = jen.Id(constructor).Call(args...)
 			}
 		})))
 	})
@@ -130,12 +130,12 @@ func sentinels(f *jen.File, scripts []*script.Script) {
 	}
 }
 
-func load(f *jen.File, scripts []*script.Script) {
+func load(f *jen.File, scripts []*script.Script, o Options) {
 	f.Comment("Load sends every script to every node of the client, so that no call has to send its")
 	f.Comment("script's text. It goes on after an error, and returns all errors. It is optional,")
 	f.Comment("because a call sends the text to a server that does not know the script. The user")
 	f.Comment("needs the right +script|load.")
-	recv, ctx, client := receiverAndClient()
+	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id("Load").Params(ctx, client).Error().BlockFunc(func(g *jen.Group) {
 		g.Var().Id("failed").Error()
 		g.For(jen.List(jen.Id("_"), jen.Id("script")).Op(":=").Range().Index().Op("*").Id("luaScript").ValuesFunc(func(g *jen.Group) {

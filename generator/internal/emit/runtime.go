@@ -26,9 +26,10 @@ type library struct {
 	bodies  [][]byte        // of the files, without package clauses and imports
 }
 
-func readLibrary() (*library, error) {
+// readLibrary reads the files that all clients share, and the client's own.
+func readLibrary(c *Client) (*library, error) {
 	l := &library{names: map[string]bool{}, imports: map[string]bool{}}
-	for _, name := range []string{"runtime", "guard", "slot", "encode", "decode"} {
+	for _, name := range []string{"runtime", c.runtime, "guard", "slot", "encode", "decode"} {
 		if err := l.add("runtime/" + name + ".go"); err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 // scriptFile writes one script: its text and sums, the structs of its parameters and its
 // reply, and the calls.
 func scriptFile(o Options, s *script.Script, helpers *library) *jen.File {
-	f := newFile(o.Package, s.Base)
+	f := newFile(o, s.Base)
 	rename(f, s, helpers)
 	if len(s.Includes) == 0 {
 		f.Comment("The sums of " + s.Base + ", as sha1sum and sha256sum print them. A server knows the")
@@ -33,10 +33,10 @@ func scriptFile(o Options, s *script.Script, helpers *library) *jen.File {
 	f.Const().Id(sourceName(s)).Op("=").Add(rawString(s.Source))
 	params(f, s)
 	enums(f, s)
-	results(f, s)
+	results(f, s, o)
 	calls(f, s, o)
 	encode(f, s)
-	decode(f, s)
+	decode(f, s, o)
 	return f
 }
 
@@ -143,7 +143,7 @@ func enums(f *jen.File, s *script.Script) {
 }
 
 // results writes the structs of the reply.
-func results(f *jen.File, s *script.Script) {
+func results(f *jen.File, s *script.Script, o Options) {
 	for i, t := range s.Structs() {
 		f.Line()
 		switch {
@@ -156,7 +156,7 @@ func results(f *jen.File, s *script.Script) {
 		}
 		f.Type().Id(t.Name).StructFunc(func(g *jen.Group) {
 			for _, field := range t.Fields {
-				line := g.Id(script.Camel(field.Name)).Add(resultType(field.Type, script.FieldName(t.Name, field)))
+				line := g.Id(script.Camel(field.Name)).Add(resultType(o.Client, field.Type, script.FieldName(t.Name, field)))
 				if field.Doc != "" {
 					line.Comment(comment(field.Doc))
 				}
@@ -166,17 +166,17 @@ func results(f *jen.File, s *script.Script) {
 }
 
 // answer returns the type of the value that a call returns.
-func answer(s *script.Script) *jen.Statement {
+func answer(s *script.Script, o Options) *jen.Statement {
 	if s.Returns.Kind == script.ReturnValue {
-		return resultType(s.Returns.Type, s.ResultName())
+		return resultType(o.Client, s.Returns.Type, s.ResultName())
 	}
 	return jen.Struct()
 }
 
 // zero returns the value that a call returns with an error.
-func zero(s *script.Script) *jen.Statement {
+func zero(s *script.Script, o Options) *jen.Statement {
 	if s.Returns.Kind == script.ReturnValue {
-		return zeroOf(s.Returns.Type, s.ResultName())
+		return zeroOf(o.Client, s.Returns.Type, s.ResultName())
 	}
 	return jen.Struct().Values()
 }
@@ -226,17 +226,17 @@ func modeDoc(s *script.Script, replicas bool) string {
 	return "It only reads, on the primary."
 }
 
-func receiverAndClient() (recv, ctx, client *jen.Statement) {
+func receiverAndClient(o Options) (recv, ctx, client *jen.Statement) {
 	return jen.Id("s").Op("*").Id("Scripts"),
 		jen.Id("ctx").Qual("context", "Context"),
-		jen.Id("c").Qual(rueidis, "Client")
+		jen.Id("c").Add(o.Client.handle())
 }
 
 func calls(f *jen.File, s *script.Script, o Options) {
 	single(f, s, o)
-	batch(f, s)
-	if s.Mode.Cached {
-		cached(f, s)
+	batch(f, s, o)
+	if s.Mode.Cached && o.Client.Caches {
+		cached(f, s, o)
 	}
 }
 
@@ -264,7 +264,7 @@ func room(list []script.Param) int {
 func single(f *jen.File, s *script.Script, o Options) {
 	f.Line()
 	doc(f, s, o)
-	recv, ctx, client := receiverAndClient()
+	recv, ctx, client := receiverAndClient(o)
 	fn := f.Func().Params(recv).Id(s.Name).Params(ctx, client, jen.Id("p").Id(s.Name+"Params"))
 	reply := jen.Id("s").Dot(luaName(s)).Dot("exec").Call(jen.Id("ctx"), jen.Id("c"), jen.Id("keys"), jen.Id("args"))
 	call := jen.Id(s.ReplyDecoder()).Call(jen.Op("&").Id("s").Dot(luaName(s)), reply)
@@ -276,27 +276,27 @@ func single(f *jen.File, s *script.Script, o Options) {
 		})
 		return
 	}
-	fn.Params(answer(s), jen.Error()).BlockFunc(func(g *jen.Group) {
-		encoded(g, s, zero(s), jen.Err())
+	fn.Params(answer(s, o), jen.Error()).BlockFunc(func(g *jen.Group) {
+		encoded(g, s, zero(s, o), jen.Err())
 		g.Return(call)
 	})
 }
 
-func batch(f *jen.File, s *script.Script) {
+func batch(f *jen.File, s *script.Script, o Options) {
 	f.Line()
 	f.Commentf("%sBatch calls [Scripts.%s] once for each of params, in one pipeline. It is not", s.Name, s.Name)
 	f.Comment("atomic, and each call has its own Reply: if one fails, the others still run.")
-	recv, ctx, client := receiverAndClient()
+	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id(s.Name+"Batch").
 		Params(ctx, client, jen.Id("params").Index().Id(s.Name+"Params")).
-		Index().Id("Reply").Types(answer(s)).
+		Index().Id("Reply").Types(answer(s, o)).
 		Block(jen.Return(jen.Id("batch").Call(
 			jen.Id("ctx"), jen.Id("c"), jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("params"),
 			jen.Id(s.Name+"Params").Dot("encode"), jen.Id(s.ReplyDecoder()),
 		)))
 }
 
-func cached(f *jen.File, s *script.Script) {
+func cached(f *jen.File, s *script.Script, o Options) {
 	f.Line()
 	f.Commentf("%sCached is [Scripts.%s] through the client-side cache. When the key changes, the", s.Name, s.Name)
 	f.Comment("server tells the client, which drops the answer: an answer is as old as that message")
@@ -306,12 +306,12 @@ func cached(f *jen.File, s *script.Script) {
 		f.Comment("")
 		f.Comment("It sends GET in place of the script, which does nothing else.")
 	}
-	recv, ctx, client := receiverAndClient()
+	recv, ctx, client := receiverAndClient(o)
 	f.Func().Params(recv).Id(s.Name+"Cached").
 		Params(ctx, client, jen.Id("p").Id(s.Name+"Params"), jen.Id("ttl").Qual("time", "Duration")).
-		Params(jen.Id("Cached").Types(answer(s)), jen.Error()).
+		Params(jen.Id("Cached").Types(answer(s, o)), jen.Error()).
 		BlockFunc(func(g *jen.Group) {
-			none := jen.Id("Cached").Types(answer(s)).Values()
+			none := jen.Id("Cached").Types(answer(s, o)).Values()
 			if s.IsGet() {
 				key := s.Keys[0]
 				field := jen.Id("p").Dot(script.Camel(key.Name))
@@ -329,7 +329,7 @@ func cached(f *jen.File, s *script.Script) {
 			g.List(jen.Id("value"), jen.Err()).Op(":=").
 				Id(s.ReplyDecoder()).Call(jen.Op("&").Id("s").Dot(luaName(s)), jen.Id("reply"))
 			g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(none, jen.Err()))
-			g.Return(jen.Id("Cached").Types(answer(s)).Values(jen.Dict{
+			g.Return(jen.Id("Cached").Types(answer(s, o)).Values(jen.Dict{
 				jen.Id("Value"): jen.Id("value"),
 				jen.Id("Hit"):   jen.Id("reply").Dot("IsCacheHit").Call(),
 				jen.Id("Until"): jen.Id("cachedUntil").Call(jen.Id("reply")),

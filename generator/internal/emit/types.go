@@ -37,8 +37,6 @@ func scalarType(base string) *jen.Statement {
 		return jen.Qual("time", "Time")
 	case "json":
 		return jen.Qual("encoding/json", "RawMessage")
-	case script.RawType:
-		return jen.Qual(rueidis, "RedisMessage")
 	}
 	return jen.String()
 }
@@ -53,17 +51,19 @@ func named(name string) *jen.Statement {
 }
 
 // resultType returns the Go type of a reply's value. name is that of the struct in it.
-func resultType(t script.Type, name string) *jen.Statement {
+func resultType(c *Client, t script.Type, name string) *jen.Statement {
 	var typ *jen.Statement
 	switch {
 	case t.Kind == script.List:
-		typ = jen.Index().Add(resultType(*t.Elem, name))
+		typ = jen.Index().Add(resultType(c, *t.Elem, name))
 	case t.Kind == script.Map:
-		typ = jen.Map(jen.String()).Add(resultType(*t.Elem, name))
+		typ = jen.Map(jen.String()).Add(resultType(c, *t.Elem, name))
 	case t.Kind == script.Struct:
 		typ = jen.Id(name)
 	case t.Named != "":
 		typ = named(t.Named)
+	case t.Base == script.RawType:
+		typ = c.raw()
 	default:
 		typ = scalarType(t.Base)
 	}
@@ -74,10 +74,10 @@ func resultType(t script.Type, name string) *jen.Statement {
 }
 
 // zeroOf returns the zero value of a reply's value.
-func zeroOf(t script.Type, name string) *jen.Statement {
+func zeroOf(c *Client, t script.Type, name string) *jen.Statement {
 	switch {
 	case t.Optional || t.Kind == script.Struct:
-		return resultType(t, name).Values()
+		return resultType(c, t, name).Values()
 	case t.Kind != script.Scalar:
 		return jen.Nil()
 	case t.Named != "":
@@ -88,8 +88,10 @@ func zeroOf(t script.Type, name string) *jen.Statement {
 		return jen.Lit("")
 	case "bool":
 		return jen.False()
-	case "time", script.RawType:
+	case "time":
 		return scalarType(t.Base).Values()
+	case script.RawType:
+		return c.noRaw()
 	case "bytes", "json":
 		return jen.Nil()
 	}

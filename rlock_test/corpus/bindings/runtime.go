@@ -25,21 +25,6 @@ type Reply[T any] struct {
 	Err   error // nil when Value is an answer
 }
 
-// Cached is an answer that may come from the client-side cache.
-type Cached[T any] struct {
-	Value T
-	Hit   bool      // true: it came from the cache, and no server was asked
-	Until time.Time // until when the cache may serve it, by the clock of this machine: no longer than the key lasts; zero: the client has no cache
-}
-
-// cachedUntil returns until when the cache may serve the reply. It reads no clock.
-func cachedUntil(reply rueidis.RedisResult) time.Time {
-	if at := reply.CachePXAT(); at > 0 {
-		return time.UnixMilli(at)
-	}
-	return time.Time{}
-}
-
 // Null is a value that may be absent, in the manner of sql.Null.
 type Null[T any] struct {
 	V     T
@@ -90,11 +75,6 @@ func (e *ReplyError) Unwrap() error { return e.Reason }
 // Option changes what [New] returns.
 type Option func(*options)
 
-type options struct {
-	retry bool
-	lua   []rueidis.LuaOption
-}
-
 func newOptions(opts []Option) options {
 	o := options{retry: true}
 	for _, set := range opts {
@@ -108,6 +88,98 @@ func newOptions(opts []Option) options {
 // WithoutRetry makes the client send every call once, so that every error is returned at
 // once. It is for callers that have retries of their own.
 func WithoutRetry() Option { return func(o *options) { o.retry = false } }
+
+// call is the words of one call.
+type call struct{ keys, args []string }
+
+// batch calls the script once for each of params, in one pipeline. If a server does not
+// know the script, batch sends its text with the calls that this server refused.
+func batch[P, R any](
+	ctx context.Context, c client, s *luaScript, params []P,
+	encode func(p P, keys, args []string) ([]string, []string, error),
+	decode func(s *luaScript, reply result) (R, error),
+) []Reply[R] {
+	replies := make([]Reply[R], len(params))
+	calls := make([]call, 0, len(params))
+	places := make([]int, 0, len(params)) // of calls in params
+	for i, p := range params {
+		keys, args, err := encode(p, nil, nil)
+		if err == nil {
+			err = s.sameSlot(c, keys)
+		}
+		if err != nil {
+			replies[i].Err = err
+			continue
+		}
+		calls, places = append(calls, call{keys, args}), append(places, i)
+	}
+	for _, text := range []bool{false, true} {
+		if len(calls) == 0 {
+			break
+		}
+		unknown := 0
+		for n, reply := range s.send(ctx, c, calls, text) {
+			if !text && isUnknown(reply) {
+				calls[unknown], places[unknown] = calls[n], places[n]
+				unknown++
+				continue
+			}
+			i := places[n]
+			replies[i].Value, replies[i].Err = decode(s, reply)
+		}
+		calls, places = calls[:unknown], places[:unknown]
+	}
+	return replies
+}
+
+// loaded returns the error of a server that was sent the script, and answered with its SHA1.
+func (s *luaScript) loaded(server, sha1 string, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: load %s on %s: %w", packageName, s.name, server, err)
+	case sha1 != s.sha1:
+		return fmt.Errorf("%s: load %s on %s: the server computes the SHA1 %s, the generator %s", packageName, s.name, server, sha1, s.sha1)
+	}
+	return nil
+}
+
+// message returns the message of a reply, or its error. A nil reply is a message.
+func (s *luaScript) message(reply result) (message, error) {
+	m, err := receive(reply)
+	if err == nil {
+		return m, nil
+	}
+	code, _, _ := strings.Cut(refusal(err), " ")
+	if sentinel := s.errors[code]; sentinel != nil {
+		return m, fmt.Errorf("%w: %s: %w", sentinel, s.name, err)
+	}
+	if own := new(ParamError); errors.As(err, &own) {
+		return m, err
+	}
+	if own := new(CrossSlotError); errors.As(err, &own) {
+		return m, err
+	}
+	return m, fmt.Errorf("%s: %s: %w", packageName, s.name, err)
+}
+
+// wrong turns a decoding error into one that names the script and the field.
+func (s *luaScript) wrong(err error) error {
+	if in, ok := err.(*fieldError); ok {
+		return &ReplyError{s.name, in.field, in.reason}
+	}
+	return &ReplyError{s.name, "", err}
+}
+
+type (
+	client  = rueidis.Client
+	result  = rueidis.RedisResult  // of a call
+	message = rueidis.RedisMessage // a reply, or a value in it
+)
+
+type options struct {
+	retry bool
+	lua   []rueidis.LuaOption
+}
 
 // WithLuaOptions passes options on to rueidis.
 func WithLuaOptions(opts ...rueidis.LuaOption) Option {
@@ -146,16 +218,100 @@ func newReadOnlyScript(name, sha1, source string, retryable bool, codes map[stri
 // exec sends the script's SHA1, and its text if the server does not know the script. Without
 // newReadOnlyScript it uses EVALSHA for scripts that only read too, because a client may send
 // EVALSHA_RO to a replica.
-func (s *luaScript) exec(ctx context.Context, c rueidis.Client, keys, args []string) rueidis.RedisResult {
+func (s *luaScript) exec(ctx context.Context, c client, keys, args []string) result {
 	if err := s.sameSlot(c, keys); err != nil {
 		return rueidis.NewErrorResult(err)
 	}
 	return s.lua.Exec(ctx, c, keys, args)
 }
 
+// send sends calls in one pipeline: by the script's SHA1, or by its text. It returns as many
+// results, in the order of the calls.
+func (s *luaScript) send(ctx context.Context, c client, calls []call, text bool) []result {
+	commands := make(rueidis.Commands, len(calls))
+	for i, call := range calls {
+		commands[i] = s.command(c, call, text)
+	}
+	return c.DoMulti(ctx, commands...)
+}
+
+func (s *luaScript) command(c client, call call, text bool) rueidis.Completed {
+	var command rueidis.Completed
+	numkeys := int64(len(call.keys))
+	switch {
+	case s.readOnly && text:
+		return c.B().EvalRo().Script(s.source).Numkeys(numkeys).Key(call.keys...).Arg(call.args...).Build()
+	case s.readOnly:
+		return c.B().EvalshaRo().Sha1(s.sha1).Numkeys(numkeys).Key(call.keys...).Arg(call.args...).Build()
+	case text:
+		command = c.B().Eval().Script(s.source).Numkeys(numkeys).Key(call.keys...).Arg(call.args...).Build()
+	default:
+		command = c.B().Evalsha().Sha1(s.sha1).Numkeys(numkeys).Key(call.keys...).Arg(call.args...).Build()
+	}
+	if s.retryable {
+		command = command.ToRetryable()
+	}
+	return command
+}
+
+// isUnknown reports whether the server does not know the script.
+func isUnknown(reply result) bool {
+	e, ok := rueidis.IsRedisErr(reply.Error())
+	return ok && e.IsNoScript()
+}
+
+// receive returns the message of a reply, or its error. A nil reply is a message.
+func receive(reply result) (message, error) {
+	m, err := reply.ToMessage()
+	if rueidis.IsRedisNil(err) {
+		return m, nil
+	}
+	return m, err
+}
+
+// refusal returns the text of an error that the server replied with, without the ERR that a server
+// puts before a code that stands alone; "" for any other error.
+func refusal(err error) string {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		return e.Error()
+	}
+	return ""
+}
+
+// inSlots reports whether the client's keys are in the slots of a cluster.
+func inSlots(c client) bool { return c.Mode() == rueidis.ClientModeCluster }
+
+// decodeRaw takes any reply.
+func decodeRaw(m message) (rueidis.RedisMessage, error) { return m, nil }
+
+// load sends the script to every node.
+func (s *luaScript) load(ctx context.Context, c client) error {
+	var failed error
+	for addr, node := range c.Nodes() {
+		sha, err := node.Do(ctx, node.B().ScriptLoad().Script(s.source).Build()).ToString()
+		failed = errors.Join(failed, s.loaded(addr, sha, err))
+	}
+	return failed
+}
+
+// Cached is an answer that may come from the client-side cache.
+type Cached[T any] struct {
+	Value T
+	Hit   bool      // true: it came from the cache, and no server was asked
+	Until time.Time // until when the cache may serve it, by the clock of this machine: no longer than the key lasts; zero: the client has no cache
+}
+
+// cachedUntil returns until when the cache may serve the reply. It reads no clock.
+func cachedUntil(reply result) time.Time {
+	if at := reply.CachePXAT(); at > 0 {
+		return time.UnixMilli(at)
+	}
+	return time.Time{}
+}
+
 // cached asks the client-side cache, and the server if the cache has no answer. It sends
 // the text and not the SHA1, because rueidis would cache the error NOSCRIPT like an answer.
-func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []string, ttl time.Duration) rueidis.RedisResult {
+func (s *luaScript) cached(ctx context.Context, c client, keys, args []string, ttl time.Duration) result {
 	if err := s.cacheable(ttl); err != nil {
 		return rueidis.NewErrorResult(err)
 	}
@@ -164,7 +320,7 @@ func (s *luaScript) cached(ctx context.Context, c rueidis.Client, keys, args []s
 
 // cachedGet does the same for a script that does nothing but GET its key. It sends GET,
 // which has the same answer, because the cache then need not compare a script's text.
-func (s *luaScript) cachedGet(ctx context.Context, c rueidis.Client, key string, ttl time.Duration) rueidis.RedisResult {
+func (s *luaScript) cachedGet(ctx context.Context, c client, key string, ttl time.Duration) result {
 	if err := s.cacheable(ttl); err != nil {
 		return rueidis.NewErrorResult(err)
 	}
@@ -177,115 +333,6 @@ func (s *luaScript) cacheable(ttl time.Duration) error {
 		return &ParamError{s.name, "ttl", fmt.Sprintf("%v is below 1ms, the shortest time for which an answer can be cached", ttl)}
 	}
 	return nil
-}
-
-// batch calls the script once for each of params, in one pipeline. If a server does not
-// know the script, batch sends its text with the calls that this server refused.
-func batch[P, R any](
-	ctx context.Context, c rueidis.Client, s *luaScript, params []P,
-	encode func(p P, keys, args []string) ([]string, []string, error),
-	decode func(s *luaScript, reply rueidis.RedisResult) (R, error),
-) []Reply[R] {
-	replies := make([]Reply[R], len(params))
-	calls := make([]rueidis.LuaExec, len(params))
-	pending := make([]int, 0, len(params)) // positions in params that are sent
-	for i, p := range params {
-		keys, args, err := encode(p, nil, nil)
-		if err == nil {
-			err = s.sameSlot(c, keys)
-		}
-		if err != nil {
-			replies[i].Err = err
-			continue
-		}
-		calls[i] = rueidis.LuaExec{Keys: keys, Args: args}
-		pending = append(pending, i)
-	}
-	send := func(text bool) (unknown []int) {
-		commands := make(rueidis.Commands, len(pending))
-		for n, i := range pending {
-			commands[n] = s.command(c, calls[i], text)
-		}
-		for n, reply := range c.DoMulti(ctx, commands...) {
-			i := pending[n]
-			if e, ok := rueidis.IsRedisErr(reply.Error()); ok && e.IsNoScript() && !text {
-				unknown = append(unknown, i)
-				continue
-			}
-			replies[i].Value, replies[i].Err = decode(s, reply)
-		}
-		return unknown
-	}
-	if len(pending) > 0 {
-		pending = send(false)
-	}
-	if len(pending) > 0 {
-		send(true)
-	}
-	return replies
-}
-
-func (s *luaScript) command(c rueidis.Client, call rueidis.LuaExec, text bool) rueidis.Completed {
-	var command rueidis.Completed
-	numkeys := int64(len(call.Keys))
-	switch {
-	case s.readOnly && text:
-		return c.B().EvalRo().Script(s.source).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
-	case s.readOnly:
-		return c.B().EvalshaRo().Sha1(s.sha1).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
-	case text:
-		command = c.B().Eval().Script(s.source).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
-	default:
-		command = c.B().Evalsha().Sha1(s.sha1).Numkeys(numkeys).Key(call.Keys...).Arg(call.Args...).Build()
-	}
-	if s.retryable {
-		command = command.ToRetryable()
-	}
-	return command
-}
-
-// load sends the script to every node.
-func (s *luaScript) load(ctx context.Context, c rueidis.Client) error {
-	var failed error
-	for addr, node := range c.Nodes() {
-		sha, err := node.Do(ctx, node.B().ScriptLoad().Script(s.source).Build()).ToString()
-		switch {
-		case err != nil:
-			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: %w", packageName, s.name, addr, err))
-		case sha != s.sha1:
-			failed = errors.Join(failed, fmt.Errorf("%s: load %s on %s: the server computes the SHA1 %s, the generator %s", packageName, s.name, addr, sha, s.sha1))
-		}
-	}
-	return failed
-}
-
-// message returns the message of a reply, or its error. A nil reply is a message.
-func (s *luaScript) message(reply rueidis.RedisResult) (rueidis.RedisMessage, error) {
-	m, err := reply.ToMessage()
-	if err == nil || rueidis.IsRedisNil(err) {
-		return m, nil
-	}
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		code, _, _ := strings.Cut(e.Error(), " ")
-		if sentinel := s.errors[code]; sentinel != nil {
-			return m, fmt.Errorf("%w: %s: %w", sentinel, s.name, err)
-		}
-	}
-	if own := new(ParamError); errors.As(err, &own) {
-		return m, err
-	}
-	if own := new(CrossSlotError); errors.As(err, &own) {
-		return m, err
-	}
-	return m, fmt.Errorf("%s: %s: %w", packageName, s.name, err)
-}
-
-// wrong turns a decoding error into one that names the script and the field.
-func (s *luaScript) wrong(err error) error {
-	if in, ok := err.(*fieldError); ok {
-		return &ReplyError{s.name, in.field, in.reason}
-	}
-	return &ReplyError{s.name, "", err}
 }
 
 // Held is a lock that a guarded script runs under, such as *rlock.Lock: the script
@@ -359,10 +406,10 @@ var crc16 = func() (table [256]uint16) {
 	return table
 }()
 
-// sameSlot returns an error if the keys are in different slots of a cluster, because
-// rueidis would panic.
-func (s *luaScript) sameSlot(c rueidis.Client, keys []string) error {
-	if len(keys) < 2 || c.Mode() != rueidis.ClientModeCluster {
+// sameSlot returns an error if the keys are in different slots of a cluster, because no server
+// has them all: rueidis would panic, and another client would send them in vain.
+func (s *luaScript) sameSlot(c client, keys []string) error {
+	if len(keys) < 2 || !inSlots(c) {
 		return nil
 	}
 	first := Slot(keys[0])
@@ -489,7 +536,7 @@ func checkKeys(script, param string, keys ...string) error {
 }
 
 // describe says what a message is, for an error. It cuts long values.
-func describe(m rueidis.RedisMessage) string {
+func describe(m message) string {
 	switch {
 	case m.IsNil():
 		return "nil"
@@ -519,18 +566,18 @@ func describe(m rueidis.RedisMessage) string {
 	return "of another type"
 }
 
-func mismatch(m rueidis.RedisMessage, want string) error {
+func mismatch(m message, want string) error {
 	return errors.New("is not " + want + " but " + describe(m))
 }
 
-func decodeString(m rueidis.RedisMessage) (string, error) {
+func decodeString(m message) (string, error) {
 	if !m.IsString() {
 		return "", mismatch(m, "a string")
 	}
 	return m.ToString()
 }
 
-func decodeBytes(m rueidis.RedisMessage) ([]byte, error) {
+func decodeBytes(m message) ([]byte, error) {
 	if !m.IsString() {
 		return nil, mismatch(m, "a string")
 	}
@@ -539,7 +586,7 @@ func decodeBytes(m rueidis.RedisMessage) ([]byte, error) {
 
 // decodeInt takes an integer, and a string that is one, such as the reply of GET for a
 // counter.
-func decodeInt(m rueidis.RedisMessage) (int64, error) {
+func decodeInt(m message) (int64, error) {
 	if m.IsInt64() {
 		return m.ToInt64()
 	}
@@ -555,7 +602,7 @@ func decodeInt(m rueidis.RedisMessage) (int64, error) {
 // decodeBool takes what Redis makes of Lua's true and false: 1 and nil, or booleans after
 // redis.setresp(3). It also takes 0, the OK of a command that succeeded, and the strings 1
 // and 0, because a bool argument that a script stores is one of these.
-func decodeBool(m rueidis.RedisMessage) (bool, error) {
+func decodeBool(m message) (bool, error) {
 	switch {
 	case m.IsNil():
 		return false, nil
@@ -579,7 +626,7 @@ func decodeBool(m rueidis.RedisMessage) (bool, error) {
 	return false, mismatch(m, "0, 1, nil or OK")
 }
 
-func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
+func decodeOK(m message) (struct{}, error) {
 	if m.IsString() {
 		if text, _ := m.ToString(); text == "OK" {
 			return struct{}{}, nil
@@ -590,7 +637,7 @@ func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 
 // decodeFloat takes a string or a double. It refuses an integer, because Redis makes one of
 // a Lua number and drops the fraction.
-func decodeFloat(m rueidis.RedisMessage) (float64, error) {
+func decodeFloat(m message) (float64, error) {
 	switch {
 	case m.IsFloat64():
 		return m.ToFloat64()
@@ -611,7 +658,7 @@ func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 // decodeDuration reads milliseconds. It keeps negative ones, because they have a meaning,
 // such as the -1 of PTTL. If the reply is too long for Go, it returns the longest duration of
 // the same sign.
-func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
+func decodeDuration(m message) (time.Duration, error) {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	n, err := decodeInt(m)
 	switch {
@@ -624,7 +671,7 @@ func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 }
 
 // decodeTime reads milliseconds since 1970.
-func decodeTime(m rueidis.RedisMessage) (time.Time, error) {
+func decodeTime(m message) (time.Time, error) {
 	n, err := decodeInt(m)
 	if err != nil {
 		return time.Time{}, err
@@ -632,7 +679,7 @@ func decodeTime(m rueidis.RedisMessage) (time.Time, error) {
 	return time.UnixMilli(n), nil
 }
 
-func decodeJSON(m rueidis.RedisMessage) (json.RawMessage, error) {
+func decodeJSON(m message) (json.RawMessage, error) {
 	text, err := decodeBytes(m)
 	if err != nil {
 		return nil, err
@@ -644,7 +691,7 @@ func decodeJSON(m rueidis.RedisMessage) (json.RawMessage, error) {
 }
 
 // decodeJSONAs reads JSON into a Go type.
-func decodeJSONAs[T any](m rueidis.RedisMessage) (T, error) {
+func decodeJSONAs[T any](m message) (T, error) {
 	var v T
 	text, err := decodeBytes(m)
 	if err != nil {
@@ -657,19 +704,16 @@ func decodeJSONAs[T any](m rueidis.RedisMessage) (T, error) {
 }
 
 // decodeNothing takes the reply of a script that returns no value.
-func decodeNothing(m rueidis.RedisMessage) (struct{}, error) {
+func decodeNothing(m message) (struct{}, error) {
 	if !m.IsNil() {
 		return struct{}{}, mismatch(m, "nil")
 	}
 	return struct{}{}, nil
 }
 
-// decodeRaw takes any reply.
-func decodeRaw(m rueidis.RedisMessage) (rueidis.RedisMessage, error) { return m, nil }
-
 // nullable turns a decoder of T into one of T?.
-func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
-	return func(m rueidis.RedisMessage) (Null[T], error) {
+func nullable[T any](decode func(message) (T, error)) func(message) (Null[T], error) {
+	return func(m message) (Null[T], error) {
 		if m.IsNil() {
 			return Null[T]{}, nil
 		}
@@ -688,8 +732,8 @@ func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.
 
 // nullableOrEmpty is nullable for durations and times. It takes an empty string for nil,
 // because an absent argument is sent as one, and a script may have stored it.
-func nullableOrEmpty[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
-	return func(m rueidis.RedisMessage) (Null[T], error) {
+func nullableOrEmpty[T any](decode func(message) (T, error)) func(message) (Null[T], error) {
+	return func(m message) (Null[T], error) {
 		if m.IsString() {
 			if text, _ := m.ToString(); text == "" {
 				return Null[T]{}, nil
@@ -700,8 +744,8 @@ func nullableOrEmpty[T any](decode func(rueidis.RedisMessage) (T, error)) func(r
 }
 
 // list turns a decoder of T into one of []T.
-func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
-	return func(m rueidis.RedisMessage) ([]T, error) {
+func list[T any](decode func(message) (T, error)) func(message) ([]T, error) {
+	return func(m message) ([]T, error) {
 		messages, err := m.ToArray()
 		if err != nil {
 			return nil, mismatch(m, "a list")
@@ -719,8 +763,8 @@ func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.Redi
 // mapping turns a decoder of T into one of map[string]T. It takes a map, and a list of keys
 // and values in turn, such as the reply of HGETALL. It refuses a list that has a key twice,
 // because one of the values would be lost.
-func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (map[string]T, error) {
-	return func(m rueidis.RedisMessage) (map[string]T, error) {
+func mapping[T any](decode func(message) (T, error)) func(message) (map[string]T, error) {
+	return func(m message) (map[string]T, error) {
 		if m.IsMap() {
 			messages, err := m.ToMap()
 			if err != nil {
@@ -759,17 +803,17 @@ func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.R
 }
 
 // structure turns a function that reads a struct of n values into a decoder.
-func structure[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (T, error) {
-	return func(m rueidis.RedisMessage) (T, error) { return decodeFields(m, n, read) }
+func structure[T any](n int, read func([]message) (T, error)) func(message) (T, error) {
+	return func(m message) (T, error) { return decodeFields(m, n, read) }
 }
 
 // structs turns a function that reads a struct of n values into a decoder of a list of
 // them. The reply is a list of lists of n values, or one list with all values in turn.
 // Redis replies to WITHSCORES with the second, unless the script has called
 // redis.setresp(3).
-func structs[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
+func structs[T any](n int, read func([]message) (T, error)) func(message) ([]T, error) {
 	nested := list(structure(n, read))
-	return func(m rueidis.RedisMessage) ([]T, error) {
+	return func(m message) ([]T, error) {
 		messages, err := m.ToArray()
 		if err != nil || len(messages) == 0 || messages[0].IsArray() {
 			return nested(m)
@@ -788,7 +832,7 @@ func structs[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(ru
 }
 
 // decodeFields reads a struct of n values.
-func decodeFields[T any](m rueidis.RedisMessage, n int, read func([]rueidis.RedisMessage) (T, error)) (T, error) {
+func decodeFields[T any](m message, n int, read func([]message) (T, error)) (T, error) {
 	var none T
 	values, err := m.ToArray()
 	if err != nil {
@@ -811,7 +855,7 @@ func (e *fieldError) Error() string { return "field " + e.field + " " + e.reason
 func (e *fieldError) Unwrap() error { return e.reason }
 
 // decodeValue reads a reply that is one value.
-func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(rueidis.RedisMessage) (T, error)) (T, error) {
+func decodeValue[T any](s *luaScript, reply result, decode func(message) (T, error)) (T, error) {
 	m, err := s.message(reply)
 	if err != nil {
 		return *new(T), err
@@ -824,7 +868,7 @@ func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(rue
 }
 
 // decodeStruct reads a reply that is a struct of n values.
-func decodeStruct[T any](s *luaScript, reply rueidis.RedisResult, n int, read func([]rueidis.RedisMessage) (T, error)) (T, error) {
+func decodeStruct[T any](s *luaScript, reply result, n int, read func([]message) (T, error)) (T, error) {
 	m, err := s.message(reply)
 	if err != nil {
 		return *new(T), err

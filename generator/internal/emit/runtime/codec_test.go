@@ -7,26 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
-func newClient(t *testing.T) rueidis.Client {
-	t.Helper()
-	return rlocktest.Client(t)
-}
-
-// reply makes a message of what a script returns.
-func reply(t *testing.T, client rueidis.Client, lua string) rueidis.RedisResult {
-	t.Helper()
-	return client.Do(t.Context(), client.B().Eval().Script("return "+lua).Numkeys(0).Build())
-}
-
 // decodeCase runs a decoder over what a script returns.
-func decodeCase[T any](lua string, decode func(rueidis.RedisMessage) (T, error), want T, wrong string) func(t *testing.T, client rueidis.Client) {
-	return func(t *testing.T, client rueidis.Client) {
+func decodeCase[T any](lua string, decode func(message) (T, error), want T, wrong string) func(t *testing.T, client client) {
+	return func(t *testing.T, client client) {
 		s := &luaScript{name: "Script"}
 		got, err := decodeValue(s, reply(t, client, lua), decode)
 		require.Equal(t, want, got)
@@ -48,7 +34,7 @@ type pair struct {
 	score  int64
 }
 
-func readPair(values []rueidis.RedisMessage) (p pair, err error) {
+func readPair(values []message) (p pair, err error) {
 	if p.member, err = decodeString(values[0]); err != nil {
 		return pair{}, &fieldError{"member", err}
 	}
@@ -60,8 +46,8 @@ func readPair(values []rueidis.RedisMessage) (p pair, err error) {
 
 func TestDecode(t *testing.T) {
 	t.Parallel()
-	client := newClient(t)
-	for name, test := range map[string]func(*testing.T, rueidis.Client){
+	server := newClient(t)
+	for name, test := range map[string]func(*testing.T, client){
 		"string":               decodeCase(`'a'`, decodeString, "a", ""),
 		"string, status":       decodeCase(`redis.status_reply('PONG')`, decodeString, "PONG", ""),
 		"string, integer":      decodeCase(`1`, decodeString, "", "is not a string but the integer 1"),
@@ -145,7 +131,7 @@ func TestDecode(t *testing.T) {
 		"long text is cut":     decodeCase(`string.rep('x', 100)`, decodeInt, 0, `is not an integer but the string "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"`),
 		"error reply of sorts": decodeCase(`{{}, 1}`, list(decodeInt), nil, "at position 1 is not an integer but a list"),
 	} {
-		t.Run(name, func(t *testing.T) { test(t, client) })
+		t.Run(name, func(t *testing.T) { test(t, server) })
 	}
 }
 
@@ -168,22 +154,6 @@ func TestDecodeStruct(t *testing.T) {
 		require.ErrorAs(t, err, &facts)
 		require.Equal(t, lua == `{'a', 'b'}`, facts.Field == "score")
 	}
-}
-
-func TestRaw(t *testing.T) {
-	t.Parallel()
-	client := newClient(t)
-	s := &luaScript{name: "Script"}
-	m, err := decodeValue(s, reply(t, client, `{1, {'a'}, false}`), decodeRaw)
-	require.NoError(t, err)
-	values, err := m.ToArray()
-	require.NoError(t, err)
-	require.Len(t, values, 3)
-	m, err = decodeValue(s, reply(t, client, `false`), decodeRaw)
-	require.NoError(t, err)
-	require.True(t, m.IsNil())
-	_, err = decodeValue(s, reply(t, client, `redis.error_reply('OH no')`), decodeRaw)
-	require.EqualError(t, err, "runtime: Script: OH no")
 }
 
 type kind string

@@ -7,12 +7,10 @@ import (
 	"math"
 	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 // describe says what a message is, for an error. It cuts long values.
-func describe(m rueidis.RedisMessage) string {
+func describe(m message) string {
 	switch {
 	case m.IsNil():
 		return "nil"
@@ -42,18 +40,18 @@ func describe(m rueidis.RedisMessage) string {
 	return "of another type"
 }
 
-func mismatch(m rueidis.RedisMessage, want string) error {
+func mismatch(m message, want string) error {
 	return errors.New("is not " + want + " but " + describe(m))
 }
 
-func decodeString(m rueidis.RedisMessage) (string, error) {
+func decodeString(m message) (string, error) {
 	if !m.IsString() {
 		return "", mismatch(m, "a string")
 	}
 	return m.ToString()
 }
 
-func decodeBytes(m rueidis.RedisMessage) ([]byte, error) {
+func decodeBytes(m message) ([]byte, error) {
 	if !m.IsString() {
 		return nil, mismatch(m, "a string")
 	}
@@ -62,7 +60,7 @@ func decodeBytes(m rueidis.RedisMessage) ([]byte, error) {
 
 // decodeInt takes an integer, and a string that is one, such as the reply of GET for a
 // counter.
-func decodeInt(m rueidis.RedisMessage) (int64, error) {
+func decodeInt(m message) (int64, error) {
 	if m.IsInt64() {
 		return m.ToInt64()
 	}
@@ -78,7 +76,7 @@ func decodeInt(m rueidis.RedisMessage) (int64, error) {
 // decodeBool takes what Redis makes of Lua's true and false: 1 and nil, or booleans after
 // redis.setresp(3). It also takes 0, the OK of a command that succeeded, and the strings 1
 // and 0, because a bool argument that a script stores is one of these.
-func decodeBool(m rueidis.RedisMessage) (bool, error) {
+func decodeBool(m message) (bool, error) {
 	switch {
 	case m.IsNil():
 		return false, nil
@@ -102,7 +100,7 @@ func decodeBool(m rueidis.RedisMessage) (bool, error) {
 	return false, mismatch(m, "0, 1, nil or OK")
 }
 
-func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
+func decodeOK(m message) (struct{}, error) {
 	if m.IsString() {
 		if text, _ := m.ToString(); text == "OK" {
 			return struct{}{}, nil
@@ -113,7 +111,7 @@ func decodeOK(m rueidis.RedisMessage) (struct{}, error) {
 
 // decodeFloat takes a string or a double. It refuses an integer, because Redis makes one of
 // a Lua number and drops the fraction.
-func decodeFloat(m rueidis.RedisMessage) (float64, error) {
+func decodeFloat(m message) (float64, error) {
 	switch {
 	case m.IsFloat64():
 		return m.ToFloat64()
@@ -134,7 +132,7 @@ func decodeFloat(m rueidis.RedisMessage) (float64, error) {
 // decodeDuration reads milliseconds. It keeps negative ones, because they have a meaning,
 // such as the -1 of PTTL. If the reply is too long for Go, it returns the longest duration of
 // the same sign.
-func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
+func decodeDuration(m message) (time.Duration, error) {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	n, err := decodeInt(m)
 	switch {
@@ -147,7 +145,7 @@ func decodeDuration(m rueidis.RedisMessage) (time.Duration, error) {
 }
 
 // decodeTime reads milliseconds since 1970.
-func decodeTime(m rueidis.RedisMessage) (time.Time, error) {
+func decodeTime(m message) (time.Time, error) {
 	n, err := decodeInt(m)
 	if err != nil {
 		return time.Time{}, err
@@ -155,7 +153,7 @@ func decodeTime(m rueidis.RedisMessage) (time.Time, error) {
 	return time.UnixMilli(n), nil
 }
 
-func decodeJSON(m rueidis.RedisMessage) (json.RawMessage, error) {
+func decodeJSON(m message) (json.RawMessage, error) {
 	text, err := decodeBytes(m)
 	if err != nil {
 		return nil, err
@@ -167,7 +165,7 @@ func decodeJSON(m rueidis.RedisMessage) (json.RawMessage, error) {
 }
 
 // decodeJSONAs reads JSON into a Go type.
-func decodeJSONAs[T any](m rueidis.RedisMessage) (T, error) {
+func decodeJSONAs[T any](m message) (T, error) {
 	var v T
 	text, err := decodeBytes(m)
 	if err != nil {
@@ -180,19 +178,16 @@ func decodeJSONAs[T any](m rueidis.RedisMessage) (T, error) {
 }
 
 // decodeNothing takes the reply of a script that returns no value.
-func decodeNothing(m rueidis.RedisMessage) (struct{}, error) {
+func decodeNothing(m message) (struct{}, error) {
 	if !m.IsNil() {
 		return struct{}{}, mismatch(m, "nil")
 	}
 	return struct{}{}, nil
 }
 
-// decodeRaw takes any reply.
-func decodeRaw(m rueidis.RedisMessage) (rueidis.RedisMessage, error) { return m, nil }
-
 // nullable turns a decoder of T into one of T?.
-func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
-	return func(m rueidis.RedisMessage) (Null[T], error) {
+func nullable[T any](decode func(message) (T, error)) func(message) (Null[T], error) {
+	return func(m message) (Null[T], error) {
 		if m.IsNil() {
 			return Null[T]{}, nil
 		}
@@ -211,8 +206,8 @@ func nullable[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.
 
 // nullableOrEmpty is nullable for durations and times. It takes an empty string for nil,
 // because an absent argument is sent as one, and a script may have stored it.
-func nullableOrEmpty[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (Null[T], error) {
-	return func(m rueidis.RedisMessage) (Null[T], error) {
+func nullableOrEmpty[T any](decode func(message) (T, error)) func(message) (Null[T], error) {
+	return func(m message) (Null[T], error) {
 		if m.IsString() {
 			if text, _ := m.ToString(); text == "" {
 				return Null[T]{}, nil
@@ -223,8 +218,8 @@ func nullableOrEmpty[T any](decode func(rueidis.RedisMessage) (T, error)) func(r
 }
 
 // list turns a decoder of T into one of []T.
-func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
-	return func(m rueidis.RedisMessage) ([]T, error) {
+func list[T any](decode func(message) (T, error)) func(message) ([]T, error) {
+	return func(m message) ([]T, error) {
 		messages, err := m.ToArray()
 		if err != nil {
 			return nil, mismatch(m, "a list")
@@ -242,8 +237,8 @@ func list[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.Redi
 // mapping turns a decoder of T into one of map[string]T. It takes a map, and a list of keys
 // and values in turn, such as the reply of HGETALL. It refuses a list that has a key twice,
 // because one of the values would be lost.
-func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (map[string]T, error) {
-	return func(m rueidis.RedisMessage) (map[string]T, error) {
+func mapping[T any](decode func(message) (T, error)) func(message) (map[string]T, error) {
+	return func(m message) (map[string]T, error) {
 		if m.IsMap() {
 			messages, err := m.ToMap()
 			if err != nil {
@@ -282,17 +277,17 @@ func mapping[T any](decode func(rueidis.RedisMessage) (T, error)) func(rueidis.R
 }
 
 // structure turns a function that reads a struct of n values into a decoder.
-func structure[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) (T, error) {
-	return func(m rueidis.RedisMessage) (T, error) { return decodeFields(m, n, read) }
+func structure[T any](n int, read func([]message) (T, error)) func(message) (T, error) {
+	return func(m message) (T, error) { return decodeFields(m, n, read) }
 }
 
 // structs turns a function that reads a struct of n values into a decoder of a list of
 // them. The reply is a list of lists of n values, or one list with all values in turn.
 // Redis replies to WITHSCORES with the second, unless the script has called
 // redis.setresp(3).
-func structs[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(rueidis.RedisMessage) ([]T, error) {
+func structs[T any](n int, read func([]message) (T, error)) func(message) ([]T, error) {
 	nested := list(structure(n, read))
-	return func(m rueidis.RedisMessage) ([]T, error) {
+	return func(m message) ([]T, error) {
 		messages, err := m.ToArray()
 		if err != nil || len(messages) == 0 || messages[0].IsArray() {
 			return nested(m)
@@ -311,7 +306,7 @@ func structs[T any](n int, read func([]rueidis.RedisMessage) (T, error)) func(ru
 }
 
 // decodeFields reads a struct of n values.
-func decodeFields[T any](m rueidis.RedisMessage, n int, read func([]rueidis.RedisMessage) (T, error)) (T, error) {
+func decodeFields[T any](m message, n int, read func([]message) (T, error)) (T, error) {
 	var none T
 	values, err := m.ToArray()
 	if err != nil {
@@ -334,7 +329,7 @@ func (e *fieldError) Error() string { return "field " + e.field + " " + e.reason
 func (e *fieldError) Unwrap() error { return e.reason }
 
 // decodeValue reads a reply that is one value.
-func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(rueidis.RedisMessage) (T, error)) (T, error) {
+func decodeValue[T any](s *luaScript, reply result, decode func(message) (T, error)) (T, error) {
 	m, err := s.message(reply)
 	if err != nil {
 		return *new(T), err
@@ -347,7 +342,7 @@ func decodeValue[T any](s *luaScript, reply rueidis.RedisResult, decode func(rue
 }
 
 // decodeStruct reads a reply that is a struct of n values.
-func decodeStruct[T any](s *luaScript, reply rueidis.RedisResult, n int, read func([]rueidis.RedisMessage) (T, error)) (T, error) {
+func decodeStruct[T any](s *luaScript, reply result, n int, read func([]message) (T, error)) (T, error) {
 	m, err := s.message(reply)
 	if err != nil {
 		return *new(T), err

@@ -2,24 +2,13 @@ package runtime
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"testing"
-	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
-
-	"github.com/rlock-go/toolkit/rlock/rlocktest"
 )
 
 var errStale = errors.New("runtime: STALE")
-
-func newScript(source string) luaScript {
-	sum := sha1.Sum([]byte(source))
-	return newLuaScript("Script", hex.EncodeToString(sum[:]), source, true, map[string]error{"STALE": errStale}, nil)
-}
 
 func TestExecFallsBackToTheText(t *testing.T) {
 	t.Parallel()
@@ -38,12 +27,11 @@ func TestReadOnlyScript(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	encode := func(p string, keys, args []string) ([]string, []string, error) { return append(keys, p), args, nil }
-	decode := func(s *luaScript, reply rueidis.RedisResult) (string, error) {
+	decode := func(s *luaScript, reply result) (string, error) {
 		return decodeValue(s, reply, decodeString)
 	}
 	for source, refused := range map[string]bool{"return KEYS[1]": false, "redis.call('SET', KEYS[1], 1) return KEYS[1]": true} {
-		sum := sha1.Sum([]byte(source))
-		s := newReadOnlyScript("Script", hex.EncodeToString(sum[:]), source, true, nil, nil)
+		s := newReadOnly(source)
 		check := func(got string, err error) {
 			t.Helper()
 			if refused {
@@ -61,14 +49,6 @@ func TestReadOnlyScript(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, options{retry: true}, newOptions(nil))
-	o := newOptions([]Option{nil, WithoutRetry(), WithLuaOptions(rueidis.WithLoadSHA1(true)), WithLuaOptions()})
-	require.False(t, o.retry)
-	require.Len(t, o.lua, 1)
-}
-
 func TestErrorCodes(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
@@ -76,14 +56,13 @@ func TestErrorCodes(t *testing.T) {
 	_, err := decodeValue(&stale, stale.exec(t.Context(), client, nil, nil), decodeNothing)
 	require.ErrorIs(t, err, errStale)
 	require.ErrorContains(t, err, "the fence is old")
-	var server *rueidis.RedisError
-	require.ErrorAs(t, err, &server)
+	require.True(t, isServerError(err))
 
 	other := newScript(`return redis.error_reply('STALEMATE is another word')`)
 	_, err = decodeValue(&other, other.exec(t.Context(), client, nil, nil), decodeNothing)
 	require.NotErrorIs(t, err, errStale)
 	require.EqualError(t, err, "runtime: Script: STALEMATE is another word")
-	require.ErrorAs(t, err, &server)
+	require.True(t, isServerError(err))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -101,7 +80,7 @@ func TestBatch(t *testing.T) {
 		}
 		return append(keys, "k"), append(args, p), nil
 	}
-	decode := func(s *luaScript, reply rueidis.RedisResult) (string, error) {
+	decode := func(s *luaScript, reply result) (string, error) {
 		return decodeValue(s, reply, decodeString)
 	}
 	for _, state := range []string{"unknown to the server", "known"} {
@@ -115,51 +94,13 @@ func TestBatch(t *testing.T) {
 	require.Empty(t, batch(t.Context(), client, &s, nil, encode, decode))
 }
 
-func TestCached(t *testing.T) {
-	t.Parallel()
-	client := newClient(t)
-	s := newScript(`return redis.call('GET', KEYS[1])`)
-	for name, ask := range map[string]func(ttl time.Duration) rueidis.RedisResult{
-		"by the text": func(ttl time.Duration) rueidis.RedisResult {
-			return s.cached(t.Context(), client, []string{"k"}, nil, ttl)
-		},
-		"by GET": func(ttl time.Duration) rueidis.RedisResult { return s.cachedGet(t.Context(), client, "k", ttl) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := decodeValue(&s, ask(time.Microsecond), decodeString)
-			require.EqualError(t, err, "runtime: Script: ttl: 1µs is below 1ms, the shortest time for which an answer can be cached")
-			before := time.Now().Truncate(time.Millisecond)
-			reply := ask(time.Second)
-			got, err := decodeValue(&s, reply, nullable(decodeString))
-			require.NoError(t, err)
-			require.Equal(t, Null[string]{}, got)
-			require.False(t, cachedUntil(reply).Before(before.Add(time.Second)))
-			require.False(t, cachedUntil(reply).After(time.Now().Add(time.Second)))
-		})
-	}
-}
-
-func TestWithoutACache(t *testing.T) {
-	t.Parallel()
-	s := newScript(`return redis.call('GET', KEYS[1])`)
-	option := rlocktest.Start(t).Option()
-	option.DisableCache = true
-	client, err := rueidis.NewClient(option)
-	require.NoError(t, err)
-	defer client.Close()
-	reply := s.cachedGet(t.Context(), client, "k", time.Second)
-	require.True(t, rueidis.IsRedisNil(reply.Error()))
-	require.Zero(t, cachedUntil(reply))
-}
-
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	client := newClient(t)
 	s := newScript(`return 1`)
 	require.NoError(t, s.load(t.Context(), client))
-	known, err := client.Do(t.Context(), client.B().ScriptExists().Sha1(s.sha1).Build()).AsIntSlice()
-	require.NoError(t, err)
-	require.Equal(t, []int64{1}, known)
+	reply := s.send(t.Context(), client, []call{{}}, false)[0]
+	require.False(t, isUnknown(reply))
 
 	s.sha1 = "0000000000000000000000000000000000000000"
 	require.ErrorContains(t, s.load(t.Context(), client), "the server computes the SHA1")

@@ -1,10 +1,6 @@
 package runtime
 
-import (
-	"strings"
-
-	"github.com/redis/rueidis"
-)
+import "strings"
 
 // Slot returns the hash slot of a key in a Redis Cluster, from 0 to 16383. It is the
 // CRC16 (XMODEM) of the hash tag, which is the text between the first { and the next }.
@@ -39,10 +35,10 @@ var crc16 = func() (table [256]uint16) {
 	return table
 }()
 
-// sameSlot returns an error if the keys are in different slots of a cluster, because
-// rueidis would panic.
-func (s *luaScript) sameSlot(c rueidis.Client, keys []string) error {
-	if len(keys) < 2 || c.Mode() != rueidis.ClientModeCluster {
+// sameSlot returns an error if the keys are in different slots of a cluster, because no server
+// has them all: rueidis would panic, and another client would send them in vain.
+func (s *luaScript) sameSlot(c client, keys []string) error {
+	if len(keys) < 2 || !inSlots(c) {
 		return nil
 	}
 	first := Slot(keys[0])
