@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,6 +155,16 @@ func TestEveryStepRuns(t *testing.T) {
 	require.Contains(t, printed.String(), "it is bad")
 	require.Contains(t, printed.String(), "failed first: example.test/suite/bad TestBad\n")
 	require.Equal(t, "1 passed, 1 failed", lastLine(printed.String()))
+}
+
+// A step with no test fails, so none is made that way.
+func TestEveryStepHasTests(t *testing.T) {
+	t.Parallel()
+	for _, s := range steps(options{all: true}) {
+		if !slices.ContainsFunc(s.args, func(arg string) bool { return strings.HasPrefix(arg, "-fuzz=") }) {
+			require.NotContains(t, s.args, "-run=^$", s.name)
+		}
+	}
 }
 
 // Every fuzz test of this module is one of fuzzers.
