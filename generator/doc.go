@@ -155,8 +155,8 @@
 // text, so the code is not its first word.
 //
 // guard: ties a script that writes to a lock. The caller then passes the lock, not its key
-// and token as strings. The lock is any Go value with the methods Key and Token, or with
-// Fence, such as *rlock.Lock. There are two forms.
+// and token as strings. The lock is any Go value with the methods Key and Token, with Key and
+// Fence, or with Fence, such as *rlock.Lock. There are three forms.
 //
 // The first form is for data in the hash slot of the lock. The generator proves that the
 // script compares the reply of GET KEYS[n] with ARGV[m] before it writes:
@@ -174,7 +174,32 @@
 //	end
 //	return redis.call('SET', KEYS[2], ARGV[2])
 //
-// The second form needs no key of a lock. The data stores the largest fence that it was
+// This form accepts one who has the whole lock. A reader and a holder of permits are refused:
+// the key of a shared lock has no holder's token.
+//
+// The second form is the same for a reader, which has the lock by AcquireShared or Downgrade of
+// package rlock. The proof is that of the first form. ARGV[m] is what the key has as long as
+// the lock is shared by the readers that shared it when the caller's share was granted, so
+// no writer has had the lock since, and none has it now:
+//
+//	-- mode: write
+//	-- KEYS[1] lock   key
+//	-- KEYS[2] copies key
+//	-- ARGV[1] phase  string
+//	-- ARGV[2] text   string
+//	-- returns: ok
+//	-- errors: NOT_SHARED
+//	-- guard: KEYS[1] shared by ARGV[1]
+//	if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+//	  return redis.error_reply('NOT_SHARED')
+//	end
+//	return redis.call('SET', KEYS[2], ARGV[2])
+//
+// A reader whose own lease is over passes as long as other readers keep the lock, because it is
+// still true that nobody has written. One who has the whole lock is refused, and so is a holder of
+// permits, whose permit somebody else may have by then.
+//
+// The third form needs no key of a lock. The data stores the largest fence that it was
 // written with, and the script refuses smaller fences. The generator proves three things.
 // The script compares the fences, as numbers, before it writes. Its first write stores the
 // fence in the place that it compares, so no error can leave data with an older fence. No

@@ -173,7 +173,10 @@ func (h *history) steps(grants map[string][]*grant) map[string][]porcupine.Opera
 				add(key, step{take, g.owner, g.share, owner{}}, g.call, g.from)
 			}
 			if !g.freed {
-				over := max(g.over, g.from+1) // not before it is taken
+				over := g.over
+				if over >= g.from { // not before it is taken; a lease may be over when its acquisition returns
+					over = max(over, g.from+1)
+				}
 				add(key, step{mayExpire, g.owner, g.share, owner{}}, over, max(over, g.gone))
 			}
 		}

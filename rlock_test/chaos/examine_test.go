@@ -113,6 +113,10 @@ func TestExamine(t *testing.T) {
 			acquires(2, 1, 30, 2).isRefused(4, 41, 42, held).releases(2, 50, 60, done), nil},
 		"after the lease": {start().
 			acquires(1, 0, 10, 1).stops(1, 1000, 999, abandoned).acquires(2, 1000, 1001, 2).releases(2, 1010, 1020, done), nil},
+		"over when it was returned": {start().
+			acquires(1, 0, 1500, 1).acquires(2, 1200, 1400, 2).releases(2, 1410, 1420, done).stops(1, 1510, 1500, abandoned), nil},
+		"refused while a failing acquisition was under way": {start().
+			isRefused(1, 10, 1200, failed).isRefused(2, 100, 110, held), nil},
 		"a late release": {start().
 			acquires(1, 0, 10, 1).acquires(2, 900, 1001, 2).releases(2, 1010, 1020, done).
 			stops(1, 1100, 999, done).tell(event{Kind: released, Outcome: notHeld, Call: 1100, Return: 1110, Deadline: 1000}, 1), nil},

@@ -66,7 +66,7 @@ func (h *history) addStranger(s strangers, e event) {
 		return
 	case e.Outcome == otherMode && calm && strings.HasPrefix(e.Method, "Try"): // it has not stood in the queue
 		return
-	case calm && !collects: // it can have been at its last attempt
+	case calm && !collects && e.Outcome != failed: // it can have been at its last attempt
 		stay = span{e.Return.add(-inFlight), e.Return.add(inFlight)}
 	default:
 		stay = span{e.Call, e.Return.add(cleanup)}

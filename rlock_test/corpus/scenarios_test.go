@@ -44,6 +44,7 @@ var scenarios = map[string]func(*testing.T, target){
 	"safe increment":       safeIncrement,
 	"semaphore":            semaphore,
 	"session":              session,
+	"shared put":           sharedPut,
 	"set and notify":       setAndNotify,
 	"set many":             setMany,
 	"shards":               shards,

@@ -44,6 +44,54 @@ func guardedPut(t *testing.T, e target) {
 	require.ErrorAs(t, e.GuardedPut(t.Context(), e.client, p), &wrong)
 }
 
+// A reader writes as long as readers have the lock with whom it got its share, and nobody else does.
+func sharedPut(t *testing.T, e target) {
+	ctx := t.Context()
+	locker, err := rlock.New(e.client)
+	require.NoError(t, err)
+	t.Cleanup(locker.Close)
+	key, p := e.key("shared"), bindings.SharedPutParams{Copy: e.key("copy"), Text: "copy"}
+	refused := func(lock bindings.Shared, why string) {
+		t.Helper()
+		p.Lock = lock
+		require.ErrorIs(t, e.SharedPut(ctx, e.client, p), bindings.ErrNotShared, why)
+	}
+	reader, err := locker.AcquireShared(ctx, key)
+	require.NoError(t, err)
+	p.Lock = reader
+	tell(t, e, e.SharedPut, p)
+	guarded := bindings.GuardedPutParams{Lock: reader, Value: e.key("value")}
+	require.ErrorIs(t, e.GuardedPut(ctx, e.client, guarded), bindings.ErrNotHeld, "a reader does not have the whole lock")
+
+	other, err := locker.AcquireShared(ctx, key)
+	require.NoError(t, err)
+	require.NoError(t, reader.Release(ctx))
+	tell(t, e, e.SharedPut, p) // no writer has come
+	require.NoError(t, other.Release(ctx))
+	refused(reader, "all readers have gone")
+
+	writer, err := locker.Acquire(ctx, key)
+	require.NoError(t, err)
+	refused(reader, "a writer has the lock")
+	refused(writer, "a writer is no reader")
+	share, err := writer.Downgrade(ctx)
+	require.NoError(t, err)
+	refused(reader, "others read than those with whom it did")
+	p.Lock, p.Text = share, "newer"
+	tell(t, e, e.SharedPut, p)
+	require.NoError(t, share.Release(ctx))
+
+	permit, err := locker.AcquirePermit(ctx, key, 2)
+	require.NoError(t, err)
+	refused(permit, "somebody else may have its permit")
+	require.NoError(t, permit.Release(ctx))
+	require.Equal(t, "newer", e.text(t, "GET", p.Copy))
+
+	p.Lock = nil
+	var wrong *bindings.ParamError
+	require.ErrorAs(t, e.SharedPut(ctx, e.client, p), &wrong)
+}
+
 // Once a later holder has written, an earlier one cannot, even where nothing is
 // known of locks.
 func fencedPut(t *testing.T, e target) {

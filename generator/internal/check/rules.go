@@ -51,7 +51,7 @@ var Rules = []finding.Rule{
 	{Name: ruleTests, Demand: "conditions and comparisons ask what they seem to ask"},
 	{Name: ruleReply, Demand: "the reply has the declared type"},
 	{Name: ruleErrors, Demand: "each declared error code is replied"},
-	{Name: ruleHeld, Demand: "no write comes before the comparison with the token of the lock"},
+	{Name: ruleHeld, Demand: "no write comes before the comparison with the token of the lock, or with what its key has while readers share it"},
 	{Name: ruleFenced, Demand: "no write comes before the comparison with the fence, which the first write stores"},
 	{Name: ruleWaivers, Demand: "each waiver waives something"},
 	{Name: ruleOptional, Demand: "an optional argument is compared with the empty string before it is used"},

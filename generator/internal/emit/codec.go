@@ -31,7 +31,7 @@ func encodeKey(g *jen.Group, s *script.Script, p script.Param) {
 	check, checked, key := "checkKeys", field(), field()
 	switch {
 	case holdsLock(s, p):
-		check = "checkHeld"
+		check = "check" + lockType(s)
 		key.Dot("Key").Call()
 	case p.Variadic:
 		checked.Op("...")
@@ -54,7 +54,12 @@ func encodeArg(g *jen.Group, s *script.Script, p script.Param) {
 	}
 	if isToken(s, p) {
 		lock := s.Keys[s.Guard.Key-1]
-		g.Id("args").Op("=").Append(jen.Id("args"), jen.Id("p").Dot(script.Camel(lock.Name)).Dot("Token").Call())
+		holder := jen.Id("p").Dot(script.Camel(lock.Name))
+		text := holder.Clone().Dot("Token").Call()
+		if s.Guard.Shared {
+			text = jen.Id("sharedValue").Call(holder)
+		}
+		g.Id("args").Op("=").Append(jen.Id("args"), text)
 		return
 	}
 	field := jen.Id("p").Dot(script.Camel(p.Name))

@@ -76,7 +76,7 @@ func params(f *jen.File, s *script.Script) {
 	f.Type().Id(s.Name + "Params").StructFunc(func(g *jen.Group) {
 		for _, p := range s.Keys {
 			if holdsLock(s, p) {
-				field(g, "KEYS", p, jen.Id("Held"))
+				field(g, "KEYS", p, jen.Id(lockType(s)))
 				continue
 			}
 			field(g, "KEYS", p, jen.String())
@@ -98,7 +98,15 @@ func holdsLock(s *script.Script, key script.Param) bool {
 	return s.Guard != nil && !s.Guard.Fenced && s.Guard.Key == key.Index
 }
 
-// isToken reports whether the argument is the token of the lock.
+// lockType is the type of the lock that a call takes in place of a key.
+func lockType(s *script.Script) string {
+	if s.Guard.Shared {
+		return "Shared"
+	}
+	return "Held"
+}
+
+// isToken reports whether the argument is the token of the lock, or what stands for it.
 func isToken(s *script.Script, arg script.Param) bool {
 	return s.Guard != nil && !s.Guard.Fenced && s.Guard.Arg == arg.Index
 }
@@ -206,9 +214,12 @@ func doc(f *jen.File, s *script.Script, o Options) {
 		return
 	}
 	key, arg := s.Keys[s.Guard.Key-1].Name, s.Args[s.Guard.Arg-1].Name
-	if s.Guard.Fenced {
+	switch {
+	case s.Guard.Fenced:
 		f.Commentf("It is guarded: it writes only if %s is not smaller than the fence in %s.", arg, key)
-	} else {
+	case s.Guard.Shared:
+		f.Commentf("It is guarded: it writes only while the readers share %s who did when the caller's share was granted.", key)
+	default:
 		f.Commentf("It is guarded: it writes only while %s is held.", key)
 	}
 }

@@ -22,6 +22,7 @@ var (
 	ErrNotANumber   = errors.New(packageName + ": NOT_A_NUMBER")
 	ErrPermitLost   = errors.New(packageName + ": PERMIT_LOST")
 	ErrNoSession    = errors.New(packageName + ": NO_SESSION")
+	ErrNotShared    = errors.New(packageName + ": NOT_SHARED")
 	ErrTooExpensive = errors.New(packageName + ": TOO_EXPENSIVE")
 	ErrNoAccount    = errors.New(packageName + ": NO_ACCOUNT")
 	ErrNoFunds      = errors.New(packageName + ": NO_FUNDS")
@@ -90,6 +91,7 @@ type Scripts struct {
 	setAndNotifyScript      luaScript
 	setManyScript           luaScript
 	shardAddScript          luaScript
+	sharedPutScript         luaScript
 	slidingCounterScript    luaScript
 	slidingLogScript        luaScript
 	stockReportScript       luaScript
@@ -179,6 +181,7 @@ func New(opts ...Option) *Scripts {
 		setAndNotifyScript:      newLuaScript("SetAndNotify", SetAndNotifySHA1, setAndNotifySource, false, nil, o.lua),
 		setManyScript:           newLuaScript("SetMany", SetManySHA1, setManySource, false, nil, o.lua),
 		shardAddScript:          newLuaScript("ShardAdd", ShardAddSHA1, shardAddSource, o.retry, nil, o.lua),
+		sharedPutScript:         newLuaScript("SharedPut", SharedPutSHA1, sharedPutSource, false, map[string]error{"NOT_SHARED": ErrNotShared}, o.lua),
 		slidingCounterScript:    newLuaScript("SlidingCounter", SlidingCounterSHA1, slidingCounterSource, false, nil, o.lua),
 		slidingLogScript:        newLuaScript("SlidingLog", SlidingLogSHA1, slidingLogSource, false, nil, o.lua),
 		stockReportScript:       newLuaScript("StockReport", StockReportSHA1, stockReportSource, o.retry, nil, o.lua),
@@ -268,6 +271,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.setAndNotifyScript,
 		&s.setManyScript,
 		&s.shardAddScript,
+		&s.sharedPutScript,
 		&s.slidingCounterScript,
 		&s.slidingLogScript,
 		&s.stockReportScript,
@@ -413,6 +417,8 @@ type Caller interface {
 	SetManyBatch(ctx context.Context, c rueidis.Client, params []SetManyParams) []Reply[bool]
 	ShardAdd(ctx context.Context, c rueidis.Client, p ShardAddParams) (ShardAddResult, error)
 	ShardAddBatch(ctx context.Context, c rueidis.Client, params []ShardAddParams) []Reply[ShardAddResult]
+	SharedPut(ctx context.Context, c rueidis.Client, p SharedPutParams) error
+	SharedPutBatch(ctx context.Context, c rueidis.Client, params []SharedPutParams) []Reply[struct{}]
 	SlidingCounter(ctx context.Context, c rueidis.Client, p SlidingCounterParams) (SlidingCounterResult, error)
 	SlidingCounterBatch(ctx context.Context, c rueidis.Client, params []SlidingCounterParams) []Reply[SlidingCounterResult]
 	SlidingLog(ctx context.Context, c rueidis.Client, p SlidingLogParams) (SlidingLogResult, error)

@@ -17,6 +17,11 @@ func TestGuards(t *testing.T) {
 	require.NoError(t, checkHeld("S", "lock", lock{}))
 	require.EqualError(t, checkHeld("S", "lock", nil), "runtime: S: lock: the lock is nil; the script runs only while a lock is held")
 
+	require.NoError(t, checkShared("S", "lock", lock{fence: 7}))
+	require.Equal(t, "rlock:shared 7 0", sharedValue(lock{fence: 7}))
+	require.EqualError(t, checkShared("S", "lock", nil), "runtime: S: lock: the lock is nil; the script runs only while readers share a lock")
+	require.EqualError(t, checkShared("S", "lock", lock{}), "runtime: S: lock: the lock has no fence, so it is no reader's share")
+
 	text, err := encodeFence("S", "fence", lock{fence: 1<<64 - 1})
 	require.NoError(t, err)
 	require.Equal(t, "18446744073709551615", text)

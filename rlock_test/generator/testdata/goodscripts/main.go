@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,7 +117,8 @@ func (s step) run(client rueidis.Client, scripts reflect.Value) error {
 }
 
 // set puts a JSON value into a parameter: a duration is written as 1m30s, a time as
-// RFC 3339, a held lock as ["key", "token"], a fence as a number.
+// RFC 3339, a held lock as ["key", "token"], a reader's as ["key", "fence"],
+// a fence as a number.
 func set(field reflect.Value, value json.RawMessage) error {
 	switch p := field.Addr().Interface().(type) {
 	case *time.Duration:
@@ -131,6 +133,14 @@ func set(field reflect.Value, value json.RawMessage) error {
 		var pair [2]string
 		err := json.Unmarshal(value, &pair)
 		*p = lock{key: pair[0], token: pair[1]}
+		return err
+	case *bindings.Shared:
+		var pair [2]string
+		if err := json.Unmarshal(value, &pair); err != nil {
+			return err
+		}
+		fence, err := strconv.ParseUint(pair[1], 10, 64)
+		*p = lock{key: pair[0], fence: fence}
 		return err
 	case *bindings.Fenced:
 		l := lock{}
