@@ -69,6 +69,8 @@ func TestLibraries(t *testing.T) {
 		{"theirs expires", theirsExpires},
 		{"ours is forced away", oursIsForcedAway},
 		{"theirs is forced away", theirsIsForcedAway},
+		{"ours is shared by readers", oursIsSharedBy((*rlock.Locker).TryAcquireShared, (*rlock.Locker).AcquireShared)},
+		{"ours is shared by permits", oursIsSharedBy(tryPermit, permit)},
 	}
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
@@ -222,6 +224,101 @@ func theirsIsForcedAway(t *testing.T, p pair) {
 	comesBack(t, theirs)
 	require.True(t, held(t, ours))
 	require.NoError(t, ours.Release(t.Context()))
+}
+
+type acquireOne func(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error)
+
+func permit(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error) {
+	return l.AcquirePermit(ctx, key, 2, opts...)
+}
+
+func tryPermit(l *rlock.Locker, ctx context.Context, key string, opts ...rlock.Option) (*rlock.Lock, error) {
+	return l.TryAcquirePermit(ctx, key, 2, opts...)
+}
+
+// oursIsSharedBy: theirs sees an ordinary held lock until the last share is released, and what it does
+// about a lock that it has lost leaves the shares alone; while theirs is held, a share waits.
+func oursIsSharedBy(try, acquire acquireOne) func(t *testing.T, p pair) {
+	return func(t *testing.T, p pair) {
+		ctx := t.Context()
+		share := func() (shares []*rlock.Lock) {
+			for _, key := range p.keys {
+				lock, err := try(p.ours, ctx, key, rlock.WithTTL(long))
+				require.NoError(t, err)
+				shares = append(shares, lock)
+			}
+			return shares
+		}
+		unchanged := func(shares []*rlock.Lock) {
+			t.Helper()
+			for _, lock := range shares {
+				require.True(t, held(t, lock))
+				value, err := new(p.server.Do(t, "GET", lock.Key())).ToString()
+				require.NoError(t, err)
+				require.Regexp(t, fmt.Sprintf("^rlock:shared %d [02]$", lock.Fence()), value)
+			}
+		}
+		release := func(shares []*rlock.Lock) {
+			t.Helper()
+			for _, lock := range shares {
+				require.NoError(t, lock.Release(ctx))
+			}
+		}
+
+		lost := p.tryTheirs(t, long)
+		require.NotNil(t, lost)
+		for _, key := range p.keys {
+			_, err := try(p.ours, ctx, key)
+			require.ErrorIs(t, err, rlock.ErrHeld)
+		}
+		p.remove(t)
+		if k, ok := lost.(keeper); ok { // it gives up what it has left when it has noticed
+			select {
+			case <-k.lost():
+			case <-time.After(soon):
+				require.Fail(t, "it was not noticed")
+			}
+		}
+		one, two := share(), share()
+		require.Nil(t, p.tryTheirs(t, long))
+		unchanged(append(one, two...))
+		if e, ok := lost.(extender); ok {
+			own, err := e.extend(ctx, 2*long)
+			require.NoError(t, err)
+			require.False(t, own, "what is lost was extended")
+		}
+		comesBack(t, lost)
+		unchanged(append(one, two...))
+		release(one)
+		require.Nil(t, p.tryTheirs(t, long), "somebody still shares it")
+		unchanged(two)
+		release(two)
+
+		theirs := p.tryTheirs(t, long)
+		require.NotNil(t, theirs)
+		got := make(chan error, 1)
+		go func() {
+			lock, err := acquire(p.ours, ctx, p.keys[0])
+			if err == nil {
+				err = lock.Release(ctx)
+			}
+			got <- err
+		}()
+		select {
+		case err := <-got:
+			require.Fail(t, "the share did not wait", "%v", err)
+		case <-time.After(while):
+		}
+		own, err := theirs.release(ctx)
+		require.NoError(t, err)
+		require.True(t, own)
+		select {
+		case err := <-got:
+			require.NoError(t, err)
+		case <-time.After(soon):
+			require.Fail(t, "the share did not get what was released")
+		}
+	}
 }
 
 // comesBack releases a lock that is another's by now.

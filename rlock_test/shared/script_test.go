@@ -265,7 +265,8 @@ func TestScriptForeignValues(t *testing.T) {
 	onScripts(t, func(r raw) {
 		for _, write := range [][]string{
 			{"ZADD", "", "1", "ann", "2", "bob"}, {"RPUSH", "", "a"}, {"SADD", "", "a"}, {"HSET", "", "a", "b"}, {"SET", "", "text"},
-			{"SET", "", "rlock:shared x 0"}, {"ZADD", "", "99999999999999", "ann"},
+			{"SET", "", "rlock:shared x 0"}, {"SET", "", "rlock:shared 7"}, {"SET", "", "rlock:shared 7 0 "}, {"ZADD", "", "99999999999999", "ann"}, {"XADD", "", "1-1", "a", "b"},
+			{"SETBIT", "", "7", "1"}, {"GEOADD", "", "1", "2", "ann"}, {"PFADD", "", "a"},
 		} {
 			for _, name := range []string{key, holders} {
 				r.do("FLUSHALL")
