@@ -19,7 +19,7 @@ type State struct {
 	Owner  string // what the holder says about itself, see WithOwner; "" when it says nothing
 
 	// Shared says who shares the lock, see AcquireShared; nil: somebody holds the whole lock, or nobody
-	// does. Of a State from the cache, it has the Limit only.
+	// does. From the cache it has the Limit only, as the key says no more; Inspect tells the rest.
 	Shared *SharedState
 
 	until       clock.Instant // end of the holder's lease, of which the server said how much is left

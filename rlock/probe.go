@@ -17,7 +17,7 @@ type ProbeReport []ProbeFinding
 
 // ProbeFinding is the answer to one question of Probe.
 type ProbeFinding struct {
-	Name     string // locks, held, cache, waiting, queue, version, protocol, eviction or replication
+	Name     string // locks, held, cache, waiting, queue, shared, version, protocol, eviction or replication
 	Server   string // address, where it is about one server
 	Severity ProbeSeverity
 	Text     string // for people: what is so, what it means and what to do about it

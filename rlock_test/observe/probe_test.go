@@ -92,28 +92,28 @@ func TestProbe(t *testing.T) {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking +client|caching")...)...)
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"queue": note, "eviction": note, "replication": note}, "",
+			map[string]rlock.ProbeSeverity{"queue": note, "shared": note, "eviction": note, "replication": note}, "",
 		},
 		"a user without client caching": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret"}, strings.Fields(rule+"+client|tracking")...)...)
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"queue": note, "held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
+			map[string]rlock.ProbeSeverity{"queue": note, "shared": note, "held": fault, "cache": fault, "waiting": fault, "eviction": note, "replication": note}, "client|caching",
 		},
 		"a user without scripts": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-@scripting")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "may not run the scripts",
+			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "may not run the scripts",
 		},
 		"a user without counters": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~app:*", "+@all")
 				return env.OpenLocker(t, as(server.Option()), app)
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "WithFence(false)",
+			map[string]rlock.ProbeSeverity{"locks": fault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding}, "WithFence(false)",
 		},
 		"a client that is not told of its own changes": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -135,7 +135,7 @@ func TestProbe(t *testing.T) {
 				server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-del")
 				return env.OpenLocker(t, as(server.Option()))
 			},
-			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding}, "cannot be released",
+			map[string]rlock.ProbeSeverity{"locks": fault, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": note}, "cannot be released",
 		},
 		"a user without multi": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -218,6 +218,65 @@ func TestProbeNamesRightsForTheQueue(t *testing.T) {
 	})
 }
 
+// Probe names the rights for shared locks that a user lacks, and without them says nothing worse of locks that
+// nobody shares. With these words locks can be shared.
+func TestProbeNamesRightsForShares(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		for name, test := range map[string]struct{ without, grant string }{
+			"the key of the holders": {"resetkeys ~app:* ~rlock:fence:* ~rlock:queue:* ~rlock:grant:*", "~rlock:holders:*"},
+			"the end of a lease":     {"-pexpireat", "+pexpireat ~rlock:holders:*"},
+			"to read that":           {"-pexpiretime", "+pexpiretime"},
+			"all that is new": {"resetkeys ~app:* ~rlock:fence:* ~rlock:queue:* ~rlock:grant:* -pexpireat -pexpiretime",
+				"~rlock:holders:* +pexpireat +pexpiretime"},
+			"the queue": {"resetkeys ~app:* ~rlock:fence:* ~rlock:holders:* ~rlock:grant:*", ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				server := e.Start(t)
+				setUser := func(rule string) {
+					server.Do(t, append([]string{"ACL", "SETUSER", "app"}, strings.Fields(rule)...)...)
+				}
+				setUser("on >secret ~app:* ~rlock:* &rlock:* +@all")
+				setUser(test.without)
+				option := server.Option()
+				option.Username, option.Password = "app", "secret"
+				locker := env.OpenLocker(t, option, rlock.WithPrefix("app:"))
+				probe := func() (shared, queue rlock.ProbeFinding) {
+					report, err := locker.Probe(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, report.Err(), "locks that nobody shares are as good as ever")
+					for _, f := range report {
+						switch f.Name {
+						case "shared":
+							shared = f
+						case "queue":
+							queue = f
+						}
+					}
+					return shared, queue
+				}
+				lacking, queue := probe()
+				require.Equal(t, rlock.ProbeNote, lacking.Severity, lacking)
+				_, err := locker.AcquireShared(t.Context(), "k")
+				require.Error(t, err)
+				require.Regexp(t, env.NoPermission, err.Error())
+
+				_, grant, _ := strings.Cut(lacking.Text, "; grant ")
+				require.Subset(t, strings.Fields(grant), strings.Fields(test.grant), lacking)
+				if test.grant == "" {
+					_, grant, _ = strings.Cut(queue.Text, "; grant ")
+				}
+				setUser(grant)
+				server.Do(t, "DEL", "app:k") // what a script may have left that ended halfway
+				lacking, _ = probe()
+				require.Equal(t, rlock.ProbeOK, lacking.Severity, lacking)
+				require.NoError(t, env.MustLock(t)(locker.AcquireShared(t.Context(), "k")).Release(t.Context()))
+			})
+		}
+	})
+}
+
 // A replica refuses to write, and its primary tells that a failover can lose locks.
 func TestProbeOfAReplica(t *testing.T) {
 	t.Parallel()
@@ -235,7 +294,7 @@ func TestProbeOfAReplica(t *testing.T) {
 	report, err := env.OpenLocker(t, replica.Option()).Probe(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{
-		"locks": rlock.ProbeFault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "replication": rlock.ProbeNote,
+		"locks": rlock.ProbeFault, "queue": env.NoFinding, "held": env.NoFinding, "cache": env.NoFinding, "waiting": env.NoFinding, "shared": env.NoFinding, "replication": rlock.ProbeNote,
 	}), env.Worst(t, report), "%s", report)
 	require.ErrorContains(t, report.Err(), "connect to the primary")
 	var refusal *rueidis.RedisError

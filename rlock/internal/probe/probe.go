@@ -99,7 +99,11 @@ func (p *probe) run(ctx context.Context) error {
 		if err := p.pushes(ctx); err != nil {
 			return err
 		}
-		if err := p.queue(ctx); err != nil {
+		queued, err := p.queue(ctx)
+		if err != nil {
+			return err
+		}
+		if err := p.shared(ctx, queued); err != nil {
 			return err
 		}
 	}

@@ -172,7 +172,7 @@ func refusal(t *testing.T, text string) error {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	fine := map[string]probe.Severity{
-		"locks": probe.OK, "queue": probe.OK, "held": probe.OK, "cache": probe.OK, "waiting": probe.OK,
+		"locks": probe.OK, "queue": probe.OK, "held": probe.OK, "cache": probe.OK, "waiting": probe.OK, "shared": probe.OK,
 		"version": probe.OK, "protocol": probe.OK, "eviction": probe.OK, "replication": probe.OK,
 	}
 	const none probe.Severity = -1 // there is no such row
@@ -192,24 +192,24 @@ func TestRun(t *testing.T) {
 			change: func(t *testing.T, s *scratch) {
 				s.acquire = refusal(t, "READONLY You can't write against a read only replica.")
 			},
-			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none},
+			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
 			says: "connect to the primary",
 		},
 		"no right to run scripts": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "NOPERM no permissions to run evalsha") },
-			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none},
+			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
 			says:   `on rlock:fence:*, or use WithFence(false); the key tried was "app:scratch"`,
 		},
 		"no right within a script": {
 			change: func(t *testing.T, s *scratch) {
 				s.acquire = refusal(t, "ERR The user executing the script can't run this command or subcommand script: 1")
 			},
-			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none},
+			want: map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
 			says: "AUDIT.md of package gen lists for Acquire",
 		},
 		"something else": {
 			change: func(t *testing.T, s *scratch) { s.acquire = refusal(t, "ERR unknown command") },
-			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none},
+			want:   map[string]probe.Severity{"locks": probe.Fault, "queue": none, "held": none, "cache": none, "waiting": none, "shared": none},
 			says:   "a lock that nobody holds cannot be acquired",
 		},
 		"somebody holds it": {
@@ -270,7 +270,7 @@ func TestRun(t *testing.T) {
 		},
 		"no right to change a lease": {
 			replies: replies{"PEXPIRE": denied},
-			want:    map[string]probe.Severity{"held": probe.Fault},
+			want:    map[string]probe.Severity{"held": probe.Fault, "shared": probe.Note},
 			says:    "grant +mget and +pexpire",
 		},
 		"the change of the lease is lost": {
@@ -279,17 +279,17 @@ func TestRun(t *testing.T) {
 		},
 		"no right to use a queue": {
 			replies: replies{"ZADD": denied, "SPUBLISH": denied},
-			want:    map[string]probe.Severity{"queue": probe.Note},
+			want:    map[string]probe.Severity{"queue": probe.Note, "shared": probe.Note},
 			says:    "grant &rlock:grant:* +spublish +zadd ~rlock:queue:* (NOPERM",
 		},
 		"a server without sharded channels": {
 			replies: replies{"SPUBLISH": "-ERR unknown command 'SPUBLISH'\r\n"},
-			want:    map[string]probe.Severity{"queue": probe.Note},
+			want:    map[string]probe.Severity{"queue": probe.Note, "shared": probe.Note},
 			says:    "when a key is freed gets it (unknown command", // no right helps
 		},
 		"no right to name a channel in a script": {
 			change: func(t *testing.T, s *scratch) { s.stand = refusal(t, "NOPERM no permissions to access a key") },
-			want:   map[string]probe.Severity{"queue": probe.Note},
+			want:   map[string]probe.Severity{"queue": probe.Note, "shared": probe.Note},
 			says:   "grant ~rlock:grant:* ~rlock:queue:* (NOPERM",
 		},
 		"no right to hear of grants": {
@@ -305,6 +305,15 @@ func TestRun(t *testing.T) {
 		"the Locker is closed": {
 			change: func(_ *testing.T, s *scratch) { s.listen = clock.ErrStopped },
 			err:    clock.ErrStopped,
+		},
+		"no right to have holders": {
+			replies: replies{"PEXPIREAT": denied},
+			want:    map[string]probe.Severity{"shared": probe.Note},
+			says:    "AcquireShared and AcquirePermit are refused; grant +pexpireat ~rlock:holders:* (NOPERM",
+		},
+		"the look at holders is lost": {
+			replies: replies{"PEXPIRETIME": ""},
+			err:     io.EOF,
 		},
 		"the look at a queue is lost": {
 			replies: replies{"ZCARD": ""},

@@ -26,10 +26,11 @@ var (
 	grantChannels = "&" + strings.TrimSuffix(slot.GrantPrefix, "{") + "*"
 )
 
-// queue tells whether processes can wait in the queue of a key. It sends the commands that scripts
+// queue tells whether processes can wait in the queue of a key, and returns whether the user has the rights
+// that scripts need for it. It sends the commands that scripts
 // send, because a script goes on without some of these rights. The commands change nothing. It comes
 // after pushes: when the client closes a connection, its cache and those who wait hear of a change.
-func (p *probe) queue(ctx context.Context) error {
+func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 	key, channel := slot.Queue(p.Scratch.Key()), p.Scratch.Channel()
 	tries := []struct {
 		command []string
@@ -57,16 +58,17 @@ func (p *probe) queue(ctx context.Context) error {
 	}
 	lacking.note(p.Scratch.Stand(ctx), queueKeys+" "+grantKeys)
 	if lacking.unanswered != nil {
-		return lacking.unanswered
+		return false, lacking.unanswered
 	}
+	queued = lacking.first == nil
 	limited, cancel := context.WithTimeout(ctx, remote.Patience) // the client may have no connection left
 	defer cancel()
 	heard := p.Grants.Listen(limited)
 	switch {
 	case ctx.Err() != nil:
-		return clock.ContextError(ctx, heard)
+		return false, clock.ContextError(ctx, heard)
 	case heard == clock.ErrStopped:
-		return heard
+		return false, heard
 	case lacking.first != nil:
 		lacking.listen(heard)
 		p.add("queue", Note, lacking.first, "who waits has no place in a queue, or a release cannot pass the lock on: who comes first when a key is freed gets it%s", lacking.rule())
@@ -78,7 +80,7 @@ func (p *probe) queue(ctx context.Context) error {
 	default:
 		p.add("queue", OK, nil, "who waits has a place in the queue of the key, and hears of the grant")
 	}
-	return nil
+	return queued, nil
 }
 
 // command is one about a key or a channel, which follows its name. On a cluster it goes to the node that
