@@ -25,7 +25,7 @@ type combining struct {
 // Of each kind of call, so many scripts are under way at most, and a script is for so many locks at
 // most. TestTuneCombiningFloor has found them.
 const (
-	combiningScripts = 2
+	combiningScripts = 1
 	combiningLocks   = 256
 )
 
@@ -69,7 +69,7 @@ func openCombining(scripts, locks int) func(tb testing.TB, address string, lease
 func combiningFloor() driver {
 	return driver{
 		floorCombining,
-		fmt.Sprintf("bare rueidis: as the floor in scripts, but for all locks that are wanted at the same time; of each kind %d scripts under way, each for %d locks at most", combiningScripts, combiningLocks),
+		fmt.Sprintf("bare rueidis: as the floor in scripts, but for all locks that are wanted at the same time; of each kind %d script under way at a time, for %d locks at most", combiningScripts, combiningLocks),
 		false, openCombining(combiningScripts, combiningLocks),
 	}
 }
