@@ -21,6 +21,7 @@ var (
 	ErrNotANumber   = errors.New(packageName + ": NOT_A_NUMBER")
 	ErrPermitLost   = errors.New(packageName + ": PERMIT_LOST")
 	ErrNoSession    = errors.New(packageName + ": NO_SESSION")
+	ErrNotShared    = errors.New(packageName + ": NOT_SHARED")
 	ErrTooExpensive = errors.New(packageName + ": TOO_EXPENSIVE")
 	ErrNoAccount    = errors.New(packageName + ": NO_ACCOUNT")
 	ErrNoFunds      = errors.New(packageName + ": NO_FUNDS")
@@ -89,6 +90,7 @@ type Scripts struct {
 	setAndNotifyScript      luaScript
 	setManyScript           luaScript
 	shardAddScript          luaScript
+	sharedPutScript         luaScript
 	slidingCounterScript    luaScript
 	slidingLogScript        luaScript
 	stockReportScript       luaScript
@@ -179,6 +181,7 @@ func New(opts ...Option) *Scripts {
 		setAndNotifyScript:      newLuaScript("SetAndNotify", SetAndNotifySHA1, setAndNotifySource, false, nil),
 		setManyScript:           newLuaScript("SetMany", SetManySHA1, setManySource, false, nil),
 		shardAddScript:          newLuaScript("ShardAdd", ShardAddSHA1, shardAddSource, o.retry, nil),
+		sharedPutScript:         newLuaScript("SharedPut", SharedPutSHA1, sharedPutSource, false, map[string]error{"NOT_SHARED": ErrNotShared}),
 		slidingCounterScript:    newLuaScript("SlidingCounter", SlidingCounterSHA1, slidingCounterSource, false, nil),
 		slidingLogScript:        newLuaScript("SlidingLog", SlidingLogSHA1, slidingLogSource, false, nil),
 		stockReportScript:       newLuaScript("StockReport", StockReportSHA1, stockReportSource, o.retry, nil),
@@ -268,6 +271,7 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 		&s.setAndNotifyScript,
 		&s.setManyScript,
 		&s.shardAddScript,
+		&s.sharedPutScript,
 		&s.slidingCounterScript,
 		&s.slidingLogScript,
 		&s.stockReportScript,
@@ -411,6 +415,8 @@ type Caller interface {
 	SetManyBatch(ctx context.Context, c redis.UniversalClient, params []SetManyParams) []Reply[bool]
 	ShardAdd(ctx context.Context, c redis.UniversalClient, p ShardAddParams) (ShardAddResult, error)
 	ShardAddBatch(ctx context.Context, c redis.UniversalClient, params []ShardAddParams) []Reply[ShardAddResult]
+	SharedPut(ctx context.Context, c redis.UniversalClient, p SharedPutParams) error
+	SharedPutBatch(ctx context.Context, c redis.UniversalClient, params []SharedPutParams) []Reply[struct{}]
 	SlidingCounter(ctx context.Context, c redis.UniversalClient, p SlidingCounterParams) (SlidingCounterResult, error)
 	SlidingCounterBatch(ctx context.Context, c redis.UniversalClient, params []SlidingCounterParams) []Reply[SlidingCounterResult]
 	SlidingLog(ctx context.Context, c redis.UniversalClient, p SlidingLogParams) (SlidingLogResult, error)
