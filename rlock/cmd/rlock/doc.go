@@ -188,9 +188,13 @@
 // gets Ctrl-C from there. It is ended at once where it would have to stop, and what it has started
 // goes on.
 //
-// In a crontab, -n skips a run while the last one has not ended, on whichever machine that is:
+// In a crontab, -n skips a run while the last one has not ended, on whichever machine that is.
+// With -E 0, a run that is skipped prints nothing, so cron sends no mail about it. Cron has a
+// PATH of its own, most often /usr/bin:/bin. Name the directory in which rlock is, which is
+// ~/go/bin after go install:
 //
 //	RLOCK_URL=redis://redis.internal:6379
+//	PATH=/home/me/go/bin:/usr/bin:/bin
 //	*/5 * * * *  rlock run -n -E 0 import -- /usr/local/bin/import
 //
 // Objects of --json have event, message and keys, and these have more: contended
