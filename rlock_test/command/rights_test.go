@@ -13,9 +13,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// rules are what PRODUCTION.md says of the rights for the command: what to add for rlock ls, and the user who
-// only looks.
-func rules(t *testing.T) (locks, shares, list, look string) {
+// rules are what PRODUCTION.md says of the rights for the command: what to add for rlock ls and for rlock probe,
+// and the user who only looks.
+func rules(t *testing.T) (locks, shares, list, look, probe string) {
 	t.Helper()
 	page, err := os.ReadFile("../../PRODUCTION.md")
 	require.NoError(t, err)
@@ -27,17 +27,18 @@ func rules(t *testing.T) (locks, shares, list, look string) {
 		{&shares, "`AcquirePermit`\\) add `([^`]*)`"},
 		{&list, "`rlock ls` add `([^`]*)`"},
 		{&look, "(?s)ACL SETUSER (look .*?)\n *```"},
+		{&probe, "(?s)`rlock probe`, add (.*?); `Probe` names"},
 	} {
 		match := regexp.MustCompile(rule.form).FindSubmatch(page)
 		require.NotNil(t, match, rule.form)
 		*rule.to = string(match[1])
 	}
-	return locks, shares, list, look
+	return locks, shares, list, look, probe
 }
 
 func TestRightsForTheCommand(t *testing.T) {
 	t.Parallel()
-	locks, shares, list, look := rules(t)
+	locks, shares, list, look, probe := rules(t)
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
@@ -61,6 +62,20 @@ func TestRightsForTheCommand(t *testing.T) {
 		server.Do(t, append([]string{"ACL", "SETUSER", "app"}, strings.Fields(list)...)...)
 		require.Contains(t, succeeds(app, "ls", "app:*"), "1 of 2 permits")
 
+		code, stdout, _ := call(t, app, "probe")
+		require.Equal(t, 1, code)
+		require.Contains(t, stdout, "PRODUCTION.md")
+		for i, word := range strings.Split(probe, "`") {
+			if i%2 == 1 { // around it are words for people
+				server.Do(t, "ACL", "SETUSER", "app", word)
+			}
+		}
+		stdout = succeeds(app, "probe")
+		require.Regexp(t, `(?m)^note +eviction`, stdout)
+		require.Regexp(t, `(?m)^note +replication`, stdout)
+		server.Do(t, "ACL", "SETUSER", "app", "+info")
+		require.NotRegexp(t, `(?m)^(note|FAULT)`, succeeds(app, "probe"))
+
 		server.Do(t, append([]string{"ACL", "SETUSER"}, strings.Fields(look)...)...)
 		person := "redis://look:secret@" + server.Addr()
 		require.Contains(t, succeeds(person, "ls", "app:*"), "1 of 2 permits")
@@ -78,7 +93,7 @@ func TestRightsForTheCommand(t *testing.T) {
 // Each word of the rule for those who only look is needed.
 func TestRuleForLookingIsMinimal(t *testing.T) {
 	t.Parallel()
-	_, _, _, look := rules(t)
+	_, _, _, look, _ := rules(t)
 	server := env.Start(t)
 	address := url(server.Addr())
 	for _, args := range []string{"acquire --limit 2 app:build", "acquire app:job"} {

@@ -121,7 +121,8 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary")
 	case refused && denied(server):
 		p.add("locks", Fault, err, "the user may not run the scripts; grant what AUDIT.md of package gen lists for Acquire, "+
-			"on the locks and on %s*, or use WithFence(false); the key tried was %s", strings.TrimSuffix(slot.FencePrefix, "{"), strconv.Quote(p.Scratch.Key()))
+			"on the locks and on %s*, or use WithFence(false); the key tried was %s, and PRODUCTION.md has what a probe needs "+
+			"where keys have no prefix", strings.TrimSuffix(slot.FencePrefix, "{"), strconv.Quote(p.Scratch.Key()))
 	default:
 		p.add("locks", Fault, err, "a lock that nobody holds cannot be acquired")
 	}
