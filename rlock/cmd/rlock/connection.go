@@ -41,15 +41,17 @@ func connection(getenv func(string) string) (rueidis.ClientOption, error) {
 
 // parseURL is rueidis.ParseURL for what it understands, and refuses what it would pass over.
 func parseURL(text string) (option rueidis.ClientOption, err error) {
+	schemes := []string{"redis", "rediss", "valkey", "valkeys", "unix"}
+	scheme, _, found := strings.Cut(text, "://") // url.Parse takes the host of localhost:6379 for a scheme
+	if !found || !slices.Contains(schemes, strings.ToLower(scheme)) {
+		return option, errors.New("it begins with none of redis://, rediss:// and unix://. The form is " + urlForm)
+	}
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return option, errors.New("it cannot be read as a URL (it is not shown here, because it may have a password); " +
 			"write / # ? @ and % in a user or password as %2F %23 %3F %40 and %25. The form is " + urlForm)
 	}
-	schemes := []string{"redis", "rediss", "valkey", "valkeys", "unix"}
 	switch {
-	case !slices.Contains(schemes, u.Scheme):
-		return option, errors.New("it begins with none of redis://, rediss:// and unix://. The form is " + urlForm)
 	case u.Scheme == "unix" && u.Path == "":
 		return option, errors.New("it names no socket; the form is unix:///PATH/OF/SOCKET")
 	case u.Scheme != "unix" && u.Host == "":

@@ -55,7 +55,9 @@ func TestParseURL(t *testing.T) {
 func TestRefusedURLs(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"localhost:6379":                   "cannot be read as a URL",
+		"localhost:6379":                   "begins with none of",
+		"10.0.0.1:6379":                    "begins with none of",
+		":SECRET@h:6379":                   "begins with none of",
 		"localhost":                        "begins with none of",
 		"http://h":                         "begins with none of",
 		"redis://":                         "names no host",
