@@ -72,12 +72,14 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 	a := l.newAcquisition(ctx, claim, set, want, clock.Now())
 	returned := false
 	defer func() {
+		if a.asks != nil { // also when an observer panics again
+			a.asks.Failed()
+		}
+	}()
+	defer func() {
 		a.notice.Leave()
 		if !returned {
 			a.interrupted()
-		}
-		if a.asks != nil {
-			a.asks.Failed()
 		}
 	}()
 	var err error

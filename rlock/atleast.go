@@ -99,8 +99,12 @@ func keepNobodyOut(l *Lock) {
 
 // freeExpired has the reaper free the keys of a lock that has expired here, because the server may still
 // have a lease of ttl. It waits until the time of WithAtLeast is over: the lease may have ended earlier,
-// by the margin for clock drift. The caller holds mu.
+// by the margin for clock drift. It frees nothing if the token is another holder's: a reader's lock may
+// expire before those of others who share what it has. The caller holds mu.
 func freeExpired(l *Lock, ttl time.Duration) {
+	if l.token == tokenMoved {
+		return
+	}
 	if until := keptUntil(l); until > clock.Now() {
 		l.locker.remote.ReleaseLater(&l.claim, l.lease.Token(), l.lease.Former(), until)
 		return

@@ -3,6 +3,7 @@ package rlock
 import (
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -81,6 +82,8 @@ func shareReader(a *acquisition, h *readers.Holder) noLock {
 	if err != nil {
 		if h.Leave() {
 			a.tries.MayHaveTaken()
+		} else {
+			l.lease.SetToken("") // others have it, so nothing that follows may free it
 		}
 		l.token = tokenMoved
 		return a.notHeld(err, g.Deadline)
@@ -115,18 +118,17 @@ func admitReaders(a *acquisition) {
 // leaveReaders ends the part of a reader, whose lock has ended, in what it shares with others. The caller
 // holds mu.
 func leaveReaders(l *Lock, to state) {
-	if l.token != tokenShared {
-		return
-	}
 	h := l.shared
-	if to == stateLost && h.Lose() {
-		go eachReader(l.locker, h, func(other *Lock) { other.finish(stateLost) })
+	if l.token == tokenShared {
+		if to == stateLost && h.Lose() {
+			go eachReader(l.locker, h, func(other *Lock) { other.finish(stateLost) })
+		}
+		if !h.Leave() {
+			l.token = tokenMoved
+			return
+		}
+		l.token = tokenPrivate
 	}
-	if !h.Leave() {
-		l.token = tokenMoved
-		return
-	}
-	l.token = tokenPrivate
 	if extended, _ := h.Fate(); extended && to == stateExpired {
 		freeExpired(l, NoExpiry) // another reader may have made the lease longer
 	}
@@ -168,15 +170,18 @@ func extendsForAll(l *Lock) bool {
 	return true
 }
 
-// eachReader calls do for the locks of the readers who share a Holder, with mu held.
+// eachReader calls do for the locks of the readers who share a Holder, or of the last who has it alone
+// now, with mu held. Their observers are told after that, because one of them may take long or end the
+// goroutine.
 func eachReader(l *Locker, h *readers.Holder, do func(*Lock)) {
-	for _, item := range l.registry.All() {
+	all := l.registry.All()
+	defer events.Each(all, func(item *holder) { (*Lock)(item).deliver() })
+	events.Each(all, func(item *holder) {
 		lock := (*Lock)(item)
 		lock.mu.Lock()
-		if lock.shared == h && lock.token == tokenShared && lock.cause() == nil {
+		defer lock.mu.Unlock()
+		if lock.shared == h && lock.cause() == nil {
 			do(lock)
 		}
-		lock.mu.Unlock()
-		lock.deliver()
-	}
+	})
 }

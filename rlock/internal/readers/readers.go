@@ -37,6 +37,21 @@ type Readers struct {
 type shard struct {
 	mu     sync.Mutex
 	latest map[Kind]*Holder // that new readers share or wait for
+	limit  int              // size at which sweep looks for Holders that nobody can share any more
+}
+
+// sweep forgets Holders that no new reader may share, and whose readers may never leave. It does nothing
+// until there are twice as many as after the last time. The caller holds mu.
+func (s *shard) sweep(now clock.Instant) {
+	if len(s.latest) < s.limit {
+		return
+	}
+	for _, h := range s.latest {
+		if h.state == open && !h.fits(now) {
+			h.become(closed)
+		}
+	}
+	s.limit = max(2*len(s.latest), 64)
 }
 
 // Init makes Readers ready. New readers share a Holder for a turn.
@@ -133,6 +148,7 @@ func (r *Readers) Enter(k Kind, wait bool, now clock.Instant) (*Holder, Role) {
 		if s.latest == nil {
 			s.latest = map[Kind]*Holder{}
 		}
+		s.sweep(now)
 		s.latest[k] = h
 		return h, Asks
 	case h.state == open:

@@ -2,6 +2,8 @@ package readers_test
 
 import (
 	"math/rand/v2"
+	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -148,6 +150,19 @@ func TestWhoDoesNotWaitAsksForItself(t *testing.T) {
 	require.Same(t, h, again)
 }
 
+// Readers who never leave cost no memory for keys that nobody asks for again.
+func TestForgetsWhatNobodyCanShare(t *testing.T) {
+	t.Parallel()
+	r, now := newReaders(), clock.Now()
+	for i := range 100_000 {
+		h, role := r.Enter(readers.Kind{Key: strconv.Itoa(i), TTL: ttl}, true, now)
+		require.Equal(t, readers.Asks, role)
+		grant(h, now)
+		now = now.After(turn / 10)
+	}
+	require.Less(t, r.Len(), 2000)
+}
+
 // What ends the sharing.
 func TestEnds(t *testing.T) {
 	t.Parallel()
@@ -238,6 +253,7 @@ func TestReadersAtTheSameTime(t *testing.T) {
 				if _, is := alive.Load(h); !is {
 					wrong.Store(true)
 				}
+				runtime.Gosched() // otherwise one may be done before the next begins
 				if rand.N(16) == 0 {
 					h.Close()
 				}
