@@ -96,7 +96,8 @@ type Event struct {
 	// Local says that the contention is with an acquisition of the same Locker.
 	Local     bool
 	Contended bool // of EventAcquired and EventAcquireFailed: EventContended came before
-	// HandedOver says that the last holder, of the same Locker, handed the lock over, so
+	// HandedOver says that the last holder, of the same Locker, handed the lock over, or that a
+	// reader shares what another reader of the same Locker has at the server (see AcquireShared), so
 	// that it was never free in between.
 	HandedOver bool
 	// Err is why it failed or ended.

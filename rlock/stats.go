@@ -16,7 +16,7 @@ type Stats struct {
 	AcquireFailed uint64 // acquisitions that failed
 	Attempts      uint64 // commands to acquire that were sent to the server, repeated ones and heartbeats included
 	Contended     uint64 // acquisitions that found the lock held, or others before them
-	HandedOver    uint64 // acquisitions to which the last holder, of this Locker, handed the lock over
+	HandedOver    uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
 	Attached      uint64 // locks that Attach took over
 
 	Waiting int64         // contended acquisitions that wait now
