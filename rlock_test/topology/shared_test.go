@@ -42,9 +42,10 @@ func TestClusterShares(t *testing.T) {
 			two := env.MustLock(t)(b.AcquireShared(ctx, key))
 			require.Equal(t, one.Fence(), two.Fence())
 			writer := waitsAt(t, node, c, key)
-			_, err := a.TryAcquireShared(ctx, key)
+			alone := rlock.WithUniqueToken(true) // joins no reader of its Locker
+			_, err := a.TryAcquireShared(ctx, key, alone)
 			require.ErrorIs(t, err, rlock.ErrHeld, "a writer waits")
-			reader := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return b.AcquireShared(ctx, key) })
+			reader := inTheBackground(t, func(ctx context.Context) (*rlock.Lock, error) { return b.AcquireShared(ctx, key, alone) })
 			env.Soon(t, func() bool { return len(queuedAt(t, node, key)) == 2 }, "the reader waits behind the writer")
 			require.NoError(t, one.Release(ctx))
 			require.NoError(t, two.Release(ctx))
