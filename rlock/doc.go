@@ -67,6 +67,12 @@
 // to everybody else, and the set rlock:holders:{…}:<key> beside it has the leases of those who
 // share it, by the clock of the server. See AcquireShared.
 //
+// # Leaders, and jobs of a period
+//
+// Of all processes that call Lead with a key, one at a time is the leader, and runs its function. When
+// it dies or resigns, the next takes over. Leaders yields who leads. WithAtLeast keeps a job that several
+// machines start at about the same time from running more than once.
+//
 // # Deadlocks
 //
 // A holder that waits for its own key would wait for ever. If the context is that of Do or

@@ -39,15 +39,15 @@ func main() {
 	defer locker.Close()
 
 	for ctx.Err() == nil {
-		err := locker.Do(ctx, "leader:indexer", func(ctx context.Context, lock *rlock.Lock) error {
+		err := locker.Lead(ctx, "leader:indexer", func(ctx context.Context, lock *rlock.Lock) error {
 			fmt.Println(*name, "leads, term", lock.Fence())
-			return lead(ctx)
+			err := lead(ctx)
+			if errors.Is(err, rlock.ErrNotHeld) {
+				fmt.Println(*name, "has lost the lead:", err) // and Lead makes it a candidate again
+			}
+			return err
 		})
-		switch {
-		case ctx.Err() != nil: // SIGTERM
-		case errors.Is(err, rlock.ErrNotHeld):
-			fmt.Println(*name, "has lost the lead:", err) // and stands for election again
-		default:
+		if ctx.Err() == nil { // no SIGTERM
 			log.Print(err)
 			time.Sleep(time.Second) // the server refuses something: do not ask it without a pause
 		}
