@@ -33,7 +33,7 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 // It is a function because methods of Go have no type parameters.
 func DoValue[T any](ctx context.Context, l *Locker, key string, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (value T, err error) {
 	if fn == nil {
-		return value, invalid("fn", "it is nil")
+		return value, invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}
 	err = l.Do(ctx, key, func(ctx context.Context, lock *Lock) (err error) {
 		value, err = fn(ctx, lock)
@@ -95,7 +95,7 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 // is no error.
 func (l *Locker) do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error, acquire func(wanted) (*Lock, error), wait bool) (ran bool, err error) {
 	if fn == nil {
-		return false, invalid("fn", "it is nil")
+		return false, invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}
 	start := clock.Now()
 	lock, err := acquire(wanted{wait: wait, do: true})

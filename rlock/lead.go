@@ -35,7 +35,7 @@ import (
 // others who leads.
 func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
-		return invalid("fn", "it is nil")
+		return invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}
 	given, err := l.begin(ctx, opts)
 	if err != nil {

@@ -43,7 +43,8 @@ import (
 // To everybody else, another lock library included, the key is that of a held lock. Options, waiting and
 // errors are those of Acquire, with these differences. WithToken is refused, because shares
 // have tokens of their own kind. There is a fence, whatever WithFence says. If the user lacks a right
-// for shared locks (see PRODUCTION.md), the error is the server's.
+// for shared locks (see PRODUCTION.md), the error is the server's. While permits of the key are held
+// (see AcquirePermit), it is a *LimitError.
 func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return acquireShare(ctx, l, key, asReader, opts, wanted{wait: true})
 }
@@ -57,7 +58,7 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // AcquirePermit takes a permit of key, of which there are as many as limit, or waits for one: a
 // semaphore whose permits have leases. WithPermits takes several at once. It is AcquireShared
 // otherwise, but each Lock has permits of its own at the server. A key has either readers or holders of
-// permits at a time.
+// permits at a time: whoever comes for the other does not wait, but gets a *LimitError.
 //
 // Permits go to those who wait in the order in which they came. One who wants several waits until
 // so many are free. Those behind it wait too, even if one of them wants fewer, so that large requests
@@ -158,13 +159,13 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	text := func(limit int) string {
-		if limit == 0 {
-			return "readers, without a limit"
-		}
-		return fmt.Sprintf("a limit of %d permits", limit)
+	switch {
+	case e.Present == 0:
+		return fmt.Sprintf("rlock: readers share the key, and this call names a limit of permits, %d; permits need a key of their own, or come when no reader holds it", e.Limit)
+	case e.Limit == 0:
+		return fmt.Sprintf("rlock: permits of the key are held, with a limit of %d, and this call is a reader's; readers need a key of their own, or come when no permit is held", e.Present)
 	}
-	return "rlock: those who hold the key have " + text(e.Present) + ", and this call asks for " + text(e.Limit) + "; name the same, or see ChangeLimit"
+	return fmt.Sprintf("rlock: the limit of those who hold permits is %d, and this call names %d; name the same, or change it with ChangeLimit", e.Present, e.Limit)
 }
 
 // Unwrap returns ErrLimit.
@@ -194,7 +195,7 @@ func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former
 		return 0, err
 	}
 	if limit < 1 {
-		return 0, invalid("limit", fmt.Sprintf("%d is below 1", limit))
+		return 0, invalid("limit", fmt.Sprintf("%d is below 1; to let nobody in, acquire the whole lock", limit))
 	}
 	if ctx.Err() != nil {
 		return 0, &LockError{"change limit", full, clock.ContextError(ctx, nil)}
@@ -213,13 +214,17 @@ func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former
 
 // Downgrade turns a lock into a reader's share of it, as AcquireShared would return it. The lock is
 // never free in between. The readers at the head of the queue get in at the same time, up to the first
-// who waits for the whole lock. The share is a Lock of its own, with the same fence and a new lease. l
-// ends with ErrDetached, and so does its Context. In the function of Do it makes Do return ErrDetached,
-// because the lock of Do has ended.
+// who waits for the whole lock. The share is a Lock of its own, with the same fence and a new lease,
+// which is extended automatically if that of l was: Release it. l ends with ErrDetached, and so does its
+// Context. In the function of Do it makes Do return ErrDetached, because the lock of Do has ended, but
+// Do does not release the share.
+//
+// ctx must be neither the Context of l nor the one that Do gives to its function: they end with l, before
+// the server is asked, and the call fails. Pass one from outside of them.
 //
 // If the lock was lost, the error is ErrLost. After any other error of the server or the context the
 // caller holds nothing: the Locker frees the key in the background. A set, a lock that was taken
-// WithToken, and a share are refused, and stay as they are.
+// WithToken, and a share or permits are refused, and stay as they are.
 func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
@@ -232,7 +237,7 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	case l.claim.IsSet():
 		return nil, invalid("lock", "it is of several keys, of which nobody has a share; release it, and acquire what is needed")
 	case l.claim.IsShare():
-		return nil, invalid("lock", "it is a share already")
+		return nil, invalid("lock", "it is a share already, or has permits; only one who has the whole lock can give it up for a share")
 	case l.claim.Chosen():
 		return nil, invalid("WithToken", "another handle may hold the lock by the same token, and counts on the whole lock; leave the option out")
 	case keepsOut(l):

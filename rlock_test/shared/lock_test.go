@@ -194,10 +194,11 @@ func TestShareArguments(t *testing.T) {
 		require.ErrorAs(t, err, &wrong)
 		require.ErrorIs(t, err, rlock.ErrLimit)
 		require.Equal(t, rlock.LimitError{Limit: 4, Present: 3}, *wrong)
-		require.ErrorContains(t, err, "a limit of 3 permits")
-		require.ErrorContains(t, err, "a limit of 4 permits")
+		require.ErrorContains(t, err, "the limit of those who hold permits is 3, and this call names 4; name the same, or change it with ChangeLimit")
 	}
-	require.ErrorIs(t, env.ErrorOf(l.AcquireShared(ctx, "k")), rlock.ErrLimit)
+	reader := env.ErrorOf(l.AcquireShared(ctx, "k"))
+	require.ErrorIs(t, reader, rlock.ErrLimit)
+	require.ErrorContains(t, reader, "permits of the key are held, with a limit of 3, and this call is a reader's")
 	s := must(l.Inspect(ctx, "k"))
 	require.Equal(t, 3, s.Shared.Limit)
 	require.Equal(t, 2, s.Shared.Permits)
@@ -207,6 +208,12 @@ func TestShareArguments(t *testing.T) {
 	require.NoError(t, lock.Release(ctx))
 	require.NoError(t, more.Release(ctx))
 	require.Zero(t, must(l.ChangeLimit(ctx, "k", 4)))
+
+	share := env.MustLock(t)(l.AcquireShared(ctx, "k"))
+	for _, err := range []error{env.ErrorOf(l.AcquirePermit(ctx, "k", 3)), env.ErrorOf(l.ChangeLimit(ctx, "k", 3))} {
+		require.ErrorContains(t, err, "readers share the key, and this call names a limit of permits, 3")
+	}
+	require.NoError(t, share.Release(ctx))
 	idle(t, l.Client())
 }
 
