@@ -44,5 +44,6 @@
 //
 // The span is a child of the span in the context of the acquisition. It begins when the acquisition did and
 // is recorded when that ends. An acquisition that neither found the lock held nor had to repeat its attempt
-// has no span, and neither has one that does not wait, such as TryAcquire.
+// has no span, and neither has one that does not wait, such as TryAcquire. If the acquisition failed, the status
+// of the span is Error, with the outcome as its description, also where the caller's time was simply over (gave_up).
 package rlockotel

@@ -45,7 +45,7 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 
 // WithClass gives spans and histograms the attribute rlock.class: what class returns for the key, prefix
 // included; of a set, the first key, or the one that stood in the way. It must be quick, safe for
-// concurrent use and, above all, have few answers, because each is time series of its own.
+// concurrent use and, above all, have few answers, because each is a time series of its own.
 func WithClass(class func(key string) string) Option {
 	return func(o *observer) error {
 		o.class = class

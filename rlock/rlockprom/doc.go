@@ -24,7 +24,7 @@
 //	rlock_handed_over_total      acquisitions that got the lock from the last holder of the same process
 //	rlock_attached_total         locks that were taken over from another process
 //	rlock_waiting                acquisitions that wait now
-//	rlock_wait_seconds           histogram of how long acquisitions have waited
+//	rlock_wait_seconds           histogram of how long acquisitions took that waited for others
 //	rlock_held                   locks that are held now
 //	rlock_hold_seconds           histogram of how long locks were held
 //	rlock_extended_total         leases extended
@@ -38,7 +38,7 @@
 // # Metrics of classes
 //
 //	rlock_class_events_total{class,event}  what has happened, by the names of [rlock.EventKind]
-//	rlock_class_wait_seconds{class}        histogram of how long acquisitions have waited that found the lock held
+//	rlock_class_wait_seconds{class}        histogram of how long acquisitions took that waited for others
 //	rlock_class_hold_seconds{class}        histogram of how long locks were held
 //
 // Alert rules for the metrics of a Locker are in alerts.yml beside this file; PRODUCTION.md says what to do
