@@ -22,15 +22,17 @@
 // names do not change. With -audit -json, each script says how often each rule was asked.
 //
 // A finding is something wrong with a script. If there is any, the generator writes
-// nothing. It prints all findings, sorted, each as path:line:col: message. If one cause
-// shows in several places, it prints one finding that names the other places. A file that
-// cannot be read is a finding too, so one run reports everything.
+// nothing. It prints all findings, sorted, each as path:line:col: message. If the same is
+// wrong in several places, it prints one finding that names the other places. One mistake
+// may bring others with it, such as a misspelt command, whose reply nobody knows: mend it,
+// and run again. A file that cannot be read is a finding too, so one run reports everything;
+// the exit code is then 2.
 //
 // The exit code is 0 if all is well. It is 1 if there are findings, or if -check finds files
 // that are out of date. It is 2 if the command line is wrong, or if a file or a server failed.
 //
 // -watch writes the bindings, and again after each change of a script or a fragment, until
-// Ctrl-C. It prints the findings of each run, and the exit code is 0.
+// Ctrl-C. It prints what -v does, with the findings of each run, and the exit code is 0.
 //
 // # A first header
 //
@@ -44,11 +46,12 @@
 // goes to PEXPIRE is a duration, for example, and one that goes to EXPIRE is an int. An entry has
 // the name of the local that it is stored in, or a name such as key1, and the text that a comment
 // such as -- KEYS[1]: the lock gives it. Comment lines that open the file become the prose of the
-// header.
+// header: see that it begins with a verb.
 //
 // -init never declares write retryable, read cached, a guard or a waiver, because these are words
 // of the author. What it cannot know stays a finding: the message says what there is to decide, and
-// the exit code is 1. If there is a header already, or the file is no Lua, it writes nothing.
+// the exit code is 1. If there is a header already, or the file is no Lua, it writes nothing; the exit
+// code is 2 for the first, and 1 for the second, which is a finding.
 //
 // # In a continuous build
 //
@@ -73,7 +76,8 @@
 // # Header
 //
 // The comment that opens a file is its header. Each of its lines is a directive or prose.
-// The prose becomes the doc comment of the Go method.
+// The prose becomes the doc comment of the Go method, behind the name of the method, so it begins
+// with a verb, as here: TakeJob moves a job.
 //
 //	-- Moves a job to its worker's list and tells listeners.
 //	--
