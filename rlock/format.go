@@ -45,7 +45,7 @@ func (l *Lock) LogValue() slog.Value {
 }
 
 // String tells who holds the key, in the holder's own words if there are any, and
-// for how long. The token is not in it.
+// for how long. The token is not in it, nor whether the lock is shared, which Shared says.
 func (s State) String() string {
 	return text.Holder(s.Key, s.Held, s.Owner, s.Remaining())
 }
