@@ -219,8 +219,8 @@ func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former
 // Context. In the function of Do it makes Do return ErrDetached, because the lock of Do has ended, but
 // Do does not release the share.
 //
-// ctx must be neither the Context of l nor the one that Do gives to its function: they end with l, before
-// the server is asked, and the call fails. Pass one from outside of them.
+// ctx may be the Context of l, or the one that Do gives to its function. Both end with l, but the call
+// goes on, for two seconds at most. What follows should use the Context of the share.
 //
 // If the lock was lost, the error is ErrLost. After any other error of the server or the context the
 // caller holds nothing: the Locker frees the key in the background. A set, a lock that was taken
@@ -247,6 +247,11 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	}
 	if cause := l.Err(); cause != nil {
 		return nil, &LockError{"downgrade", key, cause}
+	}
+	if _, within := l.locker.heldIn(ctx, l.claim.Keys()); within { // ctx ends with l, before the server is asked
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), remote.Patience)
+		defer cancel()
 	}
 	if _, err := l.Detach(); err != nil {
 		return nil, &LockError{"downgrade", key, l.Err()}

@@ -217,6 +217,39 @@ func TestShareArguments(t *testing.T) {
 	idle(t, l.Client())
 }
 
+// The context that Do gives to its function, and that of the lock, end with the lock. A downgrade with one
+// of them goes on all the same.
+func TestDowngradeWithItsOwnContext(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		l := env.OpenOn(t, e.Start(t))
+		ctx := t.Context()
+		var share *rlock.Lock
+		err := l.Do(ctx, "k", func(ctx context.Context, lock *rlock.Lock) (err error) {
+			share, err = lock.Downgrade(ctx)
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+			return err
+		})
+		require.ErrorIs(t, err, rlock.ErrDetached)
+		require.NoError(t, env.ErrorOf(share.Verify(ctx)))
+		require.NoError(t, share.Release(ctx))
+
+		lock := env.MustLock(t)(l.Acquire(ctx, "k"))
+		share, err = lock.Downgrade(lock.Context())
+		require.NoError(t, err)
+		require.NoError(t, share.Release(ctx))
+		idle(t, l.Client())
+
+		lock = env.MustLock(t)(l.Acquire(ctx, "k"))
+		ended, end := context.WithCancel(lock.Context())
+		end()
+		require.ErrorIs(t, env.ErrorOf(lock.Downgrade(ended)), context.Canceled)
+		require.True(t, lock.Valid(), "nothing was asked of the server")
+		require.NoError(t, lock.Release(ctx))
+	})
+}
+
 // A lock that is downgraded is a share, and readers who wait get in with it.
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
