@@ -65,7 +65,7 @@
 //
 // -format sarif prints a SARIF 2.1.0 log, also if there are no findings. If the exit code is 2,
 // the log may be missing: standard error then has the reason. The log says where a finding begins,
-// and not where it ends. The fingerprints by which GitHub knows a finding again come from
+// and has one character of it. The fingerprints by which GitHub knows a finding again come from
 // upload-sarif. A code scanning service takes the log as a file:
 //
 //	steps:

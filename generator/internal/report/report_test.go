@@ -77,6 +77,8 @@ func TestSARIFShape(t *testing.T) {
 				want = 1 + len(utf16.Encode([]rune(before)))
 			}
 			require.EqualValues(t, want, region["startColumn"])
+			require.EqualValues(t, f.Line, region["endLine"])
+			require.EqualValues(t, want+1, region["endColumn"])
 		}
 	}
 }

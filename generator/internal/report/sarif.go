@@ -70,6 +70,8 @@ type (
 	sarifRegion struct {
 		StartLine   int `json:"startLine"`
 		StartColumn int `json:"startColumn"`
+		EndLine     int `json:"endLine"`
+		EndColumn   int `json:"endColumn"` // of the first character behind it
 	}
 )
 
@@ -92,12 +94,13 @@ func writeLog(w io.Writer, findings []finding.Finding, rules []finding.Rule) err
 	}
 	p := newPlaces()
 	for _, f := range findings {
+		column := p.column(f)
 		run.Results = append(run.Results, sarifResult{
 			RuleID:    ruleOf(f),
 			RuleIndex: slices.IndexFunc(rules, func(r finding.Rule) bool { return r.Name == ruleOf(f) }),
 			Level:     "error",
 			Message:   sarifText{f.Message},
-			Locations: []sarifLocation{{sarifPhysicalLocation{p.artifact(f.Path), sarifRegion{f.Line, p.column(f)}}}},
+			Locations: []sarifLocation{{sarifPhysicalLocation{p.artifact(f.Path), sarifRegion{f.Line, column, f.Line, column + 1}}}},
 		})
 	}
 	encoder := json.NewEncoder(w)
