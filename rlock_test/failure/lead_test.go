@@ -166,9 +166,8 @@ func TestLeadGoesOnAfterFaults(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
 		elsewhere := env.NewLocker(t, direct)
-		var once sync.Once
 		lose := func(runs bool) env.Fault {
-			once = sync.Once{}
+			var once sync.Once
 			return func(words []string, run func() rueidis.RedisResult) (reply rueidis.RedisResult) {
 				faulty := false
 				once.Do(func() { faulty = true })

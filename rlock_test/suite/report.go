@@ -126,6 +126,8 @@ func (r *report) take(e event) {
 		case strings.HasPrefix(e.Output, "=== "): // RUN, PAUSE, CONT, ATTR …
 		case strings.HasPrefix(e.Output, "fuzz: elapsed: "):
 			t.fuzzed = e.Output
+		case t.outcome != "" && t.name != "": // such as a panic, which go test gives to the test that it has named last
+			r.find(e.Package, "").output.WriteString(e.Output)
 		default:
 			t.output.WriteString(e.Output)
 		}
