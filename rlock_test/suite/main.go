@@ -66,10 +66,16 @@ func run(w io.Writer, steps []step, only string, engines int) bool {
 	r := newReport(w)
 	go r.watch.run()
 	defer r.watch.end()
+	ran := false
 	for _, s := range steps {
 		if strings.HasPrefix(s.name, only) {
+			ran = true
 			r.run(s)
 		}
+	}
+	if !ran {
+		fmt.Fprintf(w, "no step's name begins with %q\n", only)
+		return false
 	}
 	if only != "" {
 		engines = 0 // there may be none in these steps

@@ -160,6 +160,14 @@ func TestEveryStepRuns(t *testing.T) {
 	require.Equal(t, "1 passed, 1 failed", lastLine(printed.String()))
 }
 
+// The name of no step is a mistake.
+func TestNoSuchStep(t *testing.T) {
+	t.Parallel()
+	var printed strings.Builder
+	require.False(t, run(&printed, []step{{name: "first"}}, "second", 1))
+	require.Equal(t, "no step's name begins with \"second\"\n", printed.String())
+}
+
 // A step with no test fails, so none is made that way.
 func TestEveryStepHasTests(t *testing.T) {
 	t.Parallel()
