@@ -194,10 +194,12 @@ func TestRecheck(t *testing.T) {
 		defer c.Nodes[1].Cont()
 		c.Replicas[1].Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
 		require.True(t, channel.Listening(), "nobody has noticed it")
-		env.Soon(t, func() bool {
+		// A look takes seconds, as the node that is stopped and the client each have one to answer in, and
+		// the client may know the new primary only after several.
+		require.Eventually(t, func() bool {
 			channel.Recheck()
 			return subscribed(t, c.Replicas[1]) == 1
-		}, "it listens at the new primary")
+		}, time.Minute, 2*time.Millisecond, "it listens at the new primary")
 		publish(t, c.Replicas[1], key, "t")
 		takes(t, expected, grant("t", 7))
 	})
