@@ -1,7 +1,7 @@
 // Package wide has miniredis run scripts with whole integers where an int has 32 bits.
 //
 // miniredis counts in int. On GOARCH=386 and arm it would cut what a script counts and
-// replies: a fence, which has some 50 bits, would become another number.
+// replies: a fence, which has some 50 bits, would become another number. It takes no deadline either.
 package wide
 
 import (
@@ -26,8 +26,17 @@ const mark = "\x00wide integer "
 const (
 	prologue = `do ` +
 		`local counters = {INCR = 1, DECR = -1, INCRBY = 1, DECRBY = -1} ` +
+		// A deadline has more than 32 bits, and what is left until then mostly has not.
+		`local function relative(call, command, by, rest) ` +
+		`local function left(deadline) local time = call('TIME') ` +
+		`return string.format('%.0f', tonumber(deadline) - time[1] * 1000 - math.floor(time[2] / 1000)) end ` +
+		`local name = type(command) == 'string' and string.upper(command) ` +
+		`if name == 'PEXPIREAT' and (tonumber(by) or 0) >= 2^31 then return 'PEXPIRE', left(by), rest end ` +
+		`if name == 'SET' then for i = 1, #rest - 1 do ` +
+		`if rest[i] == 'PXAT' and (tonumber(rest[i + 1]) or 0) >= 2^31 then rest[i], rest[i + 1] = 'PX', left(rest[i + 1]) end end end ` +
+		`return command, by, rest end ` +
 		`local function counting(call) return function(command, key, by, ...) ` +
-		`local sign = type(command) == 'string' and key and counters[string.upper(command)] ` +
+		`local rest local sign = type(command) == 'string' and key and counters[string.upper(command)] ` +
 		`if sign then local value = call('GET', key) ` +
 		`if type(value) == 'table' then return value end ` + // the error of a pcall
 		`local now, step = tonumber(value or 0), tonumber(by or 1) ` +
@@ -35,8 +44,9 @@ const (
 		`if sum and (math.abs(now) >= 2^31 or math.abs(sum) >= 2^31) then ` +
 		`local set = call('SET', key, string.format('%.0f', sum), 'KEEPTTL') ` +
 		`return set.err and set or sum end end ` +
+		`command, by, rest = relative(call, command, by, {...}) ` +
 		`if by == nil then if key == nil then return call(command) end return call(command, key) end ` +
-		`return call(command, key, by, ...) end end ` +
+		`return call(command, key, by, unpack(rest)) end end ` +
 		`redis.call, redis.pcall = counting(redis.call), counting(redis.pcall) end ` +
 		`local function reply(value) ` +
 		`if type(value) == 'number' and (value >= 2^31 or value <= -2^31 - 1) then ` +
