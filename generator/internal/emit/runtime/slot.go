@@ -36,7 +36,7 @@ var crc16 = func() (table [256]uint16) {
 }()
 
 // sameSlot returns an error if the keys are in different slots of a cluster, because no server
-// has them all: rueidis would panic, and another client would send them in vain.
+// has them all: rueidis would panic, and with another client the server would refuse the call.
 func (s *luaScript) sameSlot(c client, keys []string) error {
 	if len(keys) < 2 || !inSlots(c) {
 		return nil
