@@ -59,6 +59,21 @@ func (e Engine) StartReplicatedCluster(tb testing.TB) *Cluster {
 	return c
 }
 
+// AddReplica starts a replica of the primary i, of which clients that are there already do not know,
+// and returns it once its data is that of the primary and each node has heard of it.
+func (e Engine) AddReplica(tb testing.TB, c *Cluster, i int) *Server {
+	tb.Helper()
+	replica := e.StartNode(tb)
+	c.Replicas = append(c.Replicas, replica)
+	c.setTimeout(tb, "4000")
+	c.introduce(tb)
+	c.await(tb)
+	c.replicate(tb, replica, c.Nodes[i])
+	c.awaitReplica(tb, replica, c.Nodes[i])
+	c.setTimeout(tb, "15000")
+	return replica
+}
+
 func (c *Cluster) setTimeout(tb testing.TB, milliseconds string) {
 	tb.Helper()
 	for _, node := range c.servers() {

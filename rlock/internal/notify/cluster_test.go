@@ -178,29 +178,45 @@ func TestListenOnAClusterWithoutRights(t *testing.T) {
 	})
 }
 
-// A subscription that a server has not ended, although another node has the slot now, is found by Recheck.
+// A subscription that a server has not ended, although another node has the slot now, is found by
+// Recheck, whether or not the client knows that node.
 func TestRecheck(t *testing.T) {
 	t.Parallel()
+	quiet := func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = time.Hour }
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
-		c := e.StartReplicatedCluster(t)
-		g := onCluster(t, c.Client(t, func(o *rueidis.ClientOption) { o.Dialer.KeepAlive = time.Hour }))
-		key := keysOn(c, 1)[0]
-		channel := g.Channel(key)
-		require.NoError(t, channel.Listen(t.Context()))
-		expected := channel.Expect("t")
-		require.Equal(t, 1, subscribed(t, c.Nodes[1]))
-		c.Nodes[1].Stop()
-		defer c.Nodes[1].Cont()
-		c.Replicas[1].Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
-		require.True(t, channel.Listening(), "nobody has noticed it")
-		// A look takes seconds, as the node that is stopped and the client each have one to answer in, and
-		// the client may know the new primary only after several.
-		require.Eventually(t, func() bool {
-			channel.Recheck()
-			return subscribed(t, c.Replicas[1]) == 1
-		}, time.Minute, 2*time.Millisecond, "it listens at the new primary")
-		publish(t, c.Replicas[1], key, "t")
-		takes(t, expected, grant("t", 7))
+		t.Run("a replica from the beginning", func(t *testing.T) {
+			t.Parallel()
+			c := e.StartReplicatedCluster(t)
+			recheck(t, c, c.Client(t, quiet), c.Replicas[1])
+		})
+		t.Run("a replica that came later", func(t *testing.T) {
+			t.Parallel()
+			c := e.StartCluster(t)
+			client := c.Client(t, quiet)
+			recheck(t, c, client, e.AddReplica(t, c, 1))
+		})
 	})
+}
+
+func recheck(t *testing.T, c *env.Cluster, client rueidis.Client, replica *env.Server) {
+	g := onCluster(t, client)
+	key := keysOn(c, 1)[0]
+	// The client's connection to the node is up, so no failure to dial it has the client look around.
+	require.NoError(t, client.Do(t.Context(), client.B().Del().Key(key).Build()).Error())
+	channel := g.Channel(key)
+	require.NoError(t, channel.Listen(t.Context()))
+	expected := channel.Expect("t")
+	require.Equal(t, 1, subscribed(t, c.Nodes[1]))
+	c.Nodes[1].Stop()
+	defer c.Nodes[1].Cont()
+	replica.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+	require.True(t, channel.Listening(), "nobody has noticed it")
+	// A look takes seconds, as the node that is stopped and the client each have one to answer in.
+	require.Eventually(t, func() bool {
+		channel.Recheck()
+		return subscribed(t, replica) == 1
+	}, time.Minute, 2*time.Millisecond, "it listens at the new primary")
+	publish(t, replica, key, "t")
+	takes(t, expected, grant("t", 7))
 }

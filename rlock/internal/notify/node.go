@@ -85,15 +85,27 @@ func (l *locator) owner(ctx context.Context, node rueidis.Client) (string, error
 	return "", err
 }
 
-// learn has the client follow the cluster to a node that it does not know yet.
+// learn has the client follow the cluster to a node that it does not know yet. A client looks at the
+// cluster again when a node redirects it. It sends a command with a key to the node that had the slot,
+// which may be silent for ever. So the command hides its key: the client picks any node, and another one
+// the next time. The map of the client may have the node only at the next look.
 func (l *locator) learn(ctx context.Context, known map[string]rueidis.Client) map[string]rueidis.Client {
-	ctx, cancel := context.WithTimeout(ctx, maxLook)
-	defer cancel()
-	_ = l.client.Do(ctx, l.client.B().Zrem().Key(l.channel).Member("probe").Build()).Error()
+	for range maxHops {
+		err := l.redirected(ctx)
+		if refused := new(rueidis.RedisError); err == nil || errors.As(err, &refused) || ctx.Err() != nil {
+			break
+		}
+	}
 	for address, node := range l.client.Nodes() {
 		known[address] = node
 	}
 	return known
+}
+
+func (l *locator) redirected(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxLook/maxHops)
+	defer cancel()
+	return l.client.Do(ctx, l.client.B().Arbitrary("ZREM").Args(l.channel, "probe").Build()).Error()
 }
 
 // moved reports whether another node has the slot now.
