@@ -209,7 +209,11 @@ func (p *Program) fill(s *step, c call, r *rand.Rand, limit bool) {
 			add("rest", "key", key, true)
 		case p.Keys[i].Kind == "token":
 			s.Keys = append(s.Keys, []byte(key))
-			s.Values = append(s.Values, field{p.Keys[i].Name, false, [][]byte{[]byte(key), []byte(c.args[0]), []byte("0")}})
+			token, fence := c.args[0], "0"
+			if p.Guard == "shared" {
+				token, fence = "", strings.Fields(c.args[0])[1]
+			}
+			s.Values = append(s.Values, field{p.Keys[i].Name, false, [][]byte{[]byte(key), []byte(token), []byte(fence)}})
 		default:
 			add(p.Keys[i].Name, "key", key, false)
 		}
@@ -218,7 +222,7 @@ func (p *Program) fill(s *step, c call, r *rand.Rand, limit bool) {
 		switch {
 		case i >= len(p.Args):
 			add("more", p.More, word, true)
-		case p.Args[i].Bound && p.Guard == "held":
+		case p.Args[i].Bound && (p.Guard == "held" || p.Guard == "shared"):
 			s.Args = append(s.Args, []byte(word))
 		case p.Args[i].Bound && p.Guard == "fenced":
 			s.Args = append(s.Args, []byte(word))
