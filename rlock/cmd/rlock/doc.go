@@ -19,6 +19,7 @@
 //	rlock ls PATTERN                              list the locks that are held
 //	rlock probe                                   see whether the server can carry locks
 //	rlock help [COMMAND]                          print the manual of a command
+//	rlock version                                 print which rlock this is; also rlock --version
 //
 // Every command has --json and --help. A lock is a plain string key of the server, with the
 // name KEY, so these are also the locks of every program that uses package rlock. A flag may
@@ -284,4 +285,13 @@
 // takes a scratch lock and tells what the server, its settings and the user's rights mean for
 // locks, one finding in each line. The exit code is 1 if there is a fault. --json prints severity
 // (ok, note or FAULT), name, server, text and error.
+//
+// # rlock version
+//
+//	rlock version [--json]
+//
+// prints the version of rlock, that of Go with which it was built, and the platform. It asks no server.
+// A version that ends in a time and a commit, or (devel), was built from a directory and not from a
+// release. --json prints version, commit, modified, go and platform; commit is null where it is not
+// known.
 package main

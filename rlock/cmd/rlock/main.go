@@ -38,6 +38,7 @@ var commands = map[string]func(*program, []string) error{
 	"who":           (*program).whoCommand,
 	"ls":            (*program).listCommand,
 	"probe":         (*program).probeCommand,
+	"version":       (*program).versionCommand,
 }
 
 // run does what the arguments say and returns the exit code.
@@ -58,6 +59,8 @@ func (p *program) dispatch(args []string) error {
 	switch name {
 	case "help", "-h", "-help", "--help":
 		return p.help(rest)
+	case "-version", "--version":
+		name = "version"
 	}
 	command, known := commands[name]
 	if !known {
