@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
@@ -65,8 +68,7 @@ type reason struct {
 func (r *reason) Error() string { return r.text }
 func (r *reason) Unwrap() error { return r.kind }
 
-// AcquireError reports a lock that was not acquired. Acquire says what becomes of a lock that the
-// server may have granted without an answer.
+// AcquireError reports a lock that was not acquired.
 type AcquireError struct {
 	Key       string        // the Redis key that stood in the way; of a set, the first one
 	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
@@ -80,6 +82,18 @@ type AcquireError struct {
 
 	call      call // that failed
 	contended bool // somebody held the key, or was before this call in the queue of this process
+}
+
+// remedy tells what to do about an error of the server, "" if there is none or nobody knows.
+func remedy(err error) string {
+	var server *rueidis.RedisError
+	switch {
+	case !errors.As(err, &server):
+		return ""
+	case remote.Forbidden(err): // also in words that a server has for a command in a script
+		return text.Remedy("NOPERM")
+	}
+	return text.Remedy(server.Error())
 }
 
 // call is the kind of a call that failed. The text of its error depends on it.
@@ -102,7 +116,7 @@ func (e *AcquireError) Error() string {
 	if errors.Is(e.Err, ErrHeld) {
 		lease = text.HolderLease(e.Remaining)
 	}
-	return text.Failure(op, e.Key, e.Err, effort, lease)
+	return text.Failure(op, e.Key, e.Err, effort, lease, remedy(e.Err))
 }
 
 // Unwrap returns Err.
@@ -121,7 +135,7 @@ func (e *gaveUp) Error() string {
 		message = "rlock: ended before the answer"
 	}
 	if e.cause != nil {
-		message += ": " + e.cause.Error()
+		message += ": " + text.Cause(e.cause)
 	}
 	return message
 }
@@ -153,13 +167,13 @@ func failure(c call, held bool, err, cause error) error {
 type LockError struct {
 	// Op names the operation: "extend" (by Extend, ExtendEach or automatically), "release",
 	// "verify" (Lock.Verify), "check" (Locker.Check), "inspect" (Locker.Inspect), "wait for"
-	// (WaitFree), "attach", "detach", "force release" or "probe".
+	// (WaitFree), "attach", "detach", "downgrade", "change limit", "force release" or "probe".
 	Op  string
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrDetached, ErrClosed, or the server's or client's error
 }
 
-func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err) }
+func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err, remedy(e.Err)) }
 
 // Unwrap returns Err.
 func (e *LockError) Unwrap() error { return e.Err }

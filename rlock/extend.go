@@ -14,25 +14,18 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
-// Extend gives the lock a new lease of ttl, counted from now; ttl may be shorter
-// than what is left, or NoExpiry. Later automatic extensions use it too. It returns nil
-// when the server has confirmed the lease, and Deadline tells it then. A command that
-// was sent earlier and arrives late cannot shorten this lease. If ttl is shorter than before,
-// such a command cannot lengthen it either.
+// Extend gives the lock a new lease of ttl, counted from now. ttl is a whole number of milliseconds or
+// NoExpiry, and may be shorter than what is left. Later automatic extensions use it too. Nil means that
+// the server has confirmed the lease, and no command that was sent before can change it.
 //
-// For that, a ttl that is shorter than one before comes with a new token: see Token. With a
-// token of the caller's, see WithToken, it is refused with an *ArgumentError: somebody else
-// may hold by the same token, and counts on the longer lease.
+// An error that matches ErrNotHeld means that the lock has ended; Extend never takes it again. After
+// any other error it is held until Deadline, which a failed Extend may bring nearer but never moves
+// farther. Extend it again to have a lease that is known.
 //
-// An error that is ErrNotHeld means that the lock has ended; Extend never
-// takes it again. With any other error it is held until the Deadline, which a failed
-// Extend may bring nearer if ttl is shorter than what was left, but never moves
-// farther. Extend it again to have a lease that is known. If the lock expires first, its keys
-// are freed in the background, as the server may still have the longer lease.
+// A ttl that is shorter than one before comes with a new token: see Token. With a token of the caller's
+// (WithToken) it is refused, because somebody else may hold by that token.
 //
-// A server that does not answer is asked again for 2 seconds, while ctx and the lease
-// last. Where the network has gone silent, only the client's own time-outs end a call
-// without a deadline. ttl is a whole number of milliseconds: truncate what was computed.
+// If the server does not answer, Extend asks again for 2 seconds, while ctx and the lease last.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.usable(); err != nil {
 		return err
@@ -57,9 +50,9 @@ func notSent(ctx context.Context, l *Lock) error {
 	return &LockError{"extend", l.claim.Key(), clock.ContextError(ctx, nil)}
 }
 
-// ExtendEach is Extend for many locks of this Locker in one round trip. There is one error for
-// each lock, in the order of locks: what Extend would have returned, nil if the lock has its
-// new lease. A lock that fails does not affect the others. Locks are refused as by ReleaseEach.
+// ExtendEach is Extend for many locks of this Locker in one round trip. It returns an error for each
+// lock, in their order: nil, or what Extend would have returned. A lock that fails does not affect the
+// others. Locks are refused as by ReleaseEach.
 func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duration) []error {
 	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)
@@ -206,11 +199,12 @@ func failed(l *Lock, err error, moved bool) (_ error, open bool) {
 	if moved {
 		(*scheduled)(l).advance(clock.Never)
 	}
+	told := &LockError{"extend", l.claim.Key(), err}
 	if l.stateNow() == stateHeld {
-		l.emit(Event{Kind: EventExtendFailed, Err: err})
+		l.emit(Event{Kind: EventExtendFailed, Err: told})
 	}
 	if remote.OutcomeOf(err) == remote.Indeterminate {
 		return err, true
 	}
-	return &LockError{"extend", l.claim.Key(), err}, false
+	return told, false
 }

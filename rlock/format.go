@@ -12,13 +12,17 @@ import (
 // Whoever has a token owns the lock. It is to be had by asking for it, not from a log or
 // an error text that somebody has put a Lock or a State into.
 
-// String tells the keys, the fence and what has become of the lock. The token is not
-// in it.
+// String tells the keys, the fence, which share of the key it is, if it is one, and what has become of
+// the lock. It never shows the token.
 func (l *Lock) String() string {
 	if l.usable() != nil {
 		return "no lock"
 	}
-	return "lock " + text.Keys(l.claim.Key(), len(l.claim.Keys()), l.fence) + ": " + l.condition()
+	s := "lock " + text.Keys(l.claim.Key(), len(l.claim.Keys()), l.fence)
+	if share, is := l.claim.Share(); is {
+		s += ", " + text.OwnShare(share.Permits, share.Limit)
+	}
+	return s + ": " + l.condition()
 }
 
 // condition says in words whether the lock is held, as Valid does.
@@ -41,13 +45,25 @@ func (l *Lock) LogValue() slog.Value {
 	if l.usable() != nil {
 		return slog.StringValue(l.String())
 	}
-	return slog.GroupValue(append(text.KeysAttrs(l.claim.Key(), len(l.claim.Keys()), l.fence), slog.String("state", l.condition()))...)
+	attrs := text.KeysAttrs(l.claim.Key(), len(l.claim.Keys()), l.fence)
+	if share, is := l.claim.Share(); is {
+		attrs = append(attrs, slog.String("share", text.OwnShare(share.Permits, share.Limit)))
+	}
+	return slog.GroupValue(append(attrs, slog.String("state", l.condition()))...)
 }
 
-// String tells who holds the key, in the holder's own words if there are any, and
-// for how long. The token is not in it, nor whether the lock is shared, which Shared says.
+// String tells who holds the key, in the holder's own words if there are any, or how many share it, and
+// for how long. It never shows the token.
 func (s State) String() string {
-	return text.Holder(s.Key, s.Held, s.Owner, s.Remaining())
+	return text.Holder(s.Key, s.Held, s.Owner, s.Shared.text(), s.Remaining())
+}
+
+// text tells how many share a lock, "" if it is not shared.
+func (s *SharedState) text() string {
+	if s == nil {
+		return ""
+	}
+	return text.Share(s.Permits, s.Limit)
 }
 
 // Format writes String for every verb of package fmt, so that none shows the token.
@@ -55,5 +71,5 @@ func (s State) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
 // LogValue is what String tells, for slog.
 func (s State) LogValue() slog.Value {
-	return slog.GroupValue(text.HolderAttrs(s.Key, s.Held, s.Owner, s.Remaining())...)
+	return slog.GroupValue(text.HolderAttrs(s.Key, s.Held, s.Owner, s.Shared.text(), s.Remaining())...)
 }

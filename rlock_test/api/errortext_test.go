@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -20,6 +21,8 @@ var lengthOfTime = regexp.MustCompile(`(\d+h)?(\d+m)?\d+(\.\d+)?(ms|µs|s)\b`)
 
 // inScript is how servers say where in a script it was; each has its own words.
 var inScript = regexp.MustCompile(` script: [0-9a-f]{40}, on @user_script:\d+\.`)
+
+const otherType = "the key, or one that rlock keeps beside it, has something else stored; choose another key, or a prefix"
 
 // slow is a context whose methods take some milliseconds.
 type slow struct{ context.Context }
@@ -89,7 +92,7 @@ func TestErrorTexts(t *testing.T) {
 		"try, no answer": {func(s scene) error {
 			s.f.When(silent)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": gen: Join: unexpected EOF`},
+		}, `rlock: acquire "job": unexpected EOF`},
 		"try, no answer in time": {func(s scene) error {
 			ctx, end := env.Deadline(s.ctx)
 			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
@@ -97,11 +100,11 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.TryAcquire(ctx, "job"))
-		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: gen: Join: unexpected EOF`},
+		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: unexpected EOF`},
 		"of another type": {func(s scene) error {
 			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
 			return of(s.locker.Acquire(s.ctx, "job"))
-		}, `rlock: acquire "job": gen: Join: WRONGTYPE Operation against a key holding the wrong kind of value`},
+		}, `rlock: acquire "job": WRONGTYPE Operation against a key holding the wrong kind of value (` + otherType + `)`},
 		"gave up, by the context": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			ctx, end := env.Deadline(s.ctx)
@@ -128,11 +131,11 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, no answer": {func(s scene) error {
 			s.f.When(silent)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: gen: Join: unexpected EOF (after 3 attempts in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: unexpected EOF (after 3 attempts in <time>)`},
 		"gave up, not ready": {func(s scene) error {
 			s.f.RefuseAll()
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server cannot serve yet, for <time> now: gen: Join: LOADING later (after 3 attempts in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: the server cannot serve yet, for <time> now: LOADING later (after 3 attempts in <time>; the server has just started; try again soon)`},
 		"gave up, the holder was seen long ago": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			calls := 0
@@ -143,7 +146,7 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: gen: Join: unexpected EOF (after 3 attempts in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: unexpected EOF (after 3 attempts in <time>)`},
 		"already held": {func(s scene) error {
 			return of(s.locker.Acquire(take(s).Context(), "job"))
 		}, `rlock: acquire "job": this context already holds the key`},
@@ -169,7 +172,7 @@ func TestErrorTexts(t *testing.T) {
 		"wait, of another type": {func(s scene) error {
 			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
 			return s.locker.WaitFree(s.ctx, "job")
-		}, `rlock: wait for "job": gen: Inspect: WRONGTYPE Operation against a key holding the wrong kind of value`},
+		}, `rlock: wait for "job": WRONGTYPE Operation against a key holding the wrong kind of value (` + otherType + `)`},
 		"wait, closed": {func(s scene) error {
 			s.locker.Close()
 			return s.locker.WaitFree(s.ctx, "job")
@@ -184,16 +187,16 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return lock.Extend(ctx, time.Minute)
-		}, `rlock: extend "job": gen: Extend: unexpected EOF`},
+		}, `rlock: extend "job": unexpected EOF`},
 		"verify, not ready": {func(s scene) error {
 			lock := take(s)
 			s.f.RefuseAll()
 			return of(lock.Verify(s.ctx))
-		}, `rlock: verify "job": gen: Inspect: LOADING later`},
+		}, `rlock: verify "job": LOADING later (the server has just started; try again soon)`},
 		"inspect, not ready": {func(s scene) error {
 			s.f.RefuseAll()
 			return of(s.locker.Inspect(s.ctx, "job"))
-		}, `rlock: inspect "job": gen: Inspect: LOADING later`},
+		}, `rlock: inspect "job": LOADING later (the server has just started; try again soon)`},
 		"inspect, closed": {func(s scene) error {
 			s.locker.Close()
 			return of(s.locker.Inspect(s.ctx, "job"))
@@ -310,4 +313,28 @@ func TestErrIsJoined(t *testing.T) {
 	require.ErrorIs(t, err, rlock.ErrDuplicateKey)
 	require.ErrorIs(t, err, rlock.ErrInvalid)
 	require.NotErrorIs(t, err, rlock.ErrCrossSlot)
+}
+
+// A user without rights is told of the operation that was asked for and of what to do, and programs
+// find the server's error.
+func TestErrorsOfMissingRights(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		for user, rules := range map[string][]string{"without_scripts": {"-eval", "-evalsha"}, "without_their_commands": {"-get", "-set"}} {
+			server.Do(t, append([]string{"ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all"}, rules...)...)
+			option := server.Option()
+			option.Username, option.Password = user, "secret"
+			locker := env.OpenLocker(t, option)
+			for op, call := range map[string]func() error{
+				"acquire": func() error { _, err := locker.Acquire(t.Context(), "job"); return err },
+				"inspect": func() error { _, err := locker.Inspect(t.Context(), "job"); return err },
+			} {
+				err := call()
+				require.Regexp(t, `^rlock: `+op+` "job": .+ \(.*Locker\.Probe names those that it lacks\)$`, fmt.Sprint(err), user)
+				require.NotContains(t, err.Error(), "gen: ", user)
+				require.ErrorAs(t, err, new(*rueidis.RedisError), user)
+			}
+		}
+	})
 }

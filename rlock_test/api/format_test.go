@@ -48,3 +48,40 @@ func TestLockInWords(t *testing.T) {
 	env.Soon(t, func() bool { return !short.Valid() }, "the lease ends")
 	says(short, `lock "short": no longer valid`, `v.key=short v.state="no longer valid"`)
 }
+
+// The text of a lock that is shared tells so, of the handle and of what the server says.
+func TestSharesInWords(t *testing.T) {
+	t.Parallel()
+	locker := env.NewLocker(t, env.Start(t).Client(t), rlock.WithTTL(rlock.NoExpiry), rlock.WithUniqueToken(true))
+	text := func(v any, want, inLog string) {
+		t.Helper()
+		require.Equal(t, want, fmt.Sprint(v))
+		require.Equal(t, inLog, logged(v))
+	}
+	inspected := func(key string) rlock.State {
+		state, err := locker.Inspect(t.Context(), key)
+		require.NoError(t, err)
+		return state
+	}
+	cached := func(key string) rlock.State {
+		state, err := locker.Check(t.Context(), key)
+		require.NoError(t, err)
+		return state
+	}
+	reader, err := locker.AcquireShared(t.Context(), "data")
+	require.NoError(t, err)
+	fence := fmt.Sprint(reader.Fence())
+	text(reader, `lock "data", fence `+fence+`, a reader's share: held`, `v.key=data v.fence=`+fence+` v.share="a reader's share" v.state=held`)
+	text(inspected("data"), `lock "data": shared by 1 reader, never expires`, `v.key=data v.held=true v.shared="shared by 1 reader" v.remaining="never expires"`)
+	_, err = locker.AcquireShared(t.Context(), "data")
+	require.NoError(t, err)
+	require.Equal(t, `lock "data": shared by 2 readers, never expires`, inspected("data").String())
+	require.Contains(t, cached("data").String(), `lock "data": shared by readers, `)
+
+	permit, err := locker.AcquirePermit(t.Context(), "slots", 5, rlock.WithPermits(3))
+	require.NoError(t, err)
+	fence = fmt.Sprint(permit.Fence())
+	text(permit, `lock "slots", fence `+fence+`, 3 of 5 permits: held`, `v.key=slots v.fence=`+fence+` v.share="3 of 5 permits" v.state=held`)
+	text(inspected("slots"), `lock "slots": 3 of 5 permits in use, never expires`, `v.key=slots v.held=true v.shared="3 of 5 permits in use" v.remaining="never expires"`)
+	require.Contains(t, cached("slots").String(), `lock "slots": some of 5 permits in use, `)
+}

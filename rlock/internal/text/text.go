@@ -7,6 +7,7 @@ package text
 import (
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,25 +68,61 @@ func DurationAttr(name string, d time.Duration) slog.Attr {
 	return slog.Duration(name, d)
 }
 
+// Share tells how many readers share a lock or, if there is a limit, how many of its permits are in use.
+// n is 0 if nobody has counted them.
+func Share(n, limit int) string {
+	switch {
+	case limit > 0 && n > 0:
+		return fmt.Sprintf("%d of %s in use", n, several(limit, "permit"))
+	case limit > 0:
+		return "some of " + several(limit, "permit") + " in use"
+	case n > 0:
+		return "shared by " + several(n, "reader")
+	}
+	return "shared by readers"
+}
+
+// OwnShare tells what a lock has that is a share: permits or, if the limit is 0, that of a reader.
+func OwnShare(n, limit int) string {
+	if limit == 0 {
+		return "a reader's share"
+	}
+	return fmt.Sprintf("%d of %s", n, several(limit, "permit"))
+}
+
+// several counts things.
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // Holder tells whether somebody holds a key, who says to be that, if owner is not empty, and what is
-// left of the lease.
-func Holder(key string, held bool, owner string, remaining time.Duration) string {
+// left of the lease. share is what Share has told of a lock that is shared.
+func Holder(key string, held bool, owner, share string, remaining time.Duration) string {
 	if !held {
 		return "lock " + Quote(key) + ": free"
 	}
-	by, left := "", "never expires"
-	if owner != "" {
-		by = fmt.Sprintf(" by %q", owner)
+	by, left := "held", "never expires"
+	switch {
+	case share != "":
+		by = share
+	case owner != "":
+		by = fmt.Sprintf("held by %q", owner)
 	}
 	if remaining != clock.NoExpiry {
 		left = fmt.Sprintf("%v left", remaining.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("lock %s: held%s, %s", Quote(key), by, left)
+	return fmt.Sprintf("lock %s: %s, %s", Quote(key), by, left)
 }
 
 // HolderAttrs is Holder for slog.
-func HolderAttrs(key string, held bool, owner string, remaining time.Duration) []slog.Attr {
+func HolderAttrs(key string, held bool, owner, share string, remaining time.Duration) []slog.Attr {
 	attrs := []slog.Attr{slog.String("key", Plain(key)), slog.Bool("held", held)}
+	if share != "" {
+		attrs = append(attrs, slog.String("shared", share))
+	}
 	if owner != "" {
 		attrs = append(attrs, slog.String("owner", owner))
 	}
@@ -105,12 +142,44 @@ func TTL(ttl time.Duration) string {
 
 // Failure tells that an operation on a key has failed, with the facts that are not empty.
 func Failure(op, key string, err error, facts ...string) string {
-	s := "rlock: " + op + " " + Quote(key) + ": " + strings.TrimPrefix(err.Error(), "rlock: ")
+	s := "rlock: " + op + " " + Quote(key) + ": " + Cause(err)
 	facts = slices.DeleteFunc(facts, func(fact string) bool { return fact == "" })
 	if len(facts) > 0 {
 		s += " (" + strings.Join(facts, "; ") + ")"
 	}
 	return s
+}
+
+// script is what package gen puts before the error of a call: a name that the caller has never used.
+var script = regexp.MustCompile(`\bgen: [A-Z][A-Za-z]*: `)
+
+// Cause returns the text of an error without the names of packages and scripts, for a text that begins
+// with the operation that the caller has asked for.
+func Cause(err error) string {
+	return script.ReplaceAllString(strings.TrimPrefix(err.Error(), "rlock: "), "")
+}
+
+// remedies has, for the code of a server's error, what to do about it.
+var remedies = map[string]string{
+	"NOPERM":      "give the user the rights that PRODUCTION.md lists; Locker.Probe names those that it lacks",
+	"NOAUTH":      "give the client the server's user and password",
+	"WRONGTYPE":   "the key, or one that rlock keeps beside it, has something else stored; choose another key, or a prefix",
+	"READONLY":    "the server is a replica; connect to the primary, or by Sentinel or Cluster, which find it",
+	"OOM":         "the server's memory is full; free some of it, or raise maxmemory",
+	"MISCONF":     "the server cannot write its data to disk; its log says why",
+	"NOREPLICAS":  "too few replicas are connected to the server for its min-replicas-to-write",
+	"LOADING":     "the server has just started; try again soon",
+	"CLUSTERDOWN": "no node of the cluster serves the key; see CLUSTER INFO",
+	"MASTERDOWN":  "the server is a replica without its primary; see INFO replication",
+	"BUSY":        "a script of somebody keeps the server busy; SCRIPT KILL ends one that has written nothing",
+	"TRYAGAIN":    "the key's slot of the cluster moves; try again soon",
+}
+
+// Remedy tells what to do about an error of the server, of which it gets the text; "" if it does not
+// know.
+func Remedy(refusal string) string {
+	code, _, _ := strings.Cut(refusal, " ")
+	return remedies[code]
 }
 
 // Effort tells how often and for how long a waiter has tried. A call that neither made an attempt

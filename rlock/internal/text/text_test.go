@@ -56,17 +56,47 @@ func TestHolder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		held         bool
-		owner        string
+		owner, share string
 		remaining    time.Duration
 		text, logged string
 	}{
-		"free":           {false, "", 0, `lock "job": free`, `key=job held=false`},
-		"held":           {true, "", 1500600 * time.Microsecond, `lock "job": held, 1.501s left`, `key=job held=true remaining=1.5006s`},
-		"with an owner":  {true, "web-3", time.Second, `lock "job": held by "web-3", 1s left`, `key=job held=true owner=web-3 remaining=1s`},
-		"without an end": {true, "", clock.NoExpiry, `lock "job": held, never expires`, `key=job held=true remaining="never expires"`},
+		"free":           {false, "", "", 0, `lock "job": free`, `key=job held=false`},
+		"held":           {true, "", "", 1500600 * time.Microsecond, `lock "job": held, 1.501s left`, `key=job held=true remaining=1.5006s`},
+		"with an owner":  {true, "web-3", "", time.Second, `lock "job": held by "web-3", 1s left`, `key=job held=true owner=web-3 remaining=1s`},
+		"without an end": {true, "", "", clock.NoExpiry, `lock "job": held, never expires`, `key=job held=true remaining="never expires"`},
+		"shared":         {true, "", text.Share(3, 0), time.Second, `lock "job": shared by 3 readers, 1s left`, `key=job held=true shared="shared by 3 readers" remaining=1s`},
 	} {
-		require.Equal(t, c.text, text.Holder("job", c.held, c.owner, c.remaining), name)
-		require.Equal(t, c.logged, logged(text.HolderAttrs("job", c.held, c.owner, c.remaining)...), name)
+		require.Equal(t, c.text, text.Holder("job", c.held, c.owner, c.share, c.remaining), name)
+		require.Equal(t, c.logged, logged(text.HolderAttrs("job", c.held, c.owner, c.share, c.remaining)...), name)
+	}
+}
+
+func TestShare(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "shared by 1 reader", text.Share(1, 0))
+	require.Equal(t, "shared by 2 readers", text.Share(2, 0))
+	require.Equal(t, "shared by readers", text.Share(0, 0))
+	require.Equal(t, "2 of 4 permits in use", text.Share(2, 4))
+	require.Equal(t, "some of 4 permits in use", text.Share(0, 4))
+	require.Equal(t, "a reader's share", text.OwnShare(1, 0))
+	require.Equal(t, "1 of 1 permit", text.OwnShare(1, 1))
+}
+
+// Errors are told without what no caller has asked for, and with what to do about them.
+func TestCauseAndRemedy(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"rlock: gave up waiting": "gave up waiting",
+		"gen: Join: NOPERM no":   "NOPERM no",
+		"the server cannot serve yet, for 1s now: gen: AcquireAll: LOADING later": "the server cannot serve yet, for 1s now: LOADING later",
+		"ERR no such oxygen: pressure":                                            "ERR no such oxygen: pressure",
+	} {
+		require.Equal(t, want, text.Cause(errors.New(given)))
+	}
+	require.Contains(t, text.Remedy("NOPERM User app has no permissions"), "Locker.Probe")
+	require.Contains(t, text.Remedy("READONLY"), "primary")
+	for _, unknown := range []string{"", "ERR no", "NOPERMIT"} {
+		require.Empty(t, text.Remedy(unknown))
 	}
 }
 
