@@ -9,33 +9,23 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// WithAtLeast keeps others out for at least d from when the lock was granted, even if it is
-// released earlier: a Release before that shortens the lease to what is left of d and does not free
-// the keys. So a job that several machines start at about the same time runs once, although it may
-// take less time than their clocks differ by:
+// WithAtLeast keeps others out for at least d from when the lock was granted, even if it is released
+// earlier. So a job that several machines start at about the same time runs once, although it may take
+// less time than their clocks differ by:
 //
 //	ran, err := locker.TryDo(ctx, "nightly report", report, rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
 //
 // For an hourly job, choose a d well below an hour, but above the time by which the clocks may differ.
-// With 0, which is the default, Release frees the keys.
+// With 0, which is the default, Release frees the keys. d is a whole number of milliseconds. The lease
+// must be as long as d, so that a process that dies keeps others out too: a shorter WithTTL is refused,
+// and so is an Extend that would end the lease before.
 //
-// The lease must be as long as d, so that a process that dies keeps others out too: a shorter
-// WithTTL is refused, and so is an Extend that would end the lease before d is over. d is a
-// whole number of milliseconds. With WithTTL(NoExpiry), a process that dies within moments of
-// getting the lock out of the queue may keep others out for only 10 seconds.
+// For its holder the lock ends at the Release, which does not wait: it leaves the keys another token,
+// with the same text of WithOwner, and a lease that ends when d is over. Those who wait keep their
+// order, and the first gets the lock then. ForceRelease frees the keys at any time. If fn of Do is not
+// called because its context has ended, the keys are freed at once.
 //
-// For its holder the lock ends at the Release, like any other, and Release does not wait. A Release
-// before d is over gives the keys another token, with the same text of WithOwner, and hands the lock
-// over to nobody. Those who wait, in this process or another, keep their order, and the first gets the
-// lock when d is over. A Release after that frees the keys or passes them on as always. ForceRelease
-// frees the keys at once, before and after a Release. A Handoff has what is left of d: whoever attaches
-// the lock keeps others out for that time, counted from the Attach, but for no longer than the lease.
-//
-// Shares cannot have it, and a lock that keeps others out cannot be turned into one by Downgrade.
-//
-// If the server does not confirm a Release that comes before the end of d, this process frees the keys at
-// the end of d, unless their lease ends before. If fn of Do is not called because its context has ended, the keys are
-// freed at once.
+// Shares cannot have it, and Downgrade refuses a lock that keeps others out.
 func WithAtLeast(d time.Duration) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.atLeast = d

@@ -9,23 +9,17 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Attach continues a lock that its former owner, most often another process, has ended with
-// Lock.Detach. It takes the Handoff that Detach returned. It does not put the Locker's prefix
-// before the keys, because the Handoff has the whole Redis keys.
+// Attach continues a lock that Lock.Detach has ended, most often in another process. The lock keeps its
+// keys, its fence and what is left of its lease; a share gets a new lease. WithTTL (for later automatic
+// extensions), WithAutoExtend, WithToken, WithOwner and WithObserver have an effect.
 //
-// The server gives all keys a new token in one step; for a set that was taken WithCrossSlot,
-// in one step for each slot. From then on no command of the former process has an effect, and
-// the Handoff is spent. If another token has a key, because the lock was lost or the Handoff
-// was used before, the error is ErrLost and nothing is changed. Of a set of several slots, the
-// slots before that key's may have the new token: the Locker frees their keys in the background
-// or, with WithToken, leaves them to their leases. After any other error the keys may have the
-// new token: call Attach again with the same Handoff value (not one that was read from the text
-// once more), or with the same WithToken, also in another process.
+// The keys get a new token. From then on no command of the former process has an effect, and the
+// Handoff is spent. The error matches ErrLost if the lock was lost or the Handoff was used before.
+// After any other error the keys may have the new token: call Attach again with the same Handoff value,
+// not with one that was read from the text once more, or in any process with the same WithToken.
 //
-// The lock keeps its fence, because it was held all the time, and what is left of its lease; a
-// share (see AcquireShared) gets a new one.
-// These options have an effect: WithTTL, for later automatic extensions, WithAutoExtend,
-// WithToken, WithOwner and WithObserver.
+// The keys of a set of several slots get the token slot by slot. If one of them is lost, the Locker
+// frees those before it in the background or, with WithToken, leaves them to their leases.
 func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*Lock, error) {
 	given, err := l.begin(ctx, opts)
 	if err != nil {
@@ -95,16 +89,12 @@ func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
 	return nil
 }
 
-// Detach ends the handle without releasing the lock, so that another process can continue
-// it: give the Handoff to Attach. The handle ends with ErrDetached, automatic extensions stop,
-// and the lease runs on. Detach fails if the lock has already ended in another way. A command
-// that is under way at that moment, such as an extension, may still change the lease until
-// somebody attaches the lock, and has no effect after that. Of what AcquireShared returns, Detach
-// takes only what was acquired WithUniqueToken(true), and leaves others as they are, with an
-// *ArgumentError: other readers of the process may count on the same token.
+// Detach ends the handle without releasing the lock, so that another process can continue it with
+// Attach. The handle ends with ErrDetached, nothing extends the lease any more, and it runs on. Called
+// again, Detach returns an equal Handoff. If fn of Do detaches the lock, Do returns ErrDetached.
 //
-// Called again, Detach returns an equal Handoff. If fn of Do detaches the lock, Do returns
-// ErrDetached.
+// Detach fails if the lock has ended in another way. It refuses a reader's share that was not acquired
+// WithUniqueToken(true), because other readers of the process may have the same token.
 func (l *Lock) Detach() (Handoff, error) {
 	if err := l.usable(); err != nil {
 		return Handoff{}, err

@@ -19,16 +19,12 @@ type AcquireResult struct {
 	Err  error
 }
 
-// TryAcquireEach is TryAcquire for many keys in one round trip. The locks are independent:
-// each has its own token (or that of WithToken), fence and lease, and a key that is held or
-// refused does not affect the others. To take all keys or none, use TryAcquireAll.
+// TryAcquireEach is TryAcquire for many keys in one round trip. The locks are independent: each has its
+// own token (or that of WithToken), fence and lease. To take all keys or none, use TryAcquireAll.
 //
-// There is one result for each key, in the order of keys. If an argument is refused before
-// anything is sent, such as an empty key or a key that is named twice, TryAcquireEach returns
-// an error and no results.
-//
-// Every lease counts from when the whole batch was sent, so use a longer TTL for a batch that
-// takes the server long. On a Redis Cluster the keys may be in any slots.
+// There is one result for each key, in the order of keys. Wrong arguments, such as a key that is named
+// twice, are refused with an error and no results. All leases count from when the batch was sent, so
+// use a longer TTL for a large one. On a Redis Cluster the keys may be in any slots.
 func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) ([]AcquireResult, error) {
 	set, err := l.begin(ctx, opts)
 	if err != nil {
@@ -166,13 +162,9 @@ func (b *batch) deliver() {
 	events.Each(locks, func(l *Lock) { l.events.tell(false) })
 }
 
-// ReleaseEach is Release for many locks of this Locker in one round trip. There is one error
-// for each lock, in the order of locks: what Release would have returned, nil if the keys are
-// free. A lock that fails does not affect the others. Like Release, it does its work even if
-// ctx has ended.
-//
-// A nil Lock, a lock of another Locker, and a lock that was named before get an
-// *ArgumentError.
+// ReleaseEach is Release for many locks of this Locker in one round trip. It returns an error for each
+// lock, in their order: nil, or what Release would have returned. A lock that fails does not affect the
+// others. A nil Lock, one of another Locker, and one that was named before get an *ArgumentError.
 func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)

@@ -26,9 +26,8 @@ type State struct {
 	cachedUntil time.Time     // the same, of which the cache says when it is; zero: until is set
 }
 
-// Remaining returns what is left of the holder's lease by now: NoExpiry when it never
-// expires, 0 when it is over or the lock was free. It counts down on the local clock from
-// what the server said, and asks nobody.
+// Remaining returns what is left of the holder's lease by now: NoExpiry when it never expires, 0 when
+// it is over or the lock was free. It counts down from what the server said, and asks nobody.
 func (s State) Remaining() time.Duration {
 	switch {
 	case !s.Held:
@@ -53,16 +52,14 @@ func (s State) MarshalJSON() ([]byte, error) {
 // HeldBy reports whether the holder's token is token.
 func (s State) HeldBy(token string) bool { return s.Held && s.Token == token }
 
-// Check tells who holds the lock of key and for how long, from the client-side
-// cache: no round trip when warm. The server tells the client when the key
-// changes, so the answer is as old as that message takes; when the connection is
-// dead and nobody has noticed yet, or the user may not CLIENT CACHING, it may be
-// older, up to WithCacheTTL. It is a hint: to be sure, Inspect; to be safe, hold
-// the lock. Remaining is never more than WithCacheTTL, so a longer lease shows as that. A
-// client that has cached the key by a GET of the caller's own answers with that.
+// Check tells who holds the lock of key and for how long, from the client-side cache: without a round
+// trip when the key is in it. It is a hint. The server tells the client when the key changes, so the
+// answer is as old as that message takes. If the connection is dead and nobody has noticed yet, or the
+// user may not CLIENT CACHING, it may be older, up to WithCacheTTL. Remaining is never more than that
+// either.
 //
-// A server that does not answer is asked until ctx ends. Where the client has no cache,
-// Check is Inspect.
+// Where the client has no cache, Check is Inspect. A server that does not answer is asked until ctx
+// ends.
 func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	full, err := l.begun(ctx, "check", key)
 	if err != nil {
@@ -99,11 +96,10 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 	return l.inspect(ctx, "inspect", full)
 }
 
-// Verify asks the server whether the lock is still this one's. If it is, the State is
-// that of the key with the least time left. If not, the lock ends with ErrLost, which
-// the error matches, and the State is that of the first key that is another's or
-// free. A lock that has ended is not asked about: the error is why it has. With any
-// other error nobody knows.
+// Verify asks the server whether the lock is still this one's. If it is, the State is that of the key
+// with the least time left. If not, the lock ends, the error matches ErrLost, and the State is that of
+// the first key that is another's or free. If the lock had ended, the error says why. After any other
+// error nobody knows.
 func (l *Lock) Verify(ctx context.Context) (State, error) {
 	if err := l.usable(); err != nil {
 		return State{}, err

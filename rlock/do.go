@@ -9,28 +9,24 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Do runs fn while it holds the lock of key, which it acquires like Acquire,
-// extends until fn returns (unless WithAutoExtend says otherwise) and always
-// releases, also when fn panics.
+// Do runs fn while it holds the lock of key. It acquires the lock like Acquire, extends it until fn
+// returns (unless WithAutoExtend says otherwise), and always releases it, also when fn panics.
 //
-// fn's context is derived from ctx. It ends as well when the lock is lost or its
-// lease ends; context.Cause says why. fn should then stop: somebody else may hold
-// the lock. An fn that cannot stop in time needs the fence.
+// fn's context is derived from ctx, and ends as well when the lock is lost or its lease ends;
+// context.Cause says why. fn must stop then, because somebody else may hold the lock. Where it cannot
+// stop in time, use the fence.
 //
-// Do returns fn's error. If the lock was lost meanwhile or could not be released, it returns
-// that error too, unless fn's error says the same. So nil means that fn held the lock from
-// beginning to end, unless fn or somebody else called Release. If ctx has ended before the
-// lock is granted, fn is not called and the error is ErrGaveUp.
+// Do returns fn's error and, if the lock was lost or could not be released, that error too. So nil
+// means that fn held the lock from beginning to end, unless somebody called Release. If ctx ends before
+// the lock is granted, fn is not called, and the error matches ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquire(ctx, key, opts, want) }, true)
 	return err
 }
 
-// DoValue is Do for a function that makes a value. It returns what fn has returned, also with an
-// error: if err matches ErrNotHeld, fn has made the value, but did not hold the lock all the time.
-// If fn was not called, the value is the zero value.
-//
-// It is a function because methods of Go have no type parameters.
+// DoValue is Do for a function that makes a value. It returns fn's value also with an error: one that
+// matches ErrNotHeld says that fn did not hold the lock all the time. The value is the zero value if fn
+// was not called.
 func DoValue[T any](ctx context.Context, l *Locker, key string, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (value T, err error) {
 	if fn == nil {
 		return value, invalid("fn", "it is nil; pass the function that is to run with the lock")
@@ -48,9 +44,8 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 	return err
 }
 
-// TryDo runs fn as Do does, but only if nobody holds the lock of key: it does not wait.
-// ran reports whether fn was called. If somebody else holds the lock, ran is false and
-// err is nil, since that is no failure:
+// TryDo runs fn as Do does if nobody holds the lock of key, and otherwise does not wait: ran is then
+// false and err nil.
 //
 //	ran, err := locker.TryDo(ctx, "cleanup", cleanUp)
 //	switch {
@@ -60,13 +55,11 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 //		log.Print("another process is cleaning up")
 //	}
 //
-// Any other error of TryAcquire is returned with ran false: among them ErrAlreadyHeld, if
-// ctx is that of a holder of the key, because the caller itself stands in the way then.
-// With ran true, err is what Do would return.
+// Any other error of TryAcquire is returned with ran false, such as ErrAlreadyHeld if ctx is that of a
+// holder of the key. With ran true, err is what Do would return.
 //
-// TryDo keeps two runs from overlapping. It does not keep a second process from running
-// fn after the first one has finished, as processes do whose clocks differ by more than
-// fn takes. For a job that must run once in an hour, add WithAtLeast.
+// TryDo keeps two runs from overlapping, not from following each other. For a job that must run once in
+// a period, although the clocks of its machines differ, add WithAtLeast.
 func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
 	return l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquire(ctx, key, opts, want) }, false)
 }
@@ -77,12 +70,9 @@ func (l *Locker) TryDoAll(ctx context.Context, keys []string, fn func(ctx contex
 	return l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireAll(ctx, keys, opts, want) }, false)
 }
 
-// FromContext returns the lock that ctx belongs to: that of the Do, DoAll, TryDo or
-// TryDoAll whose function got ctx, or of the Lock.Context that ctx is derived from. If
-// there are several, it is the innermost. It reports false if there is none. The lock may
-// have ended: see Lock.Err.
-//
-// With it, code that runs below Do can read the fence without a parameter for the lock.
+// FromContext returns the lock whose Context ctx is, or is derived from, as that of the function of Do
+// is; of several, the innermost. It reports false if there is none. The lock may have ended: see
+// Lock.Err.
 func FromContext(ctx context.Context) (*Lock, bool) {
 	if ctx == nil {
 		return nil, false

@@ -70,8 +70,7 @@ func (k EventKind) String() string {
 	return eventNames[k]
 }
 
-// Event is one step of an acquisition. It never contains a token, because whoever has the
-// token owns the lock. A field that does not apply is zero.
+// Event is one step of an acquisition. A field that does not apply is zero. It never contains a token.
 type Event struct {
 	Kind EventKind
 	// Key is the Redis key, prefix included; of a set, the first key, or the key that
@@ -106,22 +105,17 @@ type Event struct {
 
 // Observer is told what happens to locks; see WithObserver.
 type Observer interface {
-	// Observe gets each event, and the context that the lock was acquired with. Use that
-	// context for its values, such as a trace: it may have ended.
+	// Observe gets each event, and the context that the lock was acquired with, which may have ended:
+	// use its values, such as a trace. Observe should not block, because the goroutine that calls it
+	// waits: that of the caller, before its call returns, or one of the Locker, which looks after
+	// other locks too.
 	//
-	// The calls for one lock come one after the other, in the order of its events. The calls
-	// for several locks may come from several goroutines at once. No mutex is held, so
-	// Observe may call the lock and its Locker. The goroutine in which the event happened
-	// calls Observe when its own work is done: the caller's goroutine does so before its call
-	// returns, and otherwise it is a goroutine of the Locker. If another goroutine is just
-	// telling an earlier event of that lock, that goroutine makes the call. The goroutine
-	// waits until Observe returns, and one of the Locker looks after other locks too, so
-	// Observe should not block.
+	// The events of one lock come one after the other, in their order. Those of several locks may come
+	// from several goroutines at once. No mutex is held, so Observe may call the lock and its Locker.
 	//
-	// rlock does not recover from a panic or runtime.Goexit in Observe, so it ends the call
-	// that told the event. An acquisition then leaves nothing locked, and any other call has
-	// still done its work. In a goroutine of the Locker, where a lock is lost or extended
-	// automatically, a panic ends the program, as in any goroutine.
+	// A panic or runtime.Goexit in Observe ends the call that told the event: an acquisition then
+	// leaves nothing locked, and any other call has done its work. In a goroutine of the Locker it
+	// ends the program, as in any goroutine.
 	Observe(ctx context.Context, e Event)
 }
 
@@ -131,12 +125,10 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// WithObserver tells o what happens to the locks of the Locker, or to the lock of one call.
-// The observer of a call replaces that of its Locker; Observers makes one of several. Without an
-// observer, events cost nothing.
-//
-// With an observer, the Locker watches each lock until it ends, so that the last event comes
-// on time even if the program has forgotten the lock.
+// WithObserver tells o what happens to the locks of the Locker, or to the lock of one call. That of a
+// call replaces that of its Locker; Observers makes one of several. The Locker watches each lock that
+// has an observer until it ends, so that the last event comes on time even if the program has forgotten
+// the lock. Without an observer, events cost nothing.
 func WithObserver(o Observer) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.observer = o

@@ -10,15 +10,13 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
-// Handoff is what Locker.Attach needs to continue a lock after Lock.Detach: the keys, the
-// token and the fence. Store it, or send it to another process, as text: it is an
-// encoding.TextMarshaler, so encoding/json and other packages convert it by themselves. It is
-// good for one Attach. Copies of a Handoff value count as the same Handoff.
+// Handoff is what Locker.Attach needs to continue a lock after Lock.Detach: its keys, token and fence.
+// Store it, or send it to another process, as text: encoding/json and others convert it by themselves.
+// It is good for one Attach; copies of the value count as the same. The zero Handoff belongs to no
+// lock.
 //
-// Whoever has the text can take the lock over, so keep it as you would keep a password.
-// Packages fmt and log/slog show no token of a Handoff.
-//
-// The zero Handoff belongs to no lock.
+// Whoever has the text can take the lock over, so keep it as you would keep a password. Packages fmt
+// and log/slog show no token of a Handoff.
 type Handoff struct{ shared *remote.Handoff }
 
 // Keys returns the Redis keys, prefix included.
@@ -37,8 +35,7 @@ func (h Handoff) Fence() uint64 {
 	return h.shared.Fence
 }
 
-// String names the first key, the number of the other keys, and the fence. It never shows
-// the token.
+// String names the first key, the number of the other keys, and the fence, and never the token.
 func (h Handoff) String() string {
 	if h.shared == nil {
 		return "handoff of no lock"
@@ -46,8 +43,7 @@ func (h Handoff) String() string {
 	return "handoff of " + text.Keys(h.shared.Keys[0], len(h.shared.Keys), h.shared.Fence)
 }
 
-// Format writes what String returns for every verb of package fmt, so that none shows the
-// token.
+// Format writes String for every verb of package fmt.
 func (h Handoff) Format(f fmt.State, _ rune) { io.WriteString(f, h.String()) }
 
 // LogValue returns for slog what String tells.
@@ -58,8 +54,8 @@ func (h Handoff) LogValue() slog.Value {
 	return slog.GroupValue(text.KeysAttrs(h.shared.Keys[0], len(h.shared.Keys), h.shared.Fence)...)
 }
 
-// MarshalText returns the Handoff as text for UnmarshalText: one line of letters, digits and
-// "-_:". The text contains the token.
+// MarshalText returns the Handoff as text for UnmarshalText: one line of letters, digits and "-_:". It
+// contains the token.
 func (h Handoff) MarshalText() ([]byte, error) {
 	if h.shared == nil {
 		return nil, invalid("handoff", "it is of no lock; use the one that Detach returns")

@@ -10,29 +10,25 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Lead runs fn while this process is the leader: while it holds the lock of key, which it acquires
-// like Do. All who call Lead with that key are candidates, and wait for their turn in the order in which they
-// came. Holding the lock once is a term. lock.Fence() is its number, larger than that of every
-// earlier term. There is one, whatever WithFence says.
+// Lead runs fn while this process is the leader, that is, while it holds the lock of key. All who call
+// Lead with that key are candidates, in the order in which they came. Each time that the lock is held
+// is a term, and lock.Fence() is its number, larger than that of every earlier term.
 //
-// fn's context ends before the lease does, and at once when the term is lost where the server can
-// tell; see Lock.Context. Lead waits until fn has returned, and releases the lock after
-// that. So fn must return soon after its context has ended: if it works on past the end of the lease,
-// another leader may have begun. What must not happen even then needs the fence.
+// fn's context ends before the lease does, and at once when the term is lost where the server can tell;
+// see Lock.Context. fn must return soon after that: Lead releases the lock only then, so there are two
+// leaders only if fn works on past the end of its lease. What must not happen even then needs the
+// fence.
 //
-// What fn returns decides how Lead goes on:
+//   - If fn returns while it leads, or after ctx has ended, Lead releases the lock and returns fn's
+//     error. So fn that returns nil is done for good.
+//   - If fn returns after its term has ended, because it was lost or fn has called Release to resign,
+//     Lead ignores fn's error and is a candidate again. If the Locker was closed, that fails with
+//     ErrClosed.
+//   - If fn panics, Lead releases the lock, and the panic goes on.
 //
-//   - fn returns while it leads, or after ctx has ended: Lead releases the lock and returns fn's
-//     error. So fn that returns nil is done for good, and Lead returns nil.
-//   - fn returns after its term has ended, because it was lost or fn has called Release to resign: Lead
-//     ignores the error, since the end of the term may be its cause, and is a candidate again. If
-//     the Locker was closed, that fails with ErrClosed.
-//   - fn panics: Lead releases the lock, and the panic goes on.
-//
-// Lead also returns the error of an acquisition that fails, which matches ErrGaveUp if ctx has
-// ended, and what Do returns about a lock that was lost after fn had returned. A server that does not
-// answer is waited for. WithToken is refused, because each term has a token of its own. WithOwner tells
-// others who leads.
+// Lead also returns the error of an acquisition that fails, which matches ErrGaveUp if ctx has ended,
+// and what Do returns about a lock that was lost after fn had returned. WithToken is refused, WithFence
+// has no effect, and WithOwner tells others who leads.
 func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "it is nil; pass the function that is to run with the lock")
@@ -65,14 +61,14 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 	}
 }
 
-// Leaders yields who holds the lock of key, first at once and then whenever that changes: the State of
-// each term of a leader, and a State that is not Held while there is none. It is what Check
-// returns, so it is a hint, and costs no command while nothing changes where the client
-// has a cache. A change is seen within some 50 ms there, and within 250 ms elsewhere, where each look is a
-// command. Of terms that follow each other faster than that, only some are seen.
+// Leaders yields who holds the lock of key, at once and then whenever that changes: the State of each
+// leader's term, and one that is not Held while there is none. It is a hint, as from Check. A change is
+// seen within some 50 ms where the client has a cache, at no cost while nothing changes, and within 250
+// ms elsewhere, where each look is a command. Of terms that follow each other faster, only some are
+// seen.
 //
-// The sequence ends when ctx does. A server that does not answer, or cannot yet, is asked again.
-// Any other error is yielded, and ends the sequence: it matches ErrClosed if the Locker was closed.
+// The sequence ends when ctx does. A server that does not answer is asked again. Any other error is
+// yielded, and ends the sequence: it matches ErrClosed if the Locker was closed.
 func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		var last State

@@ -16,10 +16,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
 
-// Lock is one acquisition of a key, or of a set of keys. It is safe for concurrent use. A
-// Lock that has ended (for example released, lost or expired) stays ended: to hold the key
-// again, acquire it again. A nil or zero Lock holds nothing: its methods return zero values,
-// a context that has ended, or an error that matches ErrInvalid.
+// Lock is one acquisition of a key, or of a set of keys. It is safe for concurrent use. Once it has
+// ended, for example because it was released or lost, it stays ended: acquire the key again. A nil or
+// zero Lock holds nothing: its methods return zero values, a context that has ended, or an error that
+// matches ErrInvalid.
 type Lock struct {
 	locker   *Locker
 	set      *settings       // what it was acquired with; nobody changes them
@@ -102,17 +102,14 @@ func (l *Lock) Keys() []string {
 	return slices.Clone(l.claim.Keys())
 }
 
-// Token returns the value that the keys have on the server while the lock is held. Whoever
-// knows it can extend and release the lock. It changes when Extend shortens the lease, so ask
-// for it each time it is needed. A command with the former token fails, as if somebody else held
-// the lock. While such an Extend has no answer, the keys may have either token, and a guarded
-// script may refuse its work although the lock is held.
+// Token returns the value that the keys have on the server while the lock is held. Whoever has it can
+// extend and release the lock. Ask for it each time it is needed: it changes when Extend shortens the
+// lease, and a command with the former token then fails, as if somebody else held the lock.
 //
-// Once Token has returned a token, no other holder gets it. Before that, Release may hand the
-// token over to the next holder of this process, together with the lease. The token then
-// belongs to that holder, and Token returns "". Whoever reads the key sees the same token for
-// both holders, but their fences differ. Readers who share their place at the server have the
-// token in common, and after Token no other reader gets it. See WithUniqueToken.
+// Once Token has returned a token, no other holder gets it. Before that, Release may hand it over to
+// the next holder of this process together with the lease: Token then returns "", and only the fences
+// of the two differ. Readers of this process may have one token in common. WithUniqueToken prevents
+// both.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
 		return ""
@@ -130,14 +127,10 @@ func (l *Lock) Token() string {
 	return l.lease.Token()
 }
 
-// Fence returns a number that is larger than that of every earlier acquisition of
-// any of the keys, or 0 if the lock was taken WithFence(false). A resource that
-// remembers the largest fence it has seen and refuses smaller ones is safe from a
-// holder that has lost the lock and does not know it yet.
-//
-// Fences rise strictly while the server keeps its data or, if it loses them, while its clock
-// does not go back. Two primaries that serve the same key without knowing of each other may
-// issue the same fence within 65 ms.
+// Fence returns a number that is larger than that of every earlier acquisition of any of the keys, or 0
+// if the lock was taken WithFence(false). A resource that refuses numbers smaller than the largest it
+// has seen is safe from a holder that has lost the lock and does not know it yet. GUARANTEES.md says
+// what fences rest on.
 func (l *Lock) Fence() uint64 {
 	if l == nil {
 		return 0
@@ -145,11 +138,9 @@ func (l *Lock) Fence() uint64 {
 	return l.fence
 }
 
-// Attempts returns how often the acquisition tried to get the lock from the server. A command
-// that was repeated because its answer was lost counts once. What a waiter sends before its retry
-// policy calls for another attempt, such as a heartbeat, does not count; Stats.Attempts counts it.
-// Attempts is 1 for a lock that was free, and 0 for one that another holder of the same Locker
-// has handed over.
+// Attempts returns how often the acquisition tried to get the lock from the server: 1 for a lock that
+// was free, 0 for one that another holder of the same Locker has handed over. Repeated commands and
+// heartbeats do not count; Stats.Attempts has them.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0
@@ -157,10 +148,9 @@ func (l *Lock) Attempts() int {
 	return int(l.attempts)
 }
 
-// Deadline returns when the lease ends unless it is extended. This process counts the lease
-// from when it sent the last command that the server confirmed, less a margin for clock
-// drift. Deadline is the zero time for a lock that never expires. It does not say whether the
-// lock is still held; see Valid.
+// Deadline returns when the lease ends unless it is extended, by this process's clock: counted from
+// when it sent the last command that the server confirmed, less a margin for clock drift. It is the
+// zero time for a lock that never expires. It does not say whether the lock is still held; see Valid.
 func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {
 		return time.Time{}
@@ -179,20 +169,17 @@ func (l *Lock) version() lease.Version {
 	return l.lease.Version()
 }
 
-// Valid reports whether the lock is held as far as this process can know without
-// asking: it was not released, not reported lost, and its lease has not ended by
-// the local clock. It costs nanoseconds.
-//
-// A process that is paused after it has called Valid acts on an old answer, and the clock may
-// stand still while the whole machine is suspended. Use the Fence where that must do no harm.
+// Valid reports whether the lock is held as far as this process can know without asking: it was not
+// released, not reported lost, and its lease has not ended by the local clock. It costs nanoseconds. A
+// process that is paused after it has called Valid acts on an old answer, and the clock may stand still
+// while the machine is suspended. Use the Fence where that must do no harm.
 func (l *Lock) Valid() bool {
 	return l != nil && l.locker != nil && l.stateNow() == stateHeld && clock.Now() < l.lease.Deadline() && !l.locker.isClosed()
 }
 
-// Err returns nil while the lock is held as far as this process can know. After that it returns why
-// the lock ended: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed, each of which matches
-// ErrNotHeld. It is what context.Cause returns for Context, but unlike Context it does not
-// make the Locker watch the lock. It asks no server and costs nanoseconds.
+// Err returns nil while the lock is Valid, and after that why it ended: ErrReleased, ErrLost,
+// ErrExpired, ErrDetached or ErrClosed, each of which matches ErrNotHeld. It asks no server and costs
+// nanoseconds.
 func (l *Lock) Err() error {
 	if wrong := l.usable(); wrong != nil {
 		return wrong
@@ -210,14 +197,12 @@ func (l *Lock) Err() error {
 	return nil
 }
 
-// Context returns a context that ends when the lock does; context.Cause then
-// says why: ErrReleased, ErrLost, ErrExpired, ErrDetached or ErrClosed. It ends at the
-// lease's local deadline whatever the network does. If the lock is lost, it ends at once where
-// the server can tell (see Invalidations), and elsewhere when the next extension notices.
+// Context returns a context that ends when the lock does; context.Cause then says why, as Err does. It
+// ends at the lease's local deadline whatever the network does. If the lock is lost, it ends at once
+// where the server can tell (see Invalidations), and elsewhere when the next extension notices.
 //
-// It has the values of the context that the lock was acquired with. In the function of Do, or of one
-// like it, it also ends when that context ends. Elsewhere it does not, because that context may be
-// meant to limit only the waiting.
+// It has the values of the context that the lock was acquired with. It ends with that context only in
+// the function of Do, or of one like it: elsewhere that context may be meant for the waiting alone.
 func (l *Lock) Context() context.Context {
 	if wrong := l.usable(); wrong != nil {
 		ctx, cancel := context.WithCancelCause(context.Background())

@@ -48,14 +48,12 @@ type Locker struct {
 	stop       context.CancelFunc
 }
 
-// New returns a Locker that uses the caller's client as it is. Closing the Locker
-// leaves the client open.
-//
-// From when the first of its callers waits until it is closed, a Locker has one of the
-// connections that the client has for blocking commands (BlockingPoolSize), and hears of grants there;
-// on a cluster one to each node that has keys for which they wait.
-//
+// New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed.
 // The options are the defaults of every lock.
+//
+// From when the first of its callers waits, a Locker has one of the connections that the client has for
+// blocking commands (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys
+// for which they wait.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if client == nil {
 		return nil, invalid("client", "it is nil")
@@ -102,11 +100,10 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	return l
 }
 
-// Open builds a client from option and returns a Locker that owns it: Close
-// closes both. The client has Invalidations installed, in front of the option's own
-// OnInvalidations, so that the Locker hears of changed keys: that of WithInvalidations, or a new one.
-// A client without a cache is told nothing, so WithInvalidations is refused with DisableCache.
-// Wrong options are refused before anything is dialled.
+// Open builds a client from option and returns a Locker that owns it: Close closes both. The Locker
+// hears of changed keys, by the Invalidations of WithInvalidations or new ones, which Open puts before
+// the option's own OnInvalidations. A client with DisableCache is told nothing, so WithInvalidations is
+// refused then. Wrong options are refused before anything is dialled.
 func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	set, err := lockerSettings(opts)
 	if err != nil {
@@ -148,8 +145,8 @@ func withInvalidations(option rueidis.ClientOption, set *settings) (rueidis.Clie
 	return option, &changed
 }
 
-// Client returns the client that the Locker uses, for commands of the caller's own. One
-// that Open made is closed with the Locker.
+// Client returns the client that the Locker uses, for commands of the caller's own. One that Open made
+// is closed with the Locker.
 func (l *Locker) Client() rueidis.Client {
 	if l == nil {
 		return nil
@@ -157,17 +154,14 @@ func (l *Locker) Client() rueidis.Client {
 	return l.client
 }
 
-// Close ends the Locker and releases no lock, because whoever works under one may not have
-// stopped yet: the leases run out. Waiting calls fail with ErrClosed, nothing is extended
-// any more, and the Context of every lock still held ends with ErrClosed. Of an acquisition
-// that is under way meanwhile the key may stay until its lease ends. Closing twice is fine.
+// Close ends the Locker and releases no lock, because whoever works under one may not have stopped yet:
+// the leases run out. Waiting calls fail with ErrClosed, nothing is extended any more, and the Context
+// of every held lock ends with ErrClosed. An acquisition that is under way may leave its key until its
+// lease ends. Closing twice is fine.
 //
-// Close takes three steps. It closes the connection on which the Locker hears of grants: up to
-// a second if the server does not answer. It makes a last try to free what lost replies may
-// have left behind: up to 2 seconds. If Open made the client, it closes that, and no
-// connection is left when Close returns: up to 2 seconds if a server does not answer, is just
-// being dialled or was just replaced, or 4 if the option's own way of dialling does not heed
-// its context.
+// Close takes at most 5 seconds if the server does not answer: 1 to close the connection for grants, 2
+// for a last try to free what lost replies may have left behind, and 2 for the client, if Open made it.
+// If the option's own way of dialling does not heed its context, the last takes 4.
 func (l *Locker) Close() {
 	if l.usable() != nil {
 		return

@@ -6,12 +6,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/events"
 )
 
-// Observers returns an Observer that tells each of all, in their order. A nil one is left out, so
-// that an observer that is not always there needs no condition. Without any other, Observers
-// returns nil, which WithObserver refuses.
-//
-// If one of them panics or calls runtime.Goexit, the others are told all the same. After that, the
-// panic goes on as Observer says.
+// Observers returns an Observer that tells each of all, in their order. It leaves out nil ones and, if
+// all are nil, returns nil, which WithObserver refuses. If one of them panics or calls runtime.Goexit,
+// the others are told all the same, and the panic goes on as Observer says.
 func Observers(all ...Observer) Observer {
 	var some observers
 	for _, o := range all {

@@ -16,17 +16,14 @@ const NoExpiry = clock.NoExpiry
 // DefaultTTL is the lease of a lock whose caller names none.
 const DefaultTTL = 10 * time.Second
 
-// Option sets one property of the lock that a call is about. It holds for that call and
-// goes before the default of the Locker.
+// Option sets one property of the lock that a call is about. It goes before the default of the Locker.
 type Option interface{ forCall(*settings) error }
 
-// LockerOption sets one property of a Locker, or a default for all of its locks. New and
-// Open take it.
+// LockerOption sets one property of a Locker, or a default for all of its locks, in New and Open.
 type LockerOption interface{ forLocker(*settings) error }
 
-// SharedOption is both: New and Open take it as a default for every lock of the Locker, a
-// call takes it for that call. Options that are on or off take a bool, so that a call can
-// undo a default.
+// SharedOption is both: a default in New and Open, or the choice of one call. Options that are on or
+// off take a bool, so that a call can undo a default.
 type SharedOption interface {
 	Option
 	LockerOption
@@ -77,14 +74,12 @@ var defaults = settings{
 	turn:     DefaultTurn,
 }
 
-// WithTTL sets the lease: how long a lock lasts unless it is extended. It is a
-// whole number of milliseconds, or NoExpiry. The default is DefaultTTL. A lease
-// shorter than a few round trips to the server can hardly be held: the acquisition
-// then fails with ErrExpired. A lock that another holder of this process hands on may come
-// with a part of its lease already over: up to a hundredth, at most 100 ms; or up to half,
-// if the lease is extended automatically. A lock that another process passes on counts its lease
-// from the waiter's last heartbeat: up to a tenth may be over, at most a second; or up to
-// half. Lock.Deadline tells when it ends.
+// WithTTL sets the lease: how long a lock lasts unless it is extended. It is a whole number of
+// milliseconds, or NoExpiry; the default is DefaultTTL. If it is shorter than a few round trips to the
+// server, acquisitions fail with ErrExpired.
+//
+// A lock that another holder hands or passes on may have up to half of its lease behind it if it is
+// extended automatically, and otherwise up to a tenth, at most a second. Lock.Deadline tells.
 func WithTTL(ttl time.Duration) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.ttl = ttl
@@ -93,8 +88,8 @@ func WithTTL(ttl time.Duration) SharedOption {
 	})
 }
 
-// WithRetry sets how Acquire, AcquireAll, Do, DoAll and WaitFree wait for a held lock.
-// Without it they wait as DefaultRetry says.
+// WithRetry sets how Acquire, AcquireAll, Do, DoAll, WaitFree and their shared forms wait for a held
+// lock. Without it they wait as DefaultRetry says.
 func WithRetry(r Retry) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.retry = r
@@ -108,21 +103,17 @@ func WithRetry(r Retry) SharedOption {
 	})
 }
 
-// WithToken sets the owner token of one call, in place of a new UUID. Whoever
-// has the same token owns the same lock: a second call with it is answered
-// "acquired" and, where it asks for a longer lease, prolongs it. It is compared
-// whole. It is for a call only: all locks of a Locker with one token would own each other.
+// WithToken sets the owner token of one call, in place of a new UUID. Whoever has the same token owns
+// the same lock: a second call with it is answered "acquired" and, where it asks for a longer lease,
+// prolongs it.
 //
-// Several handles may have the same token at a time. Each of them then owns the whole lock:
-// the first Release frees it for all of them, and a Detach followed by an Attach takes it
-// from the others, who learn of that as of any loss. Extend refuses to shorten the lease,
-// because another handle may count on it. Do not acquire with the token again once Release
-// was called for it: the network may have delayed a copy of that Release, which would then
-// free the new lock.
+// Each handle with the token owns the whole lock. The first Release frees it for all of them, and a
+// Detach followed by an Attach takes it from the others, who learn of that as of any loss. Extend
+// refuses to shorten the lease. Do not acquire with the token again after a Release: a copy of that
+// Release that the network has delayed would free the new lock.
 //
-// If the reply to an acquisition with a token of the caller's is lost, rlock releases
-// nothing in the background, because another owner may be using the lock by then. Acquire
-// it again with the token, which confirms it, or leave it to its lease.
+// If an acquisition gets no answer, rlock releases nothing in the background, because another owner may
+// be using the lock. Acquire it again with the token, or leave it to its lease.
 func WithToken(token string) Option {
 	return callOption(func(s *settings) error {
 		s.token = token
@@ -146,10 +137,9 @@ func WithPrefix(prefix string) LockerOption {
 	})
 }
 
-// WithAutoExtend says whether the Locker extends the lease until the lock is released or
-// lost. It does so when a third of the lease is over, or a little earlier (after a sixth at
-// the soonest), together with other locks that are due. Do, DoAll, TryDo and TryDoAll extend
-// by default, the other methods do not. A lock that never expires has no lease to extend.
+// WithAutoExtend says whether the Locker extends the lease until the lock is released or lost, each
+// time that about a third of it is over. Do and its kind extend by default, the other methods do not. A
+// lock that never expires has no lease to extend.
 func WithAutoExtend(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on
@@ -158,11 +148,10 @@ func WithAutoExtend(on bool) SharedOption {
 	})
 }
 
-// WithFence says whether the lock has a fence, which is the default. Without one
-// Lock.Fence is 0, no counter key (rlock:fence:{…}, whatever the prefix) is used,
-// and an acquisition costs the server less. While a slot of a cluster moves to another
-// node, a free lock with a fence cannot be taken, as its key and the counter are not in
-// the same place: TryAcquire then says TRYAGAIN, and Acquire waits for it.
+// WithFence says whether the lock has a fence, which is the default. Without one Lock.Fence is 0, no
+// counter key (rlock:fence:{…}, whatever the prefix) is used, and an acquisition costs the server less.
+// While a slot of a cluster moves, a free lock with a fence cannot be taken: TryAcquire then says
+// TRYAGAIN, and Acquire waits.
 func WithFence(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.unfenced = !on
@@ -170,10 +159,10 @@ func WithFence(on bool) SharedOption {
 	})
 }
 
-// WithUniqueToken gives the lock a token that no other holder has before or after it (see
-// Lock.Token). Those who read the key, as Inspect and ForceRelease do, can then tell the holders
-// apart. It costs a command at each hand-over within a process, and two for each reader, who then
-// shares nothing with other readers (see AcquireShared).
+// WithUniqueToken gives the lock a token that no other holder has before or after it (see Lock.Token),
+// so that those who read the key, with Inspect or for ForceRelease, can tell holders apart. It costs a
+// command at each hand-over within a process, and two for each reader, who then shares nothing with
+// other readers.
 func WithUniqueToken(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.uniqueToken = on
@@ -184,12 +173,11 @@ func WithUniqueToken(on bool) SharedOption {
 // DefaultTurn is how long a process keeps a lock to itself unless WithTurn says otherwise.
 const DefaultTurn = 10 * time.Millisecond
 
-// WithTurn sets the turn: for how long a process hands a lock over from one of its own callers to
-// the next while another process waits for the lock. When the turn is over, the process that waits
-// first gets the lock, and this process waits behind all others. While no other process waits, a
-// turn does not end. A long turn makes hand-overs fast, a short one lets other processes wait
-// for less time. With 0, every Release passes the lock to another process if one waits. It is also for
-// how long readers who come have what another reader of the process has got (see AcquireShared).
+// WithTurn sets the turn: for how long a process hands a lock over among its own callers while another
+// process waits for it. After that the process that waits first gets the lock. A long turn makes
+// hand-overs fast, a short one lets other processes wait for less time; with 0, every Release passes
+// the lock on. While no other process waits, a turn does not end. Readers of a process share for as
+// long (see AcquireShared).
 func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn
@@ -200,9 +188,8 @@ func WithTurn(turn time.Duration) LockerOption {
 	})
 }
 
-// WithCacheTTL bounds how long Check may answer from the client-side cache when
-// the server's message that the key changed does not arrive. The default is one
-// minute.
+// WithCacheTTL bounds how long Check may answer from the client-side cache if the server's message that
+// the key changed does not arrive. The default is one minute.
 func WithCacheTTL(ttl time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.cacheTTL = ttl
@@ -213,9 +200,9 @@ func WithCacheTTL(ttl time.Duration) LockerOption {
 	})
 }
 
-// WithInvalidations gives a Locker the Invalidations of its client, so that a lock that was lost,
-// and a key that is free without a grant, are noticed at once. It is for New, whose caller has
-// given the Invalidations to the client, and for Open, which gives it to the client itself.
+// WithInvalidations gives a Locker the Invalidations of its client, so that it notices at once that a
+// lock was lost or a key became free. The caller of New has given them to the client too; Open does
+// that itself.
 func WithInvalidations(h *Invalidations) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.invalidations = h
@@ -226,32 +213,22 @@ func WithInvalidations(h *Invalidations) LockerOption {
 	})
 }
 
-// WithCrossSlot lets AcquireAll, TryAcquireAll and DoAll take keys of several
-// slots of a Redis Cluster, which no script can take at one instant. It gives up
-// some of what a set has otherwise:
+// WithCrossSlot lets AcquireAll, TryAcquireAll, DoAll and TryDoAll take keys of several slots of a
+// Redis Cluster, which no script can take at one instant. Without a cluster, and for keys of one slot,
+// it changes nothing. It gives up some of what a set has otherwise:
 //
-//   - The keys are taken slot by slot, in the order of slots, which is the same for
-//     everybody: overlapping sets cannot deadlock. When another holds a key, the
-//     acquisition frees at once what it has taken, and waits for that key while it holds
-//     none. So others may see keys held for a moment by an acquisition that then fails.
-//     If it has waited for 2 seconds, it keeps what it gets, as AcquireAll says, slot by slot.
-//   - The leases of the slots begin one after the other. The Deadline is that of the
-//     first.
-//   - Extend, Release and Verify go to each slot by itself, at about the same time.
-//     Where one fails, others may have done it: a failed Extend leaves keys with
-//     leases of different lengths, and counts on the shorter; a failed Release can be
-//     called again, and frees what is left. One key that is lost ends the whole lock,
-//     as in any set, but may have been noticed after others were extended.
-//   - A process that dies between two slots leaves those that it has taken until
-//     their leases end.
+//   - The keys are taken slot by slot, in an order that is the same for everybody, so sets cannot
+//     deadlock. If another holds a key, the acquisition frees what it has taken and waits. So others
+//     may see keys held for a moment by an acquisition that then fails.
+//   - The leases of the slots begin one after the other. Deadline is that of the first.
+//   - Extend, Release and Verify go to each slot by itself, and one may fail where others succeed. A
+//     failed Extend counts on the shorter lease, a failed Release can be called again, and one lost key
+//     ends the whole lock.
+//   - A process that dies between two slots leaves those that it has taken until their leases end.
 //
-// The Fence is larger than that of every earlier acquisition of any of the keys,
-// and smaller than that of every later one, as in any set. If a node loses its
-// data, that rests on the clocks of all nodes of the set rather than on its own.
-//
-// A call that needs it cannot have WithToken as well: freeing what was taken could
-// free what another owner of the token holds. Without a cluster, and for keys of
-// one slot, the option changes nothing.
+// The Fence is larger than that of every earlier acquisition of any of the keys, as in any set. If a
+// node loses its data, that rests on the clocks of all nodes of the set. WithToken is refused, because
+// freeing what was taken could free what another owner of the token holds.
 func WithCrossSlot(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.crossSlot = on

@@ -2,17 +2,11 @@ package rlock
 
 import "github.com/rlock-go/toolkit/rlock/internal/remote"
 
-// WithOwner has the holder say who it is, for people who ask why a key is locked:
-// State.Owner of Inspect and Check shows the text. It is 1 to 256 bytes of printable
-// UTF-8, such as DefaultOwner gives, and no secret: whoever may read the key may read it.
-//
-// The text is a part of the token, behind a space. So it is there from the moment in which
-// the lock is held, for as long as the lock is, and costs no command and no key. Locks of
-// one Locker that have the same text can hand their lease on to each other as those without
-// one do.
-//
-// A call with WithToken has the token as it is given: it cannot have this option as well,
-// and goes before a text that is a default of the Locker.
+// WithOwner has the holder say who it is: State.Owner shows the text to those who ask why a key is
+// locked. It is 1 to 256 bytes of printable UTF-8, such as DefaultOwner gives, and no secret. It is a
+// part of the token, so it is there for as long as the lock is held, and costs no command and no key. A
+// call cannot have it together with WithToken, which goes before a text that is a default of the
+// Locker.
 func WithOwner(text string) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.owner = text

@@ -84,18 +84,14 @@ func (r ProbeReport) Err() error {
 	return errors.Join(faults...)
 }
 
-// Probe tries out what locks need of the client, the server and the user's rights,
-// for the start of a program or a health page. It takes a scratch lock, sees whether the
-// server tells of a change of it while it is held, reads it through the cache, sees
-// whether its release is pushed, and asks the servers about themselves. The key is the
-// Locker's prefix and a name of its own; it is gone afterwards, or after 5 seconds.
+// Probe tries out what locks need of the client, the server and the user's rights, for the start of a
+// program or a health page. It takes a scratch lock, whose key is the Locker's prefix and a name of its
+// own, and asks the servers about themselves. The key is gone afterwards, or after 5 seconds.
 //
-// What is missing is a finding; see ProbeReport.Err. The error is for what keeps Probe
-// from finding out: no server answers, the context ends, the Locker is closed. The
-// findings until then are returned with it. It takes a few round trips, and up to a
-// second more for each of two pushes that do not come. Like the first caller who waits, it has
-// the Locker subscribe to grants; see New. Where there is no queue between
-// processes, a Locker whose Invalidations got no push polls from then on until one comes.
+// What is missing is a finding; see ProbeReport.Err. The error is for what keeps Probe from finding
+// out: no server answers, the context ends, the Locker is closed. The findings until then are returned
+// with it. Probe takes a few round trips, and up to a second more for each of two messages that do not
+// come. It subscribes to grants, like the first caller who waits; see New.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.begun(ctx, "probe", "rlock:probe:"+remote.NewToken(""))
 	if err != nil {

@@ -15,23 +15,16 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Release gives the lock up. The Context ends before the keys are freed. If ctx has ended,
-// Release still does its work, within 2 seconds, so that a deferred Release of a cancelled
-// caller leaves nothing behind. If the network has gone silent and ctx has no end, Release
-// waits for the client's own time-outs first.
+// Release gives the lock up: the next who waits gets it, or its keys are freed. It does its work even
+// if ctx has ended, within 2 seconds, so it may be deferred. The lock's Context ends first.
 //
-// It returns nil if it has freed the keys, or handed the lock over. ErrReleased means that the
-// lock was released before, and ErrDetached that it was detached. ErrLost and ErrExpired mean
-// that keys were no longer this lock's: Release leaves those as they are. After any other
-// error, the caller has given up the lock all the same. The Locker then frees the keys in the
-// background, if the server allows that within half a minute. If it does not, or if the caller
-// chose the token (see WithToken), the keys stay until their lease ends. Release may be called
-// again. If another Release of the lock has no answer yet, it waits for that one until ctx
-// ends.
+// ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or
+// ErrExpired that keys were no longer this lock's; those stay as they are. After any other error the
+// caller has given up the lock all the same, and the Locker frees the keys in the background for half a
+// minute. If that fails, or the caller chose the token (WithToken), they stay until their lease ends.
+// Release may be called again.
 //
-// Release hands the lock over to the next caller of this process, or passes it to the process that
-// has waited longest, or frees the keys: see "Waiting" above. Before the time of WithAtLeast is over, it
-// leaves the keys, with a lease that ends then, and returns nil when the server has confirmed that.
+// Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := l.usable(); err != nil {
 		return err
@@ -169,19 +162,16 @@ func notEntered(key string, err error) error {
 	return &LockError{"release", key, fmt.Errorf("another Release of it has no answer yet: %w", err)}
 }
 
-// ForceRelease frees the lock of key if its holder's token is token, as Check or Inspect
-// showed it. If somebody waits for the lock, the first in the queue gets it. ForceRelease leaves
-// alone a lock that somebody else has acquired since, with one exception: if the holder has
-// handed the lock over to another caller of its process, that one may have the same token, and
-// loses the lock. WithUniqueToken prevents that. The error matches ErrLost if the token is not
-// the holder's. After any other error the lock may or may not be free.
+// ForceRelease frees the lock of key if its holder's token is token, as Inspect shows it. It is for
+// repair. The next who waits gets the lock. The error matches ErrLost if the token is not the holder's;
+// after any other error the lock may or may not be free.
+//
+// The holder learns of its loss from the server (see Invalidations), or when it next extends, verifies
+// or releases. Until then it may be at work, so let it use the fence. If it has handed the lock over
+// within its process, the next holder may have the same token and loses the lock; WithUniqueToken
+// prevents that.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
-// Unlike Release, it does nothing if ctx has ended, because nobody defers a repair.
-//
-// It is for repair. The holder learns of it from the server (see Invalidations), or when it
-// next extends, verifies or releases. Until then Valid is true for the holder, so let it use the
-// fence.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	full, err := l.begun(ctx, "force release", key)
 	if err != nil {

@@ -7,18 +7,13 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Retry says how long a waiter pauses between attempts and when it gives up. It
-// is a value without state: any number of calls may share one. A pause of NoExpiry has no
-// length of its own; see DefaultRetry.
+// Retry says how long a waiter pauses between attempts and when it gives up. It is a value without
+// state, which any number of calls may share.
 //
-// No policy delays a grant, and what else wakes a waiter is the same under each: see "Waiting" above.
-// The waiter asks the policy after each pause, not each time it was woken. An attempt that the server
-// does not answer counts like any other. A waiter behind another acquisition of its Locker
-// sends nothing, but asks its policy as after an attempt that found the lock held, so that limits and
-// pauses mean the same wherever the holder is.
-//
-// If the client says that it is closed, the waiter asks it a
-// few more times, at most half a second apart, before it fails with that error.
+// No policy delays a grant: a waiter is woken when it gets the lock, when the key changes and when the
+// holder's lease ends, whatever its policy says (see "Waiting" above). It asks the policy after each
+// pause. A waiter behind another acquisition of its Locker sends nothing, and asks its policy as after
+// an attempt that found the lock held. An attempt without an answer counts like any other.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
 	attempts int           // 0: no limit
@@ -34,16 +29,12 @@ type Attempt struct {
 	Remaining time.Duration // holder's remaining time; NoExpiry when it never expires; 0 when unknown, as when the last attempt had no answer
 }
 
-// DefaultRetry is the policy of a Locker without WithRetry: Fixed(NoExpiry), which is the same as
+// DefaultRetry is the policy of a Locker without WithRetry: wait until the context ends, and try
+// whenever something says that the lock may be free. It is Fixed(NoExpiry). Where nothing would wake
+// the waiter, because the server keeps no queue and cannot tell of changed keys, or does not answer, it
+// polls: after about 5 ms, and then twice as long each time up to 250 ms.
 //
-//	RetryFunc(func(Attempt) (time.Duration, bool) { return NoExpiry, true })
-//
-// A pause of NoExpiry lasts until something wakes the waiter. Where nothing would, because the server
-// keeps no queue and cannot tell of changed keys, or does not answer, the waiter polls: after about
-// 5 ms, and then about twice as long each time up to 250 ms. Only the context ends the waiting,
-// unless MaxAttempts or MaxTime is added.
-//
-// Give DefaultRetry to a call to have the default in spite of its Locker's policy.
+// Give DefaultRetry to a call to have it in spite of its Locker's policy.
 func DefaultRetry() Retry { return Fixed(NoExpiry) }
 
 // Fixed pauses for d between attempts, for ever.
@@ -55,9 +46,8 @@ func Fixed(d time.Duration) Retry {
 	return r
 }
 
-// Exponential pauses for about first, and about twice as long each time up to
-// longest, for ever. Each pause is drawn from the upper half of that, so that
-// waiters do not march in step.
+// Exponential pauses for about first, and about twice as long each time up to longest, for ever. Pauses
+// are random, from half of that to all of it, so that waiters do not march in step.
 func Exponential(first, longest time.Duration) Retry {
 	r := Retry{delay: func(a Attempt) (time.Duration, bool) {
 		d := longest
@@ -72,9 +62,9 @@ func Exponential(first, longest time.Duration) Retry {
 	return r
 }
 
-// RetryFunc leaves the decision to f: the pause, which may be NoExpiry, or false to give up. It is
-// called from many goroutines at once, with no mutex held. If it panics, so does the
-// acquisition, which leaves nothing behind.
+// RetryFunc has f decide: it returns the pause, which may be NoExpiry, or false to give up. Many
+// goroutines call it at once, with no mutex held. If f panics, so does the acquisition, which leaves
+// nothing behind.
 func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	r := Retry{delay: f}
 	if f == nil {
@@ -83,9 +73,8 @@ func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	return r
 }
 
-// MaxAttempts returns r, giving up when the acquisition has found the lock held n times, n-1
-// pauses after the first: at the server, or behind another acquisition of its Locker. An
-// attempt without an answer counts too.
+// MaxAttempts returns r, giving up when the acquisition has found the lock held n times, at the server
+// or behind another acquisition of its Locker. An attempt without an answer counts too.
 func (r Retry) MaxAttempts(n int) Retry {
 	r.attempts = n
 	if n < 1 {
@@ -94,8 +83,8 @@ func (r Retry) MaxAttempts(n int) Retry {
 	return r
 }
 
-// MaxTime returns r, giving up when d has passed since the call. The last
-// attempt is made at about that time.
+// MaxTime returns r, giving up when d has passed since the call. The last attempt is made at about that
+// time.
 func (r Retry) MaxTime(d time.Duration) Retry {
 	r.total = d
 	if d <= 0 {

@@ -10,41 +10,24 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// AcquireShared takes a share of the lock of key, for a reader. Any number of readers hold the lock
-// together, and while one does, nobody holds the whole lock. AcquireShared waits like Acquire. The Lock
-// that it returns is like any other, and has a lease and a token of its own. Readers who hold the lock
-// together have the same fence.
+// AcquireShared takes a share of the lock of key, for a reader, and waits like Acquire. Any number of
+// readers hold the lock together, and while one does, nobody holds the whole lock. Each has a Lock of
+// its own; all of them have the same fence.
 //
-// Readers and those who want the whole lock take turns. One who waits for the whole lock stops readers
-// who come later. When it has released the lock, all readers who wait by then get in together. So
-// neither side starves, however often the other comes.
+// Readers and those who want the whole lock take turns: one who waits for the whole lock stops readers
+// who come later, and when it has released the lock, all who wait by then get in together. A reader
+// cannot go on to the whole lock, because two who wanted that would wait for each other: release the
+// share, acquire the lock, and look again at what was read. Lock.Downgrade is the other way.
 //
-// There is no way from a share to the whole lock, because two readers who wanted that would wait
-// for each other: release the share, acquire the lock, and look again at what was read. With the
-// Context of a holder of the key the error is ErrAlreadyHeld. For the other way, see
-// Lock.Downgrade.
+// Options, waiting and errors are those of Acquire, but WithToken and WithAtLeast are refused, and
+// there is a fence whatever WithFence says. While permits of the key are held (see AcquirePermit), the
+// error is a *LimitError. To other lock libraries the key is that of a held lock.
 //
 // Readers of one Locker with the same TTL and owner share what one of them has at the server, so that
-// many short reads cost few commands. One asks the server. Those who come until it has an answer
-// wait for that, and those who come in the next 10 ms (WithTurn sets another time) have the lock
-// without a command, with the deadline of the first: as much as a hundredth of their lease may be
-// over then, at most 100 ms. After that the next reader asks the server, which knows whether somebody
-// waits for the whole lock. So readers of one process who come all the time keep others out for no
-// longer than their reads and a turn. If the lock was lost within the turn, a reader who comes has
-// to notice that, as after a hand-over (see Release).
-//
-// Each of these readers has a Lock with a deadline and an end of its own all the same. The last Release
-// gives up what they share, and the others send nothing. An Extend lengthens the lease at the server,
-// but moves only its own Deadline. If the lock is lost, it is for all of them. They have one
-// Token, and to the server they are one holder: a process that dies after one of them has extended
-// the lease keeps others out until that lease ends. WithUniqueToken(true) has a reader share nothing, and
-// Detach requires that.
-//
-// To everybody else, another lock library included, the key is that of a held lock. Options, waiting and
-// errors are those of Acquire, with these differences. WithToken is refused, because shares
-// have tokens of their own kind. There is a fence, whatever WithFence says. If the user lacks a right
-// for shared locks (see PRODUCTION.md), the error is the server's. While permits of the key are held
-// (see AcquirePermit), it is a *LimitError.
+// many short reads cost few commands: for 10 ms (see WithTurn), those who come get the lock without a
+// command, with the deadline of the first. The last Release gives it up. They have one Token, and to
+// the server they are one holder; if it is lost, it is for all of them. WithUniqueToken(true) has a
+// reader share nothing.
 func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return acquireShare(ctx, l, key, asReader, opts, wanted{wait: true})
 }
@@ -56,18 +39,15 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 }
 
 // AcquirePermit takes a permit of key, of which there are as many as limit, or waits for one: a
-// semaphore whose permits have leases. WithPermits takes several at once. It is AcquireShared
-// otherwise, but each Lock has permits of its own at the server. A key has either readers or holders of
-// permits at a time: whoever comes for the other does not wait, but gets a *LimitError.
+// semaphore whose permits have leases. WithPermits takes several at once. A holder that dies keeps its
+// permits until its lease ends. Options, waiting and errors are those of AcquireShared.
 //
-// Permits go to those who wait in the order in which they came. One who wants several waits until
-// so many are free. Those behind it wait too, even if one of them wants fewer, so that large requests
-// do not starve. A holder that dies keeps its permits until its lease ends, and no longer.
+// Permits go to those who wait in the order in which they came. One who wants several waits until so
+// many are free, and those behind it wait too, so that large requests do not starve.
 //
-// All callers must name the same limit. If it is not that of the present holders, the error is a
-// *LimitError, which matches ErrLimit. While nobody has a permit, the next caller sets the limit. To
-// change it while permits are held, call ChangeLimit. A call that wants more permits than the limit is
-// refused before anything is sent.
+// All callers must name the same limit: if it is not that of the present holders, or readers hold the
+// key, the error is a *LimitError. While nobody has a permit, the next caller sets the limit;
+// ChangeLimit changes it meanwhile.
 func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
 	return acquireShare(ctx, l, key, permits(limit), opts, wanted{wait: true})
 }
@@ -94,8 +74,8 @@ func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ct
 const mostPermits = 1000
 
 // WithPermits has AcquirePermit, TryAcquirePermit and DoPermit take n permits in one step, from 1 to
-// 1000 and no more than the limit. Without it they take one. The n permits are one Lock, which holds all
-// of them or none. The option has no effect on other calls.
+// 1000 and no more than the limit. Without it they take one. The n permits are one Lock. Other calls
+// ignore it.
 func WithPermits(n int) Option {
 	return callOption(func(s *settings) error {
 		s.permits = n
@@ -180,15 +160,14 @@ func limitError(claim *remote.Claim, err error) error {
 	return err
 }
 
-// ChangeLimit changes how many permits of key there are, and returns how many there were. Those who
-// have permits keep them. If they have more than the new limit, nobody gets one until enough are
-// given up. From then on AcquirePermit must name the new limit: a call that names the former one fails
-// with a *LimitError. So does a call that waits already, unless a permit is free for it at once.
+// ChangeLimit changes how many permits of key there are, and returns how many there were. It returns 0
+// and changes nothing if nobody has a permit, because the next caller sets the limit. Those who have
+// permits keep them, and nobody gets one until they are fewer than the new limit. A call that names the
+// former limit fails with a *LimitError from then on, also one that waits already, unless a permit is
+// free for it at once.
 //
-// It returns 0 if nobody has a permit, and changes nothing then, because the next caller sets the limit.
-// If readers share the key, the error is a *LimitError.
-//
-// If the server does not answer, ChangeLimit asks again for 2 seconds, while ctx lasts.
+// If readers share the key, the error is a *LimitError. If the server does not answer, ChangeLimit asks
+// again for 2 seconds, while ctx lasts.
 func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former int, err error) {
 	full, err := l.begun(ctx, "change limit", key)
 	if err != nil {
@@ -212,19 +191,18 @@ func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former
 	return former, nil
 }
 
-// Downgrade turns a lock into a reader's share of it, as AcquireShared would return it. The lock is
-// never free in between. The readers at the head of the queue get in at the same time, up to the first
-// who waits for the whole lock. The share is a Lock of its own, with the same fence and a new lease,
-// which is extended automatically if that of l was: Release it. l ends with ErrDetached, and so does its
-// Context. In the function of Do it makes Do return ErrDetached, because the lock of Do has ended, but
-// Do does not release the share.
+// Downgrade turns a lock into a reader's share of it, as AcquireShared would return it, without letting
+// anybody else have the whole lock in between. The share is a Lock of its own, with the same fence and
+// a new lease, which is extended automatically if that of l was: Release it. l ends with ErrDetached,
+// and so does its Context; if l is the lock of Do, Do returns ErrDetached and does not release the
+// share.
 //
-// ctx may be the Context of l, or the one that Do gives to its function. Both end with l, but the call
-// goes on, for two seconds at most. What follows should use the Context of the share.
+// ctx may be the Context of l: the call then goes on for two seconds at most. Use the Context of the
+// share for what follows.
 //
-// If the lock was lost, the error is ErrLost. After any other error of the server or the context the
-// caller holds nothing: the Locker frees the key in the background. A set, a lock that was taken
-// WithToken, and a share or permits are refused, and stay as they are.
+// If the lock was lost, the error matches ErrLost. After any other error of the server or the context
+// the caller holds nothing, and the Locker frees the key in the background. A set, a lock with
+// WithToken or WithAtLeast, a share and permits are refused, and stay as they are.
 func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	if err := l.usable(); err != nil {
 		return nil, err

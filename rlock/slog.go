@@ -12,16 +12,15 @@ import (
 // longWait is the waiting time from which SlogObserver speaks up.
 const longWait = time.Second
 
-// SlogObserver returns an Observer that logs each event to logger; nil stands for
-// slog.Default. The levels:
+// SlogObserver returns an Observer that logs each event to logger, or to slog.Default if that is nil:
 //
-//	Warn   a lock that was lost, and failures other than a lock that is held
-//	Info   acquisitions that waited for a second or longer, or gave up waiting, and
-//	       locks that ended with their Locker
-//	Debug  everything else
+//   - Warn: a lock that was lost, and failures other than a lock that is held
+//   - Info: acquisitions that waited for a second or longer, or gave up waiting, and locks that ended
+//     with their Locker
+//   - Debug: everything else
 //
-// A key with unprintable bytes is quoted and a long one is cut. The context of the
-// acquisition is the record's.
+// A key with unprintable bytes is quoted, a long one is cut. The record has the context of the
+// acquisition.
 func SlogObserver(logger *slog.Logger) Observer {
 	return ObserverFunc(func(ctx context.Context, e Event) {
 		to := logger

@@ -8,9 +8,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/histogram"
 )
 
-// Stats counts what the locks of a Locker have done since the Locker was made. Each field is
-// exact. The fields are read one after the other, so a call that is under way may be counted
-// in one field and not yet in another.
+// Stats counts what the locks of a Locker have done since the Locker was made. Each field is exact, but
+// they are read one after the other: a call that is under way may be in one and not yet in another.
 type Stats struct {
 	Acquired      uint64 // acquisitions that succeeded
 	AcquireFailed uint64 // acquisitions that failed
@@ -40,14 +39,14 @@ type Stats struct {
 }
 
 // Histogram counts how long something took, in buckets whose bounds are powers of two of a second.
-// It has no dependency, and can be published with any library; see packages rlockprom and rlockotel.
+// Packages rlockprom and rlockotel publish it.
 type Histogram struct {
 	Counts [29]uint64 // how many took at most as long as the Bound of the index, and longer than the one before it
 	Sum    float64    // of all, in seconds, each rounded to a microsecond
 }
 
-// Bound returns how long those of Counts[i] took at most, in seconds: 2^(i-14), so that the first bound
-// is 61 µs and the last one that ends is 2 h 16 min, and +Inf for the last index.
+// Bound returns how long those of Counts[i] took at most, in seconds: 2^(i-14), from 61 µs to 2 h 16
+// min, and +Inf for the last index.
 func (Histogram) Bound(i int) float64 { return histogram.Bound(i) }
 
 // Count returns how many there are in all.
@@ -58,13 +57,12 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Stats returns the counts. It sends nothing, and may be called at any time, also by an
-// Observer and after Close. It looks at each lock that is held, which takes some tens of
-// nanoseconds for each.
+// Stats returns the counts. It sends nothing, takes some tens of nanoseconds for each lock that is
+// held, and may be called at any time, also by an Observer and after Close.
 //
-// The Locker watches a lock only if the lock has an observer, is extended automatically, or
-// was asked for its Context. Any other lock whose lease ends counts as Expired only when one
-// of its methods, or the next acquisition of this Locker, finds that it has ended.
+// A lock is watched if it has an observer, is extended automatically, or was asked for its Context. Any
+// other whose lease ends counts as Expired only when one of its methods, or the next acquisition of
+// this Locker, notices.
 func (l *Locker) Stats() Stats {
 	if l.usable() != nil {
 		return Stats{}

@@ -8,14 +8,13 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// WaitFree returns nil when nobody holds the lock of key. Somebody may hold it again by the time
-// the caller acts: to be sure, acquire it. A lock that is passed on is never free in between, so
-// WaitFree also waits for those who wait for the lock. It stands in no queue: it waits until the
-// server tells that the key has changed, or polls (see Invalidations). It waits also for a
-// server that does not answer, until ctx ends or the retry policy gives up. The error is then an
-// *AcquireError that matches ErrGaveUp. If ctx is that of the key's holder, WaitFree does not
-// wait, and the error is an *AcquireError that matches ErrAlreadyHeld. Of the options, WithRetry
-// has an effect.
+// WaitFree returns nil when nobody holds the lock of key, without taking it. Somebody may hold it again
+// by the time the caller acts. A lock that is passed on is never free in between, so WaitFree waits for
+// those who wait too. Only WithRetry has an effect.
+//
+// The error is an *AcquireError: it matches ErrGaveUp if ctx has ended or the retry policy has given
+// up, and ErrAlreadyHeld if ctx is that of the key's holder. A server that does not answer is waited
+// for.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
 	set, err := l.begin(ctx, opts)
 	if err != nil {
