@@ -4,7 +4,7 @@
 # make test-all  all of them: three servers, race detector, budgets, faults, fuzzing, other libraries
 # make lint      formatting, vet, staticcheck, tidiness
 # make check     generated code is what the scripts say
-# make chaos     histories of locks under faults, for 60 seconds, or with DURATION=30m SEED=1 SHARING=90 (see rlock_test/chaos/doc.go)
+# make chaos     histories of locks under faults, for 60 seconds, or with DURATION=30m SEED=1 SHARING=90 TOPOLOGY=cluster (see rlock_test/chaos/doc.go)
 # make oracle    what the generator proves of random scripts, against servers, or with DURATION=1h SEED=1
 # make explore   the queue between processes, in every order of its steps, or with STATES=10000000 (see rlock/internal/explorer)
 # make bench     beside other lock libraries, or bench-quick: less, in two minutes
@@ -19,6 +19,7 @@ DURATION ?= 60s
 SEED ?= 0
 ROUND ?= 0
 SHARING ?= 30
+TOPOLOGY ?=
 
 # Modules of their own, whose requirements are not those of rlock.
 MODULES = rlock/rlockprom rlock/rlockotel rlock_test/metrics rlock_test/fencing rlock_test/chaos rlock_test/interop rlock_test/goredis rlock_test/peers
@@ -55,7 +56,7 @@ test-all: compiler
 # A seed of 0 is drawn from the clock, and printed. With a round, only that is run.
 chaos: compiler
 	$(ALL) $(GO) test -C rlock_test/chaos -race -count=1 -timeout=0 $(if $(filter-out 0,$(ROUND)),-run=TestHistories) \
-		-args -duration=$(DURATION) -seed=$(SEED) -round=$(ROUND) -sharing=$(SHARING)
+		-args -duration=$(DURATION) -seed=$(SEED) -round=$(ROUND) -sharing=$(SHARING) -topology='$(TOPOLOGY)'
 
 # Prints how many programs reached each rule, and each hole made small (see rlock_test/oracle/doc.go).
 oracle:

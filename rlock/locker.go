@@ -103,7 +103,8 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 // Open builds a client from option and returns a Locker that owns it: Close closes both. The Locker
 // hears of changed keys, by the Invalidations of WithInvalidations or new ones, which Open puts before
 // the option's own OnInvalidations. A client with DisableCache is told nothing, so WithInvalidations is
-// refused then. Wrong options are refused before anything is dialled.
+// refused then, and so is ReplicaOnly, since a replica takes no lock. Wrong options are refused before
+// anything is dialled.
 func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	set, err := lockerSettings(opts)
 	if err != nil {
@@ -111,6 +112,9 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	}
 	if option.DisableCache && set.invalidations != nil {
 		return nil, invalid("WithInvalidations", "the server tells a client with DisableCache nothing; leave one of the two out")
+	}
+	if option.ReplicaOnly {
+		return nil, invalid("ReplicaOnly", "a replica takes no lock; leave it out, and set SendToReplicas if other reads are to go to replicas")
 	}
 	if !option.DisableCache {
 		option, set = withInvalidations(option, set)

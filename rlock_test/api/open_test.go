@@ -18,12 +18,15 @@ func TestOpenRefusesBeforeItDials(t *testing.T) {
 	nowhere := rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}
 	uncached := nowhere
 	uncached.DisableCache = true
+	onlyReplicas := nowhere
+	onlyReplicas.ReplicaOnly = true
 	for name, test := range map[string]struct {
 		option rueidis.ClientOption
 		opts   []rlock.LockerOption
 		says   string
 	}{
 		"a hook of a client without a cache": {uncached, []rlock.LockerOption{rlock.WithInvalidations(rlock.NewInvalidations())}, "DisableCache"},
+		"replicas only":                      {onlyReplicas, nil, "SendToReplicas"},
 		"a bad option":                       {nowhere, []rlock.LockerOption{rlock.WithTTL(time.Microsecond)}, "below 1ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +46,6 @@ func TestOptionsThatOpenRefuses(t *testing.T) {
 		want   error
 	}{
 		"RESP2 with a cache":     {func(o *rueidis.ClientOption) { o.AlwaysRESP2 = true }, rueidis.ErrNoCache},
-		"replicas only":          {func(o *rueidis.ClientOption) { o.ReplicaOnly = true }, rueidis.ErrReplicaOnlyNotSupported},
 		"replicas without a use": {func(o *rueidis.ClientOption) { o.Standalone.ReplicaAddress = []string{server.Addr()} }, rueidis.ErrNoSendToReplicas},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ var (
 	duration = flag.Duration("duration", time.Minute, "how long TestHistories goes on; every topology is seen once in any case")
 	seed     = flag.Uint64("seed", 0, "what TestHistories draws from; 0: the clock")
 	sharing  = flag.Int("sharing", 30, "of a hundred operations, how many are about keys that are shared")
+	where    = flag.String("topology", "", "TestHistories runs only the rounds of topologies whose name this regular expression finds")
 	only     = flag.Int("round", 0, "the one round that TestHistories runs; 0: all")
 )
 
@@ -37,6 +39,8 @@ func TestHistories(t *testing.T) {
 	for _, e := range engines {
 		fmt.Printf("chaos: %s\n", e.Version)
 	}
+	wanted := regexp.MustCompile(*where)
+	require.True(t, slices.ContainsFunc(topologies, func(o topology) bool { return wanted.MatchString(o.name) }), "no topology is called %s", *where)
 	var total *report
 	start := time.Now()
 	for number := 1; number <= len(topologies) || time.Since(start) < *duration; number++ {
@@ -47,6 +51,9 @@ func TestHistories(t *testing.T) {
 			continue
 		}
 		p := draw(from, number, engines)
+		if !wanted.MatchString(p.topology.name) {
+			continue
+		}
 		fmt.Printf("chaos: round %d: %s, %s; again: make chaos SEED=%d ROUND=%d\n", number, p.engine.Version, p.topology.name, from, number)
 		var r *report
 		t.Run(fmt.Sprintf("round %d", number), func(t *testing.T) { r = runRound(t, p) })

@@ -38,6 +38,9 @@
 // data, or its clock is stepped. This loses locks: holders of one key may overlap, which
 // is counted, but fences must still increase.
 //
+// A cluster whose slots move: from primary to primary and back, under load, where a move stands still
+// before its keys have gone, or after. This keeps the data. (Slots move also where a primary is killed.)
+//
 // In all of them, processes are stopped for longer than leases, or killed.
 //
 // # Checks
@@ -77,6 +80,7 @@
 //     left, and is refused only where nobody waits for the key, because one who waits stops those who
 //     come later.
 //
+// With make chaos TOPOLOGY=cluster, only rounds on clusters run.
 // With make chaos SHARING=90, nine of ten operations are about those keys, in place of three.
 //
 // The checks have tests of their own: histories told by hand, and lock services of a

@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -76,6 +78,34 @@ func (r *round) serverFaults(name string, s *env.Server) []func() fault {
 
 // deleteQueues has whoever waits join again.
 const deleteQueues = "for _, key in ipairs(redis.call('KEYS', 'rlock:queue:*')) do redis.call('DEL', key) end return 0"
+
+// slotMoves are moves of a slot of some keys from one of the primaries to another, where nodes is who
+// they are at the time. A move may stand still before or after its keys have gone.
+func (r *round) slotMoves(nodes []*env.Server) []func() fault {
+	groups := slices.Concat(keys, sharedKeys)
+	owners := make([]int, len(groups)) // of the slot of each group
+	for i, group := range groups {
+		owners[i] = env.FirstOwner(group[0])
+	}
+	move := func() fault {
+		i, to := r.random.IntN(len(groups)), 1+r.random.IntN(len(nodes)-1)
+		to = (owners[i] + to) % len(nodes)
+		before, after := r.between(0, 300*time.Millisecond), r.between(0, 200*time.Millisecond)
+		m := env.SlotMove{Cluster: &env.Cluster{Nodes: nodes}, Slot: strconv.Itoa(int(gen.Slot(groups[i][0])))}
+		return fault{kind: "slot moves", target: "slot of " + groups[i][0], lasts: before,
+			begin: func() {
+				m.From, m.To = nodes[owners[i]], nodes[to]
+				m.Begin(r.t)
+			},
+			end: func() {
+				m.CarryAll(r.t)
+				time.Sleep(after)
+				m.End(r.t)
+				owners[i] = to
+			}}
+	}
+	return []func() fault{move}
+}
 
 // commands that a faulty network picks out.
 var commands = []string{gen.AcquireSHA1, gen.JoinSHA1, gen.TryManySHA1, gen.AcquireAllSHA1, gen.ReleaseSHA1, gen.PassSHA1, gen.PassManySHA1, gen.RequeueSHA1, gen.ExtendSHA1, gen.ExtendManySHA1, gen.HandOverSHA1,

@@ -21,6 +21,7 @@ var topologies = []topology{
 	{name: "sentinel", start: startSentinel},
 	{name: "cluster", start: startCluster},
 	{name: "forgetful server", start: startForgetful},
+	{name: "cluster whose slots move", keeps: true, start: startMovingCluster},
 }
 
 // startServer has one server that persists everything before it answers.
@@ -76,6 +77,7 @@ func startCluster(r *round) {
 	primaries := slices.Clone(c.Nodes)
 	r.servers = func() []*env.Server { return primaries }
 	r.everybody(c.Addrs())
+	r.faults = append(r.faults, r.slotMoves(primaries)...)
 	r.once = func() fault {
 		i := r.random.IntN(len(c.Nodes))
 		return fault{kind: "failover", target: "server", late: true, begin: func() {
@@ -84,6 +86,14 @@ func startCluster(r *round) {
 			primaries[i] = c.Replicas[i]
 		}}
 	}
+}
+
+// startMovingCluster has three primaries that nothing befalls, and slots that move between them all the time.
+func startMovingCluster(r *round) {
+	c := r.engine.StartCluster(r.t)
+	r.servers = func() []*env.Server { return c.Nodes }
+	r.everybody(c.Addrs())
+	r.faults = append(r.faults, slices.Repeat(r.slotMoves(c.Nodes), 4)...)
 }
 
 // startForgetful has one server that persists nothing and is flushed and restarted,

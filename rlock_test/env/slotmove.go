@@ -47,6 +47,22 @@ func (m *SlotMove) Carry(t testing.TB) {
 	m.From.Do(t, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
 }
 
+// CarryAll moves all keys of the slot, however many, also none. Scripts want all of their keys in one place,
+// so few come to the old node meanwhile; those that do are moved too.
+func (m *SlotMove) CarryAll(t testing.TB) {
+	t.Helper()
+	host, port := split(t, m.To.Addr())
+	for {
+		reply := m.From.Do(t, "CLUSTER", "GETKEYSINSLOT", m.Slot, "100")
+		keys, err := reply.AsStrSlice()
+		require.NoError(t, err)
+		if len(keys) == 0 {
+			return
+		}
+		m.From.Do(t, append([]string{"MIGRATE", host, port, "", "0", "5000", "KEYS"}, keys...)...)
+	}
+}
+
 // End gives the slot to the new node.
 func (m *SlotMove) End(t testing.TB) {
 	t.Helper()
@@ -55,6 +71,15 @@ func (m *SlotMove) End(t testing.TB) {
 	for _, node := range m.Cluster.Nodes {
 		node.Do(t, "CLUSTER", "SETSLOT", m.Slot, "NODE", id)
 	}
+}
+
+// FirstOwner returns which of the nodes of a cluster that has just started owns the slot of a key.
+func FirstOwner(key string) int {
+	slot, i := int(gen.Slot(key)), 0
+	for firstSlot(i+1) <= slot {
+		i++
+	}
+	return i
 }
 
 func nodeID(t testing.TB, node *Server) string {

@@ -111,7 +111,7 @@ func TestClusterQueueWhileItsSlotMoves(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 					if !carried {
-						carryAll(t, m)
+						m.CarryAll(t)
 					}
 					m.End(t)
 					holder.after(t, held)
@@ -198,7 +198,7 @@ func TestClusterContentionWhileItsSlotMoves(t *testing.T) {
 		for began := time.Now(); time.Since(began) < 6*time.Second; moves++ {
 			m.Begin(t)
 			time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
-			carryAll(t, m)
+			m.CarryAll(t)
 			time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
 			m.End(t)
 			m.From, m.To = m.To, m.From
@@ -211,19 +211,4 @@ func TestClusterContentionWhileItsSlotMoves(t *testing.T) {
 		require.Less(t, time.Duration(longest.Load()), 5*time.Second)
 		env.Soon(t, func() bool { return len(queueAt(t, m.From, key)) == 0 }, "nobody is left in the queue")
 	})
-}
-
-// carryAll moves all keys of the slot, also those that come meanwhile: none, since scripts want all
-// theirs in one place.
-func carryAll(t *testing.T, m *env.SlotMove) {
-	t.Helper()
-	for {
-		reply := m.From.Do(t, "CLUSTER", "COUNTKEYSINSLOT", m.Slot)
-		n, err := reply.ToInt64()
-		require.NoError(t, err)
-		if n == 0 {
-			return
-		}
-		m.Carry(t)
-	}
 }

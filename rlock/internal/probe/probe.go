@@ -118,7 +118,7 @@ func (p *probe) locks(acquired bool, took time.Duration, err error) {
 	case err == nil && acquired:
 		p.add("locks", OK, nil, "acquired in %v", took.Round(time.Microsecond))
 	case refused && strings.HasPrefix(server.Error(), "READONLY"):
-		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary")
+		p.add("locks", Fault, err, "the server is a replica that takes no writes; connect to the primary, and build the client without ReplicaOnly")
 	case refused && denied(server):
 		p.add("locks", Fault, err, "the user may not run the scripts; grant what AUDIT.md of package gen lists for Acquire, "+
 			"on the locks and on %s*, or use WithFence(false); the key tried was %s, and PRODUCTION.md has what a probe needs "+

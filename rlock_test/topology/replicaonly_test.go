@@ -1,0 +1,80 @@
+package topology
+
+import (
+	"testing"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// newLocker returns a Locker of a client that the caller has made.
+func newLocker(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
+	t.Helper()
+	client, err := rueidis.NewClient(option)
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	locker, err := rlock.New(client)
+	require.NoError(t, err)
+	t.Cleanup(locker.Close)
+	return locker
+}
+
+// New cannot see that a client talks to replicas only. With Sentinel the first call says so, and so does
+// Probe. On a cluster a replica sends each call to its primary, so locks and the queue work.
+func TestClientOfReplicasOnly(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		t.Run("sentinel", func(t *testing.T) {
+			option := e.StartSentinel(t).Option()
+			option.ReplicaOnly = true
+			locker := newLocker(t, option)
+			_, err := locker.Acquire(t.Context(), "job")
+			require.ErrorContains(t, err, "READONLY")
+			_, err = locker.TryAcquireAll(t.Context(), []string{"job", "other"})
+			require.ErrorContains(t, err, "READONLY")
+			state, err := locker.Check(t.Context(), "job")
+			require.NoError(t, err)
+			require.False(t, state.Held)
+			report, err := locker.Probe(t.Context())
+			require.NoError(t, err)
+			require.ErrorContains(t, report.Err(), "ReplicaOnly")
+		})
+		t.Run("cluster", func(t *testing.T) {
+			cluster := e.StartReplicatedCluster(t)
+			a := openOn(t, cluster)
+			b := newLocker(t, rueidis.ClientOption{InitAddress: cluster.Addrs(), ReplicaOnly: true})
+			for i := range cluster.Nodes {
+				isPushed(t, cluster.Nodes[i], a, b, keyOn(t, cluster, i))
+				require.Empty(t, channelsAt(t, cluster.Replicas[i]))
+			}
+		})
+	})
+}
+
+// A Sentinel client that sends reads to replicas sends them nothing that a lock depends on.
+func TestSentinelWithReadsFromReplicas(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		s := e.StartSentinel(t)
+		option := s.Option()
+		option.SendToReplicas = func(cmd rueidis.Completed) bool { return cmd.IsReadOnly() }
+		a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
+		report, err := a.Probe(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, report.Err(), "%s", report)
+		s.Replica.Stop() // nothing waits for it
+		held := env.MustLock(t)(a.Acquire(t.Context(), "job"))
+		state, err := held.Verify(t.Context())
+		require.NoError(t, err)
+		require.True(t, state.Held)
+		next := env.NextInLine(t, b, "job")
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, env.Taken(t, next).Release(t.Context()))
+		s.Replica.Cont()
+	})
+}
