@@ -24,16 +24,35 @@ end
 local holders = redis.call('MGET', unpack(KEYS, 2, count + 1))
 local waited = redis.call('EXISTS', unpack(KEYS, count + 2, 2 * count + 1)) > 0
 
--- For most locks nobody waits.
+-- For most locks nobody waits, and one DEL frees all that are held. If the server refuses it, none is
+-- freed. If it frees fewer, a lock is named twice, and the first one who holds it has released it.
 if not waited then
+  local held = {}
   for i = 1, count do
     local freed = 0
-    if holders[i] == ARGV[i] and redis.pcall('DEL', KEYS[i + 1]) == 1 then
+    if holders[i] == ARGV[i] then
       freed = 1
+      held[#held + 1] = KEYS[i + 1]
     end
     replies[i] = freed
   end
-  return replies
+  if #held == 0 then
+    return replies
+  end
+  local deleted = redis.pcall('DEL', unpack(held))
+  if deleted == #held then
+    return replies
+  end
+  local once, seen = {}, {}
+  for i = 1, count do
+    local lock, freed = KEYS[i + 1], 0
+    if type(deleted) == 'number' and holders[i] == ARGV[i] and not seen[lock] then
+      freed = 1
+      seen[lock] = true
+    end
+    once[i] = freed
+  end
+  return once
 end
 
 -- include: queue/grant.lua

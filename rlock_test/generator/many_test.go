@@ -351,3 +351,47 @@ func manyAsEach(t *testing.T, test func(t *testing.T, server *env.Server, name s
 		test(t, server, "release", w, func(w world) func(bool) []string { return w.passAll })
 	})
 }
+
+// A lock that one script names twice is released once, by the first who holds it, whether or not anybody
+// waits for one of the others. It is free then, and the rest are as ever.
+func TestManyReleasesOfOneLock(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		client := e.Start(t).Client(t)
+		scripts := gen.New()
+		for name, waits := range map[string]bool{"nobody waits": false, "somebody waits for another": true} {
+			for i, test := range []struct {
+				names, tokens string
+				freed         []int64
+				left          string // who has a and b then
+			}{
+				{"a a b", "A A B", []int64{1, 0, 1}, " "},
+				{"a b a", "wrong B A", []int64{0, 1, 1}, " "},
+				{"a a a b", "wrong A A wrong", []int64{0, 1, 0, 0}, " B"},
+				{"a a", "wrong wrong", []int64{0, 0}, "A B"},
+				{"b a", "B A", []int64{1, 1}, " "},
+			} {
+				p := gen.PassManyParams{Grants: grants}
+				for _, key := range strings.Fields(test.names) {
+					p.Keys = append(p.Keys, "{1}"+key)
+				}
+				p.Tokens = strings.Fields(test.tokens)
+				locks := len(p.Tokens)
+				for _, key := range p.Keys[:locks] {
+					p.Keys = append(p.Keys, "rlock:queue:"+key)
+				}
+				if waits {
+					p.Keys = slices.Concat(p.Keys[:locks], []string{"{1}c"}, p.Keys[locks:], []string{"rlock:queue:{1}c"})
+					p.Tokens = append(p.Tokens, "C")
+					test.freed = append(test.freed, 0)
+				}
+				require.NoError(t, env.Do(t, client, "MSET", "{1}a", "A", "{1}b", "B").Error())
+				require.NoError(t, env.Do(t, client, "ZADD", "rlock:queue:{1}c", "1", "1000::w").Error())
+				freed, err := scripts.PassMany(t.Context(), client, p)
+				require.NoError(t, err)
+				require.Equal(t, test.freed, freed, "%s, number %d", name, i)
+				require.Equal(t, test.left, env.Get(t, client, "{1}a")+" "+env.Get(t, client, "{1}b"), "%s, number %d", name, i)
+			}
+		}
+	})
+}

@@ -10,8 +10,8 @@ import (
 
 // The sums of passManySource. A server knows the script by its SHA1.
 const (
-	PassManySHA1   = "249c801caa3122c207b5476b48c71969f752c8c5"
-	PassManySHA256 = "b66563e2cd8fb70dcea82c92cb68a530494cbe1fabf0724574f60ec0db6e8565"
+	PassManySHA1   = "8e6f3af6429acdebd55885b78e58f6cc0290b0b4"
+	PassManySHA256 = "e581b40f59af7807bbc36de93859b8d8dc6398dea71c3ff2d87b4a83ac5c8d72"
 )
 
 // passManySource is pass_many.lua with what it includes.
@@ -41,16 +41,35 @@ end
 local holders = redis.call('MGET', unpack(KEYS, 2, count + 1))
 local waited = redis.call('EXISTS', unpack(KEYS, count + 2, 2 * count + 1)) > 0
 
--- For most locks nobody waits.
+-- For most locks nobody waits, and one DEL frees all that are held. If the server refuses it, none is
+-- freed. If it frees fewer, a lock is named twice, and the first one who holds it has released it.
 if not waited then
+  local held = {}
   for i = 1, count do
     local freed = 0
-    if holders[i] == ARGV[i] and redis.pcall('DEL', KEYS[i + 1]) == 1 then
+    if holders[i] == ARGV[i] then
       freed = 1
+      held[#held + 1] = KEYS[i + 1]
     end
     replies[i] = freed
   end
-  return replies
+  if #held == 0 then
+    return replies
+  end
+  local deleted = redis.pcall('DEL', unpack(held))
+  if deleted == #held then
+    return replies
+  end
+  local once, seen = {}, {}
+  for i = 1, count do
+    local lock, freed = KEYS[i + 1], 0
+    if type(deleted) == 'number' and holders[i] == ARGV[i] and not seen[lock] then
+      freed = 1
+      seen[lock] = true
+    end
+    once[i] = freed
+  end
+  return once
 end
 
 -- include: queue/grant.lua
