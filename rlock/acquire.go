@@ -65,11 +65,7 @@ type wanted struct {
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wanted) (*Lock, error) {
-	set, err := l.begin(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	full, err := set.redisKey(key)
+	set, full, err := beginKey(ctx, l, key, opts)
 	if err != nil {
 		return nil, err
 	}

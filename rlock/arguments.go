@@ -45,14 +45,18 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 	return l.defaults.with(opts)
 }
 
+// beginKey is begin for a call about one key, and returns the Redis key too.
+func beginKey(ctx context.Context, l *Locker, key string, opts []Option) (set *settings, full string, err error) {
+	if set, err = l.begin(ctx, opts); err == nil {
+		full, err = set.redisKey(key)
+	}
+	return set, full, err
+}
+
 // begun checks the arguments of a call about a key and returns the Redis key. The call is
 // told of as op.
 func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
-	set, err := l.begin(ctx, nil)
-	if err != nil {
-		return "", err
-	}
-	full, err := set.redisKey(key)
+	_, full, err := beginKey(ctx, l, key, nil)
 	if err == nil && l.isClosed() {
 		err = &LockError{op, full, ErrClosed}
 	}

@@ -33,11 +33,7 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 	if fn == nil {
 		return invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}
-	given, err := l.begin(ctx, opts)
-	if err != nil {
-		return err
-	}
-	full, err := given.redisKey(key)
+	given, full, err := beginKey(ctx, l, key, opts)
 	if err != nil {
 		return err
 	}

@@ -131,10 +131,7 @@ func WithToken(token string) Option {
 // WithPrefix puts prefix in front of every key. Without it a key is used as it
 // is, so that other lock libraries see the same one.
 func WithPrefix(prefix string) LockerOption {
-	return lockerOption(func(s *settings) error {
-		s.prefix = prefix
-		return nil
-	})
+	return lockerOption(func(s *settings) error { s.prefix = prefix; return nil })
 }
 
 // WithAutoExtend says whether the Locker extends the lease until the lock is released or lost, each
@@ -153,10 +150,7 @@ func WithAutoExtend(on bool) SharedOption {
 // While a slot of a cluster moves, a free lock with a fence cannot be taken: TryAcquire then says
 // TRYAGAIN, and Acquire waits.
 func WithFence(on bool) SharedOption {
-	return sharedOption(func(s *settings) error {
-		s.unfenced = !on
-		return nil
-	})
+	return sharedOption(func(s *settings) error { s.unfenced = !on; return nil })
 }
 
 // WithUniqueToken gives the lock a token that no other holder has before or after it (see Lock.Token),
@@ -164,10 +158,7 @@ func WithFence(on bool) SharedOption {
 // command at each hand-over within a process, and two for each reader, who then shares nothing with
 // other readers.
 func WithUniqueToken(on bool) SharedOption {
-	return sharedOption(func(s *settings) error {
-		s.uniqueToken = on
-		return nil
-	})
+	return sharedOption(func(s *settings) error { s.uniqueToken = on; return nil })
 }
 
 // DefaultTurn is how long a process keeps a lock to itself unless WithTurn says otherwise.
@@ -230,10 +221,7 @@ func WithInvalidations(h *Invalidations) LockerOption {
 // node loses its data, that rests on the clocks of all nodes of the set. WithToken is refused, because
 // freeing what was taken could free what another owner of the token holds.
 func WithCrossSlot(on bool) SharedOption {
-	return sharedOption(func(s *settings) error {
-		s.crossSlot = on
-		return nil
-	})
+	return sharedOption(func(s *settings) error { s.crossSlot = on; return nil })
 }
 
 // with returns s with the options of a call applied. Without options it is s itself.

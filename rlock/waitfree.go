@@ -16,11 +16,7 @@ import (
 // up, and ErrAlreadyHeld if ctx is that of the key's holder. A server that does not answer is waited
 // for.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
-	set, err := l.begin(ctx, opts)
-	if err != nil {
-		return err
-	}
-	full, err := set.redisKey(key)
+	set, full, err := beginKey(ctx, l, key, opts)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,81 @@
+package rlock
+
+import (
+	"context"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// Downgrade turns a lock into a reader's share of it, as AcquireShared would return it, without letting
+// anybody else have the whole lock in between. The share is a Lock of its own, with the same fence and
+// a new lease, which is extended automatically if that of l was: Release it. l ends with ErrDetached,
+// and so does its Context; if l is the lock of Do, Do returns ErrDetached and does not release the
+// share.
+//
+// ctx may be the Context of l: the call then goes on for two seconds at most. Use the Context of the
+// share for what follows.
+//
+// If the lock was lost, the error matches ErrLost. After any other error of the server or the context
+// the caller holds nothing, and the Locker frees the key in the background. A set, a lock with
+// WithToken or WithAtLeast, a share and permits are refused, and stay as they are.
+func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
+	key := l.claim.Key()
+	switch {
+	case l.claim.IsSet():
+		return nil, invalid("lock", "it is of several keys, of which nobody has a share; release it, and acquire what is needed")
+	case l.claim.IsShare():
+		return nil, invalid("lock", "it is a share already, or has permits; only one who has the whole lock can give it up for a share")
+	case l.claim.Chosen():
+		return nil, invalid("WithToken", "another handle may hold the lock by the same token, and counts on the whole lock; leave the option out")
+	case keepsOut(l):
+		return nil, invalid("WithAtLeast", "the lock keeps others out for a time that is not over, readers too; leave the option out")
+	case ctx.Err() != nil:
+		return nil, &LockError{"downgrade", key, clock.ContextError(ctx, nil)}
+	}
+	if cause := l.Err(); cause != nil {
+		return nil, &LockError{"downgrade", key, cause}
+	}
+	if _, within := l.locker.heldIn(ctx, l.claim.Keys()); within { // ctx ends with l, before the server is asked
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), remote.Patience)
+		defer cancel()
+	}
+	if _, err := l.Detach(); err != nil {
+		return nil, &LockError{"downgrade", key, l.Err()}
+	}
+	former, ttl := l.lease.Tokens(), l.lease.TTL()
+	claim := remote.One(key)
+	claim.Wants(remote.Share{Permits: 1})
+	lock := l.locker.newLock(l.parent, claim, l.set, wanted{do: l.want.do}, clock.Now())
+	lock.attempts = 1
+	lock.lease.Prepare(ttl, lock.mint())
+	done := false
+	defer func() { // also when user code has panicked
+		if !done || l.claim.Possible() > 0 {
+			l.locker.remote.Abandon(&l.claim, former, NoExpiry, 1)
+		}
+		if !done {
+			l.locker.remote.Abandon(&lock.claim, lock.lease.Tokens(), ttl, 1)
+		}
+	}()
+	d, err := l.locker.remote.Shares().Downgrade(ctx, &lock.claim, remote.Request{Token: lock.lease.Token(), TTL: ttl}, l.fence, former)
+	switch {
+	case err != nil:
+		return nil, &LockError{"downgrade", key, err}
+	case !d.Done:
+		return nil, &LockError{"downgrade", key, ErrLost}
+	}
+	if cause := lock.hold(clock.LeaseEnd(d.Sent, ttl), d.Fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
+		return nil, &LockError{"downgrade", key, cause}
+	}
+	done = true
+	lock.events.tell(false)
+	return lock, nil
+}
