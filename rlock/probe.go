@@ -10,6 +10,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/probe"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
 // ProbeReport is what Probe found, in the order in which it looked.
@@ -112,7 +113,10 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	rows, err := probe.Run(ctx, target)
 	report := make(ProbeReport, len(rows))
 	for i, row := range rows {
-		report[i] = ProbeFinding{row.Name, row.Server, severities[row.Severity], row.Text, row.Err}
+		report[i] = ProbeFinding{row.Name, row.Server, severities[row.Severity], row.Text, nil}
+		if row.Err != nil {
+			report[i].Err = &reason{text.Cause(row.Err), row.Err}
+		}
 		if row.Name == "waiting" && row.Severity == probe.Fault {
 			l.listener.SetHeard(false)
 		}

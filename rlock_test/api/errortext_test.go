@@ -331,10 +331,14 @@ func TestErrorsOfMissingRights(t *testing.T) {
 				"inspect": func() error { _, err := locker.Inspect(t.Context(), "job"); return err },
 			} {
 				err := call()
-				require.Regexp(t, `^rlock: `+op+` "job": .+ \(.*Locker\.Probe names those that it lacks\)$`, fmt.Sprint(err), user)
+				require.Regexp(t, `^rlock: `+op+` "job": .+ \(.*Locker\.Probe or rlock probe names those that it lacks\)$`, fmt.Sprint(err), user)
 				require.NotContains(t, err.Error(), "gen: ", user)
 				require.ErrorAs(t, err, new(*rueidis.RedisError), user)
 			}
+			report, err := locker.Probe(t.Context())
+			require.NoError(t, err)
+			require.ErrorAs(t, report.Err(), new(*rueidis.RedisError), user)
+			require.NotContains(t, report.String()+report.Err().Error(), "gen: ", user)
 		}
 	})
 }
