@@ -69,6 +69,24 @@ func TestSideBySide(t *testing.T) {
 	if asReaders.callers <= p.most {
 		measure(workWriter+", 8", func(t *testing.T) section { return compareWriters(t, engine, 8, p) })
 	}
+	for _, n := range []int{2, 8, 32} {
+		if n*callersOfProcess <= p.most {
+			measure(fmt.Sprintf("%s, %d", workProcessesThere, n), func(t *testing.T) section { return compareClusters(t, engine, n, p) })
+		}
+	}
+	for name, w := range map[string]workload{workContendedThere: near()[1], workAloneThere: near()[0]} {
+		measure(name, func(t *testing.T) section { return compareCallersThere(t, engine, name, w, 16, p) })
+	}
+	measure(workWakeUpThere, func(t *testing.T) section { return compareWakeUpsThere(t, engine, p) })
+	measure(workDeathThere, func(t *testing.T) section { return compareDeathsThere(t, engine, p) })
+	if p.round > smokePlan.round { // a guest's wait takes longer than that
+		measure(workSetGuest, func(t *testing.T) section {
+			return compareGuests(t, engine, workSetGuest, "processes of 4 callers each want 4 keys, one each, all the time, and one more caller wants all of them, again and again", setGuests(), 8, p)
+		})
+		measure(workPoller, func(t *testing.T) section {
+			return compareGuests(t, engine, workPoller, "processes of 4 callers of rlock each want one key all the time, and one caller of another library wants it too, again and again", pollers(), 8, p)
+		})
+	}
 	for _, far := range append([]time.Duration{0}, distances...) {
 		if far <= p.farthest {
 			measure(fmt.Sprintf("%s, %v", workWakeUp, far), func(t *testing.T) section { return compareWakeUps(t, engine, far, p) })

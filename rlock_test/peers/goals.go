@@ -136,7 +136,7 @@ func (r *results) goalList() []*goal {
 		r.atMost(0.05).of("a permit whose holder died", "p50 ≤ 50 ms after the end of the lease", workOnePermit+", "+workDeath, medianOf(workOnePermit+", rlock", func(s *sample) float64 { return s.latency.quantile(0.5).Seconds() })),
 		r.atLeast(10).of("batch of 100", "≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
 	)
-	list = append(list, r.idleGoals()...)
+	list = append(append(append(list, r.clusterGoals()...), r.guestGoals()...), r.idleGoals()...)
 	return slices.DeleteFunc(list, func(g *goal) bool { return g == nil })
 }
 

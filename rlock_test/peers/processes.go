@@ -22,7 +22,8 @@ const competitor = "RLOCK_PEERS_COMPETE"
 const callersOfProcess = 4
 
 // keep is the line that has a process take the lock and keep it until it dies; any other
-// says for how long it is to acquire and release the lock.
+// says for how long it is to acquire and release locks, and which: "job" if it names none, and
+// otherwise one for each of its callers in turn.
 const keep = "keep"
 
 // compete is the life of such a process: it does what each line of standard input says,
@@ -47,14 +48,15 @@ func compete(orders string) error {
 			fmt.Println("held")
 			continue
 		}
-		d, err := time.ParseDuration(in.Text())
+		words := strings.Fields(in.Text())
+		d, err := time.ParseDuration(words[0])
 		if err != nil {
 			return err
 		}
 		if l == nil {
 			l = all[i].open(tb, address, lease)
 		}
-		answer, err := json.Marshal(competeFor(l, d))
+		answer, err := json.Marshal(competeFor(l, d, words[1:]))
 		if err != nil {
 			return err
 		}
@@ -72,13 +74,16 @@ type share struct {
 	More          int
 }
 
-func competeFor(l locker, d time.Duration) share {
+func competeFor(l locker, d time.Duration, keys []string) share {
+	if len(keys) == 0 {
+		keys = []string{"job"}
+	}
 	m, how := meter{tb: &program{}}, crowd{callers: callersOfProcess}
 	if s, is := l.(*sharing); is {
 		how = s.crowd
 	}
-	s := m.run(d, how.callers, func(ctx context.Context, _ int, latency *latencies) error {
-		return cycle(ctx, l, "job", how.hold, latency)
+	s := m.run(d, how.callers, func(ctx context.Context, worker int, latency *latencies) error {
+		return cycle(ctx, l, keys[worker%len(keys)], how.hold, latency)
 	})
 	return share{s.ops, s.failed, s.latency, s.clientCPU, s.allocs, s.bytes, s.more}
 }
@@ -141,11 +146,11 @@ func compareProcesses(t *testing.T, e env.Engine, w workload, processes int, p p
 
 const workProcesses = "processes"
 
-func (m meter) crowd(crowd []*env.Program, d time.Duration) *sample {
+func (m meter) crowd(crowd []*env.Program, d time.Duration, keys ...string) *sample {
 	s := new(sample)
 	from := m.read()
 	for _, program := range crowd {
-		program.Send(d.String())
+		program.Send(strings.Join(append([]string{d.String()}, keys...), " "))
 	}
 	watchdog := time.After(d + hungAfter)
 	for i, program := range crowd {

@@ -1,0 +1,116 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+const (
+	workSetGuest = "a set among processes"
+	workPoller   = "another library among processes"
+)
+
+// guest is one caller who wants what processes of rlock want all the time.
+type guest struct {
+	driver
+	keys []string // of the processes' callers, one for each in turn
+	ask  func(ctx context.Context, l locker) (holding, error)
+}
+
+// nobody is the processes by themselves.
+const nobody = "nobody"
+
+// setGuests are a set of four keys of rlock's, and nobody.
+func setGuests() []guest {
+	keys := []string{"{set}a", "{set}b", "{set}c", "{set}d"}
+	return []guest{
+		{driver: driver{name: nobody}, keys: keys},
+		{driver{rlockPlain, "as it comes", false, openRlock()}, keys, func(ctx context.Context, l locker) (holding, error) {
+			return l.(setLocker).acquireAll(ctx, keys)
+		}},
+	}
+}
+
+// pollers are the other libraries, each beside rlock on the key that it uses for the name "job", and nobody.
+func pollers() []guest {
+	list := []guest{{driver: driver{name: nobody}}}
+	for _, d := range drivers() {
+		if !d.peer {
+			continue
+		}
+		g := guest{driver: d, ask: func(ctx context.Context, l locker) (holding, error) { return l.acquire(ctx, "job") }}
+		if _, is := map[string]bool{rueidisLockName + ", noloop": true, rueidisLockName + ", loop": true}[d.name]; is {
+			g.keys = []string{"rueidislock:0:job"}
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+// compareGuests measures how long a guest waits among processes of rlock, and what it costs them. The rate is
+// that of the processes, the latency the guest's. A wait that the round's end cuts off counts with its length
+// until then, so a guest who never gets the lock shows the length of the round.
+func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest, processes int, p plan) comparison {
+	c := comparison{workload: workload{name: name, why: why, level: "processes"}, level: processes}
+	server := e.Start(t)
+	m := meter{tb: t, server: server}
+	hosts := make([]*env.Program, processes)
+	for i := range hosts {
+		hosts[i] = recruit(t, driver{name: rlockPlain}, server.Addr())
+	}
+	m.crowd(hosts, p.round/8)
+	lockers := make([]locker, len(guests))
+	for i, g := range guests {
+		c.outcomes = append(c.outcomes, &outcome{driver: g.driver})
+		if g.open != nil {
+			lockers[i] = g.open(t, server.Addr(), lease)
+		}
+	}
+	c.alternate(m, min(p.rounds, 3), func(n int) *sample {
+		g, d, waits := guests[n], 10*p.round, make(chan latencies, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), d*9/10)
+		defer cancel()
+		if g.ask != nil {
+			time.AfterFunc(d/20, func() { waits <- g.visit(ctx, lockers[n]) })
+		}
+		s := m.crowd(hosts, d, g.keys...)
+		if g.ask != nil && !s.hung {
+			s.latency = <-waits
+		}
+		return s
+	})
+	return c
+}
+
+// visit has a guest take and free its lock until ctx ends, with pauses in which it wants none.
+func (g guest) visit(ctx context.Context, l locker) (latency latencies) {
+	for ctx.Err() == nil {
+		start := time.Now()
+		held, err := g.ask(ctx, l)
+		latency.add(time.Since(start))
+		if err == nil {
+			_ = held.Release(context.Background())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return latency
+}
+
+func (r *results) guestGoals() []*goal {
+	const set, poller = "a set of 4 keys among 8 processes that want each of them", "among 8 processes that want its key"
+	longest := func(s *sample) float64 { return s.latency.most.Seconds() }
+	p50 := func(s *sample) float64 { return s.latency.quantile(0.5).Seconds() }
+	list := []*goal{
+		r.atMost(0.2).of(set, "p50 of its waits ≤ 0.2 s", workSetGuest, medianOf(rlockPlain, p50)),
+		r.atMost(3).of(set, "its longest wait ≤ 3 s", workSetGuest, medianOf(rlockPlain, longest)),
+		r.atLeast(0.8).of(set, "they get ≥ 0.8 of what they get without it", workSetGuest, rate(rlockPlain, nobody)),
+	}
+	for _, name := range []string{rueidisLockName, bsmName, redsyncName} {
+		list = append(list, r.atMost(1).of(fmt.Sprintf("%s %s", name, poller), "its longest wait ≤ 1 s", workPoller, medianOf(name, longest)))
+	}
+	return list
+}
