@@ -124,6 +124,9 @@ func TestExamine(t *testing.T) {
 			acquires(1, 0, 10, 1).releases(1, 20, 500, failed).acquires(2, 25, 40, 2).releases(2, 50, 60, done), nil},
 		"refused by a stranger": {start().fault(0, 100, true).
 			isRefused(1, 10, 20, failed).isRefused(2, 1500, 1510, held), nil},
+		"refused after the death of one who gave up": {start().kills(1, 900).
+			isRefused(1, 10, 20, gaveUp).isRefused(2, 1500, 1510, held),
+			nil},
 		"a killed holder": {start().kills(1, 30).
 			acquires(1, 0, 10, 1).isRefused(2, 500, 510, held).acquires(2, 900, 1000, 2).releases(2, 1010, 1020, done), nil},
 
@@ -143,6 +146,9 @@ func TestExamine(t *testing.T) {
 			[]string{"no order"}},
 		"refused after a failure that leaves nothing": {start().
 			isRefused(1, 10, 20, gaveUp).isRefused(2, 1500, 1510, held),
+			[]string{"no order"}},
+		"refused long after the death of one who gave up": {start().kills(1, 900).
+			isRefused(1, 10, 20, gaveUp).isRefused(2, 8000, 8010, held),
 			[]string{"no order"}},
 		"refused long after a killed holder": {start().kills(1, 30).
 			acquires(1, 0, 10, 1).isRefused(2, 8000, 8010, held),

@@ -71,6 +71,9 @@ func (h *history) addStranger(s strangers, e event) {
 	default:
 		stay = span{e.Call, e.Return.add(cleanup)}
 	}
+	if killed, ok := h.kills[e.Process]; ok && killed.from < e.Return.add(cleanup) { // nobody frees what came late
+		stay.to = max(stay.to, killed.to.add(e.TTL))
+	}
 	for _, key := range e.Keys {
 		s[key] = append(s[key], stay)
 	}
