@@ -32,7 +32,7 @@ func (x *explorer) exclusive(w *world) error {
 	}
 	for p := range x.scenario.processes {
 		proc := x.of(w, p)
-		if proc.dead || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || slices.Contains(holders, proc.wait.Token) {
+		if proc.dead || proc.next != "" && !x.flaw.early || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || slices.Contains(holders, proc.wait.Token) {
 			continue
 		}
 		if _, bit := x.owner(proc.wait.Token); w.excused&bit == 0 {
@@ -69,8 +69,8 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 	}
 	had, has := before.holders(), after.holders()
 	for _, token := range has {
-		if slices.Contains(had, token) {
-			continue
+		if slices.Contains(had, token) || r.Call > extend && token == r.Again {
+			continue // the process has had the lock before
 		}
 		last := int64(1) << 62 // of a newcomer
 		if r.Call == queue.Join && r.Since > 0 && r.Token == token {
@@ -179,7 +179,7 @@ func (x *explorer) calm(w *world, do func(move) (bool, error)) (bool, error) {
 		}
 	}
 	for p := range x.scenario.processes {
-		for _, k := range []moveKind{listens, expires, releases, overdues, reaps} {
+		for _, k := range []moveKind{listens, expires, givesUp, releases, overdues, reaps} {
 			for i := range maxReap {
 				if i > 0 && k != reaps {
 					break
@@ -205,7 +205,7 @@ func (x *explorer) clean(w *world) error {
 		if p < 0 {
 			return nil
 		}
-		if proc := x.of(w, p); !proc.dead && (proc.wait.Phase == queue.Idle || proc.wait.Token != token) {
+		if proc := x.of(w, p); !proc.dead && (proc.wait.Phase == queue.Idle || proc.wait.Token != token && proc.next != token) {
 			return broken("%s is left in %s, and %s does not wait for it", short(token), where, name(p))
 		}
 		return nil

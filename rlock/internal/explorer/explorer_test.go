@@ -2,10 +2,10 @@
 // few processes, their messages and faults can happen, as far as its bounds go. It has nothing
 // but tests.
 //
-// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua and extend.lua, and of
-// acquire_shared.lua, release_shared.lua and extend_shared.lua for readers and holders of permits, in a
-// Lua machine, and the Wait of package queue. It models what a holder does with its lock (extends
-// it, releases it, finds it over), the server's commands, which TestServer compares with real
+// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua and hand_over.lua,
+// and of acquire_shared.lua, release_shared.lua, extend_shared.lua and downgrade.lua for readers and holders
+// of permits, in a Lua machine, and the Wait of package queue. It models what a holder does with its lock
+// (extends it, hands it over to the next caller of its process, downgrades it, releases it, finds it over), the server's commands, which TestServer compares with real
 // servers, and the network: a bag of calls, answers and pushes that arrive in any order, at any
 // age, twice, or never. Time goes by in ticks, two of which are a lease. A process may take any
 // time for its next step, so a pause needs no step of its own.
@@ -23,8 +23,10 @@
 //     the lock, and at the end the lock is free and the queue is empty. At once, nothing is left
 //     that a process which is alive does not want. This is tried for each ninth world.
 //
-// What is not modelled: more than one lock, a limit that changes, Downgrade, the callers of one process, turns, clocks that run
-// at different rates, expiry within a tick.
+// What is not modelled: more than one lock, a limit that changes, the order among the callers of
+// one process and when its turn ends, a hand-over without a command, which the server does not see, the
+// token with which a caller asks again after a hand-over without an answer (here it begins anew), clocks
+// that run at different rates, expiry within a tick.
 package explorer
 
 import (
@@ -64,6 +66,14 @@ var scenarios = []scenario{
 	{name: "two processes, again and again, with messages that come twice", processes: 2, wants: 2, budget: map[fault]uint8{doubling: 1, retry: 1}},
 	{name: "two processes, again and again, with loss", processes: 2, wants: 2, budget: map[fault]uint8{loss: 1, cancel: 1}},
 	{name: "four processes", processes: 4, wants: 1},
+	{name: "the lock goes on within a process", processes: 3, wants: 1, more: 1, budget: map[fault]uint8{handing: 1}},
+	{name: "the lock goes on within a process, a call is repeated and callers give up", processes: 2, wants: 2, budget: map[fault]uint8{handing: 2, retry: 1, cancel: 1}},
+	{name: "the lock goes on within a process, with loss", processes: 2, wants: 2, budget: map[fault]uint8{handing: 2, loss: 1}},
+	{name: "the lock goes on within a process that dies", processes: 3, wants: 1, more: 1, budget: map[fault]uint8{handing: 1, crash: 1}},
+	{name: "a writer that goes on as a reader", processes: 3, wants: 1, shares: [maxProcesses]string{"", "0:1", ""}, budget: map[fault]uint8{downgrade: 1}},
+	{name: "a writer that goes on as a reader, with loss and a call that is repeated", processes: 3, wants: 1, shares: [maxProcesses]string{"", "0:1", ""}, budget: map[fault]uint8{downgrade: 1, loss: 1, retry: 1}},
+	{name: "a writer that goes on as a reader, and a process dies", processes: 3, wants: 1, shares: [maxProcesses]string{"", "0:1", "0:1"}, budget: map[fault]uint8{downgrade: 1, crash: 1}},
+	{name: "writers that hand over and go on as readers", processes: 2, wants: 2, apart: true, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, handing: 1, retry: 1}},
 	{name: "a reader, a writer and a reader", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}},
 	{name: "a reader, a writer and a reader, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{loss: 1, doubling: 1}},
 	{name: "a reader, a writer and a reader, of whom one dies", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{crash: 1, extension: 1}},

@@ -34,6 +34,9 @@ func TestPlantedFlaws(t *testing.T) {
 	permits := func(f flaw) scenario {
 		return scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, flaw: f}
 	}
+	writer := func(f flaw) scenario {
+		return scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1}, flaw: f}
+	}
 	three := func(f flaw) scenario { return scenario{processes: 3, wants: 1, flaw: f} }
 	for name, c := range map[string]struct {
 		scenario
@@ -77,6 +80,22 @@ func TestPlantedFlaws(t *testing.T) {
 			"redis.call('EXISTS', queue) == 0 and fits(holders, limit, permits)", "redis.call('EXISTS', queue) == 0")}), says: "hold 3 permits of 2"},
 		"a release that lets in all who wait": {scenario: permits(flaw{scripts: replace(t, "acquire_shared",
 			"if heard and (wanted ~= limit or not fits(holders, limit, tonumber(permits))) then", "if heard and wanted ~= limit then")}), says: "hold 3 permits of 2"},
+		"a hand-over without an answer that is forgotten":    {scenario: twice(map[fault]uint8{handing: 1, loss: 1}, flaw{drops: true}), says: "does not wait for it"},
+		"a late call of a holder before a hand-over":         {scenario: twice(map[fault]uint8{handing: 1, retry: 1}, flaw{trusts: true}), says: "does not wait for it", many: true},
+		"a hand-over that the next holder does not wait for": {scenario: twice(map[fault]uint8{handing: 1}, flaw{early: true}), says: "by its own deadline"},
+		"a hand-over to whoever asks": {scenario: twice(map[fault]uint8{handing: 1, deletion: 1}, flaw{scripts: replace(t, "hand_over",
+			"if holder ~= token and holder ~= next then", "if not holder then")}), says: "by its own deadline"},
+		"a hand-over that begins no lease": {scenario: twice(map[fault]uint8{handing: 1}, flaw{scripts: replace(t, "hand_over",
+			"redis.call('SET', lock, next, 'PX', ttl)", "redis.call('SET', lock, next, 'PX', redis.call('PTTL', lock))")}), says: "by its own deadline"},
+		"a hand-over with the fence of before": {scenario: twice(map[fault]uint8{handing: 1}, flaw{scripts: replace(t, "hand_over",
+			"fence = math.max(last + 1, minimum)", "fence = last")}), says: "had fence"},
+		"a downgrade that keeps no share": {scenario: writer(flaw{scripts: replace(t, "downgrade",
+			"token, tonumber(permits), deadline)", "'rlock:share:0:1:x1', 1, deadline)")})},
+		"a downgrade that does not look at the owner": {scenario: two(map[fault]uint8{downgrade: 1, deletion: 1}, flaw{scripts: replace(t, "downgrade",
+			"had = had or value == ARGV[i]", "had = value")}), says: "by its own deadline"},
+		"a downgrade that lets in all who wait": {scenario: scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"", "", "0:1"}, budget: map[fault]uint8{downgrade: 1}, flaw: flaw{scripts: replace(t, "downgrade",
+			"local head = redis.pcall('ZRANGE', queue, 0, 0)", "local head = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')")}}, says: "had joined earlier"},
+		"a downgrade that is forgotten":             {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, loss: 1}, flaw: flaw{drops: true}}, says: "does not wait for it"},
 		"a release that does not look at the owner": {scenario: two(nil, flaw{scripts: replace(t, "pass", "if holder == token then", "if holder then")})},
 	} {
 		if c.many && *states <= few {

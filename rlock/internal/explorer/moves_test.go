@@ -23,6 +23,9 @@ const (
 	releasesAgain
 	extends
 	expires
+	handsOver
+	downgradesLock
+	givesUp
 	reaps
 	crashes
 	closes
@@ -96,7 +99,7 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 			continue
 		}
 		ofProcess = append(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
-			extension: {extends}, mishearing: {mishears}, failover: {listens}}[f]...)
+			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
 		ofServer = append(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}}[f]...)
 	}
@@ -166,6 +169,9 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 	}
 	wait := proc.wait
 	event := queue.Event{}
+	if (m.kind == givesUp) != (proc.next != "") && m.kind != reaps {
+		return errNotNow
+	}
 	switch m.kind {
 	case wants:
 		if wait.Phase != queue.Idle || proc.wants == 0 || x.at(w).hearing[p] == deaf {
@@ -222,6 +228,33 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		proc.wants--
 		x.put(w, p, proc)
 		event.What = queue.Released
+	case handsOver:
+		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 || isShare(wait.Token) {
+			return errNotNow
+		}
+		if err := w.spend(handing, true); err != nil {
+			return err
+		}
+		proc.wants--
+		return x.replaces(w, p, proc, handOver, "")
+	case downgradesLock:
+		if err := w.spend(downgrade, wait.Phase == queue.Held && wait.Deadline > 0 && !isShare(wait.Token)); err != nil {
+			return err
+		}
+		return x.replaces(w, p, proc, downgrades, "rlock:share:0:1:")
+	case givesUp: // the call has no answer so far
+		if x.underWay(w, p, true, func(r queue.Request) bool { return r.Call > extend && r.Again == proc.next }) {
+			if calm {
+				return errNotNow
+			}
+			if err := w.spend(retry, true); err != nil {
+				return err
+			}
+		}
+		if x.flaw.drops {
+			return x.giveUp(w, p, wait.Token)
+		}
+		return x.giveUp(w, p, wait.Token, proc.next)
 	case extends:
 		if err := w.spend(extension, wait.Phase == queue.Held); err != nil {
 			return err
@@ -271,6 +304,9 @@ func (x *explorer) arrive(w *world, m move) error {
 		}
 		w.take(m.index)
 		w.server = e.server
+		if msg.request.Call == downgrades && e.answer.Granted && e.answer.Fence == w.used {
+			w.phase = true // those who are let in have the fence of the holder
+		}
 		for _, p := range e.pushes {
 			if !x.of(w, p.process).dead && !x.send(w, p) {
 				return errFull
@@ -296,8 +332,12 @@ func (x *explorer) arrive(w *world, m move) error {
 	if x.of(w, msg.process).dead {
 		return nil
 	}
-	if msg.request.Call == extend {
+	switch {
+	case msg.kind == push:
+	case msg.request.Call == extend:
 		return x.extended(w, msg)
+	case msg.request.Call > extend:
+		return x.replaced(w, msg)
 	}
 	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer, Token: msg.token}
 	if msg.kind == push {
@@ -311,6 +351,51 @@ func (x *explorer) arrive(w *world, m move) error {
 		}
 	}
 	return x.step(w, msg.process, event)
+}
+
+// replaces has the holder send a call that gives the lock another token. Nobody holds the lock until that
+// is answered.
+func (x *explorer) replaces(w *world, p int, proc process, call queue.Call, share string) error {
+	if int(proc.tokens) >= maxOwned {
+		return errTokens
+	}
+	r := queue.Request{Call: call, Token: proc.wait.Token, Again: share + x.tokens[p][proc.tokens]}
+	if call == downgrades {
+		r.Since = proc.wait.Fence
+	}
+	proc.next = r.Again
+	proc.doubt = x.underWay(w, p, true, func(other queue.Request) bool { return other.Token == r.Token || other.Again == r.Token })
+	proc.tokens++
+	x.put(w, p, proc)
+	return x.ask(w, p, r)
+}
+
+// replaced takes the answer to such a call.
+func (x *explorer) replaced(w *world, msg message) error {
+	p, r := msg.process, msg.request
+	proc := x.of(w, p)
+	switch {
+	case proc.next != r.Again: // it was given up
+		return nil
+	case !msg.answer.Granted:
+		return x.giveUp(w, p, r.Token, r.Again)
+	}
+	if proc.doubt && !x.flaw.trusts {
+		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: r.Token, Silent: proc.wait.Silent}); err != nil {
+			return err
+		}
+	}
+	proc.doubt = false
+	proc.next, proc.wait.Token = "", r.Again
+	proc.wait.Fence, proc.wait.Deadline = msg.answer.Fence, clock.LeaseEnd(msg.sent, x.settings.TTL)
+	x.put(w, p, proc)
+	switch {
+	case proc.wait.Deadline <= 0: // the lock is over before its holder begins
+		return x.giveUp(w, p, r.Again)
+	case r.Call == downgrades:
+		return nil // it goes on with its fence
+	}
+	return x.rises(w, p, proc.wait)
 }
 
 // extended takes the answer to an extension. A lock that is over does not come back.

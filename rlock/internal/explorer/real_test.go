@@ -47,7 +47,7 @@ func words(r *rand.Rand) []string {
 	case 9:
 		return []string{"PEXPIRE", pick(lockKey, queueKey), lease(), "GT"}
 	case 10:
-		return pick2(r, []string{"INCR", counterKey}, []string{"SET", counterKey, score()})
+		return pick2(r, []string{pick("INCR", "GET"), counterKey}, []string{"SET", counterKey, score()})
 	case 11:
 		return []string{"ZADD", queueKey, pick(score(), score(), score(), "x"), name()}
 	case 12:

@@ -169,6 +169,12 @@ func (x *explorer) tell(w *world, m move) string {
 		return fmt.Sprintf("%s extends the lease of %s.", who, short(proc.wait.Token))
 	case expires:
 		return fmt.Sprintf("%s notices that the lease of %s is over.", who, short(proc.wait.Token))
+	case handsOver:
+		return fmt.Sprintf("The holder of %s hands %s over to the next caller of %s.", who, short(proc.wait.Token), who)
+	case downgradesLock:
+		return fmt.Sprintf("%s downgrades %s to a share.", who, short(proc.wait.Token))
+	case givesUp:
+		return fmt.Sprintf("%s has no answer, and gives up %s and %s.", who, short(proc.wait.Token), short(proc.next))
 	case reaps:
 		return fmt.Sprintf("The reaper of %s releases %s once more.", who, short(proc.reaped[m.index].Token))
 	case crashes:
@@ -192,7 +198,7 @@ func (x *explorer) tell(w *world, m move) string {
 func (x *explorer) tellMessage(w *world, m move) string {
 	msg := x.in(w, m.index)
 	who := name(msg.process)
-	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension"}[msg.request.Call] + " of " + short(msg.request.Token)
+	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension", handOver: "hand-over", downgrades: "downgrade"}[msg.request.Call] + " of " + short(msg.request.Token)
 	if msg.request.Again != "" {
 		what += " that has " + short(msg.request.Again) + " join"
 	}

@@ -99,6 +99,11 @@ func (x *execution) do(words []string) (any, error) {
 			return nil, nil
 		}
 		return s.lock, nil
+	case name == "GET" && n == 2 && words[1] == counterKey && !s.broken:
+		if s.counter == 0 {
+			return nil, nil
+		}
+		return strconv.FormatInt(s.counter, 10), nil
 	case name == "SET" && n >= 3 && words[1] == lockKey:
 		return x.set(words[2], words[3:])
 	case name == "SET" && n == 3 && words[1] == counterKey:

@@ -86,6 +86,10 @@ func TestSharedScripts(t *testing.T) {
 				_, err := run.do([]string{"DEL", lockKey})
 				require.NoError(t, err)
 				require.NoError(t, env.Do(t, client, "DEL", lockKey).Error())
+			case n >= whole && c == 4:
+				got, want = downgradesWhole(t, client, m, &run, tokens[r.IntN(whole)], token, lease)
+			case n >= whole && c == 5:
+				got, want = handsWhole(t, client, m, &run, token, tokens[whole+r.IntN(2)], lease)
 			case n >= whole && c < 4:
 				got, want = passes(t, client, m, &run, token, "", process, lease)
 			case n >= whole:
@@ -131,6 +135,28 @@ func releasesShare(t *testing.T, client rueidis.Client, m *vm, run *execution, t
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(freed), fmt.Sprint(reply[0] == 1)
+}
+
+func downgradesWhole(t *testing.T, client rueidis.Client, m *vm, run *execution, share, former string, lease time.Duration) (got, want string) {
+	t.Helper()
+	r, err := gen.New().Downgrade(t.Context(), client, gen.DowngradeParams{Lock: lockKey, Holders: holdersKey, Queue: queueKey, Counter: counterKey, Grants: grants,
+		Token: share, TTL: lease, Former: []string{former}})
+	require.NoError(t, err)
+	reply, refused, err := m.call(run, "downgrade", []string{lockKey, holdersKey, queueKey, counterKey, grants}, []string{share, leaseText(lease), "0", former})
+	require.NoError(t, err)
+	require.False(t, refused)
+	return fmt.Sprint(r.Downgraded), fmt.Sprint(reply[0] == 1)
+}
+
+func handsWhole(t *testing.T, client rueidis.Client, m *vm, run *execution, token, next string, lease time.Duration) (got, want string) {
+	t.Helper()
+	r, err := gen.New().HandOver(t.Context(), client, gen.HandOverParams{Lock: lockKey, Queue: queueKey, Counter: []string{counterKey},
+		Token: token, Next: next, TTL: lease, Fences: 1})
+	require.NoError(t, err)
+	reply, refused, err := m.call(run, "hand_over", []string{lockKey, queueKey, counterKey}, []string{token, next, leaseText(lease), "1"})
+	require.NoError(t, err)
+	require.False(t, refused)
+	return fmt.Sprint(r.HandedOver, r.Waits > 0), fmt.Sprint(reply[0] == 1, reply[3] > 0)
 }
 
 func extendsShare(t *testing.T, client rueidis.Client, m *vm, run *execution, token string, lease time.Duration) (got, want string) {

@@ -28,6 +28,8 @@ type process struct {
 	reaped [maxReap]queue.Request // what the reaper releases
 	tokens uint8                  // how many it has made
 	wants  uint8                  // how often a caller of it is still to want the lock
+	next   string                 // the token that the lock is to have in place of that of its Wait; empty: none
+	doubt  bool                   // a copy of the call that took the lock had no answer when next was sent, and may take it once more
 	dead   bool
 }
 
@@ -69,6 +71,8 @@ const (
 	mistype                 // the counter is made to be of another type
 	doubling                // of a push
 	ticks                   // which pass; a scenario without a number has no end of them
+	handing                 // of the lock to the next caller of a process, as long as callers of it want the lock
+	downgrade               // of a whole lock
 	faults
 )
 
@@ -125,6 +129,9 @@ type scenario struct {
 type flaw struct {
 	arrival bool // it counts a pushed lease from its arrival
 	reuses  bool // it uses a token twice
+	early   bool // the next caller of a process counts the lock as held before it has it
+	trusts  bool // it forgets calls of a holder that are late after a hand-over
+	drops   bool // it does not release what an unanswered hand-over may have given it
 	stays   bool // it leaves the queue without a release
 	silent  bool // it never looks for a lost message
 	sent    bool // it counts a pushed lease from the last call that it sent, answered or not
@@ -299,8 +306,13 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 		}
 	case extend:
 		script, keys, args = "extend", []string{lockKey}, []string{r.Token, lease}
+	case handOver:
+		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{r.Token, r.Again, lease, "1"}
+	case downgrades:
+		script, keys = "downgrade", []string{lockKey, holdersKey, queueKey, counterKey, grants}
+		args = []string{r.Again, lease, strconv.FormatInt(r.Since, 10), r.Token}
 	}
-	if x.shares[m.process] != "" {
+	if isShare(r.Token) {
 		keys = []string{lockKey, holdersKey, queueKey, counterKey, grants}
 		script = map[string]string{"join": "acquire_shared", "pass": "release_shared", "extend": "extend_shared"}[script]
 		if r.Call == extend {
@@ -313,7 +325,7 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 		return effect{}, err
 	}
 	e := effect{server: x.servers.number(run.server), refused: refused}
-	if !refused {
+	if !refused && r.Call <= extend {
 		e.answer = answerOf(r.Call, reply)
 		if script == "extend_shared" {
 			e.answer.Granted = reply[0] == 1
@@ -321,6 +333,12 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 	}
 	for _, p := range run.pushed {
 		e.pushes = append(e.pushes, readPush(x.tb, p))
+	}
+	if script == "hand_over" || script == "downgrade" {
+		e.answer = queue.Answer{Granted: !refused && reply[0] == 1}
+		if e.answer.Granted {
+			e.answer.Fence = reply[1]
+		}
 	}
 	if err := x.inOrder(before, run.server, r); err != nil {
 		return e, err
@@ -419,6 +437,15 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 // extend is a call of a holder, with scripts/extend.lua. A queue.Wait makes none.
 const extend = queue.Pass + 1
 
+// These are calls of a holder too. They give the lock the token Again in place of Token; a downgrade has
+// the fence of the holder in Since.
+const (
+	handOver   = queue.Pass + 2
+	downgrades = queue.Pass + 3
+)
+
+func isShare(token string) bool { return strings.HasPrefix(token, "rlock:share:") }
+
 // ask sends a call of a process.
 func (x *explorer) ask(w *world, p int, r queue.Request) error {
 	if !x.send(w, message{kind: request, process: p, request: r}) {
@@ -432,7 +459,7 @@ func (x *explorer) ask(w *world, p int, r queue.Request) error {
 func (x *explorer) giveUp(w *world, p int, tokens ...string) error {
 	proc := x.of(w, p)
 	silent := proc.wait.Silent
-	proc.wait = queue.Wait{}
+	proc.wait, proc.next, proc.doubt = queue.Wait{}, "", false
 	for _, token := range tokens {
 		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: token, Silent: silent}); err != nil {
 			return err
@@ -528,7 +555,7 @@ func (x *explorer) renumber(w *world) {
 		}
 		for i := range w.load() {
 			m := x.in(w, i)
-			f(&m.request.Since, false)
+			f(&m.request.Since, m.request.Call == downgrades)
 			f(&m.answer.Fence, true)
 			f(&m.answer.Score, false)
 			w.bag[i] = x.messages.number(m)
