@@ -9,6 +9,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/front"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/permits"
 	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -26,6 +27,7 @@ type acquisition struct {
 	delivered bool            // its events were delivered, and the lock delivers later ones
 	asks      *readers.Holder // for other readers of this process; nil: for itself
 	waits     *readers.Holder // for what another reader asks for; nil: it does not
+	permit    *permits.Ticket // in the line of this process for permits; nil: it asks for itself
 }
 
 // noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
@@ -75,6 +77,9 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 		if a.asks != nil { // also when an observer panics again
 			a.asks.Failed()
 		}
+		if a.permit != nil {
+			a.permit.Done(false)
+		}
 	}()
 	defer func() {
 		a.notice.Leave()
@@ -108,6 +113,9 @@ func (a *acquisition) run() noLock {
 		return why
 	}
 	if shares, why := joinReaders(a); shares || !why.none() {
+		return why
+	}
+	if has, why := joinPermits(a); has || !why.none() {
 		return why
 	}
 	for {
@@ -186,6 +194,9 @@ func (a *acquisition) contended(local bool) {
 
 // take takes the outcome of an attempt: it begins to hold the lock that the server has granted.
 func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
+	if a.permit != nil && why.Kind == attempt.Busy {
+		a.permit.Told()
+	}
 	if a.tries.Blocker.Held {
 		a.contended(false)
 	}
@@ -193,12 +204,16 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 		return noLockOf(&a.lock.claim, why)
 	}
 	l := a.lock
+	beginTurn(l)
 	err := l.hold(grant.Deadline, grant.Fence, arrival{EventAcquired, a.start, false, l.set.atLeast})
 	if l.want.force { // callers of this process may wait behind the former holder
 		front.Verify(a.ctx, l.locker.queue.Holder(l.claim.Key()))
 	}
 	if err == nil {
 		admitReaders(a)
+		if a.permit != nil {
+			a.permit.Done(true)
+		}
 		return noLock{}
 	}
 	a.tries.MayHaveTaken()
@@ -281,6 +296,7 @@ func (a *acquisition) interrupted() {
 	if l.stateNow() < stateHeld {
 		_, _ = a.quit(nil)
 		quitReaders(a)
+		quitPermits(a)
 	}
 	switch {
 	case l.stateNow() < stateHeld:

@@ -95,7 +95,7 @@ type Event struct {
 	// Local says that the contention is with an acquisition of the same Locker.
 	Local     bool
 	Contended bool // of EventAcquired and EventAcquireFailed: EventContended came before
-	// HandedOver says that the last holder, of the same Locker, handed the lock over, or that a
+	// HandedOver says that the last holder, of the same Locker, handed the lock or permit over, or that a
 	// reader shares what another reader of the same Locker has at the server (see AcquireShared), so
 	// that it was never free in between.
 	HandedOver bool

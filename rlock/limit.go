@@ -61,7 +61,7 @@ func limitError(claim *remote.Claim, err error) error {
 // and changes nothing if nobody has a permit, because the next caller sets the limit. Those who have
 // permits keep them, and nobody gets one until they are fewer than the new limit. A call that names the
 // former limit fails with a *LimitError from then on, also one that waits already, unless a permit is
-// free for it at once.
+// free for it at once or handed over in its process.
 //
 // If readers share the key, the error is a *LimitError. If the server does not answer, ChangeLimit asks
 // again for 2 seconds, while ctx lasts.

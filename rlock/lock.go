@@ -32,6 +32,7 @@ type Lock struct {
 	lease    lease.Lease   // guarded by mu while held
 	releases gate.Gate
 	shared   *readers.Holder // of a reader that may share it with others; guarded by mu
+	turn     clock.Instant   // until when its permits may go to another caller of this process; 0: never
 	*extras                  // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32

@@ -13,6 +13,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/permits"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/registry"
@@ -34,6 +35,7 @@ type Locker struct {
 	listener *notify.Listener // nil: nothing is pushed
 	queue    *queue.Queue[handover.Request, handover.Grant, *holder]
 	readers  readers.Readers
+	permits  permits.Permits
 	registry registry.Registry[*holder]
 	renewals *renew.Schedule[*scheduled]
 	monitor  *notify.Monitor // nil: a loss is noticed by extensions
@@ -84,6 +86,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		l.server = client
 	}
 	l.readers.Init(set.turn)
+	l.permits.Init(set.turn)
 	l.registry.Init()
 	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {

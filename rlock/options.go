@@ -156,7 +156,7 @@ func WithFence(on bool) SharedOption {
 // WithUniqueToken gives the lock a token that no other holder has before or after it (see Lock.Token),
 // so that those who read the key, with Inspect or for ForceRelease, can tell holders apart. It costs a
 // command at each hand-over within a process, and two for each reader, who then shares nothing with
-// other readers.
+// other readers. Permits are not handed over then.
 func WithUniqueToken(on bool) SharedOption {
 	return sharedOption(func(s *settings) error { s.uniqueToken = on; return nil })
 }
@@ -168,7 +168,7 @@ const DefaultTurn = 10 * time.Millisecond
 // process waits for it. After that the process that waits first gets the lock. A long turn makes
 // hand-overs fast, a short one lets other processes wait for less time; with 0, every Release passes
 // the lock on. While no other process waits, a turn does not end. Readers of a process share for as
-// long (see AcquireShared).
+// long (see AcquireShared), and permits are handed over for as long (see AcquirePermit).
 func WithTurn(turn time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.turn = turn

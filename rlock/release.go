@@ -71,7 +71,7 @@ type releasing struct {
 	freed  remote.Freed
 	gone   bool            // it is not in the queue of this process any more: the next has taken its place
 	moved  bool            // the key had another token, so that this lock has nothing left to free
-	shared bool            // other readers of this process have the token, so that there is nothing to free
+	shared bool            // others of this process have the token, so that there is nothing to free
 	err    error           // of the calls, then of Release
 	at     int             // position in ReleaseEach
 	call   *remote.Freeing // in ReleaseEach
@@ -81,8 +81,8 @@ type releasing struct {
 }
 
 // begin ends the lock. It reports false if the lock was detached, because the keys then belong to
-// another handle. If other readers share what the lock has at the server, nothing is left to do. The
-// caller has entered the lock's gate.
+// another handle. If others of this process have what the lock has at the server, nothing is left to do.
+// The caller has entered the lock's gate.
 func (r *releasing) begin(now clock.Instant) bool {
 	l := r.lock
 	l.mu.Lock()
@@ -95,7 +95,7 @@ func (r *releasing) begin(now clock.Instant) bool {
 		r.err = &LockError{"release", l.claim.Key(), r.cause}
 		return false
 	}
-	if r.leaves() {
+	if r.leaves() || r.givesPermits(now) {
 		return true
 	}
 	r.keeps(now)

@@ -39,20 +39,28 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // semaphore whose permits have leases. WithPermits takes several at once. A holder that dies keeps its
 // permits until its lease ends. Options, waiting and errors are those of AcquireShared.
 //
-// Permits go to those who wait in the order in which they came. One who wants several waits until so
-// many are free, and those behind it wait too, so that large requests do not starve.
+// The server gives permits to those who wait in the order in which they came. One who wants several
+// waits until so many are free, and those behind it wait too, so that large requests do not starve.
+//
+// One of the callers of a Locker, or a few, wait at the server for all of them. For a turn (see WithTurn)
+// after the server has granted permits, Release hands them to the first of the others who wants as many
+// with the same TTL, owner and automatic extension, while nearly all of the lease is left. The next
+// holder then has the token, fence and deadline of the one before, and may have to notice that they were
+// lost meanwhile. After the turn they go to whoever is first at the server, so others overtake a caller
+// for no longer. A holder of all permits, one WithUniqueToken, and one that was asked for its Token
+// hand nothing over.
 //
 // All callers must name the same limit: if it is not that of the present holders, or readers hold the
 // key, the error is a *LimitError. While nobody has a permit, the next caller sets the limit;
 // ChangeLimit changes it meanwhile.
 func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
-	return acquireShare(ctx, l, key, permits(limit), opts, wanted{wait: true})
+	return acquireShare(ctx, l, key, ofLimit(limit), opts, wanted{wait: true})
 }
 
 // TryAcquirePermit is AcquirePermit without waiting. ErrHeld says that there are not enough permits
 // free, that somebody holds the whole lock, or that others wait.
 func (l *Locker) TryAcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
-	return acquireShare(ctx, l, key, permits(limit), opts, wanted{})
+	return acquireShare(ctx, l, key, ofLimit(limit), opts, wanted{})
 }
 
 // DoShared is Do with a share of the lock of key, as AcquireShared takes it.
@@ -63,7 +71,7 @@ func (l *Locker) DoShared(ctx context.Context, key string, fn func(ctx context.C
 
 // DoPermit is Do with a permit of key, as AcquirePermit takes it.
 func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return acquireShare(ctx, l, key, permits(limit), opts, want) }, true)
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return acquireShare(ctx, l, key, ofLimit(limit), opts, want) }, true)
 	return err
 }
 
@@ -72,7 +80,7 @@ type sharing func(*settings) (remote.Share, error)
 
 func asReader(*settings) (remote.Share, error) { return remote.Share{Permits: 1}, nil }
 
-func permits(limit int) sharing {
+func ofLimit(limit int) sharing {
 	return func(s *settings) (remote.Share, error) {
 		switch n := max(s.permits, 1); {
 		case limit < 1:

@@ -1,0 +1,123 @@
+package rlock
+
+import (
+	"github.com/rlock-go/toolkit/rlock/internal/attempt"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/permits"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// permitKind returns which other callers of this process may have the permits of a lock after it. It
+// reports false if none may: a holder of all permits has a fence of its own, and a lease without an
+// end does not tell when the server confirmed it last.
+func permitKind(l *Lock) (k permits.Kind, may bool) {
+	s, _ := l.claim.Share()
+	if s.Permits >= s.Limit || l.set.uniqueToken || l.set.ttl == NoExpiry || l.locker.permits.Turn() == 0 {
+		return k, false
+	}
+	return permits.Kind{
+		Key: l.claim.Key(), Limit: s.Limit, Permits: s.Permits, Owner: l.set.owner, TTL: l.set.ttl, Extends: l.set.extends(l.want.do),
+	}, true
+}
+
+// joinPermits has a caller who waits for permits wait for those of another caller of this process, or ask
+// the server. It reports true if the caller has got them.
+func joinPermits(a *acquisition) (has bool, why noLock) {
+	l := a.lock
+	if !l.claim.IsShare() || !l.want.wait || a.ctx.Err() != nil {
+		return false, noLock{}
+	}
+	kind, may := permitKind(l)
+	if !may {
+		return false, noLock{}
+	}
+	a.permit = l.locker.permits.Enter(kind, l.locker.remote.RoundTrip())
+	if a.permit.Ready() == permits.Asks {
+		return false, noLock{}
+	}
+	role, err := awaitPermit(a)
+	switch {
+	case role == permits.Has:
+		return true, receivePermit(a)
+	case err != nil:
+		return false, waitEnded(err)
+	}
+	// It asks. If that is because the policy gives up, so far only this process has said that it must wait.
+	a.tries.Blocker = attempt.Blocker{Key: l.claim.Key()}
+	return false, noLock{}
+}
+
+// awaitPermit waits until another caller has given up permits, or until this one is to ask the server.
+func awaitPermit(a *acquisition) (role permits.Role, err error) {
+	l, now := a.lock, a.start
+	a.tries.Blocker = attempt.Blocker{Key: l.claim.Key(), At: now, Held: true}
+	a.contended(true)
+	if l.events != nil {
+		l.events.tell(true)
+		now = clock.Now()
+	}
+	for a.nextPause(now) {
+		until := min(now.After(a.pause), l.set.retry.end(a.start))
+		if _, err := clock.Receive(a.ctx, a.permit.Wake(), until.Until(), l.locker.closed); err != nil {
+			return a.permit.Quit(), err
+		}
+		if role = a.permit.Ready(); role != permits.Waits {
+			return role, nil
+		}
+		now = clock.Now()
+	}
+	return a.permit.Quit(), nil
+}
+
+// receivePermit begins to hold what another caller of this process has given up.
+func receivePermit(a *acquisition) noLock {
+	l, g := a.lock, a.permit.Grant()
+	l.lease.SetToken(g.Token)
+	l.turn = g.Turn
+	if err := l.hold(g.Deadline, g.Fence, arrival{EventAcquired, a.start, true, 0}); err != nil {
+		a.tries.MayHaveTaken()
+		return a.notHeld(err, g.Deadline)
+	}
+	return noLock{}
+}
+
+// quitPermits ends the part of an acquisition in the line of this process. It may have been given permits
+// that it has not taken.
+func quitPermits(a *acquisition) {
+	if a.permit != nil && a.permit.Quit() == permits.Has && a.lock.stateNow() < stateHeld {
+		receivePermit(a)
+	}
+}
+
+// beginTurn notes that the server has granted permits, before the lock is held.
+func beginTurn(l *Lock) {
+	if !l.claim.IsShare() {
+		return
+	}
+	if _, may := permitKind(l); may {
+		l.turn = clock.Now().After(l.locker.permits.Turn())
+	}
+}
+
+// givesPermits reports whether another caller of this process has got the permits of a lock that this
+// Release has ended. Then there is nothing to free, and the Release is settled. The caller holds the
+// lock's mu.
+func (r *releasing) givesPermits(now clock.Instant) bool {
+	l := r.lock
+	// A command without an answer may take the key for the token later. Whoever gives that up must know.
+	if now >= l.turn || r.cause != released || !r.ends || l.token != tokenPrivate || l.claim.Possible() > 0 {
+		return false
+	}
+	next := l.request()
+	if next.TTL = l.set.ttl; !next.Fits(&l.lease, now) { // an Extend may have changed the lease
+		return false
+	}
+	kind, may := permitKind(l)
+	if !may || !l.locker.permits.Give(kind, permits.Grant{Token: l.lease.Token(), Fence: l.fence, Deadline: l.lease.Deadline(), Turn: l.turn}, now) {
+		return false
+	}
+	l.token = tokenMoved
+	r.shared, r.freed = true, remote.Free
+	r.settle()
+	return true
+}

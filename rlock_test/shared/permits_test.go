@@ -1,0 +1,420 @@
+package shared
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+	"github.com/stretchr/testify/require"
+)
+
+// acquired is what an acquisition returns.
+type acquired struct {
+	lock *rlock.Lock
+	err  error
+}
+
+// comes returns what an acquisition returns, which must not wait any longer.
+func comes(t *testing.T, got chan acquired) acquired {
+	t.Helper()
+	select {
+	case a := <-got:
+		return a
+	case <-time.After(30 * time.Second):
+		t.Fatal("it waits still")
+		return acquired{}
+	}
+}
+
+// permitLine is two holders of the two permits of a key, one caller who waits in the queue of the server,
+// and callers of the same Locker who wait behind it.
+type permitLine struct {
+	l      *rlock.Locker
+	a, b   *rlock.Lock
+	asks   chan acquired
+	cancel context.CancelFunc // of the one who waits in the queue
+}
+
+// unhurried are the options of permits that no busy machine makes too old for the next caller.
+func unhurried(more ...rlock.Option) []rlock.Option {
+	return append([]rlock.Option{rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true)}, more...)
+}
+
+// waits has a caller wait for a permit, and returns when n wait.
+func waits(t *testing.T, ctx context.Context, l *rlock.Locker, n int64) chan acquired {
+	t.Helper()
+	got := make(chan acquired, 1)
+	go func() { lock, err := l.AcquirePermit(ctx, "k", 2, unhurried()...); got <- acquired{lock, err} }()
+	env.AwaitWaiting(t, l, n)
+	return got
+}
+
+func newPermitLine(t *testing.T, l *rlock.Locker, client rueidis.Client, more ...rlock.Option) permitLine {
+	t.Helper()
+	p := permitLine{l: l}
+	p.a = env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, unhurried(more...)...))
+	p.b = env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, unhurried(more...)...))
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	p.cancel, p.asks = cancel, waits(t, ctx, l, 1)
+	queued(t, client, "k", 1)
+	return p
+}
+
+// ends has everybody else of the line give up what they have.
+func (p permitLine) ends(t *testing.T, client rueidis.Client, locks ...*rlock.Lock) {
+	t.Helper()
+	for _, lock := range locks {
+		require.NoError(t, lock.Release(t.Context()))
+	}
+	if got := comes(t, p.asks); got.err == nil {
+		require.NoError(t, got.lock.Release(t.Context()))
+	}
+	idle(t, client)
+}
+
+func openLine(t *testing.T, server *env.Server) *rlock.Locker {
+	return env.OpenOn(t, server, rlock.WithTurn(time.Hour))
+}
+
+// A permit goes to the next caller of the process who waits, without a command, and with the fence of its
+// phase. The former holder has nothing of it any more.
+func TestPermitsGoToTheNextOfAProcess(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		f, l, client := env.NewFaulty(t, e, rlock.WithTurn(time.Hour))
+		var releases atomic.Int32
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.ReleaseSharedSHA1) {
+				releases.Add(1)
+			}
+			return run()
+		})
+		p := newPermitLine(t, l, client)
+		first, second := waits(t, t.Context(), l, 2), waits(t, t.Context(), l, 3)
+		inA := p.a.Context()
+		require.NoError(t, p.a.Release(t.Context()))
+		got := comes(t, first)
+		require.NoError(t, got.err)
+		require.NoError(t, got.lock.Release(t.Context()))
+		last := comes(t, second)
+		require.NoError(t, last.err)
+		require.Zero(t, releases.Load(), "nothing is sent")
+		require.ErrorIs(t, context.Cause(inA), rlock.ErrReleased)
+		require.ErrorIs(t, p.a.Release(t.Context()), rlock.ErrReleased)
+		require.Empty(t, p.a.Token())
+		require.Equal(t, p.a.Fence(), last.lock.Fence())
+		require.Zero(t, last.lock.Attempts())
+		require.EqualValues(t, 2, l.Stats().HandedOver)
+		require.Equal(t, 2, held(t, l, "k"))
+		require.NoError(t, env.ErrorOf(last.lock.Verify(t.Context())))
+		require.NoError(t, last.lock.Extend(t.Context(), time.Hour))
+		require.Empty(t, p.asks, "both permits are held")
+		p.ends(t, client, last.lock, p.b)
+	})
+}
+
+// A permit goes back to the server if somebody else may have its token, if the turn is over, or if it has a
+// lease that the next caller does not want. The one in the queue of the server gets it.
+func TestPermitsThatGoBackToTheServer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		turn time.Duration
+		opts []rlock.Option
+		do   func(t *testing.T, p permitLine)
+	}{
+		"its token was shown":    {time.Hour, nil, func(_ *testing.T, p permitLine) { p.a.Token() }},
+		"a token of its own":     {time.Hour, []rlock.Option{rlock.WithUniqueToken(true)}, nil},
+		"another owner":          {time.Hour, []rlock.Option{rlock.WithOwner("other")}, nil},
+		"no turns":               {0, nil, nil},
+		"the turn is over":       {time.Nanosecond, nil, nil},
+		"another lease by now":   {time.Hour, nil, func(t *testing.T, p permitLine) { require.NoError(t, p.a.Extend(t.Context(), 2*time.Hour)) }},
+		"a shorter lease by now": {time.Hour, nil, func(t *testing.T, p permitLine) { require.NoError(t, p.a.Extend(t.Context(), time.Minute)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			l := env.OpenOn(t, server, rlock.WithTurn(c.turn))
+			p := newPermitLine(t, l, server.Client(t), c.opts...)
+			next := waits(t, t.Context(), l, 2)
+			if c.do != nil {
+				c.do(t, p)
+			}
+			require.NoError(t, p.a.Release(t.Context()))
+			got := comes(t, p.asks)
+			require.NoError(t, got.err)
+			require.Empty(t, next)
+			require.Zero(t, l.Stats().HandedOver)
+			require.NoError(t, p.b.Release(t.Context()))
+			last := comes(t, next)
+			require.NoError(t, last.err)
+			require.NoError(t, got.lock.Release(t.Context()))
+			require.NoError(t, last.lock.Release(t.Context()))
+			idle(t, server.Client(t))
+		})
+	}
+}
+
+// The answer to an extension of the former holder that comes when the next caller has the permit changes
+// nothing for that one.
+func TestPermitIsGivenDuringAnExtension(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ttl   time.Duration
+		loses bool // the answer is lost
+	}{
+		"the same lease": {time.Hour, false}, "a lost answer": {time.Hour, true}, "a longer lease": {2 * time.Hour, false}, "a shorter lease": {time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(time.Hour))
+			p := newPermitLine(t, l, client)
+			next := waits(t, t.Context(), l, 2)
+			asked, answered := make(chan struct{}), make(chan struct{})
+			var once atomic.Bool
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				answer := run()
+				if env.Calls(words, gen.ExtendSharedSHA1) && once.CompareAndSwap(false, true) {
+					close(asked)
+					<-answered
+					if c.loses {
+						return env.NoReply()
+					}
+				}
+				return answer
+			})
+			extended := make(chan error, 1)
+			go func() { extended <- p.a.Extend(context.Background(), c.ttl) }()
+			<-asked
+			require.NoError(t, p.a.Release(t.Context()))
+			var got acquired
+			if c.ttl == time.Hour {
+				got = comes(t, next)
+			} else { // the lease is not what the next one wants
+				got, p.asks = comes(t, p.asks), next
+			}
+			require.NoError(t, got.err)
+			close(answered)
+			require.ErrorIs(t, <-extended, rlock.ErrReleased)
+			require.NoError(t, env.ErrorOf(got.lock.Verify(t.Context())))
+			require.NoError(t, got.lock.Extend(t.Context(), time.Hour))
+			p.ends(t, client, got.lock, p.b)
+		})
+	}
+}
+
+// A caller who waits behind others and gives up costs nobody anything. When the one who asks the server
+// gives up, the next asks.
+func TestCallersInALineGiveUp(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l := openLine(t, server)
+	p := newPermitLine(t, l, server.Client(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	impatient := waits(t, ctx, l, 2)
+	limited := unhurried(rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(3)))
+	require.ErrorIs(t, env.ErrorOf(l.AcquirePermit(t.Context(), "k", 2, limited...)), rlock.ErrGaveUp)
+	next, last := waits(t, t.Context(), l, 3), waits(t, t.Context(), l, 4)
+	cancel()
+	require.ErrorIs(t, comes(t, impatient).err, rlock.ErrGaveUp)
+	p.cancel()
+	require.ErrorIs(t, comes(t, p.asks).err, rlock.ErrGaveUp)
+	queued(t, server.Client(t), "k", 1)
+	require.NoError(t, p.a.Release(t.Context()))
+	got := comes(t, last)
+	require.NoError(t, got.err, "the next one asks, and the last one waits here")
+	p.asks = next
+	p.ends(t, server.Client(t), got.lock, p.b)
+}
+
+// A caller that panics while it is given a permit gives the permit up.
+func TestCallerIsGivenAPermitAndPanics(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l := openLine(t, server)
+	p := newPermitLine(t, l, server.Client(t))
+	slow, panicked := make(chan struct{}), make(chan any, 1)
+	observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventContended {
+			<-slow
+			panic("observer")
+		}
+	})
+	go func() {
+		defer func() { panicked <- recover() }()
+		_, _ = l.AcquirePermit(t.Context(), "k", 2, unhurried(rlock.WithObserver(observer))...)
+	}()
+	env.AwaitWaiting(t, l, 2)
+	require.NoError(t, p.a.Release(t.Context()))
+	require.Empty(t, p.asks)
+	close(slow)
+	require.Equal(t, "observer", <-panicked)
+	p.ends(t, server.Client(t), p.b)
+}
+
+// Callers who wait end with their Locker, and what was given to one at that time is freed.
+func TestCallersInALineAndTheirLocker(t *testing.T) {
+	t.Parallel()
+	client := env.Start(t).Client(t)
+	for range 10 {
+		l := env.NewLocker(t, client, rlock.WithTurn(time.Hour))
+		p := newPermitLine(t, l, client)
+		first, second := waits(t, t.Context(), l, 2), waits(t, t.Context(), l, 3)
+		var work sync.WaitGroup
+		work.Go(func() { _ = p.a.Release(context.Background()) })
+		work.Go(l.Close)
+		work.Wait()
+		for _, got := range []acquired{comes(t, p.asks), comes(t, first), comes(t, second)} {
+			if got.err != nil {
+				require.ErrorIs(t, got.err, rlock.ErrClosed)
+			} else {
+				require.ErrorIs(t, got.lock.Err(), rlock.ErrClosed)
+				_ = got.lock.Release(context.Background())
+			}
+		}
+		_ = p.b.Release(context.Background())
+		idle(t, client)
+	}
+}
+
+// A permit that was lost before it was given to the next caller is lost for that one, and gives nothing
+// back that somebody else has.
+func TestPermitIsLostBeforeItIsGiven(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	l := env.NewLocker(t, client, rlock.WithTurn(time.Hour)) // which nobody tells of lost keys
+	p := newPermitLine(t, l, client)
+	next := waits(t, t.Context(), l, 2)
+	p.cancel()
+	require.ErrorIs(t, comes(t, p.asks).err, rlock.ErrGaveUp)
+	queued(t, client, "k", 1) // the next one asks now
+	last := waits(t, t.Context(), l, 2)
+	other := env.MustLock(t)(env.OpenOn(t, server).ForceAcquire(t.Context(), "k"))
+	require.NoError(t, p.a.Release(t.Context()))
+	got := comes(t, last)
+	require.NoError(t, got.err)
+	require.ErrorIs(t, env.ErrorOf(got.lock.Verify(t.Context())), rlock.ErrLost)
+	require.ErrorIs(t, got.lock.Release(t.Context()), rlock.ErrLost)
+	require.ErrorIs(t, p.b.Release(t.Context()), rlock.ErrLost)
+	require.NoError(t, env.ErrorOf(other.Verify(t.Context())))
+	require.NoError(t, other.Release(t.Context()))
+	p.asks = next
+	p.ends(t, client)
+}
+
+// After the limit was lowered there are never more holders than there were, and callers who wait with the
+// former limit get a permit only from each other.
+func TestLimitIsLoweredInATurn(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l := openLine(t, server)
+	p := newPermitLine(t, l, server.Client(t))
+	next := waits(t, t.Context(), l, 2)
+	_, err := env.OpenOn(t, server).ChangeLimit(t.Context(), "k", 1)
+	require.NoError(t, err)
+	require.NoError(t, p.a.Release(t.Context()))
+	if got := comes(t, next); got.err == nil {
+		require.Equal(t, 2, held(t, l, "k"))
+		require.NoError(t, got.lock.Release(t.Context()))
+	} else { // a heartbeat of the one who asks has found out before, and the next one has asked
+		require.ErrorIs(t, got.err, rlock.ErrLimit)
+	}
+	require.Equal(t, 1, held(t, l, "k"))
+	require.ErrorIs(t, comes(t, p.asks).err, rlock.ErrLimit)
+	require.NoError(t, p.b.Release(t.Context()))
+	idle(t, server.Client(t))
+}
+
+// Callers of several processes who want permits all the time, and different numbers of them, never have
+// more than there are, and none of them starves.
+func TestPermitsOfManyProcesses(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		var r resource
+		var work sync.WaitGroup
+		const limit = 5
+		for range 3 {
+			l := env.OpenOn(t, server)
+			for i := range 12 {
+				work.Go(func() {
+					for n := range 40 {
+						want := int64(1)
+						if i == 0 {
+							want = 3
+						}
+						ctx, cancel := t.Context(), context.CancelFunc(func() {})
+						if i%4 == 3 {
+							ctx, cancel = context.WithTimeout(t.Context(), time.Duration(n%5)*time.Millisecond)
+						}
+						lock, err := l.AcquirePermit(ctx, "k", limit, rlock.WithPermits(int(want)))
+						cancel()
+						if err == nil {
+							r.check(r.permits.Add(want) <= limit, "too many permits")
+							time.Sleep(time.Millisecond)
+							r.permits.Add(-want)
+							err = lock.Release(t.Context())
+						} else if i%4 == 3 {
+							continue
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+		}
+		work.Wait()
+		if wrong := r.wrong.Load(); wrong != nil {
+			t.Error(*wrong)
+		}
+		idle(t, server.Client(t))
+	})
+}
+
+// A process whose callers want permits all the time keeps no other waiting for longer than a turn.
+func TestTurnsOfPermits(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l, other := env.OpenOn(t, server), env.OpenOn(t, server)
+	var work sync.WaitGroup
+	stop := make(chan struct{})
+	for range 8 {
+		work.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := l.DoPermit(t.Context(), "k", 2, func(context.Context, *rlock.Lock) error {
+					time.Sleep(100 * time.Microsecond)
+					return nil
+				}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		lock, err := other.AcquirePermit(ctx, "k", 2)
+		cancel()
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+	}
+	require.NotZero(t, l.Stats().HandedOver)
+	close(stop)
+	work.Wait()
+	idle(t, server.Client(t))
+}
