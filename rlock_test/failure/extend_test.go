@@ -100,7 +100,7 @@ func TestLostExtensionIsForgotten(t *testing.T) {
 					}
 					return reply
 				})
-				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(1500*time.Millisecond), rlock.WithAutoExtend(true))
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				env.Soon(t, func() bool { return lost.Load() }, "a renewal is lost")
 				require.NoError(t, lock.Extend(t.Context(), ttl))
@@ -114,9 +114,10 @@ func TestLostExtensionIsForgotten(t *testing.T) {
 func TestExtendBesideARenewal(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry, "shorter": 2 * time.Second} {
+		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry, "shorter": 3 * time.Second} {
 			for order, runsFirst := range map[string]bool{"before": true, "behind": false} {
 				t.Run(name+", the renewal runs "+order, func(t *testing.T) {
+					t.Parallel()
 					f, locker, direct := env.NewFaulty(t, e)
 					started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 					var first atomic.Bool
@@ -135,7 +136,7 @@ func TestExtendBesideARenewal(t *testing.T) {
 						<-goOn
 						return run()
 					})
-					lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+					lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(4*time.Second), rlock.WithAutoExtend(true))
 					require.NoError(t, err)
 					<-started
 					require.NoError(t, lock.Extend(t.Context(), ttl))
@@ -145,7 +146,7 @@ func TestExtendBesideARenewal(t *testing.T) {
 					time.Sleep(50 * time.Millisecond) // the Locker takes the answer
 					lasts(t, direct, lock, ttl)
 					if ttl != time.Hour {
-						time.Sleep(3500 * time.Millisecond)
+						time.Sleep(4500 * time.Millisecond)
 						require.True(t, lock.Valid(), "it does not end with the old lease")
 					}
 					require.NoError(t, lock.Release(t.Context()))

@@ -214,7 +214,7 @@ func TestLeadGoesOnAfterFaults(t *testing.T) {
 				steps[terms-1](ctx, lock)
 			}
 			return nil
-		}, rlock.WithTTL(time.Second)))
+		}, rlock.WithTTL(5*time.Second)))
 		require.Equal(t, len(steps)+1, terms)
 		env.Soon(t, func() bool { return env.Get(t, direct, "leader") == "" }, "nothing is left")
 	})

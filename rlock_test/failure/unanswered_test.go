@@ -141,7 +141,7 @@ func TestPanicDuringAnExtension(t *testing.T) {
 			server.Do(t, "PEXPIRE", "job", "2500")
 			select {
 			case <-ctx.Done():
-				require.ErrorIs(t, context.Cause(ctx), rlock.ErrExpired)
+				require.ErrorIs(t, context.Cause(ctx), rlock.ErrNotHeld) // a busy machine may hear first that the key is gone
 			case <-time.After(10 * time.Second):
 				require.Fail(t, "the context outlives the lease")
 			}
