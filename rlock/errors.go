@@ -33,7 +33,6 @@ var (
 	// ErrExpired: the lease ended, by the local clock, before an extension was
 	// confirmed.
 	ErrExpired error = expired
-
 	// ErrDetached: Detach has let go of the lock; the keys are still held.
 	ErrDetached error = detached
 

@@ -93,8 +93,9 @@ type Event struct {
 	// or that nobody knows.
 	Remaining time.Duration
 	// Local says that the contention is with an acquisition of the same Locker.
-	Local     bool
-	Contended bool // of EventAcquired and EventAcquireFailed: EventContended came before
+	Local bool
+	// Contended says of EventAcquired and EventAcquireFailed that EventContended came before.
+	Contended bool
 	// HandedOver says that the last holder, of the same Locker, handed the lock or permit over, or that a
 	// reader shares what another reader of the same Locker has at the server (see AcquireShared), so
 	// that it was never free in between.
