@@ -34,7 +34,7 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // deadlock, in whatever order they name their keys. The set is one Lock with one token, one fence and
 // one lease.
 //
-// A set that has waited for 50 ms takes its keys one by one, so that locks of single keys cannot
+// A set that has waited for 2 seconds takes its keys one by one, so that locks of single keys cannot
 // keep it waiting for ever. Others may then find a key held although the set is not; see GUARANTEES.md.
 //
 // On a Redis Cluster all keys must be in one slot: give them one {hash tag}, or see WithCrossSlot.

@@ -28,8 +28,8 @@ const (
 	// all is well.
 	inFlight = 500 * time.Millisecond
 
-	// collecting is the wait after which a set takes its keys one by one, or a little less.
-	collecting = 40 * time.Millisecond
+	// collecting is the wait after which a set takes its keys one by one.
+	collecting = 1900 * time.Millisecond
 )
 
 func (h *history) strangers() strangers {

@@ -56,6 +56,63 @@ func TestRuleIsEnoughAndMinimal(t *testing.T) {
 	})
 }
 
+// So is the short rule, for shared locks, leaders and Probe too, on one server and on a cluster.
+func TestShortRule(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "PRODUCTION.md"))
+	require.NoError(t, err)
+	match := regexp.MustCompile("(?s)ACL SETUSER shop (.*?)\n```").FindSubmatch(page)
+	require.NotNil(t, match)
+	words := strings.Fields(string(match[1]))
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		require.NoError(t, everything(t, server, words))
+		useAll(t, server.Client(t, asUser), []*env.Server{server})
+		cluster := e.StartCluster(t)
+		for _, node := range cluster.Nodes {
+			node.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
+		}
+		useAll(t, cluster.Client(t, asUser), cluster.Nodes)
+	})
+}
+
+// asUser has a client be the user app.
+func asUser(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" }
+
+// useAll takes locks and shares of keys that begin with app:, and asks whether anything is amiss. The
+// servers must refuse nothing, except that Probe asks for settings in two ways.
+func useAll(t *testing.T, client rueidis.Client, servers []*env.Server) {
+	t.Helper()
+	ctx := t.Context()
+	for _, server := range servers {
+		server.Do(t, "ACL", "LOG", "RESET")
+	}
+	locker := env.NewLocker(t, client, rlock.WithPrefix("app:"))
+	nothing := func(context.Context, *rlock.Lock) error { return nil }
+	require.NoError(t, locker.Do(ctx, "job", nothing))
+	require.NoError(t, locker.DoAll(ctx, []string{"{set}:a", "{set}:b"}, nothing))
+	require.NoError(t, locker.DoShared(ctx, "data", nothing))
+	require.NoError(t, locker.DoPermit(ctx, "slots", 2, nothing))
+	require.NoError(t, locker.Lead(ctx, "leader", nothing))
+	held, err := locker.Acquire(ctx, "waited for")
+	require.NoError(t, err)
+	next := env.NextInLine(t, locker, "waited for")
+	require.NoError(t, held.Release(ctx))
+	require.NoError(t, (<-next).Release(ctx))
+	_, err = locker.Check(ctx, "job")
+	require.NoError(t, err)
+	for _, server := range servers {
+		require.Empty(t, refused(t, server))
+	}
+	report, err := locker.Probe(ctx)
+	require.NoError(t, err)
+	require.NoError(t, report.Err())
+	for _, finding := range report {
+		require.NotContains(t, finding.Text, "right", finding.String())
+	}
+}
+
 // asApp returns the options of a client that is the user app.
 func asApp(server *env.Server) rueidis.ClientOption {
 	option := server.Option()

@@ -1,5 +1,7 @@
-// Package metrics tests what a real Prometheus makes of rlockprom, and the alert rules.
+// Package metrics tests what a real Prometheus makes of rlockprom, and the alert rules; and what rlockotel
+// sends to a collector through OpenTelemetry's own SDK and exporters.
 //
 // Prometheus is that of Debian bookworm, which engines.sh unpacks as it does the servers. Where it cannot,
-// the tests fail. It is a module of its own, because it requires Prometheus's client.
+// the tests fail. The collector is a server of the tests, which reads OTLP. It is a module of its own,
+// because it requires the clients of both.
 package metrics

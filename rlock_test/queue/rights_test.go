@@ -3,10 +3,14 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 	"github.com/stretchr/testify/require"
@@ -152,4 +156,114 @@ func TestRefusedOnce(t *testing.T) {
 			require.LessOrEqual(t, refused()-once, again*once)
 		})
 	}
+}
+
+// A user who may not use the queue of one key has those of the others, also while calls for that key are
+// refused all the time.
+func TestAForbiddenKeyIsNothingToTheOthers(t *testing.T) {
+	t.Parallel()
+	for name, rule := range map[string][]string{
+		"the queue": {"~good", "~bad", "~rlock:fence:*", "~rlock:grant:*", "~rlock:queue:*:good"},
+		"the key":   {"~good", "~rlock:*"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				t.Parallel()
+				server := e.Start(t)
+				client := server.Client(t)
+				server.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "&*", "+@all"}, rule...)...)
+				option := server.Option()
+				option.Username, option.Password = "u", "secret"
+				a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
+				bad := func(l *rlock.Locker) {
+					lock, err := l.TryAcquire(t.Context(), "bad")
+					if err == nil {
+						err = lock.Release(t.Context())
+					}
+					if err != nil {
+						require.Regexp(t, env.NoPermission, err.Error())
+					}
+				}
+				for range 5 {
+					bad(a)
+					held := env.MustLock(t)(a.Acquire(t.Context(), "good"))
+					bad(b)
+					got := waits(t, client, b, "good")
+					bad(a)
+					before := server.CommandStats(t)["spublish"]
+					require.NoError(t, held.Release(t.Context()))
+					lock := env.Taken(t, got)
+					require.Equal(t, before+1, server.CommandStats(t)["spublish"], "the release passes it on")
+					require.NoError(t, lock.Release(t.Context()))
+				}
+				idle(t, client, "good")
+			})
+		})
+	}
+}
+
+// A user who may use the queues of very few of many keys is told so for a bounded number of calls, and
+// keeps those queues.
+func TestManyForbiddenQueues(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~good", "~bad*", "~rlock:fence:*", "~rlock:grant:*", "~rlock:queue:*:good", "&*", "+@all")
+		option := server.Option()
+		option.Username, option.Password = "u", "secret"
+		a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
+		began := time.Now()
+		for n := range 400 {
+			if n%4 == 1 {
+				require.NoError(t, env.MustLock(t)(a.Acquire(t.Context(), "good")).Release(t.Context()))
+			}
+			require.NoError(t, env.MustLock(t)(a.Acquire(t.Context(), fmt.Sprint("bad", n))).Release(t.Context()))
+		}
+		periods := 1 + int(time.Since(began)/(2*time.Second))
+		require.LessOrEqual(t, server.ErrorCount(t, "NOPERM"), 64*periods, "nobody is refused for each key")
+		held := env.MustLock(t)(a.Acquire(t.Context(), "good"))
+		got, before := waits(t, client, b, "good"), server.CommandStats(t)["spublish"]
+		require.NoError(t, held.Release(t.Context()))
+		lock := env.Taken(t, got)
+		require.Equal(t, before+1, server.CommandStats(t)["spublish"], "the release passes it on")
+		require.NoError(t, lock.Release(t.Context()))
+	})
+}
+
+// Calls go together in spite of a user who may not use some of the keys.
+func TestCallsGoTogetherInSpiteOfAForbiddenQueue(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~bad", "~good*", "~rlock:fence:*", "~rlock:grant:*", "~rlock:queue:*:good*", "&*", "+@all")
+		f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })}
+		var together atomic.Int64
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			reply := run()
+			if env.Calls(words, gen.TryManySHA1) && reply.Error() == nil {
+				together.Add(1)
+			}
+			return reply
+		})
+		l := env.NewLocker(t, f)
+		env.Soon(t, func() bool {
+			require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), "bad")).Release(t.Context()))
+			require.NoError(t, env.Together(128, func(n int) error {
+				key := fmt.Sprint("good", n)
+				if n == 0 {
+					key = "bad"
+				}
+				lock, err := l.Acquire(t.Context(), key)
+				if err != nil {
+					return err
+				}
+				return lock.Release(t.Context())
+			}))
+			return together.Load() >= 3
+		}, "calls for the others go together")
+	})
 }

@@ -16,7 +16,7 @@ import (
 // mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
 // collects its keys, in the queue of the first one that it does not have.
 func (a *Attempts) mayStand() bool {
-	return a.Wait && !a.refusal.Lasts() && (!a.Claim.IsSet() || a.collect.Keys() != nil) && a.Server.Queues().Usable()
+	return a.Wait && !a.refusal.Lasts() && (!a.Claim.IsSet() || a.collect.Keys() != nil) && a.Server.Queues().Usable(a.Blocker.Key)
 }
 
 // enter reports whether the acquisition has a place in the queue of the server, and begins one if it
@@ -131,9 +131,10 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback) {
 	a.leavePlace() // the script may have been refused after it had joined
 	a.refusal.Note()
+	key := a.Blocker.Key
 	g, why := a.tryAlone(ctx)
 	if remote.Forbidden(refusal) && !remote.Forbidden(why.Err) {
-		a.Server.Queues().Refuse()
+		a.Server.Queues().Refuse(key, refusal)
 	}
 	return g, why
 }

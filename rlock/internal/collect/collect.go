@@ -2,7 +2,7 @@
 // has got when that takes too long.
 //
 // It keeps a set from starving among locks of its single keys, which are never all free at the same
-// time. After a moment it has each attempt keep what is free, in the order of the keys' names, up to
+// time. After a while it has each attempt keep what is free, in the order of the keys' names, up to
 // the first that is held. So the set waits for each key no longer than a lock of that key alone does.
 //
 // Two sets cannot block each other, because of the order. A set and a caller who takes one lock while
@@ -21,11 +21,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// A set that has waited for all of its keys takes them one by one, for longer, and so on in turn.
-const (
-	together = 50 * time.Millisecond
-	oneByOne = 2 * time.Second
-)
+// A set that has waited this long takes its keys one by one for as long again, and
+// so on in turn.
+const after = 2 * time.Second
 
 // Server gives back keys, as remote.Server does.
 type Server interface {
@@ -43,7 +41,7 @@ type Collector struct {
 
 // New returns the Collector of a claim with a lease of ttl, for which somebody waits since start.
 func New(s Server, c *remote.Claim, ttl time.Duration, start clock.Instant) *Collector {
-	return &Collector{server: s, claim: c, ttl: ttl, turn: start.After(together)}
+	return &Collector{server: s, claim: c, ttl: ttl, turn: start.After(after)}
 }
 
 // Step begins or ends collecting when it is time. If it has just begun, some of the keys may be free.
@@ -54,12 +52,11 @@ func (c *Collector) Step(ctx context.Context, token string) (begun, ended bool) 
 	if clock.Now() < c.turn {
 		return false, false
 	}
+	c.turn = clock.Now().After(after)
 	if c.keys == nil {
-		c.turn = clock.Now().After(oneByOne)
 		c.keys = slices.Sorted(slices.Values(c.claim.Keys()))
 		return true, false
 	}
-	c.turn = clock.Now().After(together)
 	c.server.RollBack(ctx, c.claim, c.claim.BySlot(), remote.Request{Token: token, TTL: c.ttl})
 	c.keys = nil
 	return false, true

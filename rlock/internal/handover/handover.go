@@ -78,7 +78,7 @@ type Handover[H queue.Holder] struct {
 // and a lease of its own.
 func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 	for {
-		o, ok := h.Ticket.Offer(!h.Server.Queues().Usable(), h.Now)
+		o, ok := h.Ticket.Offer(!h.Server.Queues().Usable(h.Claim.Key()), h.Now)
 		if !ok {
 			return false
 		}
@@ -203,7 +203,7 @@ func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, 
 			p.Leave()
 		}
 	}()
-	if ctx.Err() != nil || len(h.Lease.Former()) > 0 || h.Claim.Possible() > 0 || !h.Server.Queues().Usable() {
+	if ctx.Err() != nil || len(h.Lease.Former()) > 0 || h.Claim.Possible() > 0 || !h.Server.Queues().Usable(h.Claim.Key()) {
 		return Grant{}, false
 	}
 	freed, granted, err := p.PassOn(ctx, h.Claim, h.Has.Token)
@@ -220,7 +220,7 @@ func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, 
 // try within a round trip of the release if they are told of it. One that was seen with the key may
 // first have to wait for up to 4 ms, because it pauses after a push that said nothing new.
 func (h *Handover[H]) yield(met bool) time.Duration {
-	if h.Server.Queues().Usable() {
+	if h.Server.Queues().Usable(h.Claim.Key()) {
 		return 0
 	}
 	longest := 2*h.Server.RoundTrip() + time.Millisecond/4

@@ -102,13 +102,16 @@ func (s calls) acquireForced(ctx context.Context, c *Claim, counters []string, r
 
 // acquireOne takes a key, but not before those who wait in its queue.
 func (s calls) acquireOne(ctx context.Context, c *Claim, counters []string, r Request) (a Answer, err error) {
-	if s.queues() {
+	if s.queues(c.key[0]) {
 		a, refusal := s.try(ctx, c, r)
+		if refusal == nil {
+			s.queue.refused.worked(c.key[0])
+		}
 		if !goesWithout(refusal) {
 			return a, refusal
 		}
 		if Forbidden(refusal) {
-			defer func() { s.withoutQueue(err) }()
+			defer func() { s.withoutQueue(c.key[0], refusal, err) }()
 		}
 	}
 	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, counters))
@@ -241,25 +244,31 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 // second pipeline follows.
 func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer] {
 	replies := make([]gen.Reply[Answer], len(tries))
-	var plain []int
-	if s.queues() {
-		params := make([]gen.JoinParams, len(tries))
-		for i, t := range tries {
-			params[i] = s.joinParams(t.Claim, t.Request, gen.JoinHowTry)
+	var (
+		joins        []gen.JoinParams
+		asked, plain []int
+	)
+	for i, t := range tries {
+		if s.queues(t.Claim.Key()) {
+			joins, asked = append(joins, s.joinParams(t.Claim, t.Request, gen.JoinHowTry)), append(asked, i)
+		} else {
+			plain = append(plain, i)
 		}
-		for i, reply := range s.scripts.JoinBatch(ctx, s.client, params) {
+	}
+	if len(joins) > 0 {
+		for n, reply := range s.scripts.JoinBatch(ctx, s.client, joins) {
+			i := asked[n]
 			replies[i] = gen.Reply[Answer]{Value: joinAnswer(tries[i].Claim, reply.Value), Err: reply.Err}
-			if goesWithout(reply.Err) {
+			switch {
+			case reply.Err == nil:
+				s.queue.refused.worked(tries[i].Claim.Key())
+			case goesWithout(reply.Err):
 				plain = append(plain, i)
 			}
 		}
-		if len(plain) == 0 {
-			return replies
-		}
-	} else {
-		for i := range tries {
-			plain = append(plain, i)
-		}
+	}
+	if len(plain) == 0 {
+		return replies
 	}
 	params := make([]gen.AcquireParams, len(plain))
 	for n, i := range plain {
@@ -271,8 +280,8 @@ func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer
 	}
 	for n, reply := range s.scripts.AcquireBatch(ctx, s.client, params) {
 		i := plain[n]
-		if Forbidden(replies[i].Err) {
-			s.withoutQueue(reply.Err)
+		if refusal := replies[i].Err; Forbidden(refusal) {
+			s.withoutQueue(tries[i].Claim.Key(), refusal, reply.Err)
 		}
 		replies[i] = gen.Reply[Answer]{Value: answerOf(tries[i].Claim, reply.Value), Err: reply.Err}
 	}
@@ -296,7 +305,7 @@ func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Requ
 	if next.Fenced {
 		params.Counter = slot.FenceCounter(c.key[0])
 	}
-	if s.queues.Usable() {
+	if s.queues.Usable(c.key[0]) {
 		params.Queue = slot.Queue(c.key[0])
 	}
 	c.tally.perhaps = true // until there is an answer

@@ -269,7 +269,8 @@ func (c *combiner[P, R]) run(batch []*member[P, R], sent clock.Instant) {
 
 // answer tells the callers of a batch what came of it.
 func (c *combiner[P, R]) answer(batch []*member[P, R], err error) {
-	if Forbidden(err) {
+	// A call for a forbidden key is refused by itself too, and so kept out of the next scripts.
+	if Forbidden(err) && !ofOneKey(err, false) {
 		c.mu.Lock()
 		c.aloneUntil = clock.Now().After(Patience)
 		c.mu.Unlock()

@@ -192,6 +192,7 @@ func TestCombinerErrors(t *testing.T) {
 		{"no answer", fmt.Errorf("lost: %w", io.EOF), true, false},
 		{"refused", serverError("LOADING it loads"), false, false},
 		{"forbidden", serverError("NOPERM no"), false, true},
+		{"of a forbidden key", serverError("NOPERM No permissions to access a key"), false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -214,10 +215,17 @@ func TestCombinerErrors(t *testing.T) {
 						defer s.finished()
 					}
 				}
-				if test.paused {
-					_, _, shared := s.together(t.Context(), 1)
-					require.False(t, shared, "nobody waits for scripts that are refused")
-					s.finished()
+				if !test.shared { // the three are under way
+					s.ask(t.Context(), 1, done)
+					if test.paused {
+						require.False(t, (<-done).shared, "nobody waits for scripts that are refused")
+						s.finished()
+					} else {
+						require.Empty(t, s.scripts, "calls go together again, so it waits")
+						time.Sleep(scriptCost + callCost)
+						(<-s.scripts).answer <- nil
+						require.True(t, (<-done).shared)
+					}
 				}
 			})
 		})

@@ -3,8 +3,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,9 +15,9 @@ import (
 
 // queueing is how this process uses the queues that the server keeps.
 type queueing struct {
-	process string       // the name of this process in them
-	slots   bool         // the keys are of a cluster: the process has a channel for each slot
-	refused atomic.Int64 // a clock.Instant: until then no call asks for them, because the user was refused; 0: never
+	process string   // the name of this process in them
+	slots   bool     // the keys are of a cluster: the process has a channel for each slot
+	refused refusals // of calls that asked for them
 }
 
 // grants returns what the channels start with on which processes are told of grants of a key.
@@ -39,34 +37,18 @@ type Queues struct {
 // Queues returns the queues of the server.
 func (s *Server) Queues() *Queues { return &s.queues }
 
-// Usable reports whether acquisitions of one key may wait in the queue of the key, and releases
-// pass the lock on to the first in it. They do not if the user lacks the rights: the first call that
-// shows it is repeated without the queue, and so are others for Patience. Then a call asks again,
-// because somebody may have granted the rights.
-func (q *Queues) Usable() bool { return q.calls.queues() }
+// Usable reports whether acquisitions of a key may wait in the queue of the key, and releases pass the
+// lock on to the first in it. They do not if the user lacks the rights: the first call that shows it is
+// repeated without the queue, and so are others for Patience, of this key if it is a right to a key that
+// is missing, and otherwise of all keys. Then a call asks again, because somebody may have granted the
+// rights. A user who is refused for very many keys has the queues only of those that are known to work.
+func (q *Queues) Usable(key string) bool { return q.calls.queues(key) }
 
-func (s calls) queues() bool {
-	until := s.queue.refused.Load()
-	return until == 0 || clock.Now() >= clock.Instant(until)
-}
+func (s calls) queues(key string) bool { return !s.queue.refused.count(key) }
 
 // Channel is the channel on which this process is told of grants of a key: on a cluster that of the
 // key's slot, and otherwise the same for all keys.
 func (q *Queues) Channel(key string) string { return q.calls.queue.grants(key) + q.calls.queue.process }
-
-// Forbidden reports whether the user lacked a right to run a command.
-func Forbidden(err error) bool {
-	if err == nil || contextEnded(err) {
-		return false
-	}
-	var server *rueidis.RedisError
-	if !errors.As(err, &server) {
-		return false
-	}
-	// Redis 7.0 has words of its own for the commands of a script, and Valkey others.
-	text := server.Error()
-	return strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure") || strings.Contains(text, "user executing the script can't")
-}
 
 // goesWithout reports whether a call that a server has refused is repeated without the queue: the
 // user lacks a right, or the slot moves. While it does, a script runs only where all its keys are,
@@ -81,18 +63,16 @@ func movesNow(refusal error) bool {
 	return errors.As(refusal, &server) && server.IsTryAgain()
 }
 
-// withoutQueue notes that a call without the queue went well, or failed in another way, after the
-// user was not allowed to make it with the queue.
-func (s calls) withoutQueue(err error) {
-	if !Forbidden(err) {
-		s.refuse()
+// withoutQueue notes that a call was refused because the user lacks a right, and what came of it without
+// the queue. If the user may not even do that, all that is known is that this key is forbidden.
+func (s calls) withoutQueue(key string, refusal, err error) {
+	if ofKey := ofOneKey(refusal, s.queue.slots); ofKey || !Forbidden(err) {
+		s.queue.refused.note(key, ofKey)
 	}
 }
 
-func (s calls) refuse() { s.queue.refused.Store(int64(clock.Now().After(Patience))) }
-
-// Refuse notes that the user may not use the queues.
-func (q *Queues) Refuse() { q.calls.refuse() }
+// Refuse notes that the user was refused a place in the queue of a key, and could take the key without.
+func (q *Queues) Refuse(key string, refusal error) { q.calls.withoutQueue(key, refusal, nil) }
 
 // Place says how a Request asks for a place in the queue of its key.
 type Place struct {
@@ -141,6 +121,9 @@ func (q *Queues) ask(ctx context.Context, c *Claim, r Request, p Place, how gen.
 		params.Process = ""
 	}
 	reply, err := s.scripts.Join(ctx, s.client, params)
+	if err == nil {
+		s.queue.refused.worked(params.Lock)
+	}
 	return Standing{joinAnswer(c, reply), reply.Score, int(reply.Ahead)}, err
 }
 
@@ -232,65 +215,17 @@ func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed in
 		}
 		return freed, reply.Err
 	}
-	if s.queues() && len(c.Keys()) <= passedOn {
-		var refusal error
-		if c.IsSet() {
-			freed, refusal = s.scripts.PassAll(ctx, s.client, s.queue.passAllParams(c.Keys(), token))
-		} else {
-			freed, refusal = s.pass(ctx, c.key[0], token)
-		}
+	if !c.IsSet() && s.queues(c.key[0]) {
+		freed, refusal := s.pass(ctx, c.key[0], token)
 		if !goesWithout(refusal) {
 			return freed, refusal
 		}
 		if Forbidden(refusal) {
-			defer func() { s.withoutQueue(err) }()
+			defer func() { s.withoutQueue(c.key[0], refusal, err) }()
 		}
 	}
 	freed, err = s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: c.Keys(), Token: token})
 	return freed, err
-}
-
-// passedOn is how many keys of a set are passed on when it is released. Those of a larger set become
-// free, because the names of all queues would make the call several times as long.
-const passedOn = 128
-
-// passAllParams are for keys of one slot of a cluster, or any keys of one server.
-func (q *queueing) passAllParams(keys []string, token string) gen.PassAllParams {
-	p := gen.PassAllParams{Grants: q.grants(keys[0]), Keys: make([]string, 0, 3*len(keys)), Token: token, Locks: int64(len(keys))}
-	p.Keys = append(p.Keys, keys...)
-	for _, key := range keys {
-		p.Keys = append(p.Keys, slot.Queue(key))
-	}
-	for _, key := range keys {
-		p.Keys = append(p.Keys, slot.FenceCounter(key)...)
-	}
-	return p
-}
-
-// passAllEach releases the sets among the freeings at some positions, and passes their keys on. It
-// returns the positions of those that remain.
-func passAllEach(ctx context.Context, s calls, all []freeing, positions []int, replies []gen.Reply[int64]) (remain []int) {
-	var (
-		params []gen.PassAllParams
-		asked  []int
-	)
-	for _, i := range positions {
-		if n := len(all[i].keys); n == 1 || n > passedOn {
-			remain = append(remain, i)
-			continue
-		}
-		params, asked = append(params, s.queue.passAllParams(all[i].keys, all[i].token)), append(asked, i)
-	}
-	if len(params) == 0 {
-		return remain
-	}
-	for n, reply := range s.scripts.PassAllBatch(ctx, s.client, params) {
-		replies[asked[n]] = reply
-		if goesWithout(reply.Err) {
-			remain = append(remain, asked[n])
-		}
-	}
-	return remain
 }
 
 // releaseEach makes all the calls, in one pipeline for single keys, one for sets and one for shares.
@@ -334,13 +269,8 @@ func freeingsAt(all []freeing, positions []int) []freeing {
 // releaseWhole is releaseEach for whole keys.
 func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int64] {
 	replies := make([]gen.Reply[int64], len(all))
-	var plain []int
-	if !s.queues() {
-		plain = make([]int, len(all))
-		for i := range all {
-			plain[i] = i
-		}
-	} else if plain = passAllEach(ctx, s, all, s.passEach(ctx, all, replies), replies); len(plain) == 0 {
+	plain := s.passEach(ctx, all, replies)
+	if len(plain) == 0 {
 		return replies
 	}
 	params := make([]gen.ReleaseParams, len(plain))
@@ -351,7 +281,7 @@ func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int6
 		i := plain[n]
 		switch refusal := replies[i].Err; {
 		case Forbidden(refusal):
-			s.withoutQueue(reply.Err)
+			s.withoutQueue(all[i].keys[0], refusal, reply.Err)
 		case movesNow(refusal) && all[i].waits && reply.Err == nil && reply.Value == 0:
 			continue // its place is still there
 		}
@@ -360,14 +290,14 @@ func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int6
 	return replies
 }
 
-// passEach makes the calls for single keys. It returns the positions of those that remain.
+// passEach makes the calls for single keys whose queues may be used. It returns the positions of those that remain.
 func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[int64]) (remain []int) {
 	var (
 		params []gen.PassParams
 		asked  []int
 	)
 	for i, f := range all {
-		if len(f.keys) > 1 {
+		if len(f.keys) > 1 || !s.queues(f.keys[0]) {
 			remain = append(remain, i)
 			continue
 		}
