@@ -11,9 +11,9 @@ import (
 
 const (
 	// enoughScripts is how many scripts of a combiner are under way before calls wait for each other.
-	// With more, the scripts are smaller, and cost more for each call. There are two combiners, for
-	// tries and for releases, so that the server has something to do while an answer travels.
-	enoughScripts = 1
+	// With fewer, the server has nothing to do while an answer travels. With more, the scripts are
+	// smaller, and cost more for each call. There are two combiners: for tries and for releases.
+	enoughScripts = 2
 	// maxCalls is how many calls go in one script at most. They keep the server busy for about half a
 	// millisecond.
 	maxCalls = 128
@@ -21,22 +21,13 @@ const (
 	maxScripts = 32
 	// scriptCost and callCost are about how long the server and the client are busy with a script and
 	// with each call in it.
-	scriptCost, callCost = 50 * time.Microsecond, 5 * time.Microsecond
-	// A server is near if answers are on their way for less than this. An answer of a near server that
-	// is late has been kept by a busy machine, to which another script would only give more to do.
-	near = 400 * time.Microsecond
-	// nearPatience is how much longer than a script needs calls wait for its answer, if the server is
-	// near.
-	nearPatience = 10 * time.Millisecond
-	// farPart is the part of an answer's way for which calls wait in any case, if the server is far away:
-	// it costs them 2 % of their time, and makes the scripts of a busy machine larger.
-	farPart = 64
+	scriptCost, callCost = 50 * time.Microsecond, 10 * time.Microsecond
 )
 
 // combiner sends calls together that are made at the same time. While few scripts are under way, a call
-// goes by itself, from the goroutine of its caller. It does so too when a server that is far away should
-// be done with the last script: that answers are on their way is no reason to wait for other calls. All
-// others wait, and go together in the next script, in the order in which they came.
+// goes by itself, from the goroutine of its caller. It does so too when the server should be done with
+// the last script: answers that are only far away are no reason to wait for other calls. All others
+// wait, and go together in the next script, in the order in which they came.
 type combiner[P, R any] struct {
 	// send makes the calls with one script. For each it sets the result, or alone if the caller has to
 	// make the call by itself. If send returns an error that is Refused, all callers have to.
@@ -44,8 +35,7 @@ type combiner[P, R any] struct {
 
 	mu          sync.Mutex
 	underway    int           // scripts that have no answer so far
-	due         clock.Instant // until then calls wait for an answer; kept once enoughScripts are under way
-	way         distance      // of the server
+	due         clock.Instant // when the server should be done with the last one; kept once enoughScripts are under way
 	first, last *member[P, R] // the calls that wait
 	aloneUntil  clock.Instant // until then all calls go by themselves, because the user was refused; 0: never
 	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
@@ -121,7 +111,7 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	defer c.mu.Unlock()
 	if c.underway < enoughScripts {
 		if c.underway++; c.underway == enoughScripts {
-			c.due = clock.Now().After(c.way.patience(1))
+			c.due = clock.Now().After(scriptCost + callCost)
 		}
 		return nil
 	}
@@ -129,7 +119,7 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	late := now >= c.due && c.underway < maxScripts // the server is idle: the answers are only on their way
 	if c.aloneUntil != 0 && now < c.aloneUntil || late && c.first == nil {
 		c.underway++
-		c.due = now.After(c.way.patience(1))
+		c.due = now.After(scriptCost + callCost)
 		return nil
 	}
 	m, _ := c.spare.Get().(*member[P, R])
@@ -145,7 +135,7 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	c.last = m
 	if late {
 		c.underway++
-		go c.run(c.take(nil, now), now)
+		go c.run(c.take(nil))
 	} else {
 		c.arm(now)
 	}
@@ -158,8 +148,7 @@ func (c *combiner[P, R]) finished() {
 	defer c.mu.Unlock()
 	if c.underway--; c.underway < enoughScripts && c.first != nil {
 		c.underway++
-		now := clock.Now()
-		go c.run(c.take(nil, now), now)
+		go c.run(c.take(nil))
 	}
 }
 
@@ -185,24 +174,23 @@ func (c *combiner[P, R]) flush() {
 	if c.first == nil || c.underway >= maxScripts {
 		return
 	}
-	now := clock.Now()
-	if now < c.due {
+	if now := clock.Now(); now < c.due {
 		c.arm(now)
 		return
 	}
 	c.underway++
-	go c.run(c.take(nil, now), now)
+	go c.run(c.take(nil))
 }
 
 // take moves the calls of the next script from those that wait to batch.
-func (c *combiner[P, R]) take(batch []*member[P, R], now clock.Instant) []*member[P, R] {
+func (c *combiner[P, R]) take(batch []*member[P, R]) []*member[P, R] {
 	for c.first != nil && len(batch) < maxCalls {
 		m := c.first
 		c.remove(m)
 		m.sent = true
 		batch = append(batch, m)
 	}
-	c.due = now.After(c.way.patience(len(batch)))
+	c.due = clock.Now().After(scriptCost + time.Duration(len(batch))*callCost)
 	return batch
 }
 
@@ -231,9 +219,9 @@ func (c *combiner[P, R]) withdraw(m *member[P, R]) bool {
 	return true
 }
 
-// run sends one script after the other while calls wait, the first at once. No caller's context ends a
-// script, because it is not the others'.
-func (c *combiner[P, R]) run(batch []*member[P, R], sent clock.Instant) {
+// run sends one script after the other while calls wait. No caller's context ends a script, because
+// it is not the others'.
+func (c *combiner[P, R]) run(batch []*member[P, R]) {
 	returned := false
 	defer func() {
 		if returned {
@@ -247,17 +235,11 @@ func (c *combiner[P, R]) run(batch []*member[P, R], sent clock.Instant) {
 		c.finished()
 	}()
 	for len(batch) > 0 {
-		calls, err := len(batch), c.send(context.Background(), batch)
-		took := time.Duration(clock.Now() - sent)
-		c.answer(batch, err)
+		c.answer(batch, c.send(context.Background(), batch))
 		clear(batch)
 		c.mu.Lock()
-		sent = clock.Now()
-		if err == nil {
-			c.way.note(took-busy(calls), sent)
-		}
 		if batch = batch[:0]; c.underway <= enoughScripts { // otherwise the answers to come send what waits
-			batch = c.take(batch, sent)
+			batch = c.take(batch)
 		}
 		if len(batch) == 0 {
 			c.underway--
@@ -283,43 +265,5 @@ func (c *combiner[P, R]) answer(batch []*member[P, R], err error) {
 			m.err = err
 		}
 		m.done <- struct{}{}
-	}
-}
-
-// busy is about how long a script keeps the server and the client busy.
-func busy(calls int) time.Duration { return scriptCost + time.Duration(calls)*callCost }
-
-// distance is for how long answers are on their way. As a busy machine keeps answers for longer, the
-// shortest way of the last wayPeriod at least counts. The zero distance is not known.
-type distance struct {
-	known          bool
-	least, earlier time.Duration // in the period that ends at end, and in the one before
-	end            clock.Instant
-}
-
-const wayPeriod = 10 * time.Second
-
-// note takes the way of an answer.
-func (d *distance) note(way time.Duration, now clock.Instant) {
-	way = max(way, 0)
-	switch {
-	case !d.known:
-		d.known, d.least, d.earlier, d.end = true, way, way, now.After(wayPeriod)
-	case now >= d.end:
-		d.least, d.earlier, d.end = way, d.least, now.After(wayPeriod)
-	default:
-		d.least = min(d.least, way)
-	}
-}
-
-// patience is how long after a script calls wait for its answer, before others are sent.
-func (d *distance) patience(calls int) time.Duration {
-	switch way := min(d.least, d.earlier); {
-	case !d.known:
-		return busy(calls)
-	case way < near:
-		return busy(calls) + nearPatience
-	default:
-		return max(busy(calls), way/farPart)
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // sends is a combiner of numbers, whose scripts a test answers.
@@ -99,6 +97,7 @@ func TestCombinerKeepsTheOrder(t *testing.T) {
 			require.Empty(t, s.scripts, "the others wait for the answer")
 			b.answer <- nil
 		}
+		answer()
 		for range all {
 			o := <-done
 			require.Equal(t, outcome{o.number, -o.number, nil, true}, o)
@@ -176,6 +175,7 @@ func TestCombinerContexts(t *testing.T) {
 		b.answer <- nil
 		require.Equal(t, outcome{3, -3, nil, true}, <-done)
 		cancels[3]()
+		answer()
 		s.idle(t)
 	})
 }
@@ -227,6 +227,7 @@ func TestCombinerErrors(t *testing.T) {
 						require.True(t, (<-done).shared)
 					}
 				}
+				answer()
 			})
 		})
 	}
@@ -281,6 +282,7 @@ func TestCombinerPanics(t *testing.T) {
 				answer()
 				synctest.Wait()
 				require.Equal(t, []any{nil}, got, "the next ones go as ever")
+				answer()
 				s.idle(t)
 			})
 		})
@@ -335,66 +337,4 @@ func TestCombinerConcurrency(t *testing.T) {
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.underway == 0 }, 10*time.Second, time.Millisecond)
 	require.Nil(t, c.first)
 	require.Nil(t, c.last)
-}
-
-// How long calls wait for an answer depends on how far away the server is: where it is near they wait
-// although it is late, and where it is far away they go as soon as the server should be done, but only
-// a few times while an answer is on its way.
-func TestCombinerLearnsTheDistance(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name      string
-		way, late time.Duration
-	}{
-		{"near", 100 * time.Microsecond, busy(1) + nearPatience},
-		{"far", time.Millisecond, busy(1)},
-		{"very far", 32 * time.Millisecond, 500 * time.Microsecond},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSends()
-				done := make(chan outcome, 10)
-				answer := s.busy(t)
-				s.ask(t.Context(), 1, done)
-				answer()
-				b := <-s.scripts
-				time.Sleep(busy(1) + test.way)
-				b.answer <- nil
-				<-done
-				synctest.Wait()
-
-				answer = s.busy(t)
-				s.ask(t.Context(), 2, done)
-				time.Sleep(test.late - time.Nanosecond)
-				synctest.Wait()
-				require.Empty(t, s.scripts, "it waits for the answer")
-				time.Sleep(time.Nanosecond)
-				b = <-s.scripts
-				require.Equal(t, []int{2}, b.numbers)
-				b.answer <- nil
-				<-done
-				answer()
-				s.idle(t)
-			})
-		})
-	}
-}
-
-// A way that was short once counts for a period or two: a server may be replaced by one farther away.
-func TestDistanceForgets(t *testing.T) {
-	t.Parallel()
-	var d distance
-	require.Equal(t, busy(3), d.patience(3), "unknown")
-	d.note(-time.Second, 0)
-	d.note(time.Millisecond, 1)
-	require.Equal(t, busy(3)+nearPatience, d.patience(3))
-	d.note(16*time.Millisecond, clock.Instant(wayPeriod))
-	require.Equal(t, busy(3)+nearPatience, d.patience(3))
-	d.note(32*time.Millisecond, clock.Instant(wayPeriod)+1)
-	d.note(48*time.Millisecond, clock.Instant(2*wayPeriod))
-	require.Equal(t, 250*time.Microsecond, d.patience(3), "the shortest of two periods")
-	require.Equal(t, busy(1000), d.patience(1000), "a script that takes longer than that")
-	d.note(16*time.Microsecond, clock.Instant(2*wayPeriod)+1)
-	require.Equal(t, busy(3)+nearPatience, d.patience(3))
 }
