@@ -11,15 +11,16 @@ import (
 
 // The sums of downgradeSource. A server knows the script by its SHA1.
 const (
-	DowngradeSHA1   = "4d0e25fd6c9837d69f83b8c4e863eef567efd49d"
-	DowngradeSHA256 = "7a105a5d16a126a5922c668f7d65cccc7c1052e7aa34bed062fd8f987fd6dbf0"
+	DowngradeSHA1   = "e43514bb94d9f711f02a4e18ca4e1e1e762f2013"
+	DowngradeSHA256 = "fde193fb3adeaa50a72895899f348263b41f337c3d60e7372bec9a2684d98319"
 )
 
 // downgradeSource is downgrade.lua with what it includes.
 const downgradeSource = `-- Makes a lock that one holder has a shared one, of which the holder keeps a share, and lets in those
 -- at the head of the queue who want a share too. The lock is never free in between. If none of the
 -- tokens has the lock, the script changes nothing. A caller that lost the reply may safely send the
--- same call again: it confirms the share. The phase has the fence of the holder.
+-- same call again: it confirms the share, with the later one of two leases, because the caller counts
+-- its lease from the call that was answered. The phase has the fence of the holder.
 --
 -- name: Downgrade
 -- mode: write retryable
@@ -227,6 +228,10 @@ if phase then
   if not score or score ~= 'inf' and tonumber(score) <= now then
     return {0, 0}
   end
+  if ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
+    add(holders, phase, token, tonumber(permits), deadline)
+    keep(lock, holders)
+  end
   return {1, tonumber(phase)}
 end
 local had = false
@@ -275,7 +280,8 @@ type DowngradeResult struct {
 // Downgrade makes a lock that one holder has a shared one, of which the holder keeps a share, and lets in those
 // at the head of the queue who want a share too. The lock is never free in between. If none of the
 // tokens has the lock, the script changes nothing. A caller that lost the reply may safely send the
-// same call again: it confirms the share. The phase has the fence of the holder.
+// same call again: it confirms the share, with the later one of two leases, because the caller counts
+// its lease from the call that was answered. The phase has the fence of the holder.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) Downgrade(ctx context.Context, c rueidis.Client, p DowngradeParams) (DowngradeResult, error) {

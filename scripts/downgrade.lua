@@ -1,7 +1,8 @@
 -- Makes a lock that one holder has a shared one, of which the holder keeps a share, and lets in those
 -- at the head of the queue who want a share too. The lock is never free in between. If none of the
 -- tokens has the lock, the script changes nothing. A caller that lost the reply may safely send the
--- same call again: it confirms the share. The phase has the fence of the holder.
+-- same call again: it confirms the share, with the later one of two leases, because the caller counts
+-- its lease from the call that was answered. The phase has the fence of the holder.
 --
 -- name: Downgrade
 -- mode: write retryable
@@ -43,6 +44,10 @@ if phase then
   local score = redis.call('ZSCORE', holders, phase .. ' 1 ' .. token)
   if not score or score ~= 'inf' and tonumber(score) <= now then
     return {0, 0}
+  end
+  if ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
+    add(holders, phase, token, tonumber(permits), deadline)
+    keep(lock, holders)
   end
   return {1, tonumber(phase)}
 end

@@ -135,3 +135,24 @@ func TestWaitersOfSharesAreNotStranded(t *testing.T) {
 		require.True(t, lock.Valid() && held.Valid())
 	})
 }
+
+// A share whose Downgrade was answered only when it was sent again has the lease that its holder counts
+// on: from the call that was answered.
+func TestDowngradeIsAnsweredLate(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		f, l, client := env.NewFaulty(t, e)
+		lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(5*time.Second)))
+		f.When(env.Once(gen.DowngradeSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+			run()
+			time.Sleep(500 * time.Millisecond)
+			return env.NoReply()
+		}))
+		share := env.MustLock(t)(lock.Downgrade(t.Context()))
+		left := env.TTL(t, client, "k")
+		require.GreaterOrEqual(t, left, time.Until(share.Deadline()))
+		require.NoError(t, share.Release(t.Context()))
+		idle(t, client)
+	})
+}

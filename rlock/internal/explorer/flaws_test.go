@@ -90,7 +90,7 @@ func TestPlantedFlaws(t *testing.T) {
 		"a hand-over with the fence of before": {scenario: twice(map[fault]uint8{handing: 1}, flaw{scripts: replace(t, "hand_over",
 			"fence = math.max(last + 1, minimum)", "fence = last")}), says: "had fence"},
 		"a downgrade that keeps no share": {scenario: writer(flaw{scripts: replace(t, "downgrade",
-			"token, tonumber(permits), deadline)", "'rlock:share:0:1:x1', 1, deadline)")})},
+			"limit, token, tonumber(permits), deadline)", "limit, 'rlock:share:0:1:x1', 1, deadline)")})},
 		"a downgrade that does not look at the owner": {scenario: two(map[fault]uint8{downgrade: 1, deletion: 1}, flaw{scripts: replace(t, "downgrade",
 			"had = had or value == ARGV[i]", "had = value")}), says: "by its own deadline"},
 		"a downgrade that lets in all who wait": {scenario: scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"", "", "0:1"}, budget: map[fault]uint8{downgrade: 1}, flaw: flaw{scripts: replace(t, "downgrade",
