@@ -32,6 +32,7 @@ func joinPermits(a *acquisition) (has bool, why noLock) {
 		return false, noLock{}
 	}
 	a.permit = l.locker.permits.Enter(kind, l.locker.remote.RoundTrip())
+	a.tries.Ticket = a.permit
 	if a.permit.Ready() == permits.Asks {
 		return false, noLock{}
 	}

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -232,6 +233,63 @@ func TestCallersInALineGiveUp(t *testing.T) {
 	require.NoError(t, got.err, "the next one asks, and the last one waits here")
 	p.asks = next
 	p.ends(t, server.Client(t), got.lock, p.b)
+}
+
+// The next who asks for a process has the place in the queue of the server of the one who gave up, before
+// those of other processes who came later. Otherwise callers who wait for less long than the queue takes
+// would have the others of their process begin at its end, for ever.
+func TestPlaceOfACallerWhoGivesUp(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	l, other := openLine(t, server), env.OpenOn(t, server)
+	holders := env.OpenOn(t, server, rlock.WithTurn(0))
+	a := env.MustLock(t)(holders.AcquirePermit(t.Context(), "k", 2, unhurried()...))
+	b := env.MustLock(t)(holders.AcquirePermit(t.Context(), "k", 2, unhurried()...))
+	first, cancelFirst := context.WithCancel(t.Context())
+	second, cancelSecond := context.WithCancel(t.Context())
+	defer cancelFirst()
+	defer cancelSecond()
+	asks := waits(t, first, l, 1)
+	queued(t, client, "k", 1)
+	then, patient := waits(t, second, l, 2), waits(t, t.Context(), l, 3)
+	late := waits(t, t.Context(), other, 1)
+	queued(t, client, "k", 2)
+	for _, quit := range []struct {
+		got    chan acquired
+		cancel func()
+	}{{asks, cancelFirst}, {then, cancelSecond}} {
+		before := inQueue(t, client, "k")
+		quit.cancel()
+		require.ErrorIs(t, comes(t, quit.got).err, rlock.ErrGaveUp)
+		env.Soon(t, func() bool {
+			now := inQueue(t, client, "k")
+			return len(now) == 2 && !slices.Contains(now, before[0])
+		}, "the next one asks")
+	}
+	require.NoError(t, a.Release(t.Context()))
+	got := comes(t, patient)
+	require.NoError(t, got.err)
+	require.Empty(t, late, "it came later")
+	require.NoError(t, b.Release(t.Context()))
+	last := comes(t, late)
+	require.NoError(t, last.err)
+	require.NoError(t, got.lock.Release(t.Context()))
+	require.NoError(t, last.lock.Release(t.Context()))
+	idle(t, client)
+}
+
+// inQueue returns who waits in the queue of the server for a key, in their order.
+func inQueue(t *testing.T, client rueidis.Client, key string) []string {
+	t.Helper()
+	names, err := env.Do(t, client, "KEYS", "rlock:queue:{*}:"+key).AsStrSlice()
+	require.NoError(t, err)
+	if len(names) == 0 {
+		return nil
+	}
+	waiting, err := env.Do(t, client, "ZRANGE", names[0], "0", "-1").AsStrSlice()
+	require.NoError(t, err)
+	return waiting
 }
 
 // A caller that panics while it is given a permit gives the permit up.

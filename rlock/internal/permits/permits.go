@@ -75,8 +75,9 @@ type Ticket struct {
 
 	// Guarded by the shard.
 	role       Role
-	counted    bool // of those who ask: among the standing
-	told       bool // the server has said that the caller must wait
+	counted    bool  // of those who ask: among the standing
+	told       bool  // the server has said that the caller must wait
+	score      int64 // see Score
 	grant      Grant
 	next, prev *Ticket
 }
@@ -194,7 +195,8 @@ func (t *Ticket) Told() {
 }
 
 // Done notes that the caller does not ask the server any more. If it has got the permits at once, more may
-// be free, so that two who wait ask in its place. Done has no effect on one that does not ask.
+// be free, so that two who wait ask in its place. If it has given up, the next has its place in the queue of
+// the server. Done has no effect on one that does not ask.
 func (t *Ticket) Done(granted bool) {
 	t.shard.mu.Lock()
 	defer t.shard.mu.Unlock()
@@ -212,7 +214,11 @@ func (t *Ticket) Done(granted bool) {
 		n = max(n, min(l.standing+2, t.kind.most()))
 	}
 	for l.head != nil && l.standing < n {
-		l.call(Asks).counted = true
+		next := l.call(Asks)
+		next.counted = true
+		if !granted {
+			next.score, t.score = t.score, 0
+		}
 		l.asking++
 		l.standing++
 	}
@@ -255,3 +261,32 @@ func (p *Permits) Give(k Kind, g Grant, now clock.Instant) bool {
 	l.call(Has)
 	return true
 }
+
+// A caller who asks the server has these for its place in the queue there. What it does not need to know
+// does nothing.
+
+// Score returns the score of the place of an earlier caller who has given up; 0: none. Without it those
+// behind callers who never wait for long enough would begin at the end of the queue each time.
+func (t *Ticket) Score() int64 {
+	t.shard.mu.Lock()
+	defer t.shard.mu.Unlock()
+	return t.score
+}
+
+// LeaveScore notes the score of a place that the caller has left; 0: the server has not said one.
+func (t *Ticket) LeaveScore(score int64) {
+	t.shard.mu.Lock()
+	defer t.shard.mu.Unlock()
+	if score != 0 {
+		t.score = score
+	}
+}
+
+// Wanted reports that others may want what is asked for.
+func (t *Ticket) Wanted() bool { return true }
+
+// Contended does nothing: each caller notes for itself what it waits for.
+func (t *Ticket) Contended(time.Duration) {}
+
+// Crowded does nothing: a turn ends whether others wait or not.
+func (t *Ticket) Crowded() {}

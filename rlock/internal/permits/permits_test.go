@@ -133,6 +133,26 @@ func TestQuit(t *testing.T) {
 	require.Zero(t, p.Lines())
 }
 
+// The place of one who gives up is that of the next who asks, also if one in between asks nothing. One who
+// was granted what it wanted leaves none.
+func TestScores(t *testing.T) {
+	t.Parallel()
+	p := newPermits()
+	a := enters(t, p, permits.Asks)
+	a.Told()
+	b, c, d, e := enters(t, p, permits.Waits), enters(t, p, permits.Waits), enters(t, p, permits.Waits), enters(t, p, permits.Waits)
+	a.LeaveScore(7)
+	a.LeaveScore(0)
+	require.Equal(t, permits.Quits, a.Quit())
+	require.EqualValues(t, 7, b.Score())
+	require.Equal(t, permits.Quits, b.Quit())
+	require.EqualValues(t, 7, c.Score())
+	c.Done(true)
+	require.Equal(t, permits.Asks, d.Ready())
+	require.Zero(t, d.Score())
+	require.Zero(t, e.Score())
+}
+
 // Whatever callers do, somebody asks while others wait, no permit is lost or doubled, and no line is left.
 func TestAnyOrder(t *testing.T) {
 	t.Parallel()
