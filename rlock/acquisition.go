@@ -73,14 +73,7 @@ func (l *Locker) newAcquisition(ctx context.Context, claim remote.Claim, set *se
 func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *settings, want wanted) (*Lock, error) {
 	a := l.newAcquisition(ctx, claim, set, want, clock.Now())
 	returned := false
-	defer func() {
-		if a.asks != nil { // also when an observer panics again
-			a.asks.Failed()
-		}
-		if a.permit != nil {
-			a.permit.Done(false)
-		}
-	}()
+	defer a.others() // also when an observer panics again
 	defer func() {
 		a.notice.Leave()
 		if !returned {
@@ -211,9 +204,7 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	}
 	if err == nil {
 		admitReaders(a)
-		if a.permit != nil {
-			a.permit.Done(true)
-		}
+		a.permit.Done(true)
 		return noLock{}
 	}
 	a.tries.MayHaveTaken()
@@ -270,6 +261,7 @@ func (a *acquisition) fail(why noLock) error {
 	}
 	a.tries.GiveUp()
 	l.ticket.Leave()
+	a.others()
 	contended := l.stateNow() == stateWaiting
 	if contended {
 		l.locker.counters.addWait(time.Duration(clock.Now()-a.start), l.want.wait)
@@ -286,6 +278,16 @@ func (a *acquisition) fail(why noLock) error {
 	}
 	l.emit(Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Contended: contended, Err: failed})
 	return failed
+}
+
+// others has another caller of this process ask the server, if some wait for what this one has not got. It
+// comes before observers are told, because one of them may take long.
+func (a *acquisition) others() {
+	if a.asks != nil {
+		a.asks.Failed()
+		a.asks = nil
+	}
+	a.permit.Done(false)
 }
 
 // interrupted cleans up after an acquisition that does not return, because user code has

@@ -292,6 +292,49 @@ func inQueue(t *testing.T, client rueidis.Client, key string) []string {
 	return waiting
 }
 
+// An observer that takes long when it is told that a caller has given up keeps no other caller waiting.
+func TestObserverOfACallerWhoGivesUp(t *testing.T) {
+	t.Parallel()
+	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error){
+		"permits": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
+			return l.AcquirePermit(ctx, "k", 2, opts...)
+		},
+		"readers": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
+			return l.AcquireShared(ctx, "k", opts...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			l := openLine(t, server)
+			whole := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
+			slow, told := make(chan struct{}), make(chan struct{})
+			observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+				if e.Kind == rlock.EventAcquireFailed {
+					close(told)
+					<-slow
+				}
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			asks, next := make(chan error, 1), make(chan acquired, 1)
+			go func() { asks <- env.ErrorOf(acquire(ctx, l, rlock.WithObserver(observer))) }()
+			queued(t, server.Client(t), "k", 1)
+			go func() { lock, err := acquire(t.Context(), l); next <- acquired{lock, err} }()
+			env.AwaitWaiting(t, l, 2)
+			cancel()
+			<-told
+			require.NoError(t, whole.Release(t.Context()))
+			got := comes(t, next)
+			close(slow)
+			require.ErrorIs(t, <-asks, rlock.ErrGaveUp)
+			require.NoError(t, got.err)
+			require.NoError(t, got.lock.Release(t.Context()))
+			idle(t, server.Client(t))
+		})
+	}
+}
+
 // A caller that panics while it is given a permit gives the permit up.
 func TestCallerIsGivenAPermitAndPanics(t *testing.T) {
 	t.Parallel()

@@ -196,8 +196,11 @@ func (t *Ticket) Told() {
 
 // Done notes that the caller does not ask the server any more. If it has got the permits at once, more may
 // be free, so that two who wait ask in its place. If it has given up, the next has its place in the queue of
-// the server. Done has no effect on one that does not ask.
+// the server. Done has no effect on one that does not ask, nor on a nil Ticket.
 func (t *Ticket) Done(granted bool) {
+	if t == nil {
+		return
+	}
 	t.shard.mu.Lock()
 	defer t.shard.mu.Unlock()
 	if t.role != Asks {
