@@ -32,7 +32,6 @@ type Lock struct {
 	lease    lease.Lease   // guarded by mu while held
 	releases gate.Gate
 	shared   *readers.Holder // of a reader that may share it with others; guarded by mu
-	turn     clock.Instant   // until when its permits may go to another caller of this process; 0: never
 	*extras                  // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32
@@ -55,10 +54,11 @@ const (
 )
 
 // extras are what few locks need: those that are extended automatically, watched, asked for their
-// Context, or acquired WithAtLeast. They are apart so that other locks stay small.
+// Context, or acquired WithAtLeast, and permits. They are apart so that other locks stay small.
 type extras struct {
-	ctx     *lockContext // made by Context; guarded by mu
-	minimum *minimum     // of WithAtLeast; nil: none; guarded by mu
+	ctx     *lockContext  // made by Context; guarded by mu
+	minimum *minimum      // of WithAtLeast; nil: none; guarded by mu
+	turn    clock.Instant // until when its permits may go to another caller of this process; 0: never; guarded by mu
 	renewal renew.Entry
 	monitor notify.Entry
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // permitKind returns which other callers of this process may have the permits of a lock after it. It
-// reports false if none may: a holder of all permits has a fence of its own, and a lease without an
-// end does not tell when the server confirmed it last.
+// reports false if none may: a holder of all permits has a fence of its own, a lease without an end does
+// not tell when the server confirmed it last, and a whole lock and readers have ways of their own.
 func permitKind(l *Lock) (k permits.Kind, may bool) {
 	s, _ := l.claim.Share()
 	if s.Permits >= s.Limit || l.set.uniqueToken || l.set.ttl == NoExpiry || l.locker.permits.Turn() == 0 {
@@ -24,11 +24,8 @@ func permitKind(l *Lock) (k permits.Kind, may bool) {
 // the server. It reports true if the caller has got them.
 func joinPermits(a *acquisition) (has bool, why noLock) {
 	l := a.lock
-	if !l.claim.IsShare() || !l.want.wait || a.ctx.Err() != nil {
-		return false, noLock{}
-	}
 	kind, may := permitKind(l)
-	if !may {
+	if !may || !l.want.wait || a.ctx.Err() != nil {
 		return false, noLock{}
 	}
 	a.permit = l.locker.permits.Enter(kind, l.locker.remote.RoundTrip())
@@ -74,7 +71,7 @@ func awaitPermit(a *acquisition) (role permits.Role, err error) {
 func receivePermit(a *acquisition) noLock {
 	l, g := a.lock, a.permit.Grant()
 	l.lease.SetToken(g.Token)
-	l.turn = g.Turn
+	setTurn(l, g.Turn)
 	if err := l.hold(g.Deadline, g.Fence, arrival{EventAcquired, a.start, true, 0}); err != nil {
 		a.tries.MayHaveTaken()
 		return a.notHeld(err, g.Deadline)
@@ -92,12 +89,17 @@ func quitPermits(a *acquisition) {
 
 // beginTurn notes that the server has granted permits, before the lock is held.
 func beginTurn(l *Lock) {
-	if !l.claim.IsShare() {
-		return
-	}
 	if _, may := permitKind(l); may {
-		l.turn = clock.Now().After(l.locker.permits.Turn())
+		setTurn(l, clock.Now().After(l.locker.permits.Turn()))
 	}
+}
+
+// setTurn notes until when the permits of a lock may go to another caller of this process.
+func setTurn(l *Lock, until clock.Instant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.needExtras()
+	l.turn = until
 }
 
 // givesPermits reports whether another caller of this process has got the permits of a lock that this
@@ -106,7 +108,7 @@ func beginTurn(l *Lock) {
 func (r *releasing) givesPermits(now clock.Instant) bool {
 	l := r.lock
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
-	if now >= l.turn || r.cause != released || !r.ends || l.token != tokenPrivate || l.claim.Possible() > 0 {
+	if l.extras == nil || now >= l.turn || r.cause != released || !r.ends || l.token != tokenPrivate || l.claim.Possible() > 0 {
 		return false
 	}
 	next := l.request()
