@@ -4,7 +4,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
+	"sync"
 )
 
 const (
@@ -18,7 +20,18 @@ const (
 	firstPort   = 10000
 	lastPort    = 32000
 	lastBusPort = lastPort - busOffset
+
+	// The tests of so many packages, whose processes have numbers near each other, draw different ports.
+	processes = 32
 )
+
+// drawn are the ports that this process has drawn. Those of dead servers are not drawn again as long as
+// there are others, nor by other processes: a client that a test has left without its server must not
+// reach that of another test.
+var drawn = struct {
+	sync.Mutex
+	ports map[int]bool
+}{ports: map[int]bool{}}
 
 var errNoPort = errors.New("no free port on the loopback interface")
 
@@ -32,15 +45,21 @@ func freePort() (int, error) { return drawPort(lastPort, 0) }
 func freeClusterPort() (int, error) { return drawPort(lastBusPort, 0, busOffset) }
 
 func drawPort(last int, offsets ...int) (int, error) {
-	for range portTries {
-		port := firstPort + rand.IntN(last-firstPort)
-		free := true
-		for _, offset := range offsets {
-			free = free && isFree(port+offset)
+	drawn.Lock()
+	defer drawn.Unlock()
+	for range 2 {
+		for range portTries {
+			port := firstPort + rand.IntN((last-firstPort)/processes)*processes + os.Getpid()%processes
+			free := !drawn.ports[port]
+			for _, offset := range offsets {
+				free = free && isFree(port+offset)
+			}
+			if free {
+				drawn.ports[port] = true
+				return port, nil
+			}
 		}
-		if free {
-			return port, nil
-		}
+		clear(drawn.ports) // nearly all of them
 	}
 	return 0, errNoPort
 }
