@@ -198,8 +198,9 @@ func passBetween(t *testing.T, server *env.Server, locker *rlock.Locker) error {
 		}
 		released <- err
 	}()
-	// The rival tries, joins, and sends a heartbeat, unless it is refused.
-	env.Soon(t, func() bool { return rival.Stats().Attempts >= 3 || forbidden(t, server) != "" }, "it waits")
+	// The rival tries, joins, and sends a heartbeat, unless it is refused. A command is counted when it
+	// is sent, so only a second heartbeat shows that the server has seen the first.
+	env.Soon(t, func() bool { return rival.Stats().Attempts >= 4 || forbidden(t, server) != "" }, "it waits")
 	if err := errors.Join(held.Release(ctx), <-released); err != nil {
 		return err
 	}
