@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -25,12 +26,13 @@ const (
 	processes = 32
 )
 
-// drawn are the ports that this process has drawn. Those of dead servers are not drawn again as long as
-// there are others, nor by other processes: a client that a test has left without its server must not
-// reach that of another test.
+// drawn are the ports that this process has drawn, and the order in which it did. Those of dead servers
+// are not drawn again as long as there are others, and then the oldest first, nor by other processes: a
+// client that a test has left without its server must not reach that of another test.
 var drawn = struct {
 	sync.Mutex
 	ports map[int]bool
+	order []int
 }{ports: map[int]bool{}}
 
 var errNoPort = errors.New("no free port on the loopback interface")
@@ -56,10 +58,16 @@ func drawPort(last int, offsets ...int) (int, error) {
 			}
 			if free {
 				drawn.ports[port] = true
+				drawn.order = append(drawn.order, port)
 				return port, nil
 			}
 		}
-		clear(drawn.ports) // nearly all of them
+		// Nearly all have been drawn. The servers of the older half have long been left by their clients.
+		half := len(drawn.order) / 2
+		for _, port := range drawn.order[:half] {
+			delete(drawn.ports, port)
+		}
+		drawn.order = slices.Clone(drawn.order[half:])
 	}
 	return 0, errNoPort
 }
