@@ -167,9 +167,9 @@ func notEntered(key string, err error) error {
 // after any other error the lock may or may not be free.
 //
 // The holder learns of its loss from the server (see Invalidations), or when it next extends, verifies
-// or releases. Until then it may be at work, so let it use the fence. If it has handed the lock over
-// within its process, the next holder may have the same token and loses the lock; WithUniqueToken
-// prevents that.
+// or releases. Until then it may be at work, so let it use the fence. A holder of this Locker has lost
+// its lock, share or permits when ForceRelease returns. If a holder has handed over what it had within
+// its process, the next one may have the same token and loses it; WithUniqueToken prevents that.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
@@ -190,6 +190,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	case freed == remote.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}
+	endShare(l, full, token)
 	if holder := l.holder(full); holder != nil {
 		defer holder.deliver()
 		holder.mu.Lock()

@@ -140,13 +140,13 @@ func TestShareIsLost(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	client := server.Client(t)
-	l := env.OpenOn(t, server)
+	l, operator := env.OpenOn(t, server), env.NewLocker(t, client)
 	for name, end := range map[string]func(lock *rlock.Lock){
 		"DEL":             func(*rlock.Lock) { env.Do(t, client, "DEL", "k") },
 		"another phase":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "rlock:shared 1 0") },
 		"somebody else":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "foreign") },
 		"ForceAcquire":    func(*rlock.Lock) { env.MustLock(t)(l.ForceAcquire(t.Context(), "k")) },
-		"its member gone": func(lock *rlock.Lock) { require.NoError(t, l.ForceRelease(t.Context(), "k", lock.Token())) },
+		"its member gone": func(lock *rlock.Lock) { require.NoError(t, operator.ForceRelease(t.Context(), "k", lock.Token())) },
 	} {
 		env.Do(t, client, "FLUSHALL")
 		lock := env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithAutoExtend(true)))
@@ -165,6 +165,65 @@ func TestShareIsLost(t *testing.T) {
 		require.ErrorIs(t, other.Extend(t.Context(), time.Minute), rlock.ErrLost, name)
 		require.ErrorIs(t, other.Release(t.Context()), rlock.ErrLost, name)
 	}
+}
+
+// ForceRelease by the Locker of the holder ends all locks that have what it frees, and no other. The Locker
+// of this test hears of no lost key.
+func TestForceReleaseOfShares(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		ctx, told := t.Context(), make(chan error, 3)
+		l := env.NewLocker(t, client, rlock.WithTTL(time.Hour), rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+			if e.Kind == rlock.EventLost {
+				told <- e.Err
+			}
+		})))
+		holders := func(key string) []rlock.Sharer {
+			s, err := l.Inspect(ctx, key)
+			require.NoError(t, err)
+			require.NotNil(t, s.Shared)
+			return s.Shared.Holders
+		}
+		ends := func(locks ...*rlock.Lock) {
+			t.Helper()
+			for _, lock := range locks {
+				require.ErrorIs(t, lock.Err(), rlock.ErrLost)
+				require.ErrorIs(t, <-told, rlock.ErrLost)
+				require.ErrorIs(t, lock.Release(ctx), rlock.ErrLost)
+			}
+			require.Empty(t, told)
+		}
+		freed := func(key string) string {
+			t.Helper()
+			token := holders(key)[0].Token()
+			require.NoError(t, l.ForceRelease(ctx, key, token))
+			return token
+		}
+
+		permits := env.MustLock(t)(l.AcquirePermit(ctx, "permits", 4, rlock.WithPermits(2)))
+		kept := env.MustLock(t)(l.AcquirePermit(ctx, "permits", 4, rlock.WithTTL(2*time.Hour)))
+		elsewhere := env.MustLock(t)(l.AcquirePermit(ctx, "elsewhere", 4))
+		token := freed("permits")
+		ends(permits)
+		require.NoError(t, env.ErrorOf(kept.Verify(ctx)))
+		require.ErrorIs(t, l.ForceRelease(ctx, "permits", token), rlock.ErrLost)
+		require.ErrorIs(t, l.ForceRelease(ctx, "permits", elsewhere.Token()), rlock.ErrLost)
+		require.NoError(t, kept.Release(ctx))
+		require.NoError(t, elsewhere.Release(ctx))
+
+		readers := crowd(t, l, "readers", 3)
+		alone := env.MustLock(t)(l.AcquireShared(ctx, "readers", rlock.WithUniqueToken(true), rlock.WithTTL(2*time.Hour)))
+		freed("readers")
+		ends(readers...)
+		require.NoError(t, env.ErrorOf(alone.Verify(ctx)))
+		require.NoError(t, alone.Release(ctx))
+
+		share, err := env.MustLock(t)(l.Acquire(ctx, "downgraded")).Downgrade(ctx)
+		require.NoError(t, err)
+		freed("downgraded")
+		ends(share)
+		idle(t, client)
+	})
 }
 
 // What cannot be is refused, and says why.

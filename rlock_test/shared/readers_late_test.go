@@ -88,14 +88,14 @@ func TestObserverOfALossKeepsNoReaderIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, l, _ := env.NewFaulty(t, env.Engines(t)[0])
+			_, l, client := env.NewFaulty(t, env.Engines(t)[0])
 			observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 				if e.Kind == rlock.EventLost {
 					observe(t.Context().Done())
 				}
 			})
 			locks := crowd(t, l, "k", 8, rlock.WithObserver(observer), rlock.WithTTL(time.Hour))
-			require.NoError(t, l.ForceRelease(t.Context(), "k", locks[0].Token()))
+			require.NoError(t, env.NewLocker(t, client).ForceRelease(t.Context(), "k", locks[0].Token()))
 			go func() { _, _ = locks[0].Verify(context.Background()) }()
 			for _, lock := range locks {
 				env.Soon(t, func() bool { return !lock.Valid() }, "the holder is lost for all")

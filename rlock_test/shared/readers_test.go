@@ -133,14 +133,14 @@ func TestReadersLoseTheirHolder(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	client := server.Client(t)
-	l := env.OpenOn(t, server)
+	l, operator := env.OpenOn(t, server), env.NewLocker(t, client)
 	for name, end := range map[string]func(lock *rlock.Lock){
 		"forced": func(lock *rlock.Lock) {
-			require.NoError(t, l.ForceRelease(t.Context(), "k", lock.Token()))
+			require.NoError(t, operator.ForceRelease(t.Context(), "k", lock.Token()))
 			require.ErrorIs(t, env.ErrorOf(lock.Verify(t.Context())), rlock.ErrLost)
 		},
 		"noticed by an extension": func(lock *rlock.Lock) {
-			require.NoError(t, l.ForceRelease(t.Context(), "k", lock.Token()))
+			require.NoError(t, operator.ForceRelease(t.Context(), "k", lock.Token()))
 			require.ErrorIs(t, lock.Extend(t.Context(), time.Minute), rlock.ErrLost)
 		},
 		"flushed": func(*rlock.Lock) { env.Do(t, client, "FLUSHALL") },
