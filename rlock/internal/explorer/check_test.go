@@ -179,7 +179,7 @@ func (x *explorer) calm(w *world, do func(move) (bool, error)) (bool, error) {
 		}
 	}
 	for p := range x.scenario.processes {
-		for _, k := range []moveKind{listens, expires, givesUp, releases, overdues, reaps} {
+		for _, k := range []moveKind{listens, expires, asksAgain, givesUp, releases, overdues, reaps} {
 			for i := range maxReap {
 				if i > 0 && k != reaps {
 					break

@@ -7,7 +7,7 @@
 // of permits, in a Lua machine, and the Wait of package queue. It models what a holder does with its lock
 // (extends it, hands it over to the next caller of its process, downgrades it, releases it, finds it over), the server's commands, which TestServer compares with real
 // servers, and the network: a bag of calls, answers and pushes that arrive in any order, at any
-// age, twice, or never. Time goes by in ticks, two of which are a lease. A process may take any
+// age, twice, or never. A call that has no answer is sent again where the product does that. Time goes by in ticks, two of which are a lease. A process may take any
 // time for its next step, so a pause needs no step of its own.
 //
 // Worlds are visited the nearest first, so the first violation that is found has the shortest
@@ -62,6 +62,7 @@ var scenarios = []scenario{
 	{name: "the fence counter is of another type", processes: 3, wants: 1, budget: map[fault]uint8{mistype: 1}},
 	{name: "nobody can be told", processes: 3, wants: 1, mute: true},
 	{name: "locks do not expire", processes: 3, wants: 1, endless: true, budget: map[fault]uint8{loss: 1}},
+	{name: "a lease is extended twice, with loss", processes: 3, wants: 1, budget: map[fault]uint8{extension: 2, loss: 1}},
 	{name: "two processes, again and again", processes: 2, wants: 2, budget: map[fault]uint8{retry: 1}},
 	{name: "two processes, again and again, with messages that come twice", processes: 2, wants: 2, budget: map[fault]uint8{doubling: 1, retry: 1}},
 	{name: "two processes, again and again, with loss", processes: 2, wants: 2, budget: map[fault]uint8{loss: 1, cancel: 1}},
@@ -82,6 +83,7 @@ var scenarios = []scenario{
 	{name: "a reader, a writer and a reader, and a replica takes over", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{failover: 1}},
 	{name: "readers and a writer without expiry", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, endless: true, budget: map[fault]uint8{loss: 1}},
 	{name: "two permits for three", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, budget: map[fault]uint8{extension: 1}},
+	{name: "two permits for three, extended twice, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, budget: map[fault]uint8{extension: 2, loss: 1}},
 	{name: "two permits, of which one wants both", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:2", "2:1"}, budget: map[fault]uint8{loss: 1}},
 	{name: "two permits, and a holder dies", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1", ""}, budget: map[fault]uint8{crash: 1}},
 }

@@ -40,8 +40,9 @@ func TestPlantedFlaws(t *testing.T) {
 	three := func(f flaw) scenario { return scenario{processes: 3, wants: 1, flaw: f} }
 	for name, c := range map[string]struct {
 		scenario
-		says string
-		many bool // it takes more than a few worlds to find
+		says  string
+		tells string // what the shortest story has
+		many  bool   // it takes more than a few worlds to find
 	}{
 		"no look at the channel": {scenario: two(map[fault]uint8{mishearing: 1}, flaw{scripts: both(
 			replace(t, "pass", "    if listening[2] == 0 then\n      redis.pcall('ZREM', queue, member)\n      return false\n    end\n", ""),
@@ -95,7 +96,17 @@ func TestPlantedFlaws(t *testing.T) {
 			"had = had or value == ARGV[i]", "had = value")}), says: "by its own deadline"},
 		"a downgrade that lets in all who wait": {scenario: scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"", "", "0:1"}, budget: map[fault]uint8{downgrade: 1}, flaw: flaw{scripts: replace(t, "downgrade",
 			"local head = redis.pcall('ZRANGE', queue, 0, 0)", "local head = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')")}}, says: "had joined earlier"},
-		"a downgrade that is forgotten":             {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, loss: 1}, flaw: flaw{drops: true}}, says: "does not wait for it"},
+		"a downgrade that is forgotten": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, loss: 1}, flaw: flaw{drops: true}}, says: "does not wait for it"},
+		"a downgrade that is repeated and begins no lease": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, loss: 1}, flaw: flaw{scripts: replace(t, "downgrade",
+			"if ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then\n    add(holders, phase, token, tonumber(permits), deadline)\n    keep(lock, holders)\n  end\n  return {1, tonumber(phase)}",
+			"return {1, tonumber(phase)}")}}, says: "by its own deadline", tells: "asks once more"},
+		// Locks do not expire, because a release of one that is over finds the lock with another token too.
+		"a release that is repeated and frees the lock of the next": {scenario: scenario{processes: 2, wants: 1, endless: true, budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "pass",
+			"redis.pcall('ZREM', queue, member_of(token, ttl, process))", "if redis.pcall('ZREM', queue, member_of(token, ttl, process)) == 0 and holder then\n  pass(lock, queue, counter, grants)\nend")}},
+			says: "by its own deadline", tells: "the answer is lost"},
+		"a release of a share that is repeated and frees that of another": {scenario: scenario{processes: 2, wants: 1, endless: true, shares: [maxProcesses]string{"0:1", "0:1"}, budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "release_shared",
+			"  last = redis.call('ZCARD', holders) == 0", "  if freed == 0 then\n    redis.call('ZREM', holders, redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')[1] or '')\n  end\n  last = redis.call('ZCARD', holders) == 0")}},
+			says: "by its own deadline", tells: "the answer is lost"},
 		"a release that does not look at the owner": {scenario: two(nil, flaw{scripts: replace(t, "pass", "if holder == token then", "if holder then")})},
 	} {
 		if c.many && *states <= few {
@@ -107,6 +118,7 @@ func TestPlantedFlaws(t *testing.T) {
 			f := newExplorer(t, c.scenario).explore(2_000_000, 5)
 			t.Logf("%s\n%s", f, f.story)
 			require.ErrorContains(t, f.broken, c.says)
+			require.Contains(t, f.story, c.tells)
 		})
 	}
 }

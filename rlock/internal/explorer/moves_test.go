@@ -12,6 +12,7 @@ type moveKind uint8
 
 const (
 	executes moveKind = iota
+	executesUnheard
 	delivers
 	loses
 	doubles
@@ -25,6 +26,7 @@ const (
 	expires
 	handsOver
 	downgradesLock
+	asksAgain
 	givesUp
 	reaps
 	crashes
@@ -59,6 +61,9 @@ func (x *explorer) moves(w *world, visit func(move)) {
 		}
 		if x.in(w, i).kind == request {
 			visit(move{kind: executes, index: i})
+			if w.budget[loss] > 0 && isRelease(x.in(w, i).request) {
+				visit(move{kind: executesUnheard, index: i})
+			}
 		} else {
 			visit(move{kind: delivers, index: i})
 		}
@@ -99,7 +104,7 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 			continue
 		}
 		ofProcess = append(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
-			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
+			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
 		ofServer = append(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}}[f]...)
 	}
@@ -139,7 +144,7 @@ func must(possible bool) error {
 
 func (x *explorer) happen(w *world, m move, calm bool) error {
 	switch m.kind {
-	case executes, delivers, loses:
+	case executes, executesUnheard, delivers, loses:
 		return x.arrive(w, m)
 	case doubles:
 		if err := w.spend(doubling, x.in(w, m.index).kind == push); err != nil {
@@ -169,7 +174,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 	}
 	wait := proc.wait
 	event := queue.Event{}
-	if (m.kind == givesUp) != (proc.next != "") && m.kind != reaps {
+	if (m.kind == givesUp || m.kind == asksAgain) != (proc.next != "") && m.kind != reaps {
 		return errNotNow
 	}
 	switch m.kind {
@@ -242,14 +247,17 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 			return err
 		}
 		return x.replaces(w, p, proc, downgrades, "rlock:share:0:1:")
-	case givesUp: // the call has no answer so far
-		if x.underWay(w, p, true, func(r queue.Request) bool { return r.Call > extend && r.Again == proc.next }) {
-			if calm {
-				return errNotNow
-			}
-			if err := w.spend(retry, true); err != nil {
-				return err
-			}
+	case asksAgain: // the call has no answer so far; a hand-over is sent once
+		if proc.call == handOver {
+			return errNotNow
+		}
+		if err := x.again(w, x.replacing(w, p), calm); err != nil {
+			return err
+		}
+		return x.ask(w, p, proc.replacement())
+	case givesUp:
+		if err := x.again(w, x.replacing(w, p), calm); err != nil {
+			return err
 		}
 		if x.flaw.drops {
 			return x.giveUp(w, p, wait.Token)
@@ -267,8 +275,11 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		return x.giveUp(w, p, wait.Token)
 	case reaps:
 		r := proc.reaped[m.index]
-		if r == (queue.Request{}) || x.underWay(w, p, true, func(other queue.Request) bool { return other == r }) {
+		if r == (queue.Request{}) {
 			return errNotNow
+		}
+		if err := x.again(w, x.underWay(w, p, true, func(other queue.Request) bool { return other == r }), calm); err != nil {
+			return err
 		}
 		if !x.release(w, p, r) {
 			return errFull
@@ -296,7 +307,12 @@ func (x *explorer) arrive(w *world, m move) error {
 		w.take(m.index)
 		return w.spend(loss, true)
 	}
-	if m.kind == executes {
+	if m.kind == executesUnheard {
+		if err := w.spend(loss, isRelease(msg.request) && !x.of(w, msg.process).dead); err != nil {
+			return err
+		}
+	}
+	if m.kind != delivers {
 		e, err := x.execute(w, m.index)
 		var v violation
 		if err != nil && !errors.As(err, &v) {
@@ -315,8 +331,8 @@ func (x *explorer) arrive(w *world, m move) error {
 		if err == nil && !e.refused && !x.of(w, msg.process).dead {
 			// The answer to a call of the reaper changes nothing but whether it calls again, and
 			// it may call as late as it likes, so nothing is lost if the answer arrives at once.
-			if msg.request.Call == queue.Pass && msg.request.Again == "" {
-				if msg.last {
+			if isRelease(msg.request) {
+				if msg.last && m.kind == executes {
 					x.reaped(w, msg.process, msg.request)
 				}
 				return nil
@@ -353,17 +369,29 @@ func (x *explorer) arrive(w *world, m move) error {
 	return x.step(w, msg.process, event)
 }
 
+// replacement is the call of a holder that gives the lock another token.
+func (proc *process) replacement() queue.Request {
+	r := queue.Request{Call: proc.call, Token: proc.wait.Token, Again: proc.next}
+	if proc.call == downgrades {
+		r.Since = proc.wait.Fence
+	}
+	return r
+}
+
+// replacing reports whether such a call, or an answer to it, is on its way.
+func (x *explorer) replacing(w *world, p int) bool {
+	next := x.of(w, p).next
+	return x.underWay(w, p, true, func(r queue.Request) bool { return r.Call > extend && r.Again == next })
+}
+
 // replaces has the holder send a call that gives the lock another token. Nobody holds the lock until that
 // is answered.
 func (x *explorer) replaces(w *world, p int, proc process, call queue.Call, share string) error {
 	if int(proc.tokens) >= maxOwned {
 		return errTokens
 	}
-	r := queue.Request{Call: call, Token: proc.wait.Token, Again: share + x.tokens[p][proc.tokens]}
-	if call == downgrades {
-		r.Since = proc.wait.Fence
-	}
-	proc.next = r.Again
+	proc.call, proc.next = call, share+x.tokens[p][proc.tokens]
+	r := proc.replacement()
 	proc.doubt = x.underWay(w, p, true, func(other queue.Request) bool { return other.Token == r.Token || other.Again == r.Token })
 	proc.tokens++
 	x.put(w, p, proc)
@@ -386,7 +414,7 @@ func (x *explorer) replaced(w *world, msg message) error {
 		}
 	}
 	proc.doubt = false
-	proc.next, proc.wait.Token = "", r.Again
+	proc.call, proc.next, proc.wait.Token = 0, "", r.Again
 	proc.wait.Fence, proc.wait.Deadline = msg.answer.Fence, clock.LeaseEnd(msg.sent, x.settings.TTL)
 	x.put(w, p, proc)
 	switch {

@@ -151,7 +151,7 @@ func (x *explorer) tell(w *world, m move) string {
 	who := name(m.process)
 	proc := x.of(w, m.process)
 	switch m.kind {
-	case executes, delivers, loses, doubles:
+	case executes, executesUnheard, delivers, loses, doubles:
 		return x.tellMessage(w, m)
 	case wants:
 		return fmt.Sprintf("A caller of %s wants the lock: %s joins.", who, who)
@@ -173,6 +173,8 @@ func (x *explorer) tell(w *world, m move) string {
 		return fmt.Sprintf("The holder of %s hands %s over to the next caller of %s.", who, short(proc.wait.Token), who)
 	case downgradesLock:
 		return fmt.Sprintf("%s downgrades %s to a share.", who, short(proc.wait.Token))
+	case asksAgain:
+		return fmt.Sprintf("%s has no answer, and asks once more for %s in place of %s.", who, short(proc.next), short(proc.wait.Token))
 	case givesUp:
 		return fmt.Sprintf("%s has no answer, and gives up %s and %s.", who, short(proc.wait.Token), short(proc.next))
 	case reaps:
@@ -235,6 +237,9 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	}
 	for _, p := range e.pushes {
 		text += fmt.Sprintf("; it tells %s of %s", name(p.process), short(p.token))
+	}
+	if m.kind == executesUnheard {
+		text += "; the answer is lost"
 	}
 	return text + "."
 }

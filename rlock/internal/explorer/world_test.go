@@ -29,6 +29,7 @@ type process struct {
 	tokens uint8                  // how many it has made
 	wants  uint8                  // how often a caller of it is still to want the lock
 	next   string                 // the token that the lock is to have in place of that of its Wait; empty: none
+	call   queue.Call             // that gives it that token
 	doubt  bool                   // a copy of the call that took the lock had no answer when next was sent, and may take it once more
 	dead   bool
 }
@@ -444,6 +445,9 @@ const (
 	downgrades = queue.Pass + 3
 )
 
+// isRelease reports whether a call is one of the reaper.
+func isRelease(r queue.Request) bool { return r.Call == queue.Pass && r.Again == "" }
+
 func isShare(token string) bool { return strings.HasPrefix(token, "rlock:share:") }
 
 // ask sends a call of a process.
@@ -459,7 +463,7 @@ func (x *explorer) ask(w *world, p int, r queue.Request) error {
 func (x *explorer) giveUp(w *world, p int, tokens ...string) error {
 	proc := x.of(w, p)
 	silent := proc.wait.Silent
-	proc.wait, proc.next, proc.doubt = queue.Wait{}, "", false
+	proc.wait, proc.call, proc.next, proc.doubt = queue.Wait{}, 0, "", false
 	for _, token := range tokens {
 		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: token, Silent: silent}); err != nil {
 			return err
@@ -518,7 +522,7 @@ func (x *explorer) elapse(w *world) {
 	}
 	for i := range w.load() {
 		m := x.in(w, i)
-		if m.kind != push && (m.request.Call != queue.Pass || m.request.Again != "") { // nobody asks when those were sent
+		if m.kind != push && !isRelease(m.request) { // nobody asks when those were sent
 			m.sent = older(m.sent)
 		}
 		w.bag[i] = x.messages.number(m)
