@@ -29,13 +29,13 @@ func TestLateCommandsOfTheFormerProcess(t *testing.T) {
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 				require.NoError(t, err)
 				lose(env.IsExtend)
-				require.NoError(t, lock.Extend(t.Context(), 500*time.Millisecond))
+				require.NoError(t, lock.Extend(t.Context(), 5*time.Second))
 				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
 				return lock
 			},
 			"renewal": func(t *testing.T, locker *rlock.Locker, lose func(func([]string) bool)) *rlock.Lock {
 				lose(renewal)
-				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 				require.NoError(t, err)
 				env.Soon(t, func() bool { return locker.Stats().Extended > 0 }, "a renewal is sent again")
 				require.NoError(t, lock.Extend(t.Context(), rlock.NoExpiry))
@@ -189,15 +189,15 @@ func TestDetachBesideARenewal(t *testing.T) {
 			<-goOn
 			return run()
 		})
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		<-started
 		again, err := env.NewLocker(t, direct).Attach(t.Context(), env.Detach(t, lock))
 		require.NoError(t, err)
-		require.NoError(t, again.Extend(t.Context(), time.Second))
+		require.NoError(t, again.Extend(t.Context(), 6*time.Second))
 		close(goOn)
 		<-ended
-		lasts(t, direct, again, time.Second)
+		lasts(t, direct, again, 6*time.Second)
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrDetached)
 		require.NoError(t, again.Release(t.Context()))
 	})

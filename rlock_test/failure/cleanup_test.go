@@ -36,34 +36,6 @@ func TestLostThenRefusedIsCleanedUp(t *testing.T) {
 	})
 }
 
-// Keys that wait for another try long from now do not keep others waiting.
-func TestCleaningUpStartsAtOnce(t *testing.T) {
-	t.Parallel()
-	env.Each(t, func(t *testing.T, e env.Engine) {
-		f, locker, direct := env.NewFaulty(t, e)
-		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			if env.IsAcquire(words) {
-				return env.NoReply() // never arrives, so that there is nothing to free
-			}
-			return run()
-		})
-		_, err := locker.TryAcquire(t.Context(), "never", rlock.WithTTL(rlock.NoExpiry))
-		require.Error(t, err)
-		time.Sleep(700 * time.Millisecond) // tries at 25, 125 and 525 ms; the next one after 1.6 s
-
-		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-			reply := run()
-			if env.IsAcquire(words) {
-				return env.NoReply()
-			}
-			return reply
-		})
-		_, err = locker.TryAcquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
-		require.Error(t, err)
-		require.Eventually(t, func() bool { return env.Get(t, direct, "job") == "" }, time.Second, 5*time.Millisecond)
-	})
-}
-
 // A server that cannot release yet is asked again.
 func TestCleaningUpSurvivesRefusals(t *testing.T) {
 	t.Parallel()

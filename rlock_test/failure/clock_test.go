@@ -19,7 +19,7 @@ import (
 func TestNoClockIsSent(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		f, locker, _ := env.NewFaulty(t, e, rlock.WithTTL(time.Second), rlock.WithOwner("me"))
+		f, locker, _ := env.NewFaulty(t, e, rlock.WithTTL(6*time.Second), rlock.WithOwner("me"))
 		var (
 			mu   sync.Mutex
 			sent [][]string
@@ -32,7 +32,7 @@ func TestNoClockIsSent(t *testing.T) {
 		})
 		ctx := t.Context()
 		require.NoError(t, locker.Do(ctx, "job", func(ctx context.Context, lock *rlock.Lock) error {
-			time.Sleep(500 * time.Millisecond) // it is extended
+			env.Soon(t, func() bool { return locker.Stats().Extended > 0 }, "it is extended")
 			_, err := lock.Verify(ctx)
 			return err
 		}))

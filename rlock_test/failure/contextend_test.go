@@ -100,7 +100,7 @@ func TestForceReleaseKeepsItsContext(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			require.ErrorIs(t, locker.ForceRelease(ctx, "job", lock.Token()), context.DeadlineExceeded)
-			require.Less(t, time.Since(start), time.Second, "it does not insist beyond the deadline")
+			require.Less(t, time.Since(start), 5*time.Second, "it does not insist beyond the deadline")
 		})
 	})
 }
@@ -116,7 +116,7 @@ func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 		l.proxy.Delay(20 * time.Millisecond)
 		for range 5 {
 			why := context.Canceled
-			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, why) // in which an answer must have come
 			_, err = l.locker.Acquire(ctx, "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 			cancel()
 			require.ErrorIs(t, err, rlock.ErrGaveUp)

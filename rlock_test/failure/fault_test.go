@@ -132,13 +132,18 @@ func TestContextEndsMidAcquire(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("reply under way", func(t *testing.T) {
 			l := newLink(t, e)
-			l.proxy.Delay(200 * time.Millisecond)
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
+			l.proxy.Delay(1500 * time.Millisecond)
+			ctx, exceed := env.Deadline(t.Context())
+			gaveUp := make(chan error, 1)
+			go func() {
+				_, err := l.locker.Acquire(ctx, "job", rlock.WithTTL(time.Minute))
+				gaveUp <- err
+			}()
+			env.Soon(t, func() bool { return l.server.ScriptCalls(t) > 0 }, "the acquisition arrives")
 			start := time.Now()
-			_, err := l.locker.Acquire(ctx, "job", rlock.WithTTL(time.Minute))
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Less(t, time.Since(start), 5*time.Second, "the caller does not wait for the cleaning up")
+			exceed()
+			require.ErrorIs(t, <-gaveUp, context.DeadlineExceeded)
+			require.Less(t, time.Since(start), 2500*time.Millisecond, "the caller does not wait for the cleaning up")
 			env.Soon(t, func() bool { return l.server.ScriptCalls(t) >= 2 }, "the acquisition and the release arrive")
 			l.free(t, "job")
 		})
@@ -191,7 +196,7 @@ func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
-		const ttl = 1200 * time.Millisecond
+		const ttl = 3 * time.Second
 		fixed, err := l.locker.Acquire(t.Context(), "fixed", rlock.WithTTL(ttl))
 		require.NoError(t, err)
 		extended, err := l.locker.Acquire(t.Context(), "extended", rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
@@ -235,7 +240,7 @@ func TestAutoExtendSurvivesAnOutage(t *testing.T) {
 func TestScriptFlushIsInvisible(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
-		locker := env.NewLocker(t, client, rlock.WithTTL(3*time.Second))
+		locker := env.NewLocker(t, client, rlock.WithTTL(10*time.Second))
 		flush := func() {
 			t.Helper()
 			require.NoError(t, env.Do(t, client, "SCRIPT", "FLUSH").Error())
@@ -256,14 +261,14 @@ func TestScriptFlushIsInvisible(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, state.HeldBy(lock.Token()))
 			flush()
-			require.NoError(t, lock.Extend(t.Context(), 3*time.Second))
+			require.NoError(t, lock.Extend(t.Context(), 10*time.Second))
 			flush()
 			require.NoError(t, lock.Release(t.Context()))
 			flush()
-			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithAutoExtend(true))
+			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(4*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			flush()
-			time.Sleep(4 * time.Second) // extended in the pipeline meanwhile
+			time.Sleep(5 * time.Second) // extended in the pipeline meanwhile
 			require.True(t, set.Valid())
 			flush()
 			require.NoError(t, set.Release(t.Context()))

@@ -45,9 +45,9 @@ func TestNextTermWaitsForASlowLeader(t *testing.T) {
 					t.Errorf("the term has ended before its leader: %v", err)
 				}
 				return nil
-			}, rlock.WithTTL(time.Second))
+			}, rlock.WithTTL(3*time.Second))
 		}
-		go lead(ctx, 3*time.Second)
+		go lead(ctx, 5*time.Second)
 		first := <-begun
 		go lead(t.Context(), 0)
 		end()

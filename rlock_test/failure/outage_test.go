@@ -24,7 +24,7 @@ func TestWaitersOutliveARestart(t *testing.T) {
 		t.Parallel()
 		server := e.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 		locker, rival := env.OpenLocker(t, server.Option()), env.NewLocker(t, server.Client(t))
-		held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(5*time.Second))
+		held, err := locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 
 		ended := make(chan error)

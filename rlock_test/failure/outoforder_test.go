@@ -129,12 +129,13 @@ func TestLateAcquireOfTheDead(t *testing.T) {
 		f, locker, direct := env.NewFaulty(t, e)
 		l := &late{client: direct}
 		f.When(l.keepAcquires)
-		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(time.Second))
+		const ttl = 4 * time.Second
+		_, err := locker.TryAcquire(t.Context(), "job", rlock.WithTTL(ttl))
 		require.Error(t, err)
 		locker.Close()
 		l.deliver(t)
 		require.Positive(t, env.TTL(t, direct, "job"), "it is there, for a time")
-		require.LessOrEqual(t, env.TTL(t, direct, "job"), time.Second)
+		require.LessOrEqual(t, env.TTL(t, direct, "job"), ttl)
 		next, err := env.NewLocker(t, direct).Acquire(t.Context(), "job")
 		require.NoError(t, err)
 		require.Equal(t, next.Token(), env.Get(t, direct, "job"))
@@ -149,7 +150,7 @@ func TestLateExtend(t *testing.T) {
 		l := &late{client: direct}
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		short := func(words []string) bool { return env.IsExtendTo(words, "3000") }
+		short := func(words []string) bool { return env.IsExtendTo(words, "7000") }
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if short(words) {
 				l.words.CompareAndSwap(nil, &words)
@@ -157,7 +158,7 @@ func TestLateExtend(t *testing.T) {
 			}
 			return run()
 		})
-		require.Error(t, lock.Extend(t.Context(), 3*time.Second))
+		require.Error(t, lock.Extend(t.Context(), 7*time.Second))
 		require.NoError(t, lock.Extend(t.Context(), time.Hour))
 		require.Greater(t, time.Until(lock.Deadline()), 50*time.Minute)
 		l.deliver(t)
@@ -268,9 +269,9 @@ func TestShortenedWithoutAnAnswer(t *testing.T) {
 			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			f.When(silent)
-			require.Error(t, lock.Extend(t.Context(), 3*time.Second))
+			require.Error(t, lock.Extend(t.Context(), 6*time.Second))
 			f.When(nil)
-			time.Sleep(4 * time.Second)
+			time.Sleep(7 * time.Second)
 			require.True(t, lock.Valid())
 		})
 	})

@@ -131,7 +131,7 @@ func TestFailedReleaseAfterALostExtension(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		f, locker, direct := env.NewFaulty(t, e)
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Second))
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(3*time.Second))
 		require.NoError(t, err)
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if env.Calls(words, gen.ExtendSHA1) {
@@ -141,7 +141,7 @@ func TestFailedReleaseAfterALostExtension(t *testing.T) {
 		})
 		require.Error(t, lock.Extend(t.Context(), time.Hour))
 		require.Error(t, lock.Release(t.Context()))
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second)
 		require.NotEmpty(t, env.Get(t, direct, "job"))
 		f.When(nil)
 		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is freed")

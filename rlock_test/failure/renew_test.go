@@ -109,7 +109,7 @@ func TestRenewalsOfForbiddenKeys(t *testing.T) {
 		server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all")
 		locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
 			o.Username, o.Password = "app", "secret"
-		}), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true), rlock.WithFence(false))
+		}), rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true), rlock.WithFence(false))
 		var kept []*rlock.Lock
 		for i := range 20 {
 			lock, err := locker.Acquire(t.Context(), fmt.Sprint("kept:", i))
@@ -132,14 +132,14 @@ func TestObserverEndsARenewal(t *testing.T) {
 	t.Parallel()
 	b := &bomb{kind: rlock.EventExtended, end: runtime.Goexit, anywhere: true}
 	b.armed.Store(true)
-	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(time.Second), rlock.WithAutoExtend(true))
+	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(b), rlock.WithTTL(4*time.Second), rlock.WithAutoExtend(true))
 	var locks []*rlock.Lock
 	for _, key := range siteKeys {
 		lock, err := locker.Acquire(t.Context(), key)
 		require.NoError(t, err)
 		locks = append(locks, lock)
 	}
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(6 * time.Second)
 	require.True(t, b.fired.Load())
 	for _, lock := range locks {
 		require.True(t, lock.Valid())

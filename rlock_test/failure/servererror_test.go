@@ -148,7 +148,7 @@ func TestLoading(t *testing.T) {
 		require.NoError(t, err)
 		server.Do(t, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
 		server.Do(t, "DEBUG", "POPULATE", "3000", "filler", "100")
-		server.Do(t, "CONFIG", "SET", "key-load-delay", "500") // µs a key: 1.5 s
+		server.Do(t, "CONFIG", "SET", "key-load-delay", "10000") // µs a key: half a minute
 		reloaded := make(chan error, 1)
 		other := server.Client(t)
 		go func() {
@@ -163,8 +163,11 @@ func TestLoading(t *testing.T) {
 			return err
 		})
 		env.Surfaces(t, "LOADING", func(ctx context.Context) error { return held.Extend(ctx, time.Minute) })
-		_, err = locker.Acquire(t.Context(), "job")
-		require.NoError(t, err, "whoever waits anyway also waits for that")
+		before, waited := locker.Stats().Attempts, make(chan error, 1)
+		go func() { waited <- env.ErrorOf(locker.Acquire(t.Context(), "job")) }()
+		env.Soon(t, func() bool { return locker.Stats().Attempts >= before+2 }, "whoever waits anyway also waits for that")
+		server.Do(t, "CONFIG", "SET", "key-load-delay", "0")
+		require.NoError(t, <-waited)
 		require.NoError(t, <-reloaded)
 	})
 }

@@ -27,32 +27,32 @@ func leftOn(t *testing.T, server *env.Server, key string) time.Duration {
 func TestShortenedLeaseIsExtendedAtOnce(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		server := e.Start(t)
 		const ttl, short = time.Minute, 3 * time.Second
 		for name, test := range map[string]struct {
 			keys    []string
-			shorten func(t *testing.T, locker *rlock.Locker, keys []string)
+			shorten func(t *testing.T, server *env.Server, keys []string)
 		}{
-			"by hand": {[]string{"by hand"}, func(t *testing.T, _ *rlock.Locker, keys []string) {
+			"by hand": {[]string{"by hand"}, func(t *testing.T, server *env.Server, keys []string) {
 				server.Do(t, "PEXPIRE", keys[0], fmt.Sprint(short.Milliseconds()))
 			}},
-			"one of a set": {[]string{"one", "of", "a set"}, func(t *testing.T, _ *rlock.Locker, keys []string) {
+			"one of a set": {[]string{"one", "of", "a set"}, func(t *testing.T, server *env.Server, keys []string) {
 				server.Do(t, "PEXPIRE", keys[1], fmt.Sprint(short.Milliseconds()))
 			}},
-			"twice": {[]string{"twice"}, func(t *testing.T, _ *rlock.Locker, keys []string) {
+			"twice": {[]string{"twice"}, func(t *testing.T, server *env.Server, keys []string) {
 				server.Do(t, "PEXPIRE", keys[0], fmt.Sprint(short.Milliseconds()))
 				env.Soon(t, func() bool { return leftOn(t, server, keys[0]) > ttl/2 }, "it is extended")
-				time.Sleep(100 * time.Millisecond)
+				server.AwaitTracked(t, 1) // anew
 				server.Do(t, "PEXPIRE", keys[0], fmt.Sprint(short.Milliseconds()))
 			}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				server := e.Start(t)
 				locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(ttl), rlock.WithFence(false))
 				lock, err := locker.AcquireAll(t.Context(), test.keys, rlock.WithToken("mine"), rlock.WithAutoExtend(true))
 				require.NoError(t, err)
-				time.Sleep(200 * time.Millisecond) // its keys have been read
-				test.shorten(t, locker, test.keys)
+				server.AwaitTracked(t, len(test.keys))
+				test.shorten(t, server, test.keys)
 				time.Sleep(short + 500*time.Millisecond)
 				for _, key := range test.keys {
 					require.Greater(t, leftOn(t, server, key), ttl/2, key)
@@ -69,19 +69,19 @@ func TestShortenedLeaseIsExtendedAtOnce(t *testing.T) {
 func TestShortenedLeaseBringsTheDeadlineNearer(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		server := e.Start(t)
 		for name, ttl := range map[string]time.Duration{"fixed": time.Minute, "without an end": rlock.NoExpiry} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
+				server := e.Start(t)
 				locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(ttl))
 				lock, err := locker.Acquire(t.Context(), name)
 				require.NoError(t, err)
 				ctx := lock.Context()
-				time.Sleep(200 * time.Millisecond) // its key has been read
-				server.Do(t, "PEXPIRE", name, "1500")
+				server.AwaitTracked(t, 1)
+				server.Do(t, "PEXPIRE", name, "4000")
 				env.Soon(t, func() bool {
 					end := lock.Deadline()
-					return !end.IsZero() && time.Until(end) < 1500*time.Millisecond
+					return !end.IsZero() && time.Until(end) <= 4*time.Second
 				}, "the deadline is the server's")
 				select {
 				case <-ctx.Done():

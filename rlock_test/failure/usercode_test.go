@@ -181,7 +181,7 @@ func TestObserverEndsACall(t *testing.T) {
 		}
 	}
 	here := func(s *site) { s.behind("a") }
-	soonFree := func(s *site) { s.foreign("a", 200*time.Millisecond) }
+	soonFree := func(s *site) { s.foreign("a", 2*time.Second) }
 	heldHere := func(s *site) { s.have("a") }
 	heldElsewhere := func(s *site) { s.foreign("b", 0); s.foreign("a", 0) }
 	tryIt := func(s *site) func(context.Context) {
