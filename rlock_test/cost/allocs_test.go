@@ -91,6 +91,35 @@ func TestLineAllocationsBudget(t *testing.T) {
 	require.LessOrEqual(t, bytes, 300.0)
 }
 
+// Calls that go together allocate for their script once what each of them would allocate by itself: that is
+// why a cycle of many callers is cheaper than that of one. They have more keys than the names are kept
+// of. As scripts and goroutines cost more at first, the fewest of some rounds count.
+func TestManyCallersAllocationsBudget(t *testing.T) {
+	const callers, cycles = 1024, 20
+	locker := env.NewLocker(t, env.Start(t).Client(t))
+	keys := env.Keys(callers)
+	allocs := math.Inf(1)
+	for range 10 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var group sync.WaitGroup
+		for _, key := range keys {
+			group.Go(func() {
+				for range cycles {
+					lock, err := locker.Acquire(t.Context(), key)
+					if !assert.NoError(t, err) || !assert.NoError(t, lock.Release(t.Context())) {
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		runtime.ReadMemStats(&after)
+		allocs = min(allocs, float64(after.Mallocs-before.Mallocs)/callers/cycles)
+	}
+	require.LessOrEqual(t, allocs, 3.0)
+}
+
 // bytesPerRun is like testing.AllocsPerRun, for bytes.
 func bytesPerRun(runs uint64, run func()) uint64 {
 	var before, after runtime.MemStats

@@ -96,12 +96,7 @@ func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) er
 		}
 		w.keys, w.args = append(w.keys, m.params.key), append(w.args, m.params.token, text)
 	}
-	for _, m := range batch {
-		w.keys = append(w.keys, slot.Queue(m.params.key))
-	}
-	for _, m := range batch[:fenced] {
-		w.keys = append(w.keys, slot.FenceCounter(m.params.key)...)
-	}
+	w.keys = slot.AppendNames(w.keys, w.keys, fenced)
 	sent := clock.Now()
 	replies, err := s.scripts.TryMany(ctx, s.client, gen.TryManyParams{Keys: w.keys, Words: w.args})
 	if err = complete(err, len(batch), len(replies)); err != nil {
@@ -132,12 +127,7 @@ func (s calls) passMany(ctx context.Context, batch []*member[passCall, int64]) e
 	for _, m := range batch {
 		w.keys, w.args = append(w.keys, m.params.key), append(w.args, m.params.token)
 	}
-	for _, m := range batch {
-		w.keys = append(w.keys, slot.Queue(m.params.key))
-	}
-	for _, m := range batch {
-		w.keys = append(w.keys, slot.FenceCounter(m.params.key)...)
-	}
+	w.keys = slot.AppendNames(w.keys, w.keys, len(batch))
 	replies, err := s.scripts.PassMany(ctx, s.client, gen.PassManyParams{Grants: slot.AllGrants, Keys: w.keys, Tokens: w.args})
 	if err = complete(err, len(batch), len(replies)); err != nil {
 		return Redact(err, w.args...)

@@ -35,12 +35,15 @@ func Reserved(name string) (prefix, owner string, yes bool) {
 	return "", "", false
 }
 
+// longestTag is the most that a tag has digits.
+const longestTag = 8
+
 // tags returns a hash tag for every slot: the smallest number, in decimal, that is in it. What
 // belongs to a lock must be in the lock's slot. A tag that is built out of the lock's own key
 // instead would fail for keys with braces in them.
 var tags = sync.OnceValue(func() *[count]string {
 	var tags [count]string
-	var digits [8]byte
+	var digits [longestTag]byte
 	for n, found := 0, 0; found < count; n++ {
 		tag := strconv.AppendInt(digits[:0], int64(n), 10)
 		if slot := Of(string(tag)); tags[slot] == "" {
@@ -62,6 +65,34 @@ func Queue(key string) string {
 		last.key = last.name[len(last.name)-len(key):] // keeps nothing else of the caller's in memory
 	}
 	return last.name
+}
+
+// AppendNames appends the names of the queues of keys to names, and then the names of the fence counters
+// of the first of them. It allocates once for all queues.
+func AppendNames(names, keys []string, counters int) []string {
+	tags, counterNames := tags(), fenceCounters()
+	size := 0
+	for _, key := range keys {
+		size += len(QueuePrefix) + longestTag + len("}:") + len(key)
+	}
+	var text strings.Builder
+	text.Grow(size)
+	first := len(names)
+	names = append(names, keys...)
+	names = append(names, keys[:counters]...)
+	queues, rest := names[first:first+len(keys)], names[first+len(keys):]
+	for i, key := range keys {
+		slot, start := Of(key), text.Len()
+		text.WriteString(QueuePrefix)
+		text.WriteString(tags[slot])
+		text.WriteString("}:")
+		text.WriteString(key)
+		queues[i] = text.String()[start:]
+		if i < counters {
+			rest[i] = counterNames[slot]
+		}
+	}
+	return names
 }
 
 // Holders returns the name of the sorted set of those who share a key.

@@ -110,6 +110,28 @@ func TestFenceCounters(t *testing.T) { // counts allocations: not in parallel
 	require.Zero(t, testing.AllocsPerRun(100, func() { slot.FenceCounters(one) }))
 }
 
+// The names of many keys are those of each, and cost one allocation.
+func TestNamesOfMany(t *testing.T) { // counts allocations: not in parallel
+	keys := []string{"a", "b", "a", "", "{a}:1", "}a{", "a\x00b", strings.Repeat("long", 100)}
+	for counters := range len(keys) + 1 {
+		want := []string{"before"}
+		for _, key := range keys {
+			want = append(want, slot.Queue(key))
+		}
+		for _, key := range keys[:counters] {
+			want = append(want, slot.FenceCounter(key)...)
+		}
+		require.Equal(t, want, slot.AppendNames([]string{"before"}, keys, counters))
+	}
+	require.Empty(t, slot.AppendNames(nil, nil, 0))
+
+	for i := range 1000 {
+		keys = append(keys, fmt.Sprint("key", i))
+	}
+	names := append(make([]string, 0, 3*len(keys)), keys...)
+	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { slot.AppendNames(names, names, len(keys)) }))
+}
+
 func TestReserved(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][2]string{
