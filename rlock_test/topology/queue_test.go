@@ -99,7 +99,7 @@ func TestClusterQueue(t *testing.T) {
 		t.Parallel()
 		cluster := e.StartCluster(t)
 		key := keyOn(t, cluster, 1)
-		held := env.MustLock(t)(openOn(t, cluster).Acquire(t.Context(), key))
+		held := env.MustLock(t)(openOn(t, cluster).Acquire(t.Context(), key, rlock.WithTTL(time.Minute)))
 		var got []<-chan *rlock.Lock
 		for range 4 {
 			got = append(got, waitsAt(t, cluster.Nodes[1], openOn(t, cluster), key))

@@ -23,7 +23,7 @@ func TestClusterQueueAfterABreak(t *testing.T) {
 		cluster := e.StartCluster(t)
 		a, b := openOn(t, cluster), openOn(t, cluster)
 		key, node := keyOn(t, cluster, 1), cluster.Nodes[1]
-		held := env.MustLock(t)(a.Acquire(t.Context(), key))
+		held := env.MustLock(t)(a.Acquire(t.Context(), key, rlock.WithTTL(time.Minute)))
 		got := waitsAt(t, node, b, key)
 		node.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		env.Soon(t, func() bool { return len(channelsAt(t, node)) == 1 }, "it listens again")
@@ -177,7 +177,7 @@ func TestClusterCloseWhileQueued(t *testing.T) { // counts goroutines: not in pa
 		cluster := e.StartCluster(t)
 		a := openOn(t, cluster)
 		keys := env.Keys(30)
-		locks := env.TakeEach(t, a, keys)
+		locks := env.TakeEach(t, a, keys, rlock.WithTTL(2*time.Minute))
 		before := runtime.NumGoroutine()
 		b := openOn(t, cluster)
 		failed := make(chan error, len(keys))
