@@ -87,7 +87,7 @@ func TestWaitFree(t *testing.T) {
 		require.NoError(t, locker.WaitFree(t.Context(), "job"))
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // it has seen the holder by then
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // it has seen the holder by then
 		defer cancel()
 		err = locker.WaitFree(ctx, "job")
 		require.ErrorIs(t, err, rlock.ErrGaveUp)

@@ -46,11 +46,11 @@ func TestCheckSeesTheLeaseEnd(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
 		locker := env.NewLocker(t, client)
-		require.NoError(t, env.Do(t, client, "SET", "job", "foreign", "PX", "2000").Error())
+		require.NoError(t, env.Do(t, client, "SET", "job", "foreign", "PX", "4000").Error())
 		state, err := locker.Check(t.Context(), "job")
 		require.NoError(t, err)
 		require.True(t, state.HeldBy("foreign"))
-		require.LessOrEqual(t, state.Remaining(), 2*time.Second)
+		require.LessOrEqual(t, state.Remaining(), 4*time.Second)
 		env.Soon(t, func() bool {
 			state, err = locker.Check(t.Context(), "job")
 			require.NoError(t, err)

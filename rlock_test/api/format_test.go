@@ -43,7 +43,7 @@ func TestLockInWords(t *testing.T) {
 	require.NoError(t, err)
 	says(set, `lock "a" and 2 more: held`, `v.key=a v.keys=3 v.state=held`)
 
-	short, err := locker.Acquire(t.Context(), "short", rlock.WithTTL(time.Second), rlock.WithFence(false))
+	short, err := locker.Acquire(t.Context(), "short", rlock.WithTTL(3*time.Second), rlock.WithFence(false))
 	require.NoError(t, err)
 	env.Soon(t, func() bool { return !short.Valid() }, "the lease ends")
 	says(short, `lock "short": no longer valid`, `v.key=short v.state="no longer valid"`)

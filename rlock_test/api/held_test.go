@@ -67,9 +67,9 @@ func TestHeld(t *testing.T) {
 		delete(taken, "tried")
 		env.SameLocks(t, all(), locker.Locks(), "lost")
 
-		short := must(locker.TryAcquire(t.Context(), "j", rlock.WithTTL(time.Second)))
+		short := must(locker.TryAcquire(t.Context(), "j", rlock.WithTTL(3*time.Second)))
 		require.True(t, slices.Contains(locker.Locks(), short))
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second)
 		env.SameLocks(t, all(), locker.Locks(), "expired")
 
 		for _, lock := range locker.Locks() {

@@ -67,7 +67,7 @@ func TestLeadAgain(t *testing.T) {
 				return nil
 			}
 			return mine
-		}, rlock.WithTTL(time.Second))
+		}, rlock.WithTTL(6*time.Second))
 		require.Equal(t, mine, err, "it ends with the error of a function that leads")
 		require.Equal(t, 3, terms)
 		require.Empty(t, env.Get(t, client, "leader"))
@@ -180,7 +180,7 @@ func TestLeaders(t *testing.T) {
 			}, rlock.WithOwner("web-3")))
 			require.False(t, (<-seen).Held)
 		}
-		require.NoError(t, env.Do(t, client, "SET", "leader", "somebody", "PX", "2000").Error())
+		require.NoError(t, env.Do(t, client, "SET", "leader", "somebody", "PX", "6000").Error())
 		require.Equal(t, "somebody", (<-seen).Token)
 		require.False(t, (<-seen).Held, "a lease that ends")
 		cancel()
