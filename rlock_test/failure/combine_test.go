@@ -32,7 +32,11 @@ func crowd(t *testing.T, locker *rlock.Locker, prefix string, turns int) (keys [
 					t.Errorf("%s: %v", key, err)
 					return
 				}
-				if err := lock.Release(t.Context()); err != nil {
+				err = lock.Release(t.Context())
+				if errors.Is(err, context.DeadlineExceeded) { // a busy machine may need longer than a Release tries
+					err = lock.Release(t.Context())
+				}
+				if err != nil {
 					t.Errorf("%s: %v", key, err)
 				}
 			}

@@ -111,7 +111,7 @@ func TestAutoExtendOutlastsRefusals(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(12*time.Second), rlock.WithAutoExtend(true))
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if env.Calls(words, gen.ExtendManySHA1) || env.Calls(words, gen.ExtendSHA1) {
 						return f.Refuse(refusal)

@@ -96,9 +96,10 @@ func TestFailedReleaseIsFinishedInTheBackground(t *testing.T) {
 		}
 		server.Restart(t)
 		direct := server.Client(t)
-		env.Soon(t, func() bool {
+		// A server that is not back for the try after 8.5 s is asked again after 30.
+		require.Eventually(t, func() bool {
 			return env.Get(t, direct, "job") == "" && env.Get(t, direct, "a") == "" && env.Get(t, direct, "b") == ""
-		}, "nothing is left")
+		}, 40*time.Second, 5*time.Millisecond, "nothing is left")
 		require.NoError(t, lock.Release(t.Context()), "it was done, though not by this call")
 		require.NoError(t, set.Release(t.Context()))
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
