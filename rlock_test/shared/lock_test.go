@@ -362,9 +362,18 @@ type resource struct {
 	wrong                     atomic.Pointer[string]
 }
 
+// check keeps the first that was wrong.
 func (r *resource) check(ok bool, what string) {
 	if !ok {
 		r.wrong.CompareAndSwap(nil, &what)
+	}
+}
+
+// report tells t what was wrong.
+func (r *resource) report(t *testing.T) {
+	t.Helper()
+	if wrong := r.wrong.Load(); wrong != nil {
+		t.Error(*wrong)
 	}
 }
 
@@ -420,9 +429,7 @@ func TestSharedResource(t *testing.T) {
 		}
 		work.Wait()
 		for _, r := range []*resource{&rw, &sem} {
-			if wrong := r.wrong.Load(); wrong != nil {
-				t.Error(*wrong)
-			}
+			r.report(t)
 		}
 		idle(t, server.Client(t))
 	})

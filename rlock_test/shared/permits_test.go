@@ -475,9 +475,7 @@ func TestPermitsOfManyProcesses(t *testing.T) {
 			}
 		}
 		work.Wait()
-		if wrong := r.wrong.Load(); wrong != nil {
-			t.Error(*wrong)
-		}
+		r.report(t)
 		idle(t, server.Client(t))
 	})
 }

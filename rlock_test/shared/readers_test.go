@@ -322,9 +322,7 @@ func TestReadersComeAndGo(t *testing.T) {
 			}
 		}
 		work.Wait()
-		if wrong := r.wrong.Load(); wrong != nil {
-			t.Error(*wrong)
-		}
+		r.report(t)
 		idle(t, server.Client(t))
 	})
 }

@@ -102,6 +102,8 @@ func (l *locator) learn(ctx context.Context, known map[string]rueidis.Client) ma
 	return known
 }
 
+// redirected sends such a command. One that is not redirected removes nothing: no set has the name of a
+// channel, and a user without the right to write it is refused, which is an answer too.
 func (l *locator) redirected(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxLook/maxHops)
 	defer cancel()
