@@ -200,12 +200,15 @@ func ownsFrom(slots rueidis.RedisMessage, first int, port string) bool {
 	return false
 }
 
-// Nodes with the same epoch would have to settle a conflict first, and
-// servers older than Redis 7 take slots only one by one.
+// Nodes with the same epoch settle their conflict by a new one, which the others hear of later. A replica
+// that took over meanwhile with an older one would have to give its slots back. So each node begins with
+// an epoch of its own. Servers older than Redis 7 take slots only one by one.
 func (c *Cluster) assignSlots(tb testing.TB) {
 	tb.Helper()
-	for i, node := range c.Nodes {
+	for i, node := range c.servers() {
 		node.Do(tb, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+	}
+	for i, node := range c.Nodes {
 		args := []string{"CLUSTER", "ADDSLOTS"}
 		for slot := firstSlot(i); slot < firstSlot(i+1); slot++ {
 			args = append(args, strconv.Itoa(slot))

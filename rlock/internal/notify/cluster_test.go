@@ -212,6 +212,12 @@ func recheck(t *testing.T, c *env.Cluster, client rueidis.Client, replica *env.S
 	defer c.Nodes[1].Cont()
 	replica.Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
 	require.True(t, channel.Listening(), "nobody has noticed it")
+	defer func() {
+		if t.Failed() {
+			nodes := replica.Do(t, "CLUSTER", "NODES")
+			t.Logf("the replica, %s, sees\n%s", replica.Addr(), nodes.String())
+		}
+	}()
 	// A look takes seconds, as the node that is stopped and the client each have one to answer in.
 	require.Eventually(t, func() bool {
 		channel.Recheck()
