@@ -143,7 +143,7 @@ func TestSilentNodeCostsOthersNothing(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		c := e.StartCluster(t)
-		locker := env.NewLocker(t, c.Client(t), rlock.WithTTL(5*time.Second), rlock.WithAutoExtend(true))
+		locker := env.NewLocker(t, c.Client(t), rlock.WithTTL(4*time.Second), rlock.WithAutoExtend(true))
 		single, err := locker.Acquire(t.Context(), keyOn(t, c, 0))
 		require.NoError(t, err)
 		silent, err := locker.Acquire(t.Context(), keyOn(t, c, 1))
@@ -162,7 +162,7 @@ func TestSilentNodeCostsOthersNothing(t *testing.T) {
 				require.Fail(t, "the node answers")
 			}
 		}
-		for range 50 { // two leases more
+		for range 40 { // two leases more; after 15 s the others would call the node dead
 			require.NoError(t, single.Err())
 			require.NoError(t, set.Err())
 			time.Sleep(200 * time.Millisecond)
