@@ -22,8 +22,13 @@ const (
 	lastPort    = 32000
 	lastBusPort = lastPort - busOffset
 
-	// The tests of so many packages, whose processes have numbers near each other, draw different ports.
-	processes = 32
+	// The tests of so many packages draw different ports at the same time. The offset of a bus is a
+	// multiple of it, so that a bus has a port of its process too.
+	processes = 25
+
+	// A process listens on one of the ports from here to firstPort, which nobody dials: so it keeps its
+	// place among the processes to itself.
+	firstClaim = firstPort - processes
 )
 
 // drawn are the ports that this process has drawn, and the order in which it did. Those of dead servers
@@ -34,6 +39,26 @@ var drawn = struct {
 	ports map[int]bool
 	order []int
 }{ports: map[int]bool{}}
+
+// place is which of so many ports this process draws. Where more processes run, some share theirs.
+var place = sync.OnceValue(func() (place int) {
+	place, claimed = claim()
+	return place
+})
+
+// claimed is what keeps the place. A listener that nobody refers to is closed.
+var claimed net.Listener
+
+// claim returns a place that no other process has, until the listener is closed or the process ends.
+func claim() (place int, claimed net.Listener) {
+	for i := range processes {
+		place = (os.Getpid() + i) % processes
+		if l, err := net.Listen("tcp4", address(firstClaim+place)); err == nil {
+			return place, l
+		}
+	}
+	return place, nil
+}
 
 var errNoPort = errors.New("no free port on the loopback interface")
 
@@ -51,7 +76,7 @@ func drawPort(last int, offsets ...int) (int, error) {
 	defer drawn.Unlock()
 	for range 2 {
 		for range portTries {
-			port := firstPort + rand.IntN((last-firstPort)/processes)*processes + os.Getpid()%processes
+			port := firstPort + rand.IntN((last-firstPort)/processes)*processes + place()
 			free := !drawn.ports[port]
 			for _, offset := range offsets {
 				free = free && isFree(port+offset)

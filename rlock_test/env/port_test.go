@@ -1,6 +1,7 @@
 package env
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 
@@ -21,4 +22,23 @@ func TestPortsAreNotDrawnAgainSoon(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Processes that run at the same time draw different ports.
+func TestProcessesHaveDifferentPlaces(t *testing.T) {
+	first, one := claim()
+	require.NotNil(t, one)
+	second, other := claim()
+	require.NotNil(t, other)
+	require.NoError(t, other.Close())
+	require.NoError(t, one.Close())
+	require.NotEqual(t, first, second)
+	for _, draw := range []func() (int, error){freePort, freeClusterPort} {
+		port, err := draw()
+		require.NoError(t, err)
+		require.Equal(t, place(), (port-firstPort)%processes)
+	}
+	runtime.GC()
+	require.False(t, isFree(firstClaim+place()), "it is kept")
+	require.Zero(t, busOffset%processes)
 }
