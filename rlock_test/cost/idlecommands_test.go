@@ -34,7 +34,7 @@ func TestAnIdleHolderIsQuiet(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		locker := env.OpenOn(t, server)
-		const ttl = 3 * time.Second // extended every second
+		const ttl = 6 * time.Second // extended every two seconds
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		ctx := lock.Context()
