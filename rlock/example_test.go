@@ -177,7 +177,7 @@ func ExampleLock_Extend() {
 	locker, done := embedded()
 	defer done()
 	ctx := context.Background()
-	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(time.Second))
+	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(10*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func ExampleLock_Context() {
 	locker, done := embedded()
 	defer done()
 	ctx := context.Background()
-	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(50*time.Millisecond))
+	lock, err := locker.Acquire(ctx, "import", rlock.WithTTL(2*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

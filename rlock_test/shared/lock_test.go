@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -93,7 +94,7 @@ func TestShareIsALock(t *testing.T) {
 		require.Zero(t, s.Shared.Limit)
 		require.Equal(t, []string{a.Token(), b.Token()}, []string{s.Shared.Holders[0].Token(), s.Shared.Holders[1].Token()})
 		require.Equal(t, "ann", s.Shared.Holders[0].Owner)
-		require.InDelta(t, rlock.DefaultTTL, s.Shared.Holders[0].Remaining(), float64(time.Second))
+		require.InDelta(t, rlock.DefaultTTL, s.Shared.Holders[0].Remaining(), float64(10*time.Second))
 		for _, text := range []string{fmt.Sprintf("%v %+v %#v", s.Shared.Holders, s.Shared, s.Shared.Holders[0]), string(must(json.Marshal(s)))} {
 			require.NotContains(t, text, a.Token())
 		}
@@ -106,9 +107,9 @@ func TestShareIsALock(t *testing.T) {
 		require.NoError(t, a.Extend(ctx, time.Hour))
 		require.Greater(t, time.Until(a.Deadline()), 50*time.Minute)
 		former := a.Token()
-		require.NoError(t, a.Extend(ctx, time.Second))
+		require.NoError(t, a.Extend(ctx, 10*time.Second))
 		require.NotEqual(t, former, a.Token())
-		require.InDelta(t, time.Minute, env.TTL(t, client, "k"), float64(2*time.Second))
+		require.InDelta(t, time.Minute, env.TTL(t, client, "k"), float64(20*time.Second))
 		require.Equal(t, []error{nil, nil}, l.ExtendEach(ctx, []*rlock.Lock{a, b}, 2*time.Minute))
 		require.Len(t, l.Locks(), 2)
 
@@ -436,27 +437,61 @@ func TestSharedResource(t *testing.T) {
 }
 
 // A holder that dies has its permit until its lease ends. The one that waits has it soon after, and
-// not a heartbeat later.
+// not at its next heartbeat, which would be a quarter of a second later as a rule. How late a busy
+// machine is anyway is measured beside: by sleeping as long, and one command.
 func TestCrashedHolder(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		l := env.OpenOn(t, server)
-		const lease = 1500 * time.Millisecond
-		dead := env.MustLock(t)(env.OpenOn(t, server).AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(lease)))
-		start := time.Now()
-		live := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithAutoExtend(true)))
-		env.Detach(t, dead) // and nobody attaches it
-		next := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2))
-		late := time.Since(start) - lease
-		require.Greater(t, late, -50*time.Millisecond)
-		t.Logf("%v after the end of the lease", late)
-		require.Less(t, late, 400*time.Millisecond, "a heartbeat would have been later")
-		require.True(t, live.Valid())
-		require.NoError(t, next.Release(t.Context()))
-		require.NoError(t, live.Release(t.Context()))
-		idle(t, server.Client(t))
+		client, l, dying := server.Client(t), env.OpenOn(t, server), env.OpenOn(t, server)
+		const keys = 9
+		var late, machine [keys]time.Duration
+		var measured sync.WaitGroup
+		require.NoError(t, env.Together(keys, func(i int) error {
+			key := fmt.Sprint("k", i)
+			lease := 3*time.Second + time.Duration(i)*50*time.Millisecond
+			asked := time.Now()
+			dead, err := dying.AcquirePermit(t.Context(), key, 2, rlock.WithTTL(lease))
+			if err != nil {
+				return err
+			}
+			answered := time.Now()
+			measured.Go(func() {
+				time.Sleep(time.Until(answered.Add(lease)))
+				_ = env.Do(t, client, "PING").Error()
+				machine[i] = time.Since(answered) - lease
+			})
+			live, err := l.AcquirePermit(t.Context(), key, 2, rlock.WithAutoExtend(true))
+			if err != nil {
+				return err
+			}
+			if _, err := dead.Detach(); err != nil { // and nobody attaches it
+				return err
+			}
+			next, err := l.AcquirePermit(t.Context(), key, 2)
+			if err != nil {
+				return err
+			}
+			late[i] = time.Since(answered) - lease
+			if time.Since(asked) < lease || !live.Valid() {
+				return errors.New("it has a permit that another still has")
+			}
+			return errors.Join(next.Release(t.Context()), live.Release(t.Context()))
+		}))
+		measured.Wait()
+		slices.Sort(late[:])
+		slices.Sort(machine[:])
+		t.Log(late, machine)
+		require.Less(t, late[keys/2], 150*time.Millisecond+10*machine[keys/2])
+		idle(t, client)
 	})
+}
+
+// letIn requires that a writer had to wait for no more reads than its readers do in a second where
+// they always read: their number, and not a time, because a busy machine needs longer for both.
+func letIn(t *testing.T, reads int64, readers int, read time.Duration) {
+	t.Helper()
+	require.Less(t, reads, int64(readers)*int64(time.Second/read), "reads before the writer")
 }
 
 // A writer gets in among readers who never all stop.
@@ -483,12 +518,13 @@ func TestWriterAmongReaders(t *testing.T) {
 		}
 		env.Soon(t, func() bool { return reads.Load() > 20 }, "they read")
 		l := env.OpenOn(t, server)
-		var longest time.Duration
-		for range 10 {
-			start := time.Now()
+		waits := make([]time.Duration, 10)
+		for i := range waits {
+			start, first := time.Now(), reads.Load()
 			lock := env.MustLock(t)(l.Acquire(ctx, "k"))
-			longest = max(longest, time.Since(start))
+			waits[i] = time.Since(start)
 			before := reads.Load()
+			letIn(t, before-first, 12, read)
 			time.Sleep(5 * time.Millisecond)
 			require.Equal(t, before, reads.Load())
 			require.NoError(t, lock.Release(ctx))
@@ -496,7 +532,8 @@ func TestWriterAmongReaders(t *testing.T) {
 		}
 		stop()
 		readers.Wait()
-		t.Logf("a writer waited for %v at most among reads of %v", longest, read)
-		require.Less(t, longest, time.Second)
+		t.Logf("a writer waited for %v among reads of %v", waits, read)
+		slices.Sort(waits)
+		require.Less(t, waits[len(waits)/2], time.Second)
 	})
 }

@@ -75,9 +75,9 @@ func TestClientOptions(t *testing.T) {
 }
 
 // lossIsNoticed loses a lock whose next extension is 20 seconds away, where the server
-// tells, or less than 1.
+// tells, or less than 2.
 func lossIsNoticed(t *testing.T, server *env.Server, locker *rlock.Locker, key string, told bool) {
-	ttl := 3 * time.Second
+	ttl := 6 * time.Second
 	if told {
 		ttl = time.Minute
 	}

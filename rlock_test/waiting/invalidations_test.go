@@ -13,23 +13,22 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// waits has a stranger hold a key for held and returns how long after that locker has
-// it, for 8 seconds at most.
+// waits has a stranger hold a key until locker has waited for held, and returns how long after that
+// locker has it, for 8 seconds at most.
 func waits(t *testing.T, server *env.Server, locker *rlock.Locker, key string, held time.Duration) (late time.Duration, lock *rlock.Lock) {
 	t.Helper()
 	server.Do(t, "SET", key, "stranger", "PX", "60000")
-	var freed atomic.Int64
-	start := time.Now()
-	stranger := time.AfterFunc(held, func() {
-		freed.Store(int64(time.Since(start)))
-		server.Do(t, "DEL", key)
-	})
-	defer stranger.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
-	defer cancel()
-	lock, err := locker.Acquire(ctx, key)
-	require.NoError(t, err)
-	late = time.Since(start) - time.Duration(freed.Load())
+	got := env.NextInLine(t, locker, key)
+	time.Sleep(held)
+	freed := time.Now()
+	server.Do(t, "DEL", key)
+	select {
+	case lock = <-got:
+		require.NotNil(t, lock)
+	case <-time.After(8 * time.Second):
+		require.FailNow(t, "it has not got the lock")
+	}
+	late = time.Since(freed)
 	require.NoError(t, lock.Release(t.Context()))
 	return late, lock
 }
@@ -46,8 +45,8 @@ func TestOpenWithInvalidations(t *testing.T) {
 		locker := env.OpenLocker(t, option, rlock.WithInvalidations(hook))
 		_, lock := waits(t, server, locker, "job", time.Second)
 		require.LessOrEqual(t, lock.Attempts(), 3, "it was told")
-		require.Positive(t, seen.Load(), "so was the option's own function")
 		lossIsNoticed(t, server, locker, "lost", true)
+		env.Soon(t, func() bool { return seen.Load() > 0 }, "so was the option's own function")
 		report, err := locker.Probe(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, report.Err())
@@ -198,11 +197,12 @@ func TestNewWithInvalidations(t *testing.T) {
 		locker := env.NewLocker(t, client, rlock.WithInvalidations(hook))
 		held, err := env.OpenOn(t, server).Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))
 		require.NoError(t, err)
-		time.AfterFunc(100*time.Millisecond, func() { held.Release(context.Background()) })
-		lock, err := locker.Acquire(t.Context(), "job")
-		require.NoError(t, err)
+		got := env.NextInLine(t, locker, "job")
+		server.AwaitTracked(t, 1) // so the waiter has read the key, and the release is told to its client
+		require.NoError(t, held.Release(t.Context()))
+		lock := env.Taken(t, got)
 		require.NoError(t, lock.Release(t.Context()))
-		require.Positive(t, seen.Load())
+		env.Soon(t, func() bool { return seen.Load() > 0 }, "its own function is told, though the grant may come before")
 		require.LessOrEqual(t, lock.Attempts(), 3)
 	})
 }
