@@ -25,7 +25,7 @@ func ExampleLock_Fence() {
 		fmt.Println("written")
 	}
 
-	paused, err := locker.Acquire(ctx, "account:17", rlock.WithTTL(300*time.Millisecond))
+	paused, err := locker.Acquire(ctx, "account:17", rlock.WithTTL(2*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,7 +3,10 @@
 package command
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -117,7 +120,7 @@ func TestPartitionOfAnObedientCommand(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	proxy := env.NewProxy(t, server.Addr())
-	p := begin(t, url(proxy.Addr()), "run", "--ttl", "5s", "--kill-after", "1s", "--signal", "USR1", "job", "--", "sh", "-c",
+	p := begin(t, url(proxy.Addr()), "run", "--ttl", "8s", "--kill-after", "3s", "--signal", "USR1", "job", "--", "sh", "-c",
 		`trap "echo stopped; exit 0" USR1; echo ready; while :; do sleep 0.05; done`)
 	p.prints("ready")
 	proxy.BlackHole(true)
@@ -152,7 +155,7 @@ func TestLost(t *testing.T) {
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	p := begin(t, url(server.Addr()), "run", "--ttl", "2s", "--kill-after", "100ms", "job", "--", "sh", "-c", stubborn)
+	p := begin(t, url(server.Addr()), "run", "--ttl", "5s", "--kill-after", "100ms", "job", "--", "sh", "-c", stubborn)
 	p.prints("child")
 	p.prints("self")
 	p.signal(syscall.SIGSTOP)
@@ -170,7 +173,7 @@ func TestSuspended(t *testing.T) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	p := begin(t, url(server.Addr()), "run", "--ttl", "2s", "--kill-after", "100ms", "job", "--", "sh", "-c", "echo self $$; exec sleep 30")
+	p := begin(t, url(server.Addr()), "run", "--ttl", "5s", "--kill-after", "100ms", "job", "--", "sh", "-c", "echo self $$; exec sleep 30")
 	p.prints("self")
 	time.Sleep(time.Second) // threads of rlock have come and gone
 	pid := pids(p.stdout.String())[0]
@@ -195,13 +198,23 @@ func TestBackground(t *testing.T) {
 	require.True(t, alive(t, pids(p.stdout.String())[0]))
 }
 
+// untilDone returns work for a shell, which prints that it is ready and lasts until done is called.
+func untilDone(t *testing.T) (work string, done func()) {
+	t.Helper()
+	end := filepath.Join(t.TempDir(), "end")
+	return fmt.Sprintf("echo ready; until test -e '%s'; do sleep 0.05; done", end),
+		func() { require.NoError(t, os.WriteFile(end, nil, 0o600)) }
+}
+
 // The work is done, so its exit code counts, although the lock cannot be released.
 func TestServerGoneAtRelease(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	p := begin(t, url(server.Addr()), "run", "--ttl", "1m", "job", "--", "sh", "-c", "echo ready; sleep 1; exit 5")
+	work, done := untilDone(t)
+	p := begin(t, url(server.Addr()), "run", "--ttl", "1m", "job", "--", "sh", "-c", work+"; exit 5")
 	p.prints("ready")
 	server.Kill()
+	done()
 	require.Equal(t, 5, p.code())
 	require.Regexp(t, `the lock is not released; it ends by itself in [\dms.]+`, p.stderr.String())
 }
@@ -210,9 +223,11 @@ func TestServerGoneAtRelease(t *testing.T) {
 func TestLossNoticedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
-	p := begin(t, url(server.Addr())+"?client_cache=0", "run", "--ttl", "1m", "job", "--", "sh", "-c", "echo ready; sleep 1")
+	work, done := untilDone(t)
+	p := begin(t, url(server.Addr())+"?client_cache=0", "run", "--ttl", "1m", "job", "--", "sh", "-c", work)
 	p.prints("ready")
 	server.Do(t, "DEL", "job")
+	done()
 	require.Equal(t, 76, p.code())
 	require.Contains(t, p.stderr.String(), "noticed only when it had ended with exit code 0")
 }

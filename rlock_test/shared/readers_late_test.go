@@ -53,7 +53,7 @@ func TestReaderIsLateAndPanics(t *testing.T) {
 	client := server.Client(t)
 	l, other := env.OpenOn(t, server), env.OpenOn(t, server)
 	writer := env.MustLock(t)(other.Acquire(t.Context(), "k"))
-	const lease = time.Second
+	const lease = 3 * time.Second
 	reads, waits, panicked := make(chan *rlock.Lock, 1), make(chan struct{}), make(chan any, 1)
 	go func() { lock, _ := l.AcquireShared(t.Context(), "k", rlock.WithTTL(lease)); reads <- lock }()
 	queued(t, client, "k", 1)
@@ -129,7 +129,7 @@ func TestLastReaderExpiresWithALongLease(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	l := env.OpenOn(t, server)
-	const lease = time.Second
+	const lease = 3 * time.Second
 	locks := crowd(t, l, "k", 2, rlock.WithTTL(lease))
 	require.NoError(t, locks[0].Extend(t.Context(), time.Hour))
 	require.NoError(t, locks[0].Release(t.Context()))
