@@ -75,7 +75,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 // takeOver gives the keys the lock's token in place of the tokens of a Handoff, and begins the
 // lease with what is left of theirs.
 func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
-	a, err := l.locker.remote.Attach(ctx, &l.claim, l.lease.Token(), h.Tokens(), l.lease.TTL())
+	a, err := l.locker.remote.Attach(ctx, &l.claim, l.lease.Token(), h, l.lease.TTL())
 	switch {
 	case err != nil:
 		return &LockError{"attach", a.Key, err}
@@ -109,7 +109,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	if cause := l.finish(stateDetached); cause != detached {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
-	h := remote.NewHandoff(slices.Clone(l.claim.Keys()), l.lease.Tokens(), l.fence)
+	h := l.claim.Handoff(l.lease.Tokens(), l.fence)
 	if until := keptUntil(l); until != clock.Past {
 		h.AtLeast = max(until.Until(), 0)
 	}

@@ -66,6 +66,8 @@ func TestHandoffOfBadText(t *testing.T) {
 		"half a number":   env.SealHandoff([]byte{0x80}),
 		"more behind":     env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 1, 'c')),
 		"a time of 0":     env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 0)),
+		"another mark":    env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 1, 2)),
+		"behind the mark": env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, 1, 1, 1)),
 		"a huge time":     env.SealHandoff(append([]byte{7, 1, 1, 'a', 1, 1, 'b'}, huge...)),
 	} {
 		t.Run(name, func(t *testing.T) {

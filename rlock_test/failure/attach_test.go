@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -74,6 +75,43 @@ func TestLateCommandsOfTheFormerProcess(t *testing.T) {
 			f.When(nil)
 			require.ErrorIs(t, locker.ForceRelease(t.Context(), "job", token), rlock.ErrLost)
 			lasts(t, direct, again, rlock.DefaultTTL)
+		})
+	})
+}
+
+// A copy of an acquisition that arrives after its lock was detached and attached takes nothing for good: the
+// Locker that attached the lock takes it back, and the Handoff says that there may be one.
+func TestLateAcquireAfterAttach(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		attach := func(t *testing.T, direct rueidis.Client, lock *rlock.Lock) *rlock.Lock {
+			text, err := env.Detach(t, lock).MarshalText()
+			require.NoError(t, err)
+			var h rlock.Handoff
+			require.NoError(t, h.UnmarshalText(text))
+			return env.MustLock(t)(env.NewLocker(t, direct).Attach(t.Context(), h, rlock.WithTTL(time.Hour)))
+		}
+		t.Run("a lock", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, e)
+			l := &late{client: direct}
+			f.When(l.lose(env.IsAcquire))
+			again := attach(t, direct, env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))))
+			require.NoError(t, again.Release(t.Context()))
+			l.deliver(t)
+			env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the lock is free again")
+		})
+		t.Run("a permit", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, e)
+			l := &late{client: direct}
+			f.When(l.lose(func(words []string) bool { return env.Calls(words, gen.AcquireSharedSHA1) }))
+			again := attach(t, direct, env.MustLock(t)(locker.AcquirePermit(t.Context(), "job", 2, rlock.WithTTL(rlock.NoExpiry))))
+			l.deliver(t)
+			env.Soon(t, func() bool {
+				lock, err := locker.TryAcquirePermit(t.Context(), "job", 2)
+				return err == nil && lock.Release(t.Context()) == nil
+			}, "the second permit is free again")
+			require.True(t, again.Valid())
+			require.NoError(t, again.Release(t.Context()))
 		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ type Handoff struct {
 	Keys    []string
 	Fence   uint64
 	AtLeast time.Duration // for how long whoever takes the keys over must keep others out; whole milliseconds travel as text
+	Late    bool          // calls without an answer may still take keys for the tokens: whoever takes the keys over takes those back
 	secret  *secret       // a second pointer, because package fmt may follow the first, if that is in an unexported field
 }
 
@@ -31,6 +33,13 @@ type secret struct {
 // NewHandoff returns a Handoff of keys that may have one of the tokens.
 func NewHandoff(keys, tokens []string, fence uint64) *Handoff {
 	return &Handoff{Keys: keys, Fence: fence, secret: &secret{tokens: tokens}}
+}
+
+// Handoff returns a Handoff of the keys of a Claim.
+func (c *Claim) Handoff(tokens []string, fence uint64) *Handoff {
+	h := NewHandoff(slices.Clone(c.Keys()), tokens, fence)
+	h.Late = c.Possible() > 0 && !c.Chosen()
+	return h
 }
 
 // Tokens returns the tokens that the keys may have. Nobody may change the list.
@@ -71,7 +80,7 @@ func (h *Handoff) End(token string, spent bool) {
 
 // handoffVersion starts the text of every Handoff. After it come, in base64 without padding: the
 // fence, the number of keys, the keys, the number of tokens, the tokens, the milliseconds of AtLeast
-// unless they are 0, and a CRC-32 of all that. Numbers are varints. The length of a string comes before the string.
+// unless they are 0 and it is not Late, 1 if it is Late, and a CRC-32 of all that. Numbers are varints. The length of a string comes before the string.
 const handoffVersion = "rlock-handoff-1:"
 
 // Text returns the Handoff for ParseHandoff: one line of letters, digits and "-_:".
@@ -84,8 +93,11 @@ func (h *Handoff) Text() []byte {
 			data = append(data, s...)
 		}
 	}
-	if ms := (h.AtLeast + time.Millisecond - 1) / time.Millisecond; ms > 0 {
+	if ms := (h.AtLeast + time.Millisecond - 1) / time.Millisecond; ms > 0 || h.Late {
 		data = binary.AppendUvarint(data, uint64(ms))
+	}
+	if h.Late {
+		data = append(data, 1)
 	}
 	data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data))
 	return base64.RawURLEncoding.AppendEncode([]byte(handoffVersion), data)
@@ -111,8 +123,11 @@ func ParseHandoff(text []byte) (*Handoff, error) {
 	r := textReader{rest: body}
 	fence, keys, tokens := r.number(), r.list(), r.list()
 	var ms uint64
+	late := false
 	if len(r.rest) > 0 {
-		if ms = r.number(); ms == 0 || ms > uint64(math.MaxInt64/time.Millisecond) {
+		ms = r.number()
+		late = len(r.rest) > 0
+		if late && r.number() != 1 || ms == 0 && !late || ms > uint64(math.MaxInt64/time.Millisecond) {
 			r.failed = true
 		}
 	}
@@ -120,7 +135,7 @@ func ParseHandoff(text []byte) (*Handoff, error) {
 		return nil, errDamagedHandoff
 	}
 	h := NewHandoff(keys, tokens, fence)
-	h.AtLeast = time.Duration(ms) * time.Millisecond
+	h.AtLeast, h.Late = time.Duration(ms)*time.Millisecond, late
 	return h, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"testing/quick"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,13 +15,14 @@ import (
 // Whatever bytes the keys and tokens have, a Handoff is the same after a trip as text.
 func TestHandoffText(t *testing.T) {
 	t.Parallel()
-	same := func(key []byte, keys []string, token string, fence uint64) bool {
+	same := func(key []byte, keys []string, token string, fence uint64, ms uint16, late bool) bool {
 		h := remote.NewHandoff([]string{"k" + string(key)}, []string{"t" + token}, fence)
 		for _, key := range keys {
 			h.Keys = append(h.Keys, "k"+key)
 		}
+		h.AtLeast, h.Late = time.Duration(ms%3)*time.Millisecond, late
 		got, err := remote.ParseHandoff(h.Text())
-		return err == nil && slices.Equal(h.Keys, got.Keys) && slices.Equal(h.Tokens(), got.Tokens()) && h.Fence == got.Fence
+		return err == nil && h.AtLeast == got.AtLeast && h.Late == got.Late && slices.Equal(h.Keys, got.Keys) && slices.Equal(h.Tokens(), got.Tokens()) && h.Fence == got.Fence
 	}
 	require.NoError(t, quick.Check(same, nil))
 }

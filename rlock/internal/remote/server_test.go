@@ -216,7 +216,7 @@ func TestAcquire(t *testing.T) {
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	embedded, client, server := start(t)
-	a, err := server.Attach(t.Context(), claim(server, "mine", "others"), "new", []string{"token"}, time.Minute)
+	a, err := server.Attach(t.Context(), claim(server, "mine", "others"), "new", remote.NewHandoff([]string{"mine", "others"}, []string{"token"}, 0), time.Minute)
 	require.NoError(t, err)
 	require.True(t, a.Lost)
 	require.Equal(t, "others", a.Key)
@@ -224,7 +224,7 @@ func TestAttach(t *testing.T) {
 
 	embedded.LoseReply(rlocktest.Script(gen.AttachSHA1))
 	before := clock.Now()
-	a, err = server.Attach(t.Context(), claim(server, "mine"), "new", []string{"token"}, time.Minute)
+	a, err = server.Attach(t.Context(), claim(server, "mine"), "new", remote.NewHandoff([]string{"mine"}, []string{"token"}, 0), time.Minute)
 	require.NoError(t, err)
 	require.False(t, a.Lost, "the second try knows the new token")
 	require.InDelta(t, time.Minute, a.Remaining, float64(20*time.Second))
@@ -232,7 +232,7 @@ func TestAttach(t *testing.T) {
 	require.Equal(t, "new", owner(t, client, "mine"))
 
 	require.NoError(t, client.Do(t.Context(), client.B().Persist().Key("mine").Build()).Error())
-	a, err = server.Attach(t.Context(), claim(server, "mine"), "newer", []string{"new"}, time.Minute)
+	a, err = server.Attach(t.Context(), claim(server, "mine"), "newer", remote.NewHandoff([]string{"mine"}, []string{"new"}, 0), time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, clock.NoExpiry, a.Remaining)
 	require.Equal(t, clock.Never, a.End)
