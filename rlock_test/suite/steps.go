@@ -116,7 +116,7 @@ func steps(o options) []step {
 		{name: "oldest Go", env: []string{"GOTOOLCHAIN=" + oldestTested, "GOFLAGS=-trimpath"}, args: []string{"test", "-count=1", "./rlock/...", "./rlock_test/importer"}},
 		{name: "generator", args: append([]string{"test", "-count=1", "-timeout=40m"}, computing...)},
 		// Every order of what can happen in the queue between processes, for more than a million worlds.
-		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=60000"}},
+		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=50000"}},
 		{name: "platforms", args: []string{"test", "-count=1", "-timeout=90m", platforms}},
 		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
 		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},

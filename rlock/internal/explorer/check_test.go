@@ -27,9 +27,6 @@ var (
 func (x *explorer) exclusive(w *world) error {
 	s := x.at(w)
 	holders := s.holders()
-	if _, limit, shared := s.phase(); shared && limit > 0 && int64(len(holders)) > limit {
-		return broken("%s hold %d permits of %d", whose(&s), len(holders), limit)
-	}
 	for p := range x.scenario.processes {
 		proc := x.of(w, p)
 		if proc.dead || proc.next != "" && !x.flaw.early || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || slices.Contains(holders, proc.wait.Token) {
@@ -62,14 +59,19 @@ func has(s *server) string {
 	return whose(s) + " has the lock"
 }
 
-// inOrder checks that each grant is to the first of the queue that can be told.
+// inOrder checks that each grant is to the first of the queue that can be told, and that nobody gets a
+// permit while more are held than there are. A limit may be made smaller than what is held.
 func (x *explorer) inOrder(before, after server, r queue.Request) error {
+	had, has := before.holders(), after.holders()
+	begins := slices.ContainsFunc(has, func(token string) bool { return !slices.Contains(had, token) })
+	if _, limit, shared := after.phase(); shared && limit > 0 && int64(len(has)) > limit && begins {
+		return broken("%s hold %d permits of %d", whose(&after), len(has), limit)
+	}
 	if before.mute || before.broken {
 		return nil
 	}
-	had, has := before.holders(), after.holders()
 	for _, token := range has {
-		if slices.Contains(had, token) || r.Call > extend && token == r.Again {
+		if slices.Contains(had, token) || r.Call > extend && r.Call != tries && token == r.Again {
 			continue // the process has had the lock before
 		}
 		last := int64(1) << 62 // of a newcomer

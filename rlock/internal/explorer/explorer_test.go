@@ -2,19 +2,22 @@
 // few processes, their messages and faults can happen, as far as its bounds go. It has nothing
 // but tests.
 //
-// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua and hand_over.lua,
-// and of acquire_shared.lua, release_shared.lua, extend_shared.lua and downgrade.lua for readers and holders
-// of permits, in a Lua machine, and the Wait of package queue. It models what a holder does with its lock
-// (extends it, hands it over to the next caller of its process, downgrades it, releases it, finds it over), the server's commands, which TestServer compares with real
-// servers, and the network: a bag of calls, answers and pushes that arrive in any order, at any
-// age, twice, or never. A call that has no answer is sent again where the product does that. Time goes by in ticks, two of which are a lease. A process may take any
-// time for its next step, so a pause needs no step of its own.
+// What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua, hand_over.lua and
+// attach.lua, and of acquire_shared.lua, release_shared.lua, extend_shared.lua, downgrade.lua and
+// change_limit.lua for readers and holders of permits, in a Lua machine, and the Wait of package queue. It
+// models what a holder does with its lock (extends it, hands it over to the next caller of its process,
+// downgrades it, detaches it and has another handle attach it, releases it, finds it over), callers who
+// try once, who go at any time, and who are told of another limit, the server's commands, which TestServer
+// compares with real servers, and the network: a bag of calls, answers and pushes that arrive in any order,
+// at any age, twice, or never. A call without an answer is sent again where the product does that. Time
+// goes by in ticks, two of which are a lease. A process may take any time for its next step, so a pause
+// needs no step of its own.
 //
 // Worlds are visited the nearest first, so the first violation that is found has the shortest
 // story. In each world these hold:
 //
 //   - Exclusion: if a process holds the lock by its own deadline, the server has its token, or has it
-//     among those who share the lock; and these have no more permits than there are.
+//     among those who share the lock. Nobody gets a permit while more are held than there are.
 //     Tokens that a stranger has deleted, or that a failover may have lost, are excused.
 //   - Order: a grant is to the first of the queue that can be told.
 //   - Fences: each holder begins with a fence above all that holders had before, or with that of those
@@ -23,7 +26,7 @@
 //     the lock, and at the end the lock is free and the queue is empty. At once, nothing is left
 //     that a process which is alive does not want. This is tried for each ninth world.
 //
-// What is not modelled: more than one lock, a limit that changes, the order among the callers of
+// What is not modelled: more than one lock, an Extend that shortens a lease (package lease has a model of its own), the order among the callers of
 // one process and when its turn ends, a hand-over without a command, which the server does not see, the
 // token with which a caller asks again after a hand-over without an answer (here it begins anew), clocks
 // that run at different rates, expiry within a tick.
@@ -85,6 +88,14 @@ var scenarios = []scenario{
 	{name: "two permits for three", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, budget: map[fault]uint8{extension: 1}},
 	{name: "two permits for three, extended twice, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, budget: map[fault]uint8{extension: 2, loss: 1}},
 	{name: "two permits, of which one wants both", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:2", "2:1"}, budget: map[fault]uint8{loss: 1}},
+	{name: "a lock is detached and attached, with loss", processes: 2, wants: 1, budget: map[fault]uint8{attachment: 2, loss: 1, extension: 1}},
+	{name: "a lock is detached and attached, and calls are repeated", processes: 2, wants: 2, apart: true, budget: map[fault]uint8{attachment: 1, loss: 1, retry: 1}},
+	{name: "permits are detached and attached, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:2"}, budget: map[fault]uint8{attachment: 1, loss: 1, retry: 1}},
+	{name: "callers who would not wait", processes: 3, wants: 1, more: 1, apart: true, shares: [maxProcesses]string{"", "0:1", ""}, budget: map[fault]uint8{trying: 2, retry: 1, loss: 1}},
+	{name: "readers and a writer who give up at any time", processes: 3, wants: 2, apart: true, leaving: true, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{loss: 1}},
+	{name: "callers of permits who give up at any time", processes: 3, wants: 2, apart: true, leaving: true, shares: [maxProcesses]string{"2:1", "2:1", "2:2"}, budget: map[fault]uint8{retry: 1, loss: 1}},
+	{name: "a limit that changes", processes: 3, wants: 2, apart: true, shares: [maxProcesses]string{"2:1", "2:1", "1:1"}, budget: map[fault]uint8{change: 2}},
+	{name: "a limit that changes, with loss and callers who give up", processes: 3, wants: 1, more: 1, apart: true, leaving: true, shares: [maxProcesses]string{"2:1", "3:1", "2:2"}, budget: map[fault]uint8{change: 2, loss: 1, extension: 1}},
 	{name: "two permits, and a holder dies", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1", ""}, budget: map[fault]uint8{crash: 1}},
 }
 

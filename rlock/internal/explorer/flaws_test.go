@@ -37,6 +37,9 @@ func TestPlantedFlaws(t *testing.T) {
 	writer := func(f flaw) scenario {
 		return scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1}, flaw: f}
 	}
+	limit := func(f flaw) scenario {
+		return scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "1:1"}, budget: map[fault]uint8{change: 1}, flaw: f}
+	}
 	three := func(f flaw) scenario { return scenario{processes: 3, wants: 1, flaw: f} }
 	for name, c := range map[string]struct {
 		scenario
@@ -100,6 +103,29 @@ func TestPlantedFlaws(t *testing.T) {
 		"a downgrade that is repeated and begins no lease": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, loss: 1}, flaw: flaw{scripts: replace(t, "downgrade",
 			"if ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then\n    add(holders, phase, token, tonumber(permits), deadline)\n    keep(lock, holders)\n  end\n  return {1, tonumber(phase)}",
 			"return {1, tonumber(phase)}")}}, says: "by its own deadline", tells: "asks once more"},
+		"a late call of a holder before an attach": {scenario: scenario{processes: 2, wants: 1, budget: map[fault]uint8{attachment: 1, retry: 1}, flaw: flaw{trusts: true}}, says: "does not wait for it"},
+		"an attach that counts on a whole lease":   {scenario: two(map[fault]uint8{attachment: 1}, flaw{whole: true}), says: "by its own deadline"},
+		"an attach that changes no token": {scenario: two(map[fault]uint8{attachment: 1}, flaw{scripts: replace(t, "attach",
+			"redis.call('SET', lock, token, 'KEEPTTL')", "")}), says: "by its own deadline"},
+		"an attach that finds the lock of anybody": {scenario: two(map[fault]uint8{attachment: 1}, flaw{scripts: replace(t, "attach",
+			"if not accepted[holder] then", "if not holder then")}), says: "by its own deadline"},
+		"an attach of a share that is repeated and begins no lease": {scenario: scenario{processes: 1, wants: 1, shares: [maxProcesses]string{"2:1"}, budget: map[fault]uint8{attachment: 1, loss: 1}, flaw: flaw{scripts: replace(t, "extend_shared",
+			"if found or ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then", "if found then")}}, says: "by its own deadline", tells: "asks once more"},
+		"an extension of a share that begins no lease": {scenario: scenario{processes: 1, wants: 1, shares: [maxProcesses]string{"2:1"}, budget: map[fault]uint8{extension: 1}, flaw: flaw{scripts: replace(t, "extend_shared",
+			"if found or ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then", "if found then")}}, says: "by its own deadline"},
+		"a try that passes those who wait": {scenario: scenario{processes: 3, wants: 1, budget: map[fault]uint8{trying: 1, deletion: 1}, flaw: flaw{scripts: replace(t, "join",
+			"if wants and (alone or not head[1] or", "if wants and (alone or how == 'try' or not head[1] or")}}, says: "had joined earlier", many: true},
+		"a try for a share that passes those who wait": {scenario: scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{trying: 1}, flaw: flaw{scripts: replace(t, "acquire_shared",
+			"redis.call('EXISTS', queue) == 0 and fits", "(how == 'try' or redis.call('EXISTS', queue) == 0) and fits")}}, says: "had joined earlier"},
+		"a reader who gives up and keeps what it has":     {scenario: scenario{processes: 2, wants: 1, leaving: true, shares: [maxProcesses]string{"0:1", ""}, flaw: flaw{stays: true}}, says: "does not wait for it"},
+		"a caller of permits who gives up and keeps them": {scenario: scenario{processes: 2, wants: 1, leaving: true, shares: [maxProcesses]string{"1:1", "1:1"}, flaw: flaw{stays: true}}, says: "does not wait for it"},
+		"a limit that begins a new phase": {scenario: limit(flaw{scripts: replace(t, "change_limit",
+			"phase .. ' ' .. limit, 'KEEPTTL')", "phase .. '1 ' .. limit, 'KEEPTTL')")}), says: "by its own deadline"},
+		"a limit that lets in all who ask for it": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"2:1", "2:2"}, budget: map[fault]uint8{change: 1}, flaw: flaw{scripts: replace(t, "change_limit",
+			"not fits(holders, limit, tonumber(permits))", "false")}}, says: "of 2"},
+		"a limit that those who come do not look at": {scenario: limit(flaw{scripts: replace(t, "acquire_shared",
+			"if present ~= limit then", "if not present then")}), says: "of 1"},
+		"a wait that another limit has ended and that keeps its place": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"2:1", "2:2"}, budget: map[fault]uint8{change: 1}, flaw: flaw{stays: true}}, says: "does not wait for it", many: true},
 		// Locks do not expire, because a release of one that is over finds the lock with another token too.
 		"a release that is repeated and frees the lock of the next": {scenario: scenario{processes: 2, wants: 1, endless: true, budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "pass",
 			"redis.pcall('ZREM', queue, member_of(token, ttl, process))", "if redis.pcall('ZREM', queue, member_of(token, ttl, process)) == 0 and holder then\n  pass(lock, queue, counter, grants)\nend")}},

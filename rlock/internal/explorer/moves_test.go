@@ -1,7 +1,9 @@
 package explorer
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
@@ -21,11 +23,13 @@ const (
 	beats
 	leaves
 	releases
+	triesOnce
 	releasesAgain
 	extends
 	expires
 	handsOver
 	downgradesLock
+	detaches
 	asksAgain
 	givesUp
 	reaps
@@ -34,6 +38,7 @@ const (
 	breaks
 	listens
 	mishears
+	changesLimit
 	strangerDeletes
 	strangerTakes
 	strangerReleases
@@ -89,6 +94,10 @@ func (x *explorer) moves(w *world, visit func(move)) {
 	}
 	for _, k := range x.ofServer {
 		visit(move{kind: k})
+		if k == changesLimit {
+			visit(move{kind: k, index: 1})
+			visit(move{kind: k, index: 2})
+		}
 	}
 }
 
@@ -96,16 +105,27 @@ func (x *explorer) moves(w *world, visit func(move)) {
 func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 	ofProcess = []moveKind{wants, overdues, beats, releases, expires, reaps}
 	ofServer = []moveKind{elapses}
+	add := func(kinds []moveKind, more ...moveKind) []moveKind {
+		for _, k := range more {
+			if !slices.Contains(kinds, k) {
+				kinds = append(kinds, k)
+			}
+		}
+		return kinds
+	}
 	if s.wants+s.more > 1 && !s.apart {
 		ofProcess = append(ofProcess, releasesAgain)
+	}
+	if s.leaving {
+		ofProcess = append(ofProcess, leaves)
 	}
 	for f := range faults {
 		if s.budget[f] == 0 {
 			continue
 		}
-		ofProcess = append(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
-			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
-		ofServer = append(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases},
+		ofProcess = add(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
+			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, asksAgain, givesUp}, attachment: {detaches, asksAgain}, trying: {triesOnce, asksAgain, givesUp}, change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
+		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases}, change: {changesLimit},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}}[f]...)
 	}
 	return ofProcess, ofServer
@@ -162,7 +182,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		x.elapse(w)
 		return nil
-	case strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends:
+	case changesLimit, strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends:
 		return x.disturb(w, m)
 	case crashes, closes, breaks, listens, mishears:
 		return x.connect(w, m)
@@ -188,8 +208,18 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 			return errNotNow
 		}
 		proc.wants--
+		proc.wait.Since, proc.since = proc.since, 0
 		x.put(w, p, proc)
 		event.What = queue.Wanted
+	case triesOnce:
+		if wait.Phase != queue.Idle || proc.wants == 0 {
+			return errNotNow
+		}
+		if err := w.spend(trying, true); err != nil {
+			return err
+		}
+		proc.wants--
+		return x.replaces(w, p, proc, tries, "")
 	case overdues:
 		if wait.Phase != queue.Joining && wait.Phase != queue.Passing {
 			return errNotNow
@@ -214,12 +244,18 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		event.What = queue.BeatDue
 	case leaves:
-		if err := w.spend(cancel, wait.Phase != queue.Idle && wait.Phase != queue.Held); err != nil {
+		if err := must(wait.Phase != queue.Idle && wait.Phase != queue.Held); err != nil {
 			return err
+		}
+		if !x.leaving {
+			if err := w.spend(cancel, true); err != nil {
+				return err
+			}
 		}
 		if wait.Phase == queue.Passing {
 			return x.giveUp(w, p, wait.Former, wait.Token)
 		}
+		x.leavesPlace(w, p)
 		event.What = queue.Left
 	case releases:
 		if wait.Phase != queue.Held || wait.Deadline <= 0 {
@@ -247,6 +283,11 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 			return err
 		}
 		return x.replaces(w, p, proc, downgrades, "rlock:share:0:1:")
+	case detaches:
+		if err := w.spend(attachment, wait.Phase == queue.Held && wait.Deadline > 0 && isShare(wait.Token) == (x.shares[p] != "")); err != nil {
+			return err
+		}
+		return x.replaces(w, p, proc, attaches, "")
 	case asksAgain: // the call has no answer so far; a hand-over is sent once
 		if proc.call == handOver {
 			return errNotNow
@@ -256,10 +297,16 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		return x.ask(w, p, proc.replacement())
 	case givesUp:
+		if proc.call == attaches { // who attaches a lock asks until there is an answer, or until its lease is over
+			return errNotNow
+		}
 		if err := x.again(w, x.replacing(w, p), calm); err != nil {
 			return err
 		}
-		if x.flaw.drops {
+		switch {
+		case proc.call == tries:
+			return x.giveUp(w, p, proc.next)
+		case x.flaw.drops:
 			return x.giveUp(w, p, wait.Token)
 		}
 		return x.giveUp(w, p, wait.Token, proc.next)
@@ -300,6 +347,22 @@ func (x *explorer) again(w *world, pending, calm bool) error {
 	return w.spend(retry, true)
 }
 
+// runs has the server run a script, and send what it pushes.
+func (x *explorer) runs(w *world, m message) (effect, error) {
+	e, err := x.run(w, m)
+	var v violation
+	if err != nil && !errors.As(err, &v) {
+		x.tb.Fatal(err)
+	}
+	w.server = e.server
+	for _, p := range e.pushes {
+		if !x.of(w, p.process).dead && !x.send(w, p) {
+			return e, errFull
+		}
+	}
+	return e, err
+}
+
 // arrive executes, delivers or loses a message.
 func (x *explorer) arrive(w *world, m move) error {
 	msg := x.in(w, m.index)
@@ -313,20 +376,13 @@ func (x *explorer) arrive(w *world, m move) error {
 		}
 	}
 	if m.kind != delivers {
-		e, err := x.execute(w, m.index)
-		var v violation
-		if err != nil && !errors.As(err, &v) {
-			x.tb.Fatal(err)
-		}
 		w.take(m.index)
-		w.server = e.server
+		e, err := x.runs(w, msg)
+		if errors.Is(err, errFull) {
+			return err
+		}
 		if msg.request.Call == downgrades && e.answer.Granted && e.answer.Fence == w.used {
 			w.phase = true // those who are let in have the fence of the holder
-		}
-		for _, p := range e.pushes {
-			if !x.of(w, p.process).dead && !x.send(w, p) {
-				return errFull
-			}
 		}
 		if err == nil && !e.refused && !x.of(w, msg.process).dead {
 			// The answer to a call of the reaper changes nothing but whether it calls again, and
@@ -337,7 +393,7 @@ func (x *explorer) arrive(w *world, m move) error {
 				}
 				return nil
 			}
-			msg.kind, msg.answer = answer, e.answer
+			msg.kind, msg.answer, msg.limited = answer, e.answer, e.limited
 			if !x.send(w, msg) {
 				return errFull
 			}
@@ -354,6 +410,8 @@ func (x *explorer) arrive(w *world, m move) error {
 		return x.extended(w, msg)
 	case msg.request.Call > extend:
 		return x.replaced(w, msg)
+	case msg.limited:
+		return x.limited(w, msg)
 	}
 	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer, Token: msg.token}
 	if msg.kind == push {
@@ -372,8 +430,11 @@ func (x *explorer) arrive(w *world, m move) error {
 // replacement is the call of a holder that gives the lock another token.
 func (proc *process) replacement() queue.Request {
 	r := queue.Request{Call: proc.call, Token: proc.wait.Token, Again: proc.next}
-	if proc.call == downgrades {
+	switch proc.call {
+	case downgrades:
 		r.Since = proc.wait.Fence
+	case tries:
+		r.Token = proc.next
 	}
 	return r
 }
@@ -405,6 +466,12 @@ func (x *explorer) replaced(w *world, msg message) error {
 	switch {
 	case proc.next != r.Again: // it was given up
 		return nil
+	case !msg.answer.Granted && (r.Call == attaches && !proc.doubt || r.Call == tries && !x.replacing(w, p)):
+		return x.giveUp(w, p) // the server has none of the tokens
+	case !msg.answer.Granted && r.Call == attaches:
+		return x.giveUp(w, p, r.Token)
+	case !msg.answer.Granted && r.Call == tries:
+		return x.giveUp(w, p, r.Again)
 	case !msg.answer.Granted:
 		return x.giveUp(w, p, r.Token, r.Again)
 	}
@@ -415,21 +482,54 @@ func (x *explorer) replaced(w *world, msg message) error {
 	}
 	proc.doubt = false
 	proc.call, proc.next, proc.wait.Token = 0, "", r.Again
-	proc.wait.Fence, proc.wait.Deadline = msg.answer.Fence, clock.LeaseEnd(msg.sent, x.settings.TTL)
+	proc.wait.Phase, proc.wait.Deadline = queue.Held, clock.LeaseEnd(msg.sent, x.settings.TTL)
+	if r.Call != attaches {
+		proc.wait.Fence = msg.answer.Fence
+	} else if !isShare(r.Again) && !x.endless && !x.flaw.whole {
+		proc.wait.Deadline = clock.LeaseEnd(msg.sent, msg.answer.Remaining)
+	}
 	x.put(w, p, proc)
 	switch {
 	case proc.wait.Deadline <= 0: // the lock is over before its holder begins
 		return x.giveUp(w, p, r.Again)
-	case r.Call == downgrades:
+	case r.Call == downgrades || r.Call == attaches:
 		return nil // it goes on with its fence
 	}
 	return x.rises(w, p, proc.wait)
 }
 
+// leavesPlace notes the place in the queue that callers leave to the next caller of their process.
+func (x *explorer) leavesPlace(w *world, p int) {
+	proc := x.of(w, p)
+	if proc.wants == 0 {
+		return
+	}
+	proc.since = proc.wait.Score
+	if x.shares[p] != "" { // who has left before the server has said a score leaves the place that it was left
+		proc.since = cmp.Or(proc.since, proc.wait.Since)
+	}
+	x.put(w, p, proc)
+}
+
+// limited takes the answer that those who share the lock have another limit. The wait is over, and its
+// caller tries once more without a place.
+func (x *explorer) limited(w *world, msg message) error {
+	p := msg.process
+	proc := x.of(w, p)
+	if proc.next != "" || proc.wait.Token != msg.request.Token || proc.wait.Phase == queue.Held {
+		return nil
+	}
+	x.leavesPlace(w, p)
+	if err := x.step(w, p, queue.Event{What: queue.Left}); err != nil {
+		return err
+	}
+	return x.replaces(w, p, x.of(w, p), tries, "")
+}
+
 // extended takes the answer to an extension. A lock that is over does not come back.
 func (x *explorer) extended(w *world, msg message) error {
 	proc := x.of(w, msg.process)
-	switch held := proc.wait.Phase == queue.Held && proc.wait.Token == msg.request.Token; {
+	switch held := proc.wait.Phase == queue.Held && proc.wait.Token == msg.request.Token && proc.next == ""; {
 	case !held:
 	case !msg.answer.Granted:
 		return x.giveUp(w, msg.process, proc.wait.Token)
@@ -512,6 +612,12 @@ func (x *explorer) disturb(w *world, m move) error {
 	s := x.at(w)
 	err := error(nil)
 	switch m.kind {
+	case changesLimit:
+		if err := w.spend(change, true); err != nil {
+			return err
+		}
+		_, err := x.runs(w, message{kind: request, request: queue.Request{Call: changes, Since: int64(m.index + 1)}})
+		return err
 	case strangerDeletes:
 		err = w.spend(deletion, s.lock != "" && s.lock != stranger)
 		if err == nil {

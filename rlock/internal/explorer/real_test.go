@@ -29,7 +29,7 @@ func words(r *rand.Rand) []string {
 	case 0:
 		return []string{"GET", lockKey}
 	case 1:
-		return []string{"SET", lockKey, pick("p1", "q1")}
+		return pick2(r, []string{"SET", lockKey, pick("p1", "q1")}, []string{"SET", lockKey, pick("p1", "q1"), "KEEPTTL"})
 	case 2:
 		return []string{"SET", lockKey, pick("p1", "q1"), "PX", pick(lease(), lease(), "0", "x")}
 	case 3:

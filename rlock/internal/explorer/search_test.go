@@ -153,6 +153,12 @@ func (x *explorer) tell(w *world, m move) string {
 	switch m.kind {
 	case executes, executesUnheard, delivers, loses, doubles:
 		return x.tellMessage(w, m)
+	case changesLimit:
+		return fmt.Sprintf("Somebody changes the limit to %d.", m.index+1)
+	case triesOnce:
+		return fmt.Sprintf("A caller of %s tries to get the lock, and would not wait.", who)
+	case detaches:
+		return fmt.Sprintf("%s detaches %s, and attaches it again.", who, short(proc.wait.Token))
 	case wants:
 		return fmt.Sprintf("A caller of %s wants the lock: %s joins.", who, who)
 	case overdues:
@@ -174,7 +180,7 @@ func (x *explorer) tell(w *world, m move) string {
 	case downgradesLock:
 		return fmt.Sprintf("%s downgrades %s to a share.", who, short(proc.wait.Token))
 	case asksAgain:
-		return fmt.Sprintf("%s has no answer, and asks once more for %s in place of %s.", who, short(proc.next), short(proc.wait.Token))
+		return fmt.Sprintf("%s has no answer, and asks once more for %s.", who, short(proc.next))
 	case givesUp:
 		return fmt.Sprintf("%s has no answer, and gives up %s and %s.", who, short(proc.wait.Token), short(proc.next))
 	case reaps:
@@ -200,8 +206,8 @@ func (x *explorer) tell(w *world, m move) string {
 func (x *explorer) tellMessage(w *world, m move) string {
 	msg := x.in(w, m.index)
 	who := name(msg.process)
-	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension", handOver: "hand-over", downgrades: "downgrade"}[msg.request.Call] + " of " + short(msg.request.Token)
-	if msg.request.Again != "" {
+	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension", handOver: "hand-over", downgrades: "downgrade", attaches: "attach", tries: "try"}[msg.request.Call] + " of " + short(msg.request.Token)
+	if msg.request.Again != "" && msg.request.Call != tries {
 		what += " that has " + short(msg.request.Again) + " join"
 	}
 	switch {
@@ -214,6 +220,8 @@ func (x *explorer) tellMessage(w *world, m move) string {
 	case m.kind == delivers:
 		said := "it is nowhere"
 		switch {
+		case msg.limited:
+			said = "there is another limit"
 		case msg.answer.Granted:
 			said = "granted"
 		case msg.answer.Score != 0:

@@ -189,6 +189,10 @@ func processOf(channel string) int {
 func (x *execution) set(value string, options []string) (any, error) {
 	left := int64(endless)
 	switch {
+	case len(options) == 1 && options[0] == "KEEPTTL":
+		if x.server.lock != "" {
+			left = x.server.left
+		}
 	case len(options) == 2 && options[0] == "PX":
 		var err error
 		if left, err = strconv.ParseInt(options[1], 10, 64); err != nil || left <= 0 {

@@ -90,6 +90,8 @@ func TestSharedScripts(t *testing.T) {
 				got, want = downgradesWhole(t, client, m, &run, tokens[r.IntN(whole)], token, lease)
 			case n >= whole && c == 5:
 				got, want = handsWhole(t, client, m, &run, token, tokens[whole+r.IntN(2)], lease)
+			case n >= whole && c == 6:
+				got, want = attachesWhole(t, client, m, &run, token, tokens[whole+r.IntN(2)])
 			case n >= whole && c < 4:
 				got, want = passes(t, client, m, &run, token, "", process, lease)
 			case n >= whole:
@@ -97,7 +99,13 @@ func TestSharedScripts(t *testing.T) {
 			case c < 4:
 				got, want = releasesShare(t, client, m, &run, token, process, lease)
 			case c < 5:
-				got, want = extendsShare(t, client, m, &run, token, lease)
+				former := tokens[r.IntN(whole)]
+				if r.IntN(2) == 0 || strings.Split(former, ":")[3] != strings.Split(token, ":")[3] {
+					former = token
+				}
+				got, want = extendsShare(t, client, m, &run, token, former, lease)
+			case c == 5 && r.IntN(2) == 0:
+				got, want = changesLimitOf(t, client, m, &run, 1+r.IntN(3))
 			default:
 				got, want = joinsShared(t, client, m, &run, token, process, lease, gen.AcquireSharedHow(how))
 			}
@@ -159,11 +167,31 @@ func handsWhole(t *testing.T, client rueidis.Client, m *vm, run *execution, toke
 	return fmt.Sprint(r.HandedOver, r.Waits > 0), fmt.Sprint(reply[0] == 1, reply[3] > 0)
 }
 
-func extendsShare(t *testing.T, client rueidis.Client, m *vm, run *execution, token string, lease time.Duration) (got, want string) {
+func attachesWhole(t *testing.T, client rueidis.Client, m *vm, run *execution, token, former string) (got, want string) {
 	t.Helper()
-	has, err := gen.New().ExtendShared(t.Context(), client, gen.ExtendSharedParams{Lock: lockKey, Holders: holdersKey, Token: token, TTL: lease})
+	r, err := gen.New().Attach(t.Context(), client, gen.AttachParams{Locks: []string{lockKey}, Token: token, Former: []string{former}})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "extend_shared", shareKeys[:2], []string{token, leaseText(lease)})
+	reply, refused, err := m.call(run, "attach", []string{lockKey}, []string{token, former})
+	require.NoError(t, err)
+	require.False(t, refused)
+	return fmt.Sprint(r.Position, (r.Remaining.Milliseconds()+9999)/10000), fmt.Sprint(reply[0], (reply[1]+9999)/10000)
+}
+
+func changesLimitOf(t *testing.T, client rueidis.Client, m *vm, run *execution, limit int) (got, want string) {
+	t.Helper()
+	r, err := gen.New().ChangeLimit(t.Context(), client, gen.ChangeLimitParams{Lock: lockKey, Holders: holdersKey, Queue: queueKey, Grants: grants, Limit: int64(limit)})
+	require.NoError(t, err)
+	reply, refused, err := m.call(run, "change_limit", []string{lockKey, holdersKey, queueKey, grants}, []string{strconv.Itoa(limit)})
+	require.NoError(t, err)
+	require.False(t, refused)
+	return fmt.Sprint(r), fmt.Sprint(reply[0])
+}
+
+func extendsShare(t *testing.T, client rueidis.Client, m *vm, run *execution, token, former string, lease time.Duration) (got, want string) {
+	t.Helper()
+	has, err := gen.New().ExtendShared(t.Context(), client, gen.ExtendSharedParams{Lock: lockKey, Holders: holdersKey, Token: token, TTL: lease, Former: []string{former}})
+	require.NoError(t, err)
+	reply, refused, err := m.call(run, "extend_shared", shareKeys[:2], []string{token, leaseText(lease), former})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(has), fmt.Sprint(reply[0] == 1)

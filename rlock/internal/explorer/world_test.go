@@ -27,6 +27,7 @@ type process struct {
 	wait   queue.Wait
 	reaped [maxReap]queue.Request // what the reaper releases
 	tokens uint8                  // how many it has made
+	since  int64                  // score of the place that its last callers have left; 0: none
 	wants  uint8                  // how often a caller of it is still to want the lock
 	next   string                 // the token that the lock is to have in place of that of its Wait; empty: none
 	call   queue.Call             // that gives it that token
@@ -51,6 +52,7 @@ type message struct {
 	request queue.Request
 	sent    clock.Instant
 	answer  queue.Answer
+	limited bool   // of an answer: those who share the lock have another limit
 	token   string // of a push
 	last    bool   // of the reaper's calls: when it was sent, no other call of its token was on its way
 }
@@ -74,6 +76,9 @@ const (
 	ticks                   // which pass; a scenario without a number has no end of them
 	handing                 // of the lock to the next caller of a process, as long as callers of it want the lock
 	downgrade               // of a whole lock
+	trying                  // for the lock without a place in the queue
+	attachment              // of a lock that its holder detaches
+	change                  // of the limit of permits
 	faults
 )
 
@@ -118,6 +123,7 @@ type scenario struct {
 	processes int
 	wants     uint8 // how often a caller of each process wants the lock
 	more      uint8 // how often one of the last process does beside that
+	leaving   bool  // callers go at any time: the next has their place
 	apart     bool  // each of these is a wait of its own: no release joins again
 	budget    map[fault]uint8
 	shares    [maxProcesses]string // "<limit>:<permits>" that each process wants; empty: the whole lock
@@ -139,6 +145,7 @@ type flaw struct {
 	blind   bool // it does not see that its place in the queue is another one
 	forgets bool // it trusts the last answer although it has sent a token twice
 	strays  bool // it takes a push about the lock that it holds for one about a token that it has given up
+	whole   bool // it counts on a whole lease of a lock that it attaches
 	scripts func(map[string]string)
 }
 
@@ -147,6 +154,7 @@ type effect struct {
 	server  uint32
 	answer  queue.Answer
 	refused bool
+	limited bool
 	pushes  []message
 }
 
@@ -275,8 +283,9 @@ func (x *explorer) underWay(w *world, p int, answers bool, is func(queue.Request
 }
 
 // execute runs the script of a request.
-func (x *explorer) execute(w *world, i int) (effect, error) {
-	m := x.in(w, i)
+func (x *explorer) execute(w *world, i int) (effect, error) { return x.run(w, x.in(w, i)) }
+
+func (x *explorer) run(w *world, m message) (effect, error) {
 	now := w.score + 1
 	if w.failed {
 		now += 65536 // whatever the server has lost, its clock has gone on
@@ -312,11 +321,20 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 	case downgrades:
 		script, keys = "downgrade", []string{lockKey, holdersKey, queueKey, counterKey, grants}
 		args = []string{r.Again, lease, strconv.FormatInt(r.Since, 10), r.Token}
+	case tries:
+		args[3] = "try"
+	case attaches:
+		script, keys, args = "attach", []string{lockKey}, []string{r.Again, r.Token}
+		if isShare(r.Token) {
+			script, args = "extend", []string{r.Again, lease, r.Token}
+		}
+	case changes:
+		script, keys, args = "change_limit", []string{lockKey, holdersKey, queueKey, grants}, []string{strconv.FormatInt(r.Since, 10)}
 	}
 	if isShare(r.Token) {
 		keys = []string{lockKey, holdersKey, queueKey, counterKey, grants}
 		script = map[string]string{"join": "acquire_shared", "pass": "release_shared", "extend": "extend_shared"}[script]
-		if r.Call == extend {
+		if script == "extend_shared" {
 			keys = keys[:2]
 		}
 	}
@@ -326,20 +344,12 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 		return effect{}, err
 	}
 	e := effect{server: x.servers.number(run.server), refused: refused}
-	if !refused && r.Call <= extend {
-		e.answer = answerOf(r.Call, reply)
-		if script == "extend_shared" {
-			e.answer.Granted = reply[0] == 1
-		}
+	if !refused {
+		e.answer = answerOf(r.Call, script, reply)
+		e.limited = script == "acquire_shared" && reply[0] == 0 && reply[5] >= 0
 	}
 	for _, p := range run.pushed {
 		e.pushes = append(e.pushes, readPush(x.tb, p))
-	}
-	if script == "hand_over" || script == "downgrade" {
-		e.answer = queue.Answer{Granted: !refused && reply[0] == 1}
-		if e.answer.Granted {
-			e.answer.Fence = reply[1]
-		}
 	}
 	if err := x.inOrder(before, run.server, r); err != nil {
 		return e, err
@@ -348,11 +358,23 @@ func (x *explorer) execute(w *world, i int) (effect, error) {
 	return e, nil
 }
 
-func answerOf(call queue.Call, reply []int64) queue.Answer {
+func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	switch {
-	case call == extend:
+	case call == changes:
+		return queue.Answer{}
+	case script == "extend":
 		return queue.Answer{Granted: reply[0] == 0}
+	case script == "attach":
+		return queue.Answer{Granted: reply[0] == 0, Remaining: ms(reply[1])}
+	case script == "extend_shared":
+		return queue.Answer{Granted: reply[0] == 1}
+	case call == handOver || call == downgrades:
+		a := queue.Answer{Granted: reply[0] == 1}
+		if a.Granted {
+			a.Fence = reply[1]
+		}
+		return a
 	case call == queue.Pass && len(reply) == 1: // of pass.lua, which says nothing of a second token
 		return queue.Answer{}
 	case call == queue.Pass:
@@ -439,11 +461,16 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 const extend = queue.Pass + 1
 
 // These are calls of a holder too. They give the lock the token Again in place of Token; a downgrade has
-// the fence of the holder in Since.
+// the fence of the holder in Since. One that tries has no lock, and one token.
 const (
 	handOver   = queue.Pass + 2
 	downgrades = queue.Pass + 3
+	attaches   = queue.Pass + 4
+	tries      = queue.Pass + 5
 )
+
+// changes is a call of somebody who has no lock. Its limit is in Since.
+const changes = queue.Pass + 6
 
 // isRelease reports whether a call is one of the reaper.
 func isRelease(r queue.Request) bool { return r.Call == queue.Pass && r.Again == "" }
@@ -555,6 +582,7 @@ func (x *explorer) renumber(w *world) {
 			f(&proc.wait.Fence, true)
 			f(&proc.wait.Score, false)
 			f(&proc.wait.Since, false)
+			f(&proc.since, false)
 			x.put(w, p, proc)
 		}
 		for i := range w.load() {
