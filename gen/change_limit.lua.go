@@ -10,8 +10,8 @@ import (
 
 // The sums of changeLimitSource. A server knows the script by its SHA1.
 const (
-	ChangeLimitSHA1   = "d6ef7cd750f4693e2e7d3cd7a4f3d286e62b0830"
-	ChangeLimitSHA256 = "73da95ceec16c1f43f0d96354cb518172557653022f6ea3013ec3ecc632916e8"
+	ChangeLimitSHA1   = "3ca8bc1bc957b41b9946baebed056069f8ddb37b"
+	ChangeLimitSHA256 = "35c9b2d4d7f8589e7b9a15d02f69ebfbfc01f87ce5098d6da596871148232254"
 )
 
 // changeLimitSource is change_limit.lua with what it includes.
@@ -131,32 +131,35 @@ end
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
 -- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed.
+-- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
+-- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
+-- then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
   for _ = 1, 256 do
     local head = redis.pcall('ZRANGE', queue, 0, 0)
     if head.err or not head[1] then
-      return
+      return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
     local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
-    if heard and process ~= '' then
+    local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
+    if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)
       if listening.err then
-        return
+        return not stops
       end
       heard = listening[2] ~= 0
     end
-    if heard and (wanted ~= limit or not fits(holders, limit, tonumber(permits))) then
-      return
+    if heard and stops then
+      return false
     end
     local waiting = redis.pcall('ZCARD', queue)
     local removed = redis.pcall('ZREM', queue, head[1])
     if type(waiting) ~= 'number' or type(removed) ~= 'number' then
-      return
+      return false
     end
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
@@ -166,6 +169,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       end
     end
   end
+  return false
 end
 
 local lock, holders, queue, grants, limit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]

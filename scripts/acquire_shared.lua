@@ -105,13 +105,17 @@ if phase then
   if present ~= limit then
     return {0, 0, redis.call('PTTL', lock), 0, 0, tonumber(present) or 0}
   end
-  admit(lock, holders, queue, grants, phase, limit, now, token)
+  local alone = admit(lock, holders, queue, grants, phase, limit, now, token)
   score = redis.call('ZSCORE', holders, first)
   if score then
     return confirm(score)
   end
-  if how ~= 'heartbeat' and redis.call('EXISTS', queue) == 0 and fits(holders, limit, permits) then
+  local wants = how ~= 'heartbeat' or alone and redis.call('ZSCORE', queue, member)
+  if wants and (alone or redis.call('EXISTS', queue) == 0) and fits(holders, limit, permits) then
     add(holders, phase, token, permits, deadline)
+    if alone then
+      redis.pcall('ZREM', queue, member)
+    end
     keep(lock, holders)
     return {1, tonumber(phase) or 0, left, 0, 0, -1}
   end

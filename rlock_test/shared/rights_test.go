@@ -1,11 +1,15 @@
 package shared
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 	"github.com/stretchr/testify/require"
@@ -51,5 +55,91 @@ func TestRightsForShares(t *testing.T) {
 		share, err := env.MustLock(t)(l.Acquire(ctx, "k")).Downgrade(ctx)
 		require.NoError(t, err)
 		require.NoError(t, share.Release(ctx))
+	})
+}
+
+// untold returns the option of a client whose user may not ask who listens, so that nobody is told of a
+// grant.
+func untold(t *testing.T, server *env.Server) rueidis.ClientOption {
+	t.Helper()
+	server.Do(t, "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-pubsub|shardnumsub")
+	option := server.Option()
+	option.Username, option.Password = "app", "secret"
+	return option
+}
+
+// Where nobody can be told, a waiter takes the share that is free itself, past those of whom nobody knows
+// whether they are alive. One who wants the whole lock, or more permits than are free, stops it as always.
+func TestScriptNobodyCanBeTold(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		option := untold(t, server)
+		client := server.Client(t, func(o *rueidis.ClientOption) { *o = option })
+		r := raw{t, client, gen.New(), "p"}
+		one := func(name string) string { return share(2, 1, name) }
+		r.takes(one("a"), minute)
+		r.takes(one("b"), minute)
+		r.joins(one("dead"))
+		r.joins(one("c"))
+		require.False(t, r.beats(one("c")), "no permit is free")
+		require.True(t, r.release(one("a")))
+		require.True(t, r.beats(one("c")))
+		require.Len(t, r.inspect().Members, 2)
+		require.False(t, r.beats(one("dead")))
+		require.True(t, r.release(one("b")))
+		require.True(t, r.beats(one("dead")), "it was not dead, and is the first")
+		require.Len(t, r.inspect().Members, 2)
+		r.joins(one("d"))
+		require.True(t, r.release(one("c")))
+		require.True(t, r.ask(gen.AcquireSharedHowTry, one("e"), minute).Granted)
+		for _, name := range []string{"d", "e", "dead"} {
+			r.release(one(name))
+		}
+		r.nothingLeft()
+
+		for i := range 3 {
+			r.takes(share(4, 1, fmt.Sprint(i)), minute)
+		}
+		r.joins(share(4, 2, "two"))
+		r.joins(share(4, 1, "one"))
+		require.False(t, r.beats(share(4, 1, "one")))
+		r.refused(share(4, 1, "new"))
+		r.do("FLUSHALL")
+
+		r.takes(reader("a"), minute)
+		require.NotZero(t, r.write(gen.JoinHowJoin, "w").Score)
+		r.joins(reader("b"))
+		require.False(t, r.beats(reader("b")))
+		r.refused(reader("c"))
+		require.False(t, r.pass("w"))
+		require.True(t, r.beats(reader("b")))
+	})
+}
+
+// Those who wait for permits get what is given up by their heartbeats, while others keep theirs.
+func TestPermitsWhereNobodyCanBeTold(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		option := untold(t, server)
+		open := func() *rlock.Locker { return env.OpenLocker(t, option, rlock.WithTTL(time.Hour)) }
+		l := open()
+		a := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithUniqueToken(true)))
+		b := env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, rlock.WithUniqueToken(true)))
+		got := make(chan acquired, 2)
+		for n := range int64(cap(got)) {
+			waiting := open()
+			go func() { lock, err := waiting.AcquirePermit(t.Context(), "k", 2); got <- acquired{lock, err} }()
+			queued(t, server.Client(t), "k", n+1)
+		}
+		for _, lock := range []*rlock.Lock{a, b} {
+			require.NoError(t, lock.Release(t.Context()))
+			next := comes(t, got)
+			require.NoError(t, next.err)
+			require.NoError(t, env.ErrorOf(next.lock.Verify(t.Context())))
+		}
 	})
 }

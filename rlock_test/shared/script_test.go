@@ -31,6 +31,7 @@ type raw struct {
 	t       *testing.T
 	client  rueidis.Client
 	scripts *gen.Scripts
+	process string // of all tokens
 }
 
 // onScripts runs a test of the scripts on every server.
@@ -38,7 +39,7 @@ func onScripts(t *testing.T, test func(r raw)) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
-		test(raw{t, e.Start(t).Client(t), gen.New()})
+		test(raw{t, e.Start(t).Client(t), gen.New(), ""})
 	})
 }
 
@@ -51,7 +52,7 @@ func reader(name string) string { return share(0, 1, name) }
 func (r raw) ask(how gen.AcquireSharedHow, token string, ttl time.Duration) gen.AcquireSharedResult {
 	r.t.Helper()
 	reply, err := r.scripts.AcquireShared(r.t.Context(), r.client, gen.AcquireSharedParams{
-		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: ttl, How: how,
+		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: ttl, Process: r.process, How: how,
 	})
 	require.NoError(r.t, err)
 	return reply
@@ -94,7 +95,7 @@ func (r raw) beats(token string) bool {
 func (r raw) release(token string) bool {
 	r.t.Helper()
 	freed, err := r.scripts.ReleaseShared(r.t.Context(), r.client, gen.ReleaseSharedParams{
-		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute,
+		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, Process: r.process,
 	})
 	require.NoError(r.t, err)
 	return freed
@@ -119,7 +120,7 @@ func (r raw) inspect() gen.InspectSharedResult {
 func (r raw) write(how gen.JoinHow, token string) gen.JoinResult {
 	r.t.Helper()
 	reply, err := r.scripts.Join(r.t.Context(), r.client, gen.JoinParams{
-		Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute, How: how,
+		Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute, Process: r.process, How: how,
 	})
 	require.NoError(r.t, err)
 	return reply
@@ -128,7 +129,7 @@ func (r raw) write(how gen.JoinHow, token string) gen.JoinResult {
 func (r raw) pass(token string) bool {
 	r.t.Helper()
 	freed, err := r.scripts.Pass(r.t.Context(), r.client, gen.PassParams{
-		Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute,
+		Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute, Process: r.process,
 	})
 	require.NoError(r.t, err)
 	return freed
@@ -299,7 +300,7 @@ func (r raw) everyScript() {
 		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, Fence: 3, Former: []string{"x"},
 	})
 	_, _ = r.scripts.ReleaseShared(ctx, r.client, gen.ReleaseSharedParams{
-		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute,
+		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, Process: r.process,
 	})
 }
 

@@ -2,32 +2,35 @@
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
 -- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed.
+-- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
+-- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
+-- then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
   for _ = 1, 256 do
     local head = redis.pcall('ZRANGE', queue, 0, 0)
     if head.err or not head[1] then
-      return
+      return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
     local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
-    if heard and process ~= '' then
+    local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
+    if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)
       if listening.err then
-        return
+        return not stops
       end
       heard = listening[2] ~= 0
     end
-    if heard and (wanted ~= limit or not fits(holders, limit, tonumber(permits))) then
-      return
+    if heard and stops then
+      return false
     end
     local waiting = redis.pcall('ZCARD', queue)
     local removed = redis.pcall('ZREM', queue, head[1])
     if type(waiting) ~= 'number' or type(removed) ~= 'number' then
-      return
+      return false
     end
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
@@ -37,4 +40,5 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       end
     end
   end
+  return false
 end

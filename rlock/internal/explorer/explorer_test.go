@@ -85,6 +85,8 @@ var scenarios = []scenario{
 	{name: "a reader, a writer and a reader, and a stranger", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{deletion: 1, taking: 1}},
 	{name: "a reader, a writer and a reader, and a replica takes over", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{failover: 1}},
 	{name: "readers and a writer without expiry", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, endless: true, budget: map[fault]uint8{loss: 1}},
+	{name: "a reader, a writer and a reader, whom nobody can tell", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, mute: true, budget: map[fault]uint8{cancel: 1}},
+	{name: "two permits, and nobody can be told", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:2", "2:1"}, mute: true, budget: map[fault]uint8{crash: 1}},
 	{name: "two permits for three", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, budget: map[fault]uint8{extension: 1}},
 	{name: "two permits for three, extended twice, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, budget: map[fault]uint8{extension: 2, loss: 1}},
 	{name: "two permits, of which one wants both", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:2", "2:1"}, budget: map[fault]uint8{loss: 1}},

@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "0eeed340b82be53e432b57f562ed221eed495313"
-	AcquireSharedSHA256 = "726d6936c15cc152b7d0a27d9604ed02504331a9d721365016128d239fae1746"
+	AcquireSharedSHA1   = "385fe11f03c2f1fd0f6859bba0176a77d8508c22"
+	AcquireSharedSHA256 = "6d79c261975969638a5f817b2b1c16cb5d92d43751493a7900b5dd3b55953c1f"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -300,32 +300,35 @@ end
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
 -- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed.
+-- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
+-- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
+-- then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
   for _ = 1, 256 do
     local head = redis.pcall('ZRANGE', queue, 0, 0)
     if head.err or not head[1] then
-      return
+      return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
     local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
-    if heard and process ~= '' then
+    local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
+    if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)
       if listening.err then
-        return
+        return not stops
       end
       heard = listening[2] ~= 0
     end
-    if heard and (wanted ~= limit or not fits(holders, limit, tonumber(permits))) then
-      return
+    if heard and stops then
+      return false
     end
     local waiting = redis.pcall('ZCARD', queue)
     local removed = redis.pcall('ZREM', queue, head[1])
     if type(waiting) ~= 'number' or type(removed) ~= 'number' then
-      return
+      return false
     end
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
@@ -335,6 +338,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       end
     end
   end
+  return false
 end
 
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -410,13 +414,17 @@ if phase then
   if present ~= limit then
     return {0, 0, redis.call('PTTL', lock), 0, 0, tonumber(present) or 0}
   end
-  admit(lock, holders, queue, grants, phase, limit, now, token)
+  local alone = admit(lock, holders, queue, grants, phase, limit, now, token)
   score = redis.call('ZSCORE', holders, first)
   if score then
     return confirm(score)
   end
-  if how ~= 'heartbeat' and redis.call('EXISTS', queue) == 0 and fits(holders, limit, permits) then
+  local wants = how ~= 'heartbeat' or alone and redis.call('ZSCORE', queue, member)
+  if wants and (alone or redis.call('EXISTS', queue) == 0) and fits(holders, limit, permits) then
     add(holders, phase, token, permits, deadline)
+    if alone then
+      redis.pcall('ZREM', queue, member)
+    end
     keep(lock, holders)
     return {1, tonumber(phase) or 0, left, 0, 0, -1}
   end

@@ -11,8 +11,8 @@ import (
 
 // The sums of downgradeSource. A server knows the script by its SHA1.
 const (
-	DowngradeSHA1   = "e43514bb94d9f711f02a4e18ca4e1e1e762f2013"
-	DowngradeSHA256 = "fde193fb3adeaa50a72895899f348263b41f337c3d60e7372bec9a2684d98319"
+	DowngradeSHA1   = "a1ab811f4e3d563d1eab790a25e2c62dad70af71"
+	DowngradeSHA256 = "1f71a15ed5616f8ed2eaa76abefd8cab04be4b42870f3c8c5c0e9b9fc5bb3591"
 )
 
 // downgradeSource is downgrade.lua with what it includes.
@@ -167,32 +167,35 @@ end
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
 -- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed.
+-- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
+-- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
+-- then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
   for _ = 1, 256 do
     local head = redis.pcall('ZRANGE', queue, 0, 0)
     if head.err or not head[1] then
-      return
+      return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
     local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
-    if heard and process ~= '' then
+    local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
+    if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)
       if listening.err then
-        return
+        return not stops
       end
       heard = listening[2] ~= 0
     end
-    if heard and (wanted ~= limit or not fits(holders, limit, tonumber(permits))) then
-      return
+    if heard and stops then
+      return false
     end
     local waiting = redis.pcall('ZCARD', queue)
     local removed = redis.pcall('ZREM', queue, head[1])
     if type(waiting) ~= 'number' or type(removed) ~= 'number' then
-      return
+      return false
     end
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
@@ -202,6 +205,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       end
     end
   end
+  return false
 end
 
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

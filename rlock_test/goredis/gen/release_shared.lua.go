@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "84ef7fc384407896ae36618e45f6ad53bd30355e"
-	ReleaseSharedSHA256 = "243123c35e1e475ff7eb3afa8967769cde1aafbd1f68f23b71602d423daa417b"
+	ReleaseSharedSHA1   = "8c247418c7048b7df2a0ae9b51d91482ba1e4e3a"
+	ReleaseSharedSHA256 = "229e88ded69f60bbf85977aba5eb045cb45b507ce70e53f416d8c54cf3af6686"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -260,32 +260,35 @@ end
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
 -- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed.
+-- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
+-- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
+-- then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
   for _ = 1, 256 do
     local head = redis.pcall('ZRANGE', queue, 0, 0)
     if head.err or not head[1] then
-      return
+      return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
     local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
-    if heard and process ~= '' then
+    local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
+    if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)
       if listening.err then
-        return
+        return not stops
       end
       heard = listening[2] ~= 0
     end
-    if heard and (wanted ~= limit or not fits(holders, limit, tonumber(permits))) then
-      return
+    if heard and stops then
+      return false
     end
     local waiting = redis.pcall('ZCARD', queue)
     local removed = redis.pcall('ZREM', queue, head[1])
     if type(waiting) ~= 'number' or type(removed) ~= 'number' then
-      return
+      return false
     end
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
@@ -295,6 +298,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       end
     end
   end
+  return false
 end
 
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
