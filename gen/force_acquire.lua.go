@@ -11,8 +11,8 @@ import (
 
 // The sums of forceAcquireSource. A server knows the script by its SHA1.
 const (
-	ForceAcquireSHA1   = "455a3d7e83c7e8aa9677b3d6e45dc999b4ad30c0"
-	ForceAcquireSHA256 = "294c918eb616fa52aca024cf219ed2e8faa9817fa0d4aa3b5ec81fd079ae3a0f"
+	ForceAcquireSHA1   = "6401c3f1f83c063719238454c3f38ccb8e0a8877"
+	ForceAcquireSHA256 = "5f6287ec29c9900510660fee9c14508736a71b4cdddf807efa1db8b042bda1fc"
 )
 
 // forceAcquireSource is force_acquire.lua with what it includes.
@@ -32,8 +32,8 @@ const forceAcquireSource = `-- Takes a lock, whoever holds it. The former holder
 -- include: queue/next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -42,11 +42,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock

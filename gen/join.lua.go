@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "818ab39ac8d0df97263d32e94ef09d46498205a8"
-	JoinSHA256 = "f9fb2ca300992bf9a3a6f010caa2102484455c55414850525b3b1b41a0022182"
+	JoinSHA1   = "760f0e51d23e7abc3c7aac1cd947007e943e1bf9"
+	JoinSHA256 = "d14a1f54f68c12b722786610493d1c47abbaddfc1f1648485082a4457df23d7c"
 )
 
 // joinSource is join.lua with what it includes.
@@ -45,8 +45,8 @@ const joinSource = `-- Takes a lock, or waits for it in the queue of all process
 -- include: queue/next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -55,11 +55,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock

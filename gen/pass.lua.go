@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "34f90e42ab33288e7b4c70adae1cc552d40f17e3"
-	PassSHA256 = "9480873bbe555102ef4f5ff3bea41b1353b9a2a57292d642289b89154c0ed293"
+	PassSHA1   = "da2d6a94158542ba6ee990dd373dc6650b58f98a"
+	PassSHA256 = "0f6bb3117e093a577c35292b4978c9f2e5370fd433e2dfd3d3f5f2eb7ffcab99"
 )
 
 // passSource is pass.lua with what it includes.
@@ -51,8 +51,8 @@ end
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -61,11 +61,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock

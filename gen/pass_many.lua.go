@@ -10,8 +10,8 @@ import (
 
 // The sums of passManySource. A server knows the script by its SHA1.
 const (
-	PassManySHA1   = "8e6f3af6429acdebd55885b78e58f6cc0290b0b4"
-	PassManySHA256 = "e581b40f59af7807bbc36de93859b8d8dc6398dea71c3ff2d87b4a83ac5c8d72"
+	PassManySHA1   = "a17c830de8e68cd808998c7569e614b52d752848"
+	PassManySHA256 = "4f7a06a9a1e460252e25a6cee74249e8bac56df15ccc3c33c9627068371e726a"
 )
 
 // passManySource is pass_many.lua with what it includes.
@@ -76,8 +76,8 @@ end
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -86,11 +86,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock

@@ -10,8 +10,8 @@ import (
 
 // The sums of tryManySource. A server knows the script by its SHA1.
 const (
-	TryManySHA1   = "eee3ad1384fa7ddb55275bba9de900dcad1f145a"
-	TryManySHA256 = "c2a2e10511e9201fa1a357d4d4b51d5938ded6eb7593ba96ec8aa4413fdd9907"
+	TryManySHA1   = "2cd3f884f5d0dd41c6b244a018f08a007cf6ca0c"
+	TryManySHA256 = "f4c9599b52caafa0d57d6699c68d55416c752e939f1d318442c38befc821ffa1"
 )
 
 // tryManySource is try_many.lua with what it includes.
@@ -35,8 +35,8 @@ const tryManySource = `-- Takes many locks that do not belong together, each wit
 -- include: queue/next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -45,11 +45,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock
@@ -68,7 +71,13 @@ end
 -- left of its lease in milliseconds, or -1. Outcome 0: nothing is done.
 local count = math.floor(#ARGV / 2)
 local replies = {}
-local now = #KEYS > 2 * count and redis.pcall('TIME') or nil
+local now
+if #KEYS > 2 * count then
+  local time = redis.pcall('TIME')
+  if not time.err then
+    now = time[1] * 1000000 + time[2]
+  end
+end
 
 -- SET has NX because a lock may be named twice. There are no other writes, and a server without
 -- memory refuses each of them, so that one lock never makes it take another.

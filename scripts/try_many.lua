@@ -21,7 +21,13 @@
 -- left of its lease in milliseconds, or -1. Outcome 0: nothing is done.
 local count = math.floor(#ARGV / 2)
 local replies = {}
-local now = #KEYS > 2 * count and redis.pcall('TIME') or nil
+local now
+if #KEYS > 2 * count then
+  local time = redis.pcall('TIME')
+  if not time.err then
+    now = time[1] * 1000000 + time[2]
+  end
+end
 
 -- SET has NX because a lock may be named twice. There are no other writes, and a server without
 -- memory refuses each of them, so that one lock never makes it take another.

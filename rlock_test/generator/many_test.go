@@ -395,3 +395,36 @@ func TestManyReleasesOfOneLock(t *testing.T) {
 		}
 	})
 }
+
+// A script that takes many free locks asks for all of them at once whether they are free, and for the clock
+// once, from which each of their fences counts.
+func TestManyTakesAskOnce(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		const locks = 128
+		var p gen.TryManyParams
+		for i := range locks {
+			p.Keys, p.Words = append(p.Keys, fmt.Sprint("{1}k", i)), append(p.Words, "token", "60000")
+		}
+		for i := range locks {
+			p.Keys = append(p.Keys, fmt.Sprint("rlock:queue:{1}:k", i))
+		}
+		for range locks {
+			p.Keys = append(p.Keys, "{1}c")
+		}
+		server.Do(t, "CONFIG", "RESETSTAT")
+		taken, err := gen.New().TryMany(t.Context(), client, p)
+		require.NoError(t, err)
+		require.Len(t, taken, locks)
+		for i, lock := range taken {
+			require.Equal(t, taken[0].Value+int64(i), lock.Value, "the fences follow each other")
+		}
+		calls := server.CommandStats(t)
+		for command, want := range map[string]int64{"time": 1, "exists": 1, "incr": locks} {
+			require.Equal(t, want, calls[command], command)
+		}
+	})
+}

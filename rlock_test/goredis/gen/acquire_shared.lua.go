@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "385fe11f03c2f1fd0f6859bba0176a77d8508c22"
-	AcquireSharedSHA256 = "6d79c261975969638a5f817b2b1c16cb5d92d43751493a7900b5dd3b55953c1f"
+	AcquireSharedSHA1   = "16623239e2aca1807273242f8b8aea65926195df"
+	AcquireSharedSHA256 = "dbbc194d71b221fe6712b631e9aef960e4bb8bc9ce6f22ee05ed782fd4af0a8c"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -50,8 +50,8 @@ const acquireSharedSource = `-- Takes a share of a lock, or waits for it in the 
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -60,11 +60,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock

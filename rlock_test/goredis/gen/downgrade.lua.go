@@ -11,8 +11,8 @@ import (
 
 // The sums of downgradeSource. A server knows the script by its SHA1.
 const (
-	DowngradeSHA1   = "a1ab811f4e3d563d1eab790a25e2c62dad70af71"
-	DowngradeSHA256 = "1f71a15ed5616f8ed2eaa76abefd8cab04be4b42870f3c8c5c0e9b9fc5bb3591"
+	DowngradeSHA1   = "c6fb1cb67f95207a0acd4f6bbe6a00154fcd3ed5"
+	DowngradeSHA256 = "8272fe04cd51ea7b13d7c30940c89fb26599bad486b43be18537d19b63fb1950"
 )
 
 // downgradeSource is downgrade.lua with what it includes.
@@ -38,8 +38,8 @@ const downgradeSource = `-- Makes a lock that one holder has a shared one, of wh
 -- include: queue/next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -48,11 +48,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock

@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "8c247418c7048b7df2a0ae9b51d91482ba1e4e3a"
-	ReleaseSharedSHA256 = "229e88ded69f60bbf85977aba5eb045cb45b507ce70e53f416d8c54cf3af6686"
+	ReleaseSharedSHA1   = "dbe05e3827dc7c3b46a3e68408ccfe76f62130b5"
+	ReleaseSharedSHA256 = "f3d991ed4d4a9216bc22e4bf4b341caf29e7ed34509907761a67830eaf7045fb"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -39,8 +39,8 @@ const releaseSharedSource = `-- Gives up a share of a lock. Those at the head of
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -49,11 +49,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock

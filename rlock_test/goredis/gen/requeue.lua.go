@@ -11,8 +11,8 @@ import (
 
 // The sums of requeueSource. A server knows the script by its SHA1.
 const (
-	RequeueSHA1   = "60754d94b1ce8d67ece1e61154fd4ae443596094"
-	RequeueSHA256 = "d6a89642495bbd7ac3b6feba003538d62380681040e7a6155e0382e51f67a4c8"
+	RequeueSHA1   = "c83d715c453df76b14df780cd245911acae613a8"
+	RequeueSHA256 = "cb3f5c1ec21816ef36f38fd73243187226920ef51079aea6994cdc18251d399d"
 )
 
 // requeueSource is requeue.lua with what it includes.
@@ -40,8 +40,8 @@ const requeueSource = `-- Releases a lock as pass.lua does, for a process with m
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
--- must not end halfway: the user may lack a right, or the counter may be of another type. now is what
--- TIME has replied to the script; nil: it is asked.
+-- must not end halfway: the user may lack a right, or the counter may be of another type. now is the server's
+-- clock in microseconds, if the script knows it.
 local function next_fence(counter, now)
   if not counter then
     return 0
@@ -50,11 +50,14 @@ local function next_fence(counter, now)
   if type(fence) ~= 'number' then
     return fence
   end
-  local time = now or redis.pcall('TIME')
-  if time.err then
-    return time
+  local clock = now
+  if not clock then
+    local time = redis.pcall('TIME')
+    if time.err then
+      return time
+    end
+    clock = time[1] * 1000000 + time[2]
   end
-  local clock = time[1] * 1000000 + time[2]
   local minimum = clock - clock % 65536
   if fence == 1 then
     minimum = clock
