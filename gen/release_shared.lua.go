@@ -11,16 +11,16 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "dbe05e3827dc7c3b46a3e68408ccfe76f62130b5"
-	ReleaseSharedSHA256 = "f3d991ed4d4a9216bc22e4bf4b341caf29e7ed34509907761a67830eaf7045fb"
+	ReleaseSharedSHA1   = "a0d3eba91c61658ae8dd1c1da2d052437bc3322f"
+	ReleaseSharedSHA256 = "e0d12a21edff4812f375a1f3171a86795f0ee3503e1c70b20d666724eed0a084"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
 const releaseSharedSource = `-- Gives up a share of a lock. Those at the head of the queue who want what is free then get it, and
 -- if it was the last share, the lock goes to the first in the queue, or is free. The reply tells
--- whether the token had a share. A token that had none leaves the queue. A caller that lost the
--- reply may safely send the same call again. Nobody else's share changes, but a share whose lease is
--- over is removed.
+-- whether the token had a share. A token that had none leaves the queue, also one that waited for the
+-- whole lock. A caller that lost the reply may safely send the same call again. Nobody else's share
+-- changes, but a share whose lease is over is removed.
 --
 -- name: ReleaseShared
 -- mode: write retryable
@@ -316,10 +316,10 @@ local _, permits = share_of(token)
 local last = value == token -- the queue has passed the whole lock to it
 local freed = last and 1 or 0
 local now = 0
-if phase and permits then
+if phase then
   now = milliseconds()
   purge(holders, now)
-  for i = 1, tonumber(permits) do
+  for i = 1, tonumber(permits or '0') do
     freed = freed + redis.call('ZREM', holders, phase .. ' ' .. i .. ' ' .. token)
   end
   last = redis.call('ZCARD', holders) == 0
@@ -347,9 +347,9 @@ type ReleaseSharedParams struct {
 
 // ReleaseShared gives up a share of a lock. Those at the head of the queue who want what is free then get it, and
 // if it was the last share, the lock goes to the first in the queue, or is free. The reply tells
-// whether the token had a share. A token that had none leaves the queue. A caller that lost the
-// reply may safely send the same call again. Nobody else's share changes, but a share whose lease is
-// over is removed.
+// whether the token had a share. A token that had none leaves the queue, also one that waited for the
+// whole lock. A caller that lost the reply may safely send the same call again. Nobody else's share
+// changes, but a share whose lease is over is removed.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) ReleaseShared(ctx context.Context, c rueidis.Client, p ReleaseSharedParams) (bool, error) {

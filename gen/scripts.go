@@ -140,8 +140,8 @@ type Caller interface {
 	InspectSharedBatch(ctx context.Context, c rueidis.Client, params []InspectSharedParams) []Reply[InspectSharedResult]
 	Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error)
 	JoinBatch(ctx context.Context, c rueidis.Client, params []JoinParams) []Reply[JoinResult]
-	Pass(ctx context.Context, c rueidis.Client, p PassParams) (bool, error)
-	PassBatch(ctx context.Context, c rueidis.Client, params []PassParams) []Reply[bool]
+	Pass(ctx context.Context, c rueidis.Client, p PassParams) (int64, error)
+	PassBatch(ctx context.Context, c rueidis.Client, params []PassParams) []Reply[int64]
 	PassMany(ctx context.Context, c rueidis.Client, p PassManyParams) ([]int64, error)
 	PassManyBatch(ctx context.Context, c rueidis.Client, params []PassManyParams) []Reply[[]int64]
 	RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFenceParams) (int64, error)

@@ -1,8 +1,8 @@
 -- Gives up a share of a lock. Those at the head of the queue who want what is free then get it, and
 -- if it was the last share, the lock goes to the first in the queue, or is free. The reply tells
--- whether the token had a share. A token that had none leaves the queue. A caller that lost the
--- reply may safely send the same call again. Nobody else's share changes, but a share whose lease is
--- over is removed.
+-- whether the token had a share. A token that had none leaves the queue, also one that waited for the
+-- whole lock. A caller that lost the reply may safely send the same call again. Nobody else's share
+-- changes, but a share whose lease is over is removed.
 --
 -- name: ReleaseShared
 -- mode: write retryable
@@ -32,10 +32,10 @@ local _, permits = share_of(token)
 local last = value == token -- the queue has passed the whole lock to it
 local freed = last and 1 or 0
 local now = 0
-if phase and permits then
+if phase then
   now = milliseconds()
   purge(holders, now)
-  for i = 1, tonumber(permits) do
+  for i = 1, tonumber(permits or '0') do
     freed = freed + redis.call('ZREM', holders, phase .. ' ' .. i .. ' ' .. token)
   end
   last = redis.call('ZCARD', holders) == 0

@@ -275,9 +275,8 @@ func (r *replied) freed() bool {
 		note(answer)
 	}
 	for _, answer := range r.answers(gen.PassSHA1) {
-		n, ok = 0, answer.isBool()
-		if ok && answer.yes() {
-			n = 1
+		if n, ok = answer.int(); n == 2 { // others wait for a share, which says nothing of the lock
+			n = 0
 		}
 		note(answer)
 	}

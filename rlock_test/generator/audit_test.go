@@ -228,7 +228,7 @@ var journeys = map[string]journey{
 	"Pass": {
 		queueKeys,
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			pass := func(token string) (bool, error) {
+			pass := func(token string) (int64, error) {
 				return gen.New().Pass(ctx, client, gen.PassParams{Lock: "{s}lock", Queue: "{s}queue", Grants: "{s}grants:", Counter: []string{"{s}fence"},
 					Token: token, TTL: time.Minute, Process: "p"})
 			}
@@ -245,8 +245,13 @@ var journeys = map[string]journey{
 			err10 := command(ctx, owner, "SET", "{s}fence", "no number")
 			err11 := listening(ctx, owner, func() error { _, err := pass("next"); return err })
 			left, err12 := owner.Do(ctx, owner.B().Pttl().Key("{s}queue").Build()).AsInt64()
-			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, holds(ctx, owner, ""),
-				expect(freed && !again, "it is freed once"), expect(left > 0, "the queue is there, and ends"))
+			err13 := holds(ctx, owner, "")
+			// Others share the lock, and the first who waits wants a share.
+			err14 := command(ctx, owner, "SET", "{s}lock", "rlock:shared 7 0")
+			err15 := command(ctx, owner, "ZADD", "{s}queue", "1", "60000:q:rlock:share:0:1:next")
+			waits, err16 := pass(mine)
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, err13, err14, err15, err16,
+				expect(freed == 1 && again == 0, "it is freed once"), expect(left > 0, "the queue is there, and ends"), expect(waits == 2, "a share is waited for"))
 		},
 	},
 	"PassMany": {

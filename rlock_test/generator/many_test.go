@@ -154,7 +154,7 @@ func (w world) passAll(together bool) []string {
 	for i, o := range w.locks {
 		if told[i] = "true <nil>"; freed[i] == 0 {
 			ok, err := w.scripts.Pass(w.Context(), w.user, gen.PassParams{Lock: o.lock, Queue: o.queue, Grants: grants, Counter: []string{o.counter}, Token: o.token, Process: "p"})
-			if told[i] = fmt.Sprint(ok, " <nil>"); err != nil {
+			if told[i] = fmt.Sprint(ok == 1, " <nil>"); err != nil {
 				told[i] = failure(err)
 			}
 		}

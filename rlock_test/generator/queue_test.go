@@ -78,7 +78,7 @@ func (l line) pass(token, again string) gen.RequeueResult {
 		freed, err := l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Counter: []string{fences},
 			Token: token, TTL: l.clocked, Process: process(token), Grants: grants})
 		require.NoError(l, err)
-		return gen.RequeueResult{Freed: freed}
+		return gen.RequeueResult{Freed: freed == 1}
 	}
 	r, err := l.scripts.Requeue(l.Context(), l.client, gen.RequeueParams{Lock: contested, Queue: queued, Counter: []string{fences},
 		Token: token, TTL: l.clocked, Process: process(token), Grants: grants, Again: again, AgainTTL: l.clocked})

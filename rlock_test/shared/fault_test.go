@@ -2,6 +2,8 @@ package shared
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -92,6 +94,46 @@ func TestReaderThatGivesUp(t *testing.T) {
 	require.NoError(t, lock.Release(t.Context()))
 	require.NoError(t, held.Release(t.Context()))
 	idle(t, client)
+}
+
+// The readers behind a writer that gives up waiting get in at once: the server has let this one in before any
+// heartbeat of it arrives.
+func TestWriterThatGivesUp(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		f, l, client := env.NewFaulty(t, e)
+		beat := make(chan struct{})
+		beats := sync.OnceFunc(func() { close(beat) })
+		t.Cleanup(beats)
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if env.Calls(words, gen.AcquireSharedSHA1) && slices.Contains(words, "heartbeat") {
+				<-beat
+			}
+			return run()
+		})
+		other := env.NewLocker(t, client, rlock.WithTTL(time.Hour))
+		share := env.MustLock(t)(other.AcquireShared(t.Context(), "k"))
+		ctx, cancel := context.WithCancel(t.Context())
+		writer := make(chan error, 1)
+		go func() { writer <- env.ErrorOf(other.Acquire(ctx, "k")) }()
+		queued(t, client, "k", 1)
+		reader := make(chan acquired, 1)
+		go func() {
+			lock, err := l.AcquireShared(t.Context(), "k", rlock.WithTTL(time.Hour))
+			reader <- acquired{lock, err}
+		}()
+		queued(t, client, "k", 2)
+		cancel()
+		require.ErrorIs(t, <-writer, rlock.ErrGaveUp)
+		env.Soon(t, func() bool { return held(t, other, "k") == 2 }, "the reader is let in")
+		beats()
+		got := comes(t, reader)
+		require.NoError(t, got.err)
+		require.NoError(t, got.lock.Release(t.Context()))
+		require.NoError(t, share.Release(t.Context()))
+		idle(t, client)
+	})
 }
 
 // Readers that wait get in when the key is deleted, when everything is, and when a writer that waits

@@ -132,7 +132,7 @@ func (r raw) pass(token string) bool {
 		Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute, Process: r.process,
 	})
 	require.NoError(r.t, err)
-	return freed
+	return freed == 1
 }
 
 func (r raw) do(words ...string) rueidis.RedisResult { return env.Do(r.t, r.client, words...) }
@@ -372,14 +372,41 @@ func TestScriptPhases(t *testing.T) {
 	})
 }
 
-// If the writer that waits gives up, the readers behind it get in while others still read.
+// If the writer that waits gives up, the readers behind it get in while others still read: by the call that
+// the reply asks for, or by a heartbeat.
 func TestScriptWriterLeaves(t *testing.T) {
 	onScripts(t, func(r raw) {
+		leaves := func(token string) int64 {
+			reply, err := r.scripts.Pass(t.Context(), r.client, gen.PassParams{
+				Lock: key, Queue: queue, Grants: grants, Counter: []string{counter}, Token: token, TTL: minute,
+			})
+			require.NoError(t, err)
+			return reply
+		}
 		r.takes(reader("a"), minute)
-		require.NotZero(r.t, r.write(gen.JoinHowJoin, "w").Score)
+		require.Zero(t, leaves("w"), "nobody waits")
+		for _, w := range []string{"w", "w2"} {
+			require.NotZero(t, r.write(gen.JoinHowJoin, w).Score)
+		}
 		r.joins(reader("b"))
-		require.False(r.t, r.pass("w"))
-		require.True(r.t, r.beats(reader("b")))
+		r.joins(reader("c"))
+		require.Zero(t, leaves("w"), "the first wants the whole lock")
+		require.EqualValues(t, 2, leaves("w2"))
+		require.EqualValues(t, 2, leaves("w2"), "also if the first reply was lost")
+		require.Len(t, r.inspect().Members, 1)
+		require.False(t, r.release("w2"), "it had no share")
+		found := r.inspect()
+		require.Len(t, found.Members, 3)
+		for _, left := range found.Left {
+			require.InDelta(t, minute, left, slow)
+		}
+		require.Zero(t, leaves("w2"), "nobody waits")
+		require.True(t, r.beats(reader("b")))
+
+		require.NotZero(t, r.write(gen.JoinHowJoin, "w3").Score)
+		r.joins(reader("d"))
+		require.False(t, r.pass("w3"))
+		require.True(t, r.beats(reader("d")))
 	})
 }
 

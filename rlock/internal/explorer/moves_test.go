@@ -387,9 +387,18 @@ func (x *explorer) arrive(w *world, m move) error {
 		if err == nil && !e.refused && !x.of(w, msg.process).dead {
 			// The answer to a call of the reaper changes nothing but whether it calls again, and
 			// it may call as late as it likes, so nothing is lost if the answer arrives at once.
-			if isRelease(msg.request) {
-				if msg.last && m.kind == executes {
+			switch {
+			case msg.request.Call == admits:
+				return nil
+			case isRelease(msg.request):
+				if m.kind != executes {
+					return nil
+				}
+				if msg.last {
 					x.reaped(w, msg.process, msg.request)
+				}
+				if e.kept {
+					return x.ask(w, msg.process, queue.Request{Call: admits, Token: msg.request.Token, Silent: msg.request.Silent})
 				}
 				return nil
 			}

@@ -276,7 +276,7 @@ func passes(t *testing.T, client rueidis.Client, m *vm, run *execution, token, a
 		reply, refused, err := m.call(run, "pass", realKeys, []string{token, leaseText(lease), process})
 		require.NoError(t, err)
 		require.False(t, refused)
-		return fmt.Sprint(freed), fmt.Sprint(reply[0] == 1)
+		return fmt.Sprint(freed), fmt.Sprint(reply[0])
 	}
 	r, err := gen.New().Requeue(t.Context(), client, gen.RequeueParams{Lock: lockKey, Queue: queueKey, Grants: grants, Counter: []string{counterKey},
 		Token: token, TTL: lease, Process: process, Again: again, AgainTTL: lease})

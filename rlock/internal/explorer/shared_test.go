@@ -92,7 +92,9 @@ func TestSharedScripts(t *testing.T) {
 				got, want = handsWhole(t, client, m, &run, token, tokens[whole+r.IntN(2)], lease)
 			case n >= whole && c == 6:
 				got, want = attachesWhole(t, client, m, &run, token, tokens[whole+r.IntN(2)])
-			case n >= whole && c < 4:
+			case n >= whole && c == 3: // as after a release that may have kept shares out
+				got, want = releasesShare(t, client, m, &run, token, process, lease)
+			case n >= whole && c < 3:
 				got, want = passes(t, client, m, &run, token, "", process, lease)
 			case n >= whole:
 				got, want = joins(t, client, m, &run, token, process, lease, how)
@@ -120,14 +122,12 @@ func TestSharedScripts(t *testing.T) {
 	})
 }
 
-var shareKeys = []string{lockKey, holdersKey, queueKey, counterKey, grants}
-
 func joinsShared(t *testing.T, client rueidis.Client, m *vm, run *execution, token, process string, lease time.Duration, how gen.AcquireSharedHow) (got, want string) {
 	t.Helper()
 	r, err := gen.New().AcquireShared(t.Context(), client, gen.AcquireSharedParams{Lock: lockKey, Holders: holdersKey, Queue: queueKey, Grants: grants, Counter: counterKey,
 		Token: token, TTL: lease, Process: process, How: how})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "acquire_shared", shareKeys, []string{token, leaseText(lease), process, string(how), "0"})
+	reply, refused, err := m.call(run, "acquire_shared", sharedKeys, []string{token, leaseText(lease), process, string(how), "0"})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(answered(r.Granted, r.Fence, r.Remaining, r.Score, r.Ahead), r.Limit),
@@ -139,7 +139,7 @@ func releasesShare(t *testing.T, client rueidis.Client, m *vm, run *execution, t
 	freed, err := gen.New().ReleaseShared(t.Context(), client, gen.ReleaseSharedParams{Lock: lockKey, Holders: holdersKey, Queue: queueKey, Grants: grants, Counter: counterKey,
 		Token: token, TTL: lease, Process: process})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "release_shared", shareKeys, []string{token, leaseText(lease), process})
+	reply, refused, err := m.call(run, "release_shared", sharedKeys, []string{token, leaseText(lease), process})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(freed), fmt.Sprint(reply[0] == 1)
@@ -191,7 +191,7 @@ func extendsShare(t *testing.T, client rueidis.Client, m *vm, run *execution, to
 	t.Helper()
 	has, err := gen.New().ExtendShared(t.Context(), client, gen.ExtendSharedParams{Lock: lockKey, Holders: holdersKey, Token: token, TTL: lease, Former: []string{former}})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "extend_shared", shareKeys[:2], []string{token, leaseText(lease), former})
+	reply, refused, err := m.call(run, "extend_shared", sharedKeys[:2], []string{token, leaseText(lease), former})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(has), fmt.Sprint(reply[0] == 1)

@@ -155,6 +155,7 @@ type effect struct {
 	answer  queue.Answer
 	refused bool
 	limited bool
+	kept    bool // it was of a token that may have kept shares out
 	pushes  []message
 }
 
@@ -318,8 +319,10 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		script, keys, args = "extend", []string{lockKey}, []string{r.Token, lease}
 	case handOver:
 		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{r.Token, r.Again, lease, "1"}
+	case admits:
+		script, keys, args = "release_shared", sharedKeys, []string{r.Token, lease, process}
 	case downgrades:
-		script, keys = "downgrade", []string{lockKey, holdersKey, queueKey, counterKey, grants}
+		script, keys = "downgrade", sharedKeys
 		args = []string{r.Again, lease, strconv.FormatInt(r.Since, 10), r.Token}
 	case tries:
 		args[3] = "try"
@@ -332,7 +335,7 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		script, keys, args = "change_limit", []string{lockKey, holdersKey, queueKey, grants}, []string{strconv.FormatInt(r.Since, 10)}
 	}
 	if isShare(r.Token) {
-		keys = []string{lockKey, holdersKey, queueKey, counterKey, grants}
+		keys = sharedKeys
 		script = map[string]string{"join": "acquire_shared", "pass": "release_shared", "extend": "extend_shared"}[script]
 		if script == "extend_shared" {
 			keys = keys[:2]
@@ -347,6 +350,7 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	if !refused {
 		e.answer = answerOf(r.Call, script, reply)
 		e.limited = script == "acquire_shared" && reply[0] == 0 && reply[5] >= 0
+		e.kept = script == "pass" && reply[0] == 2
 	}
 	for _, p := range run.pushed {
 		e.pushes = append(e.pushes, readPush(x.tb, p))
@@ -361,7 +365,7 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	switch {
-	case call == changes:
+	case call == changes || call == admits:
 		return queue.Answer{}
 	case script == "extend":
 		return queue.Answer{Granted: reply[0] == 0}
@@ -475,6 +479,13 @@ const changes = queue.Pass + 6
 // isRelease reports whether a call is one of the reaper.
 func isRelease(r queue.Request) bool { return r.Call == queue.Pass && r.Again == "" }
 
+// admits is the call after a release, if the server says that its token may have kept shares out. It has no
+// answer that changes anything.
+const admits = queue.Pass + 7
+
+// sharedKeys are the keys of the scripts about locks that are shared.
+var sharedKeys = []string{lockKey, holdersKey, queueKey, counterKey, grants}
+
 func isShare(token string) bool { return strings.HasPrefix(token, "rlock:share:") }
 
 // ask sends a call of a process.
@@ -517,7 +528,7 @@ func (x *explorer) abandon(w *world, p int, proc *process, r queue.Request) erro
 // could come after it: a call that inserts the token may be late.
 func (x *explorer) release(w *world, p int, r queue.Request) bool {
 	late := x.underWay(w, p, false, func(other queue.Request) bool {
-		return other != r && (other.Token == r.Token || other.Again == r.Token)
+		return other != r && other.Call != admits && (other.Token == r.Token || other.Again == r.Token)
 	})
 	return x.send(w, message{kind: request, process: p, request: r, last: !late})
 }
@@ -549,7 +560,7 @@ func (x *explorer) elapse(w *world) {
 	}
 	for i := range w.load() {
 		m := x.in(w, i)
-		if m.kind != push && !isRelease(m.request) { // nobody asks when those were sent
+		if m.kind != push && !isRelease(m.request) && m.request.Call != admits { // nobody asks when those were sent
 			m.sent = older(m.sent)
 		}
 		w.bag[i] = x.messages.number(m)

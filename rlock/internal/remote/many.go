@@ -33,6 +33,10 @@ const (
 	outcomeHeld  = 2
 )
 
+// sharesWait is what pass.lua answers of a token that had nothing, and may have kept out others who wait
+// for a share of the lock.
+const sharesWait = 2
+
 // try takes a key, together with others if calls for other keys are under way.
 func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	if !s.queue.slots { // the keys of one script are of one slot
@@ -53,9 +57,9 @@ func (s calls) pass(ctx context.Context, key, token string) (freed int64, err er
 		}
 		defer s.passes.finished()
 	}
-	passed, err := s.scripts.Pass(ctx, s.client, s.passParams(key, token))
-	if passed {
-		freed = 1
+	freed, err = s.scripts.Pass(ctx, s.client, s.passParams(key, token))
+	if freed == sharesWait {
+		freed = 0
 	}
 	return freed, err
 }

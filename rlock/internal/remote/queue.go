@@ -295,6 +295,7 @@ func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[
 	var (
 		params []gen.PassParams
 		asked  []int
+		behind []freeing // places that may have kept shares out
 	)
 	for i, f := range all {
 		if len(f.keys) > 1 || !s.queues(f.keys[0]) {
@@ -313,13 +314,19 @@ func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[
 	}
 	for n, reply := range s.scripts.PassBatch(ctx, s.client, params) {
 		i := asked[n]
-		replies[i].Err = reply.Err
-		if reply.Value {
-			replies[i].Value = 1
+		replies[i] = reply
+		if reply.Value == sharesWait {
+			replies[i].Value = 0
+			if all[i].waits {
+				behind = append(behind, all[i])
+			}
 		}
 		if goesWithout(reply.Err) {
 			remain = append(remain, i)
 		}
+	}
+	if len(behind) > 0 { // without an answer, the heartbeats of those who wait do it
+		s.shares().release(ctx, behind)
 	}
 	return remain
 }

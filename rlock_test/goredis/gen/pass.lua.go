@@ -11,18 +11,21 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "da2d6a94158542ba6ee990dd373dc6650b58f98a"
-	PassSHA256 = "0f6bb3117e093a577c35292b4978c9f2e5370fd433e2dfd3d3f5f2eb7ffcab99"
+	PassSHA1   = "493a3cad00fbe006e177866d798ebc25e890a023"
+	PassSHA256 = "76bb89fa89ea6dced91f650e263e6901aabcfe1a2e0570c3643b09d75869f886"
 )
 
 // passSource is pass.lua with what it includes.
 const passSource = `-- Releases a lock and passes it on to the process that waits first, in one step, so that
--- nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
--- token held the lock. If it did not, the script takes the token out of the queue. So a waiter
--- that gives up sends this script too, and so does whoever has an unanswered call. All may safely
--- send it again. If the user lacks a right, the script may fail, and then it has not released the
--- lock. Otherwise it never fails because of the queue: if the server can tell nobody, it frees
--- the lock.
+-- nobody else gets in between. If nobody waits, the lock is free. The reply is 1 if the token held
+-- the lock. If it did not, the script takes the token out of the queue. So a waiter that gives up
+-- sends this script too, and so does whoever has an unanswered call. All may safely send it again. If
+-- the user lacks a right, the script may fail, and then it has not released the lock. Otherwise it
+-- never fails because of the queue: if the server can tell nobody, it frees the lock.
+--
+-- The reply is 2 if others share the lock and the first in the queue wants a share too, and otherwise
+-- 0. The token may have kept that one out. ReleaseShared of the token then lets in whom it can; this
+-- script has no right to the key of those who share the lock, because most locks are never shared.
 --
 -- name: Pass
 -- mode: write retryable
@@ -33,7 +36,7 @@ const passSource = `-- Releases a lock and passes it on to the process that wait
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
 -- ARGV[3]   process string     the process that it named when it joined
--- returns: bool
+-- returns: int
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
@@ -180,6 +183,12 @@ if holder == token then
   return 1
 end
 redis.pcall('ZREM', queue, member_of(token, ttl, process))
+if holder and string.match(holder, '^rlock:shared ') then
+  local head = redis.pcall('ZRANGE', queue, 0, 0)
+  if head[1] and string.match(head[1], '^%d+:[^:]*:rlock:share:') then
+    return 2
+  end
+end
 return 0
 `
 
@@ -195,29 +204,32 @@ type PassParams struct {
 }
 
 // Pass releases a lock and passes it on to the process that waits first, in one step, so that
-// nobody else gets in between. If nobody waits, the lock is free. The reply tells whether the
-// token held the lock. If it did not, the script takes the token out of the queue. So a waiter
-// that gives up sends this script too, and so does whoever has an unanswered call. All may safely
-// send it again. If the user lacks a right, the script may fail, and then it has not released the
-// lock. Otherwise it never fails because of the queue: if the server can tell nobody, it frees
-// the lock.
+// nobody else gets in between. If nobody waits, the lock is free. The reply is 1 if the token held
+// the lock. If it did not, the script takes the token out of the queue. So a waiter that gives up
+// sends this script too, and so does whoever has an unanswered call. All may safely send it again. If
+// the user lacks a right, the script may fail, and then it has not released the lock. Otherwise it
+// never fails because of the queue: if the server can tell nobody, it frees the lock.
+//
+// The reply is 2 if others share the lock and the first in the queue wants a share too, and otherwise
+// 0. The token may have kept that one out. ReleaseShared of the token then lets in whom it can; this
+// script has no right to the key of those who share the lock, because most locks are never shared.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
-func (s *Scripts) Pass(ctx context.Context, c redis.UniversalClient, p PassParams) (bool, error) {
+func (s *Scripts) Pass(ctx context.Context, c redis.UniversalClient, p PassParams) (int64, error) {
 	var (
 		keyArray [6]string
 		argArray [3]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	return decodePassReply(&s.passScript, s.passScript.exec(ctx, c, keys, args))
 }
 
 // PassBatch calls [Scripts.Pass] once for each of params, in one pipeline. It is not
 // atomic, and each call has its own Reply: if one fails, the others still run.
-func (s *Scripts) PassBatch(ctx context.Context, c redis.UniversalClient, params []PassParams) []Reply[bool] {
+func (s *Scripts) PassBatch(ctx context.Context, c redis.UniversalClient, params []PassParams) []Reply[int64] {
 	return batch(ctx, c, &s.passScript, params, PassParams.encode, decodePassReply)
 }
 
@@ -249,6 +261,6 @@ func (p PassParams) encode(keys, args []string) ([]string, []string, error) {
 	return keys, args, nil
 }
 
-func decodePassReply(s *luaScript, reply *redis.Cmd) (bool, error) {
-	return decodeValue(s, reply, decodeBool)
+func decodePassReply(s *luaScript, reply *redis.Cmd) (int64, error) {
+	return decodeValue(s, reply, decodeInt)
 }

@@ -139,8 +139,8 @@ type Caller interface {
 	InspectSharedBatch(ctx context.Context, c redis.UniversalClient, params []InspectSharedParams) []Reply[InspectSharedResult]
 	Join(ctx context.Context, c redis.UniversalClient, p JoinParams) (JoinResult, error)
 	JoinBatch(ctx context.Context, c redis.UniversalClient, params []JoinParams) []Reply[JoinResult]
-	Pass(ctx context.Context, c redis.UniversalClient, p PassParams) (bool, error)
-	PassBatch(ctx context.Context, c redis.UniversalClient, params []PassParams) []Reply[bool]
+	Pass(ctx context.Context, c redis.UniversalClient, p PassParams) (int64, error)
+	PassBatch(ctx context.Context, c redis.UniversalClient, params []PassParams) []Reply[int64]
 	PassMany(ctx context.Context, c redis.UniversalClient, p PassManyParams) ([]int64, error)
 	PassManyBatch(ctx context.Context, c redis.UniversalClient, params []PassManyParams) []Reply[[]int64]
 	RaiseFence(ctx context.Context, c redis.UniversalClient, p RaiseFenceParams) (int64, error)
