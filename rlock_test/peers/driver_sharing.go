@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -20,19 +21,39 @@ type crowd struct {
 	limit   int           // of permits; 0: they are readers
 	callers int           // of each process
 	hold    time.Duration // for which each has its share
+	timed   bool          // the longest time for which a reader has it is measured
 }
 
 var (
-	asReaders = crowd{0, 128, 0}
-	asHolders = crowd{10, 16, time.Millisecond}
-	asOne     = crowd{1, 1, 0} // of one permit
+	asReaders = crowd{callers: 128}
+	asTimed   = crowd{callers: 128, timed: true}
+	asHolders = crowd{limit: 10, callers: 16, hold: time.Millisecond}
+	asOne     = crowd{limit: 1, callers: 1} // of one permit
 )
 
 // sharing is a locker whose locks are shared.
 type sharing struct {
 	crowd
-	take   func(ctx context.Context, key string) (holding, error)
-	inside atomic.Int64 // of this process
+	take    func(ctx context.Context, key string) (holding, error)
+	inside  atomic.Int64 // of this process
+	longest atomic.Int64 // of the reads that are timed, since it was read last
+}
+
+// timedRead is a share whose reader is timed, until its Release has returned.
+type timedRead struct {
+	holding
+	since time.Time
+	of    *sharing
+}
+
+func (r *timedRead) Release(ctx context.Context) error {
+	err := r.holding.Release(ctx)
+	took := int64(time.Since(r.since))
+	for {
+		if longest := r.of.longest.Load(); took <= longest || r.of.longest.CompareAndSwap(longest, took) {
+			return err
+		}
+	}
 }
 
 // permit tells the resource when it is given back.
@@ -49,6 +70,9 @@ func (p *permit) Release(ctx context.Context) error {
 // acquire fails if there are more inside than may be, as the resource sees it.
 func (s *sharing) acquire(ctx context.Context, key string) (holding, error) {
 	held, err := s.take(ctx, key)
+	if err == nil && s.timed {
+		return &timedRead{held, time.Now(), s}, nil
+	}
 	if err != nil || s.limit == 0 {
 		return held, err
 	}
@@ -71,7 +95,7 @@ func sharers(c crowd, of string) []driver {
 
 // sharingDrivers are those of all crowds.
 func sharingDrivers() []driver {
-	return append(append(sharers(asReaders, workReaders), sharers(asHolders, workPermits)...), sharers(asOne, workOnePermit)...)
+	return slices.Concat(sharers(asReaders, workReaders), sharers(asTimed, workTimed), sharers(asHolders, workPermits), sharers(asOne, workOnePermit))
 }
 
 func openRlockSharing(c crowd) func(tb testing.TB, address string, lease time.Duration) locker {

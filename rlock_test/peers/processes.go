@@ -72,6 +72,7 @@ type share struct {
 	ClientCPU     time.Duration
 	Allocs, Bytes uint64
 	More          int
+	Read          time.Duration // the longest of those that are timed
 }
 
 func competeFor(l locker, d time.Duration, keys []string) share {
@@ -82,10 +83,17 @@ func competeFor(l locker, d time.Duration, keys []string) share {
 	if s, is := l.(*sharing); is {
 		how = s.crowd
 	}
+	read := func() time.Duration {
+		if s, is := l.(*sharing); is {
+			return time.Duration(s.longest.Swap(0))
+		}
+		return 0
+	}
+	read() // of the round before
 	s := m.run(d, how.callers, func(ctx context.Context, worker int, latency *latencies) error {
 		return cycle(ctx, l, keys[worker%len(keys)], how.hold, latency)
 	})
-	return share{s.ops, s.failed, s.latency, s.clientCPU, s.allocs, s.bytes, s.more}
+	return share{s.ops, s.failed, s.latency, s.clientCPU, s.allocs, s.bytes, s.more, read()}
 }
 
 // program stands in for a testing.TB where there is no test.
@@ -177,6 +185,7 @@ func (m meter) crowd(crowd []*env.Program, d time.Duration, keys ...string) *sam
 
 func (s *sample) join(had share) {
 	s.ops += had.Ops
+	s.read = max(s.read, had.Read)
 	s.failed += had.Failed
 	s.latency.merge(&had.Latency)
 	s.clientCPU += had.ClientCPU

@@ -29,6 +29,10 @@ type sample struct {
 	most      int64 // and of the luckiest
 	failed    int64
 	hung      bool // the watchdog ended it
+
+	// Of a writer among readers.
+	read      time.Duration // the longest of all
+	roundTrip time.Duration // of half of the PINGs meanwhile
 }
 
 func (s *sample) rate() float64 { return float64(s.ops) / s.elapsed.Seconds() }

@@ -13,6 +13,7 @@ const (
 	workReaders   = "readers"
 	workPermits   = "permits"
 	workOnePermit = "one permit"
+	workTimed     = "timed readers"
 	workWriter    = "a writer among readers"
 )
 
@@ -44,6 +45,10 @@ func crowded(c crowd, name string) workload {
 	return w
 }
 
+// mostWait is for how long a writer should wait at most: the longest read, three round trips, and 10 ms, for
+// which readers of a process who come later share what the first has.
+func mostWait(s *sample) time.Duration { return s.read + 3*s.roundTrip + 10*time.Millisecond }
+
 // compareWriters measures how long one who wants the whole lock waits among processes that read all the
 // time, with a reader in each caller.
 func compareWriters(t *testing.T, e env.Engine, processes int, p plan) comparison {
@@ -56,19 +61,25 @@ func compareWriters(t *testing.T, e env.Engine, processes int, p plan) compariso
 	m := meter{tb: t, server: server}
 	readers := make([]*env.Program, processes)
 	for i := range readers {
-		readers[i] = recruit(t, d, server.Addr())
+		readers[i] = recruit(t, sharers(asTimed, workTimed)[1], server.Addr())
 	}
 	m.crowd(readers, p.round/8)
-	writer := openRlock()(t, server.Addr(), lease)
+	writer, client := openRlock()(t, server.Addr(), lease), rueidisClient(t, server.Addr())
 	c.alternate(m, min(p.rounds, 3), func(int) *sample {
-		ended := make(chan struct{})
-		go func() { m.crowd(readers, 4*p.round); close(ended) }()
+		ended := make(chan *sample, 1)
+		go func() { ended <- m.crowd(readers, 4*p.round) }()
+		trips := new(latencies)
 		time.Sleep(p.round / 4)
 		s := m.run(3*p.round, 1, func(ctx context.Context, _ int, l *latencies) error {
 			time.Sleep(20 * time.Millisecond)
+			start := time.Now()
+			if err := client.Do(ctx, client.B().Ping().Build()).Error(); err != nil {
+				return err
+			}
+			trips.add(time.Since(start))
 			return cycle(ctx, writer, "job", 0, l)
 		})
-		<-ended
+		s.read, s.roundTrip = (<-ended).read, trips.quantile(0.5)
 		return s
 	})
 	return c
