@@ -454,6 +454,12 @@ func TestScriptDowngrade(t *testing.T) {
 		}
 		require.Len(r.t, r.inspect().Members, 2)
 		require.False(r.t, r.pass("w"), "the former token has nothing")
+		require.True(r.t, r.extend(reader("short"), minute/2, reader("w")), "its holder shortens the lease, and it gets another token")
+		shortened := r.inspect()
+		require.False(r.t, down("w").Downgraded, "a copy that comes late")
+		require.Equal(r.t, shortened.Members, r.inspect().Members)
+		require.LessOrEqual(r.t, r.inspect().Left[0], shortened.Left[0])
+		require.True(r.t, r.extend(reader("w"), minute, reader("short")))
 		require.True(r.t, r.beats(reader("b")))
 		require.False(r.t, r.beats(reader("c")))
 		require.True(r.t, r.release(reader("w")))
