@@ -80,7 +80,7 @@ func ExampleNewObserver() {
 	}
 
 	ctx, request := provider.Tracer("shop").Start(context.Background(), "POST /orders/17")
-	impatient, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	impatient, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err = locker.Acquire(impatient, "order:17")
 	request.End()

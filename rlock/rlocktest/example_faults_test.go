@@ -64,7 +64,7 @@ func ExampleServer_LoseReply() {
 // While the network is silent nobody can extend the lock, so its Context ends with the
 // lease.
 func ExampleServer_Silence() {
-	server, locker, done := ready(rlock.WithTTL(500*time.Millisecond), rlock.WithAutoExtend(true))
+	server, locker, done := ready(rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
 	defer done()
 
 	lock, err := locker.Acquire(context.Background(), "job")

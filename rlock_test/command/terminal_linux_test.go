@@ -149,7 +149,7 @@ func TestTerminal(t *testing.T) {
 	t.Run("suspended for too long", func(t *testing.T) {
 		t.Parallel()
 		term := newTerminal(t, url(server.Addr()))
-		term.types("$R run --ttl 2s --kill-after 100ms c -- sh -c 'echo $((6*7)); exec cat'\n")
+		term.types("$R run --ttl 5s --kill-after 100ms c -- sh -c 'echo $((6*7)); exec cat'\n")
 		term.shows("42\r\n")
 		term.types("\x1a")
 		term.shows("Stopped")
@@ -195,7 +195,7 @@ func TestTerminal(t *testing.T) {
 	t.Run("in the background", func(t *testing.T) {
 		t.Parallel()
 		term := newTerminal(t, url(server.Addr()))
-		term.types("$R run e -- sleep 0.5 &\n")
+		term.types("$R run e -- sleep 3 &\n")
 		env.Soon(t, func() bool { return env.Get(t, client, "e") != "" }, "it runs")
 		term.types("echo 'the shell' has it\n")
 		term.shows("the shell has it")

@@ -98,7 +98,7 @@ func twoHolders(ctx context.Context, client rueidis.Client) (paused, next *rlock
 	if err != nil {
 		log.Fatal(err)
 	}
-	if paused, err = locker.Acquire(ctx, "account:17", rlock.WithTTL(time.Second)); err != nil {
+	if paused, err = locker.Acquire(ctx, "account:17", rlock.WithTTL(3*time.Second)); err != nil {
 		log.Fatal(err)
 	}
 	if next, err = locker.Acquire(ctx, "account:17"); err != nil { // once the lease has ended

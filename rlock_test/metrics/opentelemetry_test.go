@@ -43,7 +43,7 @@ func TestOpenTelemetry(t *testing.T) {
 	lock, err := locker.Acquire(ctx, "order:secret")
 	require.NoError(t, err)
 	request, parent := traces.Tracer("shop").Start(ctx, "POST /orders")
-	impatient, cancel := context.WithTimeout(request, 20*time.Millisecond)
+	impatient, cancel := context.WithTimeout(request, time.Second)
 	defer cancel()
 	_, err = locker.Acquire(impatient, "order:secret")
 	require.ErrorIs(t, err, rlock.ErrGaveUp)
