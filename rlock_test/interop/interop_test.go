@@ -19,7 +19,7 @@ import (
 
 const (
 	long  = time.Minute
-	short = 500 * time.Millisecond // a lease that is awaited
+	short = 3 * time.Second        // a lease that is awaited
 	soon  = 20 * time.Second       // bounds what must happen
 	while = 100 * time.Millisecond // is long enough for what must not happen to be seen
 )
@@ -34,10 +34,19 @@ type pair struct {
 	keys   []string // those that rlock takes for it
 }
 
+// tryTheirs returns nil if theirs is refused, and otherwise once it has all of its keys: rueidislock takes
+// the last of them later.
 func (p pair) tryTheirs(t *testing.T, ttl time.Duration) holding {
 	t.Helper()
 	h, err := p.theirs.try(t.Context(), p.lock, ttl)
 	require.NoError(t, err)
+	if h == nil || len(p.keys) == 1 {
+		return h
+	}
+	env.Soon(t, func() bool {
+		n, err := new(p.server.Do(t, append([]string{"EXISTS"}, p.keys...)...)).AsInt64()
+		return err == nil && n == int64(len(p.keys))
+	}, "it has all of its keys")
 	return h
 }
 
