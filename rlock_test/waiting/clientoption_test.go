@@ -126,9 +126,10 @@ func TestReadsFromReplicas(t *testing.T) {
 			_, port, err := net.SplitHostPort(env.NewProxy(t, "127.0.0.1:1").Addr())
 			require.NoError(t, err)
 			pair.Replica.Do(t, "REPLICAOF", "127.0.0.1", port)
-			lock, err := locker.Acquire(t.Context(), "job:kept", rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+			lock, err := locker.Acquire(t.Context(), "job:kept", rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
-			for range 20 {
+			first := lock.Deadline()
+			for n := 0; n < 20 || lock.Deadline().Equal(first); n++ { // until it is extended, too
 				state, err := lock.Verify(t.Context())
 				require.NoError(t, err, fmt.Sprint(state))
 				time.Sleep(50 * time.Millisecond)
