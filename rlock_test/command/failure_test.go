@@ -120,7 +120,7 @@ func TestPartitionOfAnObedientCommand(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	proxy := env.NewProxy(t, server.Addr())
-	p := begin(t, url(proxy.Addr()), "run", "--ttl", "8s", "--kill-after", "3s", "--signal", "USR1", "job", "--", "sh", "-c",
+	p := begin(t, url(proxy.Addr()), "run", "--ttl", "10s", "--kill-after", "3s", "--signal", "USR1", "job", "--", "sh", "-c",
 		`trap "echo stopped; exit 0" USR1; echo ready; while :; do sleep 0.05; done`)
 	p.prints("ready")
 	proxy.BlackHole(true)
