@@ -50,7 +50,7 @@ func TestStats(t *testing.T) {
 		require.NoError(t, err)
 		server.Do(t, "DEL", "job")
 		require.ErrorIs(t, again.Release(t.Context()), rlock.ErrLost)
-		short, err := locker.Acquire(t.Context(), "short", rlock.WithTTL(time.Second))
+		short, err := locker.Acquire(t.Context(), "short", rlock.WithTTL(3*time.Second))
 		require.NoError(t, err)
 		<-short.Context().Done()
 		_, err = locker.Acquire(t.Context(), "kept", rlock.WithAutoExtend(true))
