@@ -40,24 +40,25 @@ var drawn = struct {
 	order []int
 }{ports: map[int]bool{}}
 
-// place is which of so many ports this process draws. Where more processes run, some share theirs.
-var place = sync.OnceValue(func() (place int) {
-	place, claimed = claim()
-	return place
-})
+// place is which of so many ports a process draws. Its listener keeps the place from other processes until
+// the process ends: a listener that nobody refers to would be closed.
+type place struct {
+	number   int
+	listener net.Listener
+}
 
-// claimed is what keeps the place. A listener that nobody refers to is closed.
-var claimed net.Listener
+var claimed = sync.OnceValue(claim)
 
-// claim returns a place that no other process has, until the listener is closed or the process ends.
-func claim() (place int, claimed net.Listener) {
+// claim returns a place that no other process has. Where more processes run than there are places, some
+// share theirs, and listener is nil.
+func claim() place {
 	for i := range processes {
-		place = (os.Getpid() + i) % processes
-		if l, err := net.Listen("tcp4", address(firstClaim+place)); err == nil {
-			return place, l
+		number := (os.Getpid() + i) % processes
+		if l, err := net.Listen("tcp4", address(firstClaim+number)); err == nil {
+			return place{number: number, listener: l}
 		}
 	}
-	return place, nil
+	return place{number: os.Getpid() % processes}
 }
 
 var errNoPort = errors.New("no free port on the loopback interface")
@@ -76,7 +77,7 @@ func drawPort(last int, offsets ...int) (int, error) {
 	defer drawn.Unlock()
 	for range 2 {
 		for range portTries {
-			port := firstPort + rand.IntN((last-firstPort)/processes)*processes + place()
+			port := firstPort + rand.IntN((last-firstPort)/processes)*processes + claimed().number
 			free := !drawn.ports[port]
 			for _, offset := range offsets {
 				free = free && isFree(port+offset)

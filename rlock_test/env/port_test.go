@@ -26,19 +26,18 @@ func TestPortsAreNotDrawnAgainSoon(t *testing.T) {
 
 // Processes that run at the same time draw different ports.
 func TestProcessesHaveDifferentPlaces(t *testing.T) {
-	first, one := claim()
-	require.NotNil(t, one)
-	second, other := claim()
-	require.NotNil(t, other)
-	require.NoError(t, other.Close())
-	require.NoError(t, one.Close())
-	require.NotEqual(t, first, second)
+	first, second := claim(), claim()
+	for _, p := range []place{first, second} {
+		require.NotNil(t, p.listener)
+		require.NoError(t, p.listener.Close())
+	}
+	require.NotEqual(t, first.number, second.number)
 	for _, draw := range []func() (int, error){freePort, freeClusterPort} {
 		port, err := draw()
 		require.NoError(t, err)
-		require.Equal(t, place(), (port-firstPort)%processes)
+		require.Equal(t, claimed().number, (port-firstPort)%processes)
 	}
 	runtime.GC()
-	require.False(t, isFree(firstClaim+place()), "it is kept")
+	require.False(t, isFree(firstClaim+claimed().number), "it is kept")
 	require.Zero(t, busOffset%processes)
 }
