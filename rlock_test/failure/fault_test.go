@@ -23,9 +23,17 @@ type link struct {
 
 func newLink(t *testing.T, e env.Engine, opts ...rlock.LockerOption) *link {
 	t.Helper()
+	return newLinkOver(t, e, 0, opts...)
+}
+
+// newLinkOver is newLink for a client with that PipelineMultiplex.
+func newLinkOver(t *testing.T, e env.Engine, multiplex int, opts ...rlock.LockerOption) *link {
+	t.Helper()
 	server := e.Start(t)
 	proxy := env.NewProxy(t, server.Addr())
-	client := server.Client(t, func(o *rueidis.ClientOption) { o.InitAddress = []string{proxy.Addr()} })
+	client := server.Client(t, func(o *rueidis.ClientOption) {
+		o.InitAddress, o.PipelineMultiplex = []string{proxy.Addr()}, multiplex
+	})
 	locker := env.NewLocker(t, client, opts...)
 	// The scripts are known to the server, so that requests carry their SHA1.
 	require.NoError(t, gen.New().Load(t.Context(), client))
@@ -131,7 +139,8 @@ func TestContextEndsMidAcquire(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("reply under way", func(t *testing.T) {
-			l := newLink(t, e)
+			// The client has one connection: to dial another would take longer than a call of the reaper may.
+			l := newLinkOver(t, e, -1)
 			l.proxy.Delay(1500 * time.Millisecond)
 			ctx, exceed := env.Deadline(t.Context())
 			gaveUp := make(chan error, 1)
