@@ -227,7 +227,7 @@ func (p *Place) Leave() { p.step(queue.Event{What: queue.Left}) }
 // Abandon gives up a place that has got the key, or may have got it.
 func (p *Place) Abandon() {
 	p.expected.Abandon()
-	p.server.Queues().DiscardStray(p.claim.Key(), p.wait.Token, p.want.TTL, p.wait.Silent)
+	p.server.Queues().DiscardGranted(p.claim, p.wait.Token, p.want.TTL, p.wait.Silent)
 }
 
 // Taken ends a place whose key somebody holds now.

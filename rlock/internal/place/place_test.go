@@ -13,6 +13,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -269,6 +270,45 @@ func TestAskAgain(t *testing.T) {
 		release(t, p, first, claim)
 		isIdle(t, server, "job")
 	})
+}
+
+// The first copy of a join arrives after the second has been answered, and the place given up: what
+// it takes is taken back, although the reaper has freed the key once before.
+func TestLateJoinAfterLeave(t *testing.T) {
+	t.Parallel()
+	for name, giveUp := range map[string]func(*place.Place){
+		"leave":   (*place.Place).Leave,
+		"abandon": (*place.Place).Abandon,
+	} {
+		t.Run(name, func(t *testing.T) {
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				server := e.Start(t)
+				p, q := newProcess(t, server, "p"), newProcess(t, server, "q")
+				first, claim := p.holds(t, "job")
+				second, _ := q.waits("job", place.Want{})
+				server.Stop()
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				_, _, err := second.Ask(ctx)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				server.Cont()
+				queues(t, second)
+				release(t, p, first, claim)
+				await(t, second)
+				token := second.Token()
+				giveUp(second)
+				isIdle(t, server, "job")
+
+				late, err := gen.New(gen.WithoutRetry()).Join(t.Context(), server.Client(t), gen.JoinParams{
+					Lock: "job", Queue: slot.Queue("job"), Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
+					Token: token, TTL: lease, Process: "q", How: gen.JoinHowJoin,
+				})
+				require.NoError(t, err)
+				require.True(t, late.Granted)
+				isIdle(t, server, "job")
+			})
+		})
+	}
 }
 
 // A server that is gone is no refusal of the queue.

@@ -180,15 +180,26 @@ func (s calls) passParams(key, token string) gen.PassParams {
 // Discard has the reaper take the token of a wait for the key of a Claim out of the queue, or pass
 // the key on if it has the token. ttl is the one with which the token has joined.
 func (q *Queues) Discard(c *Claim, token string, ttl time.Duration, silent bool) {
-	unanswered := 0
-	if c.Possible() > 0 && c.rare.token == token {
-		unanswered, c.rare.unanswered = c.rare.unanswered, 0
-	}
-	q.discard(c.key[0], token, ttl, silent, unanswered)
+	q.discard(c.key[0], token, ttl, silent, c.takePossible(token))
 }
 
-// DiscardStray is Discard for a token of which nothing is known: that of a grant that this process
-// does not expect, or of a call without an answer.
+// DiscardGranted is Discard for a token that has got the key, or may have got it.
+func (q *Queues) DiscardGranted(c *Claim, token string, ttl time.Duration, silent bool) {
+	q.discard(c.key[0], token, ttl, silent, max(c.takePossible(token), 1))
+}
+
+// takePossible returns for how many calls of a token the reaper has to look, and forgets them. It is one
+// more than have got no answer: another may have been answered, and the reaper would stop when it has
+// undone that one.
+func (c *Claim) takePossible(token string) (n int) {
+	if c.Possible() == 0 || c.rare.token != token {
+		return 0
+	}
+	n, c.rare.unanswered = c.rare.unanswered+1, 0
+	return n
+}
+
+// DiscardStray is Discard for the token of a grant that this process does not expect.
 func (q *Queues) DiscardStray(key, token string, ttl time.Duration, silent bool) {
 	q.discard(key, token, ttl, silent, 1)
 }
