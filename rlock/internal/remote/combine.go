@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 const (
+	// fewCalls is how many calls go by themselves, however many scripts are under way: as many callers lose
+	// more by waiting for each other than scripts for many calls save. Thousands of cycles a second of so many
+	// callers, by themselves and together: 8 callers 44 and 30, 16 callers 51 and 44, 24 callers 55 and 59.
+	fewCalls = 16
 	// enoughScripts is how many scripts of a combiner are under way before calls wait for each other.
 	// With fewer, the server has nothing to do while an answer travels. With more, the scripts are
 	// smaller, and cost more for each call. There are two combiners: for tries and for releases.
@@ -24,14 +29,17 @@ const (
 	scriptCost, callCost = 50 * time.Microsecond, 10 * time.Microsecond
 )
 
-// combiner sends calls together that are made at the same time. While few scripts are under way, a call
-// goes by itself, from the goroutine of its caller. It does so too when the server should be done with
-// the last script: answers that are only far away are no reason to wait for other calls. All others
-// wait, and go together in the next script, in the order in which they came.
+// combiner sends calls together that are made at the same time. While there are few calls, or few scripts
+// are under way, a call goes by itself, from the goroutine of its caller. It does so too when the server
+// should be done with the last script: answers that are only far away are no reason to wait for other
+// calls. All others wait, and go together in the next script, in the order in which they came.
 type combiner[P, R any] struct {
 	// send makes the calls with one script. For each it sets the result, or alone if the caller has to
 	// make the call by itself. If send returns an error that is Refused, all callers have to.
 	send func(ctx context.Context, batch []*member[P, R]) error
+	// calls is how many callers have no answer so far. The combiners of a server share it: its callers
+	// take and release in turn, and those of one combiner alone are now many and now few.
+	calls *atomic.Int64
 
 	mu          sync.Mutex
 	underway    int           // scripts that have no answer so far
@@ -75,10 +83,16 @@ var errEnded = errors.New("a hook of the client has called runtime.Goexit")
 // together makes a call together with others, and reports whether it has. If not, the caller makes the
 // call by itself, and calls finished when that has an answer.
 func (c *combiner[P, R]) together(ctx context.Context, params P) (result R, err error, shared bool) {
-	m := c.enter(params)
+	m := c.enter(params, c.calls.Add(1) <= fewCalls)
 	if m == nil {
 		return result, nil, false
 	}
+	shared = true
+	defer func() {
+		if shared { // also if the client has panicked
+			c.calls.Add(-1)
+		}
+	}()
 	select {
 	case <-m.done:
 	case <-ctx.Done():
@@ -105,12 +119,14 @@ func (c *combiner[P, R]) together(ctx context.Context, params P) (result R, err 
 	return result, err, shared
 }
 
-// enter adds a call to those that wait. It returns nil if the caller may make the call by itself at once.
-func (c *combiner[P, R]) enter(params P) *member[P, R] {
+// enter adds a call, one of few or of many, to those that wait. It returns nil if the caller may make the
+// call by itself at once.
+func (c *combiner[P, R]) enter(params P, few bool) *member[P, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.underway < enoughScripts {
-		if c.underway++; c.underway == enoughScripts {
+	// Callers who have left may leave many scripts without an answer, so few calls are not enough.
+	if c.underway < enoughScripts || few && c.first == nil && c.underway < fewCalls {
+		if c.underway++; c.underway >= enoughScripts {
 			c.due = clock.Now().After(scriptCost + callCost)
 		}
 		return nil
@@ -142,8 +158,14 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	return m
 }
 
-// finished notes that a script has its answer. If calls wait, they are sent.
+// finished notes that a call which its caller has made by itself has its answer.
 func (c *combiner[P, R]) finished() {
+	c.calls.Add(-1)
+	c.answered()
+}
+
+// answered notes that a script has its answer. If calls wait, they are sent.
+func (c *combiner[P, R]) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.underway--; c.underway < enoughScripts && c.first != nil {
@@ -232,7 +254,7 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 			m.cause, m.err = cause, errEnded
 			m.done <- struct{}{}
 		}
-		c.finished()
+		c.answered()
 	}()
 	for len(batch) > 0 {
 		c.answer(batch, c.send(context.Background(), batch))

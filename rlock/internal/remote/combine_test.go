@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sends is a combiner of numbers, whose scripts a test answers.
+// sends is a combiner of numbers, whose scripts a test answers. Others have many calls under way.
 type sends struct {
 	combiner[int, int]
 	scripts chan *sentBatch
@@ -27,6 +28,8 @@ type sentBatch struct {
 
 func newSends() *sends {
 	s := &sends{scripts: make(chan *sentBatch, 100)}
+	s.calls = new(atomic.Int64)
+	s.calls.Store(fewCalls)
 	s.send = func(_ context.Context, batch []*member[int, int]) error {
 		b := &sentBatch{answer: make(chan error)}
 		for _, m := range batch {
@@ -70,6 +73,7 @@ func (s *sends) idle(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	require.Zero(t, s.underway)
+	require.EqualValues(t, fewCalls, s.calls.Load())
 	require.Nil(t, s.first)
 	require.Nil(t, s.last)
 	require.Empty(t, s.scripts)
@@ -103,6 +107,46 @@ func TestCombinerKeepsTheOrder(t *testing.T) {
 			require.Equal(t, outcome{o.number, -o.number, nil, true}, o)
 		}
 		s.idle(t)
+	})
+}
+
+// Each of few calls goes by itself, and those of all combiners count. When there are more, the next ones
+// wait; when there are fewer again, they do not.
+func TestCombinerLeavesFewCallsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, other := newSends(), newSends()
+		s.calls.Store(0)
+		other.calls = s.calls
+		for i := range fewCalls {
+			if i%2 == 0 {
+				s.busy1(t)
+			} else {
+				other.busy1(t)
+			}
+		}
+		done := make(chan outcome, 10)
+		s.ask(t.Context(), 1, done)
+		require.Empty(t, done, "it waits")
+		other.finished()
+		other.finished()
+		s.ask(t.Context(), 2, done)
+		require.Empty(t, done, "it does not overtake the first")
+		time.Sleep(scriptCost + callCost)
+		b := <-s.scripts
+		require.Equal(t, []int{1, 2}, b.numbers)
+		b.answer <- nil
+		require.True(t, (<-done).shared)
+		require.True(t, (<-done).shared)
+		s.busy1(t)
+		other.busy1(t)
+		for s.underway > 0 {
+			s.finished()
+		}
+		for other.underway > 0 {
+			other.finished()
+		}
+		require.Zero(t, s.calls.Load())
 	})
 }
 
@@ -298,7 +342,7 @@ func (s *sends) busy1(t *testing.T) {
 // Many callers at once, some of whom leave: each gets its own answer, and nothing is left.
 func TestCombinerConcurrency(t *testing.T) {
 	t.Parallel()
-	var c combiner[int, int]
+	c := combiner[int, int]{calls: new(atomic.Int64)}
 	c.send = func(_ context.Context, batch []*member[int, int]) error {
 		for i, m := range batch {
 			m.result, m.alone = m.params*2, m.params%7 == 0
@@ -335,6 +379,7 @@ func TestCombinerConcurrency(t *testing.T) {
 	}
 	wg.Wait()
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.underway == 0 }, 10*time.Second, time.Millisecond)
+	require.Zero(t, c.calls.Load())
 	require.Nil(t, c.first)
 	require.Nil(t, c.last)
 }

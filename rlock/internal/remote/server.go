@@ -42,6 +42,8 @@ func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Ser
 	cluster := client.Mode() == rueidis.ClientModeCluster
 	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, new(tryCombiner), new(passCombiner)}, cluster: cluster}
 	s.calls.tries.send, s.calls.passes.send = s.calls.tryMany, s.calls.passMany
+	s.calls.tries.calls = new(atomic.Int64)
+	s.calls.passes.calls = s.calls.tries.calls
 	s.reaper = reaper.New(s.calls.releaseItems)
 	s.queues = Queues{s.calls, s}
 	return s
