@@ -47,7 +47,7 @@ type combiner[P, R any] struct {
 	first, last *member[P, R] // the calls that wait
 	aloneUntil  clock.Instant // until then all calls go by themselves, because the user was refused; 0: never
 	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
-	armed       bool          // timer runs
+	armed       bool          // timer runs; it does while calls wait and another script may be sent
 
 	spare sync.Pool // of members. It is not shared with other combiners, because a channel that was made in a synctest bubble must stay there.
 }
@@ -168,9 +168,14 @@ func (c *combiner[P, R]) finished() {
 func (c *combiner[P, R]) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.underway--; c.underway < enoughScripts && c.first != nil {
+	c.underway--
+	switch {
+	case c.first == nil:
+	case c.underway < enoughScripts:
 		c.underway++
 		go c.run(c.take(nil))
+	default: // the other answers may never come
+		c.arm(clock.Now())
 	}
 }
 
@@ -212,7 +217,11 @@ func (c *combiner[P, R]) take(batch []*member[P, R]) []*member[P, R] {
 		m.sent = true
 		batch = append(batch, m)
 	}
-	c.due = clock.Now().After(scriptCost + time.Duration(len(batch))*callCost)
+	now := clock.Now()
+	c.due = now.After(scriptCost + time.Duration(len(batch))*callCost)
+	if c.first != nil {
+		c.arm(now)
+	}
 	return batch
 }
 
@@ -260,8 +269,10 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 		c.answer(batch, c.send(context.Background(), batch))
 		clear(batch)
 		c.mu.Lock()
-		if batch = batch[:0]; c.underway <= enoughScripts { // otherwise the answers to come send what waits
+		if batch = batch[:0]; c.underway <= enoughScripts { // otherwise the answers to come send what waits, or the timer
 			batch = c.take(batch)
+		} else if c.first != nil {
+			c.arm(clock.Now())
 		}
 		if len(batch) == 0 {
 			c.underway--

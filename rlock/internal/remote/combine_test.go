@@ -185,6 +185,45 @@ func TestCombinerWaitsForNoDistance(t *testing.T) {
 	})
 }
 
+// Scripts that never get an answer keep nobody waiting: what does not fit in one script is sent too, and
+// what came when there were too many scripts is sent after the next answer.
+func TestCombinerStrandsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSends()
+		s.busy(t)
+		done := make(chan outcome, 10000)
+		for i := range 3*maxCalls + 1 {
+			s.ask(t.Context(), i, done)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, s.scripts, 4)
+		require.Nil(t, s.first)
+
+		for range maxScripts {
+			time.Sleep(time.Second)
+			s.ask(t.Context(), 0, done)
+		}
+		require.Equal(t, maxScripts, s.underway)
+		require.NotNil(t, s.first)
+		sent := len(s.scripts)
+		(<-s.scripts).answer <- nil
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, s.scripts, sent)
+		require.Nil(t, s.first)
+
+		for range maxScripts - len(s.scripts) { // those that went by themselves
+			s.finished()
+		}
+		for synctest.Wait(); len(s.scripts) > 0; synctest.Wait() {
+			(<-s.scripts).answer <- nil
+		}
+		s.idle(t)
+	})
+}
+
 // A caller whose context ends leaves nothing behind before its call is sent. After that, nobody
 // knows what came of the call, and the others get their answers.
 func TestCombinerContexts(t *testing.T) {
