@@ -2,9 +2,12 @@ package attempt_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -15,6 +18,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -30,7 +34,11 @@ type process struct {
 
 func newProcess(t *testing.T, server *env.Server, name string) *process {
 	t.Helper()
-	client := server.Client(t)
+	return newProcessOf(t, server.Client(t), name)
+}
+
+func newProcessOf(t *testing.T, client rueidis.Client, name string) *process {
+	t.Helper()
 	p := &process{server: remote.NewServer(client, gen.New(gen.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
 	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
@@ -165,10 +173,7 @@ func TestChosenToken(t *testing.T) {
 		p := newProcess(t, server, "p")
 		first := p.acquires([]string{"job"})
 		gets(t, first)
-		second := p.acquires([]string{"job"}, func(a *acquisition, _ *attempt.Settings) {
-			a.claim.Choose()
-			a.lease.SetToken("chosen")
-		})
+		second := p.acquires([]string{"job"}, choose)
 		require.False(t, second.MayQueue())
 		for range 2 {
 			_, why := second.Try(t.Context())
@@ -203,6 +208,159 @@ func TestSet(t *testing.T) {
 		gets(t, set)
 		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
 		require.Equal(t, set.lease.Token(), owner(t, server, "b"))
+	})
+}
+
+// whoMayNotQueue returns a client of a user whose places in queues are refused.
+func whoMayNotQueue(t *testing.T, server *env.Server) rueidis.Client {
+	t.Helper()
+	server.Do(t, "ACL", "SETUSER", "modest", "on", "nopass", "~*", "&*", "+@all", "-zadd")
+	return server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "modest", "any" })
+}
+
+// An acquisition whose place is refused goes on with a token that it has not given to the reaper, which
+// would free what it takes.
+func TestRefusedPlaceOfAnUnansweredTry(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p, q := newProcess(t, server, "p"), newProcessOf(t, whoMayNotQueue(t, server), "q")
+		first, second := p.acquires([]string{"job"}), q.acquires([]string{"job"})
+		gets(t, first)
+		_, why := second.Try(t.Context())
+		tried := second.lease.Token()
+		second.Interrupted() // as if a copy of the try had got no answer
+		pauses(t, second, why)
+		_, why = second.Try(t.Context())
+		require.Equal(t, attempt.Busy, why.Kind, why.Err)
+		require.NotEmpty(t, second.lease.Token())
+		require.NotEqual(t, tried, second.lease.Token())
+	})
+}
+
+// So does a set, whose place has the token of the set. It begins anew.
+func TestRefusedPlaceOfASet(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p, q := newProcess(t, server, "p"), newProcessOf(t, whoMayNotQueue(t, server), "q")
+		blocker := p.acquires([]string{"b"})
+		gets(t, blocker)
+		set := q.acquires([]string{"b", "a"})
+		for owner(t, server, "a") == "" {
+			_, why := set.Try(t.Context())
+			pauses(t, set, why)
+		}
+		collected := set.lease.Token()
+		_, why := set.Try(t.Context())
+		require.Equal(t, attempt.Busy, why.Kind, why.Err)
+		require.NotEqual(t, collected, set.lease.Token())
+		require.Empty(t, owner(t, server, "a"), "it was given back")
+	})
+}
+
+// late sends a copy of a join for the key "job" that the network has delayed.
+func late(t *testing.T, server *env.Server, token string) {
+	t.Helper()
+	reply, err := gen.New(gen.WithoutRetry()).Join(t.Context(), server.Client(t), gen.JoinParams{
+		Lock: "job", Queue: slot.Queue("job"), Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
+		Token: token, TTL: ttl, Process: "q", How: gen.JoinHowJoin,
+	})
+	require.NoError(t, err)
+	require.True(t, reply.Granted)
+}
+
+// waiting returns the token that waits for the key "job".
+func waiting(t *testing.T, server *env.Server) string {
+	t.Helper()
+	reply := server.Do(t, "ZRANGE", slot.Queue("job"), "0", "0")
+	members, err := reply.AsStrSlice()
+	require.NoError(t, err)
+	require.Len(t, members, 1)
+	return strings.SplitN(members[0], ":", 3)[2]
+}
+
+// A join without an answer may arrive when the place has ended well, and the lock has been released.
+func TestLateJoinOfAChosenToken(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		first := p.acquires([]string{"job"})
+		gets(t, first)
+		second := p.acquires([]string{"job"}, choose)
+		for len(queues(t, server)) == 0 {
+			_, why := second.Try(t.Context())
+			pauses(t, second, why)
+		}
+		token := waiting(t, server)
+		second.Interrupted() // as if a copy of the join had got no answer
+		_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
+		require.NoError(t, err)
+		gets(t, second)
+		_, err = p.server.Release(t.Context(), &second.claim, second.lease.Token(), nil)
+		require.NoError(t, err)
+		late(t, server, token)
+		env.Soon(t, func() bool { return owner(t, server, "job") == "" }, "what nobody has is freed")
+	})
+}
+
+func choose(a *acquisition, _ *attempt.Settings) {
+	a.claim.Choose()
+	a.lease.SetToken("chosen")
+}
+
+// The place of a set has the token of the set, whose release looks for what may still come.
+func TestLateJoinOfASet(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		blocker := p.acquires([]string{"job"})
+		gets(t, blocker)
+		set := p.acquires([]string{"job", "a"})
+		for len(queues(t, server)) == 0 {
+			_, why := set.Try(t.Context())
+			pauses(t, set, why)
+		}
+		set.Interrupted()
+		_, err := p.server.Release(t.Context(), &blocker.claim, blocker.lease.Token(), nil)
+		require.NoError(t, err)
+		gets(t, set)
+		_, err = p.server.Release(t.Context(), &set.claim, set.lease.Token(), nil)
+		require.NoError(t, err)
+		late(t, server, set.lease.Token())
+		env.Soon(t, func() bool { return owner(t, server, "job") == "" }, "what nobody has is freed")
+	})
+}
+
+// panicking is a client with a hook that panics when a key is handed over.
+type panicking struct{ rueidis.Client }
+
+func (c panicking) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if slices.Contains(command.Commands(), gen.HandOverSHA1) {
+		panic("hook")
+	}
+	return c.Client.Do(ctx, command)
+}
+
+// A hook that panics while a chosen token gets the key from its place leaves nothing locked.
+func TestPanicWhileAChosenTokenGetsTheKey(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p, q := newProcess(t, server, "p"), newProcessOf(t, panicking{server.Client(t)}, "q")
+		first := p.acquires([]string{"job"})
+		gets(t, first)
+		second := q.acquires([]string{"job"}, choose)
+		for len(queues(t, server)) == 0 {
+			_, why := second.Try(t.Context())
+			pauses(t, second, why)
+		}
+		_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
+		require.NoError(t, err)
+		require.PanicsWithValue(t, "hook", func() { gets(t, second) })
+		env.Soon(t, func() bool { return owner(t, server, "job") == "" }, "the place is given up")
 	})
 }
 

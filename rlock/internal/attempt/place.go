@@ -56,6 +56,7 @@ func (a *Attempts) stand(silent bool) {
 	if a.MayQueue() || claim.IsShare() {
 		if token != "" && claim.Possible() > 0 {
 			a.Server.Queues().Discard(claim, token, want.TTL, false)
+			a.Lease.SetToken("") // the reaper would free what a later attempt takes with it
 		}
 		want.Since = a.Ticket.Score()
 	} else {
@@ -83,6 +84,7 @@ func (a *Attempts) leavePlace() {
 func (a *Attempts) dropPlace(ctx context.Context) {
 	if p := a.place; a.Claim.IsSet() {
 		a.place = nil
+		a.Claim.AddPossible(p.Token(), p.Possible())
 		p.Confirm(ctx)
 		return
 	}
@@ -129,7 +131,7 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 // the user lacks a right, or the server has no memory for the queue. If the server refuses a try
 // too, the acquisition fails with that.
 func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback) {
-	a.leavePlace() // the script may have been refused after it had joined
+	a.giveUpPlace(ctx) // the script may have been refused after it had joined
 	a.refusal.Note()
 	key := a.Blocker.Key
 	g, why := a.tryAlone(ctx)
@@ -143,13 +145,23 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 // its keys. If the place was lost, the set begins anew, because a token enters a queue only once.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted {
+		a.Claim.AddPossible(a.place.Token(), a.place.Possible())
 		a.place.Taken()
 		a.place = nil
 		return a.tryAlone(ctx)
 	}
-	a.leavePlace()
-	a.collect.Turn()
+	a.giveUpPlace(ctx)
 	return Grant{}, Setback{Kind: Busy}
+}
+
+// giveUpPlace is leavePlace for an acquisition that goes on. A set gives up what it has collected too,
+// and begins anew: its place has its token, which the reaper releases now.
+func (a *Attempts) giveUpPlace(ctx context.Context) {
+	a.leavePlace()
+	if a.Claim.IsSet() {
+		a.collect.Turn()
+		a.switchCollecting(ctx)
+	}
 }
 
 // choose gives the key to the token that the caller has chosen. Another token has stood in the queue for
@@ -157,15 +169,21 @@ func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback)
 func (a *Attempts) choose(ctx context.Context) (Grant, Setback) {
 	p := a.place
 	a.place = nil
+	over := false
+	defer func() {
+		if over {
+			p.HandedOver()
+		} else { // also if user code has panicked
+			p.Abandon()
+		}
+	}()
 	claim := remote.One(a.Claim.Key())
 	r := remote.Request{Token: a.Lease.Token(), TTL: a.Lease.TTL(), Fenced: a.Want.Fenced}
 	handed, err := a.Server.HandOver(ctx, &claim, p.Token(), r, 1)
-	if handed.Over {
-		p.Taken()
-		return Grant{clock.LeaseEnd(handed.Sent, r.TTL), handed.Fence}, Setback{}
-	}
-	p.Abandon()
+	over = handed.Over
 	switch {
+	case over:
+		return Grant{clock.LeaseEnd(handed.Sent, r.TTL), handed.Fence}, Setback{}
 	case a.Outage.Record(err):
 		return Grant{}, a.transient(ctx, err)
 	case err != nil:

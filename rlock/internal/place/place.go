@@ -230,6 +230,18 @@ func (p *Place) Abandon() {
 	p.server.Queues().DiscardGranted(p.claim, p.wait.Token, p.want.TTL, p.wait.Silent)
 }
 
+// Possible returns how many joins of the token have got no answer. Whoever goes on with the token has to
+// count them.
+func (p *Place) Possible() int { return p.claim.Possible() }
+
+// HandedOver ends a place whose key has another token now.
+func (p *Place) HandedOver() {
+	p.expected.Forget()
+	if p.Possible() > 0 {
+		p.server.Queues().Discard(p.claim, p.wait.Token, p.want.TTL, p.wait.Silent)
+	}
+}
+
 // Taken ends a place whose key somebody holds now.
 func (p *Place) Taken() { p.expected.Forget() }
 
