@@ -178,10 +178,8 @@ func (s *Schedule[T]) run() {
 		go s.extend(due, last)
 	}
 	if len(over) > 0 {
-		for _, item := range over {
-			item.Expire()
-		}
-		s.settled(over)
+		defer s.settled(over)
+		expireAll(over)
 	}
 }
 

@@ -3,6 +3,7 @@ package renew_test
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,7 @@ type item struct {
 	answers  []remote.Extended
 	over     []time.Time
 	settled  int
+	quits    bool // Expire ends its goroutine, as user code may
 }
 
 func (i *item) Entry() *renew.Entry { return &i.entry }
@@ -54,6 +56,9 @@ func (i *item) Expire() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.over = append(i.over, time.Now())
+	if i.quits {
+		runtime.Goexit()
+	}
 }
 
 // fixture is a Schedule with a server that extends all leases at once, unless extend says
@@ -230,6 +235,25 @@ func TestNothingWaits(t *testing.T) {
 		for _, i := range items {
 			require.Len(t, i.over, 1)
 		}
+	})
+}
+
+// Leases end at the same time although user code for one of them ends the goroutine.
+func TestExpireEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSchedule(t.Context())
+		var items []*item
+		for range 3 {
+			i := &item{fixture: s, quits: true}
+			require.True(t, s.Add(i, in(time.Hour), in(time.Minute)))
+			items = append(items, i)
+		}
+		s.sleep(2 * time.Minute)
+		for _, i := range items {
+			require.Len(t, i.over, 1)
+		}
+		s.Close()
 	})
 }
 
