@@ -205,6 +205,7 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	if err == nil {
 		admitReaders(a)
 		a.permit.Done(true)
+		a.others()
 		return noLock{}
 	}
 	a.tries.MayHaveTaken()

@@ -100,6 +100,11 @@ func (l *Lock) Detach() (Handoff, error) {
 		return Handoff{}, err
 	}
 	defer l.deliver()
+	return l.detach()
+}
+
+// detach is Detach without telling the observer. If user code panics, the lock has ended.
+func (l *Lock) detach() (Handoff, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.shared != nil {
@@ -110,6 +115,7 @@ func (l *Lock) Detach() (Handoff, error) {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
 	h := l.claim.Handoff(l.lease.Tokens(), l.fence)
+	remote.AbandonLate(l.locker.remote, &l.claim, h.Tokens()) // whoever attaches the lock does not know that token
 	if until := keptUntil(l); until != clock.Past {
 		h.AtLeast = max(until.Until(), 0)
 	}

@@ -47,24 +47,35 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), remote.Patience)
 		defer cancel()
 	}
-	if _, err := l.Detach(); err != nil {
+	var (
+		lock                *Lock
+		ended, held, gotten bool
+	)
+	defer func() { // also when user code has panicked
+		if ended && (!held || l.claim.Possible() > 0) {
+			l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1)
+		}
+		switch {
+		case gotten || lock == nil:
+		case held: // the observer has panicked
+			_ = lock.Release(context.Background())
+		default:
+			l.locker.remote.Abandon(&lock.claim, lock.lease.Tokens(), lock.lease.TTL(), 1)
+		}
+	}()
+	ended = true // detach ends l unless it returns an error
+	_, err := l.detach()
+	ended = err == nil
+	l.deliver()
+	if err != nil {
 		return nil, &LockError{"downgrade", key, l.Err()}
 	}
 	former, ttl := l.lease.Tokens(), l.lease.TTL()
 	claim := remote.One(key)
 	claim.Wants(remote.Share{Permits: 1})
-	lock := l.locker.newLock(l.parent, claim, l.set, wanted{do: l.want.do}, clock.Now())
+	lock = l.locker.newLock(l.parent, claim, l.set, wanted{do: l.want.do}, clock.Now())
 	lock.attempts = 1
 	lock.lease.Prepare(ttl, lock.mint())
-	done := false
-	defer func() { // also when user code has panicked
-		if !done || l.claim.Possible() > 0 {
-			l.locker.remote.Abandon(&l.claim, former, NoExpiry, 1)
-		}
-		if !done {
-			l.locker.remote.Abandon(&lock.claim, lock.lease.Tokens(), ttl, 1)
-		}
-	}()
 	d, err := l.locker.remote.Shares().Downgrade(ctx, &lock.claim, remote.Request{Token: lock.lease.Token(), TTL: ttl}, l.fence, former)
 	switch {
 	case err != nil:
@@ -75,7 +86,8 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	if cause := lock.hold(clock.LeaseEnd(d.Sent, ttl), d.Fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
 		return nil, &LockError{"downgrade", key, cause}
 	}
-	done = true
+	held = true
 	lock.events.tell(false)
+	gotten = true
 	return lock, nil
 }

@@ -64,7 +64,8 @@ func limitError(claim *remote.Claim, err error) error {
 // free for it at once or handed over in its process.
 //
 // If readers share the key, the error is a *LimitError. If the server does not answer, ChangeLimit asks
-// again for 2 seconds, while ctx lasts.
+// again for 2 seconds, while ctx lasts. If a call without an answer has changed the limit, former is the
+// new one; and if it arrives only after a later ChangeLimit, it undoes that one.
 func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former int, err error) {
 	full, err := l.begun(ctx, "change limit", key)
 	if err != nil {

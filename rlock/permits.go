@@ -82,7 +82,10 @@ func receivePermit(a *acquisition) noLock {
 // quitPermits ends the part of an acquisition in the line of this process. It may have been given permits
 // that it has not taken.
 func quitPermits(a *acquisition) {
-	if a.permit != nil && a.permit.Quit() == permits.Has && a.lock.stateNow() < stateHeld {
+	if a.permit == nil || a.permit.Ready() == permits.Asks { // fail ends that when it has left the score of the place
+		return
+	}
+	if a.permit.Quit() == permits.Has && a.lock.stateNow() < stateHeld {
 		receivePermit(a)
 	}
 }

@@ -108,6 +108,9 @@ func (r *releasing) interrupted(token string) {
 	l := r.lock
 	l.mu.Lock()
 	left := r.leaves()
+	if !left && r.minimum == nil { // begin may not have come to it
+		r.keeps(clock.Now())
+	}
 	l.mu.Unlock()
 	if left {
 		return

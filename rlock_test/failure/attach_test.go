@@ -100,6 +100,32 @@ func TestLateAcquireAfterAttach(t *testing.T) {
 			l.deliver(t)
 			env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the lock is free again")
 		})
+		t.Run("two copies", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, e)
+			first, second := &late{client: direct}, &late{client: direct}
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				return first.lose(env.IsAcquire)(words, func() rueidis.RedisResult { return second.lose(env.IsAcquire)(words, run) })
+			})
+			again := attach(t, direct, env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry))))
+			require.NoError(t, again.Release(t.Context()))
+			for _, l := range []*late{first, second} {
+				l.deliver(t)
+				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the lock is free again")
+			}
+		})
+		t.Run("with another token since", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, e)
+			l := &late{client: direct}
+			f.When(l.lose(env.IsAcquire))
+			lock := env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(rlock.NoExpiry)))
+			token := lock.Token()
+			require.NoError(t, lock.Extend(t.Context(), time.Hour))
+			require.NotEqual(t, token, lock.Token())
+			again := attach(t, direct, lock)
+			require.NoError(t, again.Release(t.Context()))
+			l.deliver(t)
+			env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the lock is free again")
+		})
 		t.Run("a permit", func(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e)
 			l := &late{client: direct}

@@ -399,6 +399,45 @@ func (c brokenContext) Err() error { c.use("Err"); return c.Context.Err() }
 
 func (c brokenContext) Value(key any) any { c.use("Value"); return c.Context.Value(key) }
 
+// latelyBroken is a context whose methods panic from some time on.
+type latelyBroken struct {
+	context.Context
+	broken atomic.Bool
+}
+
+func (c *latelyBroken) Done() <-chan struct{} {
+	if c.broken.Load() {
+		panic("context")
+	}
+	return c.Context.Done()
+}
+
+func (c *latelyBroken) Value(key any) any {
+	if c.broken.Load() {
+		panic("context")
+	}
+	return c.Context.Value(key)
+}
+
+// A Release that panics keeps others out as long as one that does not.
+func TestReleaseThatPanicsKeepsOthersOut(t *testing.T) {
+	t.Parallel()
+	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+	ctx := &latelyBroken{Context: t.Context()}
+	began := time.Now()
+	require.PanicsWithValue(t, "context", func() {
+		_ = locker.Do(ctx, "job", func(context.Context, *rlock.Lock) error {
+			ctx.broken.Store(true)
+			return nil
+		}, rlock.WithTTL(time.Hour), rlock.WithAtLeast(4*time.Second))
+	})
+	for time.Since(began) < 3*time.Second {
+		require.NotEmpty(t, env.Get(t, direct, "job"))
+		time.Sleep(20 * time.Millisecond)
+	}
+	env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "it is free then")
+}
+
 // A context whose methods panic leaves nothing behind, and neither does a client whose hook
 // panics, whichever command it is about, before the server has run it or after.
 func TestClientAndContextPanic(t *testing.T) {

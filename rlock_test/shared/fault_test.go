@@ -31,6 +31,26 @@ func TestShareIsExtended(t *testing.T) {
 	idle(t, server.Client(t))
 }
 
+// An observer that panics during a Downgrade leaves neither the lock nor the share behind.
+func TestObserverPanicsDuringDowngrade(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []rlock.EventKind{rlock.EventDetached, rlock.EventAttached} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			l := env.OpenOn(t, server)
+			observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+				if e.Kind == kind {
+					panic("observer")
+				}
+			})
+			lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(rlock.NoExpiry), rlock.WithObserver(observer)))
+			require.PanicsWithValue(t, "observer", func() { _, _ = lock.Downgrade(t.Context()) })
+			idle(t, server.Client(t))
+		})
+	}
+}
+
 // A share whose replies are lost is not left behind, and a lost reply of a release or an extension
 // costs time and nothing else.
 func TestSharesWithoutAnAnswer(t *testing.T) {

@@ -360,6 +360,44 @@ func TestCallerIsGivenAPermitAndPanics(t *testing.T) {
 	p.ends(t, server.Client(t), p.b)
 }
 
+// A caller that stands in the queue of the server and panics leaves its place to the next of its process.
+func TestCallerWhoAsksPanics(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l, other := openLine(t, server), openLine(t, server)
+	a := env.MustLock(t)(other.AcquirePermit(t.Context(), "k", 2, unhurried()...))
+	b := env.MustLock(t)(other.AcquirePermit(t.Context(), "k", 2, unhurried()...))
+	var fails atomic.Bool
+	panicked := make(chan any, 1)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_, _ = l.AcquirePermit(t.Context(), "k", 2, unhurried(rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+			if fails.Load() {
+				panic("retry")
+			}
+			return 20 * time.Millisecond, true
+		})))...)
+	}()
+	env.AwaitWaiting(t, l, 1)
+	queued(t, server.Client(t), "k", 1)
+	second := waits(t, t.Context(), l, 2)
+	third := waits(t, t.Context(), other, 1)
+	queued(t, server.Client(t), "k", 2)
+	fails.Store(true)
+	require.Equal(t, "retry", <-panicked)
+	queued(t, server.Client(t), "k", 2)
+	require.NoError(t, a.Release(t.Context()))
+	got := comes(t, second)
+	require.NoError(t, got.err)
+	require.Empty(t, third, "it came later")
+	require.NoError(t, got.lock.Release(t.Context()))
+	require.NoError(t, b.Release(t.Context()))
+	got = comes(t, third)
+	require.NoError(t, got.err)
+	require.NoError(t, got.lock.Release(t.Context()))
+	idle(t, server.Client(t))
+}
+
 // Callers who wait end with their Locker, and what was given to one at that time is freed.
 func TestCallersInALineAndTheirLocker(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,8 @@ package shared
 import (
 	"context"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -102,6 +105,53 @@ func TestObserverOfALossKeepsNoReaderIn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Readers who wait for one that asks the server do not wait for its observer, also if the server has left a
+// call of it without an answer.
+func TestReadersWaitForNoObserver(t *testing.T) {
+	t.Parallel()
+	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+	writer := env.MustLock(t)(env.NewLocker(t, client).Acquire(t.Context(), "k"))
+	var calls atomic.Int32
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		answer := run()
+		if env.Calls(words, gen.AcquireSharedSHA1) && calls.Add(1) == 2 { // the join, after a try
+			return env.NoReply()
+		}
+		return answer
+	})
+	acquired, told := make(chan struct{}), make(chan struct{})
+	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventAcquired {
+			close(acquired)
+			<-told
+		}
+	})
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		if lock, err := l.AcquireShared(t.Context(), "k", rlock.WithObserver(slow)); assert.NoError(t, err) {
+			assert.NoError(t, lock.Release(t.Context()))
+		}
+	})
+	env.AwaitWaiting(t, l, 1)
+	second := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, err := l.AcquireShared(t.Context(), "k")
+		assert.NoError(t, err)
+		second <- lock
+	}()
+	env.AwaitWaiting(t, l, 2)
+	require.NoError(t, writer.Release(t.Context()))
+	<-acquired
+	select {
+	case lock := <-second:
+		require.NoError(t, lock.Release(t.Context()))
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it waits for the observer")
+	}
+	close(told)
+	readers.Wait()
 }
 
 // A reader that asks the server, and whose observer panics for each event, leaves others to ask.

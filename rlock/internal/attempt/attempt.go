@@ -194,7 +194,9 @@ func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (G
 		return Grant{}, Setback{Kind: Busy}
 	}
 	if a.place != nil {
-		a.dropPlace(ctx)
+		if why := a.dropPlace(ctx); why.Kind != None {
+			return Grant{}, why
+		}
 	}
 	return Grant{clock.LeaseEnd(answer.Sent, a.Lease.TTL()), answer.Fence}, Setback{}
 }

@@ -2,6 +2,7 @@ package attempt_test
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -259,15 +260,16 @@ func TestRefusedPlaceOfASet(t *testing.T) {
 	})
 }
 
-// late sends a copy of a join for the key "job" that the network has delayed.
-func late(t *testing.T, server *env.Server, token string) {
+// late sends a copy of a join for the key "job" that the network has delayed, and reports whether it took
+// the key.
+func late(t *testing.T, server *env.Server, token string) (granted bool) {
 	t.Helper()
 	reply, err := gen.New(gen.WithoutRetry()).Join(t.Context(), server.Client(t), gen.JoinParams{
 		Lock: "job", Queue: slot.Queue("job"), Grants: slot.AllGrants, Counter: slot.FenceCounter("job"),
-		Token: token, TTL: ttl, Process: "q", How: gen.JoinHowJoin,
+		Token: token, TTL: ttl, Process: "p", How: gen.JoinHowJoin,
 	})
 	require.NoError(t, err)
-	require.True(t, reply.Granted)
+	return reply.Granted
 }
 
 // waiting returns the token that waits for the key "job".
@@ -300,7 +302,7 @@ func TestLateJoinOfAChosenToken(t *testing.T) {
 		gets(t, second)
 		_, err = p.server.Release(t.Context(), &second.claim, second.lease.Token(), nil)
 		require.NoError(t, err)
-		late(t, server, token)
+		require.True(t, late(t, server, token))
 		env.Soon(t, func() bool { return owner(t, server, "job") == "" }, "what nobody has is freed")
 	})
 }
@@ -329,19 +331,122 @@ func TestLateJoinOfASet(t *testing.T) {
 		gets(t, set)
 		_, err = p.server.Release(t.Context(), &set.claim, set.lease.Token(), nil)
 		require.NoError(t, err)
-		late(t, server, set.lease.Token())
+		require.True(t, late(t, server, set.lease.Token()))
 		env.Soon(t, func() bool { return owner(t, server, "job") == "" }, "what nobody has is freed")
 	})
 }
 
-// panicking is a client with a hook that panics when a key is handed over.
-type panicking struct{ rueidis.Client }
-
-func (c panicking) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	if slices.Contains(command.Commands(), gen.HandOverSHA1) {
-		panic("hook")
+// A late join gets a place if somebody else has the key by then. The reaper takes the place back.
+func TestLateJoinOfAHeldKey(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string][]string{"a key": {"job"}, "a set": {"job", "a"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				server := e.Start(t)
+				p := newProcess(t, server, "p")
+				first := p.acquires([]string{"job"})
+				gets(t, first)
+				second := p.acquires(keys)
+				for len(queues(t, server)) == 0 {
+					_, why := second.Try(t.Context())
+					pauses(t, second, why)
+				}
+				second.Interrupted() // as if a copy of the join had got no answer
+				_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
+				require.NoError(t, err)
+				gets(t, second)
+				_, err = p.server.Release(t.Context(), &second.claim, second.lease.Token(), nil)
+				require.NoError(t, err)
+				third := p.acquires([]string{"job"})
+				gets(t, third)
+				require.False(t, late(t, server, second.lease.Token()))
+				require.Len(t, queues(t, server), 1)
+				env.Soon(t, func() bool { return len(queues(t, server)) == 0 }, "the place is taken back")
+				require.Equal(t, third.lease.Token(), owner(t, server, "job"))
+			})
+		})
 	}
-	return c.Client.Do(ctx, command)
+}
+
+// A set finds that it has all its keys before the message comes that grants it the last one, and the server
+// does not answer when it says so. It keeps the key.
+func TestSetConfirmsWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p, c := newProcess(t, server, "p"), &hooked{Client: server.Client(t)}
+		q := newProcessOf(t, c, "q")
+		first := p.acquires([]string{"job"})
+		gets(t, first)
+		set := q.acquires([]string{"job", "a"})
+		for len(queues(t, server)) == 0 {
+			_, why := set.Try(t.Context())
+			pauses(t, set, why)
+		}
+		heartbeats := 0
+		c.do = func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			answer := run()
+			if slices.Contains(words, gen.JoinSHA1) {
+				switch heartbeats++; heartbeats {
+				case 1: // it says that the set must wait
+					_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
+					require.NoError(t, err)
+				case 2:
+					return rueidis.NewErrorResult(io.ErrUnexpectedEOF)
+				}
+			}
+			return answer
+		}
+		gets(t, set)
+		time.Sleep(time.Second) // in which the reaper has made three tries
+		require.Equal(t, set.lease.Token(), owner(t, server, "job"))
+		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
+	})
+}
+
+// The place of a set is lost while the key is free, so another token of it gets the key at once. The set
+// begins anew, and leaves nothing to that token.
+func TestSetLosesItsPlace(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p := newProcess(t, server, "p")
+		first := p.acquires([]string{"job"})
+		gets(t, first)
+		set := p.acquires([]string{"job", "a"})
+		for len(queues(t, server)) == 0 {
+			_, why := set.Try(t.Context())
+			pauses(t, set, why)
+		}
+		server.Do(t, "DEL", slot.Queue("job"), "job")
+		got := make(chan struct{})
+		go func() {
+			defer close(got)
+			gets(t, set)
+		}()
+		select {
+		case <-got:
+		case <-time.After(20 * time.Second):
+			require.Fail(t, "the set waits for itself")
+		}
+		require.Equal(t, set.lease.Token(), owner(t, server, "job"))
+		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
+	})
+}
+
+// hooked is a client that calls do, if there is one, in place of a command.
+type hooked struct {
+	rueidis.Client
+	do func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult
+}
+
+func (c *hooked) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	run := func() rueidis.RedisResult { return c.Client.Do(ctx, command) }
+	if c.do == nil {
+		return run()
+	}
+	return c.do(slices.Clone(command.Commands()), run)
 }
 
 // A hook that panics while a chosen token gets the key from its place leaves nothing locked.
@@ -349,7 +454,13 @@ func TestPanicWhileAChosenTokenGetsTheKey(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		p, q := newProcess(t, server, "p"), newProcessOf(t, panicking{server.Client(t)}, "q")
+		hook := func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			if slices.Contains(words, gen.HandOverSHA1) {
+				panic("hook")
+			}
+			return run()
+		}
+		p, q := newProcess(t, server, "p"), newProcessOf(t, &hooked{server.Client(t), hook}, "q")
 		first := p.acquires([]string{"job"})
 		gets(t, first)
 		second := q.acquires([]string{"job"}, choose)

@@ -80,15 +80,25 @@ func (a *Attempts) leavePlace() {
 
 // dropPlace ends the place of an acquisition that has got its keys without it. The place of a set has
 // the token of the set, which has the key now, so the place cannot be given up: that would release the
-// key.
-func (a *Attempts) dropPlace(ctx context.Context) {
-	if p := a.place; a.Claim.IsSet() {
-		a.place = nil
-		a.Claim.AddPossible(p.Token(), p.Possible())
-		p.Confirm(ctx)
-		return
+// key. Before the server has confirmed that it is gone, the set goes on waiting: the server may have
+// granted the place too, and the message would look like one for nobody.
+func (a *Attempts) dropPlace(ctx context.Context) Setback {
+	if !a.Claim.IsSet() {
+		a.leavePlace()
+		return Setback{}
 	}
-	a.leavePlace()
+	confirmed, err := a.place.Confirm(ctx)
+	switch {
+	case a.Outage.Record(err):
+		return a.transient(ctx, err)
+	case err != nil:
+		return FailedCall(ctx, err)
+	case !confirmed:
+		return Setback{Kind: Busy}
+	}
+	a.place.GoesOn(a.Claim)
+	a.place = nil
+	return Setback{}
 }
 
 // ask makes one attempt with the place, which sends what the server must be asked now.
@@ -142,13 +152,18 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 }
 
 // collected goes on after the place of a set has ended. If the key was granted, the set has one more of
-// its keys. If the place was lost, the set begins anew, because a token enters a queue only once.
+// its keys. If the place was lost, the set begins anew, because a token enters a queue only once; another
+// token may have got the key instead.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
-	if granted {
-		a.Claim.AddPossible(a.place.Token(), a.place.Possible())
+	if granted && a.place.Token() == a.Lease.Token() {
+		a.place.GoesOn(a.Claim)
 		a.place.Taken()
 		a.place = nil
 		return a.tryAlone(ctx)
+	}
+	if granted {
+		a.place.Abandon()
+		a.place = nil
 	}
 	a.giveUpPlace(ctx)
 	return Grant{}, Setback{Kind: Busy}

@@ -208,18 +208,23 @@ func (p *Place) PassOn(ctx context.Context, c *remote.Claim, token string) (free
 }
 
 // Confirm tells the server that the token has the key by another way than its place, and ends the
-// place.
-func (p *Place) Confirm(ctx context.Context) {
+// place if the server says so too. Otherwise the place goes on.
+func (p *Place) Confirm(ctx context.Context) (confirmed bool, err error) {
 	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), remote.Place{Keep: true, Silent: p.wait.Silent})
 	if err == nil && at.Acquired {
 		p.expected.Forget()
-	} else {
-		p.expected.Abandon() // a grant that comes after the token was given up is a stray
+		return true, nil
 	}
+	return false, err
 }
 
 // Interrupted notes that user code has ended an Ask, so that a call of it may be under way.
-func (p *Place) Interrupted() { p.claim.AddPossible(p.wait.Token, 1) }
+func (p *Place) Interrupted() {
+	if p.wait.Token == "" { // it was not about a call
+		return
+	}
+	p.claim.AddPossibleJoin(p.claim.Key(), p.wait.Token, p.want.TTL, p.wait.Silent)
+}
 
 // Leave gives the place up. What the server has of it is taken back in the background.
 func (p *Place) Leave() { p.step(queue.Event{What: queue.Left}) }
@@ -230,14 +235,13 @@ func (p *Place) Abandon() {
 	p.server.Queues().DiscardGranted(p.claim, p.wait.Token, p.want.TTL, p.wait.Silent)
 }
 
-// Possible returns how many joins of the token have got no answer. Whoever goes on with the token has to
-// count them.
-func (p *Place) Possible() int { return p.claim.Possible() }
+// GoesOn notes for a Claim that goes on with the token of the place what its calls may have done.
+func (p *Place) GoesOn(c *remote.Claim) { c.GoOn(p.claim) }
 
 // HandedOver ends a place whose key has another token now.
 func (p *Place) HandedOver() {
 	p.expected.Forget()
-	if p.Possible() > 0 {
+	if p.claim.Possible() > 0 {
 		p.server.Queues().Discard(p.claim, p.wait.Token, p.want.TTL, p.wait.Silent)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/reaper"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
@@ -29,6 +30,14 @@ type rare struct {
 	// Commands that may have taken the keys, or may still do so, because they got no answer.
 	unanswered int
 	token      string // that the last of them gives the keys
+	join       join   // the last of them that asked for a place
+}
+
+// join is a call that may make a place in the queue of a key.
+type join struct {
+	key    string // "": there is no such call
+	ttl    time.Duration
+	silent bool
 }
 
 // part is what one slot has of a set.
@@ -129,6 +138,21 @@ func (c *Claim) AddPossible(token string, n int) {
 	}
 }
 
+// AddPossibleJoin notes that a command may have given the token the key or a place in its queue, or may
+// still do so. ttl and silent are how it has joined.
+func (c *Claim) AddPossibleJoin(key, token string, ttl time.Duration, silent bool) {
+	c.AddPossible(token, 1)
+	c.rare.join = join{key, ttl, silent}
+}
+
+// GoOn notes what commands for the token of another Claim may have done, because this one goes on with it.
+func (c *Claim) GoOn(from *Claim) {
+	if n := from.Possible(); n > 0 {
+		c.AddPossible(from.rare.token, n)
+		c.rare.join = from.rare.join
+	}
+}
+
 // Possible returns how many commands may have taken the keys for nobody, or may still do so.
 func (c *Claim) Possible() int {
 	if c.rare == nil {
@@ -139,7 +163,8 @@ func (c *Claim) Possible() int {
 
 // Abandon has the reaper free the keys that have one of the tokens, because commands may have taken
 // them or may still do so: those that the Claim knows of, and extra others. ttl is the longest
-// lease that such a command could have started.
+// lease that such a command could have started. A join may have left a place too, which only its own
+// way of joining finds.
 func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int) {
 	count := c.Possible() + extra
 	if c.Chosen() || count == 0 {
@@ -152,5 +177,16 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int
 		for _, token := range tokens {
 			s.reaper.Add(reaper.Item{Keys: keys, Token: token, Unanswered: count}, ttl)
 		}
+	}
+	if c.Possible() > 0 && c.rare.join.key != "" {
+		j := c.rare.join
+		s.reaper.Add(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, TTL: j.ttl, Silent: j.silent, Unanswered: count}, ttl)
+	}
+}
+
+// AbandonLate is Abandon for commands with a token that the lock has no longer: none of tokens.
+func AbandonLate(s *Server, c *Claim, tokens []string) {
+	if c.Possible() > 0 && !slices.Contains(tokens, c.rare.token) {
+		s.Abandon(c, nil, clock.NoExpiry, 1)
 	}
 }

@@ -99,7 +99,7 @@ func (q *Queues) Ask(ctx context.Context, c *Claim, r Request, p Place) (Standin
 	st, err := q.ask(ctx, c, r, p, how)
 	err = Redact(err, r.Token)
 	if OutcomeOf(err) == Indeterminate {
-		c.AddPossible(r.Token, 1)
+		c.AddPossibleJoin(c.key[0], r.Token, r.TTL, p.Silent)
 	} else {
 		q.server.roundTrip.note(sent)
 	}
@@ -195,7 +195,7 @@ func (c *Claim) takePossible(token string) (n int) {
 	if c.Possible() == 0 || c.rare.token != token {
 		return 0
 	}
-	n, c.rare.unanswered = c.rare.unanswered+1, 0
+	n, c.rare.unanswered, c.rare.join = c.rare.unanswered+1, 0, join{}
 	return n
 }
 

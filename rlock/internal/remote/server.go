@@ -81,7 +81,7 @@ func (s *Server) Attach(ctx context.Context, c *Claim, token string, h *Handoff,
 	a, err := attachEach(ctx, s, c, token, h.Tokens(), ttl)
 	if err == nil && h.Late {
 		former := s.All(c.Keys(), true)
-		s.Abandon(&former, h.Tokens(), clock.NoExpiry, 1)
+		s.Abandon(&former, h.Tokens(), clock.NoExpiry, 2) // nobody knows how many calls, so none of them is the last
 	}
 	return a, err
 }
