@@ -100,11 +100,11 @@ func (l *Lock) Detach() (Handoff, error) {
 		return Handoff{}, err
 	}
 	defer l.deliver()
-	return l.detach()
+	return detachLock(l)
 }
 
-// detach is Detach without telling the observer. If user code panics, the lock has ended.
-func (l *Lock) detach() (Handoff, error) {
+// detachLock is Detach without telling the observer. If user code panics, the lock has ended.
+func detachLock(l *Lock) (Handoff, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.shared != nil {

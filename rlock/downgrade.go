@@ -63,8 +63,8 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 			l.locker.remote.Abandon(&lock.claim, lock.lease.Tokens(), lock.lease.TTL(), 1)
 		}
 	}()
-	ended = true // detach ends l unless it returns an error
-	_, err := l.detach()
+	ended = true // detachLock ends l unless it returns an error
+	_, err := detachLock(l)
 	ended = err == nil
 	l.deliver()
 	if err != nil {
