@@ -48,15 +48,16 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 		defer cancel()
 	}
 	var (
-		lock                *Lock
-		ended, held, gotten bool
+		lock            *Lock
+		ended, returned bool // l has ended by this call; the caller has lock
 	)
 	defer func() { // also when user code has panicked
+		held := lock != nil && lock.stateNow() >= stateHeld
 		if ended && (!held || l.claim.Possible() > 0) {
 			l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1)
 		}
 		switch {
-		case gotten || lock == nil:
+		case returned || lock == nil:
 		case held: // the observer has panicked
 			_ = lock.Release(context.Background())
 		default:
@@ -86,8 +87,7 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	if cause := lock.hold(clock.LeaseEnd(d.Sent, ttl), d.Fence, arrival{kind: EventAttached, start: clock.Now()}); cause != nil {
 		return nil, &LockError{"downgrade", key, cause}
 	}
-	held = true
 	lock.events.tell(false)
-	gotten = true
+	returned = true
 	return lock, nil
 }

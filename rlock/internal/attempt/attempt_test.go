@@ -2,7 +2,6 @@ package attempt_test
 
 import (
 	"context"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -86,13 +85,31 @@ func once(_ *acquisition, s *attempt.Settings) { s.Wait = false }
 // gets tries until the acquisition is granted the lock.
 func gets(t *testing.T, a *acquisition) attempt.Grant {
 	t.Helper()
-	for {
+	for began := time.Now(); ; {
 		g, why := a.Try(t.Context())
 		if why.Kind == attempt.None {
 			return g
 		}
+		require.Less(t, time.Since(began), 30*time.Second, "it waits still")
 		pauses(t, a, why)
 	}
+}
+
+// stands tries until the acquisition has a place in the only queue of the server.
+func stands(t *testing.T, server *env.Server, a *acquisition) {
+	t.Helper()
+	for len(queues(t, server)) == 0 {
+		_, why := a.Try(t.Context())
+		pauses(t, a, why)
+	}
+}
+
+// releases releases what the acquisition has got.
+func releases(t *testing.T, p *process, a *acquisition) {
+	t.Helper()
+	freed, err := p.server.Release(t.Context(), &a.claim, a.lease.Token(), nil)
+	require.NoError(t, err)
+	require.Equal(t, remote.Free, freed)
 }
 
 // pauses waits after an attempt, as the default policy says.
@@ -156,9 +173,7 @@ func TestHeld(t *testing.T) {
 		}
 		require.False(t, second.AsksPolicy())
 		require.EqualValues(t, 1, second.count)
-		freed, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
-		require.NoError(t, err)
-		require.Equal(t, remote.Free, freed)
+		releases(t, p, first)
 		after := gets(t, second)
 		require.Greater(t, after.Fence, before.Fence)
 		require.Equal(t, second.lease.Token(), owner(t, server, "job"))
@@ -180,8 +195,7 @@ func TestChosenToken(t *testing.T) {
 			_, why := second.Try(t.Context())
 			pauses(t, second, why)
 		}
-		_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
-		require.NoError(t, err)
+		releases(t, p, first)
 		gets(t, second)
 		require.Equal(t, "chosen", owner(t, server, "job"))
 	})
@@ -204,8 +218,7 @@ func TestSet(t *testing.T) {
 			pauses(t, set, why)
 			_, why = set.Try(t.Context())
 		}
-		_, err := p.server.Release(t.Context(), &blocker.claim, blocker.lease.Token(), nil)
-		require.NoError(t, err)
+		releases(t, p, blocker)
 		gets(t, set)
 		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
 		require.Equal(t, set.lease.Token(), owner(t, server, "b"))
@@ -291,17 +304,12 @@ func TestLateJoinOfAChosenToken(t *testing.T) {
 		first := p.acquires([]string{"job"})
 		gets(t, first)
 		second := p.acquires([]string{"job"}, choose)
-		for len(queues(t, server)) == 0 {
-			_, why := second.Try(t.Context())
-			pauses(t, second, why)
-		}
+		stands(t, server, second)
 		token := waiting(t, server)
 		second.Interrupted() // as if a copy of the join had got no answer
-		_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
-		require.NoError(t, err)
+		releases(t, p, first)
 		gets(t, second)
-		_, err = p.server.Release(t.Context(), &second.claim, second.lease.Token(), nil)
-		require.NoError(t, err)
+		releases(t, p, second)
 		require.True(t, late(t, server, token))
 		env.Soon(t, func() bool { return owner(t, server, "job") == "" }, "what nobody has is freed")
 	})
@@ -321,16 +329,11 @@ func TestLateJoinOfASet(t *testing.T) {
 		blocker := p.acquires([]string{"job"})
 		gets(t, blocker)
 		set := p.acquires([]string{"job", "a"})
-		for len(queues(t, server)) == 0 {
-			_, why := set.Try(t.Context())
-			pauses(t, set, why)
-		}
+		stands(t, server, set)
 		set.Interrupted()
-		_, err := p.server.Release(t.Context(), &blocker.claim, blocker.lease.Token(), nil)
-		require.NoError(t, err)
+		releases(t, p, blocker)
 		gets(t, set)
-		_, err = p.server.Release(t.Context(), &set.claim, set.lease.Token(), nil)
-		require.NoError(t, err)
+		releases(t, p, set)
 		require.True(t, late(t, server, set.lease.Token()))
 		env.Soon(t, func() bool { return owner(t, server, "job") == "" }, "what nobody has is freed")
 	})
@@ -348,16 +351,11 @@ func TestLateJoinOfAHeldKey(t *testing.T) {
 				first := p.acquires([]string{"job"})
 				gets(t, first)
 				second := p.acquires(keys)
-				for len(queues(t, server)) == 0 {
-					_, why := second.Try(t.Context())
-					pauses(t, second, why)
-				}
+				stands(t, server, second)
 				second.Interrupted() // as if a copy of the join had got no answer
-				_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
-				require.NoError(t, err)
+				releases(t, p, first)
 				gets(t, second)
-				_, err = p.server.Release(t.Context(), &second.claim, second.lease.Token(), nil)
-				require.NoError(t, err)
+				releases(t, p, second)
 				third := p.acquires([]string{"job"})
 				gets(t, third)
 				require.False(t, late(t, server, second.lease.Token()))
@@ -375,30 +373,27 @@ func TestSetConfirmsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		p, c := newProcess(t, server, "p"), &hooked{Client: server.Client(t)}
+		p, c := newProcess(t, server, "p"), &env.Faulty{Client: server.Client(t)}
 		q := newProcessOf(t, c, "q")
 		first := p.acquires([]string{"job"})
 		gets(t, first)
 		set := q.acquires([]string{"job", "a"})
-		for len(queues(t, server)) == 0 {
-			_, why := set.Try(t.Context())
-			pauses(t, set, why)
-		}
+		stands(t, server, set)
 		heartbeats := 0
-		c.do = func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		c.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			answer := run()
 			if slices.Contains(words, gen.JoinSHA1) {
 				switch heartbeats++; heartbeats {
 				case 1: // it says that the set must wait
-					_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
-					require.NoError(t, err)
+					releases(t, p, first)
 				case 2:
-					return rueidis.NewErrorResult(io.ErrUnexpectedEOF)
+					return env.NoReply()
 				}
 			}
 			return answer
-		}
+		})
 		gets(t, set)
+		require.GreaterOrEqual(t, heartbeats, 2)
 		time.Sleep(time.Second) // in which the reaper has made three tries
 		require.Equal(t, set.lease.Token(), owner(t, server, "job"))
 		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
@@ -415,38 +410,12 @@ func TestSetLosesItsPlace(t *testing.T) {
 		first := p.acquires([]string{"job"})
 		gets(t, first)
 		set := p.acquires([]string{"job", "a"})
-		for len(queues(t, server)) == 0 {
-			_, why := set.Try(t.Context())
-			pauses(t, set, why)
-		}
+		stands(t, server, set)
 		server.Do(t, "DEL", slot.Queue("job"), "job")
-		got := make(chan struct{})
-		go func() {
-			defer close(got)
-			gets(t, set)
-		}()
-		select {
-		case <-got:
-		case <-time.After(20 * time.Second):
-			require.Fail(t, "the set waits for itself")
-		}
+		gets(t, set)
 		require.Equal(t, set.lease.Token(), owner(t, server, "job"))
 		require.Equal(t, set.lease.Token(), owner(t, server, "a"))
 	})
-}
-
-// hooked is a client that calls do, if there is one, in place of a command.
-type hooked struct {
-	rueidis.Client
-	do func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult
-}
-
-func (c *hooked) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
-	run := func() rueidis.RedisResult { return c.Client.Do(ctx, command) }
-	if c.do == nil {
-		return run()
-	}
-	return c.do(slices.Clone(command.Commands()), run)
 }
 
 // A hook that panics while a chosen token gets the key from its place leaves nothing locked.
@@ -454,22 +423,19 @@ func TestPanicWhileAChosenTokenGetsTheKey(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		hook := func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		c := &env.Faulty{Client: server.Client(t)}
+		c.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if slices.Contains(words, gen.HandOverSHA1) {
 				panic("hook")
 			}
 			return run()
-		}
-		p, q := newProcess(t, server, "p"), newProcessOf(t, &hooked{server.Client(t), hook}, "q")
+		})
+		p, q := newProcess(t, server, "p"), newProcessOf(t, c, "q")
 		first := p.acquires([]string{"job"})
 		gets(t, first)
 		second := q.acquires([]string{"job"}, choose)
-		for len(queues(t, server)) == 0 {
-			_, why := second.Try(t.Context())
-			pauses(t, second, why)
-		}
-		_, err := p.server.Release(t.Context(), &first.claim, first.lease.Token(), nil)
-		require.NoError(t, err)
+		stands(t, server, second)
+		releases(t, p, first)
 		require.PanicsWithValue(t, "hook", func() { gets(t, second) })
 		env.Soon(t, func() bool { return owner(t, server, "job") == "" }, "the place is given up")
 	})

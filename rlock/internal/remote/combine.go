@@ -150,8 +150,7 @@ func (c *combiner[P, R]) enter(params P, few bool) *member[P, R] {
 	}
 	c.last = m
 	if late {
-		c.underway++
-		go c.run(c.take(nil))
+		c.dispatch()
 	} else {
 		c.arm(now)
 	}
@@ -172,8 +171,7 @@ func (c *combiner[P, R]) answered() {
 	switch {
 	case c.first == nil:
 	case c.underway < enoughScripts:
-		c.underway++
-		go c.run(c.take(nil))
+		c.dispatch()
 	default: // the other answers may never come
 		c.arm(clock.Now())
 	}
@@ -205,6 +203,11 @@ func (c *combiner[P, R]) flush() {
 		c.arm(now)
 		return
 	}
+	c.dispatch()
+}
+
+// dispatch sends the calls that wait, as many as fit in a script.
+func (c *combiner[P, R]) dispatch() {
 	c.underway++
 	go c.run(c.take(nil))
 }
