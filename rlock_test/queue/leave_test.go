@@ -74,6 +74,24 @@ func TestPolicyEndsTheWaitForASubscription(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second)
 }
 
+// A waiter for which the client has no connection takes a place in the queue all the same, so that those
+// who come later do not get the lock before it.
+func TestPlaceBeforeTheSubscription(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
+	option := server.Option()
+	option.BlockingPoolSize = 1
+	l := env.OpenLocker(t, option)
+	_, release := l.Client().Dedicate()
+	defer release()
+	first := waits(t, client, l, "k")
+	second := waits(t, client, env.OpenOn(t, server), "k")
+	require.NoError(t, held.Release(t.Context()))
+	passesOn(t, client, "k", env.Taken(t, first), second)
+}
+
 // A waiter for which the client has no connection gets a lock that is freed meanwhile.
 func TestReleaseBeforeTheSubscription(t *testing.T) {
 	t.Parallel()

@@ -86,6 +86,44 @@ func TestQueueAcrossProcesses(t *testing.T) {
 	})
 }
 
+// A process that has always got the lock at once asks to be told of grants from the end of its first turn
+// on. So its callers need not look for their grants from time to time, and a turn costs two scripts at
+// most: this one gives the lock away and takes the next place, that one may ask for fences.
+func TestTurnsOfAProcessThatNeverWaited(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		a, b := env.OpenOn(t, server, rlock.WithTurn(0)), env.OpenOn(t, server, rlock.WithTurn(0))
+		const turns = 20 // of each
+		held := env.MustLock(t)(a.Acquire(t.Context(), "k"))
+		var ofA []<-chan *rlock.Lock
+		for range turns {
+			ofA = append(ofA, env.NextInLine(t, a, "k"))
+		}
+		ofB := []<-chan *rlock.Lock{waits(t, client, b, "k")}
+		for range turns - 1 {
+			ofB = append(ofB, env.NextInLine(t, b, "k"))
+		}
+		var before int64
+		for i := range turns {
+			require.NoError(t, held.Release(t.Context()))
+			held = env.Taken(t, ofB[i])
+			env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "a waits for its next turn")
+			require.NotContains(t, queued(t, client, "k")[0], "::", "nobody would tell a of its grant")
+			require.NoError(t, held.Release(t.Context()))
+			held = env.Taken(t, ofA[i])
+			if i == 0 {
+				before = server.ScriptCalls(t)
+			}
+		}
+		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(2*2*(turns-1)))
+		require.NoError(t, held.Release(t.Context()))
+		idle(t, client, "k")
+	})
+}
+
 // After a holder has died, the first in the queue has the lock as soon as the lease is over, and
 // not at its next heartbeat, which would be a quarter of a second later as a rule. How late a busy
 // machine is anyway is measured beside: by sleeping as long, and one command.

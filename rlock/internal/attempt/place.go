@@ -39,14 +39,15 @@ func (a *Attempts) subscribe(caller context.Context) error {
 	switch {
 	case caller.Err() != nil:
 		return clock.ContextError(caller, nil)
-	case ctx.Err() == nil:
+	case a.until.Until() > 0: // otherwise the policy asks for a try
 		a.stand(err != nil)
 	}
 	return nil
 }
 
-// longestListen is how long an acquisition waits for the subscription before it tries again
-// without a place. The client may have no connection left, and dial for seconds.
+// longestListen is how long an acquisition waits for the subscription before it takes a place and looks
+// for the grant itself. The client may have no connection left, and dial for seconds: so long others
+// would get in front of it.
 const longestListen = notify.LongestPoll
 
 // stand begins a place. With silent, the server is told to send no message of a grant.

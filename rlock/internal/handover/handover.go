@@ -188,9 +188,14 @@ func (h *Handover[H]) pass(ctx context.Context, o queue.Offer[Request, Grant, H]
 // passOn ends the turn of this process. The process that waits first gets the key, and the next
 // acquisition of this process a place behind all others. If nobody waits any more, passOn reports
 // true: the next acquisition is to have the lock. Otherwise the offer has ended.
+//
+// A process that has always got its keys at once is not told of grants yet. It begins to listen now, and
+// the next acquisition asks for its place itself when the process does. In a place without that it would
+// have to look for its grant from time to time, and so would those after it.
 func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, H]) (g Grant, granted bool) {
 	claim, want := remote.One(h.Claim.Key()), o.Request.Place()
-	want.Silent = !h.Grants.Channel(h.Claim.Key()).Listening()
+	listening, pending := h.Grants.Channel(h.Claim.Key()).Begin()
+	want.Silent = !listening
 	p := place.New(h.Server, h.Grants, &claim, want)
 	defer func() { // also when user code has panicked
 		switch {
@@ -203,7 +208,7 @@ func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, 
 			p.Leave()
 		}
 	}()
-	if ctx.Err() != nil || len(h.Lease.Former()) > 0 || h.Claim.Possible() > 0 || !h.Server.Queues().Usable(h.Claim.Key()) {
+	if pending || ctx.Err() != nil || len(h.Lease.Former()) > 0 || h.Claim.Possible() > 0 || !h.Server.Queues().Usable(h.Claim.Key()) {
 		return Grant{}, false
 	}
 	freed, granted, err := p.PassOn(ctx, h.Claim, h.Has.Token)

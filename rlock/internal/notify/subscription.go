@@ -131,6 +131,17 @@ func (s *subscription) Listen(ctx context.Context) error {
 	}
 }
 
+// Begin has this process subscribe, as Listen does, but waits for nothing. It reports whether the server
+// tells this process already, and otherwise whether Listen would wait for that.
+func (s *subscription) Begin() (listening, pending bool) {
+	s.use()
+	if s.listening.Load() {
+		return true, false
+	}
+	a, err := s.join()
+	return a == nil && err == nil, a != nil
+}
+
 // join returns the attempt to wait for, and begins one if need be. It returns none if the
 // outcome is known.
 func (s *subscription) join() (*attempt, error) {
