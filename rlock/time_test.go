@@ -300,7 +300,11 @@ func TestFirstComeFirstServed(t *testing.T) {
 			inBubble(t, func(t *testing.T, client rueidis.Client, redis *redis) {
 				require.NoError(t, gen.New().Load(t.Context(), client))
 				locker := open(t, client, test.opts...)
-				first, err := locker.Acquire(t.Context(), "job")
+				require.NoError(t, client.Do(t.Context(), client.B().Set().Key("other").Value("stranger").PxMilliseconds(10).Build()).Error())
+				first, err := locker.Acquire(t.Context(), "other") // which waits, so that the Locker is told of grants now
+				require.NoError(t, err)
+				require.NoError(t, first.Release(t.Context()))
+				first, err = locker.Acquire(t.Context(), "job")
 				require.NoError(t, err)
 				time.Sleep(time.Second) // blocks of fences stay behind the server's clock
 				before := redis.scripts.Load()
