@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "a0d3eba91c61658ae8dd1c1da2d052437bc3322f"
-	ReleaseSharedSHA256 = "e0d12a21edff4812f375a1f3171a86795f0ee3503e1c70b20d666724eed0a084"
+	ReleaseSharedSHA1   = "9034381c81840631db0aa2b0b7e0690752b0d554"
+	ReleaseSharedSHA256 = "b59ff1fa0546d1b2e0af3fe775e5f01250725367c421a5b6c1fc4db6f7d9faa7"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -95,7 +95,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
@@ -261,8 +261,8 @@ end
 -- include: shared/admit.lua
 -- Lets in those at the head of the queue who want a share that is free, up to the first who does
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
--- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
--- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
+-- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
+-- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
 -- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
 -- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
 -- then takes what is free, as if there were no queue.
@@ -296,7 +296,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
       if process ~= '' and token ~= own then
-        local message = lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
+        local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
     end

@@ -555,3 +555,33 @@ func TestTurnsOfPermits(t *testing.T) {
 	work.Wait()
 	idle(t, server.Client(t))
 }
+
+// Who waits for a permit has it with the message of the grant: it does not ask once more. Each time one
+// permit is taken, one is asked for, and both are given up.
+func TestScriptsOfAGrantedPermit(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		a, b := env.OpenOn(t, server), env.OpenOn(t, server)
+		kept := env.MustLock(t)(a.AcquirePermit(t.Context(), "k", 2))
+		var before int64
+		const times = 20
+		for i := range times + 1 {
+			held := env.MustLock(t)(a.AcquirePermit(t.Context(), "k", 2))
+			got := make(chan *rlock.Lock, 1)
+			go func() { got <- env.MustLock(t)(b.AcquirePermit(t.Context(), "k", 2)) }()
+			queued(t, client, "k", 1)
+			require.NoError(t, held.Release(t.Context()))
+			lock := env.Taken(t, got)
+			require.NoError(t, lock.Release(t.Context()))
+			if i == 0 { // b has subscribed
+				before = server.ScriptCalls(t)
+			}
+		}
+		require.LessOrEqual(t, server.ScriptCalls(t)-before, int64(4*times+times/2), "heartbeats come beside, if the machine is slow")
+		require.NoError(t, kept.Release(t.Context()))
+		idle(t, client)
+	})
+}

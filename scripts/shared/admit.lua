@@ -1,7 +1,7 @@
 -- Lets in those at the head of the queue who want a share that is free, up to the first who does
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
--- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
--- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
+-- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
+-- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
 -- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
 -- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
 -- then takes what is free, as if there were no queue.
@@ -35,7 +35,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
       if process ~= '' and token ~= own then
-        local message = lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
+        local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
     end

@@ -54,6 +54,7 @@ type message struct {
 	answer  queue.Answer
 	limited bool   // of an answer: those who share the lock have another limit
 	token   string // of a push
+	share   bool   // of a push: it grants a share
 	last    bool   // of the reaper's calls: when it was sent, no other call of its token was on its way
 }
 
@@ -392,14 +393,15 @@ func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 }
 
 func readPush(tb testing.TB, p pushed) message {
-	words := strings.SplitN(p.text, " ", 6) // the key has no spaces here
+	text, share := strings.CutPrefix(p.text, "share ")
+	words := strings.SplitN(text, " ", 6) // the key has no spaces here
 	require.Len(tb, words, 6, p.text)
 	require.Equal(tb, []string{strconv.Itoa(len(lockKey)), lockKey}, words[3:5], p.text)
 	lease, err := strconv.ParseInt(words[0], 10, 64)
 	require.NoError(tb, err)
 	fence, err := strconv.ParseInt(words[1], 10, 64)
 	require.NoError(tb, err)
-	return message{kind: push, process: p.process, token: words[5],
+	return message{kind: push, process: p.process, token: words[5], share: share,
 		answer: queue.Answer{Granted: true, Fence: fence, Remaining: time.Duration(lease) * time.Millisecond}}
 }
 

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"math"
+	"strings"
 	"time"
 )
 
@@ -11,6 +12,7 @@ type Grant struct {
 	Fence      uint64
 	Lease      time.Duration // at least a millisecond
 	Waiting    int           // how many others wait
+	Share      bool          // the token has a share of the key; otherwise it has the whole key, also if it wants a share
 }
 
 // maxDigits are those of the largest whole number of which a script, which counts in floating
@@ -18,9 +20,10 @@ type Grant struct {
 const maxDigits = 16
 
 // readGrant reads a message: "<lease> <fence> <how many wait> <bytes of the key> <key> <token>",
-// with the lease in milliseconds. Key and token may have any bytes. It reports whether the
+// with the lease in milliseconds, and "share " before that of a share. Key and token may have any bytes. It reports whether the
 // message has that form. Key and token are parts of text.
 func readGrant(text string) (g Grant, ok bool) {
+	text, share := strings.CutPrefix(text, "share ")
 	var numbers [4]int64
 	for i := range numbers {
 		n := 0
@@ -42,6 +45,6 @@ func readGrant(text string) (g Grant, ok bool) {
 	}
 	return Grant{
 		Key: text[:size], Token: text[size+1:], Fence: uint64(fence),
-		Lease: time.Duration(lease) * time.Millisecond, Waiting: int(waiting),
+		Lease: time.Duration(lease) * time.Millisecond, Waiting: int(waiting), Share: share,
 	}, true
 }

@@ -310,7 +310,7 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 	}
 	p.next = queue.Event{What: queue.BeatDue}
 	g, granted := p.expected.Take()
-	if granted && !p.claim.IsShare() { // a share is confirmed: it may be the whole key, which the script then shares with others
+	if granted && g.Share == p.claim.IsShare() { // otherwise a heartbeat makes a share of the whole key
 		p.next = queue.Event{What: queue.Told, Token: g.Token, Answer: queue.Answer{Granted: true, Fence: int64(g.Fence), Remaining: g.Lease}}
 	}
 	return granted && g.Waiting > 0, nil

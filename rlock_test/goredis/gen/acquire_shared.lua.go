@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "16623239e2aca1807273242f8b8aea65926195df"
-	AcquireSharedSHA256 = "dbbc194d71b221fe6712b631e9aef960e4bb8bc9ce6f22ee05ed782fd4af0a8c"
+	AcquireSharedSHA1   = "614082a2c77b3a834959fc2444834ca96fc55dd9"
+	AcquireSharedSHA256 = "46a61908c37c60a4190c7f2ceef7a470095bec7f31f29e47f27f2e6ea82dd6f2"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -106,7 +106,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
@@ -301,8 +301,8 @@ end
 -- include: shared/admit.lua
 -- Lets in those at the head of the queue who want a share that is free, up to the first who does
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
--- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
--- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
+-- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
+-- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
 -- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
 -- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
 -- then takes what is free, as if there were no queue.
@@ -336,7 +336,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
       if process ~= '' and token ~= own then
-        local message = lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
+        local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
     end

@@ -10,8 +10,8 @@ import (
 
 // The sums of changeLimitSource. A server knows the script by its SHA1.
 const (
-	ChangeLimitSHA1   = "3ca8bc1bc957b41b9946baebed056069f8ddb37b"
-	ChangeLimitSHA256 = "35c9b2d4d7f8589e7b9a15d02f69ebfbfc01f87ce5098d6da596871148232254"
+	ChangeLimitSHA1   = "4feb13d13bc7e792ec5d07054a4056182d8a2905"
+	ChangeLimitSHA256 = "073add9a3bafa60d860441d18245006d2a0ca2ac3b883e01fc6392b0ab4f0aba"
 )
 
 // changeLimitSource is change_limit.lua with what it includes.
@@ -129,8 +129,8 @@ end
 -- include: shared/admit.lua
 -- Lets in those at the head of the queue who want a share that is free, up to the first who does
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
--- permits than are free. Whoever is let in is told by the message of a grant. If that is lost, its
--- heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
+-- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
+-- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
 -- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
 -- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
 -- then takes what is free, as if there were no queue.
@@ -164,7 +164,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
     if heard then
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
       if process ~= '' and token ~= own then
-        local message = lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
+        local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
     end
