@@ -70,7 +70,7 @@ func combiningFloor() driver {
 	return driver{
 		floorCombining,
 		fmt.Sprintf("bare rueidis: as the floor in scripts, but for all locks that are wanted at the same time; of each kind %d script under way at a time, for %d locks at most", combiningScripts, combiningLocks),
-		false, openCombining(combiningScripts, combiningLocks),
+		false, false, openCombining(combiningScripts, combiningLocks),
 	}
 }
 

@@ -31,6 +31,9 @@ var (
 	asOne     = crowd{limit: 1, callers: 1} // of one permit
 )
 
+// crowdedProcesses is how many processes share a lock.
+const crowdedProcesses = 8
+
 // sharing is a locker whose locks are shared.
 type sharing struct {
 	crowd
@@ -84,11 +87,13 @@ func (s *sharing) acquire(ctx context.Context, key string) (holding, error) {
 
 func sharers(c crowd, of string) []driver {
 	list := []driver{
-		{of + ", floor", "bare rueidis: ZADD and ZREM in scripts, which remove what is over by the clock of the client, as asynq does; asks again after 1 ms", false, openFloorSharing(c)},
-		{of + ", rlock", "as it comes", false, openRlockSharing(c)},
+		{of + ", floor", "bare rueidis: ZADD and ZREM in scripts, which remove what is over by the clock of the client, as asynq does; asks again after 1 ms", false, false, openFloorSharing(c)},
+		{of + ", rlock", "as it comes", false, false, openRlockSharing(c)},
 	}
 	if c.limit > 1 {
-		list = append(list, driver{of + ", x/sync", "a semaphore of this process, without a server", false, openLocal(c)})
+		all := c
+		all.callers *= crowdedProcesses
+		list = append(list, driver{of + ", x/sync", "a semaphore of one process that has all the callers, without a server", false, true, openLocal(all)})
 	}
 	return list
 }

@@ -133,12 +133,18 @@ func (r *results) goalList() []*goal {
 		r.atMost(0.05).of("readers of one process", "≤ 0.05 scripts each with 1,024 callers", workReaders, onlyAt(medianOf(workReaders+", rlock", func(s *sample) float64 { return float64(s.scripts) / float64(max(s.ops, 1)) }), 1024)),
 		r.atLeast(1).of("8 processes of readers", "≥ the floor", workReaders+", "+workProcesses, rate(workReaders+", rlock", workReaders+", floor")),
 		r.atMost(1).of("a writer among saturating readers of 8 processes", "the longest wait ≤ 1 × (the longest read + 3 round trips + 10 ms)", workWriter, medianOf(workReaders+", rlock", func(s *sample) float64 { return s.latency.most.Seconds() / mostWait(s).Seconds() })),
-		r.atLeast(0.9).of("10 permits, 128 callers, 1 ms hold", "≥ 0.9 of a semaphore without a server", workPermits, rate(workPermits+", rlock", workPermits+", x/sync")),
+		r.atLeast(0.9).of("10 permits, 128 callers, 1 ms hold", "≥ 0.9 of the permits in use that are with a semaphore without a server", workPermits, permitsInUse),
+		r.atLeast(0.9).of("10 permits, 8 processes of 16 callers, 1 ms hold", "≥ 0.9 of the permits in use that are with a semaphore of one process", workPermits+", "+workProcesses, permitsInUse),
 		r.atMost(0.05).of("a permit whose holder died", "p50 ≤ 50 ms after the end of the lease", workOnePermit+", "+workDeath, medianOf(workOnePermit+", rlock", func(s *sample) float64 { return s.latency.quantile(0.5).Seconds() })),
 		r.atLeast(10).of("batch of 100", "≥ 10 × one by one", workBatches, rate(rlockPlain, oneByOne)),
 	)
 	list = append(append(append(list, r.clusterGoals()...), r.guestGoals()...), r.idleGoals()...)
 	return slices.DeleteFunc(list, func(g *goal) bool { return g == nil })
+}
+
+// permitsInUse compares rlock with a semaphore without a server.
+func permitsInUse(c *comparison) float64 {
+	return c.ratio(workPermits+", rlock", workPermits+", x/sync", (*sample).holders)
 }
 
 func (r *results) idleGoals() (list []*goal) {

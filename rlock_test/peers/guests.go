@@ -29,7 +29,7 @@ func setGuests() []guest {
 	keys := []string{"{set}a", "{set}b", "{set}c", "{set}d"}
 	return []guest{
 		{driver: driver{name: nobody}, keys: keys},
-		{driver{rlockPlain, "as it comes", false, openRlock()}, keys, func(ctx context.Context, l locker) (holding, error) {
+		{driver{rlockPlain, "as it comes", false, false, openRlock()}, keys, func(ctx context.Context, l locker) (holding, error) {
 			return l.(setLocker).acquireAll(ctx, keys)
 		}},
 	}

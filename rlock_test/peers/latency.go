@@ -12,6 +12,7 @@ import (
 type latencies struct {
 	count [60 * steps]int64
 	most  time.Duration
+	held  time.Duration // how long what was acquired was held then, in all; 0 where it is released at once
 }
 
 const steps = 32 // buckets for each doubling
@@ -23,6 +24,7 @@ func (l *latencies) add(d time.Duration) {
 
 func (l *latencies) merge(other *latencies) {
 	l.most = max(l.most, other.most)
+	l.held += other.held
 	for i, n := range other.count {
 		l.count[i] += n
 	}
@@ -43,7 +45,7 @@ func (l *latencies) quantile(q float64) time.Duration {
 	return l.most
 }
 
-// MarshalJSON writes the buckets that are not empty, and the longest duration.
+// MarshalJSON writes the buckets that are not empty, the longest duration, and how long locks were held.
 func (l latencies) MarshalJSON() ([]byte, error) {
 	counts := map[int]int64{}
 	for i, n := range l.count {
@@ -51,7 +53,7 @@ func (l latencies) MarshalJSON() ([]byte, error) {
 			counts[i] = n
 		}
 	}
-	return json.Marshal(sparse{counts, l.most})
+	return json.Marshal(sparse{counts, l.most, l.held})
 }
 
 // UnmarshalJSON reads what MarshalJSON has written.
@@ -60,7 +62,7 @@ func (l *latencies) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	*l = latencies{most: s.Most}
+	*l = latencies{most: s.Most, held: s.Held}
 	for i, n := range s.Counts {
 		l.count[i] = n
 	}
@@ -71,6 +73,7 @@ func (l *latencies) UnmarshalJSON(text []byte) error {
 type sparse struct {
 	Counts map[int]int64
 	Most   time.Duration
+	Held   time.Duration
 }
 
 func bucket(d time.Duration) int {

@@ -142,7 +142,10 @@ func compareProcesses(t *testing.T, e env.Engine, w workload, processes int, p p
 	crowds := make([][]*env.Program, len(w.more))
 	for i, d := range w.more {
 		c.outcomes = append(c.outcomes, &outcome{driver: d})
-		for range processes {
+		for n := range processes {
+			if n > 0 && d.alone {
+				break
+			}
 			crowds[i] = append(crowds[i], recruit(t, d, server.Addr()))
 		}
 		m.crowd(crowds[i], p.round/8) // connections and scripts are there from the start

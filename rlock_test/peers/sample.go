@@ -37,6 +37,9 @@ type sample struct {
 
 func (s *sample) rate() float64 { return float64(s.ops) / s.elapsed.Seconds() }
 
+// holders is how many held what they had acquired, on average.
+func (s *sample) holders() float64 { return s.latency.held.Seconds() / s.elapsed.Seconds() }
+
 // meter reads what a round costs, on both sides.
 type meter struct {
 	tb     testing.TB

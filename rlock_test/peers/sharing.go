@@ -36,7 +36,7 @@ func shared() []workload {
 // crowded is workProcesses for those who share a lock.
 func crowded(c crowd, name string) workload {
 	w := workload{
-		name: name + ", " + workProcesses, level: "processes", more: sharers(c, name)[:2], fits: fits[*sharing],
+		name: name + ", " + workProcesses, level: "processes", more: sharers(c, name), fits: fits[*sharing],
 		why: fmt.Sprintf("processes of %d callers each read under the same lock, and release it at once", c.callers),
 	}
 	if c.limit > 0 {

@@ -30,6 +30,12 @@ var columns = []column{
 	{"client µs", perOp(func(s *sample) float64 { return float64(s.clientCPU.Nanoseconds()) / 1000 })},
 	{"allocations", perOp(func(s *sample) float64 { return float64(s.allocs) })},
 	{"bytes", perOp(func(s *sample) float64 { return float64(s.bytes) })},
+	{"holders", func(_ comparison, o *outcome) string {
+		if n := o.median((*sample).holders); n > 0 {
+			return short(n)
+		}
+		return ""
+	}},
 	{"goroutines", func(_ comparison, o *outcome) string {
 		return short(o.median(func(s *sample) float64 { return float64(s.more) }))
 	}},
