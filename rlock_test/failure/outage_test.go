@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -231,4 +232,72 @@ func TestClientThatWorksAgainIsAsked(t *testing.T) {
 	attempts, err = take()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, attempts, "it was closed for a moment")
+}
+
+// The pause of one caller's policy after the server could not serve keeps nobody waiting who stands behind
+// it in this process. Its policy is not asked more often for that.
+func TestPauseOfTheCallerInFront(t *testing.T) {
+	t.Parallel()
+	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error){
+		"whole": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
+			return l.Acquire(ctx, "k", opts...)
+		},
+		"reader": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
+			return l.AcquireShared(ctx, "k", opts...)
+		},
+		"permit": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
+			return l.AcquirePermit(ctx, "k", 3, append(opts, rlock.WithPermits(2))...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, l, _ := env.NewFaulty(t, env.Engines(t)[0])
+			f.RefuseAll()
+			asked := make(chan struct{}, 100)
+			got := make(chan error, 1)
+			go func() {
+				lock, err := acquire(t.Context(), l, rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+					asked <- struct{}{}
+					return time.Minute, true
+				})))
+				if err == nil {
+					err = lock.Release(t.Context())
+				}
+				got <- err
+			}()
+			<-asked
+			f.When(nil)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			lock, err := acquire(ctx, l)
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+			require.NoError(t, <-got)
+			require.Empty(t, asked)
+		})
+	}
+}
+
+// A caller who pauses because a heartbeat got no answer has the lock when the server grants it.
+func TestGrantDuringThePauseOfAnOutage(t *testing.T) {
+	t.Parallel()
+	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+	held := env.MustLock(t)(env.NewLocker(t, client).AcquirePermit(t.Context(), "k", 1, rlock.WithTTL(time.Hour)))
+	lost := make(chan struct{})
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		answer := run()
+		if env.Calls(words, gen.AcquireSharedSHA1) && words[len(words)-2] == "heartbeat" {
+			f.When(nil)
+			close(lost)
+			return env.NoReply()
+		}
+		return answer
+	})
+	got := make(chan *rlock.Lock, 1)
+	go func() {
+		got <- env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 1, rlock.WithTTL(5*time.Second), rlock.WithRetry(rlock.Fixed(time.Minute))))
+	}()
+	<-lost
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, env.Taken(t, got).Release(t.Context()))
 }

@@ -31,6 +31,7 @@ type Attempts struct {
 	collect *collect.Collector // of a set that waits
 	place   *place.Place       // in the queue of the server; nil: none
 	until   clock.Instant      // when the pause of the policy is over
+	early   bool               // the next attempt comes before that, and does not count
 	counted bool               // the last question to the server was an attempt that the policy called for
 	refusal place.Refusal      // when the server refused a place
 }
@@ -52,6 +53,7 @@ type Settings struct {
 // Ticket is the place of the acquisition in the queue of this process, as queue.Ticket is.
 type Ticket interface {
 	Wanted() bool
+	Followed() bool
 	Contended(left time.Duration)
 	Crowded()
 	Score() int64
@@ -177,7 +179,9 @@ func (a *Attempts) transient(ctx context.Context, err error) Setback {
 // Request counts an attempt, and returns what to ask the server for. It makes a token, unless an
 // earlier attempt or a hand-over has given one.
 func (a *Attempts) Request() remote.Request {
-	*a.Count++
+	if !a.early {
+		*a.Count++
+	}
 	if a.Lease.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil {
 		a.Lease.SetToken(a.Claim.NewToken(a.Want.Owner))
 	}
@@ -209,28 +213,11 @@ func (a *Attempts) blocked(answer remote.Answer) {
 
 // AsksPolicy reports whether the policy decides about the next pause. It does not after a question to
 // the server that it had not called for, such as a heartbeat: the pause then goes on.
-func (a *Attempts) AsksPolicy() bool { return a.place == nil || a.counted }
-
-// Pause waits until another attempt is worth it. It waits no longer than the policy says: for pause,
-// which ends at until, and never past end, when the policy gives up. Its error says why ctx has ended, or
-// is clock.ErrStopped.
-func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until, end clock.Instant) error {
-	a.until = until
-	switch {
-	case why.Kind == Transient:
-		return w.Sleep(ctx, a.Outage.Pace(pause), 0, end)
-	case a.switchCollecting(ctx):
-		return nil
-	case a.place != nil:
-		crowded, err := a.place.Await(ctx, w, a.Blocker.Remaining(), min(until, a.collect.End()))
-		if crowded {
-			a.Ticket.Crowded()
-		}
-		return err
-	case a.mayStand():
-		return a.subscribe(ctx)
+func (a *Attempts) AsksPolicy() bool {
+	if a.place == nil {
+		return !a.early
 	}
-	return w.Await(ctx, a.Blocker.Key, pause, a.Blocker.Left, min(end, a.collect.End(), a.refusal.End(pause)))
+	return a.counted
 }
 
 // switchCollecting has a set that waits begin, or stop, taking its keys one by one when it is time for

@@ -16,7 +16,12 @@ import (
 // mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
 // collects its keys, in the queue of the first one that it does not have.
 func (a *Attempts) mayStand() bool {
-	return a.Wait && !a.refusal.Lasts() && (!a.Claim.IsSet() || a.collect.Keys() != nil) && a.Server.Queues().Usable(a.Blocker.Key)
+	return wantsPlace(a) && !a.refusal.Lasts() && a.Server.Queues().Usable(a.Blocker.Key)
+}
+
+// wantsPlace reports whether it would if it might.
+func wantsPlace(a *Attempts) bool {
+	return a.Wait && (!a.Claim.IsSet() || a.collect.Keys() != nil)
 }
 
 // enter reports whether the acquisition has a place in the queue of the server, and begins one if it
@@ -36,18 +41,16 @@ func (a *Attempts) subscribe(caller context.Context) error {
 	ctx, cancel := context.WithTimeout(caller, min(a.until.Until(), longestListen))
 	defer cancel()
 	err := a.Grants.Channel(a.Blocker.Key).Listen(ctx)
-	switch {
-	case caller.Err() != nil:
+	if caller.Err() != nil {
 		return clock.ContextError(caller, nil)
-	case a.until.Until() > 0: // otherwise the policy asks for a try
-		a.stand(err != nil)
 	}
+	a.stand(err != nil)
 	return nil
 }
 
-// longestListen is how long an acquisition waits for the subscription before it takes a place and looks
-// for the grant itself. The client may have no connection left, and dial for seconds: so long others
-// would get in front of it.
+// longestListen is how long an acquisition waits for the subscription before it takes a place, in which it
+// looks for the grant itself until the process listens. The client may have no connection left, and dial
+// for seconds: so long others would get in front of it.
 const longestListen = notify.LongestPoll
 
 // stand begins a place. With silent, the server is told to send no message of a grant.

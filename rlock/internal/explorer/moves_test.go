@@ -199,7 +199,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 	}
 	switch m.kind {
 	case wants:
-		if wait.Phase != queue.Idle || proc.wants == 0 || x.at(w).hearing[p] == deaf {
+		if wait.Phase != queue.Idle || proc.wants == 0 || !x.late && x.at(w).hearing[p] == deaf {
 			return errNotNow
 		}
 		// Processes differ in their names only, so they may be named in the order in which they
@@ -209,6 +209,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		proc.wants--
 		proc.wait.Since, proc.since = proc.since, 0
+		proc.wait.Silent = x.at(w).hearing[p] == deaf
 		x.put(w, p, proc)
 		event.What = queue.Wanted
 	case triesOnce:
@@ -235,14 +236,14 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		event.What = queue.Overdue
 	case beats:
-		if wait.Phase != queue.Waiting || x.flaw.silent || x.at(w).hearing[p] == deaf {
+		if wait.Phase != queue.Waiting || x.flaw.silent || !wait.Silent && x.at(w).hearing[p] == deaf {
 			return errNotNow
 		}
 		pending := x.underWay(w, p, true, func(r queue.Request) bool { return r.Call == queue.Heartbeat && r.Token == wait.Token })
 		if err := x.again(w, pending, calm); err != nil {
 			return err
 		}
-		event.What = queue.BeatDue
+		event.What, event.Hears = queue.BeatDue, x.at(w).hearing[p] != deaf
 	case leaves:
 		if err := must(wait.Phase != queue.Idle && wait.Phase != queue.Held); err != nil {
 			return err
@@ -267,6 +268,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 			return errNotNow
 		}
 		proc.wants--
+		proc.wait.Silent = x.at(w).hearing[p] == deaf
 		x.put(w, p, proc)
 		event.What = queue.Released
 	case handsOver:
@@ -601,7 +603,7 @@ func (x *explorer) connect(w *world, m move) error {
 		s.hearing[p] = listening
 		x.become(w, s)
 		if proc.wait.Phase == queue.Waiting && !x.flaw.silent {
-			return x.step(w, p, queue.Event{What: queue.BeatDue})
+			return x.step(w, p, queue.Event{What: queue.BeatDue, Hears: true})
 		}
 		return nil
 	case mishears:

@@ -129,6 +129,7 @@ type scenario struct {
 	budget    map[fault]uint8
 	shares    [maxProcesses]string // "<limit>:<permits>" that each process wants; empty: the whole lock
 	mute      bool                 // nobody may ask who listens
+	late      bool                 // a process listens only after a while
 	endless   bool                 // locks have no expiry
 	flaw      flaw
 }
@@ -210,7 +211,9 @@ func (x *explorer) start() world {
 	var w world
 	s := server{mute: x.mute}
 	for p := range x.scenario.processes {
-		s.hearing[p] = listening
+		if !x.late {
+			s.hearing[p] = listening
+		}
 	}
 	w.server = x.servers.number(s)
 	for p := range w.processes {
@@ -431,10 +434,10 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 	if after.Phase == queue.Idle {
 		after = queue.Wait{}
 	}
+	if after.Phase != queue.Idle && after.Token == "" {
+		return errTokens
+	}
 	if after.Token != before.Token && after.Token != "" {
-		if e.Fresh == "" {
-			return errTokens
-		}
 		proc.tokens = min(proc.tokens+1, maxOwned)
 	}
 	proc.wait = after
@@ -449,7 +452,7 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 				return err
 			}
 		case queue.Abandon:
-			if x.flaw.stays && e.What == queue.Left {
+			if x.flaw.stays && (e.What == queue.Left || e.What == queue.BeatDue) {
 				continue
 			}
 			if err := x.abandon(w, p, &proc, a.Request); err != nil {

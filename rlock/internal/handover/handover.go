@@ -189,13 +189,11 @@ func (h *Handover[H]) pass(ctx context.Context, o queue.Offer[Request, Grant, H]
 // acquisition of this process a place behind all others. If nobody waits any more, passOn reports
 // true: the next acquisition is to have the lock. Otherwise the offer has ended.
 //
-// A process that has always got its keys at once is not told of grants yet. It begins to listen now, and
-// the next acquisition asks for its place itself when the process does. In a place without that it would
-// have to look for its grant from time to time, and so would those after it.
+// A process that has always got its keys at once is not told of grants yet. It begins to listen now.
 func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, H]) (g Grant, granted bool) {
 	claim, want := remote.One(h.Claim.Key()), o.Request.Place()
-	listening, pending := h.Grants.Channel(h.Claim.Key()).Begin()
-	want.Silent = !listening
+	may := ctx.Err() == nil && len(h.Lease.Former()) == 0 && h.Claim.Possible() == 0 && h.Server.Queues().Usable(h.Claim.Key())
+	want.Silent = may && !h.Grants.Channel(h.Claim.Key()).Begin()
 	p := place.New(h.Server, h.Grants, &claim, want)
 	defer func() { // also when user code has panicked
 		switch {
@@ -204,11 +202,12 @@ func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, 
 			p.Taken()
 		case !h.Freed: // the release does it, and the next acquisition asks for a place itself
 			o.Withdraw(Grant{Yield: h.yield(o.Met)})
-		case !o.Withdraw(Grant{Place: p}): // the next has left
+		case !o.Withdraw(Grant{Place: p}): // the next has left: the one after it has the place
+			h.Ticket.LeaveScore(p.Score())
 			p.Leave()
 		}
 	}()
-	if pending || ctx.Err() != nil || len(h.Lease.Former()) > 0 || h.Claim.Possible() > 0 || !h.Server.Queues().Usable(h.Claim.Key()) {
+	if !may {
 		return Grant{}, false
 	}
 	freed, granted, err := p.PassOn(ctx, h.Claim, h.Has.Token)

@@ -61,6 +61,10 @@ const (
 	longestRest = time.Second
 )
 
+// finalRest is the pause after a refusal that stays as a rule. Whoever waits asks again all the time, and
+// each attempt dials a connection.
+const finalRest = 5 * time.Second
+
 // A client with sentinels learns of a new primary, but leaves a connection of its pool where it
 // is, and a primary that stands still does not close it. So the addresses are compared, which
 // costs no command. It would take rueidis eleven seconds to find that nobody answers there.
@@ -132,14 +136,14 @@ func (s *subscription) Listen(ctx context.Context) error {
 }
 
 // Begin has this process subscribe, as Listen does, but waits for nothing. It reports whether the server
-// tells this process already, and otherwise whether Listen would wait for that.
-func (s *subscription) Begin() (listening, pending bool) {
+// tells this process already.
+func (s *subscription) Begin() (listening bool) {
 	s.use()
 	if s.listening.Load() {
-		return true, false
+		return true
 	}
-	a, err := s.join()
-	return a == nil && err == nil, a != nil
+	attempt, err := s.join()
+	return attempt == nil && err == nil
 }
 
 // join returns the attempt to wait for, and begins one if need be. It returns none if the
@@ -206,6 +210,9 @@ func (s *subscription) run() {
 			return
 		}
 		if failed != nil && (!listened || s.final(failed)) {
+			if s.final(failed) {
+				rest = finalRest
+			}
 			s.state.Lock()
 			s.rested = clock.Now().After(rest)
 			s.become(idle, failed)

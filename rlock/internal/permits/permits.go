@@ -288,6 +288,14 @@ func (t *Ticket) LeaveScore(score int64) {
 // Wanted reports that others may want what is asked for.
 func (t *Ticket) Wanted() bool { return true }
 
+// Followed reports whether other callers wait behind those who ask.
+func (t *Ticket) Followed() bool {
+	t.shard.mu.Lock()
+	defer t.shard.mu.Unlock()
+	l := t.shard.lines[t.kind]
+	return l != nil && l.head != nil
+}
+
 // Contended does nothing: each caller notes for itself what it waits for.
 func (t *Ticket) Contended(time.Duration) {}
 

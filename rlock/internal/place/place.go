@@ -96,6 +96,9 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 		p.fresh = p.claim.NewToken(p.want.Owner)
 	}
 	e.Now, e.Fresh = clock.Now(), p.fresh
+	if e.What == queue.BeatDue {
+		e.Hears = p.grants.Begin() // also after it was refused: the right may be there again
+	}
 	before := p.wait.Token
 	var actions []queue.Action
 	p.wait, actions = p.settings().Step(p.wait, e)
@@ -271,12 +274,15 @@ const spread = 50 * time.Millisecond
 
 // interval is how long to wait before the next heartbeat.
 func (p *Place) interval() time.Duration {
-	if p.wait.Silent {
-		return notify.LongestPoll
-	}
 	interval := heartbeat
+	if p.wait.Silent {
+		interval = notify.LongestPoll
+	}
 	if p.want.TTL != clock.NoExpiry {
 		interval = min(interval, p.want.TTL/4)
+	}
+	if p.wait.Silent {
+		return interval
 	}
 	interval = min(interval*time.Duration(4+p.ahead)/4, longestHeartbeat)
 	return interval*9/10 + rand.N(interval/5+1)
@@ -309,11 +315,26 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 		return false, err
 	}
 	p.next = queue.Event{What: queue.BeatDue}
+	return p.told(), nil
+}
+
+// Rest waits for pause, but no longer than until end, or until the server has granted the lock, before
+// the server is asked again that has not answered. crowded is as Await has it.
+func (p *Place) Rest(ctx context.Context, w *notify.Wait, pause time.Duration, end clock.Instant) (crowded bool, err error) {
+	w.Wake = p.expected.Wake()
+	if err := w.Sleep(ctx, pause, 0, end); err != nil {
+		return false, err
+	}
+	return p.told(), nil
+}
+
+// told takes a grant that the server has pushed, if there is one.
+func (p *Place) told() (crowded bool) {
 	g, granted := p.expected.Take()
 	if granted && g.Share == p.claim.IsShare() { // otherwise a heartbeat makes a share of the whole key
 		p.next = queue.Event{What: queue.Told, Token: g.Token, Answer: queue.Answer{Granted: true, Fence: int64(g.Fence), Remaining: g.Lease}}
 	}
-	return granted && g.Waiting > 0, nil
+	return granted && g.Waiting > 0
 }
 
 // Beating reports whether Ask would send a heartbeat, and has no news.

@@ -30,14 +30,20 @@ type process struct {
 // newProcess returns a process that hears of grants.
 func newProcess(t *testing.T, server *env.Server, name string) *process {
 	t.Helper()
-	client := server.Client(t)
+	p := newListener(t, server.Client(t), name)
+	require.NoError(t, p.grants.Channel("").Listen(t.Context()))
+	return p
+}
+
+// newListener returns a process that has not subscribed yet.
+func newListener(t *testing.T, client rueidis.Client, name string) *process {
+	t.Helper()
 	p := &process{server: remote.NewServer(client, gen.New(gen.WithoutRetry()), name)}
 	t.Cleanup(func() { p.server.Close(time.Second) })
 	p.grants = notify.NewGrants(t.Context(), client, p.server.Queues().Channel, func(g notify.Grant) {
 		p.server.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)
 	})
 	t.Cleanup(p.grants.Close)
-	require.NoError(t, p.grants.Channel("").Listen(t.Context()))
 	return p
 }
 
@@ -158,7 +164,8 @@ func TestSilent(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
-		p, q := newProcess(t, server, "p"), newProcess(t, server, "q")
+		server.Do(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "&*", "+@all", "-ssubscribe")
+		p, q := newProcess(t, server, "p"), newListener(t, server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "deaf", "secret" }), "q")
 		first, claim := p.holds(t, "job")
 		second, taken := q.waits("job", place.Want{Silent: true})
 		queues(t, second)
@@ -170,6 +177,34 @@ func TestSilent(t *testing.T) {
 		require.True(t, held)
 		second.Taken()
 		release(t, q, second, taken)
+		isIdle(t, server, "job")
+	})
+}
+
+// A process that has joined before it hears of grants asks for its place anew when it does, keeps it
+// before those who came later, and is told of its grant.
+func TestSilentUntilTheProcessListens(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		server := e.Start(t)
+		p, q, r := newProcess(t, server, "p"), newListener(t, server.Client(t), "q"), newProcess(t, server, "r")
+		first, claim := p.holds(t, "job")
+		second, taken := q.waits("job", place.Want{Silent: true})
+		queues(t, second)
+		token, score := second.Token(), second.Score()
+		third, last := r.waits("job", place.Want{})
+		queues(t, third)
+		require.NoError(t, q.grants.Channel("job").Listen(t.Context()))
+		for second.Token() == token {
+			await(t, second)
+			queues(t, second)
+		}
+		require.Equal(t, score, second.Score())
+		release(t, p, first, claim)
+		takes(t, second)
+		release(t, q, second, taken)
+		takes(t, third)
+		release(t, r, third, last)
 		isIdle(t, server, "job")
 	})
 }

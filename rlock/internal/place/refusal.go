@@ -1,8 +1,6 @@
 package place
 
 import (
-	"time"
-
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -17,10 +15,10 @@ func (r *Refusal) Note() { r.until = clock.Now().After(remote.Patience) }
 // Lasts reports whether the acquisition must not ask for a place.
 func (r Refusal) Lasts() bool { return r.until != 0 && clock.Now() < r.until }
 
-// End returns when an acquisition that waits for pause without a place must ask for one again. If it
-// waits until the key is free, it must: others who pass the key on in the queue never let it be free.
-func (r Refusal) End(pause time.Duration) clock.Instant {
-	if pause == clock.NoExpiry && r.Lasts() {
+// End returns when an acquisition that waits without a place must ask for one again, however long its
+// policy pauses: others who pass the key on in the queue never let it be free.
+func (r Refusal) End() clock.Instant {
+	if r.Lasts() {
 		return r.until
 	}
 	return clock.Never

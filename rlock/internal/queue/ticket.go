@@ -404,6 +404,18 @@ func (t *Ticket[R, G, H]) Wanted() bool {
 	return s.wanted == t.key
 }
 
+// Followed reports whether others of this process wait behind the front.
+func (t *Ticket[R, G, H]) Followed() bool {
+	if t.shard == nil {
+		return false
+	}
+	s := t.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := t.line()
+	return line != nil && line.head != nil
+}
+
 // Crowded notes that the server has given this process the lock while others wait for it.
 func (t *Ticket[R, G, H]) Crowded() {
 	if t.shard == nil {

@@ -13,6 +13,7 @@ import (
 // process joins the queue again.
 //
 //	idle ─Wanted─▶ joining ─queued─▶ waiting ─gone─▶ joining, with a new token
+//	               waiting, silent ─BeatDue, and heard─▶ joining, with a new token
 //	               joining or waiting ─granted─▶ held
 //	               joining or waiting ─Left─▶ idle
 //	held ─Released─▶ passing, with a new token
@@ -23,7 +24,7 @@ import (
 type Wait struct {
 	Phase  Phase
 	Token  string
-	Silent bool // the server must not tell this process of a grant of Token, because that failed before
+	Silent bool // the server must not tell this process of a grant of Token: it would not hear that, or that failed before
 	Former string
 	Since  int64 // the score with which Token joins; 0: at the end of the queue
 	Score  int64 // the last that the server said; 0: none
@@ -109,6 +110,7 @@ type Event struct {
 	Sent    clock.Instant
 	Answer  Answer
 	Token   string
+	Hears   bool   // of BeatDue: the process listens for grants
 	Fresh   string // a token that nobody has used, in case one is needed
 }
 
@@ -154,7 +156,11 @@ func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
 			t.ask(t.joining())
 		}
 	case BeatDue:
-		if w.Phase == Waiting {
+		switch {
+		case w.Phase != Waiting:
+		case w.Silent && e.Hears && w.Gone < 2 && w.Score != 0:
+			t.rejoin(false)
+		default:
 			t.beat()
 		}
 	case Left:
@@ -227,12 +233,18 @@ func (t *step) answered() {
 // gone goes on with a new token in the old place. A process that was lost twice is perhaps not
 // heard where the server counts who listens: it asks to be granted the lock without a message.
 func (t *step) gone() {
-	t.abandon(t.Wait.Token, t.Silent)
 	if t.Phase == Passing {
 		t.abandon(t.Former, t.Silent)
 	}
 	t.Gone = min(t.Gone+1, 2)
-	t.Silent, t.Since = t.Gone == 2, t.Score
+	t.rejoin(t.Silent || t.Gone == 2)
+}
+
+// rejoin goes on with a new token in the old place. The server has the old one as long as nobody has
+// given it up; if it grants the lock to that one, it passes it on to the new one.
+func (t *step) rejoin(silent bool) {
+	t.abandon(t.Wait.Token, t.Silent)
+	t.Silent, t.Since = silent, t.Score
 	t.join()
 }
 

@@ -308,6 +308,13 @@ func (h *Holder) LeaveScore(score int64) { h.score = score }
 // Wanted reports that others may want what is asked for.
 func (h *Holder) Wanted() bool { return true }
 
+// Followed reports whether other readers wait for what is asked for.
+func (h *Holder) Followed() bool {
+	h.shard.mu.Lock()
+	defer h.shard.mu.Unlock()
+	return h.waiting > 0
+}
+
 // Contended does nothing: each reader notes for itself what it waits for.
 func (h *Holder) Contended(time.Duration) {}
 

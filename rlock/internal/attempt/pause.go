@@ -1,0 +1,92 @@
+package attempt
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+)
+
+// Pause waits until another attempt is worth it. It waits no longer than the policy says: for pause,
+// which ends at until, and never past end, when the policy gives up. Its error says why ctx has ended, or
+// is clock.ErrStopped.
+func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until, end clock.Instant) error {
+	a.until, a.early = until, false
+	p := pausing{a, w, pause, end}
+	switch {
+	case why.Kind == Transient:
+		return p.rest(ctx)
+	case a.switchCollecting(ctx):
+		return nil
+	case a.place != nil:
+		return p.inPlace(a.place.Await(ctx, w, a.Blocker.Remaining(), min(until, a.collect.End())))
+	case a.mayStand():
+		return a.subscribe(ctx)
+	}
+	return p.awaitFree(ctx)
+}
+
+// pausing is one Pause.
+type pausing struct {
+	of    *Attempts
+	wait  *notify.Wait
+	pause time.Duration
+	end   clock.Instant
+}
+
+// inPlace takes what the place has learnt while the acquisition waited there.
+func (p pausing) inPlace(crowded bool, err error) error {
+	if crowded {
+		p.of.Ticket.Crowded()
+	}
+	return err
+}
+
+// longestRest is for how long others can be kept waiting while a policy pauses because the server does not
+// answer: those behind in the queue of this process, whose policies are not asked, and whoever waits for
+// the key at the server, which may have granted it to this acquisition.
+const longestRest = time.Second / 2
+
+// rest waits before the server is asked again that has not answered or cannot serve yet. It ends before
+// the pause of the policy does if others depend on it. The next attempt then does not count, and the
+// pause goes on after it.
+func (p pausing) rest(ctx context.Context) error {
+	pause := p.of.Outage.Pace(p.pause)
+	if p.of.place != nil {
+		if pause != clock.NoExpiry { // otherwise it polls
+			pause = min(pause, longestRest)
+		}
+		return p.inPlace(p.of.place.Rest(ctx, p.wait, pause, p.end))
+	}
+	if pause == clock.NoExpiry {
+		return p.wait.Sleep(ctx, pause, 0, p.end)
+	}
+	for end := min(p.end, clock.Now().After(pause), p.of.until); clock.Now() < end; {
+		if err := p.wait.Sleep(ctx, longestRest, 0, end); err != nil {
+			return err
+		}
+		if p.of.early = clock.Now() < end && p.of.Ticket.Followed(); p.of.early {
+			break
+		}
+	}
+	return nil
+}
+
+// awaitFree waits until the key may be free. An acquisition that wants a place in the queue of the server,
+// and has none because that was refused, asks for one again after a while.
+func (p pausing) awaitFree(ctx context.Context) error {
+	for end := min(p.end, p.of.until, p.of.collect.End()); ; {
+		if wantsPlace(p.of) && !p.of.refusal.Lasts() {
+			p.of.refusal.Note() // the user lacks a right, as far as is known
+		}
+		again := p.of.refusal.End()
+		err := p.wait.Await(ctx, p.of.Blocker.Key, p.pause, p.of.Blocker.Left, min(end, again))
+		if now := clock.Now(); err != nil || now < again || now >= end {
+			return err
+		}
+		if p.of.mayStand() {
+			return p.of.subscribe(ctx)
+		}
+	}
+}
