@@ -97,7 +97,8 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 	}
 	e.Now, e.Fresh = clock.Now(), p.fresh
 	if e.What == queue.BeatDue {
-		e.Hears = p.grants.Begin() // also after it was refused: the right may be there again
+		listens := p.grants.Begin()             // also after it was refused: the right may be there again
+		e.Hears = listens && p.want.Token == "" // with another token, a set would have to begin anew
 	}
 	before := p.wait.Token
 	var actions []queue.Action
