@@ -11,8 +11,8 @@ import (
 
 // The sums of downgradeSource. A server knows the script by its SHA1.
 const (
-	DowngradeSHA1   = "dff26b3c3cfe29b07e45648c5dbd3806fd641798"
-	DowngradeSHA256 = "46af2743d3d27aea6a986177006aca561a64ee6c113ec513f63d6f097510bf3e"
+	DowngradeSHA1   = "f69f2663efbcaab268fe70df57aa8faea033090d"
+	DowngradeSHA256 = "edf19fce1525744d76b00b8e01214e06483e2d2c8943e6107228d9fb269137f8"
 )
 
 // downgradeSource is downgrade.lua with what it includes.
@@ -169,10 +169,13 @@ end
 -- Lets in those at the head of the queue who want a share that is free, up to the first who does
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
--- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
--- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
--- then takes what is free, as if there were no queue.
+-- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
+-- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
+-- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
+-- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
+-- call. If they stopped those behind them, one whose process stands still would do so for as long as
+-- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
@@ -182,8 +185,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
-    local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
+    local heard = token ~= nil and (not wanted or wanted == limit) -- otherwise it is no waiter, or one that cannot get in
     local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
     if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)

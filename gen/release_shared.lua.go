@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "9034381c81840631db0aa2b0b7e0690752b0d554"
-	ReleaseSharedSHA256 = "b59ff1fa0546d1b2e0af3fe775e5f01250725367c421a5b6c1fc4db6f7d9faa7"
+	ReleaseSharedSHA1   = "71aa4da036853d4551a1420b5a740057fd6c56c8"
+	ReleaseSharedSHA256 = "77c87b01d4465d69cc50d478472686ed2e7285729993b7959140c8cf040e3151"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -262,10 +262,13 @@ end
 -- Lets in those at the head of the queue who want a share that is free, up to the first who does
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
--- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
--- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
--- then takes what is free, as if there were no queue.
+-- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
+-- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
+-- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
+-- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
+-- call. If they stopped those behind them, one whose process stands still would do so for as long as
+-- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
@@ -275,8 +278,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
-    local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
+    local heard = token ~= nil and (not wanted or wanted == limit) -- otherwise it is no waiter, or one that cannot get in
     local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
     if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)

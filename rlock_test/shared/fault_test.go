@@ -199,6 +199,69 @@ func TestWaitersOfSharesAreNotStranded(t *testing.T) {
 	})
 }
 
+// Who waits with another limit than the present holders have, and stands still, stops nobody behind it: it
+// cannot get in beside them.
+func TestWaiterWithAnotherLimitStandsStill(t *testing.T) {
+	t.Parallel()
+	permit := func(l *rlock.Locker, limit int) chan acquired {
+		got := make(chan acquired, 1)
+		go func() {
+			lock, err := l.AcquirePermit(t.Context(), "k", limit, rlock.WithTTL(time.Hour))
+			got <- acquired{lock, err}
+		}()
+		return got
+	}
+	standsStill := func(t *testing.T, f *env.Faulty) (goesOn func()) {
+		resume := make(chan struct{})
+		f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult { <-resume; return run() })
+		goesOn = sync.OnceFunc(func() { close(resume) })
+		t.Cleanup(goesOn)
+		return goesOn
+	}
+	t.Run("the former limit", func(t *testing.T) {
+		t.Parallel()
+		f, still, client := env.NewFaulty(t, env.Engines(t)[0])
+		other := env.NewLocker(t, client, rlock.WithTurn(0))
+		one := env.MustLock(t)(other.AcquirePermit(t.Context(), "k", 1, rlock.WithTTL(time.Hour)))
+		waits := permit(still, 1)
+		queued(t, client, "k", 1)
+		goesOn := standsStill(t, f)
+		require.Equal(t, 1, must(other.ChangeLimit(t.Context(), "k", 5)))
+		two := comes(t, permit(other, 5))
+		require.NoError(t, two.err, "4 of 5 permits are free")
+		goesOn()
+		require.ErrorIs(t, comes(t, waits).err, rlock.ErrLimit, "it is told")
+		require.NoError(t, two.lock.Release(t.Context()))
+		require.NoError(t, one.Release(t.Context()))
+		idle(t, client)
+	})
+	t.Run("a reader among callers of permits", func(t *testing.T) {
+		t.Parallel()
+		f, still, client := env.NewFaulty(t, env.Engines(t)[0])
+		whole := env.MustLock(t)(env.NewLocker(t, client).Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+		first := permit(env.NewLocker(t, client), 3)
+		queued(t, client, "k", 1)
+		reads := make(chan acquired, 1)
+		go func() {
+			lock, err := still.AcquireShared(t.Context(), "k")
+			reads <- acquired{lock, err}
+		}()
+		queued(t, client, "k", 2)
+		second := permit(env.NewLocker(t, client), 3)
+		queued(t, client, "k", 3)
+		goesOn := standsStill(t, f)
+		require.NoError(t, whole.Release(t.Context()))
+		one, two := comes(t, first), comes(t, second)
+		require.NoError(t, one.err)
+		require.NoError(t, two.err, "2 of 3 permits are free")
+		goesOn()
+		require.ErrorIs(t, comes(t, reads).err, rlock.ErrLimit, "it is told")
+		require.NoError(t, one.lock.Release(t.Context()))
+		require.NoError(t, two.lock.Release(t.Context()))
+		idle(t, client)
+	})
+}
+
 // A share whose Downgrade was answered only when it was sent again has the lease that its holder counts
 // on: from the call that was answered.
 func TestDowngradeIsAnsweredLate(t *testing.T) {

@@ -432,6 +432,37 @@ func TestScriptPermitsInOrder(t *testing.T) {
 	})
 }
 
+// Who waits with another limit than the present holders have stops nobody. Its next call is answered with
+// their limit, and when the lock is free, it may stand where it stood.
+func TestScriptAnotherLimit(t *testing.T) {
+	onScripts(t, func(r raw) {
+		require.True(t, r.write(gen.JoinHowTry, "w").Granted)
+		r.joins(share(2, 1, "a"))
+		r.joins(reader("b"))
+		r.joins(share(3, 1, "c"))
+		r.joins(share(2, 1, "d"))
+		require.NotZero(t, r.write(gen.JoinHowJoin, "w2").Score)
+		r.joins(reader("e"))
+		require.True(t, r.pass("w"))
+		require.True(t, r.beats(share(2, 1, "a")))
+		require.True(t, r.beats(share(2, 1, "d")))
+		for _, token := range []string{reader("b"), share(3, 1, "c"), reader("e")} {
+			reply := r.ask(gen.AcquireSharedHowHeartbeat, token, minute)
+			require.False(t, reply.Granted)
+			require.EqualValues(t, 2, reply.Limit, token)
+		}
+		require.True(t, r.release(share(2, 1, "a")))
+		require.True(t, r.release(share(2, 1, "d")))
+		require.True(t, r.write(gen.JoinHowHeartbeat, "w2").Granted, "it was before e")
+		reply := r.ask(gen.AcquireSharedHowHeartbeat, reader("b"), minute)
+		require.False(t, reply.Granted)
+		require.Zero(t, reply.Score, "it has no place any more, and is told so")
+		require.EqualValues(t, -1, reply.Limit)
+		require.True(t, r.pass("w2"))
+		require.True(t, r.beats(reader("e")), "it is still there")
+	})
+}
+
 // The whole lock becomes a share without being free in between, keeps its fence, and lets readers in.
 func TestScriptDowngrade(t *testing.T) {
 	onScripts(t, func(r raw) {

@@ -1,10 +1,13 @@
 -- Lets in those at the head of the queue who want a share that is free, up to the first who does
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
--- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
--- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
--- then takes what is free, as if there were no queue.
+-- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
+-- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
+-- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
+-- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
+-- call. If they stopped those behind them, one whose process stands still would do so for as long as
+-- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
@@ -14,8 +17,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
-    local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
+    local heard = token ~= nil and (not wanted or wanted == limit) -- otherwise it is no waiter, or one that cannot get in
     local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
     if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)

@@ -60,12 +60,18 @@ func has(s *server) string {
 }
 
 // inOrder checks that each grant is to the first of the queue that can be told, and that nobody gets a
-// permit while more are held than there are. A limit may be made smaller than what is held.
+// permit while more are held than there are. A limit may be made smaller than what is held. Who wants a
+// share of another limit is not the first of the queue after a call that lets in whom it can.
 func (x *explorer) inOrder(before, after server, r queue.Request) error {
 	had, has := before.holders(), after.holders()
 	begins := slices.ContainsFunc(has, func(token string) bool { return !slices.Contains(had, token) })
 	if _, limit, shared := after.phase(); shared && limit > 0 && int64(len(has)) > limit && begins {
 		return broken("%s hold %d permits of %d", whose(&after), len(has), limit)
+	}
+	if r.Call == admits || r.Call == queue.Pass && isShare(r.Token) || begins && r.Call != attaches {
+		if after.members > 0 && after.keepsOut(after.queue[0].token()) {
+			return broken("%s is the first in the queue, and can never get in while %s", short(after.queue[0].token()), whose(&after)+" share the lock")
+		}
 	}
 	if before.mute || before.broken {
 		return nil
@@ -86,12 +92,20 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 		for _, m := range before.queue[:before.members] {
 			p, _ := x.owner(m.token())
 			told := m.name[len("20000:")] == ':' || before.hearing[p] == listening
-			if told && m.score < last && m.token() != r.Token && !slices.Contains(has, m.token()) {
+			if told && m.score < last && m.token() != r.Token && !slices.Contains(has, m.token()) && !after.keepsOut(m.token()) {
 				return broken("%s was granted the lock before %s, which could be told and had joined earlier", short(token), short(m.token()))
 			}
 		}
 	}
 	return nil
+}
+
+// keepsOut reports whether a token wants a share, and those who share the lock have another limit. Who wants
+// such a share is told so, and holds up nobody.
+func (s *server) keepsOut(token string) bool {
+	_, limit, shared := s.phase()
+	wanted, is := strings.CutPrefix(token, "rlock:share:")
+	return shared && is && !strings.HasPrefix(wanted, fmt.Sprint(limit, ":"))
 }
 
 // rises checks that a holder begins with a fence above all that were used before, or with that of those

@@ -102,6 +102,10 @@ var scenarios = []scenario{
 	{name: "callers of permits who give up at any time", processes: 3, wants: 2, apart: true, leaving: true, shares: [maxProcesses]string{"2:1", "2:1", "2:2"}, budget: map[fault]uint8{retry: 1, loss: 1}},
 	{name: "a limit that changes", processes: 3, wants: 2, apart: true, shares: [maxProcesses]string{"2:1", "2:1", "1:1"}, budget: map[fault]uint8{change: 2}},
 	{name: "a limit that changes, with loss and callers who give up", processes: 3, wants: 1, more: 1, apart: true, leaving: true, shares: [maxProcesses]string{"2:1", "3:1", "2:2"}, budget: map[fault]uint8{change: 2, loss: 1, extension: 1}},
+	{name: "a reader who waits among callers of permits", processes: 4, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1", "2:1"}},
+	{name: "callers with another limit who wait, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, budget: map[fault]uint8{loss: 1, retry: 1}},
+	{name: "callers with another limit who wait, and one dies", processes: 4, wants: 1, shares: [maxProcesses]string{"", "2:1", "3:1", "2:1"}, budget: map[fault]uint8{crash: 1}},
+	{name: "callers with another limit who wait, and nobody can be told", processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, mute: true},
 	{name: "two permits, and a holder dies", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1", ""}, budget: map[fault]uint8{crash: 1}},
 }
 

@@ -126,6 +126,8 @@ func TestPlantedFlaws(t *testing.T) {
 			"not fits(holders, limit, tonumber(permits))", "false")}}, says: "of 2"},
 		"a limit that those who come do not look at": {scenario: limit(flaw{scripts: replace(t, "acquire_shared",
 			"if present ~= limit then", "if not present then")}), says: "of 1"},
+		"a waiter with another limit who stops those behind it": {scenario: scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, flaw: flaw{scripts: replace(t, "acquire_shared",
+			"token ~= nil and (not wanted or wanted == limit)", "token ~= nil")}}, says: "can never get in"},
 		"a wait that another limit has ended and that keeps its place": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"2:1", "2:2"}, budget: map[fault]uint8{change: 1}, flaw: flaw{stays: true}}, says: "does not wait for it", many: true},
 		// Locks do not expire, because a release of one that is over finds the lock with another token too.
 		"a release that is repeated and frees the lock of the next": {scenario: scenario{processes: 2, wants: 1, endless: true, budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "pass",

@@ -10,8 +10,8 @@ import (
 
 // The sums of changeLimitSource. A server knows the script by its SHA1.
 const (
-	ChangeLimitSHA1   = "4feb13d13bc7e792ec5d07054a4056182d8a2905"
-	ChangeLimitSHA256 = "073add9a3bafa60d860441d18245006d2a0ca2ac3b883e01fc6392b0ab4f0aba"
+	ChangeLimitSHA1   = "cfad2b1d1e18c5f839b1ebee955d670093f4566e"
+	ChangeLimitSHA256 = "7fb9c9fe6a75877ab898b509f5940bae102796ce7df743f1f5e6b893616888dc"
 )
 
 // changeLimitSource is change_limit.lua with what it includes.
@@ -130,10 +130,13 @@ end
 -- Lets in those at the head of the queue who want a share that is free, up to the first who does
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
--- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share. own is the caller's token, which need not be told. One script lets in
--- 256 at most, and the next heartbeat goes on. Waiters of whom nobody would hear are removed. It
--- returns true if the server can tell nobody and the first in the queue would get in: whoever asks
--- then takes what is free, as if there were no queue.
+-- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
+-- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
+-- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
+-- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
+-- call. If they stopped those behind them, one whose process stands still would do so for as long as
+-- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
@@ -143,8 +146,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       return false
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
-    local heard = token ~= nil -- otherwise it is no waiter
     local wanted, permits = share_of(token or '')
+    local heard = token ~= nil and (not wanted or wanted == limit) -- otherwise it is no waiter, or one that cannot get in
     local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
     if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)
