@@ -49,13 +49,14 @@ end
 -- and allows any command after the first write of a script, so ZADD too.
 redis.call('PEXPIRE', lock, 1, 'GT')
 purge(holders, now)
-if found then
+if found or ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
+  add(holders, phase, token, permits, deadline)
+end
+-- The former token comes out last: without a member the set would be gone, and a new one has no expiry.
+if found and found ~= token then
   for i = 1, permits do
     redis.call('ZREM', holders, phase .. ' ' .. i .. ' ' .. found)
   end
-end
-if found or ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
-  add(holders, phase, token, permits, deadline)
 end
 keep(lock, holders)
 return 1

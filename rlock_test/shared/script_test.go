@@ -335,6 +335,26 @@ func TestScriptRepeats(t *testing.T) {
 	})
 }
 
+// The only share keeps its expiry when it gets another token, also if its lease ends when it was to end:
+// then nothing about the lock itself changes.
+func TestScriptHoldersExpire(t *testing.T) {
+	onScripts(t, func(r raw) {
+		a, b := share(3, 1, "a"), share(3, 1, "b")
+		for i := range 50 { // some of them within the millisecond in which the lease is computed
+			r.takes(a, minute)
+			end, err := r.do("PEXPIRETIME", key).AsInt64()
+			require.NoError(t, err)
+			now, err := r.do("EVAL", "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)", "0").AsInt64()
+			require.NoError(t, err)
+			require.True(t, r.extend(b, time.Duration(end-now)*time.Millisecond, a))
+			require.Positive(t, env.TTL(t, r.client, holders), "try %d", i)
+			require.Len(t, r.inspect().Members, 1)
+			require.True(t, r.release(b))
+			r.nothingLeft()
+		}
+	})
+}
+
 // A writer that waits stops new readers. It gets the lock when the last reader is gone, and after it
 // all readers that wait get in together.
 func TestScriptPhases(t *testing.T) {

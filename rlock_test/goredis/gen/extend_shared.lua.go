@@ -11,8 +11,8 @@ import (
 
 // The sums of extendSharedSource. A server knows the script by its SHA1.
 const (
-	ExtendSharedSHA1   = "5a5dcd9838d92fe4d845e9c84e1a5b39949b808a"
-	ExtendSharedSHA256 = "679b9e8112d8940ac2454f345b04a042879ffa7e17be10dee71758b7d0f2fa8d"
+	ExtendSharedSHA1   = "877ae5a0b10cb1fd0483572a327cce7b7fddbe89"
+	ExtendSharedSHA256 = "f8b9592d536370acb0f9acf62333186f02a769322ab2d346145999193f667b05"
 )
 
 // extendSharedSource is extend_shared.lua with what it includes.
@@ -162,13 +162,14 @@ end
 -- and allows any command after the first write of a script, so ZADD too.
 redis.call('PEXPIRE', lock, 1, 'GT')
 purge(holders, now)
-if found then
+if found or ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
+  add(holders, phase, token, permits, deadline)
+end
+-- The former token comes out last: without a member the set would be gone, and a new one has no expiry.
+if found and found ~= token then
   for i = 1, permits do
     redis.call('ZREM', holders, phase .. ' ' .. i .. ' ' .. found)
   end
-end
-if found or ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
-  add(holders, phase, token, permits, deadline)
 end
 keep(lock, holders)
 return 1
