@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "2a3065b2ad2888276d47468b3b47c8230f9be4a1"
-	AcquireSharedSHA256 = "97dbdc38fb01a40e1d434e37539dcc4f8722affaed5d96340790503c20cf5e1e"
+	AcquireSharedSHA1   = "816e499a16d1f427db2fb3f1b90d3f8487fba7b8"
+	AcquireSharedSHA256 = "fd037e98bc7b51b4eae8d999b7ad1c11510f855809d83ca1de7d77d0fbed06d7"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -397,12 +397,13 @@ local function start()
   return {1, fence, left, 0, 0, -1}
 end
 
--- Confirms the share that this token has, with the later one of two leases.
+-- Confirms the share that this token has, with the later one of two leases. ZREM comes first because a
+-- server that is out of memory allows it, and then ZADD: what a release has let in must be confirmed.
 local function confirm(score)
+  redis.pcall('ZREM', queue, member)
   if ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
     add(holders, phase, token, permits, deadline)
   end
-  redis.pcall('ZREM', queue, member)
   keep(lock, holders)
   return {1, tonumber(phase) or 0, left, 0, 0, -1}
 end

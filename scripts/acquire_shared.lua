@@ -82,12 +82,13 @@ local function start()
   return {1, fence, left, 0, 0, -1}
 end
 
--- Confirms the share that this token has, with the later one of two leases.
+-- Confirms the share that this token has, with the later one of two leases. ZREM comes first because a
+-- server that is out of memory allows it, and then ZADD: what a release has let in must be confirmed.
 local function confirm(score)
+  redis.pcall('ZREM', queue, member)
   if ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then
     add(holders, phase, token, permits, deadline)
   end
-  redis.pcall('ZREM', queue, member)
   keep(lock, holders)
   return {1, tonumber(phase) or 0, left, 0, 0, -1}
 end

@@ -102,3 +102,27 @@ func TestEndlessLockWithoutMemory(t *testing.T) {
 		require.NoError(t, <-next)
 	})
 }
+
+// The same for a permit that a release of another permit has let in.
+func TestEndlessPermitWithoutMemory(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client, holder, waiter := server.Client(t), env.OpenOn(t, server), env.OpenOn(t, server)
+		one := env.MustLock(t)(holder.AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(time.Hour)))
+		two := env.MustLock(t)(holder.AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(time.Hour)))
+		next := make(chan *rlock.Lock, 1)
+		go func() {
+			next <- env.MustLock(t)(waiter.AcquirePermit(t.Context(), "k", 2, rlock.WithTTL(rlock.NoExpiry)))
+		}()
+		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
+		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		require.NoError(t, one.Release(t.Context()))
+		lock := env.Taken(t, next)
+		require.True(t, lock.Valid())
+		require.Zero(t, lock.Deadline(), "it is endless")
+		require.NoError(t, lock.Release(t.Context()))
+		require.NoError(t, two.Release(t.Context()))
+	})
+}

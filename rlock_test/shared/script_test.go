@@ -547,7 +547,8 @@ func TestScriptChangeLimit(t *testing.T) {
 	})
 }
 
-// A server without memory lets holders extend and give up, and takes no new one.
+// A server without memory lets holders extend and give up, and those who wait get what they give up. It
+// takes no new one.
 func TestScriptWithoutMemory(t *testing.T) {
 	onScripts(t, func(r raw) {
 		r.takes(share(2, 1, "a"), minute)
@@ -558,7 +559,14 @@ func TestScriptWithoutMemory(t *testing.T) {
 		require.ErrorContains(r.t, err, "OOM")
 		require.True(r.t, r.extend(share(2, 1, "a"), 2*minute))
 		require.True(r.t, r.extend(share(2, 1, "a2"), minute, share(2, 1, "a")))
+		require.NoError(r.t, r.do("CONFIG", "SET", "maxmemory", "0").Error())
+		r.takes(share(2, 1, "b"), minute)
+		r.joins(share(2, 1, "c"))
+		require.NoError(r.t, r.do("CONFIG", "SET", "maxmemory", "1").Error())
 		require.True(r.t, r.release(share(2, 1, "a2")))
+		require.True(r.t, r.ask(gen.AcquireSharedHowHeartbeat, share(2, 1, "c"), time.Hour).Granted, "it was let in, and gets a longer lease")
+		require.True(r.t, r.release(share(2, 1, "b")))
+		require.True(r.t, r.release(share(2, 1, "c")))
 		require.NoError(r.t, r.do("CONFIG", "SET", "maxmemory", "0").Error())
 		r.nothingLeft()
 	})
