@@ -179,6 +179,25 @@ func TestListenOnAClusterWithoutRights(t *testing.T) {
 	})
 }
 
+// A node that does not know who has a slot, as one that is cut off from the others, keeps nobody from
+// subscribing at the node that has it. Which node is asked first is random, so there are many channels.
+func TestListenBesideANodeThatDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		c := e.StartCluster(t)
+		g := onCluster(t, c.Client(t))
+		owner := c.Nodes[1].Do(t, "CLUSTER", "MYID")
+		id, err := owner.ToString()
+		require.NoError(t, err)
+		c.Nodes[2].Do(t, "CLUSTER", "FORGET", id)
+		for _, key := range keysOn(c, 30) {
+			require.NoError(t, g.Channel(key).Listen(t.Context()))
+		}
+		require.Equal(t, 30, subscribed(t, c.Nodes[1]))
+	})
+}
+
 // A subscription that a server has not ended, although another node has the slot now, is found by
 // Recheck, whether or not the client knows that node.
 func TestRecheck(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -27,7 +28,8 @@ type locator struct {
 // locate returns the primary that has the slot, by what the nodes say. A replica confirms a
 // subscription too, but hears nothing of what scripts publish, and scripts count nobody who
 // subscribes there. So a node is asked for a write, which changes nothing: it removes a member of a
-// set that nobody has.
+// set that nobody has. One that lets nobody write counts as silent, because it may be cut off from the
+// others, which know who has the slot. Only a right that the user lacks is missing everywhere.
 func (l *locator) locate(ctx context.Context) (address string, node rueidis.Client, err error) {
 	nodes := l.client.Nodes()
 	silent := map[string]bool{}
@@ -46,8 +48,7 @@ func (l *locator) locate(ctx context.Context) (address string, node rueidis.Clie
 				l.last = address
 				return address, node, nil
 			case failed != nil:
-				refused := new(rueidis.RedisError)
-				if errors.As(failed, &refused) || ctx.Err() != nil {
+				if forbidden(failed) || ctx.Err() != nil {
 					return "", nil, failed
 				}
 				err, silent[address] = failed, true
@@ -117,7 +118,16 @@ func (l *locator) moved(ctx context.Context) bool {
 	return err == nil && now != before
 }
 
+// forbidden reports whether the user lacks a right.
+func forbidden(err error) bool {
+	refused := new(rueidis.RedisError)
+	return errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "NOPERM")
+}
+
 // explainLocate says why no node was found.
 func explainLocate(channel string, err error) error {
+	if !forbidden(err) {
+		return fmt.Errorf("rlock: cannot find the node of the cluster that has %s: %w", channel, err)
+	}
 	return fmt.Errorf("rlock: cannot find the node of the cluster that has %s; that needs the rights +zrem and ~%[1]s: %[2]w", channel, err)
 }
