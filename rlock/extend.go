@@ -193,7 +193,7 @@ func settle(l *Lock, sent lease.Extension, answer remote.Extended) (err error, o
 // failed is settle for an extension that was refused or got no answer, which may have moved the
 // deadline. The caller holds mu.
 func failed(l *Lock, err error, moved bool) (_ error, open bool) {
-	if len(l.lease.Former()) > 0 && l.cause() == nil && !l.watched {
+	if l.lease.Unsure() && l.cause() == nil && !l.watched && !l.claim.Chosen() {
 		l.watch() // the keys must be freed when the lock expires; see ended
 	}
 	if moved {

@@ -112,8 +112,8 @@ func WithRetry(r Retry) SharedOption {
 // refuses to shorten the lease. Do not acquire with the token again after a Release: a copy of that
 // Release that the network has delayed would free the new lock.
 //
-// If an acquisition gets no answer, rlock releases nothing in the background, because another owner may
-// be using the lock. Acquire it again with the token, or leave it to its lease.
+// If an acquisition or an Extend gets no answer, rlock releases nothing in the background, because
+// another owner may be using the lock. Acquire it again with the token, or leave it to its lease.
 func WithToken(token string) Option {
 	return callOption(func(s *settings) error {
 		s.token = token

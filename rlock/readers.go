@@ -115,9 +115,9 @@ func admitReaders(a *acquisition) {
 	h.Granted(readers.Grant{Token: l.lease.Token(), Fence: l.fence, Deadline: l.lease.Deadline()}, clock.Now())
 }
 
-// leaveReaders ends the part of a reader, whose lock has ended, in what it shares with others. The caller
-// holds mu.
-func leaveReaders(l *Lock, to state) {
+// leaveReaders ends the part of a reader, whose lock has ended, in what it shares with others. It reports
+// whether another reader may have made the lease longer. The caller holds mu.
+func leaveReaders(l *Lock, to state) (extended bool) {
 	h := l.shared
 	if l.token == tokenShared {
 		if to == stateLost && h.Lose() {
@@ -125,13 +125,12 @@ func leaveReaders(l *Lock, to state) {
 		}
 		if !h.Leave() {
 			l.token = tokenMoved
-			return
+			return false
 		}
 		l.token = tokenPrivate
 	}
-	if extended, _ := h.Fate(); extended && to == stateExpired {
-		freeExpired(l, NoExpiry) // another reader may have made the lease longer
-	}
+	extended, _ = h.Fate()
+	return extended
 }
 
 // leaves reports whether others share what a lock that has ended had. Then there is nothing to free, and

@@ -86,12 +86,12 @@ func (l *Lock) become(to state) bool {
 
 // ended does what follows when a lock that was held has ended. The caller holds mu.
 func (l *Lock) ended(to state) {
-	cause := causes[to]
-	if cause == expired && len(l.lease.Former()) > 0 {
-		freeExpired(l, NoExpiry) // the keys may still have a former token, with the longer lease of that one
-	}
+	cause, longer := causes[to], l.lease.Unsure()
 	if l.shared != nil {
-		leaveReaders(l, to)
+		longer = leaveReaders(l, to) || longer
+	}
+	if cause == expired && longer {
+		freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
 	}
 	l.locker.registry.Remove((*holder)(l))
 	if l.watched {

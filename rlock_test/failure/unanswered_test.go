@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
@@ -90,6 +91,80 @@ func TestShorteningThatIsNeverAnswered(t *testing.T) {
 				})
 			}
 		}
+	})
+}
+
+// anyExtension reports whether a command extends leases, of whole locks or of shares.
+func anyExtension(words []string) bool {
+	return env.IsExtend(words) || renewal(words) || env.Calls(words, gen.ExtendSharedSHA1)
+}
+
+// A lock that expires after an Extend that lengthens got no answer leaves no key behind with the longer
+// lease, although nobody watches it or calls Release. The key of a lock with a token of the caller's
+// stays, because somebody else may hold by it.
+func TestLengtheningWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	lengthens := func(t *testing.T, e env.Engine, acquire func(l *rlock.Locker) (*rlock.Lock, error)) (*rlock.Locker, rueidis.Client) {
+		f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl))
+		lock := env.MustLock(t)(acquire(locker))
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			answer := run()
+			if anyExtension(words) {
+				return env.NoReply()
+			}
+			return answer
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), ttl/10)
+		defer cancel()
+		require.Error(t, lock.Extend(ctx, time.Hour))
+		return locker, direct
+	}
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		for name, acquire := range map[string]func(l *rlock.Locker) (*rlock.Lock, error){
+			"a key":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "a") },
+			"a set":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireAll(t.Context(), []string{"a", "b"}) },
+			"a reader": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(t.Context(), "a") },
+			"a permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(t.Context(), "a", 2) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				_, direct := lengthens(t, e, acquire)
+				for _, key := range []string{"a", "b"} {
+					env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "it is freed")
+				}
+			})
+		}
+		t.Run("with a token of the caller's", func(t *testing.T) {
+			t.Parallel()
+			locker, direct := lengthens(t, e, func(l *rlock.Locker) (*rlock.Lock, error) {
+				return l.Acquire(t.Context(), "a", rlock.WithToken("mine"))
+			})
+			time.Sleep(ttl)
+			locker.Close() // which frees what is to be freed
+			require.Equal(t, "mine", env.Get(t, direct, "a"))
+		})
+	})
+}
+
+// A lock that expires because its automatic extensions got no answer leaves no key behind with the lease
+// that they have given it.
+func TestRenewalsWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		const ttl = 3 * time.Second
+		f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl), rlock.WithAutoExtend(true))
+		lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
+		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+			answer := run()
+			if anyExtension(words) {
+				return env.NoReply()
+			}
+			return answer
+		})
+		env.AwaitEnd(t, lock, rlock.ErrExpired)
+		time.Sleep(ttl / 6) // nearly all of the last extension is left
+		require.Empty(t, env.Get(t, direct, "job"))
 	})
 }
 

@@ -16,7 +16,7 @@ func (l *Lease) Begin(sent clock.Instant, ttl time.Duration, mint func() string)
 	if ttl >= l.Longest() {
 		return l.begin(sent, ttl, nil)
 	}
-	g := l.generation()
+	g := l.history.latest()
 	old := &before{l.token, l.Longest(), g, l.Deadline()}
 	next := &generation{number: g.number + 1, changes: g.changes + 1, former: l.Tokens(), ttl: ttl}
 	l.token = mint()
@@ -43,7 +43,7 @@ func (l *Lease) BeginCommon(sent clock.Instant, ttl time.Duration) Extension {
 // ends before Deadline.
 func (l *Lease) BeginRenewal(sent clock.Instant) Extension {
 	ttl := l.ttl
-	switch g := l.generation(); {
+	switch g := l.history.latest(); {
 	case g.number > 0 && !g.returned:
 		ttl = g.ttl
 	case len(g.former) > 0:
@@ -76,14 +76,14 @@ func (l *Lease) begin(sent clock.Instant, ttl time.Duration, next *generation) E
 	if h.generation != nil {
 		h.generation.sent++
 	}
-	g := l.generation()
+	g := l.history.latest()
 	return Extension{Sent: sent, TTL: ttl, Token: l.token, Former: g.former, number: g.number}
 }
 
 // Superseded reports whether the lease has got another token since an extension was sent. The
 // answer to that extension then says nothing, because the server may have shortened the lease
 // after it, or refused it for its token.
-func (l *Lease) Superseded(e Extension) bool { return e.number != l.generation().number }
+func (l *Lease) Superseded(e Extension) bool { return e.number != l.history.latest().number }
 
 // Confirm notes that the server has run an extension; at is the present time. It changes nothing
 // if the extension is superseded, or if the lease was over before the answer came.
@@ -119,4 +119,7 @@ func (l *Lease) Refuse(e Extension, at clock.Instant) {
 }
 
 // Forget notes that nobody knows whether the server has run an extension, or will still run it.
-func (l *Lease) Forget(Extension) { l.history.pending-- }
+func (l *Lease) Forget(Extension) {
+	l.history.pending--
+	l.history.unsure = true
+}

@@ -26,7 +26,7 @@ const Renewals = 3
 
 // Lease is the lease of one lock. One goroutine at a time may call its methods, except Deadline,
 // which any goroutine may call. After the lock has ended, the caller reports every answer with
-// Forget, so that only the number of extensions under way changes.
+// Forget, so that only the number of extensions under way and Unsure change.
 type Lease struct {
 	deadline atomic.Int64
 	ttl      time.Duration
@@ -39,6 +39,7 @@ type history struct {
 	longest    time.Duration // that was asked for with the token
 	pending    int32         // extensions under way
 	sent       uint32        // extensions
+	unsure     bool          // an extension has got no answer; it may still arrive after later ones
 	generation *generation   // of the token; nil: it is the first
 }
 
@@ -116,7 +117,7 @@ func (l *Lease) Token() string { return l.token }
 
 // Former returns the tokens that the keys may still have, because the server has not confirmed a
 // command with the new one.
-func (l *Lease) Former() []string { return l.generation().former }
+func (l *Lease) Former() []string { return l.history.latest().former }
 
 // Tokens returns all tokens that the keys may have. The last is the one that they are to have.
 // Release them in this order, because a late command that changes one token to the next then
@@ -126,9 +127,15 @@ func (l *Lease) Tokens() []string { return append(slices.Clone(l.Former()), l.to
 // Certain reports whether the keys certainly have the token, with a lease no longer than TTL.
 func (l *Lease) Certain() bool { return len(l.Former()) == 0 && l.Longest() == l.ttl }
 
+// Unsure reports whether the keys may have a longer lease than is known here: an extension has got no
+// answer or is under way, or they may still have a former token.
+func (l *Lease) Unsure() bool {
+	return l.history != nil && (l.history.unsure || l.history.pending > 0 || len(l.Former()) > 0)
+}
+
 // Version returns the present version. Lost and Shortened compare it with a later one.
 func (l *Lease) Version() Version {
-	v := Version{changes: l.generation().changes}
+	v := Version{changes: l.history.latest().changes}
 	if l.history != nil {
 		v.Sent = l.history.sent
 	}
@@ -140,7 +147,7 @@ func (l *Lease) Version() Version {
 // about a token that this lease has given up: again is true then, and the caller reads the key
 // again.
 func (l *Lease) Lost(owner string, v Version) (is, again bool) {
-	g := l.generation()
+	g := l.history.latest()
 	switch {
 	case owner == l.token || slices.Contains(g.former, owner):
 		return false, false
@@ -190,9 +197,10 @@ func (l *Lease) NextRenewal(from clock.Instant) clock.Instant {
 	return from.After(max(span, 0) / Renewals)
 }
 
-func (l *Lease) generation() generation {
-	if l.history == nil || l.history.generation == nil {
+// latest returns what is known of the token.
+func (h *history) latest() generation {
+	if h == nil || h.generation == nil {
 		return generation{}
 	}
-	return *l.history.generation
+	return *h.generation
 }

@@ -193,6 +193,34 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// An extension without an answer may have made the lease longer, for good: it may arrive after later ones.
+func TestUnsure(t *testing.T) {
+	t.Parallel()
+	l, mint := started(), minter()
+	unsure := func(want bool) { t.Helper(); require.Equal(t, want, l.Unsure()) }
+	unsure(false)
+	e := l.Begin(at(1), 20*time.Second, mint)
+	unsure(true)
+	l.Refuse(e, at(2))
+	unsure(false)
+	e = l.BeginRenewal(at(2))
+	unsure(true)
+	l.Confirm(e, at(3))
+	unsure(false)
+	short := l.Begin(at(3), time.Second, mint)
+	renewal := l.BeginRenewal(at(3))
+	l.Refuse(renewal, at(3))
+	l.Refuse(short, at(3))
+	require.NotEmpty(t, l.Former())
+	unsure(true)
+	l.Confirm(l.BeginRenewal(at(3)), at(3.5))
+	unsure(false)
+	l.Forget(l.BeginRenewal(at(3.5)))
+	unsure(true)
+	l.Confirm(l.BeginRenewal(at(3.5)), at(3.6))
+	unsure(true)
+}
+
 // An extension is sent with what the keys may have at that time.
 func TestExtension(t *testing.T) {
 	t.Parallel()
