@@ -27,7 +27,8 @@ type State struct {
 }
 
 // Remaining returns what is left of the holder's lease by now: NoExpiry when it never expires, 0 when
-// it is over or the lock was free. It counts down from what the server said, and asks nobody.
+// it is over or the lock was free. It counts down from what the server said, from when it was asked, and
+// asks nobody now.
 func (s State) Remaining() time.Duration {
 	switch {
 	case !s.Held:
@@ -98,8 +99,8 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 
 // Verify asks the server whether the lock is still this one's. If it is, the State is that of the key
 // with the least time left. If not, the lock ends, the error matches ErrLost, and the State is that of
-// the first key that is another's or free. If the lock had ended, the error says why. After any other
-// error nobody knows.
+// the first key that is another's or free. If the lock has ended when the answer is here, the error says
+// why. After any other error nobody knows.
 func (l *Lock) Verify(ctx context.Context) (State, error) {
 	if err := l.usable(); err != nil {
 		return State{}, err
@@ -110,16 +111,12 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	defer l.deliver()
 	l.mu.Lock()
 	l.endIfOver()
-	cause := l.cause()
+	cause, version, tokens := l.cause(), l.lease.Version(), l.lease.Tokens()
 	l.mu.Unlock()
 	if cause != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), cause}
 	}
-	if l.claim.IsShare() {
-		return verifyShare(ctx, l)
-	}
-	version := l.version()
-	holders, err := l.locker.remote.Inspect(ctx, &l.claim)
+	holders, err := remote.Confirm(ctx, l.locker.remote, &l.claim, tokens)
 	if err != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), err}
 	}
@@ -136,6 +133,9 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 		if s.until < least.until {
 			least = s
 		}
+	}
+	if cause := l.Err(); cause != nil { // the answer came too late
+		return State{}, &LockError{"verify", l.claim.Key(), cause}
 	}
 	return least, nil
 }

@@ -66,26 +66,6 @@ func asOwner(l *Lock, value string) string {
 	return value
 }
 
-// verifyShare is Verify for a share.
-func verifyShare(ctx context.Context, l *Lock) (State, error) {
-	l.mu.Lock()
-	version, tokens := l.lease.Version(), l.lease.Tokens()
-	l.mu.Unlock()
-	h, err := l.locker.remote.Shares().HolderOf(ctx, &l.claim, tokens)
-	if err != nil {
-		return State{}, &LockError{"verify", l.claim.Key(), err}
-	}
-	s := stateOf(h)
-	is, again := l.endIfLost(h.Token, version)
-	switch {
-	case again: // the lock has got another token meanwhile
-		return l.Verify(ctx)
-	case is:
-		return s, &LockError{"verify", s.Key, l.cause()}
-	}
-	return s, nil
-}
-
 // endShare ends the locks of this Locker that have a share or permits of a key by a token which the server
 // has just freed. Their observers are told when all of them have ended.
 func endShare(l *Locker, key, token string) {

@@ -201,6 +201,45 @@ func TestReplyAfterTheLease(t *testing.T) {
 	})
 }
 
+// An answer to Verify that comes after the lease confirms nothing: somebody else may hold the lock.
+func TestVerifyIsAnsweredLate(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		const ttl = 2 * time.Second
+		for name, acquire := range map[string]func(l *rlock.Locker) (*rlock.Lock, error){
+			"a key":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "a") },
+			"a set":    func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireAll(t.Context(), []string{"a", "b"}) },
+			"a reader": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(t.Context(), "a") },
+			"a permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(t.Context(), "a", 1) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl))
+				lock := env.MustLock(t)(acquire(locker))
+				var delay time.Duration
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					answer := run()
+					if env.Calls(words, gen.InspectSHA1) || env.Calls(words, gen.InspectSharedSHA1) {
+						time.Sleep(delay)
+					}
+					return answer
+				})
+				delay = ttl / 10
+				state, err := lock.Verify(t.Context())
+				require.NoError(t, err)
+				require.True(t, state.Held)
+				require.LessOrEqual(t, state.Remaining(), ttl-delay, "it counts from the call")
+				delay = ttl
+				state, err = lock.Verify(t.Context())
+				require.ErrorIs(t, err, rlock.ErrExpired)
+				require.False(t, state.Held)
+				_, err = env.NewLocker(t, direct).TryAcquire(t.Context(), "a")
+				require.NoError(t, err)
+			})
+		}
+	})
+}
+
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -14,7 +14,7 @@ type Holder struct {
 	Key   string
 	Held  bool
 	Token string
-	End   clock.Instant // of the lease, if it is held
+	End   clock.Instant // of the lease, if it is held, counted from when the call was sent
 }
 
 // Inspect asks who holds each of the keys. The Holders are in the order of slots, and within a
@@ -34,14 +34,28 @@ func (s *Server) Inspect(ctx context.Context, c *Claim) ([]Holder, error) {
 	return all, nil
 }
 
+// Confirm asks about each key of a Claim whose lock has, or may have, one of tokens. The Token of a Holder
+// is one of them if the lock has the key. The order is that of Inspect.
+func Confirm(ctx context.Context, s *Server, c *Claim, tokens []string) ([]Holder, error) {
+	if !c.IsShare() {
+		return s.Inspect(ctx, c)
+	}
+	h, err := s.Shares().holderOf(ctx, c, tokens)
+	return []Holder{h}, err
+}
+
 // inspect is Inspect for keys of one slot.
 func (s calls) inspect(ctx context.Context, keys []string) ([]Holder, error) {
-	var r gen.InspectResult
+	var (
+		r    gen.InspectResult
+		sent clock.Instant
+	)
 	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		sent = clock.Now()
 		r, err = s.scripts.Inspect(ctx, s.client, gen.InspectParams{Locks: keys})
 		return err
 	})
-	return holders(keys, r, err)
+	return holders(keys, r, sent, err)
 }
 
 // InspectEach asks who holds each of the keys, which may be in any slots, in one round trip. Each
@@ -51,8 +65,12 @@ func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []er
 	for i := range keys {
 		params[i] = gen.InspectParams{Locks: keys[i : i+1]}
 	}
-	var replies []gen.Reply[gen.InspectResult]
+	var (
+		replies []gen.Reply[gen.InspectResult]
+		sent    clock.Instant
+	)
 	_ = RetryTimes(ctx, Attempts, func(ctx context.Context) error {
+		sent = clock.Now()
 		replies = s.calls.scripts.InspectBatch(ctx, s.calls.client, params)
 		for _, reply := range replies {
 			if OutcomeOf(reply.Err) == Indeterminate {
@@ -64,7 +82,7 @@ func (s *Server) InspectEach(ctx context.Context, keys []string) ([]Holder, []er
 	all, errs := make([]Holder, len(keys)), make([]error, len(keys))
 	for i, reply := range replies {
 		var one []Holder
-		if one, errs[i] = holders(keys[i:i+1], reply.Value, reply.Err); errs[i] == nil {
+		if one, errs[i] = holders(keys[i:i+1], reply.Value, sent, reply.Err); errs[i] == nil {
 			all[i] = one[0]
 		}
 	}
@@ -97,8 +115,8 @@ func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeke
 	return Peeked{answer.Value.Valid, answer.Value.V, answer.Until, answer.Hit}, err
 }
 
-// holders reads the answer of inspect.lua.
-func holders(keys []string, r gen.InspectResult, err error) ([]Holder, error) {
+// holders reads the answer of inspect.lua to a call that was sent at sent.
+func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) ([]Holder, error) {
 	if err == nil && (len(r.Holders) != len(keys) || len(r.Remaining) != len(keys)) {
 		err = &gen.ReplyError{Script: "Inspect", Reason: errors.New("is about another number of keys")}
 	}
@@ -109,7 +127,7 @@ func holders(keys []string, r gen.InspectResult, err error) ([]Holder, error) {
 	for i, key := range keys {
 		all[i] = Holder{Key: key, Held: r.Holders[i].Valid, Token: r.Holders[i].V}
 		if all[i].Held {
-			all[i].End = clock.Now().After(remaining(r.Remaining[i]))
+			all[i].End = sent.After(remaining(r.Remaining[i]))
 		}
 	}
 	return all, nil

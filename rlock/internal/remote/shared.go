@@ -238,7 +238,7 @@ func (s Shares) ChangeLimit(ctx context.Context, key string, limit int) (former 
 type Sharer struct {
 	Token   string
 	Permits int
-	End     clock.Instant // of the lease
+	End     clock.Instant // of the lease, as that of a Holder
 }
 
 // Shared is what the server says of a key that several may hold.
@@ -251,8 +251,12 @@ type Shared struct {
 
 // Inspect asks who shares a key.
 func (s Shares) Inspect(ctx context.Context, key string) (Shared, error) {
-	var r gen.InspectSharedResult
+	var (
+		r    gen.InspectSharedResult
+		sent clock.Instant
+	)
 	err := RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
+		sent = clock.Now()
 		r, err = s.calls.scripts.InspectShared(ctx, s.calls.client, gen.InspectSharedParams{Lock: key, Holders: slot.Holders(key)})
 		return err
 	})
@@ -262,12 +266,11 @@ func (s Shares) Inspect(ctx context.Context, key string) (Shared, error) {
 	if err != nil {
 		return Shared{}, err
 	}
-	now := clock.Now()
 	found := Shared{Holder: Holder{Key: key, Held: r.Holder.Valid, Token: r.Holder.V}}
 	if !found.Held {
 		return found, nil
 	}
-	found.End = now.After(remaining(r.Remaining))
+	found.End = sent.After(remaining(r.Remaining))
 	found.Phase, found.Limit, _ = SharedValue(r.Holder.V)
 	at := map[string]int{}
 	for i, member := range r.Members {
@@ -279,16 +282,16 @@ func (s Shares) Inspect(ctx context.Context, key string) (Shared, error) {
 		if !known {
 			n = len(found.Sharers)
 			at[fields[2]] = n
-			found.Sharers = append(found.Sharers, Sharer{Token: fields[2], End: now.After(remaining(r.Left[i]))})
+			found.Sharers = append(found.Sharers, Sharer{Token: fields[2], End: sent.After(remaining(r.Left[i]))})
 		}
 		found.Sharers[n].Permits++
 	}
 	return found, nil
 }
 
-// HolderOf returns what the server says of a share: its Token is that one of tokens which has the
+// holderOf returns what the server says of a share: its Token is that one of tokens which has the
 // share, and empty if none has.
-func (s Shares) HolderOf(ctx context.Context, c *Claim, tokens []string) (Holder, error) {
+func (s Shares) holderOf(ctx context.Context, c *Claim, tokens []string) (Holder, error) {
 	found, err := s.Inspect(ctx, c.key[0])
 	if err != nil {
 		return Holder{}, err
