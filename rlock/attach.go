@@ -93,25 +93,20 @@ func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
 // Attach. The handle ends with ErrDetached, nothing extends the lease any more, and it runs on. Called
 // again, Detach returns an equal Handoff. If fn of Do detaches the lock, Do returns ErrDetached.
 //
-// Detach fails if the lock has ended in another way. It refuses a reader's share that was not acquired
-// WithUniqueToken(true), because other readers of the process may have the same token.
+// Detach fails if the lock has ended in another way, also by Downgrade. It refuses a reader's share that
+// was not acquired WithUniqueToken(true), because other readers of the process may have the same token.
 func (l *Lock) Detach() (Handoff, error) {
 	if err := l.usable(); err != nil {
 		return Handoff{}, err
 	}
 	defer l.deliver()
-	return detachLock(l)
-}
-
-// detachLock is Detach without telling the observer. If user code panics, the lock has ended.
-func detachLock(l *Lock) (Handoff, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.shared != nil {
 		return Handoff{}, invalid("WithUniqueToken", "readers of this process may share what the reader has at the server; acquire it WithUniqueToken(true)")
 	}
 	l.endIfOver()
-	if cause := l.finish(stateDetached); cause != detached {
+	if cause := l.finish(stateDetached); cause != detached || l.token == tokenMoved {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
 	h := l.claim.Handoff(l.lease.Tokens(), l.fence)

@@ -39,9 +39,6 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	case ctx.Err() != nil:
 		return nil, &LockError{"downgrade", key, clock.ContextError(ctx, nil)}
 	}
-	if cause := l.Err(); cause != nil {
-		return nil, &LockError{"downgrade", key, cause}
-	}
 	if _, within := l.locker.heldIn(ctx, l.claim.Keys()); within { // ctx ends with l, before the server is asked
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), remote.Patience)
@@ -64,12 +61,12 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 			l.locker.remote.Abandon(&lock.claim, lock.lease.Tokens(), lock.lease.TTL(), 1)
 		}
 	}()
-	ended = true // detachLock ends l unless it returns an error
-	_, err := detachLock(l)
-	ended = err == nil
+	ended = true // by endForShare, also if user code panics, unless it says why l had ended before
+	cause := endForShare(l)
+	ended = cause == nil
 	l.deliver()
-	if err != nil {
-		return nil, &LockError{"downgrade", key, l.Err()}
+	if cause != nil {
+		return nil, &LockError{"downgrade", key, cause}
 	}
 	former, ttl := l.lease.Tokens(), l.lease.TTL()
 	claim := remote.One(key)
@@ -90,4 +87,18 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	lock.events.tell(false)
 	returned = true
 	return lock, nil
+}
+
+// endForShare ends a lock for the share that it becomes, and returns why it does not if it has ended
+// before: of several calls of Downgrade and Detach, one has the lock.
+func endForShare(l *Lock) *reason {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endIfOver()
+	if cause := l.cause(); cause != nil {
+		return cause
+	}
+	l.token = tokenMoved // so that no Detach gives it away
+	l.become(stateDetached)
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 	"github.com/stretchr/testify/require"
@@ -355,6 +356,61 @@ func TestDowngrade(t *testing.T) {
 		require.ErrorIs(t, err, rlock.ErrLost)
 		require.Equal(t, "foreign", env.Get(t, l.Client(), "k"))
 	})
+}
+
+// during is a context that calls a function when Downgrade looks at it.
+type during struct {
+	context.Context
+	call func()
+}
+
+func (c during) Value(key any) any { c.call(); return c.Context.Value(key) }
+
+// Of two calls at the same time, of which each would give the lock away, one has it. The other one leaves
+// it alone, also when the server refuses the downgrade.
+func TestDowngradeAndDetach(t *testing.T) {
+	t.Parallel()
+	refused := func(t *testing.T) (*rlock.Locker, rueidis.Client) {
+		f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+		f.When(env.Once(gen.DowngradeSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("ERR no") }))
+		return l, client
+	}
+	for name, start := range map[string]func(t *testing.T) (*rlock.Locker, rueidis.Client){
+		"allowed": func(t *testing.T) (*rlock.Locker, rueidis.Client) {
+			client := env.Start(t).Client(t)
+			return env.NewLocker(t, client), client
+		},
+		"refused": refused,
+	} {
+		t.Run("Detach, "+name, func(t *testing.T) {
+			t.Parallel()
+			l, client := start(t)
+			lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+			var handoff rlock.Handoff
+			detach := sync.OnceFunc(func() { handoff = env.Detach(t, lock) })
+			require.ErrorIs(t, env.ErrorOf(lock.Downgrade(during{t.Context(), detach})), rlock.ErrDetached)
+			l.Close() // which frees what is to be freed
+			attached := env.MustLock(t)(env.NewLocker(t, client).Attach(t.Context(), handoff))
+			require.NoError(t, attached.Release(t.Context()))
+			idle(t, client)
+		})
+		t.Run("Downgrade, "+name, func(t *testing.T) {
+			t.Parallel()
+			l, client := start(t)
+			lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+			var share *rlock.Lock
+			var err error
+			downgrade := sync.OnceFunc(func() { share, err = lock.Downgrade(t.Context()) })
+			require.ErrorIs(t, env.ErrorOf(lock.Downgrade(during{t.Context(), downgrade})), rlock.ErrDetached)
+			require.ErrorIs(t, env.ErrorOf(lock.Detach()), rlock.ErrDetached)
+			if name == "allowed" {
+				require.NoError(t, err)
+				require.NoError(t, env.ErrorOf(share.Verify(t.Context())))
+				require.NoError(t, share.Release(t.Context()))
+			}
+			idle(t, client)
+		})
+	}
 }
 
 // resource counts who uses it.
