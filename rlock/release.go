@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -193,14 +194,25 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	case freed == remote.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}
-	endShare(l, full, token)
-	if holder := l.holder(full); holder != nil {
-		defer holder.deliver()
-		holder.mu.Lock()
-		defer holder.mu.Unlock()
-		if slices.Contains(holder.lease.Tokens(), token) {
-			holder.finish(stateLost)
-		}
-	}
+	endForced(l, full, token)
 	return nil
+}
+
+// endForced ends the locks of this Locker that have a key by a token which the server has just freed. Their
+// observers are told when all of them have ended. Nobody calls ForceRelease often, so it looks at all locks.
+func endForced(l *Locker, key, token string) {
+	var ended []*Lock
+	defer func() { events.Each(ended, (*Lock).deliver) }()
+	events.Each(l.registry.All(), func(item *holder) {
+		lock := (*Lock)(item)
+		if !slices.Contains(lock.claim.Keys(), key) {
+			return
+		}
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		if slices.Contains(lock.lease.Tokens(), token) {
+			ended = append(ended, lock)
+			lock.finish(stateLost)
+		}
+	})
 }

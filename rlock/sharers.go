@@ -2,11 +2,9 @@ package rlock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -64,26 +62,4 @@ func asOwner(l *Lock, value string) string {
 		return l.lease.Token()
 	}
 	return value
-}
-
-// endShare ends the locks of this Locker that have a share or permits of a key by a token which the server
-// has just freed. Their observers are told when all of them have ended.
-func endShare(l *Locker, key, token string) {
-	if _, _, is := remote.ShareOf(token); !is {
-		return
-	}
-	var ended []*Lock
-	defer func() { events.Each(ended, (*Lock).deliver) }()
-	events.Each(l.registry.All(), func(item *holder) {
-		lock := (*Lock)(item)
-		if !lock.claim.IsShare() || lock.claim.Key() != key {
-			return
-		}
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		if slices.Contains(lock.lease.Tokens(), token) {
-			ended = append(ended, lock)
-			lock.finish(stateLost)
-		}
-	})
 }

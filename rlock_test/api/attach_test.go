@@ -80,6 +80,44 @@ func TestForceRelease(t *testing.T) {
 	})
 }
 
+// The locks of the Locker that frees a key have ended when it returns, however they came.
+func TestForceReleaseOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error){
+		"acquired": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "job") },
+		"at once":  func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.TryAcquire(ctx, "job") },
+		"by force": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.ForceAcquire(ctx, "job") },
+		"with a token": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) {
+			return l.Acquire(ctx, "job", rlock.WithToken("mine"))
+		},
+		"in a set": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) {
+			return l.AcquireAll(ctx, []string{"another", "job"})
+		},
+		"attached": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) {
+			return l.Attach(ctx, env.Detach(t, env.MustLock(t)(l.Acquire(ctx, "job"))))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := env.Start(t).Client(t)
+			told := make(chan error, 1)
+			locker := env.NewLocker(t, client, rlock.WithTTL(time.Hour), rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+				if e.Kind == rlock.EventLost {
+					told <- e.Err
+				}
+			})))
+			lock := env.MustLock(t)(acquire(t.Context(), locker))
+			other := env.MustLock(t)(locker.Acquire(t.Context(), "other"))
+			require.NoError(t, locker.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
+			require.ErrorIs(t, lock.Err(), rlock.ErrLost)
+			require.ErrorIs(t, <-told, rlock.ErrLost)
+			require.True(t, other.Valid())
+			require.NoError(t, locker.ForceRelease(t.Context(), "other", env.Get(t, client, "other")))
+			require.ErrorIs(t, other.Err(), rlock.ErrLost)
+		})
+	}
+}
+
 func TestWaitFree(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
