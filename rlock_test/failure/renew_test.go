@@ -1,8 +1,10 @@
 package failure
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,3 +149,77 @@ func TestObserverEndsARenewal(t *testing.T) {
 		require.NoError(t, lock.Release(t.Context()))
 	}
 }
+
+// A hook of the client may end the goroutine of an automatic extension. It is not waited for: a lease that
+// somebody else shortens after the next extension is extended at once.
+func TestHookEndsARenewal(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	hook := rlock.NewInvalidations()
+	// One connection, since faulty sends the commands of a pipeline one by one.
+	f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) {
+		o.PipelineMultiplex, o.OnInvalidations = -1, hook.OnInvalidations
+	})}
+	require.NoError(t, gen.New().Load(t.Context(), f.Client))
+	var failed, extended atomic.Bool
+	observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		failed.Store(failed.Load() || e.Kind == rlock.EventExtendFailed)
+		extended.Store(extended.Load() || e.Kind == rlock.EventExtended)
+	})
+	locker := env.NewLocker(t, f, rlock.WithInvalidations(hook), rlock.WithObserver(observer), rlock.WithTTL(6*time.Second))
+	lock, err := locker.Acquire(t.Context(), "job", rlock.WithAutoExtend(true))
+	require.NoError(t, err)
+	f.When(env.Once(gen.ExtendManySHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+		runtime.Goexit()
+		return rueidis.RedisResult{}
+	}))
+	env.Soon(t, extended.Load, "it is extended")
+	require.True(t, failed.Load(), "the observer is told of the extension without an answer")
+	server.AwaitTracked(t, 1) // anew
+	server.Do(t, "PEXPIRE", "job", "1500")
+	env.Soon(t, func() bool { return leftOn(t, server, "job") > 2*time.Second }, "it is extended at once")
+	require.True(t, lock.Valid())
+}
+
+// The context of a lock that is found lost may end the goroutine that extends it: the answer about another
+// lock, of the same command, counts all the same.
+func TestContextEndsARenewal(t *testing.T) {
+	t.Parallel()
+	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(3*time.Second))
+	parent := &endingContext{Context: t.Context()}
+	inside, end := make(chan *rlock.Lock), make(chan struct{})
+	go func() {
+		_ = locker.Do(parent, "lost", func(_ context.Context, lock *rlock.Lock) error {
+			inside <- lock
+			<-end
+			return nil
+		})
+	}()
+	defer close(end)
+	lost := <-inside
+	kept, err := locker.Acquire(t.Context(), "kept", rlock.WithAutoExtend(true))
+	require.NoError(t, err)
+	require.NoError(t, env.Do(t, direct, "DEL", "lost").Error())
+	deadline := kept.Deadline()
+	parent.armed.Store(true)
+	env.Soon(t, func() bool { return !parent.armed.Load() }, "a goroutine has ended")
+	env.Soon(t, func() bool { return lost.Err() != nil }, "it has lost its key")
+	env.Soon(t, func() bool { return kept.Deadline().After(deadline) }, "the other one is extended")
+	require.EqualValues(t, 1, locker.Stats().Extended, "by the command that found the loss")
+}
+
+// endingContext is a context whose Done ends the goroutine once.
+type endingContext struct {
+	context.Context
+	armed atomic.Bool
+}
+
+func (c *endingContext) Done() <-chan struct{} {
+	if c.armed.CompareAndSwap(true, false) {
+		runtime.Goexit()
+	}
+	return c.Context.Done()
+}
+
+// Value hides what package context would find in place of Done.
+func (c *endingContext) Value(any) any { return nil }

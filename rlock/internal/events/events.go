@@ -91,17 +91,17 @@ func (l *List[E]) next(keep bool) (e E, ok bool) {
 	return e, true
 }
 
-// Each calls deliver for each subject, which tells its events. A panic for one does not keep the
-// events of the others from being told.
-func Each[T any](subjects []T, deliver func(T)) {
+// Each calls do for each subject, to tell its events or to cause some. If do panics or ends the goroutine
+// for one of them, it is called for the others while the stack unwinds.
+func Each[T any](subjects []T, do func(T)) {
 	next := 0
 	defer func() {
 		if next < len(subjects) {
-			Each(subjects[next:], deliver)
+			Each(subjects[next:], do)
 		}
 	}()
 	for next < len(subjects) {
 		next++
-		deliver(subjects[next-1])
+		do(subjects[next-1])
 	}
 }

@@ -2,9 +2,11 @@ package renew
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -17,38 +19,71 @@ type Server interface {
 // shortestCall is the shortest time that a call has, even if the lease has nearly ended.
 const shortestCall = 50 * time.Millisecond
 
+// begun is an Item with an extension that has begun. Its Settle follows, whatever becomes of the call.
+type begun[T Item] struct {
+	item    T
+	sent    lease.Extension
+	answer  remote.Extended // that says, until there is one, that the call was interrupted
+	settled bool
+}
+
 // extend extends Items, and returns when all have their answers. A call has time until last,
-// when the last of their leases ends.
+// when the last of their leases ends. If user code ends a goroutine of the call, those that have no
+// answer yet get one that says so.
 func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 	var (
-		items, ended []T
-		sent         []lease.Extension
-		list         []remote.Extension
+		all  []*begun[T]
+		list []remote.Extension
 	)
-	for _, item := range due {
-		e, ask, ok := item.Begin()
-		if !ok {
-			ended = append(ended, item)
-			continue
+	defer func() {
+		if open := slices.DeleteFunc(all, func(b *begun[T]) bool { return b.settled }); len(open) > 0 {
+			s.settle(open)
 		}
-		items, sent, list = append(items, item), append(sent, e), append(list, ask)
-	}
-	if len(ended) > 0 {
-		go s.settled(ended) // the others are extended meanwhile
-	}
-	if len(items) == 0 {
+	}()
+	s.begin(due, func(item T, e lease.Extension, ask remote.Extension) {
+		all = append(all, &begun[T]{item: item, sent: e, answer: remote.Extended{Err: remote.ErrInterrupted}})
+		list = append(list, ask)
+	})
+	if len(list) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.background, max(last.Until(), shortestCall))
 	defer cancel()
 	s.server.ExtendAll(ctx, list, func(positions []int, answers []remote.Extended) {
-		some := make([]T, len(positions))
+		some := make([]*begun[T], len(positions))
 		for i, position := range positions {
-			some[i] = items[position]
-			some[i].Settle(sent[position], answers[i])
+			some[i] = all[position]
+			some[i].answer = answers[i]
 		}
-		s.settled(some)
+		s.settle(some)
 	})
+}
+
+// begin begins the extensions, and tells of those that have ended.
+func (s *Schedule[T]) begin(due []T, note func(item T, e lease.Extension, ask remote.Extension)) {
+	var ended []T
+	defer func() {
+		if len(ended) > 0 {
+			go s.settled(ended) // the others are extended meanwhile
+		}
+	}()
+	for _, item := range due {
+		ended = append(ended, item) // also if Begin ends the goroutine
+		if e, ask, ok := item.Begin(); ok {
+			ended = ended[:len(ended)-1]
+			note(item, e, ask)
+		}
+	}
+}
+
+// settle has Items take their answers. What one of them runs keeps no other from taking its own.
+func (s *Schedule[T]) settle(some []*begun[T]) {
+	items := make([]T, len(some))
+	for i, b := range some {
+		items[i], b.settled = b.item, true
+	}
+	defer s.settled(items)
+	events.Each(some, func(b *begun[T]) { b.item.Settle(b.sent, b.answer) })
 }
 
 // RetryPause is how long to wait before an extension by ttl that got an error or no answer is

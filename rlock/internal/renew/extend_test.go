@@ -3,6 +3,7 @@ package renew_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,51 @@ func TestAnswersComeApart(t *testing.T) {
 		require.Empty(t, ended.answers)
 		require.Equal(t, 1, s.rounds)
 	})
+}
+
+// User code may end the goroutine of an extension: each item has its answer all the same, or one that says
+// that there is none, and is told of.
+func TestExtensionIsInterrupted(t *testing.T) {
+	t.Parallel()
+	confirm := func(list []remote.Extension, answered func([]int, []remote.Extended)) {
+		answer(list, answered, remote.Extended{})
+	}
+	for name, c := range map[string]struct {
+		quits   [3]string
+		extend  func(list []remote.Extension, answered func([]int, []remote.Extended))
+		answers [3][]error
+	}{
+		"in the call":     {extend: func([]remote.Extension, func([]int, []remote.Extended)) { runtime.Goexit() }, answers: [3][]error{{remote.ErrInterrupted}, {remote.ErrInterrupted}, {remote.ErrInterrupted}}},
+		"in one of many":  {extend: func(list []remote.Extension, answered func([]int, []remote.Extended)) { confirm(list[:1], answered) }, answers: [3][]error{{nil}, {remote.ErrInterrupted}, {remote.ErrInterrupted}}},
+		"in one Settle":   {quits: [3]string{"Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
+		"in every Settle": {quits: [3]string{"Settle", "Settle", "Settle"}, extend: confirm, answers: [3][]error{{nil}, {nil}, {nil}}},
+		"in a Begin":      {quits: [3]string{"", "Begin"}, extend: confirm, answers: [3][]error{{remote.ErrInterrupted}, nil, nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSchedule(t.Context())
+				defer s.Close()
+				s.extend = func(_ context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
+					c.extend(list, answered)
+				}
+				var items [3]*item
+				for i := range items {
+					items[i] = s.add(30*time.Second + time.Duration(i))
+					items[i].quits = c.quits[i]
+				}
+				s.sleep(10500 * time.Millisecond)
+				for i, item := range items {
+					var errs []error
+					for _, answer := range item.answers {
+						errs = append(errs, answer.Err)
+					}
+					require.Equal(t, c.answers[i], errs, i)
+					require.Len(t, item.extended, item.settled, "whoever has begun is told of")
+				}
+			})
+		})
+	}
 }
 
 // If all items have ended, the server is not asked.

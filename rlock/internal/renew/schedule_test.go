@@ -28,7 +28,7 @@ type item struct {
 	answers  []remote.Extended
 	over     []time.Time
 	settled  int
-	quits    bool // Expire ends its goroutine, as user code may
+	quits    string // the method that ends its goroutine, as user code may
 }
 
 func (i *item) Entry() *renew.Entry { return &i.entry }
@@ -37,6 +37,7 @@ func (i *item) Begin() (lease.Extension, remote.Extension, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.extended = append(i.extended, time.Now())
+	i.quit("Begin")
 	return lease.Extension{Sent: clock.Now(), TTL: i.ttl}, remote.Extension{TTL: i.ttl}, !i.ends
 }
 
@@ -44,6 +45,7 @@ func (i *item) Settle(sent lease.Extension, answer remote.Extended) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.answers = append(i.answers, answer)
+	i.quit("Settle")
 	if answer.Err == nil {
 		i.end = sent.Sent.After(i.ttl)
 		i.Set(i, sent.Sent.After(i.ttl/3), i.end)
@@ -56,7 +58,11 @@ func (i *item) Expire() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.over = append(i.over, time.Now())
-	if i.quits {
+	i.quit("Expire")
+}
+
+func (i *item) quit(method string) {
+	if i.quits == method {
 		runtime.Goexit()
 	}
 }
@@ -93,10 +99,11 @@ func (f *fixture) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// Close is that of the Schedule.
+// Close is that of the Schedule. It lets what is under way be done.
 func (f *fixture) Close() []*item {
 	f.mu.Unlock()
 	defer f.mu.Lock()
+	defer synctest.Wait()
 	return f.Schedule.Close()
 }
 
@@ -245,7 +252,7 @@ func TestExpireEndsItsGoroutine(t *testing.T) {
 		s := newSchedule(t.Context())
 		var items []*item
 		for range 3 {
-			i := &item{fixture: s, quits: true}
+			i := &item{fixture: s, quits: "Expire"}
 			require.True(t, s.Add(i, in(time.Hour), in(time.Minute)))
 			items = append(items, i)
 		}
