@@ -3,6 +3,7 @@ package renew
 import (
 	"context"
 
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -27,11 +28,7 @@ type Extender interface {
 // remote.Patience, while ctx lasts. Each Start is followed by its Settle, and in the end by Finish,
 // also if user code panics or ends the goroutine.
 func Now[T Asked](ctx context.Context, server Extender, all []T) {
-	defer func() {
-		for _, a := range all {
-			a.Finish()
-		}
-	}()
+	defer events.Each(all, T.Finish)
 	_ = remote.RetryFor(ctx, remote.Patience, remote.Remaining(all, func(ctx context.Context, some []T) []error {
 		return try(ctx, server, some)
 	}))
@@ -46,13 +43,15 @@ func try[T Asked](ctx context.Context, server Extender, some []T) []error {
 		reply []remote.Extended
 	)
 	defer func() {
-		for n, i := range sent {
+		n := 0
+		events.Each(sent, func(i int) {
 			answer := remote.Extended{Err: remote.ErrInterrupted}
 			if reply != nil {
 				answer = reply[n]
 			}
+			n++
 			errs[i] = some[i].Settle(answer)
-		}
+		})
 	}()
 	for i, a := range some {
 		if ask, ok := a.Start(); ok {

@@ -20,19 +20,30 @@ type asked struct {
 	again    []error // what Settle returns, one after the other
 	answers  []remote.Extended
 	finished int
+	breaks   string // the method that panics, as user code in it may
 }
 
 func (a *asked) Start() (remote.Extension, bool) { return remote.Extension{Token: a.token}, !a.ends }
 
 func (a *asked) Settle(answer remote.Extended) error {
 	a.answers = append(a.answers, answer)
+	a.breakIn("Settle")
 	if n := len(a.answers); n <= len(a.again) {
 		return a.again[n-1]
 	}
 	return nil
 }
 
-func (a *asked) Finish() { a.finished++ }
+func (a *asked) Finish() {
+	a.finished++
+	a.breakIn("Finish")
+}
+
+func (a *asked) breakIn(method string) {
+	if a.breaks == method {
+		panic("of a context")
+	}
+}
 
 // extender is a server.
 type extender func(tokens []string) []remote.Extended
@@ -112,6 +123,26 @@ func TestNowIsInterrupted(t *testing.T) {
 				}
 				require.Len(t, a.answers, 1)
 				require.ErrorIs(t, a.answers[0].Err, remote.ErrInterrupted)
+			}
+		})
+	}
+}
+
+// User code may panic in what follows an answer: the others have their answers, and are finished.
+func TestOneOfManyPanics(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Settle", "Finish"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			all := []*asked{{breaks: method}, {breaks: method}, {}}
+			require.PanicsWithValue(t, "of a context", func() {
+				renew.Now(t.Context(), extender(func(tokens []string) []remote.Extended {
+					return make([]remote.Extended, len(tokens))
+				}), all)
+			})
+			for _, a := range all {
+				require.Equal(t, []remote.Extended{{}}, a.answers)
+				require.Equal(t, 1, a.finished)
 			}
 		})
 	}
