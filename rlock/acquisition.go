@@ -7,7 +7,6 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/front"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/permits"
 	"github.com/rlock-go/toolkit/rlock/internal/readers"
@@ -199,8 +198,8 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	l := a.lock
 	beginTurn(l)
 	err := l.hold(grant.Deadline, grant.Fence, arrival{EventAcquired, a.start, false, l.set.atLeast})
-	if l.want.force { // callers of this process may wait behind the former holder
-		front.Verify(a.ctx, l.locker.queue.Holder(l.claim.Key()))
+	if l.want.force { // of two locks that were taken by force at the same time, the one with the later fence has the key
+		endForced(l.locker, l.claim.Key(), func(other *Lock) bool { return other != l && (other.fence <= l.fence || l.fence == 0) })
 	}
 	if err == nil {
 		admitReaders(a)

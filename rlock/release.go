@@ -194,13 +194,13 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	case freed == remote.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}
-	endForced(l, full, token)
+	endForced(l, full, func(lock *Lock) bool { return slices.Contains(lock.lease.Tokens(), token) })
 	return nil
 }
 
-// endForced ends the locks of this Locker that have a key by a token which the server has just freed. Their
-// observers are told when all of them have ended. Nobody calls ForceRelease often, so it looks at all locks.
-func endForced(l *Locker, key, token string) {
+// endForced ends the locks of this Locker that have a key of which the server has just robbed them. Their
+// observers are told when all of them have ended. Nobody takes keys by force often, so it looks at all locks.
+func endForced(l *Locker, key string, robbed func(*Lock) bool) {
 	var ended []*Lock
 	defer func() { events.Each(ended, (*Lock).deliver) }()
 	events.Each(l.registry.All(), func(item *holder) {
@@ -210,7 +210,7 @@ func endForced(l *Locker, key, token string) {
 		}
 		lock.mu.Lock()
 		defer lock.mu.Unlock()
-		if slices.Contains(lock.lease.Tokens(), token) {
+		if robbed(lock) {
 			ended = append(ended, lock)
 			lock.finish(stateLost)
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -54,6 +55,61 @@ func TestForceAcquire(t *testing.T) {
 		_, err = locker.ForceAcquire(t.Context(), "")
 		require.ErrorIs(t, err, rlock.ErrInvalid)
 	})
+}
+
+// A former holder of the same Locker has lost its lock when ForceAcquire returns, also where the server tells
+// nothing, and costs no command more.
+func TestForceAcquireEndsTheHolderOfItsLocker(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(l *rlock.Locker) (*rlock.Lock, error){
+		"waits": func(l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(t.Context(), "job") },
+		"extended": func(l *rlock.Locker) (*rlock.Lock, error) {
+			return l.Acquire(t.Context(), "job", rlock.WithAutoExtend(true))
+		},
+		"tries":  func(l *rlock.Locker) (*rlock.Lock, error) { return l.TryAcquire(t.Context(), "job") },
+		"a set":  func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireAll(t.Context(), []string{"{job}", "job"}) },
+		"forced": func(l *rlock.Locker) (*rlock.Lock, error) { return l.ForceAcquire(t.Context(), "job") },
+		"reader": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(t.Context(), "job") },
+		"permit": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(t.Context(), "job", 2) },
+	} {
+		for _, fenced := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", fences: ", fenced), func(t *testing.T) {
+				t.Parallel()
+				server := env.Start(t)
+				l := env.NewLocker(t, server.Client(t))
+				env.MustLock(t)(l.ForceAcquire(t.Context(), "other")) // the server learns the script
+				former := env.MustLock(t)(take(l))
+				before := server.ScriptCalls(t)
+				lock := env.MustLock(t)(l.ForceAcquire(t.Context(), "job", rlock.WithFence(fenced)))
+				require.Equal(t, before+1, server.ScriptCalls(t))
+				require.True(t, lock.Valid())
+				require.ErrorIs(t, former.Err(), rlock.ErrLost)
+				_, err := l.TryAcquireShared(t.Context(), "job")
+				require.ErrorIs(t, err, rlock.ErrHeld)
+				require.ErrorIs(t, former.Release(t.Context()), rlock.ErrLost)
+				require.NoError(t, lock.Release(t.Context()))
+			})
+		}
+	}
+}
+
+// A lock that ForceAcquire has taken goes to nobody who waits behind its former holder, in whose turn it is.
+func TestForceAcquireEndsATurn(t *testing.T) {
+	t.Parallel()
+	l := env.NewLocker(t, env.Start(t).Client(t), rlock.WithTurn(time.Hour), rlock.WithAutoExtend(true), rlock.WithTTL(time.Minute))
+	first := env.MustLock(t)(l.Acquire(t.Context(), "job"))
+	former, next := env.NextInLine(t, l, "job"), env.NextInLine(t, l, "job")
+	require.NoError(t, first.Release(t.Context()))
+	robbed := env.Taken(t, former)
+	lock := env.MustLock(t)(l.ForceAcquire(t.Context(), "job"))
+	require.ErrorIs(t, robbed.Release(t.Context()), rlock.ErrLost)
+	select {
+	case <-next:
+		require.Fail(t, "the lock has two holders")
+	case <-time.After(100 * time.Millisecond):
+	}
+	require.NoError(t, lock.Release(t.Context()))
+	require.NoError(t, env.Taken(t, next).Release(t.Context()))
 }
 
 // The server tells the holder, whose context ends long before its lease.
