@@ -29,7 +29,10 @@ func (x *explorer) exclusive(w *world) error {
 	holders := s.holders()
 	for p := range x.scenario.processes {
 		proc := x.of(w, p)
-		if proc.dead || proc.next != "" && !x.flaw.early || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || slices.Contains(holders, proc.wait.Token) {
+		if proc.call == shortened && slices.Contains(holders, proc.next) {
+			continue // the holder goes on, and does not know yet which of the two tokens has the lock
+		}
+		if proc.dead || proc.next != "" && proc.call != shortened && !x.flaw.early || proc.wait.Phase != queue.Held || proc.wait.Deadline <= 0 || slices.Contains(holders, proc.wait.Token) {
 			continue
 		}
 		if _, bit := x.owner(proc.wait.Token); w.excused&bit == 0 {

@@ -5,7 +5,7 @@
 // What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua, hand_over.lua and
 // attach.lua, and of acquire_shared.lua, release_shared.lua, extend_shared.lua, downgrade.lua and
 // change_limit.lua for readers and holders of permits, in a Lua machine, and the Wait of package queue. It
-// models what a holder does with its lock (extends it, hands it over to the next caller of its process,
+// models what a holder does with its lock (extends it, makes its lease shorter, hands it over to the next caller of its process,
 // downgrades it, detaches it and has another handle attach it, releases it, finds it over), callers who
 // try once, who go at any time, and who are told of another limit, the server's commands, which TestServer
 // compares with real servers, and the network: a bag of calls, answers and pushes that arrive in any order,
@@ -26,7 +26,7 @@
 //     the lock, and at the end the lock is free and the queue is empty. At once, nothing is left
 //     that a process which is alive does not want. This is tried for each ninth world.
 //
-// What is not modelled: more than one lock, an Extend that shortens a lease (package lease has a model of its own), the order among the callers of
+// What is not modelled: more than one lock, what package lease makes of several extensions at the same time (it has a model of its own), the order among the callers of
 // one process and when its turn ends, a hand-over without a command, which the server does not see, the
 // token with which a caller asks again after a hand-over without an answer (here it begins anew), clocks
 // that run at different rates, expiry within a tick.
@@ -96,6 +96,9 @@ var scenarios = []scenario{
 	{name: "two permits, of which one wants both", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:2", "2:1"}, budget: map[fault]uint8{loss: 1}},
 	{name: "a lock is detached and attached, with loss", processes: 2, wants: 1, budget: map[fault]uint8{attachment: 2, loss: 1, extension: 1}},
 	{name: "a lock is detached and attached, and calls are repeated", processes: 2, wants: 2, apart: true, budget: map[fault]uint8{attachment: 1, loss: 1, retry: 1}},
+	{name: "a lease is extended and made shorter, and calls are repeated", processes: 2, wants: 1, budget: map[fault]uint8{shortening: 1, extension: 1, retry: 1}},
+	{name: "a lease is extended and made shorter twice, with loss", processes: 2, wants: 2, apart: true, budget: map[fault]uint8{shortening: 2, extension: 1, loss: 1}},
+	{name: "leases of permits are extended and made shorter, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:2"}, budget: map[fault]uint8{shortening: 1, extension: 1, loss: 1}},
 	{name: "permits are detached and attached, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:2"}, budget: map[fault]uint8{attachment: 1, loss: 1, retry: 1}},
 	{name: "callers who would not wait", processes: 3, wants: 1, more: 1, apart: true, shares: [maxProcesses]string{"", "0:1", ""}, budget: map[fault]uint8{trying: 2, retry: 1, loss: 1}},
 	{name: "readers and a writer who give up at any time", processes: 3, wants: 2, apart: true, leaving: true, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{loss: 1}},

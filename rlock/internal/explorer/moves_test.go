@@ -30,6 +30,7 @@ const (
 	handsOver
 	downgradesLock
 	detaches
+	shortens
 	asksAgain
 	givesUp
 	reaps
@@ -124,7 +125,7 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 			continue
 		}
 		ofProcess = add(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
-			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, asksAgain, givesUp}, attachment: {detaches, asksAgain}, trying: {triesOnce, asksAgain, givesUp}, change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
+			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, asksAgain, givesUp}, attachment: {detaches, asksAgain}, shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp}, change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
 		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases}, change: {changesLimit},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}}[f]...)
 	}
@@ -290,6 +291,18 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 			return err
 		}
 		return x.replaces(w, p, proc, attaches, "")
+	case shortens: // the lease counts as the shorter one from now on, and the holder goes on with it
+		if err := w.spend(shortening, wait.Phase == queue.Held && wait.Deadline > 0); err != nil {
+			return err
+		}
+		share := ""
+		if isShare(wait.Token) && x.shares[p] == "" {
+			share = "rlock:share:0:1:"
+		}
+		if !x.flaw.long {
+			proc.wait.Deadline = min(proc.wait.Deadline, clock.LeaseEnd(0, x.settings.TTL/2))
+		}
+		return x.replaces(w, p, proc, shortened, share)
 	case asksAgain: // the call has no answer so far; a hand-over is sent once
 		if proc.call == handOver {
 			return errNotNow
@@ -493,17 +506,21 @@ func (x *explorer) replaced(w *world, msg message) error {
 	}
 	proc.doubt = false
 	proc.call, proc.next, proc.wait.Token = 0, "", r.Again
-	proc.wait.Phase, proc.wait.Deadline = queue.Held, clock.LeaseEnd(msg.sent, x.settings.TTL)
-	if r.Call != attaches {
+	deadline := clock.LeaseEnd(msg.sent, x.settings.TTL)
+	switch {
+	case r.Call == shortened: // the deadline is that of the shorter lease already
+		deadline = proc.wait.Deadline
+	case r.Call != attaches:
 		proc.wait.Fence = msg.answer.Fence
-	} else if !isShare(r.Again) && !x.endless && !x.flaw.whole {
-		proc.wait.Deadline = clock.LeaseEnd(msg.sent, msg.answer.Remaining)
+	case !isShare(r.Again) && !x.endless && !x.flaw.whole:
+		deadline = clock.LeaseEnd(msg.sent, msg.answer.Remaining)
 	}
+	proc.wait.Phase, proc.wait.Deadline = queue.Held, deadline
 	x.put(w, p, proc)
 	switch {
 	case proc.wait.Deadline <= 0: // the lock is over before its holder begins
 		return x.giveUp(w, p, r.Again)
-	case r.Call == downgrades || r.Call == attaches:
+	case r.Call == downgrades || r.Call == attaches || r.Call == shortened:
 		return nil // it goes on with its fence
 	}
 	return x.rises(w, p, proc.wait)

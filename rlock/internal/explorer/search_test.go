@@ -159,6 +159,8 @@ func (x *explorer) tell(w *world, m move) string {
 		return fmt.Sprintf("A caller of %s tries to get the lock, and would not wait.", who)
 	case detaches:
 		return fmt.Sprintf("%s detaches %s, and attaches it again.", who, short(proc.wait.Token))
+	case shortens:
+		return fmt.Sprintf("%s shortens the lease of %s by half.", who, short(proc.wait.Token))
 	case wants:
 		return fmt.Sprintf("A caller of %s wants the lock: %s joins.", who, who)
 	case overdues:
@@ -206,7 +208,7 @@ func (x *explorer) tell(w *world, m move) string {
 func (x *explorer) tellMessage(w *world, m move) string {
 	msg := x.in(w, m.index)
 	who := name(msg.process)
-	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension", handOver: "hand-over", downgrades: "downgrade", attaches: "attach", tries: "try", admits: "call for shares after the release"}[msg.request.Call] + " of " + short(msg.request.Token)
+	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension", handOver: "hand-over", downgrades: "downgrade", attaches: "attach", shortened: "call that shortens the lease", tries: "try", admits: "call for shares after the release"}[msg.request.Call] + " of " + short(msg.request.Token)
 	if msg.request.Again != "" && msg.request.Call != tries {
 		what += " that has " + short(msg.request.Again) + " join"
 	}

@@ -80,6 +80,7 @@ const (
 	trying                  // for the lock without a place in the queue
 	attachment              // of a lock that its holder detaches
 	change                  // of the limit of permits
+	shortening              // of a lease
 	faults
 )
 
@@ -148,6 +149,7 @@ type flaw struct {
 	forgets bool // it trusts the last answer although it has sent a token twice
 	strays  bool // it takes a push about the lock that it holds for one about a token that it has given up
 	whole   bool // it counts on a whole lease of a lock that it attaches
+	long    bool // it counts on the longer lease until a call that shortens it is answered
 	scripts func(map[string]string)
 }
 
@@ -335,6 +337,8 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		if isShare(r.Token) {
 			script, args = "extend", []string{r.Again, lease, r.Token}
 		}
+	case shortened:
+		script, keys, args = "extend", []string{lockKey}, []string{r.Again, strconv.FormatInt((x.settings.TTL / 2).Milliseconds(), 10), r.Token}
 	case changes:
 		script, keys, args = "change_limit", []string{lockKey, holdersKey, queueKey, grants}, []string{strconv.FormatInt(r.Since, 10)}
 	}
@@ -480,6 +484,10 @@ const (
 
 // changes is a call of somebody who has no lock. Its limit is in Since.
 const changes = queue.Pass + 6
+
+// shortened is a call of a holder that gives the lock a shorter lease, with scripts/extend.lua, and the
+// token Again in place of Token.
+const shortened = queue.Pass + 8
 
 // isRelease reports whether a call is one of the reaper.
 func isRelease(r queue.Request) bool { return r.Call == queue.Pass && r.Again == "" }
