@@ -13,10 +13,10 @@ import (
 // is clock.ErrStopped.
 func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause time.Duration, until, end clock.Instant) error {
 	a.until, a.early = until, false
-	p := pausing{a, w, pause, end}
+	p := pausing{a, pause, end}
 	switch {
 	case why.Kind == Transient:
-		return p.rest(ctx)
+		return p.rest(ctx, w)
 	case a.switchCollecting(ctx):
 		return nil
 	case a.place != nil:
@@ -24,13 +24,13 @@ func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause
 	case a.mayStand():
 		return a.subscribe(ctx)
 	}
-	return p.awaitFree(ctx)
+	return p.awaitFree(ctx, w)
 }
 
-// pausing is one Pause.
+// pausing is one Pause. Its notify.Wait is no field: a look of it may go on in a goroutine, so that the
+// compiler would have the Attempts beside it allocated too, for every acquisition.
 type pausing struct {
 	of    *Attempts
-	wait  *notify.Wait
 	pause time.Duration
 	end   clock.Instant
 }
@@ -51,19 +51,19 @@ const longestRest = time.Second / 2
 // rest waits before the server is asked again that has not answered or cannot serve yet. It ends before
 // the pause of the policy does if others depend on it. The next attempt then does not count, and the
 // pause goes on after it.
-func (p pausing) rest(ctx context.Context) error {
+func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
 	pause := p.of.Outage.Pace(p.pause)
 	if p.of.place != nil {
 		if pause != clock.NoExpiry { // otherwise it polls
 			pause = min(pause, longestRest)
 		}
-		return p.inPlace(p.of.place.Rest(ctx, p.wait, pause, p.end))
+		return p.inPlace(p.of.place.Rest(ctx, w, pause, p.end))
 	}
 	if pause == clock.NoExpiry {
-		return p.wait.Sleep(ctx, pause, 0, p.end)
+		return w.Sleep(ctx, pause, 0, p.end)
 	}
 	for end := min(p.end, clock.Now().After(pause), p.of.until); clock.Now() < end; {
-		if err := p.wait.Sleep(ctx, longestRest, 0, end); err != nil {
+		if err := w.Sleep(ctx, longestRest, 0, end); err != nil {
 			return err
 		}
 		if p.of.early = clock.Now() < end && p.of.Ticket.Followed(); p.of.early {
@@ -75,13 +75,13 @@ func (p pausing) rest(ctx context.Context) error {
 
 // awaitFree waits until the key may be free. An acquisition that wants a place in the queue of the server,
 // and has none because that was refused, asks for one again after a while.
-func (p pausing) awaitFree(ctx context.Context) error {
+func (p pausing) awaitFree(ctx context.Context, w *notify.Wait) error {
 	for end := min(p.end, p.of.until, p.of.collect.End()); ; {
 		if wantsPlace(p.of) && !p.of.refusal.Lasts() {
 			p.of.refusal.Note() // the user lacks a right, as far as is known
 		}
 		again := p.of.refusal.End()
-		err := p.wait.Await(ctx, p.of.Blocker.Key, p.pause, p.of.Blocker.Left, min(end, again))
+		err := w.Await(ctx, p.of.Blocker.Key, p.pause, p.of.Blocker.Left, min(end, again))
 		if now := clock.Now(); err != nil || now < again || now >= end {
 			return err
 		}

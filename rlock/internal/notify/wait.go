@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -76,6 +77,8 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 		seen, err := w.look(ctx, key, pause, end)
 		over := clock.JustAfter(seen.Left)
 		switch {
+		case err == errWoken:
+			return nil
 		case err != nil:
 			return w.Sleep(ctx, pause, left, end)
 		case seen.Held:
@@ -103,13 +106,59 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 // anyway: nobody knows then whether the server tracks the key, and a pause may be long.
 func (w *Wait) look(ctx context.Context, key string, pause time.Duration, end clock.Instant) (Seen, error) {
 	for {
-		seen, err := w.Look(ctx, key)
+		seen, err := w.lookOnce(ctx, key)
 		if pause == clock.NoExpiry || !errors.Is(err, context.DeadlineExceeded) {
 			return seen, err
 		}
 		if w.Sleep(ctx, min(pause, LongestPoll), 0, end) != nil || clock.Now() >= end {
 			return seen, err
 		}
+	}
+}
+
+// errWoken is the error of a look that Wake has ended. errEnded is that of one whose goroutine a hook of the
+// client has ended.
+var (
+	errWoken = errors.New("there is something to take")
+	errEnded = errors.New("a hook of the client has called runtime.Goexit")
+)
+
+// lookOnce is Look, and does not wait for the answer when Wake receives. A lock that is granted to this
+// process changes its key, so the push of the change comes together with the message of the grant: whoever
+// looked first would have the lock a round trip later. The look goes on without its caller, because others
+// may wait for the same answer of the cache.
+func (w *Wait) lookOnce(ctx context.Context, key string) (Seen, error) {
+	if w.Wake == nil {
+		return w.Look(ctx, key)
+	}
+	runtime.Gosched() // the goroutine that reads the message has perhaps been woken as well
+	select {
+	case <-w.Wake:
+		return Seen{}, errWoken
+	default:
+	}
+	type look struct {
+		seen  Seen
+		err   error
+		cause any // of a panic of the client, if not nil
+	}
+	done := make(chan look, 1) // nobody may take it
+	go func() {
+		l := look{err: errEnded}
+		defer func() {
+			l.cause = recover() // the caller panics, as if it had called the client itself
+			done <- l
+		}()
+		l.seen, l.err = w.Look(ctx, key)
+	}()
+	select {
+	case <-w.Wake:
+		return Seen{}, errWoken
+	case l := <-done:
+		if l.cause != nil {
+			panic(l.cause)
+		}
+		return l.seen, l.err
 	}
 }
 

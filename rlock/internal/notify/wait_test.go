@@ -3,6 +3,7 @@ package notify_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -237,4 +238,55 @@ func TestWatchersLeave(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// A grant that comes while the waiter looks at the key ends the wait at once: the look goes on without it.
+func TestAwaitIsWokenDuringALook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hub, wake := notify.NewHub(), make(chan struct{}, 1)
+		var looks atomic.Int32
+		w := notify.Wait{Listener: hub.Listen(), Wake: wake, Look: func(context.Context, string) (notify.Seen, error) {
+			if looks.Add(1) == 2 {
+				time.Sleep(time.Second)
+			}
+			return notify.Seen{Held: true, Left: time.Minute}, nil
+		}}
+		w.Listener.SetHeard(true)
+		defer w.Leave()
+		start := time.Now()
+		time.AfterFunc(time.Second, func() {
+			hub.Tell("job")
+			time.Sleep(time.Millisecond)
+			wake <- struct{}{}
+		})
+		require.NoError(t, w.Await(t.Context(), "job", clock.NoExpiry, time.Minute, clock.Never))
+		require.Equal(t, time.Second+time.Millisecond, time.Since(start))
+		require.Equal(t, int32(2), looks.Load())
+		time.Sleep(time.Second) // the look ends
+
+		wake <- struct{}{} // before a look
+		require.NoError(t, w.Await(t.Context(), "job", clock.NoExpiry, time.Minute, clock.Never))
+		require.Equal(t, int32(2), looks.Load())
+	})
+}
+
+// A hook of the client that panics in a look does so in the waiter. One that ends its goroutine is a look
+// without an answer.
+func TestAwaitAfterALookThatEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		end := func() { panic("hook") }
+		w := notify.Wait{
+			Listener: notify.NewHub().Listen(), Wake: make(chan struct{}),
+			Look: func(context.Context, string) (notify.Seen, error) { end(); return notify.Seen{}, nil },
+		}
+		defer w.Leave()
+		await := func() error { return w.Await(t.Context(), "job", time.Second, time.Minute, clock.Never) }
+		require.PanicsWithValue(t, "hook", func() { _ = await() })
+		end = runtime.Goexit
+		start := time.Now()
+		require.NoError(t, await())
+		require.Equal(t, time.Second, time.Since(start))
+	})
 }
