@@ -3,7 +3,9 @@
 //
 // Such a command may still be under way and arrive after the release. So the reaper repeats
 // the release at growing intervals, until the lease that the command could have started must
-// be over, for half a minute at most.
+// be over, for half a minute at most. While the server refuses it because the slot of the key
+// moves to another node, and for half a minute after that, the reaper goes on: until then nothing
+// could be given up.
 //
 // It does not know how a release is sent, or whether anybody still has a handle of what it
 // frees: the caller who adds an item has given up its token.
@@ -36,6 +38,7 @@ const (
 	NoAnswer Result = iota
 	Absent          // the server has answered that no key had the token
 	Freed           // the server has freed a key
+	Moving          // the server has refused because the slot moves now
 )
 
 // Release frees those keys of each item that have its token.
@@ -67,6 +70,7 @@ const (
 	firstBackoff  = 25 * time.Millisecond
 	backoffFactor = 4 // tries after 0, 25, 125, 525 ms, 2.1, 8.5 and 30 s
 	longest       = 30 * time.Second
+	whileMoving   = 5 * time.Second // between two tries at most, while the slot moves
 	callTimeout   = 2 * time.Second
 	callItems     = 1000 // in one call
 )
@@ -76,7 +80,8 @@ const (
 func New(release Release) *Reaper { return &Reaper{release: release} }
 
 // Add has an item freed. The first try comes soon. ttl is the TTL of the longest lease that
-// the unanswered commands could have started.
+// the unanswered commands could have started, clock.NoExpiry if the token may have a place in a
+// queue, which does not end with a lease.
 func (r *Reaper) Add(item Item, ttl time.Duration) {
 	now := clock.Now()
 	r.mu.Lock()
@@ -160,7 +165,14 @@ func (r *Reaper) reap(due []*pending) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	for i, result := range r.release(ctx, items) {
-		due[i].done = result != NoAnswer && due[i].Unanswered == 0 || result == Freed && due[i].Unanswered == 1
+		p := due[i]
+		switch result {
+		case Moving:
+			p.last = clock.Now().After(longest)
+			p.backoff = min(p.backoff, whileMoving)
+		case Absent, Freed:
+			p.done = p.Unanswered == 0 || result == Freed && p.Unanswered == 1
+		}
 	}
 }
 

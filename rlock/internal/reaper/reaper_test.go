@@ -163,6 +163,39 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
+// What cannot be freed because its slot moves is tried again and again until half a minute after the last
+// such answer. One answer to an item that needs no more ends it, as always.
+func TestItemsOfASlotThatMoves(t *testing.T) {
+	t.Parallel()
+	const second = time.Second
+	for name, c := range map[string]struct {
+		unanswered int
+		ttl, moves time.Duration // moves: from the beginning on
+		want       []time.Duration
+	}{
+		"a short move":                     {1, clock.NoExpiry, second, milliseconds(0, 25, 125, 525, 2125, 8525, 30525)},
+		"longer than a lease":              {1, 0, 20 * second, milliseconds(0, 25, 125, 525, 2125, 7125, 12125, 17125, 22125, 42125, 47125)},
+		"an answer is enough":              {0, clock.NoExpiry, 34 * second, milliseconds(0, 25, 125, 525, 2125, 7125, 12125, 17125, 22125, 27125, 32125, 37125)},
+		"no lease, and one answer for all": {0, 0, second, milliseconds(0, 25, 125, 525, 2125)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				reaper.New(func(ctx context.Context, items []reaper.Item) []reaper.Result {
+					results := s.release(ctx, items)
+					if time.Since(s.start) < c.moves {
+						results[0] = reaper.Moving
+					}
+					return results
+				}).Add(item("a", c.unanswered), c.ttl)
+				pass(time.Hour)
+				require.Equal(t, c.want, s.times("a"))
+			})
+		})
+	}
+}
+
 // A call has at most a thousand items.
 func TestManyItems(t *testing.T) {
 	t.Parallel()

@@ -180,7 +180,7 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int
 	}
 	if c.Possible() > 0 && c.rare.join.key != "" {
 		j := c.rare.join
-		s.reaper.Add(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, TTL: j.ttl, Silent: j.silent, Unanswered: count}, ttl)
+		s.reaper.Add(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, TTL: j.ttl, Silent: j.silent, Unanswered: count}, placeStays)
 	}
 }
 

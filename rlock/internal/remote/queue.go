@@ -204,8 +204,12 @@ func (q *Queues) DiscardStray(key, token string, ttl time.Duration, silent bool)
 	q.discard(key, token, ttl, silent, 1)
 }
 
+// placeStays stands for the lease of what may have a place in a queue: the place does not end with the
+// lease that it asks for.
+const placeStays = clock.NoExpiry
+
 func (q *Queues) discard(key, token string, ttl time.Duration, silent bool, unanswered int) {
-	q.server.reaper.Add(reaper.Item{Keys: []string{key}, Token: token, TTL: ttl, Silent: silent, Unanswered: unanswered}, ttl)
+	q.server.reaper.Add(reaper.Item{Keys: []string{key}, Token: token, TTL: ttl, Silent: silent, Unanswered: unanswered}, placeStays)
 }
 
 // freeing is one call of a release.

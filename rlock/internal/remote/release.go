@@ -212,6 +212,8 @@ func (s calls) releaseItems(ctx context.Context, items []reaper.Item) []reaper.R
 	results := make([]reaper.Result, len(items))
 	for i, reply := range s.releaseEach(ctx, params) {
 		switch {
+		case movesNow(reply.Err):
+			results[i] = reaper.Moving
 		case reply.Err != nil:
 		case reply.Value > 0:
 			results[i] = reaper.Freed
