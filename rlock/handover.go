@@ -29,8 +29,8 @@ func (h *holder) Over(now clock.Instant) bool {
 	return state > stateReleased || state == stateHeld && h.Deadline() <= now
 }
 
-// Renewed reports whether the lease is extended automatically.
-func (h *holder) Renewed() bool { return h.set.extends(h.want.do) }
+// Renewed reports whether the lease is extended automatically, which one without an end is not.
+func (h *holder) Renewed() bool { return h.set.extends(h.want.do) && h.Deadline() != clock.Never }
 
 // Look asks the server who has the key, and ends the lock if it has lost the key.
 func (h *holder) Look(ctx context.Context) (remote.Holder, error) {

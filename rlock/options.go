@@ -136,7 +136,7 @@ func WithPrefix(prefix string) LockerOption {
 
 // WithAutoExtend says whether the Locker extends the lease until the lock is released or lost, each
 // time that about a third of it is over. Do and its kind extend by default, the other methods do not. A
-// lock that never expires has no lease to extend.
+// lock that never expires has no lease to extend, until Extend gives it one.
 func WithAutoExtend(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on
@@ -270,11 +270,8 @@ func (s *settings) check() error {
 	return s.checkAtLeast()
 }
 
-// extends reports whether a lock is extended, where byDefault is the method's habit.
+// extends reports whether a lock is extended while its lease ends, where byDefault is the method's habit.
 func (s *settings) extends(byDefault bool) bool {
-	if s.ttl == NoExpiry {
-		return false
-	}
 	if s.autoExtend != nil {
 		return *s.autoExtend
 	}

@@ -224,6 +224,32 @@ func TestNoExpiry(t *testing.T) {
 	})
 }
 
+// A lock that is extended automatically is so from when an Extend gives it a lease that ends.
+func TestAutoExtendOfWhatWasEndless(t *testing.T) {
+	t.Parallel()
+	const ttl = 3 * time.Second
+	lasts := func(ctx context.Context, lock *rlock.Lock) error {
+		if err := lock.Extend(ctx, ttl); err != nil {
+			return err
+		}
+		time.Sleep(ttl + ttl/2)
+		return lock.Extend(ctx, rlock.NoExpiry)
+	}
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		t.Run("Do", func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, env.NewLocker(t, client).Do(t.Context(), "done", lasts, rlock.WithTTL(rlock.NoExpiry)))
+		})
+		t.Run("WithAutoExtend", func(t *testing.T) {
+			t.Parallel()
+			locker := env.NewLocker(t, client, rlock.WithAutoExtend(true))
+			lock := env.MustLock(t)(locker.Acquire(t.Context(), "acquired", rlock.WithTTL(rlock.NoExpiry)))
+			require.NoError(t, lasts(t.Context(), lock))
+			require.NoError(t, lock.Release(t.Context()))
+		})
+	})
+}
+
 func TestAcquireGivesUpWithTheContext(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
