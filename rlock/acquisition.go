@@ -27,6 +27,7 @@ type acquisition struct {
 	asks      *readers.Holder // for other readers of this process; nil: for itself
 	waits     *readers.Holder // for what another reader asks for; nil: it does not
 	permit    *permits.Ticket // in the line of this process for permits; nil: it asks for itself
+	forced    uint64          // how often the Locker had used force before
 }
 
 // noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
@@ -62,7 +63,7 @@ func waitEnded(err error) noLock {
 // newAcquisition returns the acquisition of a claim's keys.
 func (l *Locker) newAcquisition(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) acquisition {
 	lock := l.newLock(ctx, claim, set, want, start)
-	return acquisition{lock: lock, ctx: ctx, start: start, until: start, tries: attempt.New(attempt.Settings{
+	return acquisition{lock: lock, ctx: ctx, start: start, until: start, forced: l.forced.Load(), tries: attempt.New(attempt.Settings{
 		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Lease: &lock.lease,
 		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
 	})}
@@ -82,6 +83,8 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 	var err error
 	if why := a.run(); !why.none() {
 		err = a.fail(why)
+	} else if a.forced != a.lock.locker.forced.Load() {
+		a.confirm()
 	}
 	a.delivered = true
 	a.lock.events.tell(false)
@@ -90,6 +93,14 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 		return nil, err
 	}
 	return a.lock, nil
+}
+
+// confirm asks the server about a lock that has come while ForceRelease or ForceAcquire freed one. That may
+// have been this one, on its way from another caller of this process, where they do not see it.
+func (a *acquisition) confirm() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), lookTimeout)
+	defer cancel()
+	_, _ = a.lock.Verify(ctx)
 }
 
 // run acquires the lock, or says why it does not.
@@ -199,6 +210,7 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	beginTurn(l)
 	err := l.hold(grant.Deadline, grant.Fence, arrival{EventAcquired, a.start, false, l.set.atLeast})
 	if l.want.force { // of two locks that were taken by force at the same time, the one with the later fence has the key
+		a.forced = l.locker.forced.Add(1)
 		endForced(l.locker, l.claim.Key(), func(other *Lock) bool { return other != l && (other.fence <= l.fence || l.fence == 0) })
 	}
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -42,6 +43,7 @@ type Locker struct {
 	grants   *notify.Grants
 
 	counters counters
+	forced   atomic.Uint64 // how often ForceRelease and ForceAcquire have freed a key; see acquisition.confirm
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close

@@ -172,7 +172,8 @@ func notEntered(key string, err error) error {
 //
 // The holder learns of its loss from the server (see Invalidations), or when it next extends, verifies
 // or releases. Until then it may be at work, so let it use the fence. A holder of this Locker has lost
-// its lock, share or permits when ForceRelease returns. If a holder has handed over what it had within
+// its lock, share or permits when ForceRelease returns. A caller to whom they are on their way then has
+// lost them when its call returns, if the server answers. If a holder has handed over what it had within
 // its process, the next one may have the same token and loses it; WithUniqueToken prevents that.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
@@ -194,6 +195,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	case freed == remote.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}
+	l.forced.Add(1) // first: a lock that comes from now on is on the list, or asks the server
 	endForced(l, full, func(lock *Lock) bool { return slices.Contains(lock.lease.Tokens(), token) })
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
@@ -116,6 +117,35 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 			require.ErrorIs(t, other.Err(), rlock.ErrLost)
 		})
 	}
+}
+
+// A lock that is freed on its way from one caller of a process to the next is lost when that one has it.
+func TestForceReleaseOfALockOnItsWay(t *testing.T) {
+	t.Parallel()
+	client := env.Start(t).Client(t)
+	locker := env.NewLocker(t, client, rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true)) // which nobody tells of lost keys
+	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
+	goOn := make(chan struct{})
+	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventContended {
+			<-goOn
+		}
+	})
+	next := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithObserver(slow))
+		assert.NoError(t, err)
+		next <- lock
+	}()
+	env.AwaitWaiting(t, locker, 1)
+	require.NoError(t, lock.Release(t.Context()))
+	token := env.Get(t, client, "job")
+	require.NotEmpty(t, token, "it is the next one's")
+	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
+	other := env.MustLock(t)(env.NewLocker(t, client).TryAcquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+	close(goOn)
+	require.ErrorIs(t, (<-next).Err(), rlock.ErrLost)
+	require.NoError(t, env.ErrorOf(other.Verify(t.Context())))
 }
 
 func TestWaitFree(t *testing.T) {

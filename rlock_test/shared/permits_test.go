@@ -449,6 +449,44 @@ func TestPermitIsLostBeforeItIsGiven(t *testing.T) {
 	p.ends(t, client)
 }
 
+// A permit that is freed by force on its way to the next caller is lost when that one has it.
+func TestForceReleaseOfAPermitOnItsWay(t *testing.T) {
+	t.Parallel()
+	client := env.Start(t).Client(t)
+	l := env.NewLocker(t, client, rlock.WithTurn(time.Hour)) // which nobody tells of lost keys
+	p := newPermitLine(t, l, client)
+	goOn, next := make(chan struct{}), make(chan acquired, 1)
+	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventContended {
+			<-goOn
+		}
+	})
+	go func() {
+		lock, err := l.AcquirePermit(t.Context(), "k", 2, unhurried(rlock.WithObserver(slow))...)
+		next <- acquired{lock, err}
+	}()
+	env.AwaitWaiting(t, l, 2)
+	mine := p.b.Token()
+	require.NoError(t, p.a.Release(t.Context()))
+	holders := must(l.Inspect(t.Context(), "k")).Shared.Holders
+	require.Len(t, holders, 2, "the next one has it already")
+	for _, h := range holders {
+		if h.Token() != mine {
+			require.NoError(t, l.ForceRelease(t.Context(), "k", h.Token()))
+		}
+	}
+	other := comes(t, p.asks).lock // the first at the server gets what was freed
+	close(goOn)
+	got := comes(t, next)
+	require.NoError(t, got.err)
+	require.ErrorIs(t, got.lock.Err(), rlock.ErrLost)
+	require.True(t, p.b.Valid())
+	require.True(t, other.Valid())
+	require.NoError(t, p.b.Release(t.Context()))
+	require.NoError(t, other.Release(t.Context()))
+	idle(t, client)
+}
+
 // After the limit was lowered there are never more holders than there were, and callers who wait with the
 // former limit get a permit only from each other.
 func TestLimitIsLoweredInATurn(t *testing.T) {
