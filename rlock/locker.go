@@ -176,20 +176,21 @@ func (l *Locker) Close() {
 		return
 	}
 	var ended []*scheduled
+	defer func() { deliverScheduled(ended) }() // even if a method of a context of a lock panics
 	l.closing.Do(func() {
 		l.closedAt = clock.Now()
 		l.stop()
 		l.queue.Wake()
 		l.grants.Close()
-		defer func() { // even if a method of a context of a lock panics
+		defer func() {
 			l.remote.Close(closingTime)
 			if l.dialled != nil {
 				l.dialled.Close(l.client, closingTime)
 			}
 		}()
 		ended = l.renewals.Close()
+		renew.ExpireAll(ended)
 	})
-	deliverScheduled(ended)
 }
 
 // closingTime is for each of the two things that Close may have to wait for.

@@ -246,10 +246,16 @@ func TestReleaseAfterOneThatPanics(t *testing.T) {
 	}
 }
 
-// Close ends all locks, even if it is ended itself by a method of the context of one of them.
+// Close ends all locks and tells their observer, even if it is ended itself by a method of the context of
+// one of them.
 func TestCloseEndsAllDespiteABrokenContext(t *testing.T) {
 	t.Parallel()
-	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
+	told := make(chan string, 5)
+	_, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventClosed {
+			told <- e.Key
+		}
+	})))
 	var contexts []context.Context
 	for _, key := range []string{"a", "b", "c", "d"} {
 		lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(time.Hour)) // that of e comes first
@@ -260,4 +266,10 @@ func TestCloseEndsAllDespiteABrokenContext(t *testing.T) {
 	for _, ctx := range contexts {
 		require.ErrorIs(t, context.Cause(ctx), rlock.ErrClosed)
 	}
+	require.Len(t, told, 5)
+	var keys []string
+	for range 5 {
+		keys = append(keys, <-told)
+	}
+	require.ElementsMatch(t, []string{"a", "b", "c", "d", "e"}, keys)
 }

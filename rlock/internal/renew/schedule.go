@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -67,7 +68,7 @@ type Schedule[T Item] struct {
 
 // New returns a Schedule. Calls to the server end with background. When the Schedule has called
 // Begin, Settle or Expire of some Items, which may have ended them, it calls settled with these
-// Items; Close returns them instead. Leases of other Items do not wait for settled to return.
+// Items. Leases of other Items do not wait for settled to return.
 func New[T Item](background context.Context, server Server, settled func([]T)) *Schedule[T] {
 	return &Schedule[T]{background: background, server: server, settled: settled}
 }
@@ -118,28 +119,9 @@ func (s *Schedule[T]) Remove(item T) {
 	}
 }
 
-// Close takes all Items off, ends them by Expire, and returns them. Nothing is planned any more.
+// Close takes all Items off, and returns them. The caller ends them with ExpireAll. Nothing is planned
+// any more.
 func (s *Schedule[T]) Close() []T {
-	items := s.close()
-	expireAll(items)
-	return items
-}
-
-// expireAll ends Items. If user code panics for one of them, it ends those behind that one too.
-func expireAll[T Item](items []T) {
-	next := 0
-	defer func() {
-		if next < len(items) {
-			expireAll(items[next:])
-		}
-	}()
-	for next < len(items) {
-		next++
-		items[next-1].Expire()
-	}
-}
-
-func (s *Schedule[T]) close() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -153,6 +135,9 @@ func (s *Schedule[T]) close() []T {
 	}
 	return items
 }
+
+// ExpireAll ends Items. If user code panics for one of them, it ends the others too.
+func ExpireAll[T Item](items []T) { events.Each(items, T.Expire) }
 
 // arm sets the timer for the first Item. The caller holds mu.
 func (s *Schedule[T]) arm() {
@@ -179,7 +164,7 @@ func (s *Schedule[T]) run() {
 	}
 	if len(over) > 0 {
 		defer s.settled(over)
-		expireAll(over)
+		ExpireAll(over)
 	}
 }
 

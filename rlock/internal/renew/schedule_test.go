@@ -99,12 +99,14 @@ func (f *fixture) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// Close is that of the Schedule. It lets what is under way be done.
+// Close closes the Schedule, and ends what is on it. It lets what is under way be done.
 func (f *fixture) Close() []*item {
 	f.mu.Unlock()
 	defer f.mu.Lock()
 	defer synctest.Wait()
-	return f.Schedule.Close()
+	items := f.Schedule.Close()
+	renew.ExpireAll(items)
+	return items
 }
 
 func (f *fixture) ExtendAll(ctx context.Context, list []remote.Extension, answered func([]int, []remote.Extended)) {
