@@ -52,7 +52,7 @@ func Fixed(d time.Duration) Retry {
 func Exponential(first, longest time.Duration) Retry {
 	r := Retry{delay: func(a Attempt) (time.Duration, bool) {
 		d := longest
-		if shift := a.Number - 1; shift < 32 && first<<shift < longest && first<<shift > 0 {
+		if shift := a.Number - 1; first <= longest>>shift {
 			d = first << shift
 		}
 		return d/2 + rand.N(d/2+1), true

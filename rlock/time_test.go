@@ -144,6 +144,20 @@ func TestRetryLimits(t *testing.T) {
 	}
 }
 
+// Pauses grow to the longest and stay there, however often they are doubled: that does not overflow.
+func TestExponential(t *testing.T) {
+	t.Parallel()
+	for _, first := range []time.Duration{1, time.Second, 1<<33 + 1, time.Hour} {
+		policy := rlock.Exponential(first, time.Hour)
+		for number, about := 1, first; number < 200; number, about = number+1, min(2*about, time.Hour) {
+			pause, more := policy.Pause(rlock.Attempt{Number: number})
+			require.True(t, more)
+			require.GreaterOrEqual(t, pause, about/2, "%v, %d", first, number)
+			require.LessOrEqual(t, pause, about, "%v, %d", first, number)
+		}
+	}
+}
+
 func TestRetryFuncSeesTheFacts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, client rueidis.Client, _ *redis) {
