@@ -21,6 +21,7 @@ type acquisition struct {
 	tries     attempt.Attempts
 	notice    *notify.Wait
 	asked     int             // how often the retry policy was asked
+	gaveUp    bool            // it has given up, and is not asked again
 	pause     time.Duration   // what the policy answered last
 	until     clock.Instant   // when that pause is over; before the first one, start
 	delivered bool            // its events were delivered, and the lock delivers later ones
@@ -239,7 +240,7 @@ func (a *acquisition) wait(why attempt.Setback) noLock {
 		l.events.tell(true)
 	}
 	end := l.set.retry.end(a.start)
-	if a.tries.AsksPolicy() {
+	if a.gaveUp || a.tries.AsksPolicy() {
 		if !a.nextPause(clock.Now()) {
 			return noLock{err: ErrGaveUp}
 		}
@@ -255,12 +256,16 @@ func (a *acquisition) wait(why attempt.Setback) noLock {
 }
 
 // nextPause asks the retry policy for the pause before the next attempt. It reports false if the
-// policy gives up. now is a recent reading of the clock.
+// policy gives up, or has given up before. now is a recent reading of the clock.
 func (a *acquisition) nextPause(now clock.Instant) (more bool) {
+	if a.gaveUp {
+		return false
+	}
 	a.asked++
 	a.pause, more = a.lock.set.retry.next(Attempt{
 		Number: a.asked, Elapsed: time.Duration(now - a.start), Previous: a.pause, Remaining: a.tries.Blocker.Left,
 	})
+	a.gaveUp = !more
 	return more
 }
 

@@ -198,3 +198,49 @@ func TestDefaultRetryCanBeWritten(t *testing.T) {
 		})
 	}
 }
+
+// A policy that gives up behind another acquisition of its Locker is not asked again: the server is asked
+// once, and the wait ends.
+func TestPolicyGivesUpOnce(t *testing.T) {
+	t.Parallel()
+	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error){
+		"lock": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
+			return l.Acquire(ctx, "job", opts...)
+		},
+		"reader": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
+			return l.AcquireShared(ctx, "job", opts...)
+		},
+		"permit": func(ctx context.Context, l *rlock.Locker, opts ...rlock.Option) (*rlock.Lock, error) {
+			return l.AcquirePermit(ctx, "job", 2, opts...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			locker := env.NewLocker(t, server.Client(t))
+			env.MustLock(t)(env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+			ctx, cancel := context.WithCancel(t.Context())
+			var others sync.WaitGroup
+			defer others.Wait()
+			defer cancel()
+			for range 2 {
+				others.Go(func() { _, _ = acquire(ctx, locker) })
+			}
+			env.AwaitWaiting(t, locker, 2)
+			gaveUp := 0
+			_, err := acquire(ctx, locker, rlock.WithRetry(rlock.RetryFunc(func(a rlock.Attempt) (time.Duration, bool) {
+				if a.Number < 3 {
+					return 20 * time.Millisecond, true
+				}
+				gaveUp++
+				return 20 * time.Millisecond, gaveUp > 1
+			})))
+			require.ErrorIs(t, err, rlock.ErrGaveUp)
+			require.ErrorIs(t, err, rlock.ErrHeld)
+			require.Equal(t, 1, gaveUp)
+			var facts *rlock.AcquireError
+			require.ErrorAs(t, err, &facts)
+			require.Equal(t, 1, facts.Attempts)
+		})
+	}
+}
