@@ -96,7 +96,7 @@ func freeExpired(l *Lock, ttl time.Duration) {
 		return
 	}
 	if until := keptUntil(l); until > clock.Now() {
-		l.locker.remote.ReleaseLater(&l.claim, l.lease.Token(), l.lease.Former(), until)
+		remote.FreeLater(l.locker.remote, &l.claim, l.lease.Token(), l.lease.Former(), until)
 		return
 	}
 	l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), ttl, 1)

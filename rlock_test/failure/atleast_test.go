@@ -139,6 +139,49 @@ func TestLateExtensionAfterAReleaseWithAtLeast(t *testing.T) {
 	})
 }
 
+// An extension is answered when the lease is over here, while a Release has no answer yet: each has the keys
+// freed in the background, and neither minds the other.
+func TestLateExtensionBesideAReleaseWithAtLeast(t *testing.T) {
+	t.Parallel()
+	const ttl = 600 * time.Millisecond
+	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		answer := run()
+		if env.IsAcquire(words) {
+			time.Sleep(ttl / 2) // so that the time of WithAtLeast outlasts the lease
+		}
+		return answer
+	})
+	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithAtLeast(ttl))
+	require.NoError(t, err)
+	var calls atomic.Int32
+	extending, releasing := make(chan struct{}), make(chan struct{})
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if !env.IsExtend(words) {
+			return run()
+		}
+		switch calls.Add(1) {
+		case 1: // of Extend
+			answer := run()
+			close(extending)
+			<-releasing
+			return answer
+		case 2: // of Release
+			close(releasing)
+			time.Sleep(100 * time.Millisecond)
+			return env.NoReply()
+		}
+		return run()
+	})
+	extended := make(chan error, 1)
+	go func() { extended <- lock.Extend(context.Background(), ttl) }()
+	<-extending
+	env.Soon(t, func() bool { return lock.Err() != nil }, "the lease is over")
+	require.NoError(t, lock.Release(t.Context()), "the keys had the longer lease")
+	require.ErrorIs(t, <-extended, rlock.ErrExpired)
+	env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the key is free")
+}
+
 // A process that dies under a lock keeps others out, too.
 func TestHolderDiesWithAtLeast(t *testing.T) {
 	t.Parallel()

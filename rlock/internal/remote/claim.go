@@ -12,8 +12,8 @@ import (
 // Claim is what one acquisition asks the server for, and what the server may still have of it:
 // the keys, and the commands that got no answer. Nobody copies a Claim after its first use.
 //
-// At most one acquisition, hand-over or release of it may run at a time. Abandon may run beside a
-// release.
+// At most one acquisition, hand-over or release of it may run at a time. Abandon and FreeLater may run
+// beside a release.
 type Claim struct {
 	key   [1]string // the first key. It is inline so that a Claim of one key needs no list.
 	tally tally     // of a Claim whose keys one script frees
