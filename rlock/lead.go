@@ -73,7 +73,7 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 				yield(State{}, err)
 				return
 			}
-			s, err := l.Check(ctx, key)
+			s, err := checkLeader(ctx, l, key)
 			switch {
 			case err != nil && ctx.Err() == nil && !remote.Transient(err):
 				yield(State{}, err)
@@ -93,6 +93,13 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 			}
 		}
 	}
+}
+
+// checkLeader is Check, and ends when the Locker is closed.
+func checkLeader(ctx context.Context, l *Locker, key string) (State, error) {
+	ctx, end := clock.EndsWith(ctx, l.background)
+	defer end()
+	return l.Check(ctx, key)
 }
 
 // How often Leaders looks: into the cache of the client, which takes some 200 ns, and at the server.

@@ -32,8 +32,10 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	defer w.Leave()
 	var s State // as last seen
 	claim, outage := remote.One(full), l.remote.Outage()
+	call, end := clock.EndsWith(ctx, l.background)
+	defer end()
 	for number := 1; ; number++ {
-		holders, err := l.remote.Inspect(ctx, &claim)
+		holders, err := l.remote.Inspect(call, &claim)
 		switch {
 		case err != nil:
 			s.until = clock.Now() // nobody knows any more

@@ -326,3 +326,45 @@ func TestLeadGoesOnAfterACrash(t *testing.T) {
 		})
 	}
 }
+
+// Whoever looks at a server that is gone, through a client that Close does not close, ends with the Locker.
+func TestCloseWhileTheServerIsGone(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]func(l *rlock.Locker) error{
+		"Leaders": func(l *rlock.Locker) error {
+			for _, err := range l.Leaders(context.Background(), "job") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"WaitFree": func(l *rlock.Locker) error { return l.WaitFree(context.Background(), "job") },
+	} {
+		for how, end := range map[string]func(*env.Server, *env.Proxy){
+			"dead":   func(s *env.Server, _ *env.Proxy) { s.Kill() },
+			"silent": func(_ *env.Server, p *env.Proxy) { p.BlackHole(true) },
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				server := env.Start(t)
+				proxy := env.NewProxy(t, server.Addr())
+				locker, err := rlock.New(server.Client(t, func(o *rueidis.ClientOption) { o.InitAddress = []string{proxy.Addr()} }))
+				require.NoError(t, err)
+				env.MustLock(t)(env.NewLocker(t, server.Client(t)).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+				ended := make(chan error, 1)
+				go func() { ended <- wait(locker) }()
+				time.Sleep(300 * time.Millisecond)
+				end(server, proxy)
+				time.Sleep(700 * time.Millisecond) // it looks again
+				locker.Close()
+				select {
+				case err := <-ended:
+					require.ErrorIs(t, err, rlock.ErrClosed)
+				case <-time.After(2 * time.Second):
+					t.Error("it goes on after Close")
+				}
+			})
+		}
+	}
+}

@@ -117,6 +117,17 @@ func Select(ctx context.Context, a, b <-chan struct{}, d time.Duration, stop <-c
 	}
 }
 
+// EndsWith returns a context with what ctx has, which ends when other does, too. The caller calls end when it
+// is not needed any more.
+func EndsWith(ctx, other context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(other, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 // ContextError returns why ctx has ended: its error, with its cause and what a call made
 // of it, which may be nil, still in reach of errors.Is.
 func ContextError(ctx context.Context, err error) error {
