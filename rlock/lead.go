@@ -63,6 +63,9 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 // ms elsewhere, where each look is a command. Of terms that follow each other faster, only some are
 // seen.
 //
+// Terms are told apart by their tokens. So a term is shown again if its leader shortens the lease by
+// Extend, and that of a leader WithAtLeast once more when it has returned early: until the time is over.
+//
 // The sequence ends when ctx does. A server that does not answer is asked again. Any other error is
 // yielded, and ends the sequence: it matches ErrClosed if the Locker was closed.
 func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error] {
@@ -71,6 +74,9 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 		for first := true; ; {
 			if _, err := l.begun(ctx, "observe", key); err != nil {
 				yield(State{}, err)
+				return
+			}
+			if ctx.Err() != nil {
 				return
 			}
 			s, err := checkLeader(ctx, l, key)
@@ -85,7 +91,7 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 				first, last = false, s
 			}
 			pause := lookForLeader
-			if !s.Cached {
+			if err != nil || remote.Uncached(l.remote) {
 				pause = lookForLeaderUncached
 			}
 			if err := clock.Sleep(ctx, pause, l.closed); err != nil && !errors.Is(err, clock.ErrStopped) {

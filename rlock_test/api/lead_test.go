@@ -202,3 +202,33 @@ func TestLeaders(t *testing.T) {
 		require.Equal(t, 2, count)
 	})
 }
+
+// Where the client has a cache, a change is seen soon, also right after another one.
+func TestLeadersSeeAChangeSoon(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	viewer, leader := env.OpenOn(t, server), env.OpenOn(t, server)
+	ctx, cancel := context.WithCancel(t.Context())
+	seen, ended := make(chan time.Time, 8), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range viewer.Leaders(ctx, "leader") {
+			seen <- time.Now()
+		}
+	}()
+	<-seen // nobody leads
+	best := time.Hour
+	for range 5 { // once it is not kept from running
+		lock := env.MustLock(t)(leader.Acquire(t.Context(), "leader"))
+		<-seen
+		began := time.Now()
+		require.NoError(t, lock.Release(t.Context()))
+		best = min(best, (<-seen).Sub(began))
+	}
+	require.Less(t, best, 120*time.Millisecond)
+	cancel()
+	<-ended
+	for range viewer.Leaders(ctx, "leader") {
+		t.Error("its context has ended")
+	}
+}

@@ -115,6 +115,9 @@ func (s *Server) Peek(ctx context.Context, key string, ttl time.Duration) (Peeke
 	return Peeked{answer.Value.Valid, answer.Value.V, answer.Until, answer.Hit}, err
 }
 
+// Uncached reports whether a Peek has found that the client has no cache.
+func Uncached(s *Server) bool { return s.uncached.Load() }
+
 // holders reads the answer of inspect.lua to a call that was sent at sent.
 func holders(keys []string, r gen.InspectResult, sent clock.Instant, err error) ([]Holder, error) {
 	if err == nil && (len(r.Holders) != len(keys) || len(r.Remaining) != len(keys)) {
