@@ -301,3 +301,59 @@ func TestGrantDuringThePauseOfAnOutage(t *testing.T) {
 	require.NoError(t, held.Release(t.Context()))
 	require.NoError(t, env.Taken(t, got).Release(t.Context()))
 }
+
+// lookless is a client whose questions about holders get no answer.
+type lookless struct {
+	rueidis.Client
+	looks chan struct{}
+}
+
+func (c *lookless) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	if !env.Calls(command.Commands(), gen.InspectSHA1) {
+		return c.Client.Do(ctx, command)
+	}
+	c.looks <- struct{}{}
+	<-ctx.Done()
+	return rueidis.NewErrorResult(ctx.Err())
+}
+
+// A caller who waits behind a lock of its own Locker asks the server about that lock. While there is no
+// answer, it is handed the lock at once, gives up with its policy, and ends with its Locker.
+func TestLookHasNoAnswer(t *testing.T) {
+	t.Parallel()
+	const ttl = 500 * time.Millisecond
+	for name, c := range map[string]struct {
+		policy rlock.Retry
+		then   func(t *testing.T, locker *rlock.Locker, first *rlock.Lock)
+		within time.Duration
+		err    error
+	}{
+		"handed over": {rlock.DefaultRetry(), func(t *testing.T, _ *rlock.Locker, first *rlock.Lock) {
+			require.NoError(t, first.Release(t.Context()))
+		}, ttl, nil},
+		"the policy ends": {rlock.DefaultRetry().MaxTime(1500 * time.Millisecond), nil, 3500 * time.Millisecond, rlock.ErrGaveUp}, // with a last look
+		"closed": {rlock.DefaultRetry(), func(_ *testing.T, locker *rlock.Locker, _ *rlock.Lock) {
+			locker.Close()
+		}, time.Second, rlock.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			require.NoError(t, gen.New().Load(t.Context(), server.Client(t)))
+			client := &lookless{server.Client(t), make(chan struct{}, 10)}
+			locker := env.NewLocker(t, client)
+			first := env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+			ended := make(chan error, 1)
+			go func() {
+				ended <- env.ErrorOf(locker.Acquire(context.Background(), "job", rlock.WithTTL(ttl), rlock.WithRetry(c.policy)))
+			}()
+			<-client.looks
+			looked := time.Now()
+			if c.then != nil {
+				c.then(t, locker, first)
+			}
+			require.ErrorIs(t, <-ended, c.err)
+			require.Less(t, time.Since(looked), c.within)
+		})
+	}
+}

@@ -68,12 +68,41 @@ func (w Waiting[R, G, H]) Await(ctx context.Context, now, end clock.Instant, lef
 		}
 		if looks && now >= min(look, end) {
 			look = now.After(lookPause)
-			Verify(ctx, w.Ticket.Behind())
+			w.look(ctx, now, end)
+			if g, ready := w.Ticket.Ready(); ready != queue.Behind {
+				return g, ready, nil
+			}
+			now = clock.Now()
 		}
 		if now >= end {
 			return g, queue.Behind, nil
 		}
 	}
+}
+
+// lookTimeout is how long a waiter waits for an answer about the holder, and checkPause how often it sees
+// meanwhile whether it is of use still.
+const (
+	lookTimeout = remote.Patience
+	checkPause  = 10 * time.Millisecond
+)
+
+// look asks the server about the holder before the ticket. A server that does not answer keeps the waiter
+// no longer than until end, or until the ticket is ready or Stop is closed.
+func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) {
+	h := w.Ticket.Behind()
+	limit := lookTimeout
+	if now < end {
+		limit = min(limit, end.From(now))
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	go func() {
+		defer cancel()
+		for clock.Sleep(ctx, checkPause, w.Stop) == nil && w.Ticket.Behind() == h {
+		}
+	}()
+	Verify(ctx, h)
 }
 
 // Verify asks the server about a holder that somebody waits behind, which ends the holder if its key

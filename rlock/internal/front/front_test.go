@@ -18,6 +18,7 @@ import (
 type lock struct {
 	deadline clock.Instant
 	renewed  bool
+	silent   bool // Look gets no answer
 	looks    int
 	watched  []time.Duration // since began
 	began    clock.Instant
@@ -27,8 +28,11 @@ func (l *lock) Deadline() clock.Instant     { return l.deadline }
 func (l *lock) Over(now clock.Instant) bool { return l.deadline <= now }
 func (l *lock) Renewed() bool               { return l.renewed }
 
-func (l *lock) Look(context.Context) (remote.Holder, error) {
+func (l *lock) Look(ctx context.Context) (remote.Holder, error) {
 	l.looks++
+	if l.silent {
+		<-ctx.Done()
+	}
 	return remote.Holder{}, nil
 }
 
@@ -157,4 +161,41 @@ func TestVerify(t *testing.T) {
 	l.renewed = true
 	front.Verify(t.Context(), l)
 	require.Equal(t, 1, l.looks)
+}
+
+// A question about the holder that gets no answer keeps a waiter from nothing.
+func TestLookWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		wait  time.Duration
+		do    func(first *ticket, stop func()) // 1500 ms after the beginning
+		after time.Duration
+		ready queue.Readiness
+		err   error
+	}{
+		"the pause ends": {wait: 1700 * time.Millisecond, after: 1700 * time.Millisecond},
+		"a short pause":  {wait: 300 * time.Millisecond, after: 2300 * time.Millisecond},
+		"handed over": {wait: time.Minute, do: func(first *ticket, _ func()) {
+			o, _ := first.Offer(false, clock.Now())
+			o.Grant("token")
+		}, after: 1510 * time.Millisecond, ready: queue.HandedOver},
+		"front":   {wait: time.Minute, do: func(first *ticket, _ func()) { first.Leave() }, after: 1510 * time.Millisecond, ready: queue.Front},
+		"stopped": {wait: time.Minute, do: func(_ *ticket, stop func()) { stop() }, after: 1500 * time.Millisecond, err: clock.ErrStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				own, stopped := &ticket{}, make(chan struct{})
+				first := behind(&lock{silent: true}, time.Hour, own)
+				if c.do != nil {
+					time.AfterFunc(1500*time.Millisecond, func() { c.do(first, func() { close(stopped) }) })
+				}
+				start, now := time.Now(), clock.Now()
+				_, ready, err := waiting{own, stopped, nil}.Await(t.Context(), now, now.After(c.wait), time.Hour)
+				require.ErrorIs(t, err, c.err)
+				require.Equal(t, c.ready, ready)
+				require.InDelta(t, c.after, time.Since(start), float64(20*time.Millisecond))
+			})
+		})
+	}
 }
