@@ -17,7 +17,8 @@ import (
 )
 
 // Release gives the lock up: the next who waits gets it, or its keys are freed. It does its work even
-// if ctx has ended, within 2 seconds, so it may be deferred. The lock's Context ends first.
+// if ctx has ended, within 2 seconds, so it may be deferred. The lock's Context ends first. While ctx
+// lasts, a first try that gets no answer ends with ctx or by the time-outs of the client.
 //
 // ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or
 // ErrExpired that keys were no longer this lock's; those stay as they are. After any other error the

@@ -317,3 +317,32 @@ func TestContextEndsBeforeTheKeysAreFree(t *testing.T) {
 		require.True(t, ended.Load())
 	})
 }
+
+// A call that a silent server does not answer ends some two seconds after the time-outs of the client, of
+// which a try may take several, however long its context lasts.
+func TestCallsOfASilentServer(t *testing.T) {
+	t.Parallel()
+	const timeOut = 500 * time.Millisecond
+	for name, call := range map[string]func(locker *rlock.Locker, lock *rlock.Lock) error{
+		"Release": func(_ *rlock.Locker, lock *rlock.Lock) error { return lock.Release(context.Background()) },
+		"Extend":  func(_ *rlock.Locker, lock *rlock.Lock) error { return lock.Extend(context.Background(), time.Minute) },
+		"ReleaseEach": func(locker *rlock.Locker, lock *rlock.Lock) error {
+			return locker.ReleaseEach(context.Background(), []*rlock.Lock{lock})[0]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			proxy := env.NewProxy(t, server.Addr())
+			locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+				o.InitAddress = []string{proxy.Addr()}
+				o.ConnWriteTimeout, o.Dialer.Timeout = timeOut, timeOut
+			}))
+			lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
+			proxy.BlackHole(true)
+			began := time.Now()
+			require.Error(t, call(locker, lock))
+			require.Less(t, time.Since(began), 2*time.Second+10*timeOut)
+		})
+	}
+}
