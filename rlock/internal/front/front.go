@@ -102,12 +102,12 @@ func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) {
 		for clock.Sleep(ctx, checkPause, w.Stop) == nil && w.Ticket.Behind() == h {
 		}
 	}()
-	Verify(ctx, h)
+	verify(ctx, h)
 }
 
-// Verify asks the server about a holder that somebody waits behind, which ends the holder if its key
+// verify asks the server about a holder that somebody waits behind, which ends the holder if its key
 // is gone. Nobody else would notice where the server does not tell and the lease is not extended.
-func Verify[H Holder](ctx context.Context, h H) {
+func verify[H Holder](ctx context.Context, h H) {
 	var none H
 	if h != none && !h.Renewed() {
 		_, _ = h.Look(ctx)
