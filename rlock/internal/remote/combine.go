@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -17,7 +16,8 @@ const (
 	fewCalls = 16
 	// enoughScripts is how many scripts of a combiner are under way before calls wait for each other.
 	// With fewer, the server has nothing to do while an answer travels. With more, the scripts are
-	// smaller, and cost more for each call. There are two combiners: for tries and for releases.
+	// smaller, and cost more for each call. There are two combiners, for tries and for releases; on a
+	// cluster there are two for each slot.
 	enoughScripts = 2
 	// maxCalls is how many calls go in one script at most. They keep the server busy for about half a
 	// millisecond.
@@ -37,19 +37,17 @@ type combiner[P, R any] struct {
 	// send makes the calls with one script. For each it sets the result, or alone if the caller has to
 	// make the call by itself. If send returns an error that is Refused, all callers have to.
 	send func(ctx context.Context, batch []*member[P, R]) error
-	// calls is how many callers have no answer so far. The combiners of a server share it: its callers
-	// take and release in turn, and those of one combiner alone are now many and now few.
-	calls *atomic.Int64
+	pair *pair // that it is of
 
-	mu          sync.Mutex
+	mu          *sync.Mutex
 	underway    int           // scripts that have no answer so far
 	due         clock.Instant // when the server should be done with the last one; kept once enoughScripts are under way
 	first, last *member[P, R] // the calls that wait
-	aloneUntil  clock.Instant // until then all calls go by themselves, because the user was refused; 0: never
+	aloneUntil  clock.Instant // until then all calls go by themselves, because the user was refused or the slot moves; 0: never
 	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
 	armed       bool          // timer runs; it does while calls wait and another script may be sent
 
-	spare sync.Pool // of members. It is not shared with other combiners, because a channel that was made in a synctest bubble must stay there.
+	spare *sync.Pool // of members
 }
 
 // member is a call that goes together with others.
@@ -81,18 +79,12 @@ func unsent(err error) bool { return errors.Is(err, errUnsent) }
 var errEnded = errors.New("a hook of the client has called runtime.Goexit")
 
 // together makes a call together with others, and reports whether it has. If not, the caller makes the
-// call by itself, and calls finished when that has an answer.
+// call by itself, and calls answered when that has an answer. The caller has entered the pair.
 func (c *combiner[P, R]) together(ctx context.Context, params P) (result R, err error, shared bool) {
-	m := c.enter(params, c.calls.Add(1) <= fewCalls)
+	m := c.enter(params)
 	if m == nil {
 		return result, nil, false
 	}
-	shared = true
-	defer func() {
-		if shared { // also if the client has panicked
-			c.calls.Add(-1)
-		}
-	}()
 	select {
 	case <-m.done:
 	case <-ctx.Done():
@@ -119,11 +111,11 @@ func (c *combiner[P, R]) together(ctx context.Context, params P) (result R, err 
 	return result, err, shared
 }
 
-// enter adds a call, one of few or of many, to those that wait. It returns nil if the caller may make the
-// call by itself at once.
-func (c *combiner[P, R]) enter(params P, few bool) *member[P, R] {
+// enter adds a call to those that wait. It returns nil if the caller may make the call by itself at once.
+func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	few := c.pair.calls.Load() <= fewCalls
 	// Callers who have left may leave many scripts without an answer, so few calls are not enough.
 	if c.underway < enoughScripts || few && c.first == nil && c.underway < fewCalls {
 		if c.underway++; c.underway >= enoughScripts {
@@ -132,7 +124,8 @@ func (c *combiner[P, R]) enter(params P, few bool) *member[P, R] {
 		return nil
 	}
 	now := clock.Now()
-	late := now >= c.due && c.underway < maxScripts // the server is idle: the answers are only on their way
+	// If the server is idle, the answers are only on their way.
+	late := (now >= c.due || c.pair.amongMany()) && c.underway < maxScripts
 	if c.aloneUntil != 0 && now < c.aloneUntil || late && c.first == nil {
 		c.underway++
 		c.due = now.After(scriptCost + callCost)
@@ -157,12 +150,6 @@ func (c *combiner[P, R]) enter(params P, few bool) *member[P, R] {
 	return m
 }
 
-// finished notes that a call which its caller has made by itself has its answer.
-func (c *combiner[P, R]) finished() {
-	c.calls.Add(-1)
-	c.answered()
-}
-
 // answered notes that a script has its answer. If calls wait, they are sent.
 func (c *combiner[P, R]) answered() {
 	c.mu.Lock()
@@ -170,6 +157,7 @@ func (c *combiner[P, R]) answered() {
 	c.underway--
 	switch {
 	case c.first == nil:
+		c.pair.rest()
 	case c.underway < enoughScripts:
 		c.dispatch()
 	default: // the other answers may never come
@@ -279,6 +267,7 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 		}
 		if len(batch) == 0 {
 			c.underway--
+			c.pair.rest()
 		}
 		c.mu.Unlock()
 	}
@@ -288,9 +277,10 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 // answer tells the callers of a batch what came of it.
 func (c *combiner[P, R]) answer(batch []*member[P, R], err error) {
 	// A call for a forbidden key is refused by itself too, and so kept out of the next scripts.
-	if Forbidden(err) && !ofOneKey(err, false) {
+	if movesNow(err) || Forbidden(err) && !ofOneKey(err, false) {
 		c.mu.Lock()
 		c.aloneUntil = clock.Now().After(Patience)
+		c.pair.keep()
 		c.mu.Unlock()
 	}
 	for _, m := range batch {

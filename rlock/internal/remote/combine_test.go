@@ -7,7 +7,6 @@ import (
 	"io"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,8 +27,8 @@ type sentBatch struct {
 
 func newSends() *sends {
 	s := &sends{scripts: make(chan *sentBatch, 100)}
-	s.calls = new(atomic.Int64)
-	s.calls.Store(fewCalls)
+	s.pair, s.mu, s.spare = new(pair), new(sync.Mutex), new(sync.Pool)
+	s.pair.calls.Store(fewCalls)
 	s.send = func(_ context.Context, batch []*member[int, int]) error {
 		b := &sentBatch{answer: make(chan error)}
 		for _, m := range batch {
@@ -40,6 +39,23 @@ func newSends() *sends {
 		return <-b.answer
 	}
 	return s
+}
+
+// together makes a call as callers of the server do. If it goes by itself, finished ends it.
+func (s *sends) together(ctx context.Context, number int) (result int, err error, shared bool) {
+	s.pair.calls.Add(1)
+	shared = true
+	defer func() {
+		if shared { // also if the client has panicked
+			s.pair.leave()
+		}
+	}()
+	return s.combiner.together(ctx, number)
+}
+
+func (s *sends) finished() {
+	s.answered()
+	s.pair.leave()
 }
 
 // busy has as many scripts under way as keep others from being sent at once. What it returns answers
@@ -73,7 +89,7 @@ func (s *sends) idle(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	require.Zero(t, s.underway)
-	require.EqualValues(t, fewCalls, s.calls.Load())
+	require.EqualValues(t, fewCalls, s.pair.calls.Load())
 	require.Nil(t, s.first)
 	require.Nil(t, s.last)
 	require.Empty(t, s.scripts)
@@ -116,8 +132,8 @@ func TestCombinerLeavesFewCallsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, other := newSends(), newSends()
-		s.calls.Store(0)
-		other.calls = s.calls
+		s.pair.calls.Store(0)
+		other.pair = s.pair
 		for i := range fewCalls {
 			if i%2 == 0 {
 				s.busy1(t)
@@ -146,7 +162,7 @@ func TestCombinerLeavesFewCallsAlone(t *testing.T) {
 		for other.underway > 0 {
 			other.finished()
 		}
-		require.Zero(t, s.calls.Load())
+		require.Zero(t, s.pair.calls.Load())
 	})
 }
 
@@ -275,6 +291,7 @@ func TestCombinerErrors(t *testing.T) {
 		{"no answer", fmt.Errorf("lost: %w", io.EOF), true, false},
 		{"refused", serverError("LOADING it loads"), false, false},
 		{"forbidden", serverError("NOPERM no"), false, true},
+		{"while the slot moves", serverError("TRYAGAIN it moves"), false, true},
 		{"of a forbidden key", serverError("NOPERM No permissions to access a key"), false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -381,7 +398,8 @@ func (s *sends) busy1(t *testing.T) {
 // Many callers at once, some of whom leave: each gets its own answer, and nothing is left.
 func TestCombinerConcurrency(t *testing.T) {
 	t.Parallel()
-	c := combiner[int, int]{calls: new(atomic.Int64)}
+	c := newSends()
+	c.pair.calls.Store(0)
 	c.send = func(_ context.Context, batch []*member[int, int]) error {
 		for i, m := range batch {
 			m.result, m.alone = m.params*2, m.params%7 == 0
@@ -418,7 +436,7 @@ func TestCombinerConcurrency(t *testing.T) {
 	}
 	wg.Wait()
 	require.Eventually(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.underway == 0 }, 10*time.Second, time.Millisecond)
-	require.Zero(t, c.calls.Load())
+	require.Zero(t, c.pair.calls.Load())
 	require.Nil(t, c.first)
 	require.Nil(t, c.last)
 }

@@ -39,24 +39,24 @@ const sharesWait = 2
 
 // try takes a key, together with others if calls for other keys are under way.
 func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
-	if !s.queue.slots { // the keys of one script are of one slot
-		if a, err, shared := s.tries.together(ctx, tryCall{c.key[0], r.Token, r.TTL, r.Fenced}); shared {
-			return a, err
-		}
-		defer s.tries.finished()
+	p := s.combiners.enter(c.key[0])
+	defer p.leave()
+	if a, err, shared := p.tries.together(ctx, tryCall{c.key[0], r.Token, r.TTL, r.Fenced}); shared {
+		return a, err
 	}
+	defer p.tries.answered()
 	reply, err := s.scripts.Join(ctx, s.client, s.joinParams(c, r, gen.JoinHowTry))
 	return joinAnswer(c, reply), err
 }
 
 // pass releases a key, together with others if calls for other keys are under way.
 func (s calls) pass(ctx context.Context, key, token string) (freed int64, err error) {
-	if !s.queue.slots {
-		if freed, err, shared := s.passes.together(ctx, passCall{key, token}); shared {
-			return freed, err
-		}
-		defer s.passes.finished()
+	p := s.combiners.enter(key)
+	defer p.leave()
+	if freed, err, shared := p.passes.together(ctx, passCall{key, token}); shared {
+		return freed, err
 	}
+	defer p.passes.answered()
 	freed, err = s.scripts.Pass(ctx, s.client, s.passParams(key, token))
 	if freed == sharesWait {
 		freed = 0
@@ -132,7 +132,7 @@ func (s calls) passMany(ctx context.Context, batch []*member[passCall, int64]) e
 		w.keys, w.args = append(w.keys, m.params.key), append(w.args, m.params.token)
 	}
 	w.keys = slot.AppendNames(w.keys, w.keys, len(batch))
-	replies, err := s.scripts.PassMany(ctx, s.client, gen.PassManyParams{Grants: slot.AllGrants, Keys: w.keys, Tokens: w.args})
+	replies, err := s.scripts.PassMany(ctx, s.client, gen.PassManyParams{Grants: s.queue.grants(batch[0].params.key), Keys: w.keys, Tokens: w.args})
 	if err = complete(err, len(batch), len(replies)); err != nil {
 		return Redact(err, w.args...)
 	}

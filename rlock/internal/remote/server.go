@@ -29,21 +29,18 @@ type Server struct {
 
 // calls runs scripts for keys of one slot, or several scripts in one pipeline.
 type calls struct {
-	client  rueidis.Client
-	scripts *gen.Scripts
-	queue   *queueing
-	tries   *tryCombiner
-	passes  *passCombiner
+	client    rueidis.Client
+	scripts   *gen.Scripts
+	queue     *queueing
+	combiners *combiners
 }
 
 // NewServer returns the server that the client is connected to. process is the name of this process
 // in the queues; it has no colon.
 func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Server {
 	cluster := client.Mode() == rueidis.ClientModeCluster
-	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, new(tryCombiner), new(passCombiner)}, cluster: cluster}
-	s.calls.tries.send, s.calls.passes.send = s.calls.tryMany, s.calls.passMany
-	s.calls.tries.calls = new(atomic.Int64)
-	s.calls.passes.calls = s.calls.tries.calls
+	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, nil}, cluster: cluster}
+	s.calls.combiners = newCombiners(cluster, s.calls.tryMany, s.calls.passMany)
 	s.reaper = reaper.New(s.calls.releaseItems)
 	s.queues = Queues{s.calls, s}
 	return s
