@@ -2,6 +2,7 @@ package fuzz
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -234,8 +235,10 @@ func (m *model) forceRelease(locker *lockerModel, key, token string) {
 	}
 	require.NoError(m.t, err)
 	delete(m.leases, key)
-	if h := locker.known[key]; h != nil && h.token == token {
-		h.finish(rlock.ErrLost)
+	for _, h := range m.handles {
+		if h.locker == locker && h.token == token && slices.Contains(h.keys, key) {
+			h.finish(rlock.ErrLost)
+		}
 	}
 }
 

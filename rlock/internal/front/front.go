@@ -68,9 +68,8 @@ func (w Waiting[R, G, H]) Await(ctx context.Context, now, end clock.Instant, lef
 		}
 		if looks && now >= min(look, end) {
 			look = now.After(lookPause)
-			w.look(ctx, now, end)
-			if g, ready := w.Ticket.Ready(); ready != queue.Behind {
-				return g, ready, nil
+			if g, ready, err = w.look(ctx, now, end); err != nil || ready != queue.Behind {
+				return g, ready, err
 			}
 			now = clock.Now()
 		}
@@ -80,29 +79,34 @@ func (w Waiting[R, G, H]) Await(ctx context.Context, now, end clock.Instant, lef
 	}
 }
 
-// lookTimeout is how long a waiter waits for an answer about the holder, and checkPause how often it sees
-// meanwhile whether it is of use still.
-const (
-	lookTimeout = remote.Patience
-	checkPause  = 10 * time.Millisecond
-)
+// lookTimeout is how long a waiter waits for an answer about the holder.
+const lookTimeout = remote.Patience
 
-// look asks the server about the holder before the ticket. A server that does not answer keeps the waiter
-// no longer than until end, or until the ticket is ready or Stop is closed.
-func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) {
-	h := w.Ticket.Behind()
-	limit := lookTimeout
+// look asks the server about the holder before the ticket, in the background, and does what Await does until
+// there is an answer: the ticket may be ready before, and the server may be silent.
+func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) (g G, ready queue.Readiness, err error) {
+	limit := now.After(lookTimeout)
 	if now < end {
-		limit = min(limit, end.From(now))
+		limit = min(limit, end)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	h := w.Ticket.Behind()
+	asks, cancel := context.WithTimeout(ctx, limit.From(now))
 	defer cancel()
+	var cause any // of a panic of the client or of an observer, if not nil
+	waits, answered := context.WithCancel(ctx)
 	go func() {
-		defer cancel()
-		for clock.Sleep(ctx, checkPause, w.Stop) == nil && w.Ticket.Behind() == h {
-		}
+		defer answered()
+		defer func() { cause = recover() }() // the waiter panics, as if it had asked itself
+		verify(asks, h)
 	}()
-	verify(ctx, h)
+	g, ready, err = w.Ticket.Await(waits, now, limit, w.Stop)
+	if err == nil || waits.Err() == nil || ctx.Err() != nil {
+		return g, ready, err
+	}
+	if cause != nil {
+		panic(cause)
+	}
+	return g, queue.Behind, nil
 }
 
 // verify asks the server about a holder that somebody waits behind, which ends the holder if its key

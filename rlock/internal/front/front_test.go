@@ -51,8 +51,8 @@ type (
 	waiting = front.Waiting[string, string, *lock]
 )
 
-// behind returns a lock with a lease, and tickets behind it.
-func behind(l *lock, lease time.Duration, tickets ...*ticket) *ticket {
+// behind returns a queue, and the ticket of a lock with a lease, behind which others are.
+func behind(l *lock, lease time.Duration, tickets ...*ticket) (*queue.Queue[string, string, *lock], *ticket) {
 	q := queue.New[string, string, *lock](time.Hour)
 	first := &ticket{}
 	now := clock.Now()
@@ -62,7 +62,7 @@ func behind(l *lock, lease time.Duration, tickets ...*ticket) *ticket {
 	for _, t := range tickets {
 		q.Join(t, "job", "", now)
 	}
-	return first
+	return q, first
 }
 
 // A waiter has the holder watched when it has waited for long, and not before. If nobody tells of a
@@ -133,7 +133,7 @@ func TestReady(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				own, stopped := &ticket{}, make(chan struct{})
-				first := behind(&lock{}, time.Hour, own)
+				_, first := behind(&lock{}, time.Hour, own)
 				start := time.Now()
 				go func() {
 					time.Sleep(300 * time.Millisecond)
@@ -186,9 +186,9 @@ func TestLookWithoutAnAnswer(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				own, stopped := &ticket{}, make(chan struct{})
-				first := behind(&lock{silent: true}, time.Hour, own)
+				q, first := behind(&lock{silent: true}, time.Hour, own)
 				if c.do != nil {
-					time.AfterFunc(1500*time.Millisecond, func() { c.do(first, func() { close(stopped) }) })
+					time.AfterFunc(1500*time.Millisecond, func() { c.do(first, func() { close(stopped); q.Wake() }) })
 				}
 				start, now := time.Now(), clock.Now()
 				_, ready, err := waiting{own, stopped, nil}.Await(t.Context(), now, now.After(c.wait), time.Hour)
