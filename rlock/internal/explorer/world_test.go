@@ -456,7 +456,7 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 				return err
 			}
 		case queue.Abandon:
-			if x.flaw.stays && (e.What == queue.Left || e.What == queue.BeatDue) {
+			if x.flaw.stays && (e.What == queue.Left || a.Request.Token == before.Former) {
 				continue
 			}
 			if err := x.abandon(w, p, &proc, a.Request); err != nil {

@@ -117,6 +117,9 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 		}
 	}
 	if token := p.wait.Token; token != before && token != "" {
+		if p.expected != nil { // a silent place is kept for a while, and nobody tells of its grant
+			p.expected.Abandon()
+		}
 		p.expected, p.fresh = p.grants.Expect(token), ""
 	}
 	return ask, held

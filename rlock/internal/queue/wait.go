@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -24,11 +25,11 @@ import (
 type Wait struct {
 	Phase  Phase
 	Token  string
-	Silent bool // the server must not tell this process of a grant of Token: it would not hear that, or that failed before
-	Former string
-	Since  int64 // the score with which Token joins; 0: at the end of the queue
-	Score  int64 // the last that the server said; 0: none
-	Gone   int   // how often the server had lost a token of this wait, at most twice
+	Silent bool   // the server must not tell this process of a grant of Token: it would not hear that, or that failed before
+	Former string // of passing: the token that gives the lock up; of joining: one whose silent place is kept until Token has one; "": none
+	Since  int64  // the score with which Token joins; 0: at the end of the queue
+	Score  int64  // the last that the server said; 0: none
+	Gone   int    // how often the server had lost a token of this wait, at most twice
 
 	// A pushed lease counts from Anchor, or from FirstSend where Token was sent in two calls
 	// that insert it: the second could have inserted it again after the grant.
@@ -159,6 +160,7 @@ func (s Settings) Step(w Wait, e Event) (Wait, []Action) {
 		switch {
 		case w.Phase != Waiting:
 		case w.Silent && e.Hears && w.Gone < 2 && w.Score != 0:
+			t.Former = w.Token // until then nobody gets in front
 			t.rejoin(false)
 		default:
 			t.beat()
@@ -218,8 +220,10 @@ func (t *step) answered() {
 		}
 	case t.Phase == Held:
 	case a.Granted:
+		t.settle()
 		t.hold(clock.LeaseEnd(t.Sent, t.lasting(a.Remaining)), 1)
 	case a.Score != 0 && (t.Score == 0 || a.Score <= t.Score):
+		t.settle()
 		t.Phase, t.Score = Waiting, a.Score
 		if !t.Anchored || t.Sent > t.Anchor {
 			t.Anchored, t.Anchor = true, t.Sent
@@ -233,19 +237,28 @@ func (t *step) answered() {
 // gone goes on with a new token in the old place. A process that was lost twice is perhaps not
 // heard where the server counts who listens: it asks to be granted the lock without a message.
 func (t *step) gone() {
+	t.abandon(t.Wait.Token, t.Silent)
 	if t.Phase == Passing {
 		t.abandon(t.Former, t.Silent)
+		t.Former = ""
 	}
 	t.Gone = min(t.Gone+1, 2)
 	t.rejoin(t.Silent || t.Gone == 2)
 }
 
-// rejoin goes on with a new token in the old place. The server has the old one as long as nobody has
-// given it up; if it grants the lock to that one, it passes it on to the new one.
+// rejoin goes on with a new token in the old place.
 func (t *step) rejoin(silent bool) {
-	t.abandon(t.Wait.Token, t.Silent)
-	t.Silent, t.Since = silent, t.Score
+	t.Silent, t.Since = silent, cmp.Or(t.Score, t.Since)
 	t.join()
+}
+
+// settle gives up the silent place of before. If the server has granted the lock to that, it passes the
+// lock on to the first in the queue, which is the new one as a rule.
+func (t *step) settle() {
+	if t.Phase == Joining && t.Former != "" {
+		t.abandon(t.Former, true)
+		t.Former = ""
+	}
 }
 
 func (t *step) lasting(left time.Duration) time.Duration {
@@ -277,6 +290,7 @@ func (t *step) told() {
 	if t.Phase == Held {
 		return
 	}
+	t.settle()
 	if t.TTL == clock.NoExpiry || t.Fenced && t.Answer.Fence == 0 {
 		t.beat() // the server grants ten seconds, and a fence if the releaser has named the counter
 		return
@@ -290,6 +304,7 @@ func (t *step) told() {
 
 func (t *step) leave() {
 	if t.Phase == Joining || t.Phase == Waiting {
+		t.settle()
 		t.abandon(t.Wait.Token, t.Silent)
 		t.Wait = Wait{}
 	}
