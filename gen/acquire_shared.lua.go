@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "816e499a16d1f427db2fb3f1b90d3f8487fba7b8"
-	AcquireSharedSHA256 = "fd037e98bc7b51b4eae8d999b7ad1c11510f855809d83ca1de7d77d0fbed06d7"
+	AcquireSharedSHA1   = "3990288a626bba3fecd23ebac8ec6336b36bab77"
+	AcquireSharedSHA256 = "057ca40171a309ce644da1d9eb3c849c0e8bb06f7d4316b5a98f5cf00423445b"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -106,7 +106,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
@@ -306,8 +306,8 @@ end
 -- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
 -- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
 -- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
--- call. If they stopped those behind them, one whose process stands still would do so for as long as
--- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- call. They are told to ask: the message is "gone <token>". If they stopped those behind them, one whose
+-- process stands still would do so for as long as there are holders. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
@@ -342,6 +342,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
+    elseif token and process ~= '' then
+      redis.pcall('SPUBLISH', grants .. process, 'gone ' .. token)
     end
   end
   return false

@@ -10,8 +10,8 @@ import (
 
 // The sums of changeLimitSource. A server knows the script by its SHA1.
 const (
-	ChangeLimitSHA1   = "cfad2b1d1e18c5f839b1ebee955d670093f4566e"
-	ChangeLimitSHA256 = "7fb9c9fe6a75877ab898b509f5940bae102796ce7df743f1f5e6b893616888dc"
+	ChangeLimitSHA1   = "9fac704f6cd2ad97913bb95b2578597e50a32bcc"
+	ChangeLimitSHA256 = "608c20873b1349ef734957f1e6fe496c4af2b37e6791994d64b02dc2d4162b79"
 )
 
 // changeLimitSource is change_limit.lua with what it includes.
@@ -134,8 +134,8 @@ end
 -- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
 -- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
 -- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
--- call. If they stopped those behind them, one whose process stands still would do so for as long as
--- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- call. They are told to ask: the message is "gone <token>". If they stopped those behind them, one whose
+-- process stands still would do so for as long as there are holders. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
@@ -170,6 +170,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
+    elseif token and process ~= '' then
+      redis.pcall('SPUBLISH', grants .. process, 'gone ' .. token)
     end
   end
   return false

@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "fff6cc15f93037eb91776e344bde0f2a7abe0efa"
-	PassSHA256 = "babb7d5d046462cb9430134970f9cf059a21c5f34d76d7611ae09eb5bd4705a7"
+	PassSHA1   = "493a3cad00fbe006e177866d798ebc25e890a023"
+	PassSHA256 = "76bb89fa89ea6dced91f650e263e6901aabcfe1a2e0570c3643b09d75869f886"
 )
 
 // passSource is pass.lua with what it includes.
@@ -110,7 +110,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')

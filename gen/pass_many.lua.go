@@ -10,8 +10,8 @@ import (
 
 // The sums of passManySource. A server knows the script by its SHA1.
 const (
-	PassManySHA1   = "83d4477518bf2a340eecc010e605bb9e4d44885d"
-	PassManySHA256 = "72ad32094bfa23780ea13c0c317a786ec65cca58d58b07785b0f6f41d58d90de"
+	PassManySHA1   = "a17c830de8e68cd808998c7569e614b52d752848"
+	PassManySHA256 = "4f7a06a9a1e460252e25a6cee74249e8bac56df15ccc3c33c9627068371e726a"
 )
 
 // passManySource is pass_many.lua with what it includes.
@@ -132,7 +132,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')

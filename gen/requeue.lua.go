@@ -11,8 +11,8 @@ import (
 
 // The sums of requeueSource. A server knows the script by its SHA1.
 const (
-	RequeueSHA1   = "7e5a77b4806ce98922a01751d35e06d19eb01ead"
-	RequeueSHA256 = "34ca27ba5eeddce5a1c177d2c83ccf6b12006e1d61ae7ee19effed991f3767e5"
+	RequeueSHA1   = "c83d715c453df76b14df780cd245911acae613a8"
+	RequeueSHA256 = "cb3f5c1ec21816ef36f38fd73243187226920ef51079aea6994cdc18251d399d"
 )
 
 // requeueSource is requeue.lua with what it includes.
@@ -96,7 +96,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/permits"
 	"github.com/rlock-go/toolkit/rlock/internal/readers"
@@ -28,7 +29,7 @@ type acquisition struct {
 	asks      *readers.Holder // for other readers of this process; nil: for itself
 	waits     *readers.Holder // for what another reader asks for; nil: it does not
 	permit    *permits.Ticket // in the line of this process for permits; nil: it asks for itself
-	forced    uint64          // how often the Locker had used force before
+	forced    uint64          // how often the Locker had used force before, and this acquisition has
 }
 
 // noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
@@ -64,7 +65,7 @@ func waitEnded(err error) noLock {
 // newAcquisition returns the acquisition of a claim's keys.
 func (l *Locker) newAcquisition(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) acquisition {
 	lock := l.newLock(ctx, claim, set, want, start)
-	return acquisition{lock: lock, ctx: ctx, start: start, until: start, forced: l.forced.Load(), tries: attempt.New(attempt.Settings{
+	return acquisition{lock: lock, ctx: ctx, start: start, until: start, forced: l.forces.done.Load(), tries: attempt.New(attempt.Settings{
 		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Lease: &lock.lease,
 		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
 	})}
@@ -84,8 +85,8 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 	var err error
 	if why := a.run(); !why.none() {
 		err = a.fail(why)
-	} else if a.forced != a.lock.locker.forced.Load() {
-		a.confirm()
+	} else if a.forced != a.lock.locker.forces.begun.Load() {
+		confirm(ctx, a.lock)
 	}
 	a.delivered = true
 	a.lock.events.tell(false)
@@ -98,10 +99,10 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 
 // confirm asks the server about a lock that has come while ForceRelease or ForceAcquire freed one. That may
 // have been this one, on its way from another caller of this process, where they do not see it.
-func (a *acquisition) confirm() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), lookTimeout)
+func confirm(ctx context.Context, l *Lock) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
-	_, _ = a.lock.Verify(ctx)
+	_, _ = l.Verify(ctx)
 }
 
 // run acquires the lock, or says why it does not.
@@ -210,9 +211,8 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	l := a.lock
 	beginTurn(l)
 	err := l.hold(grant.Deadline, grant.Fence, arrival{EventAcquired, a.start, false, l.set.atLeast})
-	if l.want.force { // of two locks that were taken by force at the same time, the one with the later fence has the key
-		a.forced = l.locker.forced.Add(1)
-		endForced(l.locker, l.claim.Key(), func(other *Lock) bool { return other != l && (other.fence <= l.fence || l.fence == 0) })
+	if l.want.force {
+		a.robs(err == nil)
 	}
 	if err == nil {
 		admitReaders(a)
@@ -222,6 +222,22 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	}
 	a.tries.MayHaveTaken()
 	return a.notHeld(err, grant.Deadline)
+}
+
+// robs ends the locks of this Locker whose key has been taken by force. If another call uses force at the same
+// time, or the lock is over already, nobody knows whose the key is now: each lock asks the server.
+func (a *acquisition) robs(held bool) {
+	l := a.lock
+	a.forced++
+	sure := l.locker.forces.begun.Add(1) == a.forced && held
+	var others []*Lock
+	endForced(l.locker, l.claim.Key(), func(other *Lock) bool {
+		if other != l && !sure {
+			others = append(others, other)
+		}
+		return other != l && sure
+	})
+	events.Each(others, func(other *Lock) { confirm(a.ctx, other) })
 }
 
 // notHeld returns the noLock of a call that was granted the lock until deadline and does not hold it, with

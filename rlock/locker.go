@@ -43,7 +43,7 @@ type Locker struct {
 	grants   *notify.Grants
 
 	counters counters
-	forced   atomic.Uint64 // how often ForceRelease and ForceAcquire have freed a key; see acquisition.confirm
+	forces   struct{ begun, done atomic.Uint64 } // of calls that look for locks that were robbed; see confirm
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close

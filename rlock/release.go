@@ -196,14 +196,16 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	case freed == remote.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}
-	l.forced.Add(1) // first: a lock that comes from now on is on the list, or asks the server
+	l.forces.begun.Add(1)
 	endForced(l, full, func(lock *Lock) bool { return slices.Contains(lock.lease.Tokens(), token) })
 	return nil
 }
 
 // endForced ends the locks of this Locker that have a key of which the server has just robbed them. Their
 // observers are told when all of them have ended. Nobody takes keys by force often, so it looks at all locks.
+// The caller has counted that it begins; what is acquired until it is done asks the server.
 func endForced(l *Locker, key string, robbed func(*Lock) bool) {
+	defer l.forces.done.Add(1)
 	var ended []*Lock
 	defer func() { events.Each(ended, (*Lock).deliver) }()
 	events.Each(l.registry.All(), func(item *holder) {

@@ -43,6 +43,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			return nil
 		default:
 			s = stateOf(holders[0])
+			s.until = max(s.until, clock.Now().After(time.Millisecond)) // it is held; nothing left would mean that nobody knows
 		}
 		fail := func(err, cause error) error {
 			return &AcquireError{

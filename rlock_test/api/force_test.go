@@ -93,6 +93,40 @@ func TestForceAcquireEndsTheHolderOfItsLocker(t *testing.T) {
 	}
 }
 
+// Of two calls of ForceAcquire at the same time, the one that the server has run last has the lock, whichever
+// is answered first.
+func TestForceAcquireTwiceAtATime(t *testing.T) {
+	t.Parallel()
+	for _, fenced := range []bool{true, false} {
+		t.Run(fmt.Sprint("fences: ", fenced), func(t *testing.T) {
+			t.Parallel()
+			f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+			env.MustLock(t)(l.ForceAcquire(t.Context(), "other")) // the server learns the script
+			ran, answer := make(chan struct{}), make(chan struct{})
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if !env.Calls(words, gen.ForceAcquireSHA1) {
+					return run()
+				}
+				f.When(nil)
+				result := run()
+				close(ran)
+				<-answer
+				return result
+			})
+			first := make(chan *rlock.Lock, 1)
+			go func() { first <- env.MustLock(t)(l.ForceAcquire(t.Context(), "job", rlock.WithFence(fenced))) }()
+			<-ran
+			second := env.MustLock(t)(l.ForceAcquire(t.Context(), "job", rlock.WithFence(fenced)))
+			close(answer)
+			robbed := env.Taken(t, first)
+			require.ErrorIs(t, robbed.Err(), rlock.ErrLost)
+			require.True(t, second.Valid())
+			require.Equal(t, second.Token(), env.Get(t, client, "job"))
+			require.NoError(t, second.Release(t.Context()))
+		})
+	}
+}
+
 // A lock that ForceAcquire has taken goes to nobody who waits behind its former holder, in whose turn it is.
 func TestForceAcquireEndsATurn(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')

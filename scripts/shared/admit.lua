@@ -5,8 +5,8 @@
 -- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
 -- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
 -- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
--- call. If they stopped those behind them, one whose process stands still would do so for as long as
--- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- call. They are told to ask: the message is "gone <token>". If they stopped those behind them, one whose
+-- process stands still would do so for as long as there are holders. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
@@ -41,6 +41,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
+    elseif token and process ~= '' then
+      redis.pcall('SPUBLISH', grants .. process, 'gone ' .. token)
     end
   end
   return false

@@ -44,7 +44,7 @@ func (p pausing) inPlace(crowded bool, err error) error {
 }
 
 // longestRest is for how long others can be kept waiting while a policy pauses because the server does not
-// answer: those behind in the queue of this process, whose policies are not asked, and whoever waits for
+// answer: those behind in the queue of this process, who send nothing themselves, and whoever waits for
 // the key at the server, which may have granted it to this acquisition.
 const longestRest = time.Second / 2
 
@@ -57,7 +57,7 @@ func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
 		if pause != clock.NoExpiry { // otherwise it polls
 			pause = min(pause, longestRest)
 		}
-		return p.inPlace(p.of.place.Rest(ctx, w, pause, p.end))
+		return p.inPlace(p.of.place.Rest(ctx, w, pause, min(p.end, p.of.until)))
 	}
 	if pause == clock.NoExpiry {
 		return w.Sleep(ctx, pause, 0, p.end)

@@ -117,6 +117,7 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	case a.Outage.Record(err):
 		return Grant{}, a.transient(ctx, err)
 	case remote.OutcomeOf(err) == remote.Refused:
+		a.early = !a.counted
 		return a.standBack(ctx, err)
 	case err != nil:
 		return Grant{}, FailedCall(ctx, err)

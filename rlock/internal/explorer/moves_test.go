@@ -440,7 +440,7 @@ func (x *explorer) arrive(w *world, m move) error {
 	event := queue.Event{What: queue.Answered, Request: msg.request, Sent: msg.sent, Answer: msg.answer, Token: msg.token}
 	if msg.kind == push {
 		event.What = queue.Told
-		// Place.Await asks about a share if the server has granted the whole lock.
+		// Place.Await asks about a share if the server has granted the whole lock, or the token is out of the queue.
 		if wait := x.of(w, msg.process).wait; !msg.share && x.shares[msg.process] != "" && wait.Token == msg.token && wait.Phase != queue.Held {
 			if wait.Phase != queue.Waiting {
 				return nil // its call has an answer soon

@@ -54,7 +54,7 @@ type message struct {
 	answer  queue.Answer
 	limited bool   // of an answer: those who share the lock have another limit
 	token   string // of a push
-	share   bool   // of a push: it grants a share
+	share   bool   // of a push: it grants a share; one whose answer grants nothing says that the token is out of the queue
 	last    bool   // of the reaper's calls: when it was sent, no other call of its token was on its way
 }
 
@@ -400,6 +400,9 @@ func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 }
 
 func readPush(tb testing.TB, p pushed) message {
+	if token, gone := strings.CutPrefix(p.text, "gone "); gone {
+		return message{kind: push, process: p.process, token: token}
+	}
 	text, share := strings.CutPrefix(p.text, "share ")
 	words := strings.SplitN(text, " ", 6) // the key has no spaces here
 	require.Len(tb, words, 6, p.text)

@@ -14,7 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Holder is a lock of this process. A nil one is none: its last three methods do nothing then.
+// Holder is a lock of this process. A nil one is none: Watch does nothing then.
 type Holder interface {
 	comparable
 	Deadline() clock.Instant
@@ -83,13 +83,17 @@ func (w Waiting[R, G, H]) Await(ctx context.Context, now, end clock.Instant, lef
 const lookTimeout = remote.Patience
 
 // look asks the server about the holder before the ticket, in the background, and does what Await does until
-// there is an answer: the ticket may be ready before, and the server may be silent.
+// there is an answer: the ticket may be ready before, and the server may be silent. At the end of the wait it has
+// lookTimeout.
 func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) (g G, ready queue.Readiness, err error) {
 	limit := now.After(lookTimeout)
 	if now < end {
 		limit = min(limit, end)
 	}
 	h := w.Ticket.Behind()
+	if !asked(h) {
+		return g, queue.Behind, nil
+	}
 	asks, cancel := context.WithTimeout(ctx, limit.From(now))
 	defer cancel()
 	var cause any // of a panic of the client or of an observer, if not nil
@@ -97,7 +101,7 @@ func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) (g G
 	go func() {
 		defer answered()
 		defer func() { cause = recover() }() // the waiter panics, as if it had asked itself
-		verify(asks, h)
+		_, _ = h.Look(asks)
 	}()
 	g, ready, err = w.Ticket.Await(waits, now, limit, w.Stop)
 	if err == nil || waits.Err() == nil || ctx.Err() != nil {
@@ -109,11 +113,9 @@ func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) (g G
 	return g, queue.Behind, nil
 }
 
-// verify asks the server about a holder that somebody waits behind, which ends the holder if its key
-// is gone. Nobody else would notice where the server does not tell and the lease is not extended.
-func verify[H Holder](ctx context.Context, h H) {
+// asked reports whether the server is to be asked about a holder that somebody waits behind, which ends the
+// holder if its key is gone. Nobody else would notice where the server does not tell and the lease is not extended.
+func asked[H Holder](h H) bool {
 	var none H
-	if h != none && !h.Renewed() {
-		_, _ = h.Look(ctx)
-	}
+	return h != none && !h.Renewed()
 }

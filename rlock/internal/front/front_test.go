@@ -150,19 +150,6 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Nobody is asked about no lock.
-func TestVerify(t *testing.T) {
-	t.Parallel()
-	var none *lock
-	front.Verify(t.Context(), none)
-	l := &lock{}
-	front.Verify(t.Context(), l)
-	require.Equal(t, 1, l.looks)
-	l.renewed = true
-	front.Verify(t.Context(), l)
-	require.Equal(t, 1, l.looks)
-}
-
 // A question about the holder that gets no answer keeps a waiter from nothing.
 func TestLookWithoutAnAnswer(t *testing.T) {
 	t.Parallel()

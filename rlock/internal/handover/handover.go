@@ -202,7 +202,7 @@ func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, 
 			p.Taken()
 		case !h.Freed: // the release does it, and the next acquisition asks for a place itself
 			o.Withdraw(Grant{Yield: h.yield(o.Met)})
-		case !o.Withdraw(Grant{Place: p}): // the next has left: the one after it has the place
+		case !o.Withdraw(Grant{Place: p}): // the next has left: the one after it joins with its score
 			h.Ticket.LeaveScore(p.Score())
 			p.Leave()
 		}

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"hash/maphash"
+	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -109,6 +110,10 @@ func (g *Grants) shard(token string) *expecting {
 
 // hear takes a message. It runs on the goroutine that reads the connection, so it does not block.
 func (g *Grants) hear(message string) {
+	if token, gone := strings.CutPrefix(message, "gone "); gone {
+		g.look(token)
+		return
+	}
 	grant, ok := readGrant(message)
 	if !ok {
 		return
@@ -122,6 +127,16 @@ func (g *Grants) hear(message string) {
 		g.report(grant)
 	default:
 		e.grant, e.granted = grant, true
+		e.signal()
+	}
+}
+
+// look has whoever expects a grant of a token ask the server, which has taken it out of the queue.
+func (g *Grants) look(token string) {
+	s := g.shard(token)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.tokens[token]; e != nil {
 		e.signal()
 	}
 }
@@ -203,7 +218,7 @@ func (e *Expected) signal() {
 	}
 }
 
-// Wake receives when Take may have a grant, and when the process listens again after a time in
+// Wake receives when Take may have a grant, when the server has taken the token out of the queue, and when the process listens again after a time in
 // which the message of a grant would have been lost: the server then knows whether there was one.
 // Its capacity is 1.
 func (e *Expected) Wake() <-chan struct{} { return e.wake }

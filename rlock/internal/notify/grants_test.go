@@ -387,3 +387,16 @@ func TestGrantsBoundStrays(t *testing.T) {
 	close(release)
 	<-done
 }
+
+// A token that the server has taken out of the queue is not granted: who expects it asks.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	g, _ := hearing(t)
+	e := g.Expect("token")
+	g.Hear("gone other")
+	require.Empty(t, e.Wake())
+	g.Hear("gone token")
+	require.Len(t, e.Wake(), 1)
+	_, granted := e.Take()
+	require.False(t, granted)
+}

@@ -210,7 +210,7 @@ func (s *subscription) run() {
 			return
 		}
 		if failed != nil && (!listened || s.final(failed)) {
-			if s.final(failed) {
+			if errors.As(failed, new(*rueidis.RedisError)) && s.final(failed) {
 				rest = finalRest
 			}
 			s.state.Lock()

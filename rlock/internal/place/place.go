@@ -6,6 +6,7 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -59,8 +60,8 @@ func (p *Place) SetClaim(c *remote.Claim) { p.claim = c }
 // Token returns the token of the place, which has the key once the place is granted.
 func (p *Place) Token() string { return p.wait.Token }
 
-// Score returns the score of the place, 0 if there is none.
-func (p *Place) Score() int64 { return p.wait.Score }
+// Score returns the score of the place, or the one with which it joins; 0: none.
+func (p *Place) Score() int64 { return cmp.Or(p.wait.Score, p.wait.Since) }
 
 // Granted returns the lease and the fence that the place has got. The lease may be over. The server
 // may give a fence to one that wants none.

@@ -71,6 +71,7 @@ const (
 	backoffFactor = 4 // tries after 0, 25, 125, 525 ms, 2.1, 8.5 and 30 s
 	longest       = 30 * time.Second
 	whileMoving   = 5 * time.Second // between two tries at most, while the slot moves
+	mostPending   = 1 << 14         // with more, a slot that moves is like a server that does not answer
 	callTimeout   = 2 * time.Second
 	callItems     = 1000 // in one call
 )
@@ -148,16 +149,17 @@ func (r *Reaper) round() {
 			due = append(due, p)
 		}
 	}
+	prolong := len(r.pending) <= mostPending
 	r.mu.Unlock()
 	defer r.endRound(due) // also when release ends the goroutine
 	for some := range slices.Chunk(due, callItems) {
-		r.reap(some)
+		r.reap(some, prolong)
 	}
 }
 
 // reap makes one try. Of several unanswered commands, no answer says that all are undone: such an
-// item is tried until its last time.
-func (r *Reaper) reap(due []*pending) {
+// item is tried until its last time. With prolong, that is put off while the slot of an item moves.
+func (r *Reaper) reap(due []*pending, prolong bool) {
 	items := make([]Item, len(due))
 	for i, p := range due {
 		items[i] = p.Item
@@ -166,11 +168,11 @@ func (r *Reaper) reap(due []*pending) {
 	defer cancel()
 	for i, result := range r.release(ctx, items) {
 		p := due[i]
-		switch result {
-		case Moving:
+		switch {
+		case result == Moving && prolong:
 			p.last = clock.Now().After(longest)
 			p.backoff = min(p.backoff, whileMoving)
-		case Absent, Freed:
+		case result == Absent || result == Freed:
 			p.done = p.Unanswered == 0 || result == Freed && p.Unanswered == 1
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // The sums of downgradeSource. A server knows the script by its SHA1.
 const (
-	DowngradeSHA1   = "f69f2663efbcaab268fe70df57aa8faea033090d"
-	DowngradeSHA256 = "edf19fce1525744d76b00b8e01214e06483e2d2c8943e6107228d9fb269137f8"
+	DowngradeSHA1   = "008775a1501ccb96986e764489c2ee95bc9ac21a"
+	DowngradeSHA256 = "54fc641481c1f7c9db15ee592255abca66b3f6bb0d63c2af99417ee872610682"
 )
 
 // downgradeSource is downgrade.lua with what it includes.
@@ -173,8 +173,8 @@ end
 -- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
 -- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
 -- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
--- call. If they stopped those behind them, one whose process stands still would do so for as long as
--- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- call. They are told to ask: the message is "gone <token>". If they stopped those behind them, one whose
+-- process stands still would do so for as long as there are holders. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
@@ -209,6 +209,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
+    elseif token and process ~= '' then
+      redis.pcall('SPUBLISH', grants .. process, 'gone ' .. token)
     end
   end
   return false

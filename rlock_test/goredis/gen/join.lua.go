@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "0939fa51491b0c5d7c9badfb658c1336ce0e5178"
-	JoinSHA256 = "27a251a617a038e27293194856a6d82e9c886a84f97404207fb1770d0acb3e66"
+	JoinSHA1   = "760f0e51d23e7abc3c7aac1cd947007e943e1bf9"
+	JoinSHA256 = "d14a1f54f68c12b722786610493d1c47abbaddfc1f1648485082a4457df23d7c"
 )
 
 // joinSource is join.lua with what it includes.
@@ -123,7 +123,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')

@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "71aa4da036853d4551a1420b5a740057fd6c56c8"
-	ReleaseSharedSHA256 = "77c87b01d4465d69cc50d478472686ed2e7285729993b7959140c8cf040e3151"
+	ReleaseSharedSHA1   = "875ae7905ef835330426de9adbb01a2bfaa6a723"
+	ReleaseSharedSHA256 = "e2107afb5fa1d2e338f83f9efb0a5168a735eb72cbfe4044247e95b68eed8d88"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -95,7 +95,7 @@ end
 -- sent then.
 --
 -- The message is "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the
--- lease in milliseconds. Before that of a share there is "share ". It names the key, because a process may be granted a lock for a token
+-- lease in milliseconds. It names the key, because a process may be granted a lock for a token
 -- that it has given up, and must be able to release that lock.
 local function grant(lock, queue, counter, grants, member, score)
   local lease, process, token = string.match(member, '^(%d+):([^:]*):(.*)$')
@@ -266,8 +266,8 @@ end
 -- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
 -- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
 -- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
--- call. If they stopped those behind them, one whose process stands still would do so for as long as
--- there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- call. They are told to ask: the message is "gone <token>". If they stopped those behind them, one whose
+-- process stands still would do so for as long as there are holders. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
 -- It needs shared/holders.lua.
@@ -302,6 +302,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
         redis.pcall('SPUBLISH', grants .. process, message)
       end
+    elseif token and process ~= '' then
+      redis.pcall('SPUBLISH', grants .. process, 'gone ' .. token)
     end
   end
   return false
