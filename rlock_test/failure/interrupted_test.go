@@ -227,18 +227,18 @@ func TestReleaseAfterOneThatPanics(t *testing.T) {
 	for name, opts := range map[string][]rlock.Option{"own token": nil, "WithToken": {rlock.WithToken("mine")}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
-			for how, release := range map[string]func(lock *rlock.Lock){
-				"Release":     func(lock *rlock.Lock) { _ = lock.Release(t.Context()) },
-				"ReleaseEach": func(lock *rlock.Lock) { locker.ReleaseEach(t.Context(), []*rlock.Lock{lock}) },
+			for how, release := range map[string]func(locker *rlock.Locker, lock *rlock.Lock){
+				"Release":     func(_ *rlock.Locker, lock *rlock.Lock) { _ = lock.Release(t.Context()) },
+				"ReleaseEach": func(locker *rlock.Locker, lock *rlock.Lock) { locker.ReleaseEach(t.Context(), []*rlock.Lock{lock}) },
 			} {
+				f, locker, direct := env.NewFaulty(t, env.Engines(t)[0]) // of its own: the reaper repeats the release
 				lock, err := locker.Acquire(t.Context(), "a", opts...)
 				require.NoError(t, err)
 				f.When(env.Once(gen.PassSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					run()
 					panic("hook")
 				}))
-				require.False(t, survive(func() { release(lock) }), how)
+				require.False(t, survive(func() { release(locker, lock) }), how)
 				require.Empty(t, env.Get(t, direct, "a"), how)
 				require.NoError(t, lock.Release(t.Context()), how)
 			}
