@@ -62,7 +62,7 @@ func TestBrokenLocks(t *testing.T) {
 		t.Run(string(c.flaw)+" on a "+c.topology.name, func(t *testing.T) {
 			t.Parallel()
 			missing := c.found
-			for number := 1; number == 1 || len(missing) > 0 && number <= 3; number++ {
+			for number := 1; number == 1 || len(missing) > 0 && number <= 10; number++ {
 				r := newRound(t, plan{
 					seed: 1, number: number, engine: env.Engines(t)[0], topology: c.topology,
 					service: string(c.flaw), ttls: c.ttls, load: 4 * time.Second, patience: c.patience, sharing: c.sharing,
