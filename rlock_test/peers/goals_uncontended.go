@@ -4,10 +4,6 @@ package peers
 // together. The floors that send each call by itself are what is beaten, the combining floor is what
 // can be reached.
 func (r *results) uncontendedGoals() (list []*goal) {
-	p50 := func(s *sample) float64 { return float64(s.latency.quantile(0.5)) }
-	p99 := func(s *sample) float64 { return float64(s.latency.quantile(0.99)) }
-	serverTime := func(s *sample) float64 { return float64(s.serverCPU) / float64(max(s.ops, 1)) }
-	allocations := func(s *sample) float64 { return float64(s.allocs) / float64(max(s.ops, 1)) }
 	add := func(g *goal) { list = append(list, g) }
 	for _, setting := range []struct {
 		work, name                   string
