@@ -197,6 +197,35 @@ func (a *acquisition) contended(local bool) {
 	}
 }
 
+// behind notes that a lock or another acquisition of this Locker is before this one, and tells the observer.
+// left is what is left of the lease in the way, as far as is known. It returns the time.
+func (a *acquisition) behind(left time.Duration, now clock.Instant) clock.Instant {
+	a.tries.Blocker = attempt.Blocker{Key: a.lock.claim.Key(), Left: left, At: now, Held: true}
+	a.contended(true)
+	if a.lock.events == nil {
+		return now
+	}
+	a.lock.events.tell(true)
+	return clock.Now()
+}
+
+// awaitCaller waits behind another caller of this process until ready says that this one no longer waits,
+// which it is worth asking when one of the signals comes. If the policy gives up or ctx ends before, quit
+// says what this one is to do.
+func awaitCaller[R comparable](a *acquisition, waits R, ready, quit func() R, one, other <-chan struct{}) (role R, err error) {
+	l := a.lock
+	for now := a.behind(0, a.start); a.nextPause(now); now = clock.Now() {
+		until := min(now.After(a.pause), l.set.retry.end(a.start))
+		if _, err := clock.Select(a.ctx, one, other, until.Until(), l.locker.closed); err != nil {
+			return quit(), err
+		}
+		if role = ready(); role != waits {
+			return role, nil
+		}
+	}
+	return quit(), nil
+}
+
 // take takes the outcome of an attempt: it begins to hold the lock that the server has granted.
 func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	if a.permit != nil && why.Kind == attempt.Busy {

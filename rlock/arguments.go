@@ -34,12 +34,17 @@ func checkContext(ctx context.Context) error {
 	return nil
 }
 
+// checkCall refuses a Lock or Locker that is not usable, and a context that checkContext refuses.
+func checkCall(ctx context.Context, of interface{ usable() error }) error {
+	if err := of.usable(); err != nil {
+		return err
+	}
+	return checkContext(ctx)
+}
+
 // begin checks what every call has and returns its settings.
 func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	if err := checkContext(ctx); err != nil {
+	if err := checkCall(ctx, l); err != nil {
 		return nil, err
 	}
 	return l.defaults.with(opts)

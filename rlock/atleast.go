@@ -13,7 +13,8 @@ import (
 // earlier. So a job that several machines start at about the same time runs once, although it may take
 // less time than their clocks differ by:
 //
-//	ran, err := locker.TryDo(ctx, "nightly report", report, rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
+//	ran, err := locker.TryDo(ctx, "nightly report", report,
+//		rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
 //
 // For an hourly job, choose a d well below an hour, but above the time by which the clocks may differ.
 // With 0, which is the default, Release frees the keys. d is a whole number of milliseconds. The lease

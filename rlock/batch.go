@@ -229,10 +229,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 // checkLocks returns, in the order of locks, an error for each lock that ReleaseEach and ExtendEach refuse.
 func (l *Locker) checkLocks(ctx context.Context, locks []*Lock) []error {
 	errs := make([]error, len(locks))
-	wrong := l.usable()
-	if wrong == nil {
-		wrong = checkContext(ctx)
-	}
+	wrong := checkCall(ctx, l)
 	seen := make(map[*Lock]struct{}, len(locks))
 	for i, lock := range locks {
 		_, twice := seen[lock]

@@ -28,7 +28,8 @@ type State struct {
 
 // Remaining returns what is left of the holder's lease by now: NoExpiry when it never expires, 0 when
 // it is over or the lock was free. It counts down from what the server said, from when it was asked, and
-// asks nobody now.
+// asks nobody now. Where Check has read the cache of the client, it counts from when the answer came, and
+// is never more than WithCacheTTL, so never NoExpiry.
 func (s State) Remaining() time.Duration {
 	switch {
 	case !s.Held:
@@ -102,10 +103,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
 // the first key that is another's or free. If the lock has ended when the answer is here, the error says
 // why. After any other error nobody knows.
 func (l *Lock) Verify(ctx context.Context) (State, error) {
-	if err := l.usable(); err != nil {
-		return State{}, err
-	}
-	if err := checkContext(ctx); err != nil {
+	if err := checkCall(ctx, l); err != nil {
 		return State{}, err
 	}
 	defer l.deliver()

@@ -20,10 +20,7 @@ import (
 // the caller holds nothing, and the Locker frees the key in the background. A set, a lock with
 // WithToken or WithAtLeast, a share and permits are refused, and stay as they are.
 func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	if err := checkContext(ctx); err != nil {
+	if err := checkCall(ctx, l); err != nil {
 		return nil, err
 	}
 	key := l.claim.Key()

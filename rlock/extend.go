@@ -27,10 +27,7 @@ import (
 //
 // If the server does not answer, Extend asks again for 2 seconds, while ctx and the lease last.
 func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
-	if err := l.usable(); err != nil {
-		return err
-	}
-	if err := checkContext(ctx); err != nil {
+	if err := checkCall(ctx, l); err != nil {
 		return err
 	}
 	if err := checkTTL(ttl); err != nil {

@@ -108,7 +108,8 @@ func checkLeader(ctx context.Context, l *Locker, key string) (State, error) {
 	return l.Check(ctx, key)
 }
 
-// How often Leaders looks: into the cache of the client, which takes some 200 ns, and at the server.
+// How often Leaders looks: into the cache of the client (BenchmarkCheck says what that costs), and at
+// the server.
 const (
 	lookForLeader         = 50 * time.Millisecond
 	lookForLeaderUncached = 250 * time.Millisecond

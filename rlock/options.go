@@ -136,7 +136,8 @@ func WithPrefix(prefix string) LockerOption {
 
 // WithAutoExtend says whether the Locker extends the lease until the lock is released or lost, each
 // time that about a third of it is over. Do and its kind extend by default, the other methods do not. A
-// lock that never expires has no lease to extend, until Extend gives it one.
+// lock that never expires has no lease to extend, until Extend gives it one: a list of options with both
+// WithTTL(NoExpiry) and WithAutoExtend(true) is refused.
 func WithAutoExtend(on bool) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on

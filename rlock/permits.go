@@ -33,7 +33,7 @@ func joinPermits(a *acquisition) (has bool, why noLock) {
 	if a.permit.Ready() == permits.Asks {
 		return false, noLock{}
 	}
-	role, err := awaitPermit(a)
+	role, err := awaitCaller(a, permits.Waits, a.permit.Ready, a.permit.Quit, a.permit.Wake(), nil)
 	switch {
 	case role == permits.Has:
 		return true, receivePermit(a)
@@ -43,28 +43,6 @@ func joinPermits(a *acquisition) (has bool, why noLock) {
 	// It asks. If that is because the policy gives up, so far only this process has said that it must wait.
 	a.tries.Blocker = attempt.Blocker{Key: l.claim.Key()}
 	return false, noLock{}
-}
-
-// awaitPermit waits until another caller has given up permits, or until this one is to ask the server.
-func awaitPermit(a *acquisition) (role permits.Role, err error) {
-	l, now := a.lock, a.start
-	a.tries.Blocker = attempt.Blocker{Key: l.claim.Key(), At: now, Held: true}
-	a.contended(true)
-	if l.events != nil {
-		l.events.tell(true)
-		now = clock.Now()
-	}
-	for a.nextPause(now) {
-		until := min(now.After(a.pause), l.set.retry.end(a.start))
-		if _, err := clock.Receive(a.ctx, a.permit.Wake(), until.Until(), l.locker.closed); err != nil {
-			return a.permit.Quit(), err
-		}
-		if role = a.permit.Ready(); role != permits.Waits {
-			return role, nil
-		}
-		now = clock.Now()
-	}
-	return a.permit.Quit(), nil
 }
 
 // receivePermit begins to hold what another caller of this process has given up.

@@ -39,12 +39,7 @@ func (a *acquisition) queueUp() (handed bool, err error) {
 		return false, nil
 	}
 	for {
-		a.tries.Blocker = attempt.Blocker{Key: l.claim.Key(), Left: left, At: now, Held: true}
-		a.contended(true)
-		if l.events != nil {
-			l.events.tell(true)
-			now = clock.Now()
-		}
+		now = a.behind(left, now)
 		g, ready, err := a.awaitTurn(now)
 		switch {
 		case err != nil:

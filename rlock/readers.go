@@ -3,7 +3,6 @@ package rlock
 import (
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -21,7 +20,8 @@ func joinReaders(a *acquisition) (shares bool, why noLock) {
 		if role == readers.Waits {
 			var err error
 			a.waits = h
-			role, err = awaitReader(a, h)
+			granted, vacancy := h.Wake()
+			role, err = awaitCaller(a, readers.Waits, h.Ready, h.Quit, granted, vacancy)
 			a.waits = nil
 			if err != nil && role == readers.Quits {
 				return false, waitEnded(err)
@@ -38,30 +38,6 @@ func joinReaders(a *acquisition) (shares bool, why noLock) {
 		}
 		// The policy gives up. So far only this process has said that the reader must wait.
 	}
-}
-
-// awaitReader waits for what becomes of the reader who asks the server, and returns what this one is
-// to do then.
-func awaitReader(a *acquisition, h *readers.Holder) (role readers.Role, err error) {
-	l, now := a.lock, a.start
-	a.tries.Blocker = attempt.Blocker{Key: l.claim.Key(), At: now, Held: true}
-	a.contended(true)
-	if l.events != nil {
-		l.events.tell(true)
-		now = clock.Now()
-	}
-	granted, vacancy := h.Wake()
-	for a.nextPause(now) {
-		until := min(now.After(a.pause), l.set.retry.end(a.start))
-		if _, err := clock.Select(a.ctx, granted, vacancy, until.Until(), l.locker.closed); err != nil {
-			return h.Quit(), err
-		}
-		if role = h.Ready(); role != readers.Waits {
-			return role, nil
-		}
-		now = clock.Now()
-	}
-	return h.Quit(), nil
 }
 
 // quitReaders ends the wait of an acquisition that user code has interrupted.
@@ -170,17 +146,7 @@ func extendsForAll(l *Lock) bool {
 }
 
 // eachReader calls do for the locks of the readers who share a Holder, or of the last who has it alone
-// now, with mu held. Their observers are told after that, because one of them may take long or end the
-// goroutine.
+// now; see eachLock.
 func eachReader(l *Locker, h *readers.Holder, do func(*Lock)) {
-	all := l.registry.All()
-	defer events.Each(all, func(item *holder) { (*Lock)(item).deliver() })
-	events.Each(all, func(item *holder) {
-		lock := (*Lock)(item)
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		if lock.shared == h && lock.cause() == nil {
-			do(lock)
-		}
-	})
+	eachLock(l, func(lock *Lock) bool { return lock.shared == h && lock.cause() == nil }, do)
 }

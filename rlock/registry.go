@@ -1,5 +1,7 @@
 package rlock
 
+import "github.com/rlock-go/toolkit/rlock/internal/events"
+
 // Locks returns the locks of this Locker that are Valid now, in no particular order. It is for looking,
 // and for a shutdown that frees what is left once those who work under locks have stopped:
 //
@@ -18,4 +20,20 @@ func (l *Locker) Locks() []*Lock {
 		}
 	}
 	return held
+}
+
+// eachLock calls do for the locks of a Locker that are meant, with mu held. Their observers are told after
+// that, because one of them may take long or end the goroutine.
+func eachLock(l *Locker, meant func(*Lock) bool, do func(*Lock)) {
+	var done []*Lock
+	defer func() { events.Each(done, (*Lock).deliver) }()
+	events.Each(l.registry.All(), func(item *holder) {
+		lock := (*Lock)(item)
+		lock.mu.Lock()
+		defer lock.mu.Unlock()
+		if meant(lock) {
+			done = append(done, lock) // first, because do may panic
+			do(lock)
+		}
+	})
 }

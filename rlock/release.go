@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -28,10 +27,7 @@ import (
 //
 // Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
-	if err := l.usable(); err != nil {
-		return err
-	}
-	if err := checkContext(ctx); err != nil {
+	if err := checkCall(ctx, l); err != nil {
 		return err
 	}
 	defer l.deliver()
@@ -201,23 +197,11 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	return nil
 }
 
-// endForced ends the locks of this Locker that have a key of which the server has just robbed them. Their
-// observers are told when all of them have ended. Nobody takes keys by force often, so it looks at all locks.
-// The caller has counted that it begins; what is acquired until it is done asks the server.
+// endForced ends the locks of this Locker that have a key of which the server has just robbed them. Nobody
+// takes keys by force often, so it looks at all locks. The caller has counted that it begins; what is
+// acquired until it is done asks the server.
 func endForced(l *Locker, key string, robbed func(*Lock) bool) {
 	defer l.forces.done.Add(1)
-	var ended []*Lock
-	defer func() { events.Each(ended, (*Lock).deliver) }()
-	events.Each(l.registry.All(), func(item *holder) {
-		lock := (*Lock)(item)
-		if !slices.Contains(lock.claim.Keys(), key) {
-			return
-		}
-		lock.mu.Lock()
-		defer lock.mu.Unlock()
-		if robbed(lock) {
-			ended = append(ended, lock)
-			lock.finish(stateLost)
-		}
-	})
+	meant := func(lock *Lock) bool { return slices.Contains(lock.claim.Keys(), key) && robbed(lock) }
+	eachLock(l, meant, func(lock *Lock) { lock.finish(stateLost) })
 }

@@ -60,9 +60,9 @@ func (h Histogram) Count() (n uint64) {
 // Stats returns the counts. It sends nothing, takes some tens of nanoseconds for each lock that is
 // held, and may be called at any time, also by an Observer and after Close.
 //
-// A lock is watched if it has an observer, is extended automatically, or was asked for its Context. Any
-// other whose lease ends counts as Expired only when one of its methods, or the next acquisition of
-// this Locker, notices.
+// The Locker counts a lock as Expired at once when its lease ends if the lock has an observer, is extended
+// automatically, was asked for its Context, or has other callers of the Locker waiting behind it. It may
+// count any other lock only when a method of that lock notices.
 func (l *Locker) Stats() Stats {
 	if l.usable() != nil {
 		return Stats{}

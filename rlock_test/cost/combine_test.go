@@ -11,8 +11,9 @@ import (
 )
 
 // Calls of many callers go together, and those of few callers do not: a cycle of one of few callers is two
-// scripts, and one of many callers is a fraction of that. On a machine that has time for it, it is a third with 64 callers and a fifth
-// with 256. Under the race detector callers are so slow that fewer are under way at the same time.
+// scripts, and one of many callers is a fraction of that. On a machine that has time for it, it is a third
+// with 64 callers and a fifth with 256. Under the race detector callers are so slow that fewer are under
+// way at the same time.
 func TestManyCallersBudget(t *testing.T) {
 	server := env.Start(t)
 	locker := env.NewLocker(t, server.Client(t))

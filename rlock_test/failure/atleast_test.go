@@ -250,7 +250,8 @@ func TestCloseWithAtLeast(t *testing.T) {
 	})
 }
 
-// Shares wait until the time is over as everybody does, and cannot have one of their own, nor one that is an option of the Locker.
+// Shares wait until the time is over as everybody does. They cannot have one of their own, nor one that
+// is an option of the Locker.
 func TestSharesAndAtLeast(t *testing.T) {
 	t.Parallel()
 	const atLeast = 700 * time.Millisecond
@@ -305,8 +306,8 @@ func TestBatchWithAtLeast(t *testing.T) {
 }
 
 // Who waits gets the lock within moments after the time is over and not before: in the same process and
-// in another, wherever in the lease the Release comes, and though the lease would have lasted much longer. Time is that of a bubble,
-// so that the moments are exact.
+// in another, wherever in the lease the Release comes, and though the lease would have lasted much longer.
+// Time is that of a bubble, so that the moments are exact.
 func TestAtLeastToTheMoment(t *testing.T) {
 	t.Parallel()
 	const atLeast = 10 * time.Second

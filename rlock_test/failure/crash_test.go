@@ -33,9 +33,9 @@ func holdForEver(address string) error {
 	}, rlock.WithTTL(victimTTL))
 }
 
-// A holder that dies without a word blocks others for no longer than its lease, however
-// long it has had the lock: the next in line has it soon after the lease's end. The server is left to itself: among thousands of keys with a lease it takes
-// minutes to notice that one is over.
+// A holder that dies without a word blocks others for no longer than its lease, however long it has had
+// the lock: the next in line has it soon after the lease's end. The server is left to itself: among
+// thousands of keys with a lease it takes minutes to notice that one is over.
 func TestHolderDies(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

@@ -25,6 +25,17 @@ func far(t *testing.T, server *env.Server, delay time.Duration, opts ...rlock.Lo
 	return env.OpenLocker(t, option, opts...)
 }
 
+// deaf returns a Locker whose client has no connection left on which to hear of grants.
+func deaf(t *testing.T, server *env.Server) *rlock.Locker {
+	t.Helper()
+	option := server.Option()
+	option.BlockingPoolSize = 1
+	l := env.OpenLocker(t, option)
+	_, release := l.Client().Dedicate()
+	t.Cleanup(release)
+	return l
+}
+
 // silent reports whether a waiter in the queue of a key would not be told of its grant.
 func silent(t *testing.T, client rueidis.Client, key string) bool {
 	t.Helper()
@@ -146,11 +157,7 @@ func TestPlaceOfAnImpatientWaiter(t *testing.T) {
 	server := env.Start(t)
 	client := server.Client(t)
 	held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
-	option := server.Option()
-	option.BlockingPoolSize = 1
-	l := env.OpenLocker(t, option)
-	_, release := l.Client().Dedicate()
-	defer release()
+	l := deaf(t, server)
 	first := waits(t, client, l, "k", rlock.WithRetry(rlock.Fixed(100*time.Millisecond)))
 	second := waits(t, client, env.OpenOn(t, server), "k")
 	require.NoError(t, held.Release(t.Context()))

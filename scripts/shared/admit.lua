@@ -3,11 +3,14 @@
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
 -- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
 -- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
--- heartbeat goes on. Waiters of whom nobody would hear are removed, and so are those who want a share of
--- another limit: they cannot get in beside the present holders, whose limit is the answer to their next
--- call. They are told to ask: the message is "gone <token>". If they stopped those behind them, one whose
--- process stands still would do so for as long as there are holders. It returns true if the server can tell nobody and the first in the queue would get
+-- heartbeat goes on. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
+--
+-- A waiter whose process would not hear of its grant is removed. So is one that wants a share of another
+-- limit, because it cannot get in beside the present holders: if it stopped those behind it and its
+-- process stood still, they would wait for as long as there are holders. The message "gone <token>" has
+-- its process ask. While there are holders, the answer is their limit, and ends the wait. After that the
+-- waiter joins again with its old score.
 --
 -- It needs shared/holders.lua.
 local function admit(lock, holders, queue, grants, phase, limit, now, own)
@@ -18,7 +21,8 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
     end
     local lease, process, token = string.match(head[1], '^(%d+):([^:]*):(.*)$')
     local wanted, permits = share_of(token or '')
-    local heard = token ~= nil and (not wanted or wanted == limit) -- otherwise it is no waiter, or one that cannot get in
+    -- Whoever has no token is no waiter, and a share of another limit cannot get in.
+    local heard = token ~= nil and (not wanted or wanted == limit)
     local stops = wanted ~= limit or not fits(holders, limit, tonumber(permits))
     if heard and process ~= '' and token ~= own then
       local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', grants .. process)

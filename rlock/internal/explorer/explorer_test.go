@@ -5,13 +5,18 @@
 // What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua, hand_over.lua and
 // attach.lua, and of acquire_shared.lua, release_shared.lua, extend_shared.lua, downgrade.lua and
 // change_limit.lua for readers and holders of permits, in a Lua machine, and the Wait of package queue. It
-// models what a holder does with its lock (extends it, makes its lease shorter, hands it over to the next caller of its process,
-// downgrades it, detaches it and has another handle attach it, releases it, finds it over), callers who
-// try once, who go at any time, and who are told of another limit, the server's commands, which TestServer
-// compares with real servers, and the network: a bag of calls, answers and pushes that arrive in any order,
-// at any age, twice, or never. A call without an answer is sent again where the product does that. Time
-// goes by in ticks, two of which are a lease. A process may take any time for its next step, so a pause
-// needs no step of its own.
+// models:
+//
+//   - what a holder does with its lock: it extends it, makes its lease shorter, hands it over to the next
+//     caller of its process, downgrades it, detaches it and has another handle attach it, releases it, or
+//     finds it over
+//   - callers who try once, who go at any time, and who are told of another limit
+//   - the server's commands, which TestServer compares with real servers
+//   - the network: a bag of calls, answers and pushes that arrive in any order, at any age, twice, or
+//     never. A call without an answer is sent again where the product does that.
+//
+// Time goes by in ticks, two of which are a lease. A process may take any time for its next step, so a
+// pause needs no step of its own.
 //
 // Worlds are visited the nearest first, so the first violation that is found has the shortest
 // story. In each world these hold:
@@ -26,10 +31,11 @@
 //     the lock, and at the end the lock is free and the queue is empty. At once, nothing is left
 //     that a process which is alive does not want. This is tried for each ninth world.
 //
-// What is not modelled: more than one lock, what package lease makes of several extensions at the same time (it has a model of its own), the order among the callers of
-// one process and when its turn ends, a hand-over without a command, which the server does not see, the
-// token with which a caller asks again after a hand-over without an answer (here it begins anew), clocks
-// that run at different rates, expiry within a tick.
+// What is not modelled: more than one lock, what package lease makes of several extensions at the same
+// time (it has a model of its own), the order among the callers of one process and when its turn ends, a
+// hand-over without a command, which the server does not see, the token with which a caller asks again
+// after a hand-over without an answer (here it begins anew), clocks that run at different rates, expiry
+// within a tick.
 package explorer
 
 import (

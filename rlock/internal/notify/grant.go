@@ -19,9 +19,10 @@ type Grant struct {
 // point, knows all.
 const maxDigits = 16
 
-// readGrant reads a message: "<lease> <fence> <how many wait> <bytes of the key> <key> <token>",
-// with the lease in milliseconds, and "share " before that of a share. Key and token may have any bytes. It reports whether the
-// message has that form. Key and token are parts of text.
+// readGrant reads the message of a grant, and reports whether text has its form. The message is
+// "<lease> <fence> <how many wait> <bytes of the key> <key> <token>", with the lease in milliseconds,
+// and the grant of a share has "share " before that. Key and token may have any bytes. Those of the
+// Grant are parts of text.
 func readGrant(text string) (g Grant, ok bool) {
 	text, share := strings.CutPrefix(text, "share ")
 	var numbers [4]int64

@@ -218,9 +218,9 @@ func (e *Expected) signal() {
 	}
 }
 
-// Wake receives when Take may have a grant, when the server has taken the token out of the queue, and when the process listens again after a time in
-// which the message of a grant would have been lost: the server then knows whether there was one.
-// Its capacity is 1.
+// Wake receives when Take may have a grant, when the server has taken the token out of the queue, and
+// when the process listens again after a time in which the message of a grant would have been lost: the
+// server then knows whether there was one. Its capacity is 1.
 func (e *Expected) Wake() <-chan struct{} { return e.wake }
 
 // Take returns the last grant that has come, once. It is there before Wake receives.

@@ -29,7 +29,8 @@ type locator struct {
 // subscription too, but hears nothing of what scripts publish, and scripts count nobody who
 // subscribes there. So a node is asked for a write, which changes nothing: it removes a member of a
 // set that nobody has. One that lets nobody write counts as silent, because it may be cut off from the
-// others, which know who has the slot. Only a right that the user lacks is missing everywhere.
+// others, which know who has the slot. If the user lacks a right on one node, locate asks no other:
+// each node has rights of its own, but they should be the same, and the error names the right.
 func (l *locator) locate(ctx context.Context) (address string, node rueidis.Client, err error) {
 	nodes := l.client.Nodes()
 	silent := map[string]bool{}
@@ -48,7 +49,7 @@ func (l *locator) locate(ctx context.Context) (address string, node rueidis.Clie
 				l.last = address
 				return address, node, nil
 			case failed != nil:
-				if forbidden(failed) || ctx.Err() != nil {
+				if lacksRight(failed) || ctx.Err() != nil {
 					return "", nil, failed
 				}
 				err, silent[address] = failed, true
@@ -118,15 +119,15 @@ func (l *locator) moved(ctx context.Context) bool {
 	return err == nil && now != before
 }
 
-// forbidden reports whether the user lacks a right.
-func forbidden(err error) bool {
+// lacksRight reports whether a node has refused a command because the user lacks a right there.
+func lacksRight(err error) bool {
 	refused := new(rueidis.RedisError)
 	return errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "NOPERM")
 }
 
 // explainLocate says why no node was found.
 func explainLocate(channel string, err error) error {
-	if !forbidden(err) {
+	if !lacksRight(err) {
 		return fmt.Errorf("rlock: cannot find the node of the cluster that has %s: %w", channel, err)
 	}
 	return fmt.Errorf("rlock: cannot find the node of the cluster that has %s; that needs the rights +zrem and ~%[1]s: %[2]w", channel, err)

@@ -116,11 +116,11 @@ func (w *Wait) look(ctx context.Context, key string, pause time.Duration, end cl
 	}
 }
 
-// errWoken is the error of a look that Wake has ended. errEnded is that of one whose goroutine a hook of the
-// client has ended.
+// errWoken is the error of a look that Wake has ended. errLookEnded is that of one whose goroutine a hook of
+// the client has ended.
 var (
-	errWoken = errors.New("there is something to take")
-	errEnded = errors.New("a hook of the client has called runtime.Goexit")
+	errWoken     = errors.New("there is something to take")
+	errLookEnded = errors.New("a hook of the client has called runtime.Goexit")
 )
 
 // lookOnce is Look, and does not wait for the answer when Wake receives. A lock that is granted to this
@@ -144,7 +144,7 @@ func (w *Wait) lookOnce(ctx context.Context, key string) (Seen, error) {
 	}
 	done := make(chan look, 1) // nobody may take it
 	go func() {
-		l := look{err: errEnded}
+		l := look{err: errLookEnded}
 		defer func() {
 			l.cause = recover() // the caller panics, as if it had called the client itself
 			done <- l

@@ -266,7 +266,8 @@ func (p *Place) answered(ahead int) {
 // Heartbeats keep a place, find a grant whose message was lost, and pass a lock on whose holder
 // has died. The first few in the queue send them often. Those behind send them more slowly, so
 // that a thousand processes together send fewer than a hundred a second, but still often enough
-// to keep the queue, which the server forgets after 30 seconds.
+// to keep the queue, which the server forgets after 30 seconds. A silent place finds its grant by nothing
+// else, so it sends them often wherever it stands; see interval.
 const (
 	heartbeat        = time.Second / 2
 	longestHeartbeat = 15 * time.Second

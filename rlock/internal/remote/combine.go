@@ -75,8 +75,8 @@ var errUnsent = errors.New("the call was not sent")
 
 func unsent(err error) bool { return errors.Is(err, errUnsent) }
 
-// errEnded is the error of calls whose goroutine a hook of the client has ended.
-var errEnded = errors.New("a hook of the client has called runtime.Goexit")
+// errSenderEnded is the error of calls whose goroutine a hook of the client has ended.
+var errSenderEnded = errors.New("a hook of the client has called runtime.Goexit")
 
 // together makes a call together with others, and reports whether it has. If not, the caller makes the
 // call by itself, and calls answered when that has an answer. The caller has entered the pair.
@@ -251,7 +251,7 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 		}
 		cause := recover() // each caller panics, as if it had called the client itself
 		for _, m := range batch {
-			m.cause, m.err = cause, errEnded
+			m.cause, m.err = cause, errSenderEnded
 			m.done <- struct{}{}
 		}
 		c.answered()

@@ -373,7 +373,7 @@ func TestCombinerPanics(t *testing.T) {
 				if name == "panic" {
 					require.Equal(t, []any{"hook", "hook"}, got)
 				} else {
-					require.Equal(t, []any{errEnded, errEnded}, got)
+					require.Equal(t, []any{errSenderEnded, errSenderEnded}, got)
 				}
 				failing, got = false, nil
 				s.busy1(t)

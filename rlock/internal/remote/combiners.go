@@ -131,8 +131,9 @@ func (p *pair) rest() {
 	p.drop()
 }
 
-// drop forgets the pair of a slot that has nothing to do, and no refusal to remember. Whoever still refers to it,
-// such as a caller who is about to leave or a timer that is late, has the same mutex, and finds nothing to do.
+// drop forgets the pair of a slot that has nothing to do, and no refusal to remember. Whoever still refers to
+// it, such as a caller who is about to leave or a timer that is late, has the same mutex. If another slot has
+// the pair by then, it does for that slot what is due, and otherwise nothing.
 func (p *pair) drop() {
 	s := p.home
 	if p.used || p.pause > 0 {

@@ -116,6 +116,15 @@ func (s *slotSends) remaining() (n int) {
 	return n
 }
 
+// answers answers the next script, which must be that of the calls for keys.
+func (s *slotSends) answers(t *testing.T, keys ...string) {
+	t.Helper()
+	b := <-s.scripts
+	require.Equal(t, keys, b.keys)
+	b.answer <- nil
+}
+
+// idle requires that the combiners have nothing left.
 func (s *slotSends) idle(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
@@ -124,11 +133,20 @@ func (s *slotSends) idle(t *testing.T) {
 	require.Empty(t, s.scripts)
 }
 
+// withSlots runs a test in a bubble, with combiners that must have nothing left at its end.
+func withSlots(t *testing.T, test func(t *testing.T, s *slotSends)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlotSends()
+		test(t, s)
+		s.idle(t)
+	})
+}
+
 // Only calls of one slot go together, and those of another slot wait for none of them.
 func TestCombinersKeepSlotsApart(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlotSends()
+	withSlots(t, func(t *testing.T, s *slotSends) {
 		endA, endB := s.crowd(t, "{a}"), s.crowd(t, "{b}")
 		require.Equal(t, 2, s.remaining())
 		a1, b1, a2 := s.ask(t.Context(), "{a}1"), s.ask(t.Context(), "{b}1"), s.ask(t.Context(), "{a}2")
@@ -136,17 +154,12 @@ func TestCombinersKeepSlotsApart(t *testing.T) {
 		s.alone(t, "{c}")()
 		require.Equal(t, 2, s.remaining())
 		endA()
-		b := <-s.scripts
-		require.Equal(t, []string{"{a}1", "{a}2"}, b.keys)
-		b.answer <- nil
+		s.answers(t, "{a}1", "{a}2")
 		endB()
-		b = <-s.scripts
-		require.Equal(t, []string{"{b}1"}, b.keys)
-		b.answer <- nil
+		s.answers(t, "{b}1")
 		for _, done := range []<-chan error{a1, b1, a2} {
 			require.NoError(t, <-done)
 		}
-		s.idle(t)
 	})
 }
 
@@ -154,8 +167,7 @@ func TestCombinersKeepSlotsApart(t *testing.T) {
 // count for those who take, and the other way round.
 func TestCombinersCountTheCallersOfASlot(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlotSends()
+	withSlots(t, func(t *testing.T, s *slotSends) {
 		end := s.crowd(t, "{b}")
 		var ends []func()
 		for i := range fewCalls {
@@ -178,15 +190,13 @@ func TestCombinersCountTheCallersOfASlot(t *testing.T) {
 		}
 		(<-s.scripts).answer <- nil
 		require.NoError(t, <-waits)
-		s.idle(t)
 	})
 }
 
 // While calls of many slots are under way, nobody waits for company, except where too many of one slot are.
 func TestCombinersOfManySlots(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlotSends()
+	withSlots(t, func(t *testing.T, s *slotSends) {
 		under := []func(){s.crowd(t, "{a}")}
 		for n := range fewSlots - 1 {
 			under = append(under, s.alone(t, fmt.Sprint("other", n)))
@@ -195,9 +205,7 @@ func TestCombinersOfManySlots(t *testing.T) {
 		require.Empty(t, s.scripts, "it waits: there are few slots")
 		under = append(under, s.alone(t, "one more"))
 		second := s.ask(t.Context(), "{a}2")
-		b := <-s.scripts
-		require.Equal(t, []string{"{a}1", "{a}2"}, b.keys)
-		b.answer <- nil
+		s.answers(t, "{a}1", "{a}2")
 		require.NoError(t, <-first)
 		require.NoError(t, <-second)
 		synctest.Wait()
@@ -213,7 +221,6 @@ func TestCombinersOfManySlots(t *testing.T) {
 		}
 		(<-s.scripts).answer <- nil
 		require.NoError(t, <-waits)
-		s.idle(t)
 	})
 }
 
@@ -223,8 +230,7 @@ func TestCombinersRememberWhatIsUnderWay(t *testing.T) {
 	for name, fail := range map[string]func(){"answered": nil, "goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSlotSends()
+			withSlots(t, func(t *testing.T, s *slotSends) {
 				end := s.crowd(t, "a")
 				ctx, cancel := context.WithCancel(t.Context())
 				done := s.ask(ctx, "a")
@@ -237,7 +243,6 @@ func TestCombinersRememberWhatIsUnderWay(t *testing.T) {
 				require.EqualValues(t, 1, s.used.Load())
 				b.fail = fail
 				b.answer <- nil
-				s.idle(t)
 			})
 		})
 	}
@@ -280,8 +285,7 @@ func TestCombinersRememberReleasesUnderWay(t *testing.T) {
 // A caller whose call is not under way yet, or no longer, has the same pair as those who come meanwhile.
 func TestCombinersRememberWhoHasEntered(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlotSends()
+	withSlots(t, func(t *testing.T, s *slotSends) {
 		p := s.enter("a")
 		s.alone(t, "a")()
 		require.Equal(t, 1, s.remaining())
@@ -290,15 +294,13 @@ func TestCombinersRememberWhoHasEntered(t *testing.T) {
 		again.leave()
 		require.Equal(t, 1, s.remaining())
 		p.leave()
-		s.idle(t)
 	})
 }
 
 // A caller who gives up before its call is sent leaves nothing behind.
 func TestCombinersForgetWhoGivesUp(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlotSends()
+	withSlots(t, func(t *testing.T, s *slotSends) {
 		end := s.crowd(t, "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := s.ask(ctx, "a")
@@ -307,7 +309,6 @@ func TestCombinersForgetWhoGivesUp(t *testing.T) {
 		end()
 		s.idle(t)
 		time.Sleep(time.Second) // the timer that was to send the call is late
-		s.idle(t)
 	})
 }
 
@@ -320,12 +321,11 @@ func TestCombinersPanics(t *testing.T) {
 		want string
 	}{
 		"panic":  {func() { panic("hook") }, "panic: hook"},
-		"goexit": {runtime.Goexit, errEnded.Error()},
+		"goexit": {runtime.Goexit, errSenderEnded.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSlotSends()
+			withSlots(t, func(t *testing.T, s *slotSends) {
 				endA, endB := s.crowd(t, "{a}"), s.crowd(t, "{b}")
 				one, two, other := s.ask(t.Context(), "{a}1"), s.ask(t.Context(), "{a}2"), s.ask(t.Context(), "{b}1")
 				endA()
@@ -337,7 +337,6 @@ func TestCombinersPanics(t *testing.T) {
 				endB()
 				(<-s.scripts).answer <- nil
 				require.NoError(t, <-other)
-				s.idle(t)
 			})
 		})
 	}
@@ -353,8 +352,7 @@ func TestCombinersAfterARefusal(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSlotSends()
+			withSlots(t, func(t *testing.T, s *slotSends) {
 				end := s.crowd(t, "{a}")
 				one, two := s.ask(t.Context(), "{a}1"), s.ask(t.Context(), "{a}2")
 				end()
@@ -388,7 +386,6 @@ func TestCombinersAfterARefusal(t *testing.T) {
 				s.idle(t)
 				require.True(t, together("{b}"))
 				require.True(t, together("{a}"))
-				s.idle(t)
 			})
 		})
 	}
@@ -397,8 +394,7 @@ func TestCombinersAfterARefusal(t *testing.T) {
 // A slot whose refusal is over while calls are under way stays until these have their answers.
 func TestCombinersAfterTwoRefusals(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlotSends()
+	withSlots(t, func(t *testing.T, s *slotSends) {
 		end := s.crowd(t, "a")
 		one := s.ask(t.Context(), "a")
 		first := <-s.scripts // the timer has sent it
@@ -418,7 +414,6 @@ func TestCombinersAfterTwoRefusals(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, s.remaining(), "calls are under way")
 		end()
-		s.idle(t)
 	})
 }
 

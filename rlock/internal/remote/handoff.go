@@ -80,7 +80,8 @@ func (h *Handoff) End(token string, spent bool) {
 
 // handoffVersion starts the text of every Handoff. After it come, in base64 without padding: the
 // fence, the number of keys, the keys, the number of tokens, the tokens, the milliseconds of AtLeast
-// unless they are 0 and it is not Late, 1 if it is Late, and a CRC-32 of all that. Numbers are varints. The length of a string comes before the string.
+// unless they are 0 and it is not Late, 1 if it is Late, and a CRC-32 of all that. Numbers are varints.
+// The length of a string comes before the string.
 const handoffVersion = "rlock-handoff-1:"
 
 // Text returns the Handoff for ParseHandoff: one line of letters, digits and "-_:".
