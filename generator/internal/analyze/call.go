@@ -95,7 +95,7 @@ func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, boo
 		if t == nil || t.Meta.Bottom() {
 			return List{}, false
 		}
-		callee := a.handler(st, t.Meta, "__call")
+		callee := a.handler(st, t.Meta, "__call").filter(func(k Kind) bool { return !isRef(k) }) // Lua 5.1 calls no table for a table
 		with := args
 		with.Items = slices.Concat([]Value{Of(k)}, args.Items)
 		with.pos = nil
