@@ -352,7 +352,8 @@
 //     from a string.
 //   - The reply has the declared shape. A table has as many values as declared, no named
 //     fields, and no gap or nil that cuts it short; a map has names and values in turn. nil and false
-//     appear only where the type is optional or bool. Numbers, strings and tables appear only
+//     appear only where the type is optional or bool, and after redis.setresp(3), where false is
+//     0 for some clients, false only where it is bool. Numbers, strings and tables appear only
 //     where they decode. An error is all of a reply, never a part of it, unless the part is of the
 //     type raw. No number has a fraction, which Redis would drop. What tonumber reads
 //     from a text of the script or of the caller may have one: write math.floor(tonumber(…)),

@@ -64,11 +64,13 @@ func TestGoodScripts(t *testing.T) {
 	require.NoError(t, err, stderr)
 
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		command := exec.CommandContext(t.Context(), filepath.Join(dir, "good"), e.Start(t).Addr())
-		command.Stdin = bytes.NewReader(input)
-		out, err := command.CombinedOutput()
-		require.NoError(t, err, string(out))
-		require.Empty(t, string(out))
+		for _, protocol := range []string{"resp3", "resp2"} {
+			command := exec.CommandContext(t.Context(), filepath.Join(dir, "good"), e.Start(t).Addr(), protocol)
+			command.Stdin = bytes.NewReader(input)
+			out, err := command.CombinedOutput()
+			require.NoError(t, err, "%s: %s", protocol, out)
+			require.Empty(t, string(out))
+		}
 	})
 }
 

@@ -77,6 +77,7 @@ type Return struct {
 	Values   List
 	Progress Progress
 	Heap     Heap
+	Version3 bool // redis.setresp may have set version 3 of the protocol, in which false is no nil
 }
 
 // Heap tells what tables hold.

@@ -472,7 +472,7 @@ func (a *analyzer) returns(st *state, n *ast.ReturnStmt) {
 		if len(n.Exprs) > 0 {
 			pos = a.script.Pos(n.Exprs[0])
 		}
-		a.facts.Returns = append(a.facts.Returns, &Return{Pos: pos, Exprs: n.Exprs, Values: values, Progress: st.progress, Heap: Heap{st.clone().heap}})
+		a.facts.Returns = append(a.facts.Returns, &Return{Pos: pos, Exprs: n.Exprs, Values: values, Progress: st.progress, Heap: Heap{st.clone().heap}, Version3: st.protocol&resp3 != 0})
 		return
 	}
 	if st.progress != Unchecked {

@@ -23,9 +23,10 @@ type misfit struct {
 
 // fitter holds values against declared types.
 type fitter struct {
-	script *script.Script
-	heap   analyze.Heap
-	depth  int
+	script   *script.Script
+	heap     analyze.Heap
+	version3 bool
+	depth    int
 }
 
 // failure reports whether a kind is an error reply, which every script may answer.
@@ -74,10 +75,10 @@ func (f fitter) onlyErrors(v analyze.Value) bool {
 func (f fitter) none(v analyze.Value) string {
 	for _, k := range v.Kinds() {
 		switch k := k.(type) {
-		case analyze.Nil, analyze.Absent, analyze.Missing:
+		case analyze.Nil, analyze.Absent:
 			continue
-		case analyze.Bool:
-			if !k.V {
+		case analyze.Missing, analyze.Bool:
+			if isFalse(k) && !f.keptFalse(k) {
 				continue
 			}
 		}
@@ -281,9 +282,19 @@ func isFalse(k analyze.Kind) bool {
 	return false
 }
 
+// keptFalse reports whether a kind is a false that does not arrive as nil: after redis.setresp(3) it
+// is a boolean, and 0 for a client that speaks version 2.
+func (f fitter) keptFalse(k analyze.Kind) bool {
+	return f.version3 && analyze.TypeOf(k) == "boolean" && isFalse(k)
+}
+
 // nilFits checks nil and false, which arrive as nil.
 func (f fitter) nilFits(k analyze.Kind, t script.Type) *misfit {
-	if t.Optional || t.Kind == script.Scalar && t.Base == "bool" {
+	isBool := t.Kind == script.Scalar && t.Base == "bool"
+	if t.Optional && !isBool && f.keptFalse(k) {
+		return &misfit{what: "false may be returned after redis.setresp(3), which arrives as 0 where the client speaks version 2", want: t.String(), mend: "call redis.setresp(2) before the return, or return nil"}
+	}
+	if t.Optional || isBool {
 		return nil
 	}
 	if m, ok := k.(analyze.Missing); ok && m.Malformed && t.Kind == script.Scalar {

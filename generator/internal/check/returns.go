@@ -18,7 +18,7 @@ func (c *checker) returns() {
 		(declared.Type.Optional || declared.Type.Base == script.RawType)
 	for _, r := range c.facts.Returns {
 		c.ask(ruleReply)
-		f := fitter{script: c.script, heap: r.Heap}
+		f := fitter{script: c.script, heap: r.Heap, version3: r.Version3}
 		switch first := r.Values.At(0); {
 		case f.onlyErrors(first):
 		case len(r.Values.Items) > 1:

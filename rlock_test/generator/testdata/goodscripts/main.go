@@ -44,7 +44,10 @@ func main() {
 	if err := json.NewDecoder(os.Stdin).Decode(&steps); err != nil {
 		fail(err)
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{os.Args[1]}})
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{os.Args[1]},
+		AlwaysRESP2: os.Args[2] == "resp2", DisableCache: os.Args[2] == "resp2",
+	})
 	if err != nil {
 		fail(err)
 	}
