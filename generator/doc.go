@@ -208,7 +208,8 @@
 // written with, and the script refuses smaller fences. The generator proves three things.
 // The script compares the fences, as numbers, before it writes. Its first write stores the
 // fence in the place that it compares, so no error can leave data with an older fence. No
-// later write removes the fence, overwrites it or gives it an expiry:
+// later write removes the fence, overwrites it or gives it an expiry. The call refuses a fence
+// above 2^53, because Lua compares doubles:
 //
 //	-- mode: write
 //	-- KEYS[1] record key

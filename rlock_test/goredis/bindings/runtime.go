@@ -490,6 +490,8 @@ func encodeFence(script, param string, lock Fenced) (string, error) {
 		return "", &ParamError{script, param, "the lock is nil; the script compares its fence"}
 	case lock.Fence() == 0:
 		return "", &ParamError{script, param, "the lock was taken without a fence"}
+	case lock.Fence() > 1<<53:
+		return "", &ParamError{script, param, "the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours"}
 	}
 	return strconv.FormatUint(lock.Fence(), 10), nil
 }

@@ -22,9 +22,11 @@ func TestGuards(t *testing.T) {
 	require.EqualError(t, checkShared("S", "lock", nil), "runtime: S: lock: the lock is nil; the script runs only while readers share a lock")
 	require.EqualError(t, checkShared("S", "lock", lock{}), "runtime: S: lock: the lock has no fence, so it is no reader's share")
 
-	text, err := encodeFence("S", "fence", lock{fence: 1<<64 - 1})
+	text, err := encodeFence("S", "fence", lock{fence: 1 << 53})
 	require.NoError(t, err)
-	require.Equal(t, "18446744073709551615", text)
+	require.Equal(t, "9007199254740992", text)
+	_, err = encodeFence("S", "fence", lock{fence: 1<<53 + 1})
+	require.EqualError(t, err, "runtime: S: fence: the fence is above 2^53, and the script, whose numbers are doubles, could not tell it from its neighbours")
 	_, err = encodeFence("S", "fence", nil)
 	require.EqualError(t, err, "runtime: S: fence: the lock is nil; the script compares its fence")
 	_, err = encodeFence("S", "fence", lock{})
