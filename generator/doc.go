@@ -254,6 +254,7 @@
 //
 // names a fragment, by a path relative to the file that has the line. In the text that runs,
 // the fragment follows the line. A line inside a string or a long comment includes nothing.
+// A comment that names a fragment in another way, such as an indented one, is a finding.
 // A fragment has no header, and may include others. If several files include one fragment,
 // the text that runs has it once, at the first place. The SHA1 is that of the text that
 // runs, and the audit prints this text. Findings name the files that a person edits. A cycle,

@@ -17,6 +17,10 @@ import (
 // share. Its path is relative to the file that has the line.
 var includeLine = regexp.MustCompile(`^-- include: *(\S*)\s*$`)
 
+// nearInclude finds comments of a body that name a fragment and include nothing. Those of a header
+// are near misses of a directive.
+var nearInclude = regexp.MustCompile(`(?i)^\s*--\s*includes?\s*:\s*\S+\.lua\b`)
+
 // origin is where a line of a script comes from.
 type origin struct {
 	path string
@@ -45,6 +49,9 @@ func (s *source) expand(name string, text []byte, stack []string) {
 		s.text.WriteString(line + "\n")
 		s.origins = append(s.origins, origin{name, number + 1})
 		m := includeLine.FindStringSubmatch(line)
+		if m == nil && !inText[number+1] && !(header && len(stack) == 1) && nearInclude.MatchString(line) {
+			s.findf(name, number+1, "this line includes nothing; write \"-- include: path.lua\", from the start of the line and with nothing behind it")
+		}
 		if m == nil || inText[number+1] {
 			continue
 		}
