@@ -39,7 +39,10 @@ func Package(scripts []*script.Script, reserved []string) []finding.Finding {
 		if taken == "" {
 			taken, owner = names.take(s.Declares(), s.Path)
 		}
-		if taken != "" {
+		switch {
+		case taken != "" && owner == s.Path:
+			findings = append(findings, s.Findf(top, "the script makes the Go name %s twice; give the argument or the field that it comes from another name", taken))
+		case taken != "":
 			findings = append(findings, s.Findf(top, "the Go name %s is already taken by %s; give the script another name: directive", taken, owner))
 		}
 	}
