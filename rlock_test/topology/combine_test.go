@@ -473,3 +473,44 @@ func TestClusterManyCallsAfterAFailover(t *testing.T) {
 		nothingAt(t, []*env.Server{cluster.Replicas[1]}, "{"+tag+"}")
 	})
 }
+
+// While the primary of a slot stands still, scripts for many of its calls pile up there, and no caller's context ends
+// them. Who calls when the client has found the new primary does not wait for them.
+func TestClusterManyCallsGoOnAtTheNewPrimary(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		cluster := e.StartReplicatedCluster(t)
+		tag := keyOn(t, cluster, 1)
+		client := cluster.Client(t, func(o *rueidis.ClientOption) { o.ClusterOption.ShardsRefreshInterval = time.Second })
+		locker := env.NewLocker(t, client)
+		again, stop := repeating()
+		defer stop()
+		for _, key := range tagged(tag, 256) {
+			again(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				if lock, err := locker.Acquire(ctx, key); err == nil {
+					_ = lock.Release(ctx)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		cluster.Nodes[1].Stop()
+		t.Cleanup(cluster.Nodes[1].Cont)
+		time.Sleep(3 * time.Second)
+		cluster.Replicas[1].Do(t, "CLUSTER", "FAILOVER", "TAKEOVER")
+		env.Soon(t, func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			return client.Do(ctx, client.B().Set().Key("{"+tag+"}found").Value("").Build()).Error() == nil
+		}, "the client finds the new primary")
+		found := time.Now()
+		lock := env.MustLock(t)(locker.Acquire(t.Context(), "{"+tag+"}new"))
+		t.Logf("acquired after %v", time.Since(found))
+		require.Less(t, time.Since(found), 2*time.Second)
+		require.NoError(t, lock.Release(t.Context()))
+		t.Logf("released after %v", time.Since(found))
+		require.Less(t, time.Since(found), 2*time.Second)
+	})
+}

@@ -24,6 +24,10 @@ const (
 	maxCalls = 128
 	// maxScripts is how many scripts are under way at most, however far away the server is.
 	maxScripts = 32
+	// longestStop is how long so many scripts keep others from being sent. No context ends a script, so
+	// those at a node that stands still have no answer until the client drops its connection, which may be
+	// long after it has found another primary for the keys.
+	longestStop = time.Second
 	// scriptCost and callCost are about how long the server and the client are busy with a script and
 	// with each call in it.
 	scriptCost, callCost = 50 * time.Microsecond, 10 * time.Microsecond
@@ -41,11 +45,13 @@ type combiner[P, R any] struct {
 
 	mu          *sync.Mutex
 	underway    int           // scripts that have no answer so far
+	stuck       int           // about how many of those are not waited for any more; see longestStop
 	due         clock.Instant // when the server should be done with the last one; kept once enoughScripts are under way
 	first, last *member[P, R] // the calls that wait
 	aloneUntil  clock.Instant // until then all calls go by themselves, because the user was refused or the slot moves; 0: never
 	timer       *time.Timer   // sends what waits when it is due, if no answer comes before
-	armed       bool          // timer runs; it does while calls wait and another script may be sent
+	armed       bool          // timer runs; it does while calls wait
+	fires       clock.Instant // when it does, if armed
 
 	spare *sync.Pool // of members
 }
@@ -117,15 +123,15 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	defer c.mu.Unlock()
 	few := c.pair.calls.Load() <= fewCalls
 	// Callers who have left may leave many scripts without an answer, so few calls are not enough.
-	if c.underway < enoughScripts || few && c.first == nil && c.underway < fewCalls {
-		if c.underway++; c.underway >= enoughScripts {
+	if c.counted() < enoughScripts || few && c.first == nil && c.counted() < fewCalls {
+		if c.underway++; c.counted() >= enoughScripts {
 			c.due = clock.Now().After(scriptCost + callCost)
 		}
 		return nil
 	}
 	now := clock.Now()
 	// If the server is idle, the answers are only on their way.
-	late := (now >= c.due || c.pair.amongMany()) && c.underway < maxScripts
+	late := (now >= c.due || c.pair.amongMany()) && !c.full(now)
 	if c.aloneUntil != 0 && now < c.aloneUntil || late && c.first == nil {
 		c.underway++
 		c.due = now.After(scriptCost + callCost)
@@ -150,15 +156,37 @@ func (c *combiner[P, R]) enter(params P) *member[P, R] {
 	return m
 }
 
+// counted is how many scripts are under way without those that are stuck.
+func (c *combiner[P, R]) counted() int { return c.underway - c.stuck }
+
+// full reports whether no other script may be sent. If none could be for a while, those under way are
+// stuck, and the next ones go as if there were none.
+func (c *combiner[P, R]) full(now clock.Instant) bool {
+	if c.counted() < maxScripts {
+		return false
+	}
+	if now < c.due.After(longestStop) {
+		return true
+	}
+	c.stuck = c.underway
+	return false
+}
+
+// ended notes that a script has its answer. Nobody knows whether it was stuck: those that are left may be.
+func (c *combiner[P, R]) ended() {
+	c.underway--
+	c.stuck = min(c.stuck, c.underway)
+}
+
 // answered notes that a script has its answer. If calls wait, they are sent.
 func (c *combiner[P, R]) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.underway--
+	c.ended()
 	switch {
 	case c.first == nil:
 		c.pair.rest()
-	case c.underway < enoughScripts:
+	case c.counted() < enoughScripts:
 		c.dispatch()
 	default: // the other answers may never come
 		c.arm(clock.Now())
@@ -166,12 +194,15 @@ func (c *combiner[P, R]) answered() {
 }
 
 // arm sets the timer, so that flush sends the calls that wait when they are due.
-func (c *combiner[P, R]) arm(now clock.Instant) {
-	if c.armed {
+func (c *combiner[P, R]) arm(now clock.Instant) { c.armAt(c.due, now) }
+
+// armAt has flush look at an instant, or earlier.
+func (c *combiner[P, R]) armAt(at, now clock.Instant) {
+	if c.armed && at >= c.fires {
 		return
 	}
-	c.armed = true
-	wait := time.Duration(max(c.due-now, 0))
+	c.armed, c.fires = true, at
+	wait := time.Duration(max(at-now, 0))
 	if c.timer == nil {
 		c.timer = time.AfterFunc(wait, c.flush)
 	} else {
@@ -184,14 +215,16 @@ func (c *combiner[P, R]) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.armed = false
-	if c.first == nil || c.underway >= maxScripts {
-		return
-	}
-	if now := clock.Now(); now < c.due {
+	now := clock.Now()
+	switch {
+	case c.first == nil:
+	case c.full(now):
+		c.armAt(c.due.After(longestStop), now)
+	case now < c.due:
 		c.arm(now)
-		return
+	default:
+		c.dispatch()
 	}
-	c.dispatch()
 }
 
 // dispatch sends the calls that wait, as many as fit in a script.
@@ -260,13 +293,13 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 		c.answer(batch, c.send(context.Background(), batch))
 		clear(batch)
 		c.mu.Lock()
-		if batch = batch[:0]; c.underway <= enoughScripts { // otherwise the answers to come send what waits, or the timer
+		if batch = batch[:0]; c.counted() <= enoughScripts { // otherwise the answers to come send what waits, or the timer
 			batch = c.take(batch)
 		} else if c.first != nil {
 			c.arm(clock.Now())
 		}
 		if len(batch) == 0 {
-			c.underway--
+			c.ended()
 			c.pair.rest()
 		}
 		c.mu.Unlock()

@@ -185,7 +185,7 @@ func TestCombinerWaitsForNoDistance(t *testing.T) {
 		_, _, shared := s.together(t.Context(), 3)
 		require.False(t, shared, "it goes by itself")
 		for range 3 * maxScripts {
-			time.Sleep(time.Second)
+			time.Sleep(longestStop / 4 / maxScripts)
 			s.ask(t.Context(), 4, done)
 		}
 		require.Equal(t, maxScripts, s.underway)
@@ -218,14 +218,14 @@ func TestCombinerStrandsNobody(t *testing.T) {
 		require.Nil(t, s.first)
 
 		for range maxScripts {
-			time.Sleep(time.Second)
+			time.Sleep(longestStop / 4 / maxScripts)
 			s.ask(t.Context(), 0, done)
 		}
 		require.Equal(t, maxScripts, s.underway)
 		require.NotNil(t, s.first)
 		sent := len(s.scripts)
 		(<-s.scripts).answer <- nil
-		time.Sleep(time.Minute)
+		time.Sleep(longestStop / 4)
 		synctest.Wait()
 		require.Len(t, s.scripts, sent)
 		require.Nil(t, s.first)
@@ -237,6 +237,53 @@ func TestCombinerStrandsNobody(t *testing.T) {
 			(<-s.scripts).answer <- nil
 		}
 		s.idle(t)
+	})
+}
+
+// So many scripts without an answer as are under way at most keep the next ones waiting, but not for long: the
+// server that has them may stand still, and another one may serve now.
+func TestCombinerGoesOnAtAnotherServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSends()
+		full := func() {
+			for synctest.Wait(); s.counted() < maxScripts; {
+				time.Sleep(scriptCost + callCost)
+				_, _, shared := s.together(t.Context(), 0)
+				require.False(t, shared)
+			}
+		}
+		full()
+		done := make(chan outcome, 10)
+		s.ask(t.Context(), 1, done)
+		time.Sleep(longestStop / 2)
+		s.ask(t.Context(), 2, done)
+		require.Empty(t, s.scripts, "they wait")
+		s.finished()
+		time.Sleep(scriptCost)
+		(<-s.scripts).answer <- nil
+		require.NoError(t, (<-done).err)
+		require.NoError(t, (<-done).err)
+		full()
+
+		s.ask(t.Context(), 3, done)
+		time.Sleep(longestStop + scriptCost + callCost)
+		(<-s.scripts).answer <- nil
+		require.Equal(t, outcome{3, -3, nil, true}, <-done)
+		synctest.Wait()
+		require.Equal(t, maxScripts, s.underway)
+		s.busy(t)
+		s.ask(t.Context(), 4, done)
+		require.Empty(t, s.scripts, "those that are not stuck count as ever")
+		time.Sleep(scriptCost + callCost)
+		(<-s.scripts).answer <- nil
+		require.Equal(t, outcome{4, -4, nil, true}, <-done)
+		synctest.Wait()
+		for range s.underway {
+			s.finished()
+		}
+		s.idle(t)
+		require.Zero(t, s.stuck)
 	})
 }
 

@@ -213,7 +213,7 @@ func TestCombinersOfManySlots(t *testing.T) {
 			under = append(under, s.alone(t, "{a}alone"))
 		}
 		waits := s.ask(t.Context(), "{a}late")
-		time.Sleep(time.Hour)
+		time.Sleep(longestStop / 2)
 		synctest.Wait()
 		require.Empty(t, s.scripts, "the unanswered ones have a bound")
 		for _, answer := range under {
