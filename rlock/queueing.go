@@ -93,10 +93,10 @@ func (a *acquisition) lastLook() (g handover.Grant, ready queue.Readiness, err e
 	return g, queue.Behind, ErrGaveUp
 }
 
-// quit leaves the queue and returns err. If a holder has handed the lock over meanwhile, the
+// quit ends the wait in the queue and returns err. If a holder has handed the lock over meanwhile, the
 // acquisition holds the lock instead, as if err had come a moment later.
 func (a *acquisition) quit(err error) (handed bool, _ error) {
-	g, handed := a.lock.ticket.Leave()
+	g, handed := a.lock.ticket.Quit()
 	if handed {
 		return true, a.receive(g)
 	}

@@ -98,3 +98,45 @@ func TestReleaseBeforeTheSubscription(t *testing.T) {
 	passesOn(t, client, "k", held, got)
 	require.Less(t, time.Since(began), 5*time.Second)
 }
+
+// The place that a process has at the end of its turn is for the next of its callers. If the policy of that one
+// ends the call, it goes to the one after, and nobody who came to the queue meanwhile is before it.
+func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		a, b, c := env.OpenOn(t, server, rlock.WithTurn(0)), env.OpenOn(t, server), env.OpenOn(t, server)
+		first := env.MustLock(t)(a.Acquire(t.Context(), "k"))
+		ends := make(chan struct{})
+		panicked := make(chan any, 1)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = a.Acquire(t.Context(), "k", rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+				<-ends
+				panic("policy")
+			})))
+		}()
+		env.AwaitWaiting(t, a, 1)
+		next := env.NextInLine(t, a, "k")
+		other := waits(t, client, b, "k")
+		require.NoError(t, first.Release(t.Context()))
+		held := env.Taken(t, other)
+		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "a has a place")
+		last := waits(t, client, c, "k")
+		close(ends)
+		require.Equal(t, "policy", <-panicked)
+		time.Sleep(100 * time.Millisecond)
+		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 2 }, "a goes on")
+		require.NoError(t, held.Release(t.Context()))
+		select {
+		case lock := <-next:
+			require.NoError(t, lock.Release(t.Context()))
+			require.NoError(t, env.Taken(t, last).Release(t.Context()))
+		case <-last:
+			t.Fatal("who came later was first")
+		}
+		idle(t, client, "k")
+	})
+}

@@ -269,6 +269,17 @@ func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
 	return g, false
 }
 
+// Quit is Leave, but a ticket that has come to the front stays there, because what a Withdraw has left
+// for it may have a score for LeaveScore. Leave must follow.
+func (t *Ticket[R, G, H]) Quit() (g G, handed bool) {
+	if t.shard != nil {
+		if g, r := t.Ready(); r != Behind {
+			return g, r == HandedOver
+		}
+	}
+	return t.Leave()
+}
+
 // Offer is a hand-over that is under way: from the front, which has given its lock up but
 // not freed it, to the next. Grant or Withdraw must follow.
 type Offer[R, G any, H Holder] struct {
