@@ -203,5 +203,8 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 func endForced(l *Locker, key string, robbed func(*Lock) bool) {
 	defer l.forces.done.Add(1)
 	meant := func(lock *Lock) bool { return slices.Contains(lock.claim.Keys(), key) && robbed(lock) }
-	eachLock(l, meant, func(lock *Lock) { lock.finish(stateLost) })
+	eachLock(l, meant, func(lock *Lock) {
+		lock.endIfOver() // what was over before was not lost
+		lock.finish(stateLost)
+	})
 }

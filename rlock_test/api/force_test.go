@@ -246,3 +246,14 @@ func TestForceAcquireWithoutAnAnswer(t *testing.T) {
 		env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "what the server granted is released")
 	})
 }
+
+// A lease that was over before somebody used force has expired, and was not lost.
+func TestForceAcquireAfterTheLease(t *testing.T) {
+	t.Parallel()
+	l := env.NewLocker(t, env.Start(t).Client(t))
+	former := env.MustLock(t)(l.TryAcquire(t.Context(), "job", rlock.WithTTL(200*time.Millisecond)))
+	time.Sleep(250 * time.Millisecond)
+	lock := env.MustLock(t)(l.ForceAcquire(t.Context(), "job"))
+	require.ErrorIs(t, former.Err(), rlock.ErrExpired)
+	require.NoError(t, lock.Release(t.Context()))
+}
