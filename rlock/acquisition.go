@@ -253,18 +253,19 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	return a.notHeld(err, grant.Deadline)
 }
 
-// robs ends the locks of this Locker whose key has been taken by force. If another call uses force at the same
-// time, or the lock is over already, nobody knows whose the key is now: each lock asks the server.
+// robs ends the locks of this Locker whose key has been taken by force, unless by their own token. If another call
+// uses force at the same time, or the lock is over already, nobody knows whose the key is now: each asks the server.
 func (a *acquisition) robs(held bool) {
 	l := a.lock
 	a.forced++
 	sure := l.locker.forces.begun.Add(1) == a.forced && held
 	var others []*Lock
 	endForced(l.locker, l.claim.Key(), func(other *Lock) bool {
-		if other != l && !sure {
+		robbed := other != l && other.lease.Token() != l.set.token
+		if robbed && !sure {
 			others = append(others, other)
 		}
-		return other != l && sure
+		return robbed && sure
 	})
 	events.Each(others, func(other *Lock) { confirm(a.ctx, other) })
 }

@@ -257,3 +257,18 @@ func TestForceAcquireAfterTheLease(t *testing.T) {
 	require.ErrorIs(t, former.Err(), rlock.ErrExpired)
 	require.NoError(t, lock.Release(t.Context()))
 }
+
+// ForceAcquire with the token that a lock of the same Locker has robs nobody: both handles have the lock.
+func TestForceAcquireWithTheTokenOfTheHolder(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		l := env.NewLocker(t, client)
+		holder := env.MustLock(t)(l.Acquire(t.Context(), "job", rlock.WithToken("mine")))
+		lock := env.MustLock(t)(l.ForceAcquire(t.Context(), "job", rlock.WithToken("mine")))
+		require.NoError(t, holder.Err(), "it has the lock")
+		_, err := holder.Verify(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+		require.Empty(t, env.Get(t, client, "job"))
+	})
+}
