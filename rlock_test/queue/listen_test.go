@@ -213,3 +213,39 @@ func TestPlaceAfterAMomentWithoutMemory(t *testing.T) {
 	require.Equal(t, int32(3), refused.Load())
 	require.LessOrEqual(t, asked.Load(), int32(2))
 }
+
+// A copy of a call for a silent place, which arrives late, leaves no place behind, although the place that
+// has taken its turn since was asked for twice too.
+func TestLateCopyOfASilentPlace(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k", rlock.WithTTL(time.Minute)))
+	f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.BlockingPoolSize = 1 })}
+	_, listens := f.Client.Dedicate()
+	late := make(chan []string, 1)
+	var told atomic.Bool
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if env.Calls(words, gen.JoinSHA1) && words[len(words)-2] == "join" {
+			switch silent := words[len(words)-3] == ""; {
+			case silent && len(late) == 0:
+				late <- words
+				return env.NoReply()
+			case !silent && told.CompareAndSwap(false, true):
+				run()
+				return env.NoReply()
+			}
+		}
+		return run()
+	})
+	l := env.NewLocker(t, f)
+	got := waits(t, client, l, "k")
+	listens()
+	env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 && !silent(t, client, "k") }, "it is told")
+	require.True(t, told.Load())
+	time.Sleep(200 * time.Millisecond)
+	require.NoError(t, env.Do(t, client, <-late...).Error())
+	require.True(t, silent(t, client, "k"))
+	env.Soon(t, func() bool { return !silent(t, client, "k") }, "the late place is given up")
+	passesOn(t, client, "k", held, got)
+}

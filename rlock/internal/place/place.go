@@ -120,6 +120,9 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 	if token := p.wait.Token; token != before && token != "" {
 		if p.expected != nil { // a silent place is kept for a while, and nobody tells of its grant
 			p.expected.Abandon()
+			if p.wait.Former == before {
+				p.claim.KeepsPlace(before)
+			}
 		}
 		p.expected, p.fresh = p.grants.Expect(token), ""
 	}

@@ -31,6 +31,13 @@ type rare struct {
 	unanswered int
 	token      string // that the last of them gives the keys
 	join       join   // the last of them that asked for a place
+	kept       kept   // a token beside that one
+}
+
+// kept is a token that keeps its place in a queue while another one of the same wait takes its turn.
+type kept struct {
+	token string // "": there is none
+	calls int    // as takePossible counts them
 }
 
 // join is a call that may make a place in the queue of a key.

@@ -192,11 +192,23 @@ func (q *Queues) DiscardGranted(c *Claim, token string, ttl time.Duration, silen
 // more than have got no answer: another may have been answered, and the reaper would stop when it has
 // undone that one.
 func (c *Claim) takePossible(token string) (n int) {
+	if c.rare != nil && token != "" && c.rare.kept.token == token {
+		n, c.rare.kept = c.rare.kept.calls, kept{}
+		return n
+	}
 	if c.Possible() == 0 || c.rare.token != token {
 		return 0
 	}
 	n, c.rare.unanswered, c.rare.join = c.rare.unanswered+1, 0, join{}
 	return n
+}
+
+// KeepsPlace notes that a token keeps its place until another one of the same wait has one, and is discarded
+// then. What calls of the other may have done is counted apart, so that none of either is forgotten.
+func (c *Claim) KeepsPlace(token string) {
+	if n := c.takePossible(token); n > 0 {
+		c.rare.kept = kept{token, n}
+	}
 }
 
 // DiscardStray is Discard for the token of a grant that this process does not expect.
