@@ -317,3 +317,25 @@ func TestExtensionAnsweredTooLate(t *testing.T) {
 		})
 	})
 }
+
+// An extension of a former holder of the process, which arrives late, leaves the lease of the next one as it is.
+func TestLateExtensionOfTheFormerHolder(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		const ttl = 4 * time.Second
+		f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl), rlock.WithTurn(time.Minute))
+		first := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
+		second, got := env.NextInLine(t, locker, "job"), env.NextInLine(t, locker, "job")
+		require.NoError(t, first.Release(t.Context())) // which reserves fences
+		lock := env.Taken(t, second)
+		l := &late{client: direct}
+		f.When(l.lose(env.IsExtend))
+		require.NoError(t, lock.Extend(t.Context(), ttl))
+		require.NoError(t, lock.Release(t.Context()))
+		next := env.Taken(t, got)
+		env.Soon(t, func() bool { return env.TTL(t, direct, "job") < time.Second }, "the lease has nearly ended")
+		l.deliver(t)
+		require.Less(t, env.TTL(t, direct, "job"), time.Second)
+		require.NoError(t, next.Release(t.Context()))
+	})
+}

@@ -124,8 +124,11 @@ func (l *Lease) Former() []string { return l.history.latest().former }
 // finds nothing to change.
 func (l *Lease) Tokens() []string { return append(slices.Clone(l.Former()), l.token) }
 
-// Certain reports whether the keys certainly have the token, with a lease no longer than TTL.
-func (l *Lease) Certain() bool { return len(l.Former()) == 0 && l.Longest() == l.ttl }
+// Certain reports whether the keys certainly have the token, with a lease no longer than TTL, and no
+// extension has got no answer: it may still arrive, and would lengthen the lease of whoever goes on with it.
+func (l *Lease) Certain() bool {
+	return len(l.Former()) == 0 && l.Longest() == l.ttl && (l.history == nil || !l.history.unsure)
+}
 
 // Unsure reports whether the keys may have a longer lease than is known here: an extension has got no
 // answer or is under way, or they may still have a former token.
