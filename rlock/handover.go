@@ -79,12 +79,12 @@ func (l *lender) TakeBack() {
 	}
 }
 
-// handOver returns what gives the lock, which Release has just ended, to the next holder. now is a
-// recent reading of the clock.
-func (l *Lock) handOver(now clock.Instant) handover.Handover[*holder] {
+// handOver returns what gives the lock, which Release has just ended, to the next holder. now is a recent
+// reading of the clock; forced is how often force had been used before the Release.
+func (l *Lock) handOver(now clock.Instant, forced uint64) handover.Handover[*holder] {
 	h := handover.Handover[*holder]{
 		Server: l.locker.remote, Grants: l.locker.grants, From: (*lender)(l),
-		Ticket: &l.ticket, Claim: &l.claim, Lease: &l.lease, As: l.request(), Now: now,
+		Ticket: &l.ticket, Claim: &l.claim, Lease: &l.lease, As: l.request(), Now: now, Forced: forced,
 	}
 	h.Has.Token = l.lease.Token()
 	return h

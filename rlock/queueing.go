@@ -104,9 +104,10 @@ func (a *acquisition) quit(err error) (handed bool, _ error) {
 	return false, err
 }
 
-// receive begins to hold the lock that was handed over.
+// receive begins to hold the lock that was handed over, perhaps from before this acquisition began.
 func (a *acquisition) receive(g handover.Grant) error {
 	a.tries.Adopt(g)
+	a.forced = min(a.forced, g.Forced)
 	return a.lock.hold(g.Deadline, g.Fence, arrival{EventAcquired, a.start, true, a.lock.set.atLeast})
 }
 

@@ -41,12 +41,12 @@ func (l *Lock) Release(ctx context.Context) error {
 			r.interrupted(h.Has.Token)
 		}
 	}()
-	now := clock.Now()
+	now, forced := clock.Now(), l.locker.forces.done.Load()
 	if !r.begin(now) || r.shared {
 		returned = true
 		return r.err
 	}
-	h = l.handOver(now)
+	h = l.handOver(now, forced)
 	if r.minimum != nil {
 		r.shorten(ctx)
 	} else if r.cause == released && h.Give(ctx) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -271,4 +272,38 @@ func TestForceAcquireWithTheTokenOfTheHolder(t *testing.T) {
 		require.NoError(t, lock.Release(t.Context()))
 		require.Empty(t, env.Get(t, client, "job"))
 	})
+}
+
+// A token that ForceRelease frees on its way to a caller who has left is lost for the next one too, who has come
+// after that.
+func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
+	t.Parallel()
+	f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(time.Minute), rlock.WithFence(false))
+	first := env.MustLock(t)(l.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(ctx, "job")
+		left <- err
+	}()
+	env.AwaitWaiting(t, l, 1)
+	ran, answer := make(chan struct{}), make(chan struct{})
+	f.When(env.Once(gen.HandOverSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		result := run()
+		close(ran)
+		<-answer
+		return result
+	}))
+	released := make(chan error, 1)
+	go func() { released <- first.Release(t.Context()) }()
+	<-ran
+	require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
+	got := env.NextInLine(t, l, "job")
+	leave()
+	require.ErrorIs(t, <-left, rlock.ErrGaveUp)
+	close(answer)
+	require.NoError(t, <-released)
+	next := env.Taken(t, got)
+	require.Equal(t, next.Valid(), env.Get(t, client, "job") != "")
+	_ = next.Release(t.Context())
 }

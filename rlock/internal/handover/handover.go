@@ -42,6 +42,7 @@ type Grant struct {
 	Unanswered int           // hand-overs to this token whose outcome is unknown
 	Place      *place.Place  // in the queue of the server, in place of a lock; nil: none
 	Yield      time.Duration // how long to let others go first, in place of a lock
+	Forced     uint64        // that of the Handover
 }
 
 // Lender is the lock of the holder that gives it up.
@@ -63,6 +64,7 @@ type Handover[H queue.Holder] struct {
 	Lease  *lease.Lease
 	As     Request       // of the acquisition for which the token was made
 	Now    clock.Instant // a recent reading of the clock
+	Forced uint64        // how often force had been used when the holder gave the lock up
 
 	Has   Grant // what the key has now: at first the token of the lock
 	Freed bool  // the key was passed on to another process
@@ -86,6 +88,7 @@ func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 		if !agreed {
 			return h.Freed
 		}
+		g.Forced = h.Forced
 		if o.Grant(g) {
 			h.abandonLate()
 			return true
