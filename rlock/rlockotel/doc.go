@@ -16,6 +16,8 @@
 //
 //	go get github.com/rlock-go/toolkit/rlock/rlockotel
 //
+// It needs v0.1.0 of rlock. Until that is tagged, let a replace in your go.mod point at a clone.
+//
 // # Metrics of Register
 //
 //	rlock.acquisitions  {acquisition}  counter  rlock.outcome = acquired or failed

@@ -15,6 +15,8 @@
 //
 //	go get github.com/rlock-go/toolkit/rlock/rlockprom
 //
+// It needs v0.1.0 of rlock. Until that is tagged, let a replace in your go.mod point at a clone.
+//
 // # Metrics of a Locker
 //
 //	rlock_acquired_total         acquisitions that succeeded

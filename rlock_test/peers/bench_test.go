@@ -81,10 +81,13 @@ func TestSideBySide(t *testing.T) {
 	measure(workDeathThere, func(t *testing.T) section { return compareDeathsThere(t, engine, p) })
 	if p.round > smokePlan.round { // a guest's wait takes longer than that
 		measure(workSetGuest, func(t *testing.T) section {
-			return compareGuests(t, engine, workSetGuest, "processes of 4 callers each want 4 keys, one each, all the time, and one more caller wants all of them, again and again", setGuests(), 8, p)
+			return compareGuests(t, engine, workSetGuest, "processes of 4 callers each want 4 keys, one each, all the time, and one more caller wants all of them, again and again", setGuests(), driver{name: rlockPlain}, 8, p)
 		})
 		measure(workPoller, func(t *testing.T) section {
-			return compareGuests(t, engine, workPoller, "processes of 4 callers of rlock each want one key all the time, and one caller of another library wants it too, again and again", pollers(), 8, p)
+			return compareGuests(t, engine, workPoller, "processes of 4 callers of rlock each want one key all the time, and one caller of another library wants it too, again and again", pollers(), driver{name: rlockPlain}, 8, p)
+		})
+		measure(workUnqueued, func(t *testing.T) section {
+			return compareGuests(t, engine, workUnqueued, "the same, but the user of the processes lacks the rights for the queue", pollers(), unqueued(), 8, p)
 		})
 	}
 	for _, far := range append([]time.Duration{0}, distances...) {

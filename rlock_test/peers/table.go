@@ -50,8 +50,14 @@ var columns = []column{
 	}},
 }
 
+// none is the cell of a figure that was not measured: most rounds have ended before the first acquisition.
+const none = "–"
+
 func perOp(total func(*sample) float64) func(comparison, *outcome) string {
 	return func(_ comparison, o *outcome) string {
+		if o.median(func(s *sample) float64 { return float64(s.ops) }) == 0 {
+			return none
+		}
 		return short(o.median(func(s *sample) float64 { return total(s) / float64(max(s.ops, 1)) }))
 	}
 }
@@ -60,6 +66,9 @@ func perOp(total func(*sample) float64) func(comparison, *outcome) string {
 func quantile(q float64) func(comparison, *outcome) string {
 	latency := func(s *sample) float64 { return float64(s.latency.quantile(q)) }
 	return func(c comparison, o *outcome) string {
+		if o.median(latency) == 0 {
+			return none
+		}
 		text := span(time.Duration(o.median(latency)))
 		if o != c.outcomes[0] {
 			text += " (" + ratio(o.ratio(c.outcomes[0], latency)) + ")"
