@@ -22,7 +22,7 @@ func openRlock(opts ...rlock.LockerOption) func(tb testing.TB, address string, l
 	return openRlockAs("", opts...)
 }
 
-// userUnqueued is a user who lacks the rights for the queue between processes, as PRODUCTION.md has it for the
+// userUnqueued is a user who lacks the rights for the queue between processes, all of them, as PRODUCTION.md has it for the
 // time in which processes of another library want the same keys.
 const userUnqueued = "unqueued"
 

@@ -58,7 +58,7 @@ func pollers() []guest {
 func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest, host driver, processes int, p plan) comparison {
 	c := comparison{workload: workload{name: name, why: why, level: "processes"}, level: processes}
 	server := e.Start(t)
-	server.Do(t, "ACL", "SETUSER", userUnqueued, "on", "nopass", "~*", "resetchannels", "+@all")
+	server.Do(t, "ACL", "SETUSER", userUnqueued, "on", "nopass", "~*", "resetchannels", "+@all", "-@sortedset", "-@pubsub")
 	m := meter{tb: t, server: server}
 	hosts := make([]*env.Program, processes)
 	for i := range hosts {
