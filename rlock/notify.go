@@ -82,5 +82,5 @@ func (l *Locker) look(ctx context.Context, key string) (notify.Seen, error) {
 	defer cancel()
 	defer context.AfterFunc(l.background, cancel)()
 	peeked, err := l.remote.Peek(ctx, key, l.defaults.cacheTTL)
-	return notify.Seen{Held: peeked.Held, Left: time.Until(peeked.Until), Cached: peeked.Cached}, err
+	return notify.Seen{Held: peeked.Held, Token: peeked.Token, Left: time.Until(peeked.Until), Cached: peeked.Cached}, err
 }

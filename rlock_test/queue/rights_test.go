@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -48,6 +50,43 @@ func TestQueueWithoutRights(t *testing.T) {
 				} else {
 					idle(t, client, "k")
 				}
+			})
+		})
+	}
+}
+
+// A user who may wait in the queue and not hear of grants sees in the cache that its key has another holder,
+// wherever it stands in the queue, and needs no heartbeat for that.
+func TestQueueWithoutTheRightToHear(t *testing.T) {
+	t.Parallel()
+	for _, denied := range []string{"-ssubscribe", "resetchannels"} {
+		t.Run(denied, func(t *testing.T) {
+			t.Parallel()
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				t.Parallel()
+				const processes, times = 5, 20
+				server := e.Start(t)
+				server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all", denied)
+				option := server.Option()
+				option.Username, option.Password = "u", "secret"
+				var group sync.WaitGroup
+				var granted atomic.Int64
+				began := time.Now()
+				for range processes {
+					l := env.OpenLocker(t, option)
+					group.Go(func() {
+						for range times {
+							lock, err := l.Acquire(t.Context(), "k")
+							if assert.NoError(t, err) && assert.NoError(t, lock.Release(t.Context())) {
+								granted.Add(1)
+							}
+						}
+					})
+				}
+				group.Wait()
+				require.EqualValues(t, processes*times, granted.Load())
+				require.Less(t, time.Since(began), processes*times*time.Second/16, "few of them wait for a heartbeat")
+				idle(t, server.Client(t), "k")
 			})
 		})
 	}

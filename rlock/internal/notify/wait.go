@@ -20,6 +20,7 @@ type Wait struct {
 	Look     Look
 	Stop     <-chan struct{} // ends an Await with clock.ErrStopped
 	Wake     <-chan struct{} // ends an Await or a Sleep; nil: nothing does
+	Token    string          // an Await also ends when the key has it; empty: none
 
 	watch *Watch
 	polls int // pauses so far that nobody asked for
@@ -32,6 +33,7 @@ type Look func(ctx context.Context, key string) (Seen, error)
 // Seen is what a Look has found.
 type Seen struct {
 	Held   bool
+	Token  string        // of the holder
 	Left   time.Duration // of the holder's lease, or of what the cache knows
 	Cached bool          // the server was not asked
 }
@@ -44,11 +46,11 @@ const (
 	LongestPoll = 250 * time.Millisecond
 )
 
-// Await waits until key may be free: until the server pushes a change or the holder's lease
-// ends, whichever comes first, but no longer than for pause and until end. A push is only a
-// hint, because every extension causes one. Where nothing is pushed, Await waits for pause or,
-// if pause is clock.NoExpiry, as Sleep does. left is what is left of the holder's lease as far
-// as the caller knows.
+// Await waits until key may be free, or has the Token of the Wait: until the server pushes a
+// change or the holder's lease ends, whichever comes first, but no longer than for pause and
+// until end. A push is only a hint, because every extension causes one. Where nothing is pushed,
+// Await waits for pause or, if pause is clock.NoExpiry, as Sleep does. left is what is left of
+// the holder's lease as far as the caller knows.
 //
 // The Wait keeps its place among those who wait for key until Await is called for another
 // key, or until Leave.
@@ -81,6 +83,8 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 			return nil
 		case err != nil:
 			return w.Sleep(ctx, pause, left, end)
+		case seen.Held && w.Token != "" && seen.Token == w.Token:
+			return nil
 		case seen.Held:
 		case seen.Cached && !pushed:
 			// The cache does not know yet of the holder that the attempt has just found. It

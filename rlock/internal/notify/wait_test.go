@@ -39,6 +39,8 @@ func TestAwait(t *testing.T) {
 		known = notify.Seen{Held: true, Left: time.Minute, Cached: true}
 		free  = notify.Seen{}
 		stale = notify.Seen{Cached: true}
+		other = notify.Seen{Held: true, Left: time.Minute, Token: "other"}
+		own   = notify.Seen{Held: true, Left: time.Minute, Token: "own"}
 	)
 	const poll = 5 * time.Millisecond / 2 // or up to twice that
 	for name, test := range map[string]struct {
@@ -62,6 +64,9 @@ func TestAwait(t *testing.T) {
 		"nothing was ever told": {answers: []notify.Seen{held}, silent: true, took: notify.LongestPoll, looks: 1},
 		"freed":                 {answers: []notify.Seen{held, free}, pushes: time.Second, took: time.Second, looks: 2},
 		"extended, then freed":  {answers: []notify.Seen{held, held, free}, pushes: time.Second, took: 2 * time.Second, looks: 3},
+		"its token has the key": {wait: notify.Wait{Token: "own"}, answers: []notify.Seen{own}, looks: 1},
+		"passed on, then to it": {wait: notify.Wait{Token: "own"}, answers: []notify.Seen{held, other, own}, pushes: time.Second, took: 2 * time.Second, looks: 3},
+		"not its token":         {answers: []notify.Seen{own}, took: time.Minute, looks: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

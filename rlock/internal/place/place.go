@@ -269,8 +269,10 @@ func (p *Place) answered(ahead int) {
 // Heartbeats keep a place, find a grant whose message was lost, and pass a lock on whose holder
 // has died. The first few in the queue send them often. Those behind send them more slowly, so
 // that a thousand processes together send fewer than a hundred a second, but still often enough
-// to keep the queue, which the server forgets after 30 seconds. A silent place finds its grant by nothing
-// else, so it sends them often wherever it stands; see interval.
+// to keep the queue, which the server forgets after 30 seconds. A silent place finds its grant by the token
+// of its key, which it reads through the cache after each change. A client without a cache, and one that
+// waits for a share, finds it by nothing but a heartbeat, so a silent place sends them often wherever it
+// stands; see interval.
 const (
 	heartbeat        = time.Second / 2
 	longestHeartbeat = 15 * time.Second
@@ -310,9 +312,13 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 	if p.claim.IsShare() && left > 0 && p.follows() { // what is free then is a share, and the key does not change
 		end = min(end, clock.Now().After(clock.JustAfter(left)))
 	}
-	if p.follows() && w.Listener != nil {
+	if (p.follows() || p.wait.Silent) && w.Listener != nil {
 		w.Wake = p.expected.Wake()
+		if p.wait.Silent {
+			w.Token = p.wait.Token
+		}
 		err = w.Await(ctx, p.claim.Key(), end.Until(), left, end)
+		w.Token = ""
 	} else {
 		pause := end.Until()
 		if p.follows() || left > 0 && left < longestHeartbeat {
