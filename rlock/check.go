@@ -14,7 +14,7 @@ import (
 type State struct {
 	Key    string // Redis key
 	Held   bool   // somebody holds it
-	Token  string // the holder's; not in what JSON, fmt and slog make of a State or *State
+	Token  string // the holder's; JSON, fmt and slog leave it out, but fmt not in an unexported field of a struct
 	Cached bool   // answered from the client-side cache
 	Owner  string // what the holder says about itself, see WithOwner; "" when it says nothing
 

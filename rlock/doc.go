@@ -68,7 +68,7 @@
 // Locker.Stats counts what the locks of a Locker do, at no cost worth measuring. An Observer (see
 // WithObserver) is told of each step of each lock; SlogObserver is one that logs. The modules rlockprom
 // and rlockotel below this package show both to Prometheus and OpenTelemetry. None of them ever has a
-// token, and no text has one that packages fmt and log/slog make of a Lock or a State.
+// token, and no text that packages fmt and log/slog make of a Lock or a State has one (see State.Token).
 //
 // # Errors
 //
