@@ -198,8 +198,8 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 }
 
 // endForced ends the locks of this Locker that have a key of which the server has just robbed them. Nobody
-// takes keys by force often, so it looks at all locks. The caller has counted that it begins; what is
-// acquired until it is done asks the server.
+// takes keys by force often, so it looks at all locks. The caller has counted that it begins: what Acquire
+// gets until it is done asks the server, and what others get learns of a robbery as of any loss.
 func endForced(l *Locker, key string, robbed func(*Lock) bool) {
 	defer l.forces.done.Add(1)
 	meant := func(lock *Lock) bool { return slices.Contains(lock.claim.Keys(), key) && robbed(lock) }

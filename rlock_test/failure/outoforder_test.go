@@ -318,24 +318,49 @@ func TestExtensionAnsweredTooLate(t *testing.T) {
 	})
 }
 
-// An extension of a former holder of the process, which arrives late, leaves the lease of the next one as it is.
+// An extension of a former holder of the process that arrives late leaves the lease of the next one as it is,
+// whether it had got no answer when that holder released the lock, or was still under way.
 func TestLateExtensionOfTheFormerHolder(t *testing.T) {
 	t.Parallel()
-	env.Each(t, func(t *testing.T, e env.Engine) {
-		const ttl = 4 * time.Second
-		f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl), rlock.WithTurn(time.Minute))
-		first := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
-		second, got := env.NextInLine(t, locker, "job"), env.NextInLine(t, locker, "job")
-		require.NoError(t, first.Release(t.Context())) // which reserves fences
-		lock := env.Taken(t, second)
-		l := &late{client: direct}
-		f.When(l.lose(env.IsExtend))
-		require.NoError(t, lock.Extend(t.Context(), ttl))
-		require.NoError(t, lock.Release(t.Context()))
-		next := env.Taken(t, got)
-		env.Soon(t, func() bool { return env.TTL(t, direct, "job") < time.Second }, "the lease has nearly ended")
-		l.deliver(t)
-		require.Less(t, env.TTL(t, direct, "job"), time.Second)
-		require.NoError(t, next.Release(t.Context()))
-	})
+	for name, underWay := range map[string]bool{"no answer": false, "under way": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				const ttl = 4 * time.Second
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl), rlock.WithTurn(time.Minute))
+				first := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
+				second, got := env.NextInLine(t, locker, "job"), env.NextInLine(t, locker, "job")
+				require.NoError(t, first.Release(t.Context())) // which reserves fences
+				lock := env.Taken(t, second)
+				l, asked, goOn := &late{client: direct}, make(chan struct{}), make(chan struct{})
+				lose := l.lose(env.IsExtend)
+				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+					answer := lose(words, run)
+					if env.IsExtend(words) {
+						close(asked)
+						<-goOn
+					}
+					return answer
+				})
+				extended := make(chan error, 1)
+				go func() { extended <- lock.Extend(t.Context(), ttl) }()
+				<-asked
+				f.When(nil)
+				if !underWay {
+					close(goOn)
+					require.NoError(t, <-extended) // by its second attempt
+				}
+				require.NoError(t, lock.Release(t.Context()))
+				next := env.Taken(t, got)
+				if underWay {
+					close(goOn)
+					require.ErrorIs(t, <-extended, rlock.ErrReleased)
+				}
+				env.Soon(t, func() bool { return env.TTL(t, direct, "job") < time.Second }, "the lease has nearly ended")
+				l.deliver(t)
+				require.Less(t, env.TTL(t, direct, "job"), time.Second)
+				require.NoError(t, next.Release(t.Context()))
+			})
+		})
+	}
 }

@@ -124,11 +124,10 @@ func (l *Lease) Former() []string { return l.history.latest().former }
 // finds nothing to change.
 func (l *Lease) Tokens() []string { return append(slices.Clone(l.Former()), l.token) }
 
-// Certain reports whether the keys certainly have the token, with a lease no longer than TTL, and no
-// extension has got no answer: it may still arrive, and would lengthen the lease of whoever goes on with it.
-func (l *Lease) Certain() bool {
-	return len(l.Former()) == 0 && l.Longest() == l.ttl && (l.history == nil || !l.history.unsure)
-}
+// Certain reports whether the keys certainly have the token, with a lease no longer than TTL, and will have
+// none that is longer unless somebody asks for it: an extension that is under way, or has got no answer,
+// would lengthen the lease of whoever goes on with it.
+func (l *Lease) Certain() bool { return !l.Unsure() && l.Longest() == l.ttl }
 
 // Unsure reports whether the keys may have a longer lease than is known here: an extension has got no
 // answer or is under way, or they may still have a former token.
