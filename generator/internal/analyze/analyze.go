@@ -12,6 +12,8 @@
 package analyze
 
 import (
+	"fmt"
+
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/rlock-go/toolkit/generator/internal/script"
@@ -30,6 +32,7 @@ type analyzer struct {
 	facts  *Facts
 	run    *run
 	steps  int
+	line   int // of the last of them
 	depth  int
 
 	calls     map[callKey]*Call
@@ -120,7 +123,7 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 		case overrun:
 			f.Overrun = &r.misuse
 		default:
-			panic(r)
+			f.Overrun = &Misuse{fmt.Sprintf("the generator cannot follow this script, which is a fault of the generator: please report it with the script (%v); until it is mended, write what stands here in another way", r), s.Tokens.Line(max(a.line, 1))}
 		}
 	}()
 	a.follow()
@@ -183,6 +186,7 @@ func (a *analyzer) argsTable() *Table {
 
 // step bounds the work, whatever the script is.
 func (a *analyzer) step(at int) {
+	a.line = at
 	if a.steps++; a.steps > mostSteps {
 		a.stop(at, "the script is too much to follow: its calls and loops, each within another, are too many; call a helper from fewer places, or split the script")
 	}

@@ -455,7 +455,7 @@ func (t *Table) slice(from, to Value) List {
 		behind = vNil
 	}
 	switch {
-	case !known || first < 1 || first != math.Trunc(first):
+	case !known || first < 1 || first != math.Trunc(first) || first > math.MaxInt32: // the servers cut it to an int
 		return List{Rest: Join(t.Elements(), vNil), Open: true}
 	case bounded && last-first < mostItems:
 		var l List

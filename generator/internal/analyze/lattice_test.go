@@ -283,6 +283,24 @@ func TestTablesKeepWhatIsStored(t *testing.T) {
 	}
 }
 
+// callables are the full names of all functions that a script finds.
+func callables() []string {
+	var all []string
+	for name := range globals {
+		if _, library := members[name]; !library && name != "KEYS" && name != "ARGV" && name != "_G" && name != "_VERSION" {
+			all = append(all, name)
+		}
+	}
+	for library, names := range members {
+		for _, name := range names {
+			if full := library + "." + name; builtin(library, name).equal(Of(Builtin{full})) {
+				all = append(all, full)
+			}
+		}
+	}
+	return all
+}
+
 // Every transfer function has an answer for everything, or says that an error is raised;
 // more that may go in never makes less come out.
 func TestTransferFunctions(t *testing.T) {
@@ -296,21 +314,9 @@ func TestTransferFunctions(t *testing.T) {
 	for operator := range arithmeticEvents {
 		functions[operator] = func(st *state, x, y Value) Value { return w.a.arithmetic(st, node, operator, x, y) }
 	}
-	for name := range globals {
-		if _, library := members[name]; library || name == "KEYS" || name == "ARGV" || name == "_G" || name == "_VERSION" {
-			continue
-		}
+	for _, name := range callables() {
 		functions[name] = func(st *state, x, y Value) Value {
 			return w.a.builtin(st, node, name, List{Items: []Value{x, y}}).all()
-		}
-	}
-	for library, names := range members {
-		for _, name := range names {
-			if v := builtin(library, name); v.equal(Of(Builtin{library + "." + name})) {
-				functions[library+"."+name] = func(st *state, x, y Value) Value {
-					return w.a.builtin(st, node, library+"."+name, List{Items: []Value{x, y}}).all()
-				}
-			}
 		}
 	}
 	for range 20 {
@@ -326,6 +332,40 @@ func TestTransferFunctions(t *testing.T) {
 			require.False(t, !less.dead && all.dead, "%s(%v) raises an error, and with less it does not: %v", name, Join(x, more), x)
 		}
 	}
+}
+
+// A call may have no arguments at all, or too many, or a number of them that is not known.
+func TestAnyNumberOfArguments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 20 {
+		st := w.state()
+		items := []Value{w.value(), w.value(), w.value(), w.value()}
+		for _, name := range callables() {
+			for n := range items {
+				for _, open := range []bool{false, true} {
+					w.a.steps = 0
+					require.NotPanics(t, func() {
+						w.a.builtin(st.clone(), &ast.NilExpr{}, name, List{Items: items[:n], Rest: w.value(), Open: open})
+					}, "%s of %d", name, n)
+				}
+			}
+		}
+	}
+}
+
+// A fault of the generator is a finding that names the script, in place of a stack.
+func TestFaultIsAFinding(t *testing.T) {
+	t.Parallel()
+	s, findings := script.Parse("x.lua", []byte("-- mode: write\n-- KEYS[1] k key\n-- returns: none\nredis.call('DEL', KEYS[1])\n"))
+	require.Empty(t, findings)
+	call := &ast.FuncCallStmt{Expr: &ast.FuncCallExpr{}} // of nothing, which no text has
+	call.SetLine(4)
+	s.Body = append(s.Body, call)
+	facts := Analyze(s)
+	require.NotNil(t, facts.Overrun)
+	require.Contains(t, facts.Overrun.Message, "fault of the generator")
+	require.Equal(t, 4, facts.Overrun.Pos.Line)
 }
 
 // Arithmetic with more on one side has all results of less.

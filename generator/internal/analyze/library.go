@@ -204,6 +204,11 @@ func (a *analyzer) storeAll(n ast.Expr, x Value, st *state, order bool) {
 
 // insert follows table.insert(list, v) and table.insert(list, at, v).
 func (a *analyzer) insert(st *state, n ast.Expr, x Value, args List) {
+	if count := len(args.Items); !args.Open && (count < 2 || count > 3) {
+		a.misuse(n, "table.insert takes a list and a value, with a place between them or not, so that this is an error whenever it is reached; write table.insert(list, v)")
+		st.dead = true
+		return
+	}
 	a.storeAll(n, x, st, false)
 	if args.Open {
 		a.change(st, x, unsure, func(t *Table) *Table {

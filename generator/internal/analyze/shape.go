@@ -234,8 +234,8 @@ func conditional(name string, words []Word, open bool, typed func(Kind) bool) sh
 	case "zrange", "zrevrange", "zrangebyscore", "zrevrangebyscore":
 		return o.either(4, "withscores", shape{form: pairsOf, elem: &score, class: Fraction}, texts)
 	case "zdiff", "zinter", "zunion":
-		if f, known := words[min(1, len(words)-1)].Num(); known {
-			return o.either(2+int(f), "withscores", shape{form: pairsOf, elem: &score, class: Fraction}, texts)
+		if n, known := whole(words[min(1, len(words)-1)].Value); known && n > 0 { // with another number it is an error
+			return o.either(2+n, "withscores", shape{form: pairsOf, elem: &score, class: Fraction}, texts)
 		}
 		return shape{form: anything}
 	case "lpos":
