@@ -56,7 +56,7 @@ func captures(places, onlyDigits bool, unit Unit) List {
 	return l
 }
 
-var directive = regexp.MustCompile(`%([-+ #0]*)([0-9]*)(?:\.[0-9]+)?([a-zA-Z%])`)
+var directive = regexp.MustCompile(`%([-+ #0]*)([0-9]*)(\.[0-9]*)?([a-zA-Z%])`)
 
 // format tells what class of text a format makes.
 func (a *analyzer) format(args List) Value {
@@ -66,8 +66,11 @@ func (a *analyzer) format(args List) Value {
 		return built
 	}
 	found := directive.FindAllStringSubmatch(pattern, -1)
-	if len(found) == 0 {
+	switch {
+	case !strings.Contains(pattern, "%"):
 		return Of(Str{S: pattern})
+	case len(found) == 0:
+		return built
 	}
 	start, _, _ := strings.Cut(pattern, found[0][0])
 	padded := found[0][1] != "" && found[0][1] != "0" || found[0][1] == "" && found[0][2] != "" // with spaces
@@ -86,11 +89,16 @@ func (a *analyzer) format(args List) Value {
 			unit = cmp.Or(q.unit, unit)
 		}
 	}
-	zeros := found[0][1] == "0" || strings.ContainsAny(found[0][3], "di") && strings.Contains(found[0][0], ".") // %.3d
-	switch verb := found[0][3]; {
-	case strings.HasSuffix(found[0][0], ".0f") && undefined: // nan or inf
+	precision, verb := found[0][3], found[0][4]
+	whole := strings.ContainsAny(verb, "di")
+	none := precision != "" && strings.Trim(precision, ".0") == "" // digits: "." is what ".0" is
+	zeros := found[0][1] == "0" || whole && precision != ""        // %.3d
+	switch {
+	case whole && none: // nothing at all for 0
+		return built
+	case verb == "f" && none && undefined: // nan or inf
 		return Of(Text{Class: Fraction, Unit: unit, Undefined: true})
-	case verb == "d" || verb == "i" || strings.HasSuffix(found[0][0], ".0f"):
+	case whole || verb == "f" && none:
 		return Of(Text{Class: Integer, Unit: unit, Undefined: zeros})
 	case strings.Contains("eEfgG", verb):
 		return Of(Text{Class: Fraction, Unit: unit, Undefined: undefined || zeros})
