@@ -25,6 +25,9 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 			if member == "frexp" {
 				return List{Items: []Value{Of(Number{Class: Fraction}), Of(Number{Class: Fraction})}}
 			}
+			if member == "randomseed" {
+				return List{}
+			}
 			if member == "random" {
 				a.random(n, name)
 			}
@@ -65,21 +68,19 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		l := a.next(st, n, x)
 		behind := !args.at(1).equal(vNil) // next(t, k) is nil where k is the last
 		if behind || x.mayBe(func(k Kind) bool { r, ok := k.(Ref); return ok && st.heap[r.site].mayBeEmpty() }) {
-			l.Items[1] = Join(l.Items[1], vNil)
+			return List{Items: l.Items[:1], Rest: l.Items[1], Open: true} // behind the last there is a nil alone
 		}
 		return l
 	case "ipairs.next": // behind the last item there is none
-		l := a.nextItem(st, x)
-		l.Items[1] = Join(l.Items[1], vNil)
-		return l
+		return orNothing(a.nextItem(st, x))
 	case "gmatch.next":
-		return captures(false, false, None)
+		return orNothing(captures(false, false, None))
 	case "gmatch.counted": // parts of a time or a duration
-		return captures(true, false, Lost)
+		return orNothing(captures(true, false, Lost))
 	case "gmatch.digits":
-		return captures(false, true, None)
+		return orNothing(captures(false, true, None))
 	case "gmatch.places":
-		return captures(true, false, None)
+		return orNothing(captures(true, false, None))
 	case "unpack":
 		return a.unpack(st, n, args)
 	case "select":

@@ -154,10 +154,7 @@ func (a *analyzer) invoke(st *state, n ast.Expr, c Closure, args List) List {
 			(again.exit == nil || again.exit.equal(widest.exit)) && !again.changed
 		if pass > 2 && again.exit != nil && widest.exit != nil {
 			widenState(again.exit, widest.exit)
-			for i := range min(len(widest.result.Items), len(again.result.Items)) {
-				widest.result.Items[i] = widen(again.result.Items[i], widest.result.Items[i])
-			}
-			widest.result.Rest = widen(again.result.Rest, widest.result.Rest)
+			widest.result.widen(again.result)
 		}
 		if settled {
 			return a.leave(st, widest.result, widest.exit)
@@ -173,10 +170,7 @@ func (a *analyzer) recur(st *state, r *run, args List) List {
 	again.used = true
 	a.answered++
 	if joined := joinLists(again.args, &args); !joined.equal(again.args) {
-		for i := range min(len(joined.Items), len(again.args.Items)) {
-			joined.Items[i] = widen(again.args.Items[i], joined.Items[i])
-		}
-		joined.Rest = widen(again.args.Rest, joined.Rest)
+		joined.widen(again.args)
 		again.args, again.changed = joined, true
 	}
 	shared := st.clone()
@@ -223,8 +217,7 @@ func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, 
 		a.argTable(st, r)
 	}
 	if end := a.block(st, c.fn.stmts); end != nil {
-		none := a.nothing(end)
-		r.returns(none)
+		r.returns(end.answer(List{}))
 		r.exit = joinStates(r.exit, end)
 	}
 	if r.exit != nil {
@@ -242,16 +235,13 @@ func (r *run) returns(values List) {
 	}
 }
 
-// nothing is what a function answers that returns no value. In a guarded script that is
-// taken for one nil, as it may tell that the guard is kept.
-func (a *analyzer) nothing(st *state) List {
-	switch {
-	case a.script.Guard == nil:
-		return List{}
-	case st.progress == Unchecked:
-		return one(vNil)
+// answer is what a function answers that returns values, or none: where the guard is kept by then,
+// even that there is none tells so.
+func (s *state) answer(values List) List {
+	if s.progress == Unchecked {
+		return values
 	}
-	return one(vNil.proving())
+	return values.proving()
 }
 
 // argTable declares arg, which Lua 5.1 gives to functions that take ... and do not
@@ -453,7 +443,7 @@ func (a *analyzer) ageWithin(st *state, n ast.Expr, args List) List {
 	for i, v := range args.Items {
 		args.Items[i] = forgotten(v)
 	}
-	args.Rest = forgotten(args.Rest)
+	args.Rest, args.first = forgotten(args.Rest), nil
 	return args
 }
 

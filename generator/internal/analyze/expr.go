@@ -23,6 +23,9 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 			answered := a.answered
 			if more, many := a.several(st, e); many {
 				l.forget(answered != a.answered)
+				if i == 0 {
+					l.first = more.first
+				}
 				for j, v := range more.Items {
 					l.Items = append(l.Items, v)
 					at := pos

@@ -1,6 +1,8 @@
 package analyze
 
 import (
+	"slices"
+
 	"github.com/yuin/gopher-lua/ast"
 
 	"github.com/rlock-go/toolkit/generator/internal/script"
@@ -148,6 +150,7 @@ type List struct {
 	Pairs *[2]Value // of Rest, where it is values of two sorts in turn
 	Open  bool      // there may be any number behind Items
 	cut   bool      // a nil may end it, though more of the list follows
+	first *Value    // the first of them, where Items has none and more is known of it than Rest tells
 	live  *List     // of what a function returns: what it may be where the first value is there
 	pos   []script.Pos
 	end   script.Pos // of what brings Rest
@@ -160,6 +163,8 @@ func (l List) at(i int) Value {
 	switch {
 	case i < len(l.Items):
 		return l.Items[i]
+	case i == 0 && l.first != nil:
+		return *l.first
 	case l.Open:
 		return Join(l.Rest, vNil)
 	}
@@ -209,6 +214,34 @@ func (l *List) forget(others bool) {
 
 func one(v Value) List { return List{Items: []Value{v}} }
 
+// orNothing is a list of those values, or of none at all.
+func orNothing(l List) List { return *joinLists(&List{}, &l) }
+
+// proving is what a function answers where the guard is kept, whatever it answers.
+func (l List) proving() List {
+	l.Items = slices.Clone(l.Items)
+	for i, v := range l.Items {
+		l.Items[i] = v.proving()
+	}
+	if len(l.Items) == 0 {
+		first := l.at(0).proving()
+		l.first = &first
+	}
+	return l
+}
+
+// widen makes l, which is above before, one that a function which calls itself reaches soon.
+func (l *List) widen(before *List) {
+	for i := range min(len(l.Items), len(before.Items)) {
+		l.Items[i] = widen(before.Items[i], l.Items[i])
+	}
+	l.Rest = widen(before.Rest, l.Rest)
+	if l.first != nil {
+		first := widen(before.at(0), *l.first)
+		l.first = &first
+	}
+}
+
 func joinLists(a, b *List) *List {
 	switch {
 	case a == nil:
@@ -227,6 +260,10 @@ func joinLists(a, b *List) *List {
 			j.Rest = Join(j.Rest, v)
 		}
 	}
+	if n == 0 && (a.first != nil || b.first != nil) {
+		first := Join(a.at(0), b.at(0))
+		j.first = &first
+	}
 	return j
 }
 
@@ -234,7 +271,7 @@ func (l *List) equal(m *List) bool {
 	if l == nil || m == nil {
 		return l == m
 	}
-	if l.Open != m.Open || len(l.Items) != len(m.Items) || !l.Rest.equal(m.Rest) {
+	if l.Open != m.Open || len(l.Items) != len(m.Items) || !l.Rest.equal(m.Rest) || (l.first == nil) != (m.first == nil) || l.first != nil && !l.first.equal(*m.first) {
 		return false
 	}
 	for i := range l.Items {

@@ -115,7 +115,7 @@ func (a *analyzer) change(st *state, v Value, by int, to func(*Table) *Table) {
 
 func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List {
 	x := args.at(0)
-	refs, alone := a.tables(st, x)
+	refs, _ := a.tables(st, x)
 	switch name {
 	case "insert":
 		a.insert(st, n, x, args)
@@ -123,18 +123,12 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 	case "remove":
 		a.useAll(x)
 		a.storeAll(n, x, st, true)
-		removed := Of(Nil{})
-		for _, r := range refs {
-			removed = Join(removed, st.heap[r.site].anyItem())
-		}
+		removed := a.removed(st, x, args)
 		a.change(st, x, unsure, func(t *Table) *Table {
 			u := *t
 			last := len(t.Items) - 1
 			u.shrunk, u.some = true, false
 			if t.Exact && t.Rest.Bottom() && last >= 0 && len(args.Items) == 1 && !args.Open {
-				if alone && !t.many {
-					removed = t.Items[last]
-				}
 				u.Items = slices.Clone(t.Items[:last])
 				return &u
 			}
@@ -142,7 +136,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 			w.shrunk, w.some = true, false
 			return w
 		})
-		return one(removed)
+		return removed
 	case "sort":
 		a.useAll(x)
 		a.storeAll(n, x, st, true)
@@ -181,16 +175,50 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		return one(Of(Number{Class: Fraction}))
 	case "foreach", "foreachi":
 		a.useAll(x)
-		return one(Join(vNil, a.repeatedly(st, n, func(st *state) Value { // the function may change the table
+		found := a.repeatedly(st, n, func(st *state) Value { // the function may change the table
 			l := a.next(st, n, x)
 			if name == "foreachi" {
 				l = a.nextItem(st, x)
 			}
 			called := a.call(st, n, args.at(1), l)
 			return called.at(0)
-		})))
+		})
+		return List{Rest: present(found), Open: true} // nothing where the function has answered nothing, or nil
 	}
 	return List{}
+}
+
+// removed is what table.remove(list, at) answers: no value at all where there is none.
+func (a *analyzer) removed(st *state, list Value, args List) List {
+	var all Value
+	certain := len(args.Items) < 3 && !args.Open
+	for _, k := range list.kinds {
+		r, isTable := k.(Ref)
+		switch t := st.heap[r.site]; {
+		case isTable && t != nil:
+			item := present(t.anyItem())
+			at, known := len(t.Items), true
+			if len(args.Items) > 1 {
+				at, known = whole(args.at(1))
+			}
+			switch length, exact := t.exactly(); {
+			case exact && known && 1 <= at && at <= length:
+				item = t.Items[at-1]
+			default:
+				certain = false
+			}
+			if len(args.Items) > 1 && t.Gap != (Gap{}) {
+				item = Join(item, vNil)
+			}
+			all = Join(all, item)
+		case isUnknown(k):
+			all, certain = Join(all, Of(k)), false
+		}
+	}
+	if certain && !all.Bottom() {
+		return one(all)
+	}
+	return List{Rest: all, Open: true}
 }
 
 // storeAll notes a change of KEYS by a function.

@@ -475,14 +475,6 @@ func (a *analyzer) returns(st *state, n *ast.ReturnStmt) {
 		a.facts.Returns = append(a.facts.Returns, &Return{Pos: pos, Exprs: n.Exprs, Values: values, Progress: st.progress, Heap: Heap{st.clone().heap}, Version3: st.protocol&resp3 != 0})
 		return
 	}
-	if st.progress != Unchecked {
-		for i := range values.Items {
-			values.Items[i] = values.Items[i].proving()
-		}
-	}
-	if len(n.Exprs) == 0 {
-		values = a.nothing(st)
-	}
-	a.run.returns(values)
+	a.run.returns(st.answer(values))
 	a.run.exit = joinStates(a.run.exit, st)
 }
