@@ -137,8 +137,9 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "struct.unpack":
 		return a.structUnpack(args.at(0))
 	case "cmsgpack.unpack", "cmsgpack.unpack_one", "cmsgpack.unpack_limit":
-		v := a.data(st, n, Decoded, name, args.at(0))
-		return List{Items: []Value{v}, Rest: v, Open: true}
+		// Of an empty text there is no value. That a text is as the header says is trusted.
+		v := Join(a.data(st, n, Decoded, name, args.at(0)), trusted(vNil))
+		return List{Rest: v, Open: true, first: &v}
 	case "struct.size":
 		return one(Of(Number{Class: Integer}))
 	}
@@ -512,10 +513,11 @@ func (a *analyzer) selectArgs(args List) List {
 func (a *analyzer) data(st *state, n any, origin Origin, what string, _ Value) Value {
 	at := a.site(n, a.run.env.context, 100+int(origin))
 	v := Of(Ref{at}, Text{Class: Any}, Number{Class: Any}, Bool{V: true}, Bool{})
-	if origin == Decoded {
-		v = Join(v, Of(Builtin{"cjson.null"}))
-	} else {
+	switch {
+	case origin != Decoded:
 		v = Join(v, Of(Missing{}, Missing{Nil: true, Malformed: true}))
+	case what == "cjson.decode":
+		v = Join(v, Of(Builtin{"cjson.null"}))
 	}
 	t := &Table{Origin: origin, What: what, Rest: present(v), Names: Of(Text{Class: Any}, Number{Class: Integer}), many: true}
 	if old := st.heap[at]; old != nil {
