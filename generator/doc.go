@@ -417,6 +417,8 @@
 //     is not in the text, such as loadstring.
 //   - No string starts with an error code, or the script raises a code so that the server puts
 //     a line number in front of it.
+//   - A table without err is raised, on which the servers crash, or one whose metatable has
+//     __index or __newindex, which they ask outside of any pcall.
 //   - Lua 5.1 refuses the text: goto, a break outside a loop, "\300", "\x41", a call that could
 //     also be a new statement, an empty statement, {1,,2}, 1e, 1and 2, or a ... or (f()) that
 //     stands where it may not. The limits of the compiler, such as 200 locals, need -redis.

@@ -41,6 +41,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "assert":
 		return a.assert(st, n, args)
 	case "error":
+		a.raisable(st, n, x)
 		a.throw(st, n, x)
 		st.dead = true
 		return List{}
@@ -194,6 +195,29 @@ func (a *analyzer) throw(st *state, n ast.Expr, v Value) {
 		a.caught[i-1].thrown = Join(a.caught[i-1].thrown, v.filter(func(k Kind) bool { return TypeOf(k) != "string" }))
 	}
 	a.facts.Raised = append(a.facts.Raised, Raise{v, a.script.Pos(n)})
+}
+
+// raisable finds tables that no script should raise: of each the server asks err, and tells it source
+// and line, where no pcall holds and no error may be.
+func (a *analyzer) raisable(st *state, n ast.Expr, v Value) {
+	table := func(k Kind) *Table {
+		if r, ok := k.(Ref); ok && st.heap[r.site] != nil {
+			return st.heap[r.site]
+		}
+		return nil
+	}
+	switch {
+	case len(a.caught) == 0 && v.All(func(k Kind) bool {
+		t := table(k)
+		return t != nil && t.Meta.Bottom() && !t.field("err").mayBe(canConcat)
+	}):
+		a.misuse(n, "a table without err is raised, on which the servers crash; raise error({err = 'CODE text'}), or a string")
+	case v.mayBe(func(k Kind) bool {
+		t := table(k)
+		return t != nil && (a.handler(st, t.Meta, "__index").mayBe(truthy) || a.handler(st, t.Meta, "__newindex").mayBe(truthy))
+	}):
+		a.misuse(n, "a table is raised whose metatable has __index or __newindex, which the server asks for err, source and line outside of any pcall; raise one without, as in error({err = 'CODE text'})")
+	}
 }
 
 func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
