@@ -26,13 +26,21 @@ func hasPlaces(pattern Value) bool {
 }
 
 var (
+	// sets are the sets of a pattern, between what could be taken for the start of one.
+	sets     = regexp.MustCompile(`(?s)%b..|%.|\[\^?(?:%.|[^%])(?:%.|[^\]%])*\]`)
 	captured = regexp.MustCompile(`\(([^()]*)\)`)
-	digits   = regexp.MustCompile(`^-?\??((%d|\[0-9\])\+?)+$`)
+	digits   = regexp.MustCompile(`^(-\??)?((%d|\[0-9\])\+?)+$`)
 )
 
 // onlyDigits reports whether all that a pattern finds are digits, maybe behind a minus.
 func onlyDigits(pattern Value) bool {
 	text, known := pattern.Str()
+	text = sets.ReplaceAllStringFunc(text, func(part string) string {
+		if part[0] == '%' || part == "[0-9]" {
+			return part
+		}
+		return "." // parentheses in a set capture nothing
+	})
 	if !known || strings.Contains(text, "%(") || strings.Contains(text, "%)") {
 		return false
 	}
