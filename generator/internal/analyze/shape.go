@@ -1,6 +1,7 @@
 package analyze
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,7 +122,11 @@ func shapeOf(name string, words []Word, typed func(Kind) bool) shape {
 		}
 		return number
 	}
-	if s, ok := replies[name]; ok {
+	s, known := replies[name]
+	switch {
+	case known && (name == "hscan" || name == "zscan"):
+		return optioned{words, open, typed}.scan(s)
+	case known:
 		return s
 	}
 	return conditional(name, words, open, typed)
@@ -158,6 +163,36 @@ func (o optioned) has(from int, option string, takes map[string]int) (surely, pe
 		}
 	}
 	return false, false
+}
+
+// only reports whether all words from some place on are known: literal options, and their values.
+func (o optioned) only(from int, takes map[string]int) bool {
+	if slices.ContainsFunc(o.words, func(w Word) bool { return w.Open }) {
+		return false
+	}
+	for i := from; i < len(o.words); i++ {
+		s, constant := o.words[i].Str()
+		behind, known := takes[strings.ToLower(s)]
+		if !constant || !known {
+			return false
+		}
+		i += behind
+	}
+	return true
+}
+
+// scan tells what HSCAN and ZSCAN answer, which leave the values out where they are told to.
+func (o optioned) scan(with shape) shape {
+	takes := map[string]int{"match": 1, "count": 1}
+	for _, option := range []string{"novalues", "noscores"} {
+		if surely, _ := o.has(3, option, takes); surely {
+			return shape{form: tuple, elems: []*shape{with.elems[0], &texts}}
+		}
+	}
+	if !o.only(3, takes) {
+		return shape{form: anything}
+	}
+	return with
 }
 
 // either is one shape with an option, another without it, and nothing that is known
@@ -273,14 +308,16 @@ func conditional(name string, words []Word, open bool, typed func(Kind) bool) sh
 
 // setShape tells what SET answers.
 func setShape(o optioned) shape {
-	takes := map[string]int{"ex": 1, "px": 1, "exat": 1, "pxat": 1}
+	conditions := map[string]int{"nx": 0, "xx": 0, "ifeq": 1, "ifne": 1, "ifdeq": 1, "ifdne": 1}
+	takes := map[string]int{"ex": 1, "px": 1, "exat": 1, "pxat": 1, "keepttl": 0, "get": 0}
+	maps.Copy(takes, conditions)
 	if get, perhaps := o.has(3, "get", takes); get {
 		return text.nullable()
-	} else if perhaps {
+	} else if perhaps || !o.only(3, takes) {
 		return shape{form: anything}
 	}
-	for _, option := range []string{"nx", "xx"} {
-		if _, perhaps := o.has(3, option, takes); perhaps {
+	for option := range conditions {
+		if is, _ := o.has(3, option, takes); is {
 			return okReply.nullable()
 		}
 	}
@@ -296,6 +333,7 @@ func (o optioned) xadd() shape {
 			return label.nullable()
 		case strings.EqualFold(s, "nomkstream"):
 			return label.nullable()
+		case slices.Contains([]string{"keepref", "delref", "acked"}, strings.ToLower(s)):
 		case strings.EqualFold(s, "maxlen"), strings.EqualFold(s, "minid"), s == "~", s == "=":
 			if i+1 < len(o.words) && !isText(o.words[i+1], "~", "=") {
 				i++
