@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dave/jennifer/jen"
 
@@ -95,4 +96,7 @@ func newFile(o Options, source string) *jen.File {
 
 // lowerFirst turns a script's name into the beginning of an unexported one. The caller appends
 // a word, so the name is no Go keyword.
-func lowerFirst(name string) string { return strings.ToLower(name[:1]) + name[1:] }
+func lowerFirst(name string) string {
+	_, size := utf8.DecodeRuneInString(name)
+	return strings.ToLower(name[:size]) + name[size:]
+}

@@ -3,6 +3,8 @@ package emit
 import (
 	"go/build/constraint"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/dave/jennifer/jen"
 
@@ -201,7 +203,8 @@ func doc(f *jen.File, s *script.Script, o Options) {
 		lines = []string{"Runs " + s.Base + "."}
 	}
 	first := lines[0]
-	if len(first) > 1 && strings.ToUpper(first[1:2]) != first[1:2] {
+	_, size := utf8.DecodeRuneInString(first)
+	if second, _ := utf8.DecodeRuneInString(first[size:]); unicode.ToUpper(second) != second { // otherwise it is an abbreviation
 		first = lowerFirst(first)
 	}
 	f.Comment(comment(s.Name + " " + first))
