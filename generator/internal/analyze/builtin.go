@@ -237,12 +237,15 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 		case Num, Number:
 			return Of(k)
 		case Str:
-			if q, ok := a.quantity(k); ok && q.known {
+			switch q, ok := a.quantity(k); {
+			case !ok:
+				return vNil
+			case q.known:
 				return Of(Num{q.value, k.Default})
-			} else if ok {
-				return Of(Number{Class: Fraction, Undefined: true}, Nil{})
+			case q.class != Any:
+				return Of(Number{Class: q.class})
 			}
-			return vNil
+			return Of(Number{Class: Fraction, Undefined: true}, Nil{})
 		case Arg:
 			k.Number = true
 			switch t, _ := a.declared(k.Index); t.Base {

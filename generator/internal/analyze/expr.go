@@ -340,6 +340,10 @@ func builtin(library, name string) Value {
 		return Of(Command{})
 	case "redis.pcall":
 		return Of(Command{Protected: true})
+	case "string.gfind": // one function has both names
+		full = "string.gmatch"
+	case "math.mod":
+		full = "math.fmod"
 	case "math.pi":
 		return Of(Num{F: math.Pi})
 	case "math.huge":

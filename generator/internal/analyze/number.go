@@ -39,6 +39,9 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Undefined}, true
 	case Str:
 		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && decimal.MatchString(k.S) && !math.IsInf(f, 0) {
+			if f == 0 && math.Signbit(f) { // the text of it is -0
+				return quantity{class: Integer}, true
+			}
 			return quantity{class: classOf(f), value: f, known: true}, true
 		}
 		return quantity{class: Any}, !words.MatchString(k.S)
