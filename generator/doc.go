@@ -419,6 +419,7 @@
 //     a line number in front of it.
 //   - A table without err is raised, on which the servers crash, or one whose metatable has
 //     __index or __newindex, which they ask outside of any pcall.
+//   - redis.set_repl gets anything but redis.REPL_ALL.
 //   - Lua 5.1 refuses the text: goto, a break outside a loop, "\300", "\x41", a call that could
 //     also be a new statement, an empty statement, {1,,2}, 1e, 1and 2, or a ... or (f()) that
 //     stands where it may not. The limits of the compiler, such as 200 locals, need -redis.

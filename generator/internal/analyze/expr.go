@@ -349,6 +349,9 @@ func builtin(library, name string) Value {
 	case "math.huge":
 		return Of(Number{Class: Fraction, Undefined: true})
 	}
+	if f, known := replication[full]; known {
+		return Of(Num{F: f})
+	}
 	if constants[full] {
 		return Of(Number{Class: Integer})
 	}

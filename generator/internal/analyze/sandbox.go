@@ -38,9 +38,13 @@ var members = map[string][]string{
 // does not show.
 var evasive = map[string]bool{"load": true, "loadstring": true, "_G": true, "coroutine": true}
 
-// constants are the members of redis that are numbers.
+// constants are the members of redis that are numbers which may differ between servers.
 var constants = map[string]bool{
 	"redis.LOG_DEBUG": true, "redis.LOG_NOTICE": true, "redis.LOG_VERBOSE": true, "redis.LOG_WARNING": true,
-	"redis.REDIS_VERSION_NUM": true, "redis.SERVER_VERSION_NUM": true, "redis.REPL_ALL": true, "redis.REPL_AOF": true,
-	"redis.REPL_NONE": true, "redis.REPL_REPLICA": true, "redis.REPL_SLAVE": true,
+	"redis.REDIS_VERSION_NUM": true, "redis.SERVER_VERSION_NUM": true,
+}
+
+// replication are what redis.set_repl takes: the log of the server is 1, its replicas are 2.
+var replication = map[string]float64{
+	"redis.REPL_NONE": 0, "redis.REPL_AOF": 1, "redis.REPL_REPLICA": 2, "redis.REPL_SLAVE": 2, "redis.REPL_ALL": 3,
 }
