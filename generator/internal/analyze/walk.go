@@ -1,0 +1,190 @@
+package analyze
+
+import (
+	"math"
+	"slices"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// next follows a step of pairs.
+func (a *analyzer) next(st *state, n ast.Expr, x Value) List {
+	l := List{Items: []Value{vNil, {}}}
+	for _, k := range x.kinds {
+		switch k := k.(type) {
+		case Ref:
+			t := st.heap[k.site]
+			if t == nil {
+				continue
+			}
+			index := t.Names.filter(func(k Kind) bool { _, is := k.(Number); return !is })
+			if len(t.Items) > 0 || mayIndex(t.Names, false) {
+				index = Join(index, anyIndex)
+			}
+			for name := range t.Fields {
+				index = Join(index, Of(Str{S: name}))
+			}
+			l.Items[0], l.Items[1] = Join(l.Items[0], index), Join(l.Items[1], present(t.everything()))
+		case Builtin:
+			for _, name := range members[k.Name] {
+				l.Items[0] = Join(l.Items[0], Of(Str{S: name}))
+				l.Items[1] = Join(l.Items[1], builtin(k.Name, name))
+			}
+		case Unknown:
+			l.Items[0], l.Items[1] = Join(l.Items[0], Of(k)), Join(l.Items[1], Of(k))
+		}
+	}
+	if l.Items[1].Bottom() {
+		l.Items[0], l.Items[1] = vNil, vNil
+	}
+	return l
+}
+
+// mayBeEmpty reports whether the table may hold nothing.
+func (t *Table) mayBeEmpty() bool {
+	if t == nil {
+		return false
+	}
+	certain := func(v Value) bool { return !v.Bottom() && present(v).equal(v) && !v.mayBe(isUnknown) }
+	if slices.ContainsFunc(t.Items, certain) {
+		return false
+	}
+	for _, v := range t.Fields {
+		if certain(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// nextItem follows a step of ipairs.
+func (a *analyzer) nextItem(st *state, x Value) List {
+	var item Value
+	index := vNil
+	for _, k := range x.kinds {
+		switch k := k.(type) {
+		case Ref:
+			if t := st.heap[k.site]; t != nil { // ipairs of Lua 5.1 asks no metatable
+				item = Join(item, present(t.anyItem()))
+				if n := (Number{Class: Integer}); t.gapless() {
+					n.Within, n.Least = k.site, 1
+					index = Join(index, Of(n))
+				} else {
+					index = Join(index, Of(n))
+				}
+			}
+		case Unknown:
+			item, index = Join(item, Of(k)), Join(index, anyIndex)
+		}
+	}
+	if item.Bottom() {
+		return List{Items: []Value{vNil, vNil}}
+	}
+	return List{Items: []Value{index, item}}
+}
+
+// iterate follows a step of for … in.
+func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control Value) List {
+	if f, one := next.only(); one && f == Kind(Builtin{"next"}) {
+		return a.next(st, n.Exprs[0], over) // behind the last there is no value either
+	} else if one && f == Kind(Builtin{"ipairs.next"}) {
+		return a.nextItem(st, over)
+	}
+	l := a.call(st, n.Exprs[0], next, List{Items: []Value{over, control}})
+	if l.live != nil { // otherwise the loop ends
+		live := *l.live
+		live.Items = slices.Clone(live.Items)
+		if len(live.Items) > 0 && !live.Open {
+			return live
+		}
+	}
+	return l
+}
+
+// unpack follows unpack(list, from, to).
+func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
+	x, from, to := args.at(0), args.at(1), args.at(2)
+	if first, known := from.Num(); known && first > 1 {
+		a.useAll(x)
+	} else {
+		a.useWhole(n, x)
+	}
+	var all *List
+	for _, k := range x.kinds {
+		var l List
+		switch k := k.(type) {
+		case Ref:
+			t := st.heap[k.site]
+			if t == nil {
+				continue
+			}
+			if t.Gap != (Gap{}) && (to.mayBe(falsy) || to.mayBe(isLength)) {
+				a.misuse(n, "a gap or a nil inside an unpacked list may end it there: "+t.Gap.Why(a.script))
+			}
+			if last, bounded := whole(to); bounded { // each of KEYS and ARGV is an entry by its number
+				first, _ := whole(from)
+				for i := max(first, 1); i <= min(last, first+mostItems); i++ {
+					a.useEntries(n, st, Of(k), Of(Num{F: float64(i)}))
+				}
+			}
+			l = t.slice(from, to)
+		case Unknown:
+			l = List{Rest: Of(k), Open: true}
+		default:
+			continue // an error
+		}
+		all = joinLists(all, &l)
+	}
+	if all == nil {
+		st.dead = !x.Bottom()
+		return List{}
+	}
+	return *all
+}
+
+// isLength reports whether a number may come of the length of a list.
+func isLength(k Kind) bool { n, ok := k.(Number); return ok && n.Within != nil }
+
+func (t *Table) slice(from, to Value) List {
+	first, known := from.Num()
+	if from.equal(vNil) {
+		first, known = 1, true
+	}
+	last, bounded := to.Num()
+	behind := absent
+	if t.Gap != (Gap{}) {
+		behind = vNil
+	}
+	switch {
+	case !known || first < 1 || first != math.Trunc(first) || first > math.MaxInt32: // the servers cut it to an int
+		return List{Rest: Join(t.Elements(), vNil), Open: true}
+	case bounded && last-first < mostItems:
+		var l List
+		for i := first; i <= last; i++ {
+			l.Items = append(l.Items, t.item(i))
+		}
+		return l
+	case !to.equal(vNil):
+		return List{Rest: Join(t.Elements(), behind), Open: true}
+	}
+	var l List
+	for i := int(first); i <= len(t.Items); i++ {
+		if i > t.sure() { // the list may end here
+			l.Rest, l.Open = Join(l.Rest, t.Items[i-1]), true
+			l.cut = l.cut || t.Items[i-1].mayBe(Vanishes) && (i < len(t.Items) || mayIndex(t.Names, false))
+			continue
+		}
+		l.Items = append(l.Items, t.Items[i-1])
+	}
+	if mayIndex(t.Names, false) {
+		l.Rest, l.Open = Join(l.Rest, t.Rest), true
+		if t.Pairs != nil && t.sure() == len(t.Items) && int(first) <= len(t.Items)+1 {
+			shift := len(t.Items) % 2 // of the first that is not among the items
+			l.Pairs = &[2]Value{t.Pairs[shift], t.Pairs[1-shift]}
+		}
+	}
+	if l.Open && t.Gap != (Gap{}) {
+		l.Rest = Join(l.Rest, vNil)
+	}
+	return l
+}
