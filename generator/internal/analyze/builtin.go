@@ -69,7 +69,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		l := a.next(st, n, x)
 		behind := !args.at(1).equal(vNil) // next(t, k) is nil where k is the last
 		if behind || x.mayBe(func(k Kind) bool { r, ok := k.(Ref); return ok && st.heap[r.site].mayBeEmpty() }) {
-			return List{Items: l.Items[:1], Rest: l.Items[1], Open: true} // behind the last there is a nil alone
+			return List{Items: l.Items[:1], Rest: l.Items[1], Open: true, lone: true} // behind the last there is a nil alone
 		}
 		return l
 	case "ipairs.next": // behind the last item there is none

@@ -14,6 +14,7 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 	if args.cut {
 		a.misuse(n, "a gap or a nil inside an unpacked list may end it there, so that the command gets only the words before it; give each of them a value, as in v or ''")
 	}
+	args = args.atLeast(fewest(args))
 	words := make([]Word, 0, len(args.Items)+1)
 	for i, v := range args.Items {
 		words = append(words, Word{Value: v, Pos: args.place(i, a.script.Pos(n))})
@@ -65,6 +66,27 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 		v = Join(v, a.alloc(st, n, 2, &Table{Exact: true, Err: true, Fields: errorFields()}))
 	}
 	return v
+}
+
+// fewest returns how many words each of the commands takes at least that a call may be of.
+func fewest(args List) int {
+	least := 0
+	name := args.at(0)
+	for i, k := range name.kinds {
+		s, _ := k.(Str)
+		var words []Word
+		for _, v := range args.Items {
+			words = append(words, Word{Value: v})
+		}
+		known, found := command.Lookup(s.S, Subcommand(words))
+		if !found {
+			return 0
+		}
+		if n := max(known.Arity, -known.Arity); i == 0 || n < least {
+			least = n
+		}
+	}
+	return least
 }
 
 // errorFields are the fields of an error that redis.pcall answers. Not every server has all of

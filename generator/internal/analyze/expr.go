@@ -34,7 +34,7 @@ func (a *analyzer) listOf(st *state, exprs []ast.Expr, each func(i int)) List {
 					}
 					l.pos = append(l.pos, at)
 				}
-				l.Rest, l.Open, l.Pairs, l.cut, l.end = more.Rest, more.Open, more.Pairs, more.cut, pos
+				l.Rest, l.Open, l.lone, l.Pairs, l.cut, l.end = more.Rest, more.Open, more.lone, more.Pairs, more.cut, pos
 				if _, dots := e.(*ast.Comma3Expr); dots && more.end.Line > 0 {
 					l.end = more.end
 				}

@@ -149,6 +149,7 @@ type List struct {
 	Rest  Value     // of those behind Items, where their number is not known
 	Pairs *[2]Value // of Rest, where it is values of two sorts in turn
 	Open  bool      // there may be any number behind Items
+	lone  bool      // with Open: there is one behind Items at most
 	cut   bool      // a nil may end it, though more of the list follows
 	first *Value    // the first of them, where Items has none and more is known of it than Rest tells
 	live  *List     // of what a function returns: what it may be where the first value is there
@@ -165,7 +166,7 @@ func (l List) at(i int) Value {
 		return l.Items[i]
 	case i == 0 && l.first != nil:
 		return *l.first
-	case l.Open:
+	case l.Open && (i == len(l.Items) || !l.lone):
 		return Join(l.Rest, vNil)
 	}
 	return vNil
@@ -192,7 +193,10 @@ func (l List) from(n int) List {
 		if n > len(l.Items) {
 			l.Pairs = nil
 		}
-		return List{Rest: l.Rest, Open: l.Open, Pairs: l.Pairs, cut: l.cut}
+		if n > len(l.Items) && l.lone {
+			return List{}
+		}
+		return List{Rest: l.Rest, Open: l.Open, Pairs: l.Pairs, cut: l.cut, lone: l.lone}
 	}
 	l.Items = l.Items[n:]
 	if n < len(l.pos) {
@@ -213,6 +217,18 @@ func (l *List) forget(others bool) {
 }
 
 func one(v Value) List { return List{Items: []Value{v}} }
+
+// atLeast is the list of a call for which less than n values are an error.
+func (l List) atLeast(n int) List {
+	if l.lone && len(l.Items) == n-1 && !l.Rest.Bottom() {
+		l.Items, l.pos = append(slices.Clone(l.Items), l.Rest), append(slices.Clone(l.pos), l.end)
+		l.Open, l.lone = false, false
+	}
+	return l
+}
+
+// most returns how many values there may be; false: any number.
+func (l List) most() (int, bool) { return len(l.Items) + bit(l.Open), !l.Open || l.lone }
 
 // orNothing is a list of those values, or of none at all.
 func orNothing(l List) List { return *joinLists(&List{}, &l) }
@@ -251,6 +267,9 @@ func joinLists(a, b *List) *List {
 	}
 	n := min(len(a.Items), len(b.Items))
 	j := &List{cut: a.cut || b.cut, Open: a.Open || b.Open || len(a.Items) != len(b.Items), Rest: Join(a.Rest, b.Rest)}
+	most, bounded := a.most()
+	other, also := b.most()
+	j.lone = j.Open && bounded && also && max(most, other) == n+1
 	for i := range n {
 		j.Items = append(j.Items, Join(a.Items[i], b.Items[i]))
 		j.pos = append(j.pos, a.place(i, script.Pos{}))
@@ -271,7 +290,7 @@ func (l *List) equal(m *List) bool {
 	if l == nil || m == nil {
 		return l == m
 	}
-	if l.Open != m.Open || len(l.Items) != len(m.Items) || !l.Rest.equal(m.Rest) || (l.first == nil) != (m.first == nil) || l.first != nil && !l.first.equal(*m.first) {
+	if l.Open != m.Open || l.lone != m.lone || len(l.Items) != len(m.Items) || !l.Rest.equal(m.Rest) || (l.first == nil) != (m.first == nil) || l.first != nil && !l.first.equal(*m.first) {
 		return false
 	}
 	for i := range l.Items {

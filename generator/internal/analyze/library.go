@@ -183,7 +183,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 			called := a.call(st, n, args.at(1), l)
 			return called.at(0)
 		})
-		return List{Rest: present(found), Open: true} // nothing where the function has answered nothing, or nil
+		return List{Rest: present(found), Open: true, lone: true} // nothing where the function has answered nothing, or nil
 	}
 	return List{}
 }
@@ -218,7 +218,7 @@ func (a *analyzer) removed(st *state, list Value, args List) List {
 	if certain && !all.Bottom() {
 		return one(all)
 	}
-	return List{Rest: all, Open: true}
+	return List{Rest: all, Open: true, lone: true}
 }
 
 // storeAll notes a change of KEYS by a function.
@@ -232,6 +232,7 @@ func (a *analyzer) storeAll(n ast.Expr, x Value, st *state, order bool) {
 
 // insert follows table.insert(list, v) and table.insert(list, at, v).
 func (a *analyzer) insert(st *state, n ast.Expr, x Value, args List) {
+	args = args.atLeast(2)
 	if count := len(args.Items); !args.Open && (count < 2 || count > 3) {
 		a.misuse(n, "table.insert takes a list and a value, with a place between them or not, so that this is an error whenever it is reached; write table.insert(list, v)")
 		st.dead = true
