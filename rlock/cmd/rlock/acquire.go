@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"time"
 
@@ -63,7 +64,7 @@ func (w *waiting) bound(ctx context.Context) (context.Context, context.CancelFun
 	if w.patience == 0 && !w.none {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, w.patience+answerTimeout)
+	return context.WithTimeout(ctx, min(w.patience, math.MaxInt64-answerTimeout)+answerTimeout)
 }
 
 // failed returns the error of a call that did not get what it waited for. ctx is that of the command.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/argument"
 )
 
 // arguments are the flags of a command. Each may have a short name.
@@ -44,9 +46,8 @@ func (a *arguments) duration(d *time.Duration, name string) {
 func readDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if seconds, plain := strconv.ParseFloat(text, 64); plain == nil {
-		d, err = time.Duration(seconds*float64(time.Second)), nil
-		if math.IsNaN(seconds) || seconds*float64(time.Second) >= math.MaxInt64 {
-			d = -1
+		if d, err = time.ParseDuration(text + "s"); err != nil { // it has an exponent, or is too long
+			d, err = nanoseconds(seconds), nil
 		}
 	}
 	switch {
@@ -58,6 +59,16 @@ func readDuration(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("want a whole number of milliseconds")
 	}
 	return d, nil
+}
+
+// nanoseconds returns the nearest length of time, below 0 for what is none. A binary number is seldom
+// exactly what was written, so it must not be cut.
+func nanoseconds(seconds float64) time.Duration {
+	n := math.Round(seconds * float64(time.Second))
+	if math.IsNaN(n) || n >= math.MaxInt64 {
+		return -1
+	}
+	return time.Duration(n)
 }
 
 // parse reads flags and operands in any order. What follows "--" is in after, and dashed tells
@@ -118,13 +129,31 @@ func (a *arguments) keys(args []string, least, most int, want string) ([]string,
 	if len(operands) < least || len(operands) > most {
 		return nil, a.usage("want %s, got %d operands", want, len(operands))
 	}
-	return operands, checkKeys(operands[:min(len(operands), most)])
+	return operands, checkKeys(operands)
 }
 
 // checkKeys refuses what no lock can have as its key, before anything is sent.
 func checkKeys(keys []string) error {
 	if slices.Contains(keys, "") {
 		return failure(exitFailed, "a key is empty; is a variable of the shell not set?")
+	}
+	for _, key := range keys {
+		if _, wrong := argument.Key("", key); wrong != nil {
+			return failure(exitFailed, "%s: %s", quote(key), wrong.Reason)
+		}
+	}
+	return nil
+}
+
+// checkSet is checkKeys for keys that are taken together.
+func checkSet(keys []string) error {
+	if err := checkKeys(keys); err != nil {
+		return err
+	}
+	for i, key := range keys {
+		if slices.Contains(keys[:i], key) {
+			return failure(exitFailed, "%s stands twice among the keys; name every key once", quote(key))
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -117,6 +118,15 @@ func TestRefusedArguments(t *testing.T) {
 		"run --ttl 0 k -- true":                     "no lease",
 		"run --ttl 1us k -- true":                   "whole number of milliseconds",
 		"run --ttl 15s k -- true":                   "use --ttl 15.3s or more",
+		"run --kill-after 1200000h k -- true":       "no --ttl is three times as long",
+		"run --kill-after 2562047h k -- true":       "no --ttl is three times as long",
+		"run a rlock:fence:{1} -- true":             "choose another",
+		"run rlock:queue:{1}:a -- true":             "choose another",
+		"run a b a -- true":                         "a stands twice",
+		"acquire rlock:holders:{1}:a":               "choose another",
+		"wait rlock:fence:{1}":                      "choose another",
+		"who a rlock:fence:{1}":                     "choose another",
+		"release rlock:fence:{1} token":             "choose another",
 		"run -w 1s -n k -- true":                    "contradict",
 		"run -E 256 k -- true":                      "from 0 to 255",
 		"run --shared a b -- true":                  "--shared is for one KEY",
@@ -191,6 +201,35 @@ func TestDurations(t *testing.T) {
 	for _, text := range []string{"", "x", "-1", "-0", "-1s", "1e300", "NaN", "Inf", "0.0001", "1ns", "99999999999999h"} {
 		_, err := readDuration(text)
 		require.Error(t, err, text)
+	}
+}
+
+// A fraction of a second that no binary number is equal to is a whole number of milliseconds all the same.
+func TestEveryMillisecond(t *testing.T) {
+	t.Parallel()
+	for ms := 1; ms <= 100_000; ms++ {
+		d, err := readDuration(fmt.Sprintf("%g", float64(ms)/1000))
+		require.NoError(t, err)
+		require.Equal(t, time.Duration(ms)*time.Millisecond, d)
+	}
+	for text, want := range map[string]time.Duration{
+		"8589934592.001": 8589934592001 * time.Millisecond, "1e3": 1000 * time.Second, "4.1e0": 4100 * time.Millisecond, "9223372036.5": 9223372036500 * time.Millisecond,
+	} {
+		d, err := readDuration(text)
+		require.NoError(t, err)
+		require.Equal(t, want, d, text)
+	}
+}
+
+// However long --wait is, its end is not in the past.
+func TestLongPatience(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"1", "9223372026", "9223372036"} {
+		d, err := readDuration(text)
+		require.NoError(t, err)
+		ctx, cancel := (&waiting{patience: d}).bound(t.Context())
+		defer cancel()
+		require.NoError(t, ctx.Err(), text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -129,11 +130,14 @@ func (p *program) running(args []string) (*running, error) {
 	case command[0] == "":
 		return nil, failure(exitNotFound, "CMD is empty; is a variable of the shell not set?")
 	}
-	if err := checkKeys(r.keys); err != nil {
+	if err := checkSet(r.keys); err != nil {
 		return nil, err
 	}
 	if err := r.check(a, len(r.keys)); err != nil {
 		return nil, err
+	}
+	if r.killAfter > math.MaxInt64/3-margin {
+		return nil, a.usage("--kill-after %v is too long: no --ttl is three times as long; use a shorter one", r.killAfter)
 	}
 	if least := 3 * (r.killAfter + margin); r.ttl < least {
 		return nil, a.usage("--ttl %v leaves no time to extend the lease before CMD must stop for --kill-after %v; use --ttl %v or more, or a shorter --kill-after",
