@@ -60,8 +60,15 @@ func Key(key string) Match {
 // FailNext refuses the next command that matches: the server does not run it, and
 // answers with an error of that text, such as "LOADING Redis is loading the dataset in
 // memory". Each call refuses one command. The channel is closed when that has happened.
-// A command of a transaction that is refused makes EXEC fail, as in Redis.
+// A command of a transaction that is refused makes EXEC fail, as in Redis. FailNext panics if
+// match is nil or the text is empty.
 func (s *Server) FailNext(match Match, text string) (failed <-chan struct{}) {
+	switch {
+	case match == nil:
+		panic("rlocktest: FailNext: the match is nil")
+	case text == "":
+		panic("rlocktest: FailNext: the text is empty; say what the server answers, or use LoseReply")
+	}
 	return s.faults.add(match, text)
 }
 
@@ -69,8 +76,11 @@ func (s *Server) FailNext(match Match, text string) (failed <-chan struct{}) {
 // cuts the connection before it answers, so the client cannot know whether it ran. The
 // answer NOSCRIPT to a script's SHA-1 is passed on, because nothing was run; the reply
 // to the script's text is lost then. Of a transaction, match EXEC. Each call loses one
-// reply. The channel is closed when that has happened.
+// reply. The channel is closed when that has happened. LoseReply panics if match is nil.
 func (s *Server) LoseReply(match Match) (lost <-chan struct{}) {
+	if match == nil {
+		panic("rlocktest: LoseReply: the match is nil")
+	}
 	return s.faults.add(match, "")
 }
 

@@ -243,3 +243,20 @@ func TestStranger(t *testing.T) {
 		require.Panics(t, func() { s.Shorten("k", -time.Second) })
 	})
 }
+
+// What is wrong with a call panics there, and not in a goroutine of the server or not at all.
+func TestMisuse(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *rlocktest.Server, c rueidis.Client) {
+		for want, call := range map[string]func(){
+			"rlocktest: FailNext: the text is empty; say what the server answers, or use LoseReply": func() { s.FailNext(rlocktest.Key("k"), "") },
+			"rlocktest: FailNext: the match is nil":                                                 func() { s.FailNext(nil, "OOM no") },
+			"rlocktest: LoseReply: the match is nil":                                                func() { s.LoseReply(nil) },
+			"rlocktest: the lease 1.5ms is not a whole number of milliseconds":                      func() { s.Take("k", 1500*time.Microsecond) },
+			"rlocktest: the lease 1.000000001s is not a whole number of milliseconds":               func() { s.Shorten("k", time.Second+1) },
+		} {
+			require.PanicsWithValue(t, want, call)
+		}
+		require.NoError(t, do(t, c, "SET", "k", "v").Error(), "there is no fault")
+	})
+}

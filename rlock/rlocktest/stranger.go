@@ -35,10 +35,13 @@ func (s *Server) stranger(argv ...string) {
 	}
 }
 
-// milliseconds refuses what a server would, which has no caller to tell it to.
+// milliseconds refuses what a server would, or could not be told.
 func milliseconds(ttl time.Duration) string {
-	if ttl < time.Millisecond {
+	switch {
+	case ttl < time.Millisecond:
 		panic(fmt.Sprintf("rlocktest: the lease %v is below 1ms", ttl))
+	case ttl%time.Millisecond != 0:
+		panic(fmt.Sprintf("rlocktest: the lease %v is not a whole number of milliseconds", ttl))
 	}
 	return strconv.FormatInt(ttl.Milliseconds(), 10)
 }
