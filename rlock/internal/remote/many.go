@@ -115,7 +115,7 @@ func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) er
 		case outcomeTaken:
 			a.Acquired, a.Fence = true, uint64(r.Value)
 		case outcomeHeld:
-			a.Left = remaining(time.Duration(r.Value) * time.Millisecond)
+			a.Left = remaining(milliseconds(r.Value))
 		default:
 			m.alone = true
 		}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -120,6 +121,19 @@ func (s calls) attach(ctx context.Context, keys []string, token string, former [
 		return err
 	})
 	return lost, sent, left, Redact(Redact(err, token), former...)
+}
+
+// milliseconds reads a number of them that may also mean something else, as the bindings read those that
+// they know as such: what is too long for Go is the longest duration of the same sign.
+func milliseconds(n int64) time.Duration {
+	const longest = math.MaxInt64 / int64(time.Millisecond)
+	switch {
+	case n > longest:
+		return math.MaxInt64
+	case n < -longest:
+		return math.MinInt64
+	}
+	return time.Duration(n) * time.Millisecond
 }
 
 // remaining reads what PTTL answers: -1 stands for a key that never expires.
