@@ -88,8 +88,7 @@ func (s *settings) redisKey(key string) (string, error) {
 	return full, refused(wrong)
 }
 
-// redisKeys returns a set's keys as Redis has them, after checking that they can
-// be one set.
+// redisKeys returns a set's keys as Redis has them, after checking that they can be one set.
 func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	full, wrong := argument.Set(s.prefix, keys, l.cluster && !s.crossSlot)
 	return full, refused(wrong)

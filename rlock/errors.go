@@ -11,9 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
-// Errors for errors.Is. The types below carry the facts, for errors.As. Errors
-// of the server (NOPERM, READONLY, OOM, WRONGTYPE, LOADING …) and of the context
-// stay reachable through them.
+// Errors for errors.Is. The types below carry the facts, for errors.As. Errors of the server (NOPERM,
+// READONLY, OOM, WRONGTYPE, LOADING …) and of the context stay reachable through them.
 var (
 	// ErrHeld: another token holds the lock.
 	ErrHeld = errors.New("rlock: lock is held by another")
@@ -30,8 +29,7 @@ var (
 	ErrReleased error = released
 	// ErrLost: the server said that the key is gone or has another token.
 	ErrLost error = lost
-	// ErrExpired: the lease ended, by the local clock, before an extension was
-	// confirmed.
+	// ErrExpired: the lease ended, by the local clock, before an extension was confirmed.
 	ErrExpired error = expired
 	// ErrDetached: Detach has let go of the lock; the keys are still held.
 	ErrDetached error = detached
@@ -40,8 +38,7 @@ var (
 	// matches ErrNotHeld as well.
 	ErrClosed = errors.New("rlock: locker is closed")
 
-	// ErrInvalid: an argument or option cannot be right. Nothing was sent. The
-	// next two match it as well.
+	// ErrInvalid: an argument or option cannot be right. Nothing was sent. The next two match it as well.
 	ErrInvalid = errors.New("rlock: invalid argument")
 	// ErrDuplicateKey: a set names a key twice.
 	ErrDuplicateKey error = &reason{"rlock: duplicate key", ErrInvalid}
@@ -165,8 +162,8 @@ func failure(c call, held bool, err, cause error) error {
 // LockError reports an operation on a lock that did not do what was asked.
 type LockError struct {
 	// Op names the operation: "extend" (by Extend, ExtendEach or automatically), "release",
-	// "verify" (Lock.Verify), "check" (Locker.Check), "inspect" (Locker.Inspect), "wait for"
-	// (WaitFree), "attach", "detach", "downgrade", "change limit", "force release" or "probe".
+	// "verify" (Lock.Verify), "check" (Locker.Check and Leaders), "inspect" (Locker.Inspect), "attach",
+	// "detach", "downgrade", "change limit", "force release" or "probe".
 	Op  string
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrDetached, ErrClosed, or the server's or client's error

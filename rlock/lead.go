@@ -70,18 +70,16 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 // yielded, and ends the sequence: it matches ErrClosed if the Locker was closed.
 func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
-		var last State
-		for first := true; ; {
-			if _, err := l.begun(ctx, "observe", key); err != nil {
-				yield(State{}, err)
-				return
-			}
-			if ctx.Err() != nil {
-				return
-			}
+		full, err := l.begun(ctx, "check", key)
+		if err != nil {
+			yield(State{}, err)
+			return
+		}
+		last, outage := State{}, l.remote.Outage()
+		for first := true; ctx.Err() == nil; {
 			s, err := checkLeader(ctx, l, key)
-			switch {
-			case err != nil && ctx.Err() == nil && !remote.Transient(err):
+			switch passes := outage.Record(err); {
+			case err != nil && ctx.Err() == nil && !passes:
 				yield(State{}, err)
 				return
 			case err == nil && (first || s.Held != last.Held || s.Token != last.Token):
@@ -94,7 +92,8 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 			if err != nil || remote.Uncached(l.remote) {
 				pause = lookForLeaderUncached
 			}
-			if err := clock.Sleep(ctx, pause, l.closed); err != nil && !errors.Is(err, clock.ErrStopped) {
+			if clock.Sleep(ctx, pause, l.closed) == clock.ErrStopped {
+				yield(State{}, &LockError{"check", full, ErrClosed})
 				return
 			}
 		}

@@ -124,6 +124,24 @@ func TestClosedClientIsNotWaitedFor(t *testing.T) {
 	require.ErrorIs(t, locker.WaitFree(t.Context(), "job"), rueidis.ErrClosing)
 }
 
+// Nor does whoever looks on at the leaders.
+func TestLeadersEndWithAClosedClient(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client, err := rueidis.NewClient(server.Option())
+	require.NoError(t, err)
+	locker := env.NewLocker(t, client)
+	client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var seen []error
+	for _, err := range locker.Leaders(ctx, "job") {
+		seen = append(seen, err)
+	}
+	require.Len(t, seen, 1)
+	require.ErrorIs(t, seen[0], rueidis.ErrClosing)
+}
+
 // A waiter that the server told of the holder also ends when the server is gone.
 func TestOutageAfterALook(t *testing.T) {
 	t.Parallel()
