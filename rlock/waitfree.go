@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -16,12 +17,12 @@ import (
 // up, and ErrAlreadyHeld if ctx is that of the key's holder. A server that does not answer is waited
 // for.
 func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error {
-	set, full, err := beginKey(ctx, l, key, opts)
+	set, full, err := beginKey(ctx, l, key, append(slices.Clip(opts), WithAtLeast(0))) // for it no lease is too short
 	if err != nil {
 		return err
 	}
 	if l.isClosed() {
-		return &LockError{"wait for", full, ErrClosed}
+		return &AcquireError{Key: full, Err: ErrClosed, call: callWaitFree}
 	}
 	start := clock.Now()
 	if _, held := l.heldIn(ctx, []string{full}); held {
@@ -54,8 +55,11 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		if ctx.Err() != nil {
 			return fail(ErrGaveUp, clock.ContextError(ctx, err))
 		}
+		if err != nil && l.isClosed() { // which may be what has ended the look
+			return fail(ErrClosed, nil)
+		}
 		if passes := outage.Record(err); err != nil && !passes {
-			return &LockError{"wait for", full, err}
+			return fail(err, nil)
 		}
 		var more bool
 		pause, more = set.retry.next(Attempt{Number: number, Elapsed: time.Duration(clock.Now() - start), Previous: pause, Remaining: s.Remaining()})

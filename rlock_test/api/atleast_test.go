@@ -325,3 +325,20 @@ func TestAtLeastIsRefused(t *testing.T) {
 		require.Greater(t, env.TTL(t, client, "job"), 50*time.Second)
 	})
 }
+
+// Where WithAtLeast has no effect, no lease is too short for that of the Locker.
+func TestAtLeastWhereItHasNoEffect(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		locker := env.NewLocker(t, client, rlock.WithTTL(time.Minute), rlock.WithAtLeast(time.Minute))
+		require.NoError(t, locker.WaitFree(t.Context(), "job", rlock.WithTTL(10*time.Second)))
+		handoff, err := env.MustLock(t)(env.NewLocker(t, client).Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))).Detach()
+		require.NoError(t, err)
+		lock, err := locker.Attach(t.Context(), handoff, rlock.WithTTL(10*time.Second))
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(t.Context()))
+		require.Empty(t, env.Get(t, client, "job"))
+		_, err = locker.Acquire(t.Context(), "job", rlock.WithTTL(10*time.Second))
+		require.ErrorIs(t, err, rlock.ErrInvalid)
+	})
+}

@@ -148,6 +148,32 @@ func TestForceReleaseOfALockOnItsWay(t *testing.T) {
 	require.NoError(t, env.ErrorOf(other.Verify(t.Context())))
 }
 
+// However WaitFree fails, its error has the facts of a call that waits.
+func TestWaitFreeErrors(t *testing.T) {
+	t.Parallel()
+	f, locker, client := env.NewFaulty(t, env.Engines(t)[0])
+	fails := func(l *rlock.Locker, opts ...rlock.Option) (facts *rlock.AcquireError, err error) {
+		err = l.WaitFree(t.Context(), "job", opts...)
+		require.ErrorAs(t, err, &facts)
+		require.Equal(t, "job", facts.Key)
+		require.NotErrorAs(t, err, new(*rlock.LockError))
+		return facts, err
+	}
+	require.NoError(t, env.Do(t, client, "LPUSH", "job", "x").Error())
+	facts, err := fails(locker)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NotErrorIs(t, err, rlock.ErrGaveUp)
+	require.Equal(t, 1, facts.Attempts)
+	f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
+		locker.Close()
+		return env.NoReply()
+	})
+	_, err = fails(locker, rlock.WithRetry(rlock.Fixed(time.Millisecond).MaxAttempts(1)))
+	require.ErrorIs(t, err, rlock.ErrClosed, "it was closed during the only look")
+	_, err = fails(locker)
+	require.ErrorIs(t, err, rlock.ErrClosed)
+}
+
 func TestWaitFree(t *testing.T) {
 	t.Parallel()
 	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {

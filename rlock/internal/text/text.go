@@ -156,6 +156,9 @@ var script = regexp.MustCompile(`\bgen: [A-Z][A-Za-z]*: `)
 // Cause returns the text of an error without the names of packages and scripts, for a text that begins
 // with the operation that the caller has asked for.
 func Cause(err error) string {
+	if err == nil { // of an error that a caller has made
+		return "nobody knows why"
+	}
 	return script.ReplaceAllString(strings.TrimPrefix(err.Error(), "rlock: "), "")
 }
 
