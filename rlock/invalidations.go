@@ -35,5 +35,7 @@ func NewInvalidations() *Invalidations { return &Invalidations{notify.NewHub()} 
 // OnInvalidations is for rueidis.ClientOption.OnInvalidations. It does not block. To have a function of
 // your own there too, set one that calls both.
 func (i *Invalidations) OnInvalidations(messages []rueidis.RedisMessage) {
-	i.hub.OnInvalidations(messages)
+	if i != nil && i.hub != nil {
+		i.hub.OnInvalidations(messages)
+	}
 }

@@ -198,8 +198,8 @@ func WithCacheTTL(ttl time.Duration) LockerOption {
 func WithInvalidations(h *Invalidations) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.invalidations = h
-		if h == nil {
-			return invalid("WithInvalidations", "it is nil; use NewInvalidations")
+		if h == nil || h.hub == nil {
+			return invalid("WithInvalidations", "it is nil or the zero Invalidations; use NewInvalidations")
 		}
 		return nil
 	})
@@ -259,8 +259,7 @@ func lockerSettings(opts []LockerOption) (*settings, error) {
 
 var errNilOption = invalid("option", "it is nil")
 
-// check refuses options that contradict each other. One that contradicts a default
-// goes before it.
+// check refuses options that contradict each other. One that contradicts a default goes before it.
 func (s *settings) check() error {
 	if s.given.ttl && s.given.autoExtend && s.ttl == NoExpiry && *s.autoExtend {
 		return invalid("WithAutoExtend", "a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out")

@@ -77,9 +77,13 @@ func TestBadInput(t *testing.T) {
 		"nil function, set":       {func() error { return locker.DoAll(ctx, []string{"k"}, nil) }, rlock.ErrInvalid},
 		"nil client":              {func() error { return of(rlock.New(nil)) }, rlock.ErrInvalid},
 		"nil Invalidations":       {func() error { return of(rlock.New(client, rlock.WithInvalidations(nil))) }, rlock.ErrInvalid},
-		"nil default":             {func() error { return of(rlock.New(client, nil)) }, rlock.ErrInvalid},
-		"bad default":             {func() error { return of(rlock.New(client, rlock.WithTTL(-1))) }, rlock.ErrInvalid},
-		"bad default, open":       {func() error { return of(rlock.Open(server.Option(), rlock.WithTTL(-1))) }, rlock.ErrInvalid},
+		"zero Invalidations":      {func() error { return of(rlock.New(client, rlock.WithInvalidations(&rlock.Invalidations{}))) }, rlock.ErrInvalid},
+		"zero Invalidations, open": {func() error {
+			return of(rlock.Open(server.Option(), rlock.WithInvalidations(&rlock.Invalidations{})))
+		}, rlock.ErrInvalid},
+		"nil default":       {func() error { return of(rlock.New(client, nil)) }, rlock.ErrInvalid},
+		"bad default":       {func() error { return of(rlock.New(client, rlock.WithTTL(-1))) }, rlock.ErrInvalid},
+		"bad default, open": {func() error { return of(rlock.Open(server.Option(), rlock.WithTTL(-1))) }, rlock.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := server.ScriptCalls(t)
@@ -117,4 +121,13 @@ func TestAnyBytesAreAKey(t *testing.T) {
 			require.NoError(t, one.Release(t.Context()))
 		}
 	})
+}
+
+// A client that was given Invalidations that are of no use calls them in a goroutine of its own.
+func TestInvalidationsThatNobodyMade(t *testing.T) {
+	t.Parallel()
+	for _, none := range []*rlock.Invalidations{nil, {}} {
+		require.NotPanics(t, func() { none.OnInvalidations(nil) })
+		require.NotPanics(t, func() { none.OnInvalidations([]rueidis.RedisMessage{{}}) })
+	}
 }
