@@ -121,6 +121,15 @@ func (a *arguments) usage(format string, args ...any) error {
 
 // keys parses the arguments of a command whose operands are keys.
 func (a *arguments) keys(args []string, least, most int, want string) ([]string, error) {
+	keys, err := a.operands(args, least, most, want)
+	if err != nil {
+		return nil, err
+	}
+	return keys, checkKeys(keys)
+}
+
+// operands parses the arguments of a command whose operands are not empty, but need not be keys.
+func (a *arguments) operands(args []string, least, most int, want string) ([]string, error) {
 	operands, after, _, err := a.parse(args)
 	if err != nil {
 		return nil, err
@@ -129,13 +138,20 @@ func (a *arguments) keys(args []string, least, most int, want string) ([]string,
 	if len(operands) < least || len(operands) > most {
 		return nil, a.usage("want %s, got %d operands", want, len(operands))
 	}
-	return operands, checkKeys(operands)
+	return operands, checkEmpty(operands)
+}
+
+func checkEmpty(operands []string) error {
+	if slices.Contains(operands, "") {
+		return failure(exitFailed, "a key is empty; is a variable of the shell not set?")
+	}
+	return nil
 }
 
 // checkKeys refuses what no lock can have as its key, before anything is sent.
 func checkKeys(keys []string) error {
-	if slices.Contains(keys, "") {
-		return failure(exitFailed, "a key is empty; is a variable of the shell not set?")
+	if err := checkEmpty(keys); err != nil {
+		return err
 	}
 	for _, key := range keys {
 		if _, wrong := argument.Key("", key); wrong != nil {

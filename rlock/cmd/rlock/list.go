@@ -24,7 +24,7 @@ const (
 // listCommand is rlock ls.
 func (p *program) listCommand(args []string) error {
 	a := p.arguments("ls")
-	operands, err := a.keys(args, 1, 1, "one PATTERN, quoted: rlock ls 'job:*'")
+	operands, err := a.operands(args, 1, 1, "one PATTERN, quoted: rlock ls 'job:*'")
 	if err != nil {
 		return err
 	}
