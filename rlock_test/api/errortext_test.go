@@ -346,6 +346,6 @@ func TestErrorsOfMissingRights(t *testing.T) {
 // An error that a caller has made without a cause says so.
 func TestErrorsWithoutACause(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, `rlock: acquire "x": nobody knows why`, (&rlock.AcquireError{Key: "x"}).Error())
-	require.Equal(t, `rlock: extend "x": nobody knows why`, (&rlock.LockError{Op: "extend", Key: "x"}).Error())
+	require.Equal(t, `rlock: acquire "x": no cause is given`, (&rlock.AcquireError{Key: "x"}).Error())
+	require.Equal(t, `rlock: extend "x": no cause is given`, (&rlock.LockError{Op: "extend", Key: "x"}).Error())
 }

@@ -127,6 +127,7 @@ func TestRefusedArguments(t *testing.T) {
 		"wait rlock:fence:{1}":                      "choose another",
 		"who a rlock:fence:{1}":                     "choose another",
 		"release rlock:fence:{1} token":             "choose another",
+		"release key rlock:fence:{1}":               "neither RLOCK_URL nor REDIS_URL",
 		"ls rlock:fence:{*":                         "neither RLOCK_URL nor REDIS_URL",
 		"run -w 1s -n k -- true":                    "contradict",
 		"run -E 256 k -- true":                      "from 0 to 255",

@@ -11,8 +11,11 @@ import (
 // releaseCommand is rlock release.
 func (p *program) releaseCommand(args []string) error {
 	a := p.arguments("release")
-	operands, err := a.keys(args, 2, 2, "KEY and TOKEN, which is quoted if it has spaces")
+	operands, err := a.operands(args, 2, 2, "KEY and TOKEN, which is quoted if it has spaces")
 	if err != nil {
+		return err
+	}
+	if err := checkKeys(operands[:1]); err != nil {
 		return err
 	}
 	ctx, locker, done, err := p.locker()

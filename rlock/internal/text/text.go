@@ -157,7 +157,7 @@ var script = regexp.MustCompile(`\bgen: [A-Z][A-Za-z]*: `)
 // with the operation that the caller has asked for.
 func Cause(err error) string {
 	if err == nil { // of an error that a caller has made
-		return "nobody knows why"
+		return "no cause is given"
 	}
 	return script.ReplaceAllString(strings.TrimPrefix(err.Error(), "rlock: "), "")
 }
