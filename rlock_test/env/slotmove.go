@@ -2,8 +2,11 @@ package env
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -63,14 +66,37 @@ func (m *SlotMove) CarryAll(t testing.TB) {
 	}
 }
 
-// End gives the slot to the new node.
+// End gives the slot to the new node, and returns when each node has heard with which epoch it owns it. A
+// node that had not, and that the slot came back to soon, would own it with an older epoch. It would then
+// give the slot up for a late message of the other, and delete its keys.
 func (m *SlotMove) End(t testing.TB) {
 	t.Helper()
 	id := nodeID(t, m.To)
 	m.To.Do(t, "CLUSTER", "SETSLOT", m.Slot, "NODE", id)
+	nodes := m.To.Do(t, "CLUSTER", "NODES")
+	text, err := nodes.ToString()
+	require.NoError(t, err)
+	epoch := epochIn(text, id)
+	require.Positive(t, epoch)
 	for _, node := range m.Cluster.Nodes {
+		node.poll(t, "the node does not know the new owner's epoch", []string{"CLUSTER", "NODES"}, func(reply rueidis.RedisMessage) bool {
+			text, err := reply.ToString()
+			return err == nil && epochIn(text, id) >= epoch
+		})
 		node.Do(t, "CLUSTER", "SETSLOT", m.Slot, "NODE", id)
 	}
+}
+
+// epochIn reads the epoch of a node in CLUSTER NODES, of which a line has: id, address, flags, primary,
+// ping, pong, epoch … It returns 0 for none.
+func epochIn(nodes, id string) int {
+	for line := range strings.Lines(nodes) {
+		if fields := strings.Fields(line); len(fields) > 6 && fields[0] == id {
+			epoch, _ := strconv.Atoi(fields[6])
+			return epoch
+		}
+	}
+	return 0
 }
 
 // FirstOwner returns which of the nodes of a cluster that has just started owns the slot of a key.

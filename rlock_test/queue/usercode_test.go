@@ -43,8 +43,10 @@ func TestInterruptedPass(t *testing.T) {
 			t.Run(name+" "+when, func(t *testing.T) {
 				t.Parallel()
 				f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(0), rlock.WithTTL(rlock.NoExpiry))
-				require.NoError(t, env.Do(t, client, "SET", "first", "stranger", "PX", "50").Error())
-				require.NoError(t, env.Taken(t, waits(t, client, l, "first")).Release(t.Context())) // it is told of grants now
+				require.NoError(t, env.Do(t, client, "SET", "first", "stranger").Error())
+				first := waits(t, client, l, "first")
+				require.NoError(t, env.Do(t, client, "DEL", "first").Error())
+				require.NoError(t, env.Taken(t, first).Release(t.Context())) // it is told of grants now
 				held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
 				got := make(chan *rlock.Lock, 1)
 				go func() { got <- env.MustLock(t)(l.Acquire(t.Context(), "k")) }()
