@@ -37,6 +37,10 @@ if queue ~= lock then
   end
 end
 
+-- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows it, and
+-- allows any command after the first write of a script, so SET too.
+redis.call('PEXPIRE', lock, 1, 'GT')
+
 -- The first fence is the next number of the counter, and not behind the server's clock, for
 -- the reasons in acquire.lua. The script always reserves that one. It reserves others only
 -- up to the clock, because a counter that the server loses starts again at the clock: it must

@@ -126,3 +126,29 @@ func TestEndlessPermitWithoutMemory(t *testing.T) {
 		require.NoError(t, two.Release(t.Context()))
 	})
 }
+
+// A release passes the lock on to the next caller of its process, and to one with a token of its own, although
+// the server is out of memory.
+func TestHandOverWithoutMemory(t *testing.T) {
+	t.Parallel()
+	for name, chosen := range map[string]bool{"of the process": false, "with its own token": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				t.Parallel()
+				server := e.Start(t)
+				l := env.OpenOn(t, server)
+				held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
+				var next <-chan *rlock.Lock
+				if chosen {
+					next = waits(t, server.Client(t), l, "k", rlock.WithToken("chosen"))
+				} else {
+					next = env.NextInLine(t, l, "k")
+				}
+				server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+				require.NoError(t, held.Release(t.Context()))
+				require.NoError(t, env.Taken(t, next).Release(t.Context()))
+			})
+		})
+	}
+}

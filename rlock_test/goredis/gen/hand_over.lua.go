@@ -12,8 +12,8 @@ import (
 // The sums of hand_over.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	HandOverSHA1   = "76a63e2dfb445a161f43aa8e2742626c0511a6fa"
-	HandOverSHA256 = "7e6180d6a11dbbb9639d05d781bcacea3687450af9a53c119085cb04bcf6b415"
+	HandOverSHA1   = "819edb207e985edad6cf0b96eb99379871eb723a"
+	HandOverSHA256 = "c1e4a7d9e77b664eac6b433a7244877dca4c00bfd2b03b88b0fce4d514d13dcd"
 )
 
 // handOverSource is hand_over.lua, byte for byte.
@@ -55,6 +55,10 @@ if queue ~= lock then
     waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
   end
 end
+
+-- PEXPIRE GT 1 changes nothing. It comes first because a server that is out of memory allows it, and
+-- allows any command after the first write of a script, so SET too.
+redis.call('PEXPIRE', lock, 1, 'GT')
 
 -- The first fence is the next number of the counter, and not behind the server's clock, for
 -- the reasons in acquire.lua. The script always reserves that one. It reserves others only
