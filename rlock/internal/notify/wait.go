@@ -114,8 +114,12 @@ func (w *Wait) look(ctx context.Context, key string, pause time.Duration, end cl
 		if pause == clock.NoExpiry || !errors.Is(err, context.DeadlineExceeded) {
 			return seen, err
 		}
-		if w.Sleep(ctx, min(pause, LongestPoll), 0, end) != nil || clock.Now() >= end {
+		over, stopped := clock.Receive(ctx, w.Wake, min(pause, LongestPoll, end.Until()), w.Stop)
+		switch {
+		case stopped != nil || clock.Now() >= end:
 			return seen, err
+		case !over:
+			return Seen{}, errWoken
 		}
 	}
 }

@@ -145,6 +145,32 @@ func TestAwaitLooksAgain(t *testing.T) {
 	}
 }
 
+// A grant that comes while the server is too slow for looks is taken at once, also between two of them.
+func TestAwaitIsWokenBetweenLooks(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{time.Second, 2*time.Second + 100*time.Millisecond} {
+		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				wake := make(chan struct{}, 1)
+				w := notify.Wait{Listener: notify.NewHub().Listen(), Wake: wake, Look: func(ctx context.Context, _ string) (notify.Seen, error) {
+					ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+					defer cancel()
+					<-ctx.Done()
+					return notify.Seen{}, ctx.Err()
+				}}
+				defer w.Leave()
+				start := time.Now()
+				time.AfterFunc(after, func() { wake <- struct{}{} })
+				require.NoError(t, w.Await(t.Context(), "job", time.Hour, clock.NoExpiry, clock.Never))
+				require.Equal(t, after, time.Since(start))
+				synctest.Wait()
+				time.Sleep(2 * time.Second) // the look that goes on ends
+			})
+		})
+	}
+}
+
 // Without a pause, and where nothing is pushed, the Wait polls more and more slowly, but also
 // when the holder's lease or the waiting ends.
 func TestAwaitPolls(t *testing.T) {
