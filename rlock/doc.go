@@ -15,10 +15,10 @@
 // NX PX on the same key. It is advisory: it keeps out those who ask for it. Its token is no secret to
 // anybody who may read the key.
 //
-// While one Redis primary keeps its data and its clock does not jump, no two holders of a key are valid
-// at the same time, whatever the network and the server do. A failover can lose a lock, and a process
-// can be paused between checking Valid and acting: a resource that must not suffer from it refuses
-// numbers of Lock.Fence that are smaller than the largest it has seen. Beside this package,
+// While one Redis primary keeps its data, its clock does not jump, and nobody but its holder changes a
+// key, no two holders of it are valid at the same time, whatever the network does. A failover can lose a
+// lock, and a process can be paused between checking Valid and acting: a resource that must not suffer
+// from it refuses numbers of Lock.Fence that are smaller than the largest it has seen. Beside this package,
 // GUARANTEES.md has every guarantee with the tests that show it and what is not guaranteed, FAILURES.md
 // what users see when something fails, and ARCHITECTURE.md which script does what.
 //
@@ -40,7 +40,7 @@
 // frees the keys: the first in the queue of each then asks for it.
 //
 // A user who lacks the rights for the queue has none between processes, and neither has a key of a
-// cluster while its slot moves. Release then frees the key. The first caller of each process tries when
+// cluster while its slot moves. A process then frees the key when its turn ends. The first of each tries when
 // the server tells that the key has changed (see Invalidations) or, where it cannot, polls, and in each
 // case when the holder's lease ends.
 //

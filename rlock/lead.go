@@ -14,10 +14,10 @@ import (
 // Lead with that key are candidates, in the order in which they came. Each time that the lock is held
 // is a term, and lock.Fence() is its number, larger than that of every earlier term.
 //
-// fn's context ends before the lease does, and at once when the term is lost where the server can tell;
-// see Lock.Context. fn must return soon after that: Lead releases the lock only then, so there are two
-// leaders only if fn works on past the end of its lease. What must not happen even then needs the
-// fence.
+// fn's context ends when the term does: shortly before the lease ends, as punctually as a timer fires, and
+// at once when the lock is lost where the server can tell; see Lock.Context. fn must return soon after that:
+// Lead releases the lock only then, so there are two leaders only if fn works on past the end of its lease.
+// What must not happen even then needs the fence.
 //
 //   - If fn returns while it leads, or after ctx has ended, Lead releases the lock and returns fn's
 //     error. So fn that returns nil is done for good.

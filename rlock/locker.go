@@ -169,8 +169,8 @@ func (l *Locker) Client() rueidis.Client {
 // lease ends. Closing twice is fine.
 //
 // Close takes at most 5 seconds if the server does not answer: 1 to close the connection for grants, 2
-// for a last try to free what lost replies may have left behind, and 2 for the client, if Open made it.
-// If the option's own way of dialling does not heed its context, the last takes 4.
+// for a last try to free what lost replies may have left behind, and 2 for the client, if Open made it, or
+// 4 if the option's own way of dialling does not heed its context.
 func (l *Locker) Close() {
 	if l.usable() != nil {
 		return

@@ -16,7 +16,7 @@ type Stats struct {
 	Attempts      uint64 // commands to acquire that were sent to the server, repeated ones and heartbeats included
 	Contended     uint64 // acquisitions that found the lock held, or others before them
 	HandedOver    uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
-	Attached      uint64 // locks that Attach took over
+	Attached      uint64 // locks that Attach took over, and readers that Downgrade has made
 
 	Waiting int64         // contended acquisitions that wait now
 	Waited  time.Duration // total time of the contended acquisitions that have ended
@@ -31,7 +31,7 @@ type Stats struct {
 	ReleaseFailed uint64 // locks given up without the server's confirmation
 	Lost          uint64 // locks that the server said were lost
 	Expired       uint64 // locks whose lease ended, counted when this process notices
-	Detached      uint64 // locks ended with Detach
+	Detached      uint64 // locks ended with Detach or Downgrade
 	Closed        uint64 // locks that ended with the Locker, counted when this process notices
 
 	Checks    uint64 // calls of Locker.Check
