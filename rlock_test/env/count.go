@@ -55,13 +55,12 @@ func (s *Server) TrackedKeys(t testing.TB) int {
 // AwaitTracked waits until TrackedKeys is n.
 func (s *Server) AwaitTracked(t testing.TB, n int) {
 	t.Helper()
-	var tracked int
 	defer func() {
 		if t.Failed() {
-			t.Logf("%d keys are tracked, and %d should be", tracked, n)
+			t.Logf("%d keys are tracked, and %d should be", s.TrackedKeys(t), n)
 		}
 	}()
-	Soon(t, func() bool { tracked = s.TrackedKeys(t); return tracked == n }, "the keys are tracked")
+	Soon(t, func() bool { return s.TrackedKeys(t) == n }, "the keys are tracked")
 }
 
 func (s *Server) info(t testing.TB, section string) string {

@@ -110,15 +110,21 @@ func requireUnanswered(t *testing.T, err, cause error) (facts *rlock.AcquireErro
 	return facts
 }
 
-// A client that its owner has closed comes back never.
-func TestClosedClientIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	server := env.Start(t)
-	client, err := rueidis.NewClient(server.Option())
+// withClosedClient returns a Locker whose client its owner has closed.
+func withClosedClient(t *testing.T) *rlock.Locker {
+	t.Helper()
+	client, err := rueidis.NewClient(env.Start(t).Option())
 	require.NoError(t, err)
 	locker := env.NewLocker(t, client)
 	client.Close()
-	_, err = locker.Acquire(t.Context(), "job")
+	return locker
+}
+
+// A client that its owner has closed comes back never.
+func TestClosedClientIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	locker := withClosedClient(t)
+	_, err := locker.Acquire(t.Context(), "job")
 	require.ErrorIs(t, err, rueidis.ErrClosing)
 	require.NotErrorIs(t, err, rlock.ErrGaveUp)
 	require.ErrorIs(t, locker.WaitFree(t.Context(), "job"), rueidis.ErrClosing)
@@ -127,11 +133,7 @@ func TestClosedClientIsNotWaitedFor(t *testing.T) {
 // Nor does whoever looks on at the leaders.
 func TestLeadersEndWithAClosedClient(t *testing.T) {
 	t.Parallel()
-	server := env.Start(t)
-	client, err := rueidis.NewClient(server.Option())
-	require.NoError(t, err)
-	locker := env.NewLocker(t, client)
-	client.Close()
+	locker := withClosedClient(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var seen []error

@@ -2,6 +2,7 @@ package failure
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -332,28 +333,34 @@ func TestLateExtensionOfTheFormerHolder(t *testing.T) {
 				second, got := env.NextInLine(t, locker, "job"), env.NextInLine(t, locker, "job")
 				require.NoError(t, first.Release(t.Context())) // which reserves fences
 				lock := env.Taken(t, second)
-				l, asked, goOn := &late{client: direct}, make(chan struct{}), make(chan struct{})
+				l, asked, answered := &late{client: direct}, make(chan struct{}), make(chan struct{})
+				answer := sync.OnceFunc(func() { close(answered) })
+				defer answer()
 				lose := l.lose(env.IsExtend)
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-					answer := lose(words, run)
+					reply := lose(words, run)
 					if env.IsExtend(words) {
 						close(asked)
-						<-goOn
+						<-answered
 					}
-					return answer
+					return reply
 				})
 				extended := make(chan error, 1)
 				go func() { extended <- lock.Extend(t.Context(), ttl) }()
-				<-asked
+				select {
+				case <-asked:
+				case err := <-extended:
+					require.FailNow(t, "it has sent nothing", "%v", err)
+				}
 				f.When(nil)
 				if !underWay {
-					close(goOn)
+					answer()
 					require.NoError(t, <-extended) // by its second attempt
 				}
 				require.NoError(t, lock.Release(t.Context()))
 				next := env.Taken(t, got)
 				if underWay {
-					close(goOn)
+					answer()
 					require.ErrorIs(t, <-extended, rlock.ErrReleased)
 				}
 				env.Soon(t, func() bool { return env.TTL(t, direct, "job") < time.Second }, "the lease has nearly ended")

@@ -102,25 +102,23 @@ func cycles(t *testing.T, locker *rlock.Locker, keys []string, turns int) {
 // nothingAt waits until a node has no key that starts with one of the tags, and no queue.
 func nothingAt(t *testing.T, nodes []*env.Server, tags ...string) {
 	t.Helper()
-	left := map[string][]string{} // by the pattern and the address of a node
-	defer func() {
-		if t.Failed() {
-			t.Logf("left are %v", left)
-		}
-	}()
-	env.Soon(t, func() bool {
+	left := func() (keys []string) {
 		for _, node := range nodes {
 			for _, pattern := range append(tags, "rlock:queue:") {
 				reply := node.Do(t, "KEYS", pattern+"*")
-				keys, err := reply.AsStrSlice()
+				found, err := reply.AsStrSlice()
 				require.NoError(t, err)
-				if left[pattern+" at "+node.Addr()] = keys; len(keys) > 0 {
-					return false
-				}
+				keys = append(keys, found...)
 			}
 		}
-		return true
-	}, "neither locks nor places are left")
+		return keys
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("left are %q", left())
+		}
+	}()
+	env.Soon(t, func() bool { return len(left()) == 0 }, "neither locks nor places are left")
 }
 
 // On a cluster the calls of one slot go together, those of several slots never, and a lost reply leaves nothing.

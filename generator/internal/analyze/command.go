@@ -70,14 +70,13 @@ func (a *analyzer) command(st *state, n ast.Expr, protected bool, args List) Val
 
 // fewest returns how many words each of the commands takes at least that a call may be of.
 func fewest(args List) int {
+	var words []Word
+	for _, v := range args.Items {
+		words = append(words, Word{Value: v})
+	}
 	least := 0
-	name := args.at(0)
-	for i, k := range name.kinds {
+	for i, k := range args.at(0).kinds {
 		s, _ := k.(Str)
-		var words []Word
-		for _, v := range args.Items {
-			words = append(words, Word{Value: v})
-		}
 		known, found := command.Lookup(s.S, Subcommand(words))
 		if !found {
 			return 0

@@ -141,6 +141,7 @@ func (a *arguments) operands(args []string, least, most int, want string) ([]str
 	return operands, checkEmpty(operands)
 }
 
+// checkEmpty refuses what a variable of the shell is that nobody has set.
 func checkEmpty(operands []string) error {
 	if slices.Contains(operands, "") {
 		return failure(exitFailed, "a key is empty; is a variable of the shell not set?")

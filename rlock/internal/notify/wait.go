@@ -106,8 +106,9 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 	}
 }
 
-// look is Look. It looks again if the server does not answer in time, unless the caller polls
-// anyway: nobody knows then whether the server tracks the key, and a pause may be long.
+// look is Look, and ends with errWoken when Wake receives. It looks again if the server does not answer
+// in time, unless the caller polls anyway: nobody knows then whether the server tracks the key, and a pause
+// may be long.
 func (w *Wait) look(ctx context.Context, key string, pause time.Duration, end clock.Instant) (Seen, error) {
 	for {
 		seen, err := w.lookOnce(ctx, key)

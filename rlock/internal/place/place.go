@@ -318,7 +318,7 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 			w.Token = p.wait.Token
 		}
 		err = w.Await(ctx, p.claim.Key(), end.Until(), left, end)
-		w.Token = ""
+		w.Token = "" // w goes on without the place, whose key may have the token until the reaper frees it
 	} else {
 		pause := end.Until()
 		if p.follows() || left > 0 && left < longestHeartbeat {
