@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "4b4402319f07155915a2d39ccb65450aa570e5b8"
-	AcquireSharedSHA256 = "d2e84bb09fe6e5f3c9548d015a4348cc3628c84453fd0f4ab15102188a6becca"
+	AcquireSharedSHA1   = "42285a3106b096079ec535f2aaf547f2d46283e4"
+	AcquireSharedSHA256 = "a48b10d6f1ba2e4d99d8bc3a034c274e769348e5a52a9e6157df73448bdf614a"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -43,6 +43,7 @@ const acquireSharedSource = `-- Takes a share of a lock, or waits for it in the 
 -- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
 -- ARGV[4]   how     enum(join|heartbeat|try)
 -- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
+-- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: granted bool, fence int, remaining duration, score int, ahead int, limit int
 
 -- include: queue/pass.lua
@@ -155,10 +156,27 @@ local function grant(lock, queue, counter, grants, member, score)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
   return nil
 end
+-- include: barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for
+-- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
+-- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
+-- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
+-- the locks that a process waits for one after the other are open at the same time.
+local function open_for(barging)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  local time = redis.pcall('TIME')
+  if time.err then
+    return 0
+  end
+  return math.max(length - math.floor(time[2] / 1000), 0)
+end
 -- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
 -- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
-local function pass(lock, queue, counter, grants)
-  for _ = 1, 64 do
+local function pass(lock, queue, counter, grants, barging)
+  for _ = 1, open_for(barging) > 0 and 0 or 64 do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
       break
@@ -354,7 +372,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
 end
 
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, ttl, process, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local token, ttl, process, how, since, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
 local limit, permits = share_of(token)
 if not limit then
@@ -418,6 +436,12 @@ if value == token then
   return start()
 end
 
+-- While a free lock stays free, nobody else gets a share either, so that a lock that is shared becomes free.
+local open = 0
+if phase or not value and redis.call('EXISTS', queue) == 1 then
+  open = open_for(barging)
+end
+
 if phase then
   local first = phase .. ' 1 ' .. token
   local score = redis.call('ZSCORE', holders, first)
@@ -427,13 +451,13 @@ if phase then
   if present ~= limit then
     return {0, 0, redis.call('PTTL', lock), 0, 0, tonumber(present) or 0}
   end
-  local alone = admit(lock, holders, queue, grants, phase, limit, now, token)
+  local alone = open == 0 and admit(lock, holders, queue, grants, phase, limit, now, token)
   score = redis.call('ZSCORE', holders, first)
   if score then
     return confirm(score)
   end
   local wants = how ~= 'heartbeat' or alone and redis.call('ZSCORE', queue, member)
-  if wants and (alone or redis.call('EXISTS', queue) == 0) and fits(holders, limit, permits) then
+  if open == 0 and wants and (alone or redis.call('EXISTS', queue) == 0) and fits(holders, limit, permits) then
     add(holders, phase, token, permits, deadline)
     if alone then
       redis.pcall('ZREM', queue, member)
@@ -446,14 +470,14 @@ end
 
 local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
 local score = head[1] and redis.call('ZSCORE', queue, member)
-if not value then
+if not value and open == 0 then
   -- The lock is free. The first of the queue gets it, and if that is this token, by the answer. If
   -- the server can tell nobody, whoever asks takes the lock, as if there were no queue.
   local wants = score or how ~= 'heartbeat'
   local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
   local mine = not head[1] or head[1] == member or before
   if not (wants and mine) and head[1] then
-    mine = not pass(lock, queue, counter, grants)
+    mine = not pass(lock, queue, counter, grants, '')
   end
   if wants and mine then
     return start()
@@ -461,9 +485,11 @@ if not value then
 end
 
 -- remaining is how long it takes until a share may be free: until the first lease of those who share
--- the lock ends, or that of the holder of the whole lock.
+-- the lock ends, or that of the holder of the whole lock, or the time in which the lock stays free.
 local remaining = redis.call('PTTL', lock)
-if phase then
+if open > 0 then
+  remaining = open
+elseif phase then
   local soonest = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
   remaining = -1
   if soonest[2] and soonest[2] ~= 'inf' then
@@ -497,6 +523,7 @@ type AcquireSharedParams struct {
 	Process string           // ARGV[3]: who is told of a grant: it has no colon; empty: nobody, the caller asks
 	How     AcquireSharedHow // ARGV[4]
 	Since   int64            // ARGV[5]: score of an earlier token of this wait; 0: none
+	Barging time.Duration    // ARGV[6]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // AcquireSharedHow is what the field How of [AcquireSharedParams] may be.
@@ -538,7 +565,7 @@ type AcquireSharedResult struct {
 func (s *Scripts) AcquireShared(ctx context.Context, c rueidis.Client, p AcquireSharedParams) (AcquireSharedResult, error) {
 	var (
 		keyArray [5]string
-		argArray [5]string
+		argArray [6]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -588,6 +615,11 @@ func (p AcquireSharedParams) encode(keys, args []string) ([]string, []string, er
 	}
 	args = append(args, howText)
 	args = append(args, encodeInt(p.Since))
+	bargingText, err := encodeOptionalDuration("AcquireShared", "barging", p.Barging)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, bargingText)
 	return keys, args, nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "760f0e51d23e7abc3c7aac1cd947007e943e1bf9"
-	JoinSHA256 = "d14a1f54f68c12b722786610493d1c47abbaddfc1f1648485082a4457df23d7c"
+	JoinSHA1   = "6492701625fca1a8f8d0dbefafd52ecef79e5994"
+	JoinSHA256 = "ac795df0c8112c6e0683af681510c25ddbe79c89752c0ac72953796bcb18fc3c"
 )
 
 // joinSource is join.lua with what it includes.
@@ -40,6 +40,7 @@ const joinSource = `-- Takes a lock, or waits for it in the queue of all process
 -- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
 -- ARGV[4]   how     enum(join|heartbeat|try)
 -- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
+-- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
 
 -- include: queue/next_fence.lua
@@ -78,7 +79,7 @@ local function next_fence(counter, now)
 end
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, process, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local token, ttl, process, how, since, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
 -- Most locks are free and nobody waits for them. What is below gives the same answer, but the
 -- server would first make all its functions.
@@ -201,6 +202,23 @@ local function enqueue(queue, member, since)
   end
   return score
 end
+-- include: queue/barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for
+-- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
+-- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
+-- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
+-- the locks that a process waits for one after the other are open at the same time.
+local function open_for(barging)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  local time = redis.pcall('TIME')
+  if time.err then
+    return 0
+  end
+  return math.max(length - math.floor(time[2] / 1000), 0)
+end
 
 local member = member_of(token, ttl, process)
 if holder == token then
@@ -224,7 +242,11 @@ end
 
 local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
 local score = head[1] and redis.call('ZSCORE', queue, member)
-if not holder then
+local open = 0
+if not holder and head[1] then
+  open = open_for(barging)
+end
+if not holder and open == 0 then
   -- The lock is free. The first of the queue gets it, and if that is this token, by the answer.
   -- One script looks at 64 waiters at most; the next heartbeat goes on.
   local wants, alone = score or how ~= 'heartbeat', false
@@ -258,6 +280,11 @@ if not holder then
   end
 end
 
+-- What the caller waits for may be the end of a lease, or of the time in which the lock stays free.
+local remaining = open
+if open == 0 then
+  remaining = redis.call('PTTL', lock)
+end
 if score then
   score = tonumber(score)
   redis.call('PEXPIRE', queue, 30000)
@@ -267,9 +294,9 @@ elseif how == 'join' then
     return score
   end
 else
-  return {0, 0, redis.call('PTTL', lock), 0, 0}
+  return {0, 0, remaining, 0, 0}
 end
-return {0, 0, redis.call('PTTL', lock), score, redis.call('ZRANK', queue, member) or 0}
+return {0, 0, remaining, score, redis.call('ZRANK', queue, member) or 0}
 `
 
 // JoinParams are the keys and arguments of [Scripts.Join].
@@ -283,6 +310,7 @@ type JoinParams struct {
 	Process string        // ARGV[3]: who is told of a grant: it has no colon; empty: nobody, the caller asks
 	How     JoinHow       // ARGV[4]
 	Since   int64         // ARGV[5]: score of an earlier token of this wait; 0: none
+	Barging time.Duration // ARGV[6]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // JoinHow is what the field How of [JoinParams] may be.
@@ -321,7 +349,7 @@ type JoinResult struct {
 func (s *Scripts) Join(ctx context.Context, c rueidis.Client, p JoinParams) (JoinResult, error) {
 	var (
 		keyArray [6]string
-		argArray [5]string
+		argArray [6]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -367,6 +395,11 @@ func (p JoinParams) encode(keys, args []string) ([]string, []string, error) {
 	}
 	args = append(args, howText)
 	args = append(args, encodeInt(p.Since))
+	bargingText, err := encodeOptionalDuration("Join", "barging", p.Barging)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, bargingText)
 	return keys, args, nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "493a3cad00fbe006e177866d798ebc25e890a023"
-	PassSHA256 = "76bb89fa89ea6dced91f650e263e6901aabcfe1a2e0570c3643b09d75869f886"
+	PassSHA1   = "7d1e1f48680ba1cb48be373e1b500f6ec260558e"
+	PassSHA256 = "6c4b6f4fad1110dd06b2c0fa256679fb81220aa5affcd8a59531eb97290e7690"
 )
 
 // passSource is pass.lua with what it includes.
@@ -36,10 +36,11 @@ const passSource = `-- Releases a lock and passes it on to the process that wait
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
 -- ARGV[3]   process string     the process that it named when it joined
+-- ARGV[4]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: int
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
+local token, ttl, process, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- Mostly nobody waits, and this is enough. The lines below would do the same, but the server would
 -- first have to make all their functions.
@@ -159,10 +160,27 @@ local function grant(lock, queue, counter, grants, member, score)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
   return nil
 end
+-- include: barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for
+-- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
+-- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
+-- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
+-- the locks that a process waits for one after the other are open at the same time.
+local function open_for(barging)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  local time = redis.pcall('TIME')
+  if time.err then
+    return 0
+  end
+  return math.max(length - math.floor(time[2] / 1000), 0)
+end
 -- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
 -- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
-local function pass(lock, queue, counter, grants)
-  for _ = 1, 64 do
+local function pass(lock, queue, counter, grants, barging)
+  for _ = 1, open_for(barging) > 0 and 0 or 64 do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
       break
@@ -179,7 +197,7 @@ local function pass(lock, queue, counter, grants)
 end
 
 if holder == token then
-  pass(lock, queue, counter, grants)
+  pass(lock, queue, counter, grants, barging)
   return 1
 end
 redis.pcall('ZREM', queue, member_of(token, ttl, process))
@@ -201,6 +219,7 @@ type PassParams struct {
 	Token   string        // ARGV[1]: the token that gives up the lock, or its place in the queue
 	TTL     time.Duration // ARGV[2]: the lease with which this token has joined; absent: the lock never expires (zero: absent)
 	Process string        // ARGV[3]: the process that it named when it joined
+	Barging time.Duration // ARGV[4]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // Pass releases a lock and passes it on to the process that waits first, in one step, so that
@@ -218,7 +237,7 @@ type PassParams struct {
 func (s *Scripts) Pass(ctx context.Context, c rueidis.Client, p PassParams) (int64, error) {
 	var (
 		keyArray [6]string
-		argArray [3]string
+		argArray [4]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -258,6 +277,11 @@ func (p PassParams) encode(keys, args []string) ([]string, []string, error) {
 	}
 	args = append(args, ttlText)
 	args = append(args, p.Process)
+	bargingText, err := encodeOptionalDuration("Pass", "barging", p.Barging)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, bargingText)
 	return keys, args, nil
 }
 

@@ -4,14 +4,15 @@ package gen
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
 )
 
 // The sums of passManySource. A server knows the script by its SHA1.
 const (
-	PassManySHA1   = "a17c830de8e68cd808998c7569e614b52d752848"
-	PassManySHA256 = "4f7a06a9a1e460252e25a6cee74249e8bac56df15ccc3c33c9627068371e726a"
+	PassManySHA1   = "e128cc99c176597cac06f1f9f2dc5c958082aafd"
+	PassManySHA256 = "3138c226ede3902a6ea51b9419d4dee26f3bb4844e277c2ff652ef0834b6094e"
 )
 
 // passManySource is pass_many.lua with what it includes.
@@ -28,10 +29,11 @@ const passManySource = `-- Releases many locks that do not belong together, each
 -- KEYS[1]   grants channels what the channels of all processes start with
 -- KEYS[2..] keys   key      the locks, a thousand at most; then their queues; then the fence counters of
 --     their slots. If there are no counters, a lock that is passed on has no fence.
--- ARGV[1..] tokens string   token of each lock
+-- ARGV[1]   barging duration? for how long in each second a free lock stays free although others wait
+-- ARGV[2..] tokens string   token of each lock
 -- returns: []int
 
-local grants, count = KEYS[1], #ARGV
+local grants, count = KEYS[1], #ARGV - 1
 local replies = {}
 if count == 0 then
   return replies
@@ -47,7 +49,7 @@ if not waited then
   local held = {}
   for i = 1, count do
     local freed = 0
-    if holders[i] == ARGV[i] then
+    if holders[i] == ARGV[i + 1] then
       freed = 1
       held[#held + 1] = KEYS[i + 1]
     end
@@ -63,7 +65,7 @@ if not waited then
   local once, seen = {}, {}
   for i = 1, count do
     local lock, freed = KEYS[i + 1], 0
-    if type(deleted) == 'number' and holders[i] == ARGV[i] and not seen[lock] then
+    if type(deleted) == 'number' and holders[i] == ARGV[i + 1] and not seen[lock] then
       freed = 1
       seen[lock] = true
     end
@@ -181,17 +183,35 @@ local function grant(lock, queue, counter, grants, member, score)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
   return nil
 end
+-- include: queue/barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for
+-- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
+-- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
+-- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
+-- the locks that a process waits for one after the other are open at the same time.
+local function open_for(barging)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  local time = redis.pcall('TIME')
+  if time.err then
+    return 0
+  end
+  return math.max(length - math.floor(time[2] / 1000), 0)
+end
 
 -- The first in the queue gets the lock. If nobody hears of it, the lock stays as it is, and Pass
 -- looks further. If the server can tell nobody, the lock is free. An error of one lock does not keep
 -- the others from being released, so everything is called by pcall. The holder is read again,
 -- because a lock may be named twice.
+local open = open_for(ARGV[1]) > 0
 for i = 1, count do
   local lock, queue, freed = KEYS[i + 1], KEYS[count + i + 1], 0
-  if holders[i] == ARGV[i] and redis.pcall('GET', lock) == ARGV[i] then
+  if holders[i] == ARGV[i + 1] and redis.pcall('GET', lock) == ARGV[i + 1] then
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     local ok, granted = true, nil
-    if not head.err and head[1] then
+    if not open and not head.err and head[1] then
       ok, granted = pcall(grant, lock, queue, KEYS[2 * count + i + 1], grants, head[1], head[2])
     end
     if ok and (granted or granted == nil and type(redis.pcall('DEL', lock)) == 'number') then
@@ -205,9 +225,10 @@ return replies
 
 // PassManyParams are the keys and arguments of [Scripts.PassMany].
 type PassManyParams struct {
-	Grants string   // KEYS[1]: what the channels of all processes start with
-	Keys   []string // KEYS[2..]: the locks, a thousand at most; then their queues; then the fence counters of their slots. If there are no counters, a lock that is passed on has no fence.
-	Tokens []string // ARGV[1..]: token of each lock
+	Grants  string        // KEYS[1]: what the channels of all processes start with
+	Keys    []string      // KEYS[2..]: the locks, a thousand at most; then their queues; then the fence counters of their slots. If there are no counters, a lock that is passed on has no fence.
+	Barging time.Duration // ARGV[1]: for how long in each second a free lock stays free although others wait (zero: absent)
+	Tokens  []string      // ARGV[2..]: token of each lock
 }
 
 // PassMany releases many locks that do not belong together, each held by a token of its own, and passes
@@ -222,7 +243,7 @@ type PassManyParams struct {
 func (s *Scripts) PassMany(ctx context.Context, c rueidis.Client, p PassManyParams) ([]int64, error) {
 	var (
 		keyArray [4]string
-		argArray [3]string
+		argArray [4]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -247,6 +268,11 @@ func (p PassManyParams) encode(keys, args []string) ([]string, []string, error) 
 		return nil, nil, err
 	}
 	keys = append(keys, p.Keys...)
+	bargingText, err := encodeOptionalDuration("PassMany", "barging", p.Barging)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, bargingText)
 	args = append(args, p.Tokens...)
 	return keys, args, nil
 }

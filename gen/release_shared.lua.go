@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "39ec656a5f54984324f4171f587c828a352580ca"
-	ReleaseSharedSHA256 = "389f90d230f893cbc318783c6dfc0217168eaa8951c9534cc63979b8528c63dd"
+	ReleaseSharedSHA1   = "bbeb188e1641a221abd803d7bd19982ad752d5c2"
+	ReleaseSharedSHA256 = "362219de24142f7ff1ffb0efeac218d0ba19b9d1457256492c7e6c9a824a35ce"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -32,6 +32,7 @@ const releaseSharedSource = `-- Gives up a share of a lock. Those at the head of
 -- ARGV[1]   token   string     the token that gives up its share, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the share never expires
 -- ARGV[3]   process string     the process with which it has joined
+-- ARGV[4]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: bool
 
 -- include: queue/pass.lua
@@ -144,10 +145,27 @@ local function grant(lock, queue, counter, grants, member, score)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
   return nil
 end
+-- include: barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for
+-- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
+-- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
+-- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
+-- the locks that a process waits for one after the other are open at the same time.
+local function open_for(barging)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  local time = redis.pcall('TIME')
+  if time.err then
+    return 0
+  end
+  return math.max(length - math.floor(time[2] / 1000), 0)
+end
 -- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
 -- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
-local function pass(lock, queue, counter, grants)
-  for _ = 1, 64 do
+local function pass(lock, queue, counter, grants, barging)
+  for _ = 1, open_for(barging) > 0 and 0 or 64 do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
       break
@@ -314,7 +332,7 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
 end
 
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
+local token, ttl, process, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- The place comes first: what follows must not grant anything to a token that gives up.
 redis.pcall('ZREM', queue, member_of(token, ttl, process))
@@ -334,9 +352,11 @@ if phase then
   last = redis.call('ZCARD', holders) == 0
 end
 if last then
-  pass(lock, queue, counter, grants)
+  pass(lock, queue, counter, grants, barging)
 elseif phase then
-  admit(lock, holders, queue, grants, phase, limit, now, '')
+  if open_for(barging) == 0 then
+    admit(lock, holders, queue, grants, phase, limit, now, '')
+  end
   keep(lock, holders)
 end
 return freed > 0 and 1 or 0
@@ -352,6 +372,7 @@ type ReleaseSharedParams struct {
 	Token   string        // ARGV[1]: the token that gives up its share, or its place in the queue
 	TTL     time.Duration // ARGV[2]: the lease with which this token has joined; absent: the share never expires (zero: absent)
 	Process string        // ARGV[3]: the process with which it has joined
+	Barging time.Duration // ARGV[4]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // ReleaseShared gives up a share of a lock. Those at the head of the queue who want what is free then get it, and
@@ -364,7 +385,7 @@ type ReleaseSharedParams struct {
 func (s *Scripts) ReleaseShared(ctx context.Context, c rueidis.Client, p ReleaseSharedParams) (bool, error) {
 	var (
 		keyArray [5]string
-		argArray [3]string
+		argArray [4]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -408,6 +429,11 @@ func (p ReleaseSharedParams) encode(keys, args []string) ([]string, []string, er
 	}
 	args = append(args, ttlText)
 	args = append(args, p.Process)
+	bargingText, err := encodeOptionalDuration("ReleaseShared", "barging", p.Barging)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, bargingText)
 	return keys, args, nil
 }
 

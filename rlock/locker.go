@@ -78,6 +78,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		queue:    queue.New[handover.Request, handover.Grant, *holder](set.turn),
 	}
 	l.remote = remote.NewServer(client, scripts, remote.NewToken(""))
+	l.remote.Queues().LetBarge(set.barging)
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.grants = notify.NewGrants(l.background, client, l.remote.Queues().Channel, func(g notify.Grant) {
 		l.remote.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)

@@ -25,6 +25,7 @@
 -- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
 -- ARGV[4]   how     enum(join|heartbeat|try)
 -- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
+-- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: granted bool, fence int, remaining duration, score int, ahead int, limit int
 
 -- include: queue/pass.lua
@@ -33,7 +34,7 @@
 -- include: shared/admit.lua
 
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, ttl, process, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local token, ttl, process, how, since, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
 local limit, permits = share_of(token)
 if not limit then
@@ -97,6 +98,12 @@ if value == token then
   return start()
 end
 
+-- While a free lock stays free, nobody else gets a share either, so that a lock that is shared becomes free.
+local open = 0
+if phase or not value and redis.call('EXISTS', queue) == 1 then
+  open = open_for(barging)
+end
+
 if phase then
   local first = phase .. ' 1 ' .. token
   local score = redis.call('ZSCORE', holders, first)
@@ -106,13 +113,13 @@ if phase then
   if present ~= limit then
     return {0, 0, redis.call('PTTL', lock), 0, 0, tonumber(present) or 0}
   end
-  local alone = admit(lock, holders, queue, grants, phase, limit, now, token)
+  local alone = open == 0 and admit(lock, holders, queue, grants, phase, limit, now, token)
   score = redis.call('ZSCORE', holders, first)
   if score then
     return confirm(score)
   end
   local wants = how ~= 'heartbeat' or alone and redis.call('ZSCORE', queue, member)
-  if wants and (alone or redis.call('EXISTS', queue) == 0) and fits(holders, limit, permits) then
+  if open == 0 and wants and (alone or redis.call('EXISTS', queue) == 0) and fits(holders, limit, permits) then
     add(holders, phase, token, permits, deadline)
     if alone then
       redis.pcall('ZREM', queue, member)
@@ -125,14 +132,14 @@ end
 
 local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
 local score = head[1] and redis.call('ZSCORE', queue, member)
-if not value then
+if not value and open == 0 then
   -- The lock is free. The first of the queue gets it, and if that is this token, by the answer. If
   -- the server can tell nobody, whoever asks takes the lock, as if there were no queue.
   local wants = score or how ~= 'heartbeat'
   local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
   local mine = not head[1] or head[1] == member or before
   if not (wants and mine) and head[1] then
-    mine = not pass(lock, queue, counter, grants)
+    mine = not pass(lock, queue, counter, grants, '')
   end
   if wants and mine then
     return start()
@@ -140,9 +147,11 @@ if not value then
 end
 
 -- remaining is how long it takes until a share may be free: until the first lease of those who share
--- the lock ends, or that of the holder of the whole lock.
+-- the lock ends, or that of the holder of the whole lock, or the time in which the lock stays free.
 local remaining = redis.call('PTTL', lock)
-if phase then
+if open > 0 then
+  remaining = open
+elseif phase then
   local soonest = redis.call('ZRANGE', holders, 0, 0, 'WITHSCORES')
   remaining = -1
   if soonest[2] and soonest[2] ~= 'inf' then

@@ -3,7 +3,8 @@
 -- safely send the same call again: it confirms the next holder.
 --
 -- The reply also tells for how many microseconds the first in the queue of the lock has waited;
--- 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
+-- 0: nobody waits, or the server cannot tell. Callers that stand in no queue count as one that waits
+-- since the lock may stay free for them. The script leaves the queue as it is. The caller
 -- decides when the lock goes to another process, and runs requeue.lua then.
 --
 -- name: HandOver
@@ -16,10 +17,13 @@
 -- ARGV[3]   ttl     duration?  lease of the next holder; absent: the lock never expires
 -- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
 --                              the others for holders to which the lock passes without a call
+-- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: handed_over bool, fence int, fences int, waits int
 
+-- include: queue/barging.lua
+
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
-local token, next, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local token, next, ttl, fences, barging = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
 local holder = redis.call('GET', lock)
 if holder ~= token and holder ~= next then
@@ -34,6 +38,10 @@ if queue ~= lock then
   if head[2] then
     local time = redis.call('TIME')
     waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
+  end
+  local open = open_for(barging)
+  if barging ~= '' and open > 0 then
+    waits = math.max(waits, (tonumber(barging) - open) * 1000, 1)
   end
 end
 

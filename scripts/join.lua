@@ -22,12 +22,13 @@
 -- ARGV[3]   process string     who is told of a grant: it has no colon; empty: nobody, the caller asks
 -- ARGV[4]   how     enum(join|heartbeat|try)
 -- ARGV[5]   since   int        score of an earlier token of this wait; 0: none
+-- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: granted bool, fence int, remaining duration, score int, ahead int
 
 -- include: queue/next_fence.lua
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, process, how, since = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local token, ttl, process, how, since, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 
 -- Most locks are free and nobody waits for them. What is below gives the same answer, but the
 -- server would first make all its functions.
@@ -47,6 +48,7 @@ end
 
 -- include: queue/grant.lua
 -- include: queue/enqueue.lua
+-- include: queue/barging.lua
 
 local member = member_of(token, ttl, process)
 if holder == token then
@@ -70,7 +72,11 @@ end
 
 local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
 local score = head[1] and redis.call('ZSCORE', queue, member)
-if not holder then
+local open = 0
+if not holder and head[1] then
+  open = open_for(barging)
+end
+if not holder and open == 0 then
   -- The lock is free. The first of the queue gets it, and if that is this token, by the answer.
   -- One script looks at 64 waiters at most; the next heartbeat goes on.
   local wants, alone = score or how ~= 'heartbeat', false
@@ -104,6 +110,11 @@ if not holder then
   end
 end
 
+-- What the caller waits for may be the end of a lease, or of the time in which the lock stays free.
+local remaining = open
+if open == 0 then
+  remaining = redis.call('PTTL', lock)
+end
 if score then
   score = tonumber(score)
   redis.call('PEXPIRE', queue, 30000)
@@ -113,6 +124,6 @@ elseif how == 'join' then
     return score
   end
 else
-  return {0, 0, redis.call('PTTL', lock), 0, 0}
+  return {0, 0, remaining, 0, 0}
 end
-return {0, 0, redis.call('PTTL', lock), score, redis.call('ZRANK', queue, member) or 0}
+return {0, 0, remaining, score, redis.call('ZRANK', queue, member) or 0}

@@ -18,10 +18,11 @@
 -- ARGV[1]   token   string     the token that gives up the lock, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the lock never expires
 -- ARGV[3]   process string     the process that it named when it joined
+-- ARGV[4]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: int
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
+local token, ttl, process, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- Mostly nobody waits, and this is enough. The lines below would do the same, but the server would
 -- first have to make all their functions.
@@ -34,7 +35,7 @@ end
 -- include: queue/pass.lua
 
 if holder == token then
-  pass(lock, queue, counter, grants)
+  pass(lock, queue, counter, grants, barging)
   return 1
 end
 redis.pcall('ZREM', queue, member_of(token, ttl, process))

@@ -11,10 +11,11 @@
 -- KEYS[1]   grants channels what the channels of all processes start with
 -- KEYS[2..] keys   key      the locks, a thousand at most; then their queues; then the fence counters of
 --     their slots. If there are no counters, a lock that is passed on has no fence.
--- ARGV[1..] tokens string   token of each lock
+-- ARGV[1]   barging duration? for how long in each second a free lock stays free although others wait
+-- ARGV[2..] tokens string   token of each lock
 -- returns: []int
 
-local grants, count = KEYS[1], #ARGV
+local grants, count = KEYS[1], #ARGV - 1
 local replies = {}
 if count == 0 then
   return replies
@@ -30,7 +31,7 @@ if not waited then
   local held = {}
   for i = 1, count do
     local freed = 0
-    if holders[i] == ARGV[i] then
+    if holders[i] == ARGV[i + 1] then
       freed = 1
       held[#held + 1] = KEYS[i + 1]
     end
@@ -46,7 +47,7 @@ if not waited then
   local once, seen = {}, {}
   for i = 1, count do
     local lock, freed = KEYS[i + 1], 0
-    if type(deleted) == 'number' and holders[i] == ARGV[i] and not seen[lock] then
+    if type(deleted) == 'number' and holders[i] == ARGV[i + 1] and not seen[lock] then
       freed = 1
       seen[lock] = true
     end
@@ -56,17 +57,19 @@ if not waited then
 end
 
 -- include: queue/grant.lua
+-- include: queue/barging.lua
 
 -- The first in the queue gets the lock. If nobody hears of it, the lock stays as it is, and Pass
 -- looks further. If the server can tell nobody, the lock is free. An error of one lock does not keep
 -- the others from being released, so everything is called by pcall. The holder is read again,
 -- because a lock may be named twice.
+local open = open_for(ARGV[1]) > 0
 for i = 1, count do
   local lock, queue, freed = KEYS[i + 1], KEYS[count + i + 1], 0
-  if holders[i] == ARGV[i] and redis.pcall('GET', lock) == ARGV[i] then
+  if holders[i] == ARGV[i + 1] and redis.pcall('GET', lock) == ARGV[i + 1] then
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     local ok, granted = true, nil
-    if not head.err and head[1] then
+    if not open and not head.err and head[1] then
       ok, granted = pcall(grant, lock, queue, KEYS[2 * count + i + 1], grants, head[1], head[2])
     end
     if ok and (granted or granted == nil and type(redis.pcall('DEL', lock)) == 'number') then

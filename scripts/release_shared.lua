@@ -14,6 +14,7 @@
 -- ARGV[1]   token   string     the token that gives up its share, or its place in the queue
 -- ARGV[2]   ttl     duration?  the lease with which this token has joined; absent: the share never expires
 -- ARGV[3]   process string     the process with which it has joined
+-- ARGV[4]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: bool
 
 -- include: queue/pass.lua
@@ -21,7 +22,7 @@
 -- include: shared/admit.lua
 
 local lock, holders, queue, counter, grants = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local token, ttl, process = ARGV[1], ARGV[2], ARGV[3]
+local token, ttl, process, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- The place comes first: what follows must not grant anything to a token that gives up.
 redis.pcall('ZREM', queue, member_of(token, ttl, process))
@@ -41,9 +42,11 @@ if phase then
   last = redis.call('ZCARD', holders) == 0
 end
 if last then
-  pass(lock, queue, counter, grants)
+  pass(lock, queue, counter, grants, barging)
 elseif phase then
-  admit(lock, holders, queue, grants, phase, limit, now, '')
+  if open_for(barging) == 0 then
+    admit(lock, holders, queue, grants, phase, limit, now, '')
+  end
   keep(lock, holders)
 end
 return freed > 0 and 1 or 0

@@ -15,18 +15,19 @@
 -- ARGV[3]   process string     the process with which both tokens join
 -- ARGV[4]   again   string     the second token, which no call had before
 -- ARGV[5]   again_ttl duration? lease of the second token; absent: the lock never expires
+-- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
 
 -- include: queue/pass.lua
 -- include: queue/enqueue.lua
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, process, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, ttl, process, again, again_ttl, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 local holder = redis.call('GET', lock)
 if holder == token then
-  local passed = pass(lock, queue, counter, grants)
-  if passed or redis.pcall('EXISTS', queue) ~= 0 then
+  local passed = pass(lock, queue, counter, grants, barging)
+  if passed or redis.pcall('EXISTS', queue) ~= 0 or open_for(barging) > 0 then
     local score = enqueue(queue, member_of(again, again_ttl, process), 0)
     if type(score) ~= 'number' then
       return {1, 0, 0, 0, 0} -- the second token is nowhere, and its next call will have the error

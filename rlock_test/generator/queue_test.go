@@ -31,11 +31,12 @@ type line struct {
 	client  rueidis.Client
 	scripts *gen.Scripts
 	clocked time.Duration // lease of what joins; 0: none
+	barging time.Duration
 }
 
 func newLine(t *testing.T, client rueidis.Client) line {
 	require.NoError(t, env.Do(t, client, "FLUSHALL").Error())
-	return line{t, client, gen.New(), queueLease}
+	return line{t, client, gen.New(), queueLease, 0}
 }
 
 // process is who a token such as p2 belongs to; a token such as -p2 cannot be told.
@@ -48,7 +49,7 @@ func process(token string) string {
 
 func (l line) ask(token string, how gen.JoinHow, since int64) (gen.JoinResult, error) {
 	return l.scripts.Join(l.Context(), l.client, gen.JoinParams{Lock: contested, Queue: queued, Counter: []string{fences},
-		Token: token, TTL: l.clocked, Process: process(token), Grants: grants, How: how, Since: since})
+		Token: token, TTL: l.clocked, Process: process(token), Grants: grants, How: how, Since: since, Barging: l.barging})
 }
 
 func (l line) join(token string, since ...int64) gen.JoinResult {
@@ -76,12 +77,12 @@ func (l line) pass(token, again string) gen.RequeueResult {
 	l.Helper()
 	if again == "" {
 		freed, err := l.scripts.Pass(l.Context(), l.client, gen.PassParams{Lock: contested, Queue: queued, Counter: []string{fences},
-			Token: token, TTL: l.clocked, Process: process(token), Grants: grants})
+			Token: token, TTL: l.clocked, Process: process(token), Grants: grants, Barging: l.barging})
 		require.NoError(l, err)
 		return gen.RequeueResult{Freed: freed == 1}
 	}
 	r, err := l.scripts.Requeue(l.Context(), l.client, gen.RequeueParams{Lock: contested, Queue: queued, Counter: []string{fences},
-		Token: token, TTL: l.clocked, Process: process(token), Grants: grants, Again: again, AgainTTL: l.clocked})
+		Token: token, TTL: l.clocked, Process: process(token), Grants: grants, Again: again, AgainTTL: l.clocked, Barging: l.barging})
 	require.NoError(l, err)
 	return r
 }

@@ -76,12 +76,17 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 			return broken("%s is the first in the queue, and can never get in while %s", short(after.queue[0].token()), whose(&after)+" share the lock")
 		}
 	}
+	for _, token := range has {
+		if before.open && before.members > 0 && !slices.Contains(had, token) && !isAfter(r, token) {
+			return broken("%s has the lock, which was to stay free while %s waits", short(token), short(before.queue[0].token()))
+		}
+	}
 	if before.mute || before.broken {
 		return nil
 	}
 	for _, token := range has {
-		if slices.Contains(had, token) || r.Call > extend && r.Call != tries && token == r.Again {
-			continue // the process has had the lock before
+		if slices.Contains(had, token) || isAfter(r, token) {
+			continue
 		}
 		last := int64(1) << 62 // of a newcomer
 		if r.Call == queue.Join && r.Since > 0 && r.Token == token {
@@ -101,6 +106,11 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 		}
 	}
 	return nil
+}
+
+// isAfter reports whether a call gives a token what its process has had before.
+func isAfter(r queue.Request, token string) bool {
+	return r.Call > extend && r.Call != tries && token == r.Again
 }
 
 // keepsOut reports whether a token wants a share, and those who share the lock have another limit. Who wants
@@ -183,7 +193,7 @@ const mostTicks = 14
 
 // calm does the next thing that needs no fault and no time.
 func (x *explorer) calm(w *world, do func(move) (bool, error)) (bool, error) {
-	for _, k := range []moveKind{strangerReleases, mends} {
+	for _, k := range []moveKind{strangerReleases, mends, shuts} {
 		if moved, err := do(move{kind: k}); moved || err != nil {
 			return moved, err
 		}

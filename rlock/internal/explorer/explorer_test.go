@@ -25,6 +25,7 @@
 //     among those who share the lock. Nobody gets a permit while more are held than there are.
 //     Tokens that a stranger has deleted, or that a failover may have lost, are excused.
 //   - Order: a grant is to the first of the queue that can be told.
+//   - Barging: while a free lock is to stay free, nobody gets it if somebody waits in the queue.
 //   - Fences: each holder begins with a fence above all that holders had before, or with that of those
 //     with whom it shares the lock.
 //   - Rest: if faults stop there, and everything that is under way arrives, whoever waits gets
@@ -115,6 +116,12 @@ var scenarios = []scenario{
 	{name: "callers with another limit who wait, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, budget: map[fault]uint8{loss: 1, retry: 1}},
 	{name: "callers with another limit who wait, and one dies", processes: 4, wants: 1, shares: [maxProcesses]string{"", "2:1", "3:1", "2:1"}, budget: map[fault]uint8{crash: 1}},
 	{name: "callers with another limit who wait, and nobody can be told", processes: 3, wants: 1, shares: [maxProcesses]string{"", "2:1", "0:1"}, mute: true},
+	{name: "a free lock stays free for a stranger", processes: 3, wants: 1, budget: map[fault]uint8{barging: 1, taking: 1}},
+	{name: "a free lock stays free for strangers, with loss and a call that is repeated", processes: 2, wants: 2, budget: map[fault]uint8{barging: 2, taking: 1, loss: 1, retry: 1}},
+	{name: "a free lock stays free, and goes on within a process that dies", processes: 3, wants: 1, more: 1, budget: map[fault]uint8{barging: 1, handing: 1, crash: 1}},
+	{name: "a free lock stays free, and callers give up or would not wait", processes: 3, wants: 1, budget: map[fault]uint8{barging: 1, cancel: 1, trying: 1}},
+	{name: "a lock becomes free of readers, and stays free for a stranger", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{barging: 2, taking: 1}},
+	{name: "a lock becomes free of permits, with loss and a process that dies", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:2"}, budget: map[fault]uint8{barging: 1, loss: 1, crash: 1}},
 	{name: "two permits, and a holder dies", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1", ""}, budget: map[fault]uint8{crash: 1}},
 }
 

@@ -47,6 +47,8 @@ const (
 	failsOver
 	mistypes
 	mends
+	opens
+	shuts
 	elapses
 )
 
@@ -127,7 +129,7 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 		ofProcess = add(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
 			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, asksAgain, givesUp}, attachment: {detaches, asksAgain}, shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp}, change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
 		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases}, change: {changesLimit},
-			failover: {remembers, failsOver}, mistype: {mistypes, mends}}[f]...)
+			failover: {remembers, failsOver}, mistype: {mistypes, mends}, barging: {opens, shuts}}[f]...)
 	}
 	return ofProcess, ofServer
 }
@@ -183,7 +185,7 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		x.elapse(w)
 		return nil
-	case changesLimit, strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends:
+	case changesLimit, strangerDeletes, strangerTakes, strangerReleases, remembers, failsOver, mistypes, mends, opens, shuts:
 		return x.disturb(w, m)
 	case crashes, closes, breaks, listens, mishears:
 		return x.connect(w, m)
@@ -683,6 +685,12 @@ func (x *explorer) disturb(w *world, m move) error {
 	case mends:
 		err = must(s.broken)
 		s.broken = false
+	case opens:
+		err = w.spend(barging, !s.open)
+		s.open = true
+	case shuts:
+		err = must(s.open)
+		s.open = false
 	}
 	x.become(w, s)
 	return err

@@ -260,7 +260,7 @@ func joins(t *testing.T, client rueidis.Client, m *vm, run *execution, token, pr
 	r, err := gen.New().Join(t.Context(), client, gen.JoinParams{Lock: lockKey, Queue: queueKey, Grants: grants, Counter: []string{counterKey},
 		Token: token, TTL: lease, Process: process, How: how})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "join", realKeys, []string{token, leaseText(lease), process, string(how), "0"})
+	reply, refused, err := m.call(run, "join", realKeys, []string{token, leaseText(lease), process, string(how), "0", ""})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return answered(r.Granted, r.Fence, r.Remaining, r.Score, r.Ahead),
@@ -273,7 +273,7 @@ func passes(t *testing.T, client rueidis.Client, m *vm, run *execution, token, a
 		freed, err := gen.New().Pass(t.Context(), client, gen.PassParams{Lock: lockKey, Queue: queueKey, Grants: grants, Counter: []string{counterKey},
 			Token: token, TTL: lease, Process: process})
 		require.NoError(t, err)
-		reply, refused, err := m.call(run, "pass", realKeys, []string{token, leaseText(lease), process})
+		reply, refused, err := m.call(run, "pass", realKeys, []string{token, leaseText(lease), process, ""})
 		require.NoError(t, err)
 		require.False(t, refused)
 		return fmt.Sprint(freed), fmt.Sprint(reply[0])
@@ -281,7 +281,7 @@ func passes(t *testing.T, client rueidis.Client, m *vm, run *execution, token, a
 	r, err := gen.New().Requeue(t.Context(), client, gen.RequeueParams{Lock: lockKey, Queue: queueKey, Grants: grants, Counter: []string{counterKey},
 		Token: token, TTL: lease, Process: process, Again: again, AgainTTL: lease})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "requeue", realKeys, []string{token, leaseText(lease), process, again, leaseText(lease)})
+	reply, refused, err := m.call(run, "requeue", realKeys, []string{token, leaseText(lease), process, again, leaseText(lease), ""})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(r.Freed) + answered(r.Granted, r.Fence, r.Remaining, r.Score, 0),

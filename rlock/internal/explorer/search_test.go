@@ -201,7 +201,8 @@ func (x *explorer) tell(w *world, m move) string {
 	return map[moveKind]string{
 		strangerDeletes: "A stranger deletes the lock.", strangerTakes: "A stranger takes the lock with SET NX.", strangerReleases: "The stranger releases the lock.",
 		remembers: "From here on the replica lags behind.", failsOver: "The replica takes over.",
-		mistypes: "A stranger makes the fence counter a text.", mends: "The fence counter is mended.", elapses: "A tick passes, which is half a lease.",
+		mistypes: "A stranger makes the fence counter a text.", mends: "The fence counter is mended.",
+		opens: "A free lock stays free from here on.", shuts: "A free lock goes to the first in the queue again.", elapses: "A tick passes, which is half a lease.",
 	}[m.kind]
 }
 

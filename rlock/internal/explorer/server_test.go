@@ -67,6 +67,7 @@ type server struct {
 	shareLeft int64 // of their key
 	counter   int64
 	broken    bool // the counter is of another type
+	open      bool // a free lock stays free, whoever waits in the queue
 	mute      bool // PUBSUB is refused
 	hearing   [maxProcesses]hearing
 }

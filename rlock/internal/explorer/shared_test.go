@@ -127,7 +127,7 @@ func joinsShared(t *testing.T, client rueidis.Client, m *vm, run *execution, tok
 	r, err := gen.New().AcquireShared(t.Context(), client, gen.AcquireSharedParams{Lock: lockKey, Holders: holdersKey, Queue: queueKey, Grants: grants, Counter: counterKey,
 		Token: token, TTL: lease, Process: process, How: how})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "acquire_shared", sharedKeys, []string{token, leaseText(lease), process, string(how), "0"})
+	reply, refused, err := m.call(run, "acquire_shared", sharedKeys, []string{token, leaseText(lease), process, string(how), "0", ""})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(answered(r.Granted, r.Fence, r.Remaining, r.Score, r.Ahead), r.Limit),
@@ -139,7 +139,7 @@ func releasesShare(t *testing.T, client rueidis.Client, m *vm, run *execution, t
 	freed, err := gen.New().ReleaseShared(t.Context(), client, gen.ReleaseSharedParams{Lock: lockKey, Holders: holdersKey, Queue: queueKey, Grants: grants, Counter: counterKey,
 		Token: token, TTL: lease, Process: process})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "release_shared", sharedKeys, []string{token, leaseText(lease), process})
+	reply, refused, err := m.call(run, "release_shared", sharedKeys, []string{token, leaseText(lease), process, ""})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(freed), fmt.Sprint(reply[0] == 1)
@@ -161,7 +161,7 @@ func handsWhole(t *testing.T, client rueidis.Client, m *vm, run *execution, toke
 	r, err := gen.New().HandOver(t.Context(), client, gen.HandOverParams{Lock: lockKey, Queue: queueKey, Counter: []string{counterKey},
 		Token: token, Next: next, TTL: lease, Fences: 1})
 	require.NoError(t, err)
-	reply, refused, err := m.call(run, "hand_over", []string{lockKey, queueKey, counterKey}, []string{token, next, leaseText(lease), "1"})
+	reply, refused, err := m.call(run, "hand_over", []string{lockKey, queueKey, counterKey}, []string{token, next, leaseText(lease), "1", ""})
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(r.HandedOver, r.Waits > 0), fmt.Sprint(reply[0] == 1, reply[3] > 0)

@@ -309,7 +309,7 @@ func (p *Place) follows() bool { return p.ahead <= 1 }
 // far as is known. crowded reports that the lock was granted while others wait for it.
 func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, end clock.Instant) (crowded bool, err error) {
 	end = min(end, p.beat)
-	if p.claim.IsShare() && left > 0 && p.follows() { // what is free then is a share, and the key does not change
+	if left > 0 && p.follows() { // the key may not change then: it is shared, or stays free until then
 		end = min(end, clock.Now().After(clock.JustAfter(left)))
 	}
 	if (p.follows() || p.wait.Silent) && w.Listener != nil {

@@ -306,7 +306,7 @@ func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Requ
 		params.Counter = slot.FenceCounter(c.key[0])
 	}
 	if s.queues.Usable(c.key[0]) {
-		params.Queue = slot.Queue(c.key[0])
+		params.Queue, params.Barging = slot.Queue(c.key[0]), s.calls.queue.barging
 	}
 	c.tally.perhaps = true // until there is an answer
 	h.Sent = clock.Now()

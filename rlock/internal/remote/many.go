@@ -132,7 +132,9 @@ func (s calls) passMany(ctx context.Context, batch []*member[passCall, int64]) e
 		w.keys, w.args = append(w.keys, m.params.key), append(w.args, m.params.token)
 	}
 	w.keys = slot.AppendNames(w.keys, w.keys, len(batch))
-	replies, err := s.scripts.PassMany(ctx, s.client, gen.PassManyParams{Grants: s.queue.grants(batch[0].params.key), Keys: w.keys, Tokens: w.args})
+	replies, err := s.scripts.PassMany(ctx, s.client, gen.PassManyParams{
+		Grants: s.queue.grants(batch[0].params.key), Keys: w.keys, Barging: s.queue.barging, Tokens: w.args,
+	})
 	if err = complete(err, len(batch), len(replies)); err != nil {
 		return Redact(err, w.args...)
 	}

@@ -15,9 +15,10 @@ import (
 
 // queueing is how this process uses the queues that the server keeps.
 type queueing struct {
-	process string   // the name of this process in them
-	slots   bool     // the keys are of a cluster: the process has a channel for each slot
-	refused refusals // of calls that asked for them
+	process string        // the name of this process in them
+	slots   bool          // the keys are of a cluster: the process has a channel for each slot
+	barging time.Duration // for how long in each second a free key stays free although others wait
+	refused refusals      // of calls that asked for them
 }
 
 // grants returns what the channels start with on which processes are told of grants of a key.
@@ -36,6 +37,10 @@ type Queues struct {
 
 // Queues returns the queues of the server.
 func (s *Server) Queues() *Queues { return &s.queues }
+
+// LetBarge has scripts of this Server leave a free key free for barging in each second of the server's
+// clock, although processes wait for it. It is called before the first one.
+func (q *Queues) LetBarge(barging time.Duration) { q.calls.queue.barging = barging }
 
 // Usable reports whether acquisitions of a key may wait in the queue of the key, and releases pass the
 // lock on to the first in it. They do not if the user lacks the rights: the first call that shows it is
@@ -130,7 +135,7 @@ func (q *Queues) ask(ctx context.Context, c *Claim, r Request, p Place, how gen.
 func (s calls) joinParams(c *Claim, r Request, how gen.JoinHow) gen.JoinParams {
 	p := gen.JoinParams{
 		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: s.queue.grants(c.key[0]),
-		Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how,
+		Token: r.Token, TTL: ttlParam(r.TTL), Process: s.queue.process, How: how, Barging: s.queue.barging,
 	}
 	if r.Fenced {
 		p.Counter = slot.FenceCounter(c.key[0])
@@ -154,7 +159,7 @@ type Passed struct {
 func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request, silent bool) (p Passed, err error) {
 	params := gen.RequeueParams{
 		Lock: c.key[0], Queue: slot.Queue(c.key[0]), Grants: q.calls.queue.grants(c.key[0]), Counter: slot.FenceCounter(c.key[0]),
-		Token: token, Process: q.calls.queue.process, Again: next.Token, AgainTTL: ttlParam(next.TTL),
+		Token: token, Process: q.calls.queue.process, Again: next.Token, AgainTTL: ttlParam(next.TTL), Barging: q.calls.queue.barging,
 	}
 	if silent {
 		params.Process = ""
@@ -173,7 +178,7 @@ func (q *Queues) Pass(ctx context.Context, c *Claim, token string, next Request,
 
 func (s calls) passParams(key, token string) gen.PassParams {
 	return gen.PassParams{
-		Lock: key, Queue: slot.Queue(key), Grants: s.queue.grants(key), Counter: slot.FenceCounter(key), Token: token, Process: s.queue.process,
+		Lock: key, Queue: slot.Queue(key), Grants: s.queue.grants(key), Counter: slot.FenceCounter(key), Token: token, Process: s.queue.process, Barging: s.queue.barging,
 	}
 }
 

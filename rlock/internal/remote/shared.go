@@ -125,7 +125,7 @@ func (s calls) shares() Shares { return Shares{s} }
 func (s Shares) params(key, token string, ttl time.Duration, silent bool) gen.AcquireSharedParams {
 	p := gen.AcquireSharedParams{
 		Lock: key, Holders: slot.Holders(key), Queue: slot.Queue(key), Counter: slot.FenceCounter(key)[0], Grants: s.calls.queue.grants(key),
-		Token: token, TTL: ttlParam(ttl), Process: s.calls.queue.process,
+		Token: token, TTL: ttlParam(ttl), Process: s.calls.queue.process, Barging: s.calls.queue.barging,
 	}
 	if silent {
 		p.Process = ""
@@ -156,7 +156,7 @@ func (s Shares) release(ctx context.Context, shares []freeing) []gen.Reply[bool]
 	for i, f := range shares {
 		p := s.params(f.keys[0], f.token, f.ttl, f.silent)
 		params[i] = gen.ReleaseSharedParams{
-			Lock: p.Lock, Holders: p.Holders, Queue: p.Queue, Counter: p.Counter, Grants: p.Grants, Token: p.Token, TTL: p.TTL, Process: p.Process,
+			Lock: p.Lock, Holders: p.Holders, Queue: p.Queue, Counter: p.Counter, Grants: p.Grants, Token: p.Token, TTL: p.TTL, Process: p.Process, Barging: p.Barging,
 		}
 	}
 	return s.calls.scripts.ReleaseSharedBatch(ctx, s.calls.client, params)

@@ -9,20 +9,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The sums of hand_over.lua, as sha1sum and sha256sum print them. A server knows the
-// script by its SHA1.
+// The sums of handOverSource. A server knows the script by its SHA1.
 const (
-	HandOverSHA1   = "819edb207e985edad6cf0b96eb99379871eb723a"
-	HandOverSHA256 = "c1e4a7d9e77b664eac6b433a7244877dca4c00bfd2b03b88b0fce4d514d13dcd"
+	HandOverSHA1   = "4ba0fc3df3fe92f6e05fa4aee0e5dc75aa2c819e"
+	HandOverSHA256 = "316b6097683fcc15e1ca8a1193396987182385ef6ebed94870d11249feaaa976"
 )
 
-// handOverSource is hand_over.lua, byte for byte.
+// handOverSource is hand_over.lua with what it includes.
 const handOverSource = `-- Gives a held lock to another token, with a new lease. The lock is never free in between. If
 -- neither token holds the lock, the script changes nothing. A caller that lost the reply may
 -- safely send the same call again: it confirms the next holder.
 --
 -- The reply also tells for how many microseconds the first in the queue of the lock has waited;
--- 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
+-- 0: nobody waits, or the server cannot tell. Callers that stand in no queue count as one that waits
+-- since the lock may stay free for them. The script leaves the queue as it is. The caller
 -- decides when the lock goes to another process, and runs requeue.lua then.
 --
 -- name: HandOver
@@ -35,10 +35,29 @@ const handOverSource = `-- Gives a held lock to another token, with a new lease.
 -- ARGV[3]   ttl     duration?  lease of the next holder; absent: the lock never expires
 -- ARGV[4]   fences  int        how many consecutive fences to reserve at most: one for the next holder,
 --                              the others for holders to which the lock passes without a call
+-- ARGV[5]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: handed_over bool, fence int, fences int, waits int
 
+-- include: queue/barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for
+-- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
+-- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
+-- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
+-- the locks that a process waits for one after the other are open at the same time.
+local function open_for(barging)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  local time = redis.pcall('TIME')
+  if time.err then
+    return 0
+  end
+  return math.max(length - math.floor(time[2] / 1000), 0)
+end
+
 local lock, queue, counter = KEYS[1], KEYS[2], KEYS[3]
-local token, next, ttl, fences = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local token, next, ttl, fences, barging = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 
 local holder = redis.call('GET', lock)
 if holder ~= token and holder ~= next then
@@ -53,6 +72,10 @@ if queue ~= lock then
   if head[2] then
     local time = redis.call('TIME')
     waits = math.max(time[1] * 1000000 + time[2] - tonumber(head[2]), 1)
+  end
+  local open = open_for(barging)
+  if barging ~= '' and open > 0 then
+    waits = math.max(waits, (tonumber(barging) - open) * 1000, 1)
   end
 end
 
@@ -101,6 +124,7 @@ type HandOverParams struct {
 	Next    string        // ARGV[2]: the next holder's token
 	TTL     time.Duration // ARGV[3]: lease of the next holder; absent: the lock never expires (zero: absent)
 	Fences  int64         // ARGV[4]: how many consecutive fences to reserve at most: one for the next holder, the others for holders to which the lock passes without a call
+	Barging time.Duration // ARGV[5]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // HandOverResult is the answer of [Scripts.HandOver].
@@ -116,14 +140,15 @@ type HandOverResult struct {
 // safely send the same call again: it confirms the next holder.
 //
 // The reply also tells for how many microseconds the first in the queue of the lock has waited;
-// 0: nobody waits, or the server cannot tell. The script leaves the queue as it is. The caller
+// 0: nobody waits, or the server cannot tell. Callers that stand in no queue count as one that waits
+// since the lock may stay free for them. The script leaves the queue as it is. The caller
 // decides when the lock goes to another process, and runs requeue.lua then.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) HandOver(ctx context.Context, c redis.UniversalClient, p HandOverParams) (HandOverResult, error) {
 	var (
 		keyArray [5]string
-		argArray [4]string
+		argArray [5]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -160,6 +185,11 @@ func (p HandOverParams) encode(keys, args []string) ([]string, []string, error) 
 	}
 	args = append(args, ttlText)
 	args = append(args, encodeInt(p.Fences))
+	bargingText, err := encodeOptionalDuration("HandOver", "barging", p.Barging)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, bargingText)
 	return keys, args, nil
 }
 

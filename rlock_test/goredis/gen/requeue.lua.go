@@ -11,8 +11,8 @@ import (
 
 // The sums of requeueSource. A server knows the script by its SHA1.
 const (
-	RequeueSHA1   = "c83d715c453df76b14df780cd245911acae613a8"
-	RequeueSHA256 = "cb3f5c1ec21816ef36f38fd73243187226920ef51079aea6994cdc18251d399d"
+	RequeueSHA1   = "0f872db3db708f0d7f724aada1df67bd2da2313d"
+	RequeueSHA256 = "9b79fc35845658fd22a73404f48dc6229c3a4f0bd0ed78dbb8b997c0516766dd"
 )
 
 // requeueSource is requeue.lua with what it includes.
@@ -33,6 +33,7 @@ const requeueSource = `-- Releases a lock as pass.lua does, for a process with m
 -- ARGV[3]   process string     the process with which both tokens join
 -- ARGV[4]   again   string     the second token, which no call had before
 -- ARGV[5]   again_ttl duration? lease of the second token; absent: the lock never expires
+-- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: freed bool, granted bool, fence int, remaining duration, score int
 
 -- include: queue/pass.lua
@@ -145,10 +146,27 @@ local function grant(lock, queue, counter, grants, member, score)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
   return nil
 end
+-- include: barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for
+-- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
+-- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
+-- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
+-- the locks that a process waits for one after the other are open at the same time.
+local function open_for(barging)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  local time = redis.pcall('TIME')
+  if time.err then
+    return 0
+  end
+  return math.max(length - math.floor(time[2] / 1000), 0)
+end
 -- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
 -- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
-local function pass(lock, queue, counter, grants)
-  for _ = 1, 64 do
+local function pass(lock, queue, counter, grants, barging)
+  for _ = 1, open_for(barging) > 0 and 0 or 64 do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
       break
@@ -194,12 +212,12 @@ local function enqueue(queue, member, since)
 end
 
 local lock, queue, grants, counter = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, ttl, process, again, again_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token, ttl, process, again, again_ttl, barging = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 
 local holder = redis.call('GET', lock)
 if holder == token then
-  local passed = pass(lock, queue, counter, grants)
-  if passed or redis.pcall('EXISTS', queue) ~= 0 then
+  local passed = pass(lock, queue, counter, grants, barging)
+  if passed or redis.pcall('EXISTS', queue) ~= 0 or open_for(barging) > 0 then
     local score = enqueue(queue, member_of(again, again_ttl, process), 0)
     if type(score) ~= 'number' then
       return {1, 0, 0, 0, 0} -- the second token is nowhere, and its next call will have the error
@@ -246,6 +264,7 @@ type RequeueParams struct {
 	Process  string        // ARGV[3]: the process with which both tokens join
 	Again    string        // ARGV[4]: the second token, which no call had before
 	AgainTTL time.Duration // ARGV[5]: lease of the second token; absent: the lock never expires (zero: absent)
+	Barging  time.Duration // ARGV[6]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // RequeueResult is the answer of [Scripts.Requeue].
@@ -267,7 +286,7 @@ type RequeueResult struct {
 func (s *Scripts) Requeue(ctx context.Context, c redis.UniversalClient, p RequeueParams) (RequeueResult, error) {
 	var (
 		keyArray [6]string
-		argArray [5]string
+		argArray [6]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -313,6 +332,11 @@ func (p RequeueParams) encode(keys, args []string) ([]string, []string, error) {
 		return nil, nil, err
 	}
 	args = append(args, againTTLText)
+	bargingText, err := encodeOptionalDuration("Requeue", "barging", p.Barging)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, bargingText)
 	return keys, args, nil
 }
 

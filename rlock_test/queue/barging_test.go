@@ -1,0 +1,69 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// Somebody who stands in no queue asks every 50 ms for a lock that callers of rlock want all the time: those of one
+// process, which hand it over without the server, of several, and readers. Each of the last times in which it
+// may get the lock, it does.
+func TestBarging(t *testing.T) {
+	t.Parallel()
+	for name, crowd := range map[string]struct {
+		processes int
+		acquire   func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error)
+	}{
+		"one process":       {1, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "k") }},
+		"several processes": {3, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "k") }},
+		"readers":           {2, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(ctx, "k") }},
+		"permits":           {2, func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(ctx, "k", 2) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			client := server.Client(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer cancel()
+			for range crowd.processes {
+				l := env.OpenOn(t, server, rlock.WithBarging(400*time.Millisecond))
+				for range 4 {
+					all.Go(func() {
+						for ctx.Err() == nil {
+							if lock, err := crowd.acquire(ctx, l); err == nil {
+								_ = lock.Release(ctx)
+							}
+						}
+					})
+				}
+			}
+			for range 3 {
+				began := time.Now()
+				for taken := false; !taken; {
+					err := env.Do(t, client, "SET", "k", "stranger", "NX", "PX", "10000").Error()
+					if taken = !rueidis.IsRedisNil(err); taken {
+						require.NoError(t, err)
+					} else {
+						require.Less(t, time.Since(began), 30*time.Second, "the stranger never finds the lock free")
+						time.Sleep(50 * time.Millisecond)
+					}
+				}
+				t.Log(time.Since(began))
+				time.Sleep(2 * time.Millisecond)
+				require.Equal(t, "stranger", env.Get(t, client, "k"))
+				require.NoError(t, env.Do(t, client, "DEL", "k").Error())
+				time.Sleep(time.Second / 2) // until the time is over
+			}
+		})
+	}
+}
