@@ -290,14 +290,14 @@ func TestRoomsAreSmall(t *testing.T) {
 
 // What rlock itself may be: a little more than it is. Whoever makes it thinner lowers these.
 //
-// TestRlockGrowsNoMore logs how many of the lines are the API with its docs: some 950. The other
+// TestRlockGrowsNoMore logs how many of the lines are the API with its docs: some 980. The other
 // 4,200 are the bodies of options, methods of the Locker, errors and texts (1,340); what observers and
 // Stats are told (320); an acquisition, which is one loop over the rooms attempt and front (520); the
 // state of a lock with what extends, watches and releases it (1,050); the same for many locks and
 // between processes (330); and shares (580). Imports and blank lines are in all of them. Each works on
 // a Lock or a Locker, and stays for that reason. Logic that needs neither belongs into a room.
 const (
-	maxLines         = 5229
+	maxLines         = 5259
 	maxLockMethods   = 40
 	maxLockerMethods = 49
 )

@@ -143,7 +143,7 @@ func (p *puppet) publish(sha string, words []string) {
 	keys, _ := strconv.Atoi(words[2])
 	key, token := words[3], words[3+keys]
 	if sha == gen.RequeueSHA1 {
-		token = words[len(words)-2]
+		token = words[3+keys+3]
 	}
 	message, granted := p.push(key, token)
 	if message == "" {
