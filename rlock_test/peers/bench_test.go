@@ -86,8 +86,8 @@ func TestSideBySide(t *testing.T) {
 		measure(workPoller, func(t *testing.T) section {
 			return compareGuests(t, engine, workPoller, "processes of 4 callers of rlock each want one key all the time, and one caller of another library wants it too, again and again", pollers(), driver{name: rlockPlain}, 8, p)
 		})
-		measure(workUnqueued, func(t *testing.T) section {
-			return compareGuests(t, engine, workUnqueued, "the same, but the user of the processes lacks the rights for the queue", pollers(), unqueued(), 8, p)
+		measure(workBarging, func(t *testing.T) section {
+			return compareGuests(t, engine, workBarging, "the same, but the processes have WithBarging(300ms)", pollers(), barging(), 8, p)
 		})
 	}
 	for _, far := range append([]time.Duration{0}, distances...) {

@@ -19,31 +19,20 @@ var (
 type ours struct{ locker *rlock.Locker }
 
 func openRlock(opts ...rlock.LockerOption) func(tb testing.TB, address string, lease time.Duration) locker {
-	return openRlockAs("", opts...)
-}
-
-// userUnqueued is a user who lacks the rights for the queue between processes, all of them, as PRODUCTION.md has it for the
-// time in which processes of another library want the same keys.
-const userUnqueued = "unqueued"
-
-// unqueued is rlock for that user.
-func unqueued() driver {
-	return driver{"rlock, no queue", "a user without the rights for the queue", false, false, openRlockAs(userUnqueued)}
-}
-
-func openRlockAs(user string, opts ...rlock.LockerOption) func(tb testing.TB, address string, lease time.Duration) locker {
 	return func(tb testing.TB, address string, lease time.Duration) locker {
-		client := rueidis.ClientOption{InitAddress: []string{address}, Username: user}
-		if user != "" {
-			client.Password = "any" // the user has none
-		}
-		l, err := rlock.Open(client, append(opts, rlock.WithTTL(lease))...)
+		l, err := rlock.Open(rueidis.ClientOption{InitAddress: []string{address}}, append(opts, rlock.WithTTL(lease))...)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		tb.Cleanup(l.Close)
 		return &ours{l}
 	}
+}
+
+// barging is rlock as MIGRATION.md has it for the time in which processes of another library want the same
+// keys. redsync asks every 50 to 250 ms, the slowest of them; a turn lasts 10 ms.
+func barging() driver {
+	return driver{"rlock, barging", "WithBarging(300ms)", false, false, openRlock(rlock.WithBarging(300 * time.Millisecond))}
 }
 
 func (o *ours) acquire(ctx context.Context, key string) (holding, error) {

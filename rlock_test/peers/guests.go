@@ -12,7 +12,7 @@ import (
 const (
 	workSetGuest = "a set among processes"
 	workPoller   = "another library among processes"
-	workUnqueued = workPoller + ", which have no queue"
+	workBarging  = workPoller + " WithBarging"
 )
 
 // guest is one caller who wants what processes of rlock want all the time.
@@ -58,7 +58,6 @@ func pollers() []guest {
 func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest, host driver, processes int, p plan) comparison {
 	c := comparison{workload: workload{name: name, why: why, level: "processes"}, level: processes}
 	server := e.Start(t)
-	server.Do(t, "ACL", "SETUSER", userUnqueued, "on", "nopass", "~*", "resetchannels", "+@all", "-@sortedset", "-@pubsub")
 	m := meter{tb: t, server: server}
 	hosts := make([]*env.Program, processes)
 	for i := range hosts {
@@ -113,7 +112,7 @@ func (r *results) guestGoals() []*goal {
 	}
 	for _, name := range []string{rueidisLockName, bsmName, redsyncName} {
 		list = append(list, r.atMost(1).of(fmt.Sprintf("%s %s", name, poller), "its longest wait ≤ 1 s", workPoller, medianOf(name, longest)),
-			r.atMost(1).of(fmt.Sprintf("%s %s, without a queue", name, poller), "its longest wait ≤ 1 s", workUnqueued, medianOf(name, longest)))
+			r.atMost(1).of(fmt.Sprintf("%s %s WithBarging", name, poller), "its longest wait ≤ 1 s", workBarging, medianOf(name, longest)))
 	}
 	return list
 }

@@ -30,7 +30,7 @@ const keep = "keep"
 // and answers what that cost, or "held".
 func compete(orders string) error {
 	name, address, _ := strings.Cut(orders, "@")
-	all := append(append(drivers(), unqueued()), sharingDrivers()...)
+	all := append(append(drivers(), barging()), sharingDrivers()...)
 	i := slices.IndexFunc(all, func(d driver) bool { return d.name == name })
 	if i < 0 {
 		return fmt.Errorf("no driver %q", name)
