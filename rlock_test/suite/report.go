@@ -140,6 +140,9 @@ func (r *report) take(e event) {
 			r.show(t)
 		}
 		if e.Action == "pass" {
+			if t.name != "" {
+				r.find(e.Package, "").output.WriteString(t.afterResult())
+			}
 			t.output.Reset()
 		}
 	}
@@ -172,6 +175,15 @@ func (r *report) above(t *test) *test {
 			return p
 		}
 	}
+}
+
+// afterResult returns what was printed behind the line that says that the test has passed. go test gives it
+// to that test because it has named no other since. All that a package says when its time is over may be there,
+// before the event that the test has passed.
+func (t *test) afterResult() string {
+	_, rest, _ := strings.Cut(t.output.String(), "--- PASS: "+t.name+" (")
+	_, rest, _ = strings.Cut(rest, "\n")
+	return rest
 }
 
 func (r *report) show(t *test) {
