@@ -107,3 +107,49 @@ func Surfaces(t testing.TB, text string, call func(ctx context.Context) error) {
 	var server *rueidis.RedisError
 	require.ErrorAs(t, err, &server)
 }
+
+// Receive returns what arrives on a channel, or the zero value if it is closed. What does not arrive within a
+// minute ends the test with a failure: a test that waits longer than that waits for what will not happen. It is
+// called in the goroutine of the test.
+func Receive[T any](t testing.TB, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(time.Minute):
+		require.FailNow(t, "nothing arrives on this channel")
+	}
+	return v
+}
+
+// Gate stops another goroutine where the test wants it, such as a Fault before or after its command has run.
+type Gate struct {
+	reached, opened chan struct{}
+	reach, open     func()
+}
+
+// NewGate returns a closed Gate. The cleanup of t opens it, so that a test that fails stops nobody for good.
+func NewGate(t testing.TB) *Gate {
+	g := &Gate{reached: make(chan struct{}), opened: make(chan struct{})}
+	g.reach, g.open = sync.OnceFunc(func() { close(g.reached) }), sync.OnceFunc(func() { close(g.opened) })
+	t.Cleanup(g.Open)
+	return g
+}
+
+// Pass returns when the Gate is open.
+func (g *Gate) Pass() {
+	g.reach()
+	<-g.opened
+}
+
+// Await returns when somebody stands before the Gate, or has passed it. If nobody comes within a minute, the test
+// ends with a failure.
+func (g *Gate) Await(t testing.TB) {
+	t.Helper()
+	Receive(t, g.reached)
+}
+
+// Reached is closed when somebody stands before the Gate, or has passed it.
+func (g *Gate) Reached() <-chan struct{} { return g.reached }
+
+// Open lets everybody pass. It may be called again.
+func (g *Gate) Open() { g.open() }

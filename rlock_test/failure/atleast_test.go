@@ -143,7 +143,7 @@ func TestLateExtensionAfterAReleaseWithAtLeast(t *testing.T) {
 // freed in the background, and neither minds the other.
 func TestLateExtensionBesideAReleaseWithAtLeast(t *testing.T) {
 	t.Parallel()
-	const ttl = 600 * time.Millisecond
+	const ttl = 3 * time.Second // a machine that stands still for half of it leaves Extend or Release nothing to send
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
@@ -155,7 +155,7 @@ func TestLateExtensionBesideAReleaseWithAtLeast(t *testing.T) {
 	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(ttl), rlock.WithAtLeast(ttl))
 	require.NoError(t, err)
 	var calls atomic.Int32
-	extending, releasing := make(chan struct{}), make(chan struct{})
+	gate := env.NewGate(t)
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		if !env.IsExtend(words) {
 			return run()
@@ -163,11 +163,10 @@ func TestLateExtensionBesideAReleaseWithAtLeast(t *testing.T) {
 		switch calls.Add(1) {
 		case 1: // of Extend
 			answer := run()
-			close(extending)
-			<-releasing
+			gate.Pass()
 			return answer
 		case 2: // of Release
-			close(releasing)
+			gate.Open()
 			time.Sleep(100 * time.Millisecond)
 			return env.NoReply()
 		}
@@ -175,10 +174,10 @@ func TestLateExtensionBesideAReleaseWithAtLeast(t *testing.T) {
 	})
 	extended := make(chan error, 1)
 	go func() { extended <- lock.Extend(context.Background(), ttl) }()
-	<-extending
+	gate.Await(t)
 	env.Soon(t, func() bool { return lock.Err() != nil }, "the lease is over")
 	require.NoError(t, lock.Release(t.Context()), "the keys had the longer lease")
-	require.ErrorIs(t, <-extended, rlock.ErrExpired)
+	require.ErrorIs(t, env.Receive(t, extended), rlock.ErrExpired)
 	env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the key is free")
 }
 

@@ -242,25 +242,24 @@ func TestDetachBesideARenewal(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
-		started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		gate, ended := env.NewGate(t), make(chan struct{})
 		var first atomic.Bool
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if !renewal(words) || !first.CompareAndSwap(false, true) {
 				return run()
 			}
 			defer close(ended)
-			close(started)
-			<-goOn
+			gate.Pass()
 			return run()
 		})
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
-		<-started
+		gate.Await(t)
 		again, err := env.NewLocker(t, direct).Attach(t.Context(), env.Detach(t, lock))
 		require.NoError(t, err)
 		require.NoError(t, again.Extend(t.Context(), 6*time.Second))
-		close(goOn)
-		<-ended
+		gate.Open()
+		env.Receive(t, ended)
 		lasts(t, direct, again, 6*time.Second)
 		require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrDetached)
 		require.NoError(t, again.Release(t.Context()))

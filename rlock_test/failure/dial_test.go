@@ -114,10 +114,10 @@ func TestCloseDuringADialLeavesNoConnection(t *testing.T) {
 			_, err := locker.TryAcquire(t.Context(), "job")
 			ended <- err
 		}()
-		<-d.dialled
+		env.Receive(t, d.dialled)
 		locker.Close()
 		close(d.arrive)
-		require.Error(t, <-ended)
+		require.Error(t, env.Receive(t, ended))
 		stayAway(t, server, "leaver")
 	})
 }

@@ -119,7 +119,7 @@ func TestExtendBesideARenewal(t *testing.T) {
 				t.Run(name+", the renewal runs "+order, func(t *testing.T) {
 					t.Parallel()
 					f, locker, direct := env.NewFaulty(t, e)
-					started, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+					gate, ended := env.NewGate(t), make(chan struct{})
 					var first atomic.Bool
 					f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 						if !renewal(words) || !first.CompareAndSwap(false, true) {
@@ -128,21 +128,19 @@ func TestExtendBesideARenewal(t *testing.T) {
 						defer close(ended)
 						if runsFirst {
 							reply := run()
-							close(started)
-							<-goOn
+							gate.Pass()
 							return reply
 						}
-						close(started)
-						<-goOn
+						gate.Pass()
 						return run()
 					})
 					lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(8*time.Second), rlock.WithAutoExtend(true))
 					require.NoError(t, err)
-					<-started
+					gate.Await(t)
 					require.NoError(t, lock.Extend(t.Context(), ttl))
 					lasts(t, direct, lock, ttl)
-					close(goOn)
-					<-ended
+					gate.Open()
+					env.Receive(t, ended)
 					time.Sleep(50 * time.Millisecond) // the Locker takes the answer
 					lasts(t, direct, lock, ttl)
 					if ttl != time.Hour {
@@ -207,7 +205,7 @@ func TestLateCommandsLeaveAShortLeaseAlone(t *testing.T) {
 			}()
 			env.AwaitWaiting(t, locker, 1)
 			require.NoError(t, lock.Release(t.Context()))
-			next := <-got
+			next := env.Receive(t, got)
 			require.NoError(t, next.Extend(t.Context(), 5*time.Second))
 			l.deliver(t)
 			lasts(t, direct, next, 5*time.Second)
@@ -325,7 +323,7 @@ func TestShorteningWithoutAnAnswer(t *testing.T) {
 				env.AwaitWaiting(t, locker, 1)
 				require.Error(t, lock.Extend(ctx, time.Minute))
 				require.NoError(t, lock.Release(t.Context()))
-				lasts(t, direct, <-got, time.Hour)
+				lasts(t, direct, env.Receive(t, got), time.Hour)
 			})
 			t.Run(how+", and it is extended", func(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, e)
@@ -384,7 +382,7 @@ func TestShorteningIsNoLoss(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, ctx.Err(), "%v", context.Cause(ctx))
 		require.NoError(t, lock.Release(t.Context()))
-		require.ErrorIs(t, <-checks, rlock.ErrReleased)
+		require.ErrorIs(t, env.Receive(t, checks), rlock.ErrReleased)
 		require.Zero(t, locker.Stats().Lost)
 	})
 }
@@ -440,18 +438,17 @@ func TestExtendKeepsItsTTL(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
-		started, goOn := make(chan struct{}), make(chan struct{})
+		gate := env.NewGate(t)
 		f.When(env.Once(gen.ExtendManySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
-			close(started)
-			<-goOn
+			gate.Pass()
 			return reply
 		}))
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
-		<-started
+		gate.Await(t)
 		require.NoError(t, lock.Extend(t.Context(), 18*time.Second))
-		close(goOn)
+		gate.Open()
 		time.Sleep(8 * time.Second)
 		left, err := env.Do(t, direct, "PTTL", "job").ToInt64()
 		require.NoError(t, err)

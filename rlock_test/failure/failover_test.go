@@ -120,7 +120,7 @@ func TestClusterFailover(t *testing.T) {
 		}, "it is extended on the new primary")
 		require.True(t, kept.Valid())
 		require.NoError(t, kept.Release(t.Context()))
-		next := <-waiting
+		next := env.Receive(t, waiting)
 		require.Greater(t, next.Fence(), kept.Fence())
 	})
 }

@@ -72,7 +72,7 @@ func TestContextBreaksDuringDo(t *testing.T) {
 				}()
 				env.AwaitWaiting(t, locker, 1)
 			})
-			require.NoError(t, <-next)
+			require.NoError(t, env.Receive(t, next))
 			require.Empty(t, env.Get(t, direct, "a"))
 			require.Empty(t, locker.Locks())
 		})
@@ -122,7 +122,7 @@ func TestContextBreaksDuringRelease(t *testing.T) {
 	}()
 	env.AwaitWaiting(t, locker, 1)
 	require.False(t, survive(func() { _ = lock.Release(&secondErrPanics{Context: t.Context()}) }))
-	require.NoError(t, (<-next).Release(t.Context()))
+	require.NoError(t, env.Receive(t, next).Release(t.Context()))
 	require.NoError(t, lock.Release(t.Context()))
 	require.Empty(t, env.Get(t, direct, "a"))
 }
@@ -269,7 +269,7 @@ func TestCloseEndsAllDespiteABrokenContext(t *testing.T) {
 	require.Len(t, told, 5)
 	var keys []string
 	for range 5 {
-		keys = append(keys, <-told)
+		keys = append(keys, env.Receive(t, told))
 	}
 	require.ElementsMatch(t, []string{"a", "b", "c", "d", "e"}, keys)
 }

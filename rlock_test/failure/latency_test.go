@@ -59,7 +59,7 @@ func TestFarAway(t *testing.T) {
 		env.Soon(t, func() bool { return far.Stats().Waiting == 1 }, "it waits")
 		time.Sleep(2 * trip)
 		require.NoError(t, held.Release(t.Context()))
-		require.NoError(t, <-got)
+		require.NoError(t, env.Receive(t, got))
 	})
 }
 

@@ -48,12 +48,12 @@ func TestNextTermWaitsForASlowLeader(t *testing.T) {
 			}, rlock.WithTTL(3*time.Second))
 		}
 		go lead(ctx, 5*time.Second)
-		first := <-begun
+		first := env.Receive(t, begun)
 		go lead(t.Context(), 0)
 		end()
-		require.NoError(t, <-ended)
-		require.Greater(t, <-begun, first)
-		require.NoError(t, <-ended)
+		require.NoError(t, env.Receive(t, ended))
+		require.Greater(t, env.Receive(t, begun), first)
+		require.NoError(t, env.Receive(t, ended))
 	})
 }
 

@@ -33,7 +33,7 @@ func TestObserverEndsTheMonitor(t *testing.T) {
 		server.AwaitTracked(t, len(siteKeys))
 		server.Do(t, "FLUSHALL")
 		for _, end := range ends {
-			<-end.Done()
+			env.Receive(t, end.Done())
 			require.ErrorIs(t, context.Cause(end), rlock.ErrLost)
 		}
 		env.Soon(t, b.fired.Load, "the monitor tells the observer")
@@ -98,21 +98,20 @@ func TestShortenedBehindAnExtension(t *testing.T) {
 		require.NoError(t, err)
 		server.AwaitTracked(t, 1)
 
-		ran, answer := make(chan struct{}), make(chan struct{})
+		gate := env.NewGate(t)
 		f.When(env.Once(gen.ExtendSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 			reply := run()
-			close(ran)
-			<-answer
+			gate.Pass()
 			return reply
 		}))
 		done := make(chan error, 1)
 		go func() { done <- lock.Extend(context.WithoutCancel(t.Context()), time.Minute) }()
-		<-ran
+		gate.Await(t)
 		server.AwaitTracked(t, 1) // anew
 		server.Do(t, "PEXPIRE", "job", "6000")
 		time.Sleep(500 * time.Millisecond)
-		close(answer)
-		require.NoError(t, <-done)
+		gate.Open()
+		require.NoError(t, env.Receive(t, done))
 		env.Soon(t, func() bool { return leftOn(t, server, "job") > 30*time.Second }, "it is extended")
 		require.True(t, lock.Valid())
 	})

@@ -66,7 +66,7 @@ func TestWaitersOutliveARestart(t *testing.T) {
 		server.Restart(t)
 		require.NoError(t, held.Release(t.Context()))
 		for range waiters {
-			require.NoError(t, <-ended)
+			require.NoError(t, env.Receive(t, ended))
 		}
 		env.Soon(t, func() bool { return env.Get(t, server.Client(t), "held") == "" }, "nothing is left behind")
 	})
@@ -165,10 +165,10 @@ func TestOutageAfterALook(t *testing.T) {
 			server.AwaitTracked(t, 1)
 			env.Soon(t, func() bool { return brief.Stats().Attempts+patient.Stats().Attempts > 1 || name == "wait" }, "both have met the holder")
 			server.Kill()
-			require.ErrorIs(t, <-limited, rlock.ErrGaveUp)
+			require.ErrorIs(t, env.Receive(t, limited), rlock.ErrGaveUp)
 			time.Sleep(100 * time.Millisecond) // it looks for the server
 			patient.Close()
-			require.ErrorIs(t, <-closed, rlock.ErrClosed)
+			require.ErrorIs(t, env.Receive(t, closed), rlock.ErrClosed)
 		})
 	}
 }
@@ -286,14 +286,14 @@ func TestPauseOfTheCallerInFront(t *testing.T) {
 				}
 				got <- err
 			}()
-			<-asked
+			env.Receive(t, asked)
 			f.When(nil)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			lock, err := acquire(ctx, l)
 			require.NoError(t, err)
 			require.NoError(t, lock.Release(t.Context()))
-			require.NoError(t, <-got)
+			require.NoError(t, env.Receive(t, got))
 			require.Empty(t, asked)
 		})
 	}
@@ -318,7 +318,7 @@ func TestGrantDuringThePauseOfAnOutage(t *testing.T) {
 	go func() {
 		got <- env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 1, rlock.WithTTL(5*time.Second), rlock.WithRetry(rlock.Fixed(time.Minute))))
 	}()
-	<-lost
+	env.Receive(t, lost)
 	require.NoError(t, held.Release(t.Context()))
 	require.NoError(t, env.Taken(t, got).Release(t.Context()))
 }
@@ -368,12 +368,12 @@ func TestLookHasNoAnswer(t *testing.T) {
 			go func() {
 				ended <- env.ErrorOf(locker.Acquire(context.Background(), "job", rlock.WithTTL(ttl), rlock.WithRetry(c.policy)))
 			}()
-			<-client.looks
+			env.Receive(t, client.looks)
 			looked := time.Now()
 			if c.then != nil {
 				c.then(t, locker, first)
 			}
-			require.ErrorIs(t, <-ended, c.err)
+			require.ErrorIs(t, env.Receive(t, ended), c.err)
 			require.Less(t, time.Since(looked), c.within)
 		})
 	}

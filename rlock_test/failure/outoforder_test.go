@@ -2,7 +2,6 @@ package failure
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -177,21 +176,20 @@ func TestRefusedExtensionBesideAShorterOne(t *testing.T) {
 		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(30*time.Second))
 		require.NoError(t, err)
-		started, goOn := make(chan struct{}), make(chan struct{})
+		gate := env.NewGate(t)
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if env.IsExtendTo(words, "60000") {
-				close(started)
-				<-goOn
+				gate.Pass()
 				return f.Refuse("READONLY for now")
 			}
 			return run()
 		})
 		long := make(chan error, 1)
 		go func() { long <- lock.Extend(t.Context(), time.Minute) }()
-		<-started
+		gate.Await(t)
 		require.NoError(t, lock.Extend(t.Context(), 2*time.Second))
-		close(goOn)
-		require.ErrorContains(t, <-long, "READONLY")
+		gate.Open()
+		require.ErrorContains(t, env.Receive(t, long), "READONLY")
 		require.LessOrEqual(t, time.Until(lock.Deadline()), 2*time.Second)
 		_, err = env.NewLocker(t, direct).Acquire(t.Context(), "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 		require.NoError(t, err)
@@ -333,35 +331,28 @@ func TestLateExtensionOfTheFormerHolder(t *testing.T) {
 				second, got := env.NextInLine(t, locker, "job"), env.NextInLine(t, locker, "job")
 				require.NoError(t, first.Release(t.Context())) // which reserves fences
 				lock := env.Taken(t, second)
-				l, asked, answered := &late{client: direct}, make(chan struct{}), make(chan struct{})
-				answer := sync.OnceFunc(func() { close(answered) })
-				defer answer()
+				l, gate := &late{client: direct}, env.NewGate(t)
 				lose := l.lose(env.IsExtend)
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					reply := lose(words, run)
 					if env.IsExtend(words) {
-						close(asked)
-						<-answered
+						gate.Pass()
 					}
 					return reply
 				})
 				extended := make(chan error, 1)
 				go func() { extended <- lock.Extend(t.Context(), ttl) }()
-				select {
-				case <-asked:
-				case err := <-extended:
-					require.FailNow(t, "it has sent nothing", "%v", err)
-				}
+				gate.Await(t)
 				f.When(nil)
 				if !underWay {
-					answer()
-					require.NoError(t, <-extended) // by its second attempt
+					gate.Open()
+					require.NoError(t, env.Receive(t, extended)) // by its second attempt
 				}
 				require.NoError(t, lock.Release(t.Context()))
 				next := env.Taken(t, got)
 				if underWay {
-					answer()
-					require.ErrorIs(t, <-extended, rlock.ErrReleased)
+					gate.Open()
+					require.ErrorIs(t, env.Receive(t, extended), rlock.ErrReleased)
 				}
 				env.Soon(t, func() bool { return env.TTL(t, direct, "job") < time.Second }, "the lease has nearly ended")
 				l.deliver(t)

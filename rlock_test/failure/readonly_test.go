@@ -83,7 +83,7 @@ func TestDemotedPrimary(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, state.HeldBy(foreign.Token()))
 		require.NoError(t, follows.ForceRelease(t.Context(), "foreign", foreign.Token()))
-		env.Surfaces(t, "READONLY", func(context.Context) error { return <-waited })
+		env.Surfaces(t, "READONLY", func(context.Context) error { return env.Receive(t, waited) })
 		env.Soon(t, func() bool {
 			state, err := stays.Check(t.Context(), "foreign")
 			return err == nil && !state.Held

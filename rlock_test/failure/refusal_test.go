@@ -26,7 +26,7 @@ func looping(t *testing.T, server *env.Server) (end func()) {
 	env.Soon(t, func() bool { return env.Do(t, other, "EXISTS", "x").Error() != nil }, "the server is busy")
 	return func() {
 		server.Do(t, "SCRIPT", "KILL")
-		<-ended
+		env.Receive(t, ended)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 				end()
 
 				if test.passes {
-					require.NoError(t, (<-waiting).Release(t.Context()))
+					require.NoError(t, env.Receive(t, waiting).Release(t.Context()))
 				} else {
 					after := server.CommandStats(t)
 					for _, name := range []string{"set", "incr", "pexpire", "del"} {

@@ -200,7 +200,7 @@ func TestExtendWhileReleaseIsRefused(t *testing.T) {
 				_ = lock.Extend(t.Context(), time.Minute) // it may come too late
 			}()
 			require.Error(t, lock.Release(t.Context()))
-			<-extended
+			env.Receive(t, extended)
 			f.When(nil)
 			require.NoError(t, lock.Release(t.Context()))
 		}
@@ -227,9 +227,9 @@ func TestReleaseBesideAnExtendWithoutAnAnswer(t *testing.T) {
 	})
 	extended := make(chan error, 1)
 	go func() { extended <- lock.Extend(ctx, time.Minute) }()
-	<-asked
+	env.Receive(t, asked)
 	require.NoError(t, lock.Release(t.Context()))
-	require.ErrorIs(t, <-extended, rlock.ErrReleased)
+	require.ErrorIs(t, env.Receive(t, extended), rlock.ErrReleased)
 	require.Empty(t, env.Get(t, direct, "job"))
 }
 
@@ -248,15 +248,14 @@ func TestSecondReleaseKeepsItsContext(t *testing.T) {
 			f, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
 			lock, err := locker.Acquire(t.Context(), "job")
 			require.NoError(t, err)
-			answer, asked := make(chan struct{}), make(chan struct{})
+			gate := env.NewGate(t)
 			f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				close(asked)
-				<-answer
+				gate.Pass()
 				return run()
 			})
 			first := make(chan error, 1)
 			go func() { first <- lock.Release(context.Background()) }()
-			<-asked
+			gate.Await(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			second := make(chan error, 1)
@@ -269,8 +268,8 @@ func TestSecondReleaseKeepsItsContext(t *testing.T) {
 				t.Error("it does not end with its context")
 			}
 			f.When(nil)
-			close(answer)
-			require.NoError(t, <-first)
+			gate.Open()
+			require.NoError(t, env.Receive(t, first))
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrReleased)
 		})
 	}
@@ -283,19 +282,18 @@ func TestConcurrentRelease(t *testing.T) {
 		f, locker, direct := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
-		started, goOn := make(chan struct{}), make(chan struct{})
+		gate := env.NewGate(t)
 		f.When(env.Once(gen.PassSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
-			close(started)
-			<-goOn
+			gate.Pass()
 			return f.Refuse("READONLY for now")
 		}))
 		first, second := make(chan error, 1), make(chan error, 1)
 		go func() { first <- lock.Release(t.Context()) }()
-		<-started
+		gate.Await(t)
 		go func() { second <- lock.Release(t.Context()) }()
-		close(goOn)
-		require.ErrorContains(t, <-first, "READONLY")
-		require.NoError(t, <-second)
+		gate.Open()
+		require.ErrorContains(t, env.Receive(t, first), "READONLY")
+		require.NoError(t, env.Receive(t, second))
 		require.Empty(t, env.Get(t, direct, "job"))
 	})
 }

@@ -196,7 +196,7 @@ func TestContextEndsARenewal(t *testing.T) {
 		})
 	}()
 	defer close(end)
-	lost := <-inside
+	lost := env.Receive(t, inside)
 	kept, err := locker.Acquire(t.Context(), "kept", rlock.WithAutoExtend(true))
 	require.NoError(t, err)
 	require.NoError(t, env.Do(t, direct, "DEL", "lost").Error())

@@ -167,8 +167,8 @@ func TestLoading(t *testing.T) {
 		go func() { waited <- env.ErrorOf(locker.Acquire(t.Context(), "job")) }()
 		env.Soon(t, func() bool { return locker.Stats().Attempts >= before+2 }, "whoever waits anyway also waits for that")
 		server.Do(t, "CONFIG", "SET", "key-load-delay", "0")
-		require.NoError(t, <-waited)
-		require.NoError(t, <-reloaded)
+		require.NoError(t, env.Receive(t, waited))
+		require.NoError(t, env.Receive(t, reloaded))
 	})
 }
 

@@ -53,7 +53,7 @@ func TestServerStandsStill(t *testing.T) {
 		time.Sleep(time.Until(stopped.Add(2 * ttl)))
 		server.Cont()
 
-		require.NoError(t, <-waiting)
+		require.NoError(t, env.Receive(t, waiting))
 		direct := server.Client(t)
 		for _, key := range []string{"asked for meanwhile", "fixed", "extended"} {
 			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "no key is left behind")

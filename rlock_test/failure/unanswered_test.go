@@ -33,7 +33,7 @@ func TestRenewalBesideAShortening(t *testing.T) {
 // first is an Extend, and the others are renewals.
 func testRenewalBesideAShortening(t *testing.T, e env.Engine, late int32) {
 	f, locker, direct := env.NewFaulty(t, e)
-	shortened, renewing, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	shortened, arrived := env.NewGate(t), make(chan struct{})
 	var calls atomic.Int32
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		if !env.IsExtend(words) && !renewal(words) {
@@ -42,12 +42,15 @@ func testRenewalBesideAShortening(t *testing.T, e env.Engine, late int32) {
 		switch calls.Add(1) {
 		case 1: // Extend: its answer comes when the renewal is on its way
 			reply := run()
-			<-renewing
+			select {
+			case <-shortened.Reached():
+			case <-time.After(time.Minute):
+				t.Error("no renewal is sent")
+			}
 			return reply
 		case late: // the renewal: it arrives when Extend has returned
-			close(renewing)
-			<-shortened
-			defer close(goOn)
+			shortened.Pass()
+			defer close(arrived)
 			return run()
 		}
 		return run()
@@ -55,8 +58,8 @@ func testRenewalBesideAShortening(t *testing.T, e env.Engine, late int32) {
 	lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(20*time.Second), rlock.WithAutoExtend(true))
 	require.NoError(t, err)
 	require.NoError(t, lock.Extend(t.Context(), 6*time.Second))
-	close(shortened)
-	<-goOn
+	shortened.Open()
+	env.Receive(t, arrived)
 	time.Sleep(50 * time.Millisecond) // the Locker takes the answer
 	lasts(t, direct, lock, 6*time.Second)
 	require.NoError(t, lock.Release(t.Context()))

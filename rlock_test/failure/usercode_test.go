@@ -350,7 +350,7 @@ func TestRetryFuncEndsACall(t *testing.T) {
 					}()
 					env.Soon(t, func() bool { return locker.Stats().Waiting == 1 }, "one waits")
 					require.NoError(t, holder.Release(ctx))
-					require.NoError(t, <-behind)
+					require.NoError(t, env.Receive(t, behind))
 					s.clear()
 				})
 			}
@@ -476,7 +476,7 @@ func TestClientAndContextPanic(t *testing.T) {
 				if _, broken := ctx.(brokenContext); broken { // then Release has not begun
 					_ = first.Release(context.Background())
 				}
-				s.kept(<-next, nil)
+				s.kept(env.Receive(s.t, next), nil)
 			}()
 			_ = first.Release(ctx)
 		},
