@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "42285a3106b096079ec535f2aaf547f2d46283e4"
-	AcquireSharedSHA256 = "a48b10d6f1ba2e4d99d8bc3a034c274e769348e5a52a9e6157df73448bdf614a"
+	AcquireSharedSHA1   = "beb0d330a9b36f86fe85eedb29a90d554a4fbb8a"
+	AcquireSharedSHA256 = "bcb7e83465bb23f7b2d9c908ac647138b3834f52bac95b7c160047dd8caa2f30"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -87,7 +87,9 @@ end
 -- behind each of the first two. The lease is the one that the waiter asked for; a waiter that
 -- asked for a lock without expiry gets ten seconds, and makes that endless as soon as it knows
 -- of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be
--- told has no process in its member, and finds its grant by a heartbeat.
+-- told has no process in its member, and finds its grant by a heartbeat. It sends one every
+-- quarter of a second, so it gets two seconds at most: nobody knows whether it is alive. The
+-- heartbeat that finds the grant makes that the lease that the waiter asked for.
 local function member_of(token, ttl, process)
   local lease = ttl
   if ttl == '' then
@@ -116,7 +118,11 @@ local function grant(lock, queue, counter, grants, member, score)
     return false
   end
   local channel = grants .. process
-  if process ~= '' then
+  if process == '' then
+    if tonumber(lease) > 2000 then
+      lease = '2000'
+    end
+  else
     local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
     if listening.err then
       return nil
@@ -321,7 +327,8 @@ end
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
 -- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
--- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
+-- own is the caller's token, which need not be told. Another that cannot be told, because it has no process,
+-- has its share for two seconds at most until its heartbeat: it may be dead. One script lets in 256 at most, and the next
 -- heartbeat goes on. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
@@ -359,6 +366,9 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       return false
     end
     if heard then
+      if process == '' and tonumber(lease) > 2000 then
+        lease = '2000'
+      end
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
       if process ~= '' and token ~= own then
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token

@@ -11,8 +11,8 @@ import (
 
 // The sums of downgradeSource. A server knows the script by its SHA1.
 const (
-	DowngradeSHA1   = "b6b34c21b812b8635905aa8753b9b33af7fb013e"
-	DowngradeSHA256 = "decb2d14c7bffac4254ee1326fe1816ee95903657ca34bea4ed2824c17ad6c2c"
+	DowngradeSHA1   = "8bfdd884f7ff4fdfb69085cdaaf96043c8230087"
+	DowngradeSHA256 = "ebad33c4cd8360eaec159dfab2eb5003be3bb926a0b85cdabe927310bbf1f68d"
 )
 
 // downgradeSource is downgrade.lua with what it includes.
@@ -170,7 +170,8 @@ end
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
 -- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
--- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
+-- own is the caller's token, which need not be told. Another that cannot be told, because it has no process,
+-- has its share for two seconds at most until its heartbeat: it may be dead. One script lets in 256 at most, and the next
 -- heartbeat goes on. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
@@ -208,6 +209,9 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       return false
     end
     if heard then
+      if process == '' and tonumber(lease) > 2000 then
+        lease = '2000'
+      end
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
       if process ~= '' and token ~= own then
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token

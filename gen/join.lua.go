@@ -11,8 +11,8 @@ import (
 
 // The sums of joinSource. A server knows the script by its SHA1.
 const (
-	JoinSHA1   = "6492701625fca1a8f8d0dbefafd52ecef79e5994"
-	JoinSHA256 = "ac795df0c8112c6e0683af681510c25ddbe79c89752c0ac72953796bcb18fc3c"
+	JoinSHA1   = "1792d72b930024a1d42745010936d26f0a95589c"
+	JoinSHA256 = "8199cd74984e1e2e4841c957a6012e5fec5a1ea49de44b52eca4151105b2f1a5"
 )
 
 // joinSource is join.lua with what it includes.
@@ -104,7 +104,9 @@ end
 -- behind each of the first two. The lease is the one that the waiter asked for; a waiter that
 -- asked for a lock without expiry gets ten seconds, and makes that endless as soon as it knows
 -- of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be
--- told has no process in its member, and finds its grant by a heartbeat.
+-- told has no process in its member, and finds its grant by a heartbeat. It sends one every
+-- quarter of a second, so it gets two seconds at most: nobody knows whether it is alive. The
+-- heartbeat that finds the grant makes that the lease that the waiter asked for.
 local function member_of(token, ttl, process)
   local lease = ttl
   if ttl == '' then
@@ -133,7 +135,11 @@ local function grant(lock, queue, counter, grants, member, score)
     return false
   end
   local channel = grants .. process
-  if process ~= '' then
+  if process == '' then
+    if tonumber(lease) > 2000 then
+      lease = '2000'
+    end
+  else
     local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
     if listening.err then
       return nil

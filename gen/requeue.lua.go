@@ -11,8 +11,8 @@ import (
 
 // The sums of requeueSource. A server knows the script by its SHA1.
 const (
-	RequeueSHA1   = "0f872db3db708f0d7f724aada1df67bd2da2313d"
-	RequeueSHA256 = "9b79fc35845658fd22a73404f48dc6229c3a4f0bd0ed78dbb8b997c0516766dd"
+	RequeueSHA1   = "b8e405c2c34e2f0272269c5ed6ba0f2c1cf6bf09"
+	RequeueSHA256 = "21e96169c86734beaab3215ba397626b9a6770efe92a6eacdebf5e4b8403141e"
 )
 
 // requeueSource is requeue.lua with what it includes.
@@ -77,7 +77,9 @@ end
 -- behind each of the first two. The lease is the one that the waiter asked for; a waiter that
 -- asked for a lock without expiry gets ten seconds, and makes that endless as soon as it knows
 -- of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be
--- told has no process in its member, and finds its grant by a heartbeat.
+-- told has no process in its member, and finds its grant by a heartbeat. It sends one every
+-- quarter of a second, so it gets two seconds at most: nobody knows whether it is alive. The
+-- heartbeat that finds the grant makes that the lease that the waiter asked for.
 local function member_of(token, ttl, process)
   local lease = ttl
   if ttl == '' then
@@ -106,7 +108,11 @@ local function grant(lock, queue, counter, grants, member, score)
     return false
   end
   local channel = grants .. process
-  if process ~= '' then
+  if process == '' then
+    if tonumber(lease) > 2000 then
+      lease = '2000'
+    end
+  else
     local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
     if listening.err then
       return nil

@@ -22,6 +22,7 @@ const (
 	contested   = "{1}k"
 	queueLease  = 20 * time.Second
 	firstLease  = 10 * time.Second // of a waiter that asked for a lock without expiry
+	silentLease = 2 * time.Second  // until the heartbeat of a waiter that cannot be told
 	queueRemain = 30 * time.Second
 )
 
@@ -462,11 +463,22 @@ func againOnce(l line) {
 }
 
 func unreachable(l line) {
-	l.join("p1")
-	l.join("-q1")
-	l.pass("p1", "")
-	l.state("-q1", queueLease)
-	require.True(l, l.beat("-q1").Granted)
+	for _, lease := range []time.Duration{time.Second, queueLease, 0} {
+		l.clocked = lease
+		l.join("p1")
+		l.join("-q1")
+		l.pass("p1", "")
+		l.state("-q1", silentLease)
+		left := env.TTL(l.T, l.client, contested)
+		require.Positive(l, left)
+		require.LessOrEqual(l, left, silentLease, "it may be dead")
+		if lease == time.Second {
+			require.LessOrEqual(l, left, lease)
+		}
+		require.True(l, l.beat("-q1").Granted)
+		l.state("-q1", lease)
+		l.pass("-q1", "")
+	}
 }
 
 func withoutExpiry(l line) {

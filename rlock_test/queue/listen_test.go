@@ -176,6 +176,29 @@ func TestShortLeaseOfASilentWaiter(t *testing.T) {
 	gets(t, env.OpenLocker(t, option), "k", rlock.WithTTL(200*time.Millisecond))
 }
 
+// A waiter that nobody can tell has the lease that it has asked for as soon as it knows of its grant. If its
+// process is dead, the others wait two seconds for it, however long that lease is.
+func TestLeaseOfASilentWaiter(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	l := env.OpenOn(t, server)
+	held := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+	got := waits(t, client, deaf(t, server), "k", rlock.WithTTL(time.Hour))
+	require.NoError(t, held.Release(t.Context()))
+	held = env.Taken(t, got)
+	require.Greater(t, time.Until(held.Deadline()), time.Minute)
+	require.Greater(t, env.TTL(t, client, "k"), time.Minute)
+
+	got = waits(t, client, l, "k")
+	require.NoError(t, env.Do(t, client, "ZADD", queueOf(t, client, "k"), "1", "3600000::dead").Error())
+	require.NoError(t, held.Release(t.Context()))
+	require.Equal(t, "dead", env.Get(t, client, "k"))
+	require.LessOrEqual(t, env.TTL(t, client, "k"), 2*time.Second)
+	require.NoError(t, env.Taken(t, got).Release(t.Context()))
+	idle(t, client, "k")
+}
+
 // A caller who waits without the rights for the queue asks for a place after they were granted, although
 // others never let the key be free.
 func TestRightsThatAreGrantedToAWaiter(t *testing.T) {

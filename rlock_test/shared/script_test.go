@@ -145,6 +145,43 @@ func (r raw) nothingLeft() {
 	require.Subset(r.t, []string{counter}, names)
 }
 
+// Whoever cannot be told of a share has it for two seconds at first, because its process may be dead. Its next
+// heartbeat gives it the lease that it has asked for.
+func TestScriptShareOfAWaiterThatCannotBeTold(t *testing.T) {
+	onScripts(t, func(r raw) {
+		const silent = 2 * time.Second
+		lefts := func() (left map[string]time.Duration) {
+			found := r.inspect()
+			left = map[string]time.Duration{}
+			for i, member := range found.Members {
+				left[member[len(member)-1:]] = found.Left[i]
+			}
+			return left
+		}
+		require.True(t, r.write(gen.JoinHowJoin, "w").Granted)
+		for _, name := range []string{"a", "b", "c"} {
+			r.joins(reader(name))
+		}
+		require.True(t, r.pass("w"))
+		require.LessOrEqual(t, env.TTL(r.t, r.client, key), silent, "a has the whole lock")
+		require.True(t, r.beats(reader("a")))
+		require.True(t, r.beats(reader("b")))
+		left := lefts()
+		require.Len(t, left, 3)
+		require.Greater(t, left["a"], silent)
+		require.Greater(t, left["b"], silent)
+		require.LessOrEqual(t, left["c"], silent)
+		require.Greater(t, env.TTL(r.t, r.client, key), silent)
+
+		time.Sleep(silent + 100*time.Millisecond)
+		require.Len(t, lefts(), 2, "c is dead")
+		require.False(t, r.beats(reader("c")))
+		require.True(t, r.release(reader("a")))
+		require.True(t, r.release(reader("b")))
+		r.nothingLeft()
+	})
+}
+
 // Readers hold a lock together. Everybody else sees an ordinary held lock, which lasts as long as the
 // latest lease, and each phase has one fence, above all before it.
 func TestScriptReaders(t *testing.T) {
@@ -417,11 +454,14 @@ func TestScriptWriterLeaves(t *testing.T) {
 		require.False(t, r.release("w2"), "it had no share")
 		found := r.inspect()
 		require.Len(t, found.Members, 3)
+		require.Zero(t, leaves("w2"), "nobody waits")
+		require.True(t, r.beats(reader("b")))
+		require.True(t, r.beats(reader("c")))
+		found = r.inspect()
+		require.Len(t, found.Members, 3)
 		for _, left := range found.Left {
 			require.InDelta(t, minute, left, slow)
 		}
-		require.Zero(t, leaves("w2"), "nobody waits")
-		require.True(t, r.beats(reader("b")))
 
 		require.NotZero(t, r.write(gen.JoinHowJoin, "w3").Score)
 		r.joins(reader("d"))

@@ -4,7 +4,9 @@
 -- behind each of the first two. The lease is the one that the waiter asked for; a waiter that
 -- asked for a lock without expiry gets ten seconds, and makes that endless as soon as it knows
 -- of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be
--- told has no process in its member, and finds its grant by a heartbeat.
+-- told has no process in its member, and finds its grant by a heartbeat. It sends one every
+-- quarter of a second, so it gets two seconds at most: nobody knows whether it is alive. The
+-- heartbeat that finds the grant makes that the lease that the waiter asked for.
 local function member_of(token, ttl, process)
   local lease = ttl
   if ttl == '' then
@@ -33,7 +35,11 @@ local function grant(lock, queue, counter, grants, member, score)
     return false
   end
   local channel = grants .. process
-  if process ~= '' then
+  if process == '' then
+    if tonumber(lease) > 2000 then
+      lease = '2000'
+    end
+  else
     local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
     if listening.err then
       return nil

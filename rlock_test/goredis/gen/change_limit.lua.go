@@ -10,8 +10,8 @@ import (
 
 // The sums of changeLimitSource. A server knows the script by its SHA1.
 const (
-	ChangeLimitSHA1   = "a3cc6bdf67028c4f38667e2912ecfe60d428707a"
-	ChangeLimitSHA256 = "a8b04210d48893abb1ba331dbb083577c69dae4ace634aebc56d95cc008be21a"
+	ChangeLimitSHA1   = "22a1c04e66a97f3d2fd872ae9200ed57a304ab70"
+	ChangeLimitSHA256 = "3cf9a8186782db09044ffeb54261586cb8c961c0953b6666833fc17d4ded1329"
 )
 
 // changeLimitSource is change_limit.lua with what it includes.
@@ -131,7 +131,8 @@ end
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
 -- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
--- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
+-- own is the caller's token, which need not be told. Another that cannot be told, because it has no process,
+-- has its share for two seconds at most until its heartbeat: it may be dead. One script lets in 256 at most, and the next
 -- heartbeat goes on. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
@@ -169,6 +170,9 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       return false
     end
     if heard then
+      if process == '' and tonumber(lease) > 2000 then
+        lease = '2000'
+      end
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
       if process ~= '' and token ~= own then
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token

@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "7d1e1f48680ba1cb48be373e1b500f6ec260558e"
-	PassSHA256 = "6c4b6f4fad1110dd06b2c0fa256679fb81220aa5affcd8a59531eb97290e7690"
+	PassSHA1   = "2a7d3999c083cf4e6c4d389c05df8da13f7df18b"
+	PassSHA256 = "c1c12d58281e33386b04590be48332a5249a076f62a4ad6d854d6376f967ac87"
 )
 
 // passSource is pass.lua with what it includes.
@@ -91,7 +91,9 @@ end
 -- behind each of the first two. The lease is the one that the waiter asked for; a waiter that
 -- asked for a lock without expiry gets ten seconds, and makes that endless as soon as it knows
 -- of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be
--- told has no process in its member, and finds its grant by a heartbeat.
+-- told has no process in its member, and finds its grant by a heartbeat. It sends one every
+-- quarter of a second, so it gets two seconds at most: nobody knows whether it is alive. The
+-- heartbeat that finds the grant makes that the lease that the waiter asked for.
 local function member_of(token, ttl, process)
   local lease = ttl
   if ttl == '' then
@@ -120,7 +122,11 @@ local function grant(lock, queue, counter, grants, member, score)
     return false
   end
   local channel = grants .. process
-  if process ~= '' then
+  if process == '' then
+    if tonumber(lease) > 2000 then
+      lease = '2000'
+    end
+  else
     local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
     if listening.err then
       return nil

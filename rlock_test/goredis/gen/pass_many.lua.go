@@ -11,8 +11,8 @@ import (
 
 // The sums of passManySource. A server knows the script by its SHA1.
 const (
-	PassManySHA1   = "e128cc99c176597cac06f1f9f2dc5c958082aafd"
-	PassManySHA256 = "3138c226ede3902a6ea51b9419d4dee26f3bb4844e277c2ff652ef0834b6094e"
+	PassManySHA1   = "eef40a35c4b402543b5c7054cb0794937a1f81f0"
+	PassManySHA256 = "df381aa90ce144127f94dfcdd3fc30c45f324c58afbdd160b6cdec60f63913f1"
 )
 
 // passManySource is pass_many.lua with what it includes.
@@ -114,7 +114,9 @@ end
 -- behind each of the first two. The lease is the one that the waiter asked for; a waiter that
 -- asked for a lock without expiry gets ten seconds, and makes that endless as soon as it knows
 -- of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be
--- told has no process in its member, and finds its grant by a heartbeat.
+-- told has no process in its member, and finds its grant by a heartbeat. It sends one every
+-- quarter of a second, so it gets two seconds at most: nobody knows whether it is alive. The
+-- heartbeat that finds the grant makes that the lease that the waiter asked for.
 local function member_of(token, ttl, process)
   local lease = ttl
   if ttl == '' then
@@ -143,7 +145,11 @@ local function grant(lock, queue, counter, grants, member, score)
     return false
   end
   local channel = grants .. process
-  if process ~= '' then
+  if process == '' then
+    if tonumber(lease) > 2000 then
+      lease = '2000'
+    end
+  else
     local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
     if listening.err then
       return nil

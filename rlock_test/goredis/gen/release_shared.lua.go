@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "bbeb188e1641a221abd803d7bd19982ad752d5c2"
-	ReleaseSharedSHA256 = "362219de24142f7ff1ffb0efeac218d0ba19b9d1457256492c7e6c9a824a35ce"
+	ReleaseSharedSHA1   = "d4fb436334e0af2950b2799e344fe8e3d62a9b07"
+	ReleaseSharedSHA256 = "dd0544c12a4cfc347a3a227a2349bc647a973182470f8e26c00c7ff15c1c1402"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -76,7 +76,9 @@ end
 -- behind each of the first two. The lease is the one that the waiter asked for; a waiter that
 -- asked for a lock without expiry gets ten seconds, and makes that endless as soon as it knows
 -- of the grant: a process that is dead must not get a lock for ever. A waiter that cannot be
--- told has no process in its member, and finds its grant by a heartbeat.
+-- told has no process in its member, and finds its grant by a heartbeat. It sends one every
+-- quarter of a second, so it gets two seconds at most: nobody knows whether it is alive. The
+-- heartbeat that finds the grant makes that the lease that the waiter asked for.
 local function member_of(token, ttl, process)
   local lease = ttl
   if ttl == '' then
@@ -105,7 +107,11 @@ local function grant(lock, queue, counter, grants, member, score)
     return false
   end
   local channel = grants .. process
-  if process ~= '' then
+  if process == '' then
+    if tonumber(lease) > 2000 then
+      lease = '2000'
+    end
+  else
     local listening = redis.pcall('PUBSUB', 'SHARDNUMSUB', channel)
     if listening.err then
       return nil
@@ -281,7 +287,8 @@ end
 -- not: one that waits for the whole lock stops those behind it, and so does one that wants more
 -- permits than are free. Whoever is let in is told by the message of a grant, with "share " before it:
 -- it need not ask whether it has the whole lock. If the message is lost, its heartbeat finds its share.
--- own is the caller's token, which need not be told. One script lets in 256 at most, and the next
+-- own is the caller's token, which need not be told. Another that cannot be told, because it has no process,
+-- has its share for two seconds at most until its heartbeat: it may be dead. One script lets in 256 at most, and the next
 -- heartbeat goes on. It returns true if the server can tell nobody and the first in the queue would get
 -- in: whoever asks then takes what is free, as if there were no queue.
 --
@@ -319,6 +326,9 @@ local function admit(lock, holders, queue, grants, phase, limit, now, own)
       return false
     end
     if heard then
+      if process == '' and tonumber(lease) > 2000 then
+        lease = '2000'
+      end
       add(holders, phase, token, tonumber(permits), string.format('%.0f', now + tonumber(lease)))
       if process ~= '' and token ~= own then
         local message = 'share ' .. lease .. string.format(' %.0f %.0f %.0f ', tonumber(phase), waiting - 1, #lock) .. lock .. ' ' .. token
