@@ -199,6 +199,31 @@ func TestLeaseOfASilentWaiter(t *testing.T) {
 	idle(t, client, "k")
 }
 
+// A place that is given up while a right for its queue is missing is given up soon after the right is there
+// again: nobody waits for whoever has left.
+func TestPlaceIsGivenUpWhenTheRightIsThereAgain(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all")
+	option := server.Option()
+	option.Username, option.Password = "u", "secret"
+	held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+	l := env.OpenLocker(t, option)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { left <- env.ErrorOf(l.Acquire(ctx, "k")) }()
+	env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 && !silent(t, client, "k") }, "it waits")
+	refused := server.ErrorCount(t, "NOPERM")
+	server.Do(t, "ACL", "SETUSER", "u", "resetkeys", "~k", "~rlock:fence:*")
+	leave()
+	require.ErrorIs(t, env.Receive(t, left), context.Canceled)
+	env.Soon(t, func() bool { return server.ErrorCount(t, "NOPERM") > refused }, "it is refused")
+	server.Do(t, "ACL", "SETUSER", "u", "~*")
+	env.Soon(t, func() bool { return len(queued(t, client, "k")) == 0 }, "its place is given up")
+	require.NoError(t, held.Release(t.Context()))
+}
+
 // A caller who waits without the rights for the queue asks for a place after they were granted, although
 // others never let the key be free.
 func TestRightsThatAreGrantedToAWaiter(t *testing.T) {

@@ -26,7 +26,7 @@ type Item struct {
 	Token      string   // nobody uses it any more
 	Unanswered int      // commands that may have taken the keys, or may still do so; 0: one answer is enough
 
-	// How the token may have joined the queue of its key.
+	Waits  bool // the token may have a place in the queue of its key, which it has joined with:
 	TTL    time.Duration
 	Silent bool
 }

@@ -187,7 +187,7 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int
 	}
 	if c.Possible() > 0 && c.rare.join.key != "" {
 		j := c.rare.join
-		s.reaper.Add(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, TTL: j.ttl, Silent: j.silent, Unanswered: count}, placeStays)
+		s.reaper.Add(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, Waits: true, TTL: j.ttl, Silent: j.silent, Unanswered: count}, placeStays)
 	}
 }
 

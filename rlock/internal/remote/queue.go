@@ -226,7 +226,7 @@ func (q *Queues) DiscardStray(key, token string, ttl time.Duration, silent bool)
 const placeStays = clock.NoExpiry
 
 func (q *Queues) discard(key, token string, ttl time.Duration, silent bool, unanswered int) {
-	q.server.reaper.Add(reaper.Item{Keys: []string{key}, Token: token, TTL: ttl, Silent: silent, Unanswered: unanswered}, placeStays)
+	q.server.reaper.Add(reaper.Item{Keys: []string{key}, Token: token, Waits: true, TTL: ttl, Silent: silent, Unanswered: unanswered}, placeStays)
 }
 
 // freeing is one call of a release.
@@ -298,6 +298,10 @@ func freeingsAt(all []freeing, positions []int) []freeing {
 	return some
 }
 
+// errPlaceStays is the error of a release that has freed nothing, of a token that may have a place in a queue
+// which the user may not use now. It is tried again, because the right may be there again by then.
+var errPlaceStays = errors.New("the place in the queue cannot be given up now")
+
 // releaseWhole is releaseEach for whole keys.
 func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int64] {
 	replies := make([]gen.Reply[int64], len(all))
@@ -311,13 +315,18 @@ func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int6
 	}
 	for n, reply := range s.scripts.ReleaseBatch(ctx, s.client, params) {
 		i := plain[n]
-		switch refusal := replies[i].Err; {
-		case Forbidden(refusal):
+		refusal := replies[i].Err
+		if Forbidden(refusal) {
 			s.withoutQueue(all[i].keys[0], refusal, reply.Err)
-		case movesNow(refusal) && all[i].waits && reply.Err == nil && reply.Value == 0:
-			continue // its place is still there
 		}
-		replies[i] = reply
+		stays := all[i].waits && reply.Err == nil && reply.Value == 0
+		switch {
+		case stays && movesNow(refusal): // which is told
+		case stays:
+			replies[i].Err = errPlaceStays
+		default:
+			replies[i] = reply
+		}
 	}
 	return replies
 }

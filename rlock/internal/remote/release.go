@@ -213,7 +213,7 @@ func (c *Claim) hopeless(err error) bool {
 func (s calls) releaseItems(ctx context.Context, items []reaper.Item) []reaper.Result {
 	params := make([]freeing, len(items))
 	for i, item := range items {
-		params[i] = freeing{item.Keys, item.Token, true, item.TTL, item.Silent}
+		params[i] = freeing{item.Keys, item.Token, item.Waits, item.TTL, item.Silent}
 	}
 	results := make([]reaper.Result, len(items))
 	for i, reply := range s.releaseEach(ctx, params) {
