@@ -11,8 +11,8 @@ import (
 
 // The sums of passSource. A server knows the script by its SHA1.
 const (
-	PassSHA1   = "2a7d3999c083cf4e6c4d389c05df8da13f7df18b"
-	PassSHA256 = "c1c12d58281e33386b04590be48332a5249a076f62a4ad6d854d6376f967ac87"
+	PassSHA1   = "a8f8d5dfedf3eabdf311ea5adf56243a3568e9c5"
+	PassSHA256 = "957b7c84b0eb66bf153c63df714e6afee9a0c83e28e7f37b978720428b8c6d85"
 )
 
 // passSource is pass.lua with what it includes.
@@ -183,13 +183,23 @@ local function open_for(barging)
   end
   return math.max(length - math.floor(time[2] / 1000), 0)
 end
--- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
--- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
+-- Releases a lock to the first waiter that hears of it, and returns true if there is one. If not, the
+-- lock is free: false says that nobody waits, or that the server can tell nobody. One script looks at 64
+-- at most, and the next heartbeat goes on: nil says that others wait, of whom nothing is known. It looks at
+-- none while a free lock stays free.
 local function pass(lock, queue, counter, grants, barging)
-  for _ = 1, open_for(barging) > 0 and 0 or 64 do
+  local last = 65
+  if open_for(barging) > 0 then
+    last = 1
+  end
+  for i = 1, last do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
       break
+    end
+    if i == last then
+      redis.call('DEL', lock)
+      return nil
     end
     local granted = grant(lock, queue, counter, grants, head[1], head[2])
     if granted then

@@ -11,8 +11,8 @@ import (
 
 // The sums of requeueSource. A server knows the script by its SHA1.
 const (
-	RequeueSHA1   = "b8e405c2c34e2f0272269c5ed6ba0f2c1cf6bf09"
-	RequeueSHA256 = "21e96169c86734beaab3215ba397626b9a6770efe92a6eacdebf5e4b8403141e"
+	RequeueSHA1   = "1e43432e0885470aac34bca07db584180f652d2e"
+	RequeueSHA256 = "4081a0863e51665f01eb49015660e87b91664f0ff4ae5417dd2b7e783adf1678"
 )
 
 // requeueSource is requeue.lua with what it includes.
@@ -169,13 +169,23 @@ local function open_for(barging)
   end
   return math.max(length - math.floor(time[2] / 1000), 0)
 end
--- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
--- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
+-- Releases a lock to the first waiter that hears of it, and returns true if there is one. If not, the
+-- lock is free: false says that nobody waits, or that the server can tell nobody. One script looks at 64
+-- at most, and the next heartbeat goes on: nil says that others wait, of whom nothing is known. It looks at
+-- none while a free lock stays free.
 local function pass(lock, queue, counter, grants, barging)
-  for _ = 1, open_for(barging) > 0 and 0 or 64 do
+  local last = 65
+  if open_for(barging) > 0 then
+    last = 1
+  end
+  for i = 1, last do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
       break
+    end
+    if i == last then
+      redis.call('DEL', lock)
+      return nil
     end
     local granted = grant(lock, queue, counter, grants, head[1], head[2])
     if granted then

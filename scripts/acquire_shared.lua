@@ -139,7 +139,7 @@ if not value and open == 0 then
   local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
   local mine = not head[1] or head[1] == member or before
   if not (wants and mine) and head[1] then
-    mine = not pass(lock, queue, counter, grants, '')
+    mine = pass(lock, queue, counter, grants, '') == false
   end
   if wants and mine then
     return start()

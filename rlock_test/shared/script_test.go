@@ -145,6 +145,30 @@ func (r raw) nothingLeft() {
 	require.Subset(r.t, []string{counter}, names)
 }
 
+// One script removes 64 waiters at most who would not hear of their grant. After so many, whoever asks for a share
+// does not overtake the one that is alive behind them.
+func TestScriptShareBehindManyWhoHaveDied(t *testing.T) {
+	onScripts(t, func(r raw) {
+		for _, dead := range []int{0, 63, 64, 70} {
+			require.True(t, r.write(gen.JoinHowJoin, "w").Granted)
+			for i := range dead {
+				require.NoError(t, r.do("ZADD", queue, fmt.Sprint(i+1), fmt.Sprintf("60000:gone:dead%d", i)).Error())
+			}
+			r.joins(reader("a"))
+			require.NoError(t, r.do("DEL", key).Error())
+			require.False(t, r.try(reader("b"), minute).Granted, dead)
+			require.True(t, r.beats(reader("a")) || r.beats(reader("a")), dead) // the first may grant it the lock, as to any waiter
+			require.True(t, r.release(reader("a")), dead)
+		}
+		for i := range 64 {
+			require.NoError(t, r.do("ZADD", queue, fmt.Sprint(i+1), fmt.Sprintf("60000:gone:dead%d", i)).Error())
+		}
+		require.True(t, r.try(reader("b"), minute).Granted, "nobody else is alive")
+		require.True(t, r.release(reader("b")))
+		r.nothingLeft()
+	})
+}
+
 // Whoever cannot be told of a share has it for two seconds at first, because its process may be dead. Its next
 // heartbeat gives it the lease that it has asked for.
 func TestScriptShareOfAWaiterThatCannotBeTold(t *testing.T) {

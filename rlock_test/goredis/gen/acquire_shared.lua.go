@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "beb0d330a9b36f86fe85eedb29a90d554a4fbb8a"
-	AcquireSharedSHA256 = "bcb7e83465bb23f7b2d9c908ac647138b3834f52bac95b7c160047dd8caa2f30"
+	AcquireSharedSHA1   = "cf08d6cc9218c4bdf75c7afd76f5460f8e9cfc39"
+	AcquireSharedSHA256 = "f039c7ae6a45509e4c2925f307f94d97f095b014a42437d11188868ad9217b77"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -179,13 +179,23 @@ local function open_for(barging)
   end
   return math.max(length - math.floor(time[2] / 1000), 0)
 end
--- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
--- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
+-- Releases a lock to the first waiter that hears of it, and returns true if there is one. If not, the
+-- lock is free: false says that nobody waits, or that the server can tell nobody. One script looks at 64
+-- at most, and the next heartbeat goes on: nil says that others wait, of whom nothing is known. It looks at
+-- none while a free lock stays free.
 local function pass(lock, queue, counter, grants, barging)
-  for _ = 1, open_for(barging) > 0 and 0 or 64 do
+  local last = 65
+  if open_for(barging) > 0 then
+    last = 1
+  end
+  for i = 1, last do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
       break
+    end
+    if i == last then
+      redis.call('DEL', lock)
+      return nil
     end
     local granted = grant(lock, queue, counter, grants, head[1], head[2])
     if granted then
@@ -487,7 +497,7 @@ if not value and open == 0 then
   local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
   local mine = not head[1] or head[1] == member or before
   if not (wants and mine) and head[1] then
-    mine = not pass(lock, queue, counter, grants, '')
+    mine = pass(lock, queue, counter, grants, '') == false
   end
   if wants and mine then
     return start()

@@ -11,8 +11,8 @@ import (
 
 // The sums of releaseSharedSource. A server knows the script by its SHA1.
 const (
-	ReleaseSharedSHA1   = "d4fb436334e0af2950b2799e344fe8e3d62a9b07"
-	ReleaseSharedSHA256 = "dd0544c12a4cfc347a3a227a2349bc647a973182470f8e26c00c7ff15c1c1402"
+	ReleaseSharedSHA1   = "2127a7a2e8fc064dab12087875ab84f5364ee0c8"
+	ReleaseSharedSHA256 = "fc0e1fb46dac6cda2d6ded71b5edd7cb9383a7af3af078b0cc91b4265d9050d3"
 )
 
 // releaseSharedSource is release_shared.lua with what it includes.
@@ -168,13 +168,23 @@ local function open_for(barging)
   end
   return math.max(length - math.floor(time[2] / 1000), 0)
 end
--- Releases a lock to the first waiter that hears of it, and returns whether there is one; if not, the
--- lock is free. One script looks at 64 at most, and the next heartbeat goes on.
+-- Releases a lock to the first waiter that hears of it, and returns true if there is one. If not, the
+-- lock is free: false says that nobody waits, or that the server can tell nobody. One script looks at 64
+-- at most, and the next heartbeat goes on: nil says that others wait, of whom nothing is known. It looks at
+-- none while a free lock stays free.
 local function pass(lock, queue, counter, grants, barging)
-  for _ = 1, open_for(barging) > 0 and 0 or 64 do
+  local last = 65
+  if open_for(barging) > 0 then
+    last = 1
+  end
+  for i = 1, last do
     local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
     if head.err or not head[1] then
       break
+    end
+    if i == last then
+      redis.call('DEL', lock)
+      return nil
     end
     local granted = grant(lock, queue, counter, grants, head[1], head[2])
     if granted then
