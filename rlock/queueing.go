@@ -62,11 +62,11 @@ func (a *acquisition) awaitTurn(now clock.Instant) (g handover.Grant, ready queu
 	if !a.nextPause(now) {
 		return a.lastLook()
 	}
-	w := front.Waiting[handover.Request, handover.Grant, *holder]{Ticket: &l.ticket, Stop: l.locker.closed}
+	w := front.Waiting[handover.Request, handover.Grant, *holder]{Ticket: &l.ticket, Stop: l.locker.closed, End: l.set.retry.end(a.start)}
 	if l.locker.monitor != nil {
 		w.Hears = l.locker.listener
 	}
-	return w.Await(a.ctx, now, min(now.After(a.pause), l.set.retry.end(a.start)), a.tries.Blocker.Left)
+	return w.Await(a.ctx, now, min(now.After(a.pause), w.End), a.tries.Blocker.Left)
 }
 
 // lastLook asks the server who has the key, because the policy gives up and so far only this

@@ -34,7 +34,8 @@ type Hears interface{ Heard() bool }
 type Waiting[R, G any, H Holder] struct {
 	Ticket *queue.Ticket[R, G, H]
 	Stop   <-chan struct{}
-	Hears  Hears // nil: it does not
+	Hears  Hears         // nil: it does not
+	End    clock.Instant // of the wait, of which Await may be one pause; clock.Never: none
 }
 
 // lookPause is how often a waiter asks the server about the holder before it, where the server
@@ -66,7 +67,7 @@ func (w Waiting[R, G, H]) Await(ctx context.Context, now, end clock.Instant, lef
 			watch = clock.Never
 			w.Ticket.Watch().Watch()
 		}
-		if looks && now >= min(look, end) {
+		if looks && now >= min(look, end) && now < w.End { // whose owner asks once more at its end
 			look = now.After(lookPause)
 			if g, ready, err = w.look(ctx, now, end); err != nil || ready != queue.Behind {
 				return g, ready, err
@@ -83,10 +84,10 @@ func (w Waiting[R, G, H]) Await(ctx context.Context, now, end clock.Instant, lef
 const lookTimeout = remote.Patience
 
 // look asks the server about the holder before the ticket, in the background, and does what Await does until
-// there is an answer: the ticket may be ready before, and the server may be silent. At the end of the wait it has
-// lookTimeout.
+// there is an answer: the ticket may be ready before, and the server may be silent. At the end of a pause it has
+// lookTimeout, or until the end of the wait.
 func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) (g G, ready queue.Readiness, err error) {
-	limit := now.After(lookTimeout)
+	limit := min(now.After(lookTimeout), w.End)
 	if now < end {
 		limit = min(limit, end)
 	}

@@ -98,7 +98,7 @@ func TestAwait(t *testing.T) {
 				behind(l, c.lease, tickets...)
 				now := clock.Now()
 				end := now.After(c.wait)
-				_, ready, err := waiting{own, nil, c.hears}.Await(t.Context(), now, end, c.lease)
+				_, ready, err := waiting{own, nil, c.hears, clock.Never}.Await(t.Context(), now, end, c.lease)
 				require.NoError(t, err)
 				require.Equal(t, queue.Behind, ready)
 				require.Equal(t, end, clock.Now())
@@ -140,7 +140,7 @@ func TestReady(t *testing.T) {
 					c.do(first, cancel, func() { close(stopped) })
 				}()
 				now := clock.Now()
-				g, ready, err := waiting{own, stopped, nil}.Await(ctx, now, now.After(time.Minute), time.Hour)
+				g, ready, err := waiting{own, stopped, nil, clock.Never}.Await(ctx, now, now.After(time.Minute), time.Hour)
 				require.ErrorIs(t, err, c.err)
 				require.Equal(t, c.ready, ready)
 				require.Equal(t, c.grant, g)
@@ -155,6 +155,7 @@ func TestLookWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		wait  time.Duration
+		ends  time.Duration                    // the wait of which that is a pause; 0: never
 		do    func(first *ticket, stop func()) // 1500 ms after the beginning
 		after time.Duration
 		ready queue.Readiness
@@ -162,6 +163,8 @@ func TestLookWithoutAnAnswer(t *testing.T) {
 	}{
 		"the pause ends": {wait: 1700 * time.Millisecond, after: 1700 * time.Millisecond},
 		"a short pause":  {wait: 300 * time.Millisecond, after: 2300 * time.Millisecond},
+		"the wait ends":  {wait: 300 * time.Millisecond, ends: time.Second, after: time.Second},
+		"no more pauses": {wait: 300 * time.Millisecond, ends: 300 * time.Millisecond, after: 300 * time.Millisecond},
 		"handed over": {wait: time.Minute, do: func(first *ticket, _ func()) {
 			o, _ := first.Offer(false, clock.Now())
 			o.Grant("token")
@@ -178,7 +181,11 @@ func TestLookWithoutAnAnswer(t *testing.T) {
 					time.AfterFunc(1500*time.Millisecond, func() { c.do(first, func() { close(stopped); q.Wake() }) })
 				}
 				start, now := time.Now(), clock.Now()
-				_, ready, err := waiting{own, stopped, nil}.Await(t.Context(), now, now.After(c.wait), time.Hour)
+				end := clock.Never
+				if c.ends > 0 {
+					end = now.After(c.ends)
+				}
+				_, ready, err := waiting{own, stopped, nil, end}.Await(t.Context(), now, now.After(c.wait), time.Hour)
 				require.ErrorIs(t, err, c.err)
 				require.Equal(t, c.ready, ready)
 				require.InDelta(t, c.after, time.Since(start), float64(20*time.Millisecond))
