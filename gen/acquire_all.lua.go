@@ -12,27 +12,34 @@ import (
 // The sums of acquire_all.lua, as sha1sum and sha256sum print them. A server knows the
 // script by its SHA1.
 const (
-	AcquireAllSHA1   = "cf8b431ed8047b6f435de98816e3ec8018052d9b"
-	AcquireAllSHA256 = "5edfa4deddd95f23e3177bbcde962f9df554ee1144c8b3e80100950afa133148"
+	AcquireAllSHA1   = "f932add02769f8a97117f388161ceabc7112b89c"
+	AcquireAllSHA256 = "42cd071134c308546a8b11b9391784f1c11ea7ed78b64d3e3e56f3c28216fb19"
 )
 
 // acquireAllSource is acquire_all.lua, byte for byte.
 const acquireAllSource = `-- Takes all locks of a set, or none. Locks that this token already holds are confirmed, so
 -- a caller that lost the reply may safely send the same call again. If another token holds
 -- one of the locks, the reply has the position of that lock, and the script changes nothing.
--- If the caller asks for a part, the script takes the locks before that one.
+-- The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
+-- left of its lease is then -2, and Join passes it on to the first of them. If the caller asks for a
+-- part, the script takes the locks before the one in the reply.
 --
 -- name: AcquireAll
 -- mode: write retryable
--- KEYS[1..] keys    key        the locks, then the fence counters of their slots; no counters: no fence
+-- KEYS[1..] keys    key        the locks; then their queues, or none: nobody waits in one; then the fence
+--     counters of their slots; no counters: no fence
 -- ARGV[1]   token   string     token of this acquisition, which no other has
 -- ARGV[2]   ttl     duration?  lease of every lock; absent: the locks never expire
 -- ARGV[3]   locks   int        how many of the keys are locks
--- ARGV[4]   partial bool       whether to take the locks before the first that another token holds
+-- ARGV[4]   partial bool       whether to take the locks before the first that cannot be had
+-- ARGV[5]   queued  bool       whether the queues are among the keys
 -- returns: acquired bool, remaining duration, fence int, held int
 
-local token, ttl, locks, partial = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
-if not locks or locks < 1 or locks > #KEYS then
+local token, ttl, locks, partial, names = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[3])
+if locks and ARGV[5] == '1' then
+  names = 2 * locks
+end
+if not locks or locks < 1 or names > #KEYS then
   return redis.error_reply('ERR the number of locks is not between 1 and the number of keys')
 end
 
@@ -54,17 +61,18 @@ local function take(count)
   end
 end
 
--- Most often all locks are free. EXISTS counts keys of any type, a thousand in one command.
+-- Most often all locks are free and nobody waits. EXISTS counts keys of any type, a thousand in one
+-- command.
 local exist = 0
-for first = 1, locks, 1000 do
-  exist = exist + redis.call('EXISTS', unpack(KEYS, first, math.min(first + 999, locks)))
+for first = 1, names, 1000 do
+  exist = exist + redis.call('EXISTS', unpack(KEYS, first, math.min(first + 999, names)))
 end
 
 -- All reads of locks come before the first write, because Redis does not undo writes: if a
 -- lock is held or a key is of another type, the script must end before it changes anything.
 for i = 1, exist > 0 and locks or 0 do
   owned[i] = redis.call('GET', KEYS[i])
-  if owned[i] and owned[i] ~= token then
+  if owned[i] and owned[i] ~= token or not owned[i] and names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1 then
     -- remaining is what is left of the holder's lease; -1 ms: the lock never expires.
     local remaining = redis.call('PTTL', KEYS[i])
     if partial then
@@ -78,7 +86,7 @@ end
 -- not behind the server's clock, for the reasons in acquire.lua. The script raises every
 -- counter to it, so the next fence of any of these locks is larger.
 local fence, new, counts = 0, false, {}
-for i = locks + 1, #KEYS do
+for i = names + 1, #KEYS do
   counts[i] = redis.call('INCR', KEYS[i])
   fence = math.max(fence, counts[i])
   new = new or counts[i] == 1
@@ -91,7 +99,7 @@ if fence > 0 then
   end
   fence = math.max(fence, minimum)
 end
-for i = locks + 1, #KEYS do
+for i = names + 1, #KEYS do
   if counts[i] < fence then
     redis.call('SET', KEYS[i], fence)
   end
@@ -103,11 +111,12 @@ return {1, 0, fence, 0}
 
 // AcquireAllParams are the keys and arguments of [Scripts.AcquireAll].
 type AcquireAllParams struct {
-	Keys    []string      // KEYS[1..]: the locks, then the fence counters of their slots; no counters: no fence
+	Keys    []string      // KEYS[1..]: the locks; then their queues, or none: nobody waits in one; then the fence counters of their slots; no counters: no fence
 	Token   string        // ARGV[1]: token of this acquisition, which no other has
 	TTL     time.Duration // ARGV[2]: lease of every lock; absent: the locks never expire (zero: absent)
 	Locks   int64         // ARGV[3]: how many of the keys are locks
-	Partial bool          // ARGV[4]: whether to take the locks before the first that another token holds
+	Partial bool          // ARGV[4]: whether to take the locks before the first that cannot be had
+	Queued  bool          // ARGV[5]: whether the queues are among the keys
 }
 
 // AcquireAllResult is the answer of [Scripts.AcquireAll].
@@ -121,13 +130,15 @@ type AcquireAllResult struct {
 // AcquireAll takes all locks of a set, or none. Locks that this token already holds are confirmed, so
 // a caller that lost the reply may safely send the same call again. If another token holds
 // one of the locks, the reply has the position of that lock, and the script changes nothing.
-// If the caller asks for a part, the script takes the locks before that one.
+// The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
+// left of its lease is then -2, and Join passes it on to the first of them. If the caller asks for a
+// part, the script takes the locks before the one in the reply.
 //
 // It writes, and may be repeated: [New] says when the client sends a call again.
 func (s *Scripts) AcquireAll(ctx context.Context, c rueidis.Client, p AcquireAllParams) (AcquireAllResult, error) {
 	var (
 		keyArray [3]string
-		argArray [4]string
+		argArray [5]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -156,6 +167,7 @@ func (p AcquireAllParams) encode(keys, args []string) ([]string, []string, error
 	args = append(args, ttlText)
 	args = append(args, encodeInt(p.Locks))
 	args = append(args, encodeBool(p.Partial))
+	args = append(args, encodeBool(p.Queued))
 	return keys, args, nil
 }
 

@@ -29,6 +29,7 @@ type Scripts struct {
 	inspectSharedScript luaScript
 	joinScript          luaScript
 	passScript          luaScript
+	passAllScript       luaScript
 	passManyScript      luaScript
 	raiseFenceScript    luaScript
 	releaseScript       luaScript
@@ -61,6 +62,7 @@ func New(opts ...Option) *Scripts {
 		inspectScript:       newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil, o.lua),
 		inspectSharedScript: newLuaScript("InspectShared", InspectSharedSHA1, inspectSharedSource, o.retry, nil, o.lua),
 		joinScript:          newLuaScript("Join", JoinSHA1, joinSource, false, nil, o.lua),
+		passAllScript:       newLuaScript("PassAll", PassAllSHA1, passAllSource, o.retry, nil, o.lua),
 		passManyScript:      newLuaScript("PassMany", PassManySHA1, passManySource, false, nil, o.lua),
 		passScript:          newLuaScript("Pass", PassSHA1, passSource, o.retry, nil, o.lua),
 		raiseFenceScript:    newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil, o.lua),
@@ -94,6 +96,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.inspectSharedScript,
 		&s.joinScript,
 		&s.passScript,
+		&s.passAllScript,
 		&s.passManyScript,
 		&s.raiseFenceScript,
 		&s.releaseScript,
@@ -142,6 +145,8 @@ type Caller interface {
 	JoinBatch(ctx context.Context, c rueidis.Client, params []JoinParams) []Reply[JoinResult]
 	Pass(ctx context.Context, c rueidis.Client, p PassParams) (int64, error)
 	PassBatch(ctx context.Context, c rueidis.Client, params []PassParams) []Reply[int64]
+	PassAll(ctx context.Context, c rueidis.Client, p PassAllParams) (int64, error)
+	PassAllBatch(ctx context.Context, c rueidis.Client, params []PassAllParams) []Reply[int64]
 	PassMany(ctx context.Context, c rueidis.Client, p PassManyParams) ([]int64, error)
 	PassManyBatch(ctx context.Context, c rueidis.Client, params []PassManyParams) []Reply[[]int64]
 	RaiseFence(ctx context.Context, c rueidis.Client, p RaiseFenceParams) (int64, error)

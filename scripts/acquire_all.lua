@@ -1,19 +1,26 @@
 -- Takes all locks of a set, or none. Locks that this token already holds are confirmed, so
 -- a caller that lost the reply may safely send the same call again. If another token holds
 -- one of the locks, the reply has the position of that lock, and the script changes nothing.
--- If the caller asks for a part, the script takes the locks before that one.
+-- The same holds for a lock that is free and that others wait for: nobody overtakes them. What is
+-- left of its lease is then -2, and Join passes it on to the first of them. If the caller asks for a
+-- part, the script takes the locks before the one in the reply.
 --
 -- name: AcquireAll
 -- mode: write retryable
--- KEYS[1..] keys    key        the locks, then the fence counters of their slots; no counters: no fence
+-- KEYS[1..] keys    key        the locks; then their queues, or none: nobody waits in one; then the fence
+--     counters of their slots; no counters: no fence
 -- ARGV[1]   token   string     token of this acquisition, which no other has
 -- ARGV[2]   ttl     duration?  lease of every lock; absent: the locks never expire
 -- ARGV[3]   locks   int        how many of the keys are locks
--- ARGV[4]   partial bool       whether to take the locks before the first that another token holds
+-- ARGV[4]   partial bool       whether to take the locks before the first that cannot be had
+-- ARGV[5]   queued  bool       whether the queues are among the keys
 -- returns: acquired bool, remaining duration, fence int, held int
 
-local token, ttl, locks, partial = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
-if not locks or locks < 1 or locks > #KEYS then
+local token, ttl, locks, partial, names = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[3])
+if locks and ARGV[5] == '1' then
+  names = 2 * locks
+end
+if not locks or locks < 1 or names > #KEYS then
   return redis.error_reply('ERR the number of locks is not between 1 and the number of keys')
 end
 
@@ -35,17 +42,18 @@ local function take(count)
   end
 end
 
--- Most often all locks are free. EXISTS counts keys of any type, a thousand in one command.
+-- Most often all locks are free and nobody waits. EXISTS counts keys of any type, a thousand in one
+-- command.
 local exist = 0
-for first = 1, locks, 1000 do
-  exist = exist + redis.call('EXISTS', unpack(KEYS, first, math.min(first + 999, locks)))
+for first = 1, names, 1000 do
+  exist = exist + redis.call('EXISTS', unpack(KEYS, first, math.min(first + 999, names)))
 end
 
 -- All reads of locks come before the first write, because Redis does not undo writes: if a
 -- lock is held or a key is of another type, the script must end before it changes anything.
 for i = 1, exist > 0 and locks or 0 do
   owned[i] = redis.call('GET', KEYS[i])
-  if owned[i] and owned[i] ~= token then
+  if owned[i] and owned[i] ~= token or not owned[i] and names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1 then
     -- remaining is what is left of the holder's lease; -1 ms: the lock never expires.
     local remaining = redis.call('PTTL', KEYS[i])
     if partial then
@@ -59,7 +67,7 @@ end
 -- not behind the server's clock, for the reasons in acquire.lua. The script raises every
 -- counter to it, so the next fence of any of these locks is larger.
 local fence, new, counts = 0, false, {}
-for i = locks + 1, #KEYS do
+for i = names + 1, #KEYS do
   counts[i] = redis.call('INCR', KEYS[i])
   fence = math.max(fence, counts[i])
   new = new or counts[i] == 1
@@ -72,7 +80,7 @@ if fence > 0 then
   end
   fence = math.max(fence, minimum)
 end
-for i = locks + 1, #KEYS do
+for i = names + 1, #KEYS do
   if counts[i] < fence then
     redis.call('SET', KEYS[i], fence)
   end

@@ -32,7 +32,7 @@ func Acquires(words []string) bool {
 
 // Releases matches calls that release locks, or give up a place among those who wait.
 func Releases(words []string) bool {
-	return Script(gen.PassSHA1)(words) || Script(gen.PassManySHA1)(words) || Script(gen.RequeueSHA1)(words) || Script(gen.ReleaseSHA1)(words)
+	return Script(gen.PassSHA1)(words) || Script(gen.PassManySHA1)(words) || Script(gen.PassAllSHA1)(words) || Script(gen.RequeueSHA1)(words) || Script(gen.ReleaseSHA1)(words)
 }
 
 // Script matches calls of the script with that SHA-1, by its text or by the SHA-1. The

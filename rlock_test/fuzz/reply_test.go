@@ -280,9 +280,11 @@ func (r *replied) freed() bool {
 		}
 		note(answer)
 	}
-	for _, answer := range r.answers(gen.ReleaseSHA1) {
-		n, ok = answer.int()
-		note(answer)
+	for _, sha := range []string{gen.ReleaseSHA1, gen.PassAllSHA1} {
+		for _, answer := range r.answers(sha) {
+			n, ok = answer.int()
+			note(answer)
+		}
 	}
 	return ok && (n == 1 || n == 0 && unsure)
 }

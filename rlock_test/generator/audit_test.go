@@ -40,6 +40,7 @@ var survives = map[string][]string{
 	"Join":     {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+zcard", "+zrem"},
 	"Pass":     {"&<grants>*", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 	"PassMany": {"&<grants>*", "+del", "+get", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"PassAll":  {"&<grants>*", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 	"TryMany":  {"+get", "+incr", "+pttl", "+set", "+time"},
 	"Requeue":  {"&<grants>*", "+incr", "+time", "+set", "+exists", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 }
@@ -274,6 +275,29 @@ var journeys = map[string]journey{
 			left, err12 := owner.Do(ctx, owner.B().Pttl().Key("{s}queue").Build()).AsInt64()
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, holds(ctx, owner, ""),
 				expect(slices.Equal(freed, []int64{1}) && slices.Equal(again, []int64{0}), "it is freed once"), expect(left > 0, "the queue is there, and ends"))
+		},
+	},
+	"PassAll": {
+		map[string][]string{"keys": {"{s}lock", "{s}other", "{s}queue", "{s}none", "{s}fence", "{s}fence"}, "grants": {"{s}grants:"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			pass := func(token string) (int64, error) {
+				return gen.New().PassAll(ctx, client, gen.PassAllParams{
+					Grants: "{s}grants:", Keys: []string{"{s}lock", "{s}other", "{s}queue", "{s}none", "{s}fence", "{s}fence"}, Token: token, Locks: 2})
+			}
+			err1 := command(ctx, owner, "MSET", "{s}lock", mine, "{s}other", mine)
+			freed, err2 := pass(mine)
+			again, err3 := pass(mine)
+			err4 := command(ctx, owner, "MSET", "{s}lock", mine, "{s}other", theirs)
+			err5 := command(ctx, owner, "SET", "{s}fence", "7")
+			err6 := command(ctx, owner, "ZADD", "{s}queue", "1", "60000:q:next")
+			err7 := listening(ctx, owner, func() error { _, err := pass(mine); return err })
+			err8 := holds(ctx, owner, "next")
+			err9 := command(ctx, owner, "ZADD", "{s}queue", "2", "60000:q:last")
+			err10 := command(ctx, owner, "SET", "{s}fence", "no number")
+			err11 := listening(ctx, owner, func() error { _, err := pass("next"); return err })
+			left, err12 := owner.Do(ctx, owner.B().Pttl().Key("{s}queue").Build()).AsInt64()
+			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, holds(ctx, owner, ""),
+				expect(freed == 2 && again == 0, "they are freed once"), expect(left > 0, "the queue is there, and ends"))
 		},
 	},
 	"TryMany": {

@@ -101,6 +101,7 @@ func TestSums(t *testing.T) {
 		"join.lua":          {gen.JoinSHA1, gen.JoinSHA256},
 		"pass.lua":          {gen.PassSHA1, gen.PassSHA256},
 		"pass_many.lua":     {gen.PassManySHA1, gen.PassManySHA256},
+		"pass_all.lua":      {gen.PassAllSHA1, gen.PassAllSHA256},
 		"try_many.lua":      {gen.TryManySHA1, gen.TryManySHA256},
 		"requeue.lua":       {gen.RequeueSHA1, gen.RequeueSHA256},
 

@@ -72,33 +72,43 @@ func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest,
 		}
 	}
 	c.alternate(m, min(p.rounds, 3), func(n int) *sample {
-		g, d, waits := guests[n], 10*p.round, make(chan latencies, 1)
+		g, d, visits := guests[n], 10*p.round, make(chan visit, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), d*9/10)
 		defer cancel()
 		if g.ask != nil {
-			time.AfterFunc(d/20, func() { waits <- g.visit(ctx, lockers[n]) })
+			time.AfterFunc(d/20, func() { visits <- g.visit(ctx, lockers[n]) })
 		}
 		s := m.crowd(hosts, d, g.keys...)
 		if g.ask != nil && !s.hung {
-			s.latency = <-waits
+			v := <-visits
+			s.latency, s.failed = v.latency, s.failed+v.failed
 		}
 		return s
 	})
 	return c
 }
 
+// visit is what a guest had of a round.
+type visit struct {
+	latency latencies
+	failed  int64 // although there was time left
+}
+
 // visit has a guest take and free its lock until ctx ends, with pauses in which it wants none.
-func (g guest) visit(ctx context.Context, l locker) (latency latencies) {
+func (g guest) visit(ctx context.Context, l locker) (v visit) {
 	for ctx.Err() == nil {
 		start := time.Now()
 		held, err := g.ask(ctx, l)
-		latency.add(time.Since(start))
-		if err == nil {
+		v.latency.add(time.Since(start))
+		switch {
+		case err == nil:
 			_ = held.Release(context.Background())
+		case ctx.Err() == nil:
+			v.failed++
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return latency
+	return v
 }
 
 func (r *results) guestGoals() []*goal {

@@ -195,6 +195,7 @@ func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (G
 		return Grant{}, FailedCall(ctx, err)
 	case !answer.Acquired:
 		a.blocked(answer)
+		a.collect.Blocked(answer.Held)
 		return Grant{}, Setback{Kind: Busy}
 	}
 	if a.place != nil {
@@ -228,7 +229,7 @@ func (a *Attempts) switchCollecting(ctx context.Context) bool {
 		return false
 	}
 	if a.collect == nil {
-		a.collect = collect.New(a.Server, a.Claim, a.Lease.TTL(), a.Start)
+		a.collect = collect.New(a.Server, a.Claim, a.Lease.TTL())
 	}
 	begun, ended := a.collect.Step(ctx, a.Lease.Token())
 	switch {
@@ -253,8 +254,8 @@ func (a *Attempts) MayHaveTaken() {
 // GiveUp ends an acquisition that has failed. It gives up the place in the queue of the server, and
 // has the reaper free what commands without an answer may have taken.
 func (a *Attempts) GiveUp() {
-	if a.collect.Keys() != nil {
-		a.MayHaveTaken() // what was collected
+	if a.collect.Has() {
+		a.MayHaveTaken()
 	}
 	a.leavePlace()
 	if a.Claim.Possible() > 0 {

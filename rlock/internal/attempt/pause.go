@@ -18,6 +18,7 @@ func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause
 	case why.Kind == Transient:
 		return p.rest(ctx, w)
 	case a.switchCollecting(ctx):
+		a.early = true
 		return nil
 	case a.place != nil:
 		return p.inPlace(a.place.Await(ctx, w, a.Blocker.Remaining(), min(until, a.collect.End())))

@@ -27,9 +27,10 @@ func wantsPlace(a *Attempts) bool {
 // enter reports whether the acquisition has a place in the queue of the server, and begins one if it
 // should start with that. Otherwise it first tries without, which costs less. That is so if the key is
 // probably free, if this process has not subscribed to grants yet, or if an earlier try or a hand-over
-// has left a token that the key may have.
+// has left a token that the key may have. A set always tries first, which tells it where to stand: if it
+// stood for a key and had not those before it, it would get its keys out of order.
 func (a *Attempts) enter() bool {
-	if a.place == nil && a.Lease.Token() == "" && a.mayStand() && (a.Claim.IsSet() || a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
+	if a.place == nil && a.Lease.Token() == "" && a.mayStand() && !a.Claim.IsSet() && (a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
 		a.stand(false)
 	}
 	return a.place != nil
@@ -67,7 +68,7 @@ func (a *Attempts) stand(silent bool) {
 		one := remote.One(a.Blocker.Key)
 		claim = &one
 		if a.Claim.IsSet() {
-			want.Token = token
+			want.Token, want.Since = token, a.collect.Score(a.Blocker.Key)
 		}
 	}
 	a.place = place.New(a.Server, a.Grants, claim, want)
@@ -76,7 +77,11 @@ func (a *Attempts) stand(silent bool) {
 // leavePlace gives the place up, if the acquisition has one.
 func (a *Attempts) leavePlace() {
 	if a.place != nil {
-		a.Ticket.LeaveScore(a.place.Score())
+		if a.Claim.IsSet() {
+			a.collect.Joined(a.place.Key(), a.place.Score())
+		} else {
+			a.Ticket.LeaveScore(a.place.Score())
+		}
 		a.place.Leave()
 		a.place = nil
 	}
@@ -161,6 +166,7 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 // token may have got the key instead.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted && a.place.Token() == a.Lease.Token() {
+		a.collect.Granted(a.place.Key(), a.place.Score())
 		a.place.GoesOn(a.Claim)
 		a.place.Taken()
 		a.place = nil

@@ -2,8 +2,10 @@
 // has got when that takes too long.
 //
 // It keeps a set from starving among locks of its single keys, which are never all free at the same
-// time. After a while it has each attempt keep what is free, in the order of the keys' names, up to
-// the first that is held. So the set waits for each key no longer than a lock of that key alone does.
+// time. It has each attempt keep what is free, in the order of the keys' names, up to the first that is
+// held, and the set then waits in the queue of that one. In all queues of a slot it has the score with
+// which it joined the first of them: it does not begin to wait anew with each key, so what it has got
+// stands idle for no longer than those take who came before the set.
 //
 // Two sets cannot block each other, because of the order. A set and a caller who takes one lock while
 // holding another can, so what was collected is given back after a while.
@@ -21,8 +23,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// A set that has waited this long takes its keys one by one for as long again, and
-// so on in turn.
+// A set that waits takes its keys one by one for so long. Then it takes all or none for as long, so that
+// others get what it has kept from them, and so on in turn.
 const after = 2 * time.Second
 
 // Server gives back keys, as remote.Server does.
@@ -37,11 +39,13 @@ type Collector struct {
 	ttl    time.Duration
 	keys   []string      // sorted; nil: it is not collecting
 	turn   clock.Instant // when that changes
+	scores []int64       // the first in a queue of each slot; 0: none
+	has    bool          // some of the keys, as far as is known
 }
 
-// New returns the Collector of a claim with a lease of ttl, for which somebody waits since start.
-func New(s Server, c *remote.Claim, ttl time.Duration, start clock.Instant) *Collector {
-	return &Collector{server: s, claim: c, ttl: ttl, turn: start.After(after)}
+// New returns the Collector of a claim with a lease of ttl. The first Step begins to collect.
+func New(s Server, c *remote.Claim, ttl time.Duration) *Collector {
+	return &Collector{server: s, claim: c, ttl: ttl, turn: clock.Now()}
 }
 
 // Step begins or ends collecting when it is time. If it has just begun, some of the keys may be free.
@@ -58,8 +62,51 @@ func (c *Collector) Step(ctx context.Context, token string) (begun, ended bool) 
 		return true, false
 	}
 	c.server.RollBack(ctx, c.claim, c.claim.BySlot(), remote.Request{Token: token, TTL: c.ttl})
-	c.keys = nil
+	c.keys, c.has = nil, false
 	return false, true
+}
+
+// Blocked notes the key at which an attempt has ended. The set has those before it.
+func (c *Collector) Blocked(key string) {
+	if c != nil && c.keys != nil {
+		c.has = key != slices.Min(c.claim.BySlot()[0])
+	}
+}
+
+// Granted notes that the set has got a key in its queue, and with which score it stood there.
+func (c *Collector) Granted(key string, score int64) {
+	c.has = true
+	c.Joined(key, score)
+}
+
+// Has reports whether the set has collected some of its keys.
+func (c *Collector) Has() bool { return c != nil && c.has }
+
+// Score returns the score with which the set joins the queue of a key: the first that it had in a queue of
+// the key's slot. Slots are apart because each may be on a server with a clock of its own.
+func (c *Collector) Score(key string) int64 {
+	if at := c.slot(key); at < len(c.scores) {
+		return c.scores[at]
+	}
+	return 0
+}
+
+// Joined notes the score that the set has in the queue of a key.
+func (c *Collector) Joined(key string, score int64) {
+	if c.scores == nil {
+		c.scores = make([]int64, len(c.claim.BySlot()))
+	}
+	if first := &c.scores[c.slot(key)]; *first == 0 {
+		*first = score
+	}
+}
+
+// slot returns the position of the slot of a key of the set.
+func (c *Collector) slot(key string) int {
+	if !c.claim.SpansSlots() {
+		return 0
+	}
+	return slices.IndexFunc(c.claim.BySlot(), func(keys []string) bool { return slices.Contains(keys, key) })
 }
 
 // Turn has the next Step begin or end collecting.

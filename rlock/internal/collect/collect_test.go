@@ -25,25 +25,22 @@ func claim() *remote.Claim {
 	return &c
 }
 
-// For two seconds a set takes all or none, for two seconds one by one, and so on.
+// For two seconds a set takes one by one, for two seconds all or none, and so on.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, start := &server{}, clock.Now()
-		c := collect.New(s, claim(), 12*time.Second, start)
+		c := collect.New(s, claim(), 12*time.Second)
 		step := func(token string, begins, ends bool) {
 			t.Helper()
 			begun, ended := c.Step(t.Context(), token)
 			require.Equal(t, begins, begun)
 			require.Equal(t, ends, ended)
 		}
-		time.Sleep(2*time.Second - time.Nanosecond)
-		step("a", false, false)
 		require.Nil(t, c.Keys())
-		require.Equal(t, start.After(2*time.Second), c.End())
-		time.Sleep(time.Nanosecond)
 		step("a", true, false)
 		require.Equal(t, []string{"a", "b", "c"}, c.Keys())
+		require.Equal(t, start.After(2*time.Second), c.End())
 		time.Sleep(2*time.Second - time.Nanosecond)
 		step("a", false, false)
 		require.Empty(t, s.requests)
@@ -51,9 +48,14 @@ func TestTurns(t *testing.T) {
 		step("a", false, true)
 		require.Nil(t, c.Keys())
 		require.Equal(t, []remote.Request{{Token: "a", TTL: 12 * time.Second}}, s.requests)
+		time.Sleep(2*time.Second - time.Nanosecond)
+		step("b", false, false)
+		require.Nil(t, c.Keys())
+		time.Sleep(time.Nanosecond)
+		step("b", true, false)
 		step("b", false, false)
 		c.Turn()
-		step("b", true, false)
+		step("b", false, true)
 	})
 }
 
@@ -66,9 +68,8 @@ func TestEnd(t *testing.T) {
 		clock.NoExpiry:  2 * time.Second,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := collect.New(&server{}, claim(), ttl, clock.Now())
-			require.Equal(t, clock.Now().After(2*time.Second), c.End(), "it has collected nothing")
-			time.Sleep(2 * time.Second)
+			c := collect.New(&server{}, claim(), ttl)
+			require.Equal(t, clock.Now(), c.End(), "it has collected nothing")
 			begun, _ := c.Step(t.Context(), "a")
 			require.True(t, begun)
 			require.Equal(t, clock.Now().After(left), c.End())
@@ -76,9 +77,52 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// A set has what comes before the key at which an attempt has ended, until it gives that back.
+func TestHas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := collect.New(&server{}, claim(), time.Second)
+		c.Blocked("b")
+		require.False(t, c.Has(), "it took all or none")
+		c.Step(t.Context(), "a")
+		c.Blocked("a")
+		require.False(t, c.Has())
+		c.Blocked("b")
+		require.True(t, c.Has())
+		c.Blocked("a")
+		require.False(t, c.Has(), "it has lost the key")
+		c.Granted("a", 7)
+		require.True(t, c.Has())
+		c.Turn()
+		c.Step(t.Context(), "a")
+		require.False(t, c.Has())
+	})
+}
+
+// A set joins each queue of a slot with the score that it had in the first, also after it has given back what
+// it had.
+func TestScores(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := collect.New(&server{}, claim(), time.Second)
+		require.Zero(t, c.Score("a"))
+		c.Step(t.Context(), "a")
+		c.Granted("a", 0)
+		require.Zero(t, c.Score("b"), "the key was free")
+		c.Joined("b", 7)
+		c.Joined("c", 9)
+		require.EqualValues(t, 7, c.Score("a"))
+		c.Turn()
+		c.Step(t.Context(), "a")
+		require.EqualValues(t, 7, c.Score("c"))
+	})
+}
+
 func TestNoCollector(t *testing.T) {
 	t.Parallel()
 	var c *collect.Collector
 	require.Nil(t, c.Keys())
 	require.Equal(t, clock.Never, c.End())
+	require.False(t, c.Has())
+	c.Blocked("a")
 }

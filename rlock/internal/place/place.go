@@ -57,6 +57,9 @@ func New(s *remote.Server, g *notify.Grants, c *remote.Claim, w Want) *Place {
 // SetClaim has the Place go on for a Claim of the same key.
 func (p *Place) SetClaim(c *remote.Claim) { p.claim = c }
 
+// Key returns the key for which the place waits.
+func (p *Place) Key() string { return p.claim.Key() }
+
 // Token returns the token of the place, which has the key once the place is granted.
 func (p *Place) Token() string { return p.wait.Token }
 

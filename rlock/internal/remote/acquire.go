@@ -126,17 +126,6 @@ func answerOf(c *Claim, r gen.AcquireResult) Answer {
 	return Answer{Acquired: r.Acquired, Fence: uint64(r.Fence), Held: c.key[0], Left: remaining(r.Remaining)}
 }
 
-func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Request) (Answer, error) {
-	reply, err := s.scripts.AcquireAll(ctx, s.client, gen.AcquireAllParams{
-		Keys: slices.Concat(keys, counters), Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil,
-	})
-	a := Answer{Acquired: reply.Acquired, Fence: uint64(reply.Fence), Held: keys[0], Left: remaining(reply.Remaining)}
-	if reply.Held != 0 {
-		a.Held = slot.KeyAt(keys, reply.Held)
-	}
-	return a, err
-}
-
 // acquireParts takes all parts, or frees those that it has taken.
 func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer, error) {
 	whole := Answer{Sent: clock.Now(), Acquired: true}

@@ -247,16 +247,22 @@ func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed in
 		}
 		return freed, reply.Err
 	}
-	if !c.IsSet() && s.queues(c.key[0]) {
-		freed, refusal := s.pass(ctx, c.key[0], token)
+	keys := c.Keys()
+	if name := queuesOf(keys); s.queuesAll(keys) {
+		var refusal error
+		if c.IsSet() {
+			freed, refusal = s.scripts.PassAll(ctx, s.client, s.queue.passAllParams(keys, token))
+		} else {
+			freed, refusal = s.pass(ctx, name, token)
+		}
 		if !goesWithout(refusal) {
 			return freed, refusal
 		}
 		if Forbidden(refusal) {
-			defer func() { s.withoutQueue(c.key[0], refusal, err) }()
+			defer func() { s.withoutQueue(name, refusal, err) }()
 		}
 	}
-	freed, err = s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: c.Keys(), Token: token})
+	freed, err = s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: keys, Token: token})
 	return freed, err
 }
 
@@ -305,7 +311,7 @@ var errPlaceStays = errors.New("the place in the queue cannot be given up now")
 // releaseWhole is releaseEach for whole keys.
 func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int64] {
 	replies := make([]gen.Reply[int64], len(all))
-	plain := s.passEach(ctx, all, replies)
+	plain := passSets(ctx, s, all, s.passEach(ctx, all, replies), replies)
 	if len(plain) == 0 {
 		return replies
 	}
@@ -317,7 +323,7 @@ func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int6
 		i := plain[n]
 		refusal := replies[i].Err
 		if Forbidden(refusal) {
-			s.withoutQueue(all[i].keys[0], refusal, reply.Err)
+			s.withoutQueue(queuesOf(all[i].keys), refusal, reply.Err)
 		}
 		stays := all[i].waits && reply.Err == nil && reply.Value == 0
 		switch {

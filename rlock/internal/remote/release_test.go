@@ -61,6 +61,9 @@ func TestReaperLearnsThatASlotMoves(t *testing.T) {
 
 	e.FailNext(rlocktest.Script(gen.PassSHA1), movesText)
 	require.Equal(t, reaper.Freed, free("another token", "k"), "what has the key needs no queue to free it")
+	e.FailNext(rlocktest.Script(gen.PassAllSHA1), movesText)
+	require.Equal(t, reaper.Absent, free("set", "a", "b"), "a set has no place")
+	e.FailNext(rlocktest.Script(gen.PassAllSHA1), movesText)
 	e.FailNext(rlocktest.Script(gen.ReleaseSHA1), movesText)
 	require.Equal(t, reaper.Moving, free("set", "a", "b"))
 	e.FailNext(rlocktest.Script(gen.ReleaseSharedSHA1), movesText)

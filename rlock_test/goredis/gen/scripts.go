@@ -28,6 +28,7 @@ type Scripts struct {
 	inspectSharedScript luaScript
 	joinScript          luaScript
 	passScript          luaScript
+	passAllScript       luaScript
 	passManyScript      luaScript
 	raiseFenceScript    luaScript
 	releaseScript       luaScript
@@ -61,6 +62,7 @@ func New(opts ...Option) *Scripts {
 		inspectScript:       newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil),
 		inspectSharedScript: newLuaScript("InspectShared", InspectSharedSHA1, inspectSharedSource, o.retry, nil),
 		joinScript:          newLuaScript("Join", JoinSHA1, joinSource, false, nil),
+		passAllScript:       newLuaScript("PassAll", PassAllSHA1, passAllSource, o.retry, nil),
 		passManyScript:      newLuaScript("PassMany", PassManySHA1, passManySource, false, nil),
 		passScript:          newLuaScript("Pass", PassSHA1, passSource, o.retry, nil),
 		raiseFenceScript:    newLuaScript("RaiseFence", RaiseFenceSHA1, raiseFenceSource, o.retry, nil),
@@ -94,6 +96,7 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 		&s.inspectSharedScript,
 		&s.joinScript,
 		&s.passScript,
+		&s.passAllScript,
 		&s.passManyScript,
 		&s.raiseFenceScript,
 		&s.releaseScript,
@@ -141,6 +144,8 @@ type Caller interface {
 	JoinBatch(ctx context.Context, c redis.UniversalClient, params []JoinParams) []Reply[JoinResult]
 	Pass(ctx context.Context, c redis.UniversalClient, p PassParams) (int64, error)
 	PassBatch(ctx context.Context, c redis.UniversalClient, params []PassParams) []Reply[int64]
+	PassAll(ctx context.Context, c redis.UniversalClient, p PassAllParams) (int64, error)
+	PassAllBatch(ctx context.Context, c redis.UniversalClient, params []PassAllParams) []Reply[int64]
 	PassMany(ctx context.Context, c redis.UniversalClient, p PassManyParams) ([]int64, error)
 	PassManyBatch(ctx context.Context, c redis.UniversalClient, params []PassManyParams) []Reply[[]int64]
 	RaiseFence(ctx context.Context, c redis.UniversalClient, p RaiseFenceParams) (int64, error)

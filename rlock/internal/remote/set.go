@@ -1,0 +1,124 @@
+package remote
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rlock-go/toolkit/gen"
+	"github.com/rlock-go/toolkit/rlock/internal/slot"
+)
+
+// mostQueued is how many keys a set has at most whose queues its calls name. Calls for a larger one would
+// be several times as long, most of the time for nothing: it can overtake those who wait for a key that is
+// free, and its keys are free when it is released.
+const mostQueued = 128
+
+// queuesOf is what the memory of refusals has for the queues of some keys. Which key of a set a refusal is
+// about, no server says, so the name of a queue, which no lock can have, stands for the sets that begin
+// with its key.
+func queuesOf(keys []string) string {
+	if len(keys) == 1 {
+		return keys[0]
+	}
+	return slot.Queue(keys[0])
+}
+
+// queuesAll reports whether calls for keys of one slot name their queues.
+func (s calls) queuesAll(keys []string) bool {
+	return len(keys) <= mostQueued && s.queues(queuesOf(keys))
+}
+
+// absent is what is left of the lease of a key that is free.
+const absent = -2 * time.Millisecond
+
+// mostHelps is how often a set that is refused a free key helps those who wait for it. If they are all
+// dead, the set tries again.
+const mostHelps = 3
+
+// acquireSet takes keys of one slot, all or none, or those before the first that cannot be had. It does not
+// overtake those who wait for one of them.
+func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Request) (a Answer, err error) {
+	params := gen.AcquireAllParams{Keys: slices.Concat(keys, counters), Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil}
+	if s.queuesAll(keys) {
+		queued := params
+		queued.Keys, queued.Queued = append(withNames(keys, 0, len(counters)), counters...), true
+		var refusal error
+		for range mostHelps {
+			reply, refused := s.scripts.AcquireAll(ctx, s.client, queued)
+			a, refusal = setAnswer(keys, reply), refused
+			if refused != nil || r.Keep != nil || reply.Remaining != absent || !help(ctx, s, &a, r) {
+				break
+			}
+		}
+		if !goesWithout(refusal) {
+			return a, refusal
+		}
+		if Forbidden(refusal) {
+			defer func() { s.withoutQueue(queuesOf(keys), refusal, err) }()
+		}
+	}
+	reply, err := s.scripts.AcquireAll(ctx, s.client, params)
+	return setAnswer(keys, reply), err
+}
+
+// withNames returns keys, the names of their queues, and those of the fence counters of the first of them.
+// There is room for more names.
+func withNames(keys []string, counters, more int) []string {
+	names := append(make([]string, 0, 2*len(keys)+counters+more), keys...)
+	return slot.AppendNames(names, keys, counters)
+}
+
+func setAnswer(keys []string, reply gen.AcquireAllResult) Answer {
+	a := Answer{Acquired: reply.Acquired, Fence: uint64(reply.Fence), Held: keys[0], Left: remaining(reply.Remaining)}
+	if reply.Held != 0 {
+		a.Held = slot.KeyAt(keys, reply.Held)
+	}
+	return a
+}
+
+// help passes the key that stands in the way of a set, and is free, on to the process that waits first for
+// it. It reports whether nobody took it. The set asks for all or none, so its token waits in no queue.
+func help(ctx context.Context, s calls, a *Answer, r Request) (free bool) {
+	c := One(a.Held)
+	params := s.joinParams(&c, r, gen.JoinHowHeartbeat)
+	params.Counter = slot.FenceCounter(a.Held)
+	reply, err := s.scripts.Join(ctx, s.client, params)
+	if err == nil {
+		a.Left = remaining(reply.Remaining)
+	}
+	return err == nil && reply.Remaining == absent
+}
+
+// passAllParams are for keys of one slot of a cluster, or any keys of one server.
+func (q *queueing) passAllParams(keys []string, token string) gen.PassAllParams {
+	return gen.PassAllParams{
+		Grants: q.grants(keys[0]), Keys: withNames(keys, len(keys), 0), Token: token, Locks: int64(len(keys)),
+	}
+}
+
+// passSets releases the sets among the freeings at some positions, and passes their keys on. It returns
+// the positions of those that remain.
+func passSets(ctx context.Context, s calls, all []freeing, positions []int, replies []gen.Reply[int64]) (remain []int) {
+	var (
+		params []gen.PassAllParams
+		asked  []int
+	)
+	for _, i := range positions {
+		if len(all[i].keys) == 1 || !s.queuesAll(all[i].keys) {
+			remain = append(remain, i)
+			continue
+		}
+		params, asked = append(params, s.queue.passAllParams(all[i].keys, all[i].token)), append(asked, i)
+	}
+	if len(params) == 0 {
+		return remain
+	}
+	for n, reply := range s.scripts.PassAllBatch(ctx, s.client, params) {
+		replies[asked[n]] = reply
+		if goesWithout(reply.Err) {
+			remain = append(remain, asked[n])
+		}
+	}
+	return remain
+}
