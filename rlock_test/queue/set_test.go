@@ -1,17 +1,21 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
-	"github.com/stretchr/testify/require"
 )
 
 // A set that is released passes each of its keys on to the process that waits first for it, in one
-// script. What it gives back because it cannot have all, it passes on as well.
+// script.
 func TestReleaseOfASetPassesOn(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -64,3 +68,96 @@ func TestReleaseOfSetsOfAnySize(t *testing.T) {
 		}
 	}
 }
+
+// A set that is released does not get its keys again before those who wait for them.
+func TestASetTakesItsTurn(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		a, b := env.OpenOn(t, server), env.OpenOn(t, server)
+		set := env.MustLock(t)(a.AcquireAll(t.Context(), []string{"i", "j"}))
+		got := waits(t, client, b, "j")
+		require.NoError(t, set.Release(t.Context()))
+		_, err := a.TryAcquireAll(t.Context(), []string{"i", "j"})
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		passesOn(t, client, "j", env.Taken(t, got), acquiresAll(t, a, "i", "j"))
+	})
+}
+
+// acquiresAll has a Locker acquire a set.
+func acquiresAll(t *testing.T, l *rlock.Locker, keys ...string) <-chan *rlock.Lock {
+	t.Helper()
+	got := make(chan *rlock.Lock, 1)
+	go func() {
+		defer close(got)
+		lock, err := l.AcquireAll(context.WithoutCancel(t.Context()), keys)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got <- lock
+	}()
+	return got
+}
+
+// A set that waits for one key after the other comes before those who came after it, for each of them: also
+// for one whose queue it joins later than they did. It keeps what it has meanwhile.
+func TestASetWaitsOnce(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		first, second := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "i")), env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "j"))
+		set := acquiresAll(t, env.OpenOn(t, server), "j", "i")
+		env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 }, "the set waits for the first name")
+		require.Empty(t, queued(t, client, "j"))
+		later := waits(t, client, env.OpenOn(t, server), "j")
+		require.NoError(t, first.Release(t.Context()))
+		env.Soon(t, func() bool { return len(queued(t, client, "j")) == 2 }, "it waits for the other")
+		require.NotEmpty(t, env.Get(t, client, "i"))
+		require.NoError(t, second.Release(t.Context()))
+		lock := env.Taken(t, set)
+		require.Equal(t, lock.Token(), env.Get(t, client, "i"))
+		passesOn(t, client, "j", lock, later)
+		idle(t, client, "i")
+	})
+}
+
+// A free key that somebody waits for is not taken by a set, whole or in part. If those who wait are dead, a
+// caller who would not wait gets it.
+func TestASetOvertakesNobody(t *testing.T) {
+	t.Parallel()
+	env.OnEvery(t, func(t *testing.T, client rueidis.Client) {
+		keys := []string{"{set}i", "{set}j", "{set}k"}
+		queue := queueName(keys[1])
+		require.NoError(t, env.Do(t, client, "ZADD", queue, "1", "60000:nobody:dead").Error())
+		params := gen.AcquireAllParams{Keys: append(keys[:3:3], queueName(keys[0]), queue, queueName(keys[2])), Token: "set", Locks: 3, Queued: true}
+		reply, err := gen.New().AcquireAll(t.Context(), client, params)
+		require.NoError(t, err)
+		require.Equal(t, gen.AcquireAllResult{Held: 2, Remaining: -2 * time.Millisecond}, reply)
+		require.Empty(t, env.Get(t, client, keys[0]))
+		params.Partial = true
+		reply, err = gen.New().AcquireAll(t.Context(), client, params)
+		require.NoError(t, err)
+		require.Equal(t, gen.AcquireAllResult{Held: 2, Remaining: -2 * time.Millisecond}, reply)
+		require.Equal(t, "set", env.Get(t, client, keys[0]))
+		require.Empty(t, env.Get(t, client, keys[2]))
+		require.NoError(t, env.Do(t, client, "SET", keys[1], "set").Error())
+		reply, err = gen.New().AcquireAll(t.Context(), client, params)
+		require.NoError(t, err)
+		require.True(t, reply.Acquired, "what it has, it keeps")
+
+		require.NoError(t, env.Do(t, client, "DEL", keys[0], keys[1], keys[2]).Error())
+		locker, err := rlock.New(client)
+		require.NoError(t, err)
+		defer locker.Close()
+		set := env.MustLock(t)(locker.TryAcquireAll(t.Context(), keys))
+		require.NoError(t, set.Release(t.Context()))
+	})
+}
+
+// queueName returns the name of the queue of a key with the tag set.
+func queueName(key string) string { return "rlock:queue:{2834}:" + key }

@@ -77,11 +77,7 @@ func (a *Attempts) stand(silent bool) {
 // leavePlace gives the place up, if the acquisition has one.
 func (a *Attempts) leavePlace() {
 	if a.place != nil {
-		if a.Claim.IsSet() {
-			a.collect.Joined(a.place.Key(), a.place.Score())
-		} else {
-			a.Ticket.LeaveScore(a.place.Score())
-		}
+		a.Ticket.LeaveScore(a.place.Score())
 		a.place.Leave()
 		a.place = nil
 	}
@@ -129,6 +125,9 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	}
 	if blocked.Held != "" {
 		a.blocked(blocked)
+		if a.Claim.IsSet() {
+			a.collect.Joined(p.Key(), p.Score())
+		}
 	}
 	switch {
 	case a.Claim.IsSet() && (held || p.Token() != a.Lease.Token()):
@@ -166,7 +165,7 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 // token may have got the key instead.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted && a.place.Token() == a.Lease.Token() {
-		a.collect.Granted(a.place.Key(), a.place.Score())
+		a.collect.Granted()
 		a.place.GoesOn(a.Claim)
 		a.place.Taken()
 		a.place = nil

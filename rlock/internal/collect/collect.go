@@ -73,11 +73,8 @@ func (c *Collector) Blocked(key string) {
 	}
 }
 
-// Granted notes that the set has got a key in its queue, and with which score it stood there.
-func (c *Collector) Granted(key string, score int64) {
-	c.has = true
-	c.Joined(key, score)
-}
+// Granted notes that the set has got a key in its queue.
+func (c *Collector) Granted() { c.has = true }
 
 // Has reports whether the set has collected some of its keys.
 func (c *Collector) Has() bool { return c != nil && c.has }
