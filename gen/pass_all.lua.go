@@ -4,14 +4,15 @@ package gen
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/rueidis"
 )
 
 // The sums of passAllSource. A server knows the script by its SHA1.
 const (
-	PassAllSHA1   = "e79aadc0586a730aa9e5efdd6fa842c7c3badf84"
-	PassAllSHA256 = "8417e05c14695ba954b9c4802cfb827f92e6a57bb8a77783649de10495cc5cff"
+	PassAllSHA1   = "99038515e6856a39f66656fae1cd53b7c3efe25b"
+	PassAllSHA256 = "0db8b2af8bc02309719a77b0954e02b591ef3a1826b3d4fb64b92113d894cead"
 )
 
 // passAllSource is pass_all.lua with what it includes.
@@ -29,6 +30,7 @@ const passAllSource = `-- Releases the locks of a set that one token holds, and 
 --     their slots, one for each lock. If there are none, a lock that is passed on has no fence.
 -- ARGV[1]   token  string   token of the holder
 -- ARGV[2]   locks  int      how many of the keys are locks
+-- ARGV[3]   barging duration? for how long in each second a free lock stays free although others wait
 -- returns: int
 
 local grants, token, locks = KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -49,12 +51,30 @@ for i = 1, locks do
   end
 end
 
+-- include: queue/barging.lua
+-- Returns for how many milliseconds from now on a free lock stays free although processes wait for
+-- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
+-- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
+-- can take it, which is called barging. The clock alone says when, so no key has to remember it, and
+-- the locks that a process waits for one after the other are open at the same time.
+local function open_for(barging)
+  local length = tonumber(barging) or 0
+  if length <= 0 then
+    return 0
+  end
+  local time = redis.pcall('TIME')
+  if time.err then
+    return 0
+  end
+  return math.max(length - math.floor(time[2] / 1000), 0)
+end
+
 -- For most sets nobody waits. What is below would do the same, but the server would first have to make
 -- all its functions.
 if count == 0 then
   return 0
 end
-if redis.call('EXISTS', unpack(KEYS, locks + 2, 2 * locks + 1)) == 0 then
+if redis.call('EXISTS', unpack(KEYS, locks + 2, 2 * locks + 1)) == 0 or open_for(ARGV[3]) > 0 then
   redis.call('DEL', unpack(owned, 1, count))
   return count
 end
@@ -201,10 +221,11 @@ return count
 
 // PassAllParams are the keys and arguments of [Scripts.PassAll].
 type PassAllParams struct {
-	Grants string   // KEYS[1]: what the channels of all processes start with
-	Keys   []string // KEYS[2..]: the locks, a thousand at most; then their queues; then the fence counters of their slots, one for each lock. If there are none, a lock that is passed on has no fence.
-	Token  string   // ARGV[1]: token of the holder
-	Locks  int64    // ARGV[2]: how many of the keys are locks
+	Grants  string        // KEYS[1]: what the channels of all processes start with
+	Keys    []string      // KEYS[2..]: the locks, a thousand at most; then their queues; then the fence counters of their slots, one for each lock. If there are none, a lock that is passed on has no fence.
+	Token   string        // ARGV[1]: token of the holder
+	Locks   int64         // ARGV[2]: how many of the keys are locks
+	Barging time.Duration // ARGV[3]: for how long in each second a free lock stays free although others wait (zero: absent)
 }
 
 // PassAll releases the locks of a set that one token holds, and passes each on to the process that waits
@@ -218,7 +239,7 @@ type PassAllParams struct {
 func (s *Scripts) PassAll(ctx context.Context, c rueidis.Client, p PassAllParams) (int64, error) {
 	var (
 		keyArray [4]string
-		argArray [2]string
+		argArray [3]string
 	)
 	keys, args, err := p.encode(keyArray[:0], argArray[:0])
 	if err != nil {
@@ -245,6 +266,11 @@ func (p PassAllParams) encode(keys, args []string) ([]string, []string, error) {
 	keys = append(keys, p.Keys...)
 	args = append(args, p.Token)
 	args = append(args, encodeInt(p.Locks))
+	bargingText, err := encodeOptionalDuration("PassAll", "barging", p.Barging)
+	if err != nil {
+		return nil, nil, err
+	}
+	args = append(args, bargingText)
 	return keys, args, nil
 }
 

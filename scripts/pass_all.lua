@@ -12,6 +12,7 @@
 --     their slots, one for each lock. If there are none, a lock that is passed on has no fence.
 -- ARGV[1]   token  string   token of the holder
 -- ARGV[2]   locks  int      how many of the keys are locks
+-- ARGV[3]   barging duration? for how long in each second a free lock stays free although others wait
 -- returns: int
 
 local grants, token, locks = KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -32,12 +33,14 @@ for i = 1, locks do
   end
 end
 
+-- include: queue/barging.lua
+
 -- For most sets nobody waits. What is below would do the same, but the server would first have to make
 -- all its functions.
 if count == 0 then
   return 0
 end
-if redis.call('EXISTS', unpack(KEYS, locks + 2, 2 * locks + 1)) == 0 then
+if redis.call('EXISTS', unpack(KEYS, locks + 2, 2 * locks + 1)) == 0 or open_for(ARGV[3]) > 0 then
   redis.call('DEL', unpack(owned, 1, count))
   return count
 end

@@ -62,9 +62,10 @@ func has(s *server) string {
 	return whose(s) + " has the lock"
 }
 
-// inOrder checks that each grant is to the first of the queue that can be told, and that nobody gets a
-// permit while more are held than there are. A limit may be made smaller than what is held. Who wants a
-// share of another limit is not the first of the queue after a call that lets in whom it can.
+// inOrder checks that each grant is to the first of the queue that can be told, that a release leaves no lock
+// free while somebody waits who can be, unless a free lock is to stay free, and that nobody gets a permit while
+// more are held than there are. A limit may be made smaller than what is held. Who wants a share of another
+// limit is not the first of the queue after a call that lets in whom it can.
 func (x *explorer) inOrder(before, after server, r queue.Request) error {
 	had, has := before.holders(), after.holders()
 	begins := slices.ContainsFunc(has, func(token string) bool { return !slices.Contains(had, token) })
@@ -84,6 +85,13 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 	if before.mute || before.broken {
 		return nil
 	}
+	told := func(m member) bool {
+		p, _ := x.owner(m.token())
+		return m.name[len("20000:")] == ':' || before.hearing[p] == listening
+	}
+	if waiting := before.queue[:before.members]; isRelease(r) && !before.open && before.lock == r.Token && after.lock == "" && slices.ContainsFunc(waiting, told) {
+		return broken("%s has released the lock, which is free although %s waits and could be told", short(r.Token), short(waiting[slices.IndexFunc(waiting, told)].token()))
+	}
 	for _, token := range has {
 		if slices.Contains(had, token) || isAfter(r, token) {
 			continue
@@ -98,9 +106,7 @@ func (x *explorer) inOrder(before, after server, r queue.Request) error {
 			}
 		}
 		for _, m := range before.queue[:before.members] {
-			p, _ := x.owner(m.token())
-			told := m.name[len("20000:")] == ':' || before.hearing[p] == listening
-			if told && m.score < last && m.token() != r.Token && !slices.Contains(has, m.token()) && !after.keepsOut(m.token()) {
+			if told(m) && m.score < last && m.token() != r.Token && !slices.Contains(has, m.token()) && !after.keepsOut(m.token()) {
 				return broken("%s was granted the lock before %s, which could be told and had joined earlier", short(token), short(m.token()))
 			}
 		}

@@ -3,7 +3,7 @@
 // but tests.
 //
 // What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua, hand_over.lua and
-// attach.lua, and of acquire_shared.lua, release_shared.lua, extend_shared.lua, downgrade.lua and
+// attach.lua, of acquire_all.lua and pass_all.lua for sets, and of acquire_shared.lua, release_shared.lua, extend_shared.lua, downgrade.lua and
 // change_limit.lua for readers and holders of permits, in a Lua machine, and the Wait of package queue. It
 // models:
 //
@@ -24,15 +24,16 @@
 //   - Exclusion: if a process holds the lock by its own deadline, the server has its token, or has it
 //     among those who share the lock. Nobody gets a permit while more are held than there are.
 //     Tokens that a stranger has deleted, or that a failover may have lost, are excused.
-//   - Order: a grant is to the first of the queue that can be told.
 //   - Barging: while a free lock is to stay free, nobody gets it if somebody waits in the queue.
+//   - Order: a grant is to the first of the queue that can be told. A lock that is released is not free while
+//     somebody waits who can be.
 //   - Fences: each holder begins with a fence above all that holders had before, or with that of those
 //     with whom it shares the lock.
 //   - Rest: if faults stop there, and everything that is under way arrives, whoever waits gets
 //     the lock, and at the end the lock is free and the queue is empty. At once, nothing is left
 //     that a process which is alive does not want. This is tried for each ninth world.
 //
-// What is not modelled: more than one lock, what package lease makes of several extensions at the same
+// What is not modelled: more than one lock (of a set there is the key that it waits for), what package lease makes of several extensions at the same
 // time (it has a model of its own), the order among the callers of one process and when its turn ends, a
 // hand-over without a command, which the server does not see, the token with which a caller asks again
 // after a hand-over without an answer (here it begins anew), clocks that run at different rates, expiry
@@ -122,6 +123,10 @@ var scenarios = []scenario{
 	{name: "a free lock stays free, and callers give up or would not wait", processes: 3, wants: 1, budget: map[fault]uint8{barging: 1, cancel: 1, trying: 1}},
 	{name: "a lock becomes free of readers, and stays free for a stranger", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{barging: 2, taking: 1}},
 	{name: "a lock becomes free of permits, with loss and a process that dies", processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:2"}, budget: map[fault]uint8{barging: 1, loss: 1, crash: 1}},
+	{name: "a set among locks of its keys", processes: 3, wants: 1, more: 1, apart: true, sets: [maxProcesses]bool{2: true}, budget: map[fault]uint8{trying: 1, retry: 1}},
+	{name: "a set among locks of its keys, with loss", processes: 3, wants: 1, sets: [maxProcesses]bool{0: true}, budget: map[fault]uint8{trying: 1, loss: 1}},
+	{name: "two sets, and a process dies", processes: 3, wants: 1, sets: [maxProcesses]bool{0: true, 1: true}, budget: map[fault]uint8{crash: 1, cancel: 1}},
+	{name: "a free lock stays free, and a set wants it too", processes: 3, wants: 1, sets: [maxProcesses]bool{2: true}, budget: map[fault]uint8{barging: 2, taking: 1, trying: 1}},
 	{name: "two permits, and a holder dies", processes: 4, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1", ""}, budget: map[fault]uint8{crash: 1}},
 }
 

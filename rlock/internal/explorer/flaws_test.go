@@ -145,6 +145,12 @@ func TestPlantedFlaws(t *testing.T) {
 			"if not holder and open == 0 then", "if not holder then")}), says: "was to stay free"},
 		"readers who come in while a lock is to become free": {scenario: shared("0:1", map[fault]uint8{barging: 1}, flaw{scripts: replace(t, "acquire_shared",
 			"local alone = open == 0 and admit(", "local alone = admit(")}), says: "was to stay free"},
+		"a set that is released and passes nothing on": {scenario: scenario{processes: 2, wants: 1, sets: [maxProcesses]bool{true, true}, flaw: flaw{scripts: replace(t, "pass_all",
+			"if redis.call('EXISTS', unpack(KEYS, locks + 2, 2 * locks + 1)) == 0 or open_for(ARGV[3]) > 0 then", "if true then")}}, says: "is free although"},
+		"a set that overtakes the queue": {scenario: scenario{processes: 3, wants: 1, more: 1, apart: true, sets: [maxProcesses]bool{2: true}, budget: map[fault]uint8{trying: 1, deletion: 1}, flaw: flaw{scripts: replace(t, "acquire_all",
+			"names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1", "false")}}, says: "had joined earlier"},
+		"a set whose release is repeated and frees the lock of the next": {scenario: scenario{processes: 2, wants: 1, endless: true, sets: [maxProcesses]bool{true, true}, budget: map[fault]uint8{loss: 1}, flaw: flaw{scripts: replace(t, "pass_all",
+			"if holders[i] == token then", "if holders[i] then")}}, says: "by its own deadline"},
 		"a release that does not look at the owner": {scenario: two(nil, flaw{scripts: replace(t, "pass", "if holder == token then", "if holder then")})},
 	} {
 		if c.many && *states <= few {

@@ -27,7 +27,7 @@ func words(r *rand.Rand) []string {
 	lease := func() string { return pick("10000", "20000", "30000") }
 	switch r.IntN(17) {
 	case 0:
-		return []string{"GET", lockKey}
+		return []string{pick("GET", "MGET"), lockKey}
 	case 1:
 		return pick2(r, []string{"SET", lockKey, pick("p1", "q1")}, []string{"SET", lockKey, pick("p1", "q1"), "KEEPTTL"})
 	case 2:
@@ -37,7 +37,7 @@ func words(r *rand.Rand) []string {
 	case 4:
 		return []string{"DEL", pick(lockKey, queueKey, counterKey)}
 	case 5:
-		return []string{"EXISTS", pick(lockKey, queueKey, counterKey)}
+		return append([]string{"EXISTS"}, pick2(r, []string{lockKey, queueKey}, []string{pick(lockKey, queueKey, counterKey)})...)
 	case 6:
 		return []string{"PTTL", pick(lockKey, queueKey)}
 	case 7:

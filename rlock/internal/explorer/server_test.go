@@ -119,8 +119,17 @@ func (x *execution) do(words []string) (any, error) {
 		return s.counter, nil
 	case name == "DEL" && n == 2:
 		return x.del(words[1])
-	case name == "EXISTS" && n == 2:
-		return count(x.exists(words[1])), nil
+	case name == "MGET" && n == 2 && words[1] == lockKey:
+		if s.lock == "" {
+			return []any{nil}, nil
+		}
+		return []any{s.lock}, nil
+	case name == "EXISTS" && n >= 2:
+		exist := int64(0)
+		for _, key := range words[1:] {
+			exist += count(x.exists(key))
+		}
+		return exist, nil
 	case name == "PTTL" && n == 2:
 		return x.pttl(words[1])
 	case name == "PERSIST" && n == 2:

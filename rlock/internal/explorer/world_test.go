@@ -129,6 +129,7 @@ type scenario struct {
 	leaving   bool  // callers go at any time: the next has their place
 	apart     bool  // each of these is a wait of its own: no release joins again
 	budget    map[fault]uint8
+	sets      [maxProcesses]bool   // whose lock is a set, of which the lock is one key: it stands in the queue while it collects
 	shares    [maxProcesses]string // "<limit>:<permits>" that each process wants; empty: the whole lock
 	mute      bool                 // nobody may ask who listens
 	late      bool                 // a process listens only after a while
@@ -333,6 +334,11 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		args = []string{r.Again, lease, strconv.FormatInt(r.Since, 10), r.Token}
 	case tries:
 		args[3] = "try"
+		if x.sets[m.process] {
+			script, keys, args = "acquire_all", []string{lockKey, queueKey, counterKey}, []string{r.Token, lease, "1", "0", "1"}
+		}
+	case passesAll:
+		script, keys, args = "pass_all", []string{grants, lockKey, queueKey, counterKey}, []string{r.Token, "1"}
 	case attaches:
 		script, keys, args = "attach", []string{lockKey}, []string{r.Again, r.Token}
 		if isShare(r.Token) {
@@ -377,13 +383,19 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 }
 
 // bargingAt is where a script has for how long a free lock stays free.
-var bargingAt = map[string]int{"join": 5, "pass": 3, "requeue": 5, "hand_over": 4, "acquire_shared": 5, "release_shared": 3}
+var bargingAt = map[string]int{"join": 5, "pass": 3, "requeue": 5, "hand_over": 4, "acquire_shared": 5, "release_shared": 3, "pass_all": 2}
 
 func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	switch {
-	case call == changes || call == admits:
+	case call == changes || call == admits || call == passesAll:
 		return queue.Answer{}
+	case script == "acquire_all":
+		a := queue.Answer{Granted: reply[0] == 1}
+		if a.Granted {
+			a.Fence = reply[2]
+		}
+		return a
 	case script == "extend":
 		return queue.Answer{Granted: reply[0] == 0}
 	case script == "attach":
@@ -501,8 +513,13 @@ const changes = queue.Pass + 6
 // token Again in place of Token.
 const shortened = queue.Pass + 8
 
+// passesAll is the release of a set, with scripts/pass_all.lua.
+const passesAll = queue.Pass + 9
+
 // isRelease reports whether a call is one of the reaper.
-func isRelease(r queue.Request) bool { return r.Call == queue.Pass && r.Again == "" }
+func isRelease(r queue.Request) bool {
+	return r.Call == passesAll || r.Call == queue.Pass && r.Again == ""
+}
 
 // admits is the call after a release, if the server says that its token may have kept shares out. It has no
 // answer that changes anything.
@@ -525,9 +542,14 @@ func (x *explorer) ask(w *world, p int, r queue.Request) error {
 // holder has released the lock or found it over, or its callers have gone.
 func (x *explorer) giveUp(w *world, p int, tokens ...string) error {
 	proc := x.of(w, p)
-	silent := proc.wait.Silent
+	silent, held := proc.wait.Silent, proc.wait.Phase == queue.Held
 	proc.wait, proc.call, proc.next, proc.doubt = queue.Wait{}, 0, "", false
 	for _, token := range tokens {
+		if x.sets[p] && held { // what is below takes back its place, which a late call may make
+			if err := x.abandon(w, p, &proc, queue.Request{Call: passesAll, Token: token}); err != nil {
+				return err
+			}
+		}
 		if err := x.abandon(w, p, &proc, queue.Request{Call: queue.Pass, Token: token, Silent: silent}); err != nil {
 			return err
 		}
@@ -553,7 +575,7 @@ func (x *explorer) abandon(w *world, p int, proc *process, r queue.Request) erro
 // could come after it: a call that inserts the token may be late.
 func (x *explorer) release(w *world, p int, r queue.Request) bool {
 	late := x.underWay(w, p, false, func(other queue.Request) bool {
-		return other != r && other.Call != admits && (other.Token == r.Token || other.Again == r.Token)
+		return !isRelease(other) && other.Call != admits && (other.Token == r.Token || other.Again == r.Token)
 	})
 	return x.send(w, message{kind: request, process: p, request: r, last: !late})
 }
