@@ -91,7 +91,7 @@ func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
 
 // Detach ends the handle without releasing the lock, so that another process can continue it with
 // Attach. The handle ends with ErrDetached, nothing extends the lease any more, and it runs on. Called
-// again, Detach returns an equal Handoff. If fn of Do detaches the lock, Do returns ErrDetached.
+// again, Detach returns the same Handoff. If fn of Do detaches the lock, Do returns ErrDetached.
 //
 // Detach fails if the lock has ended in another way, also by Downgrade. It refuses a reader's share that
 // was not acquired WithUniqueToken(true), because other readers of the process may have the same token.
@@ -109,9 +109,8 @@ func (l *Lock) Detach() (Handoff, error) {
 	if cause := l.finish(stateDetached); cause != detached || l.token == tokenMoved {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
-	h := l.claim.Handoff(l.lease.Tokens(), l.fence)
-	remote.AbandonLate(l.locker.remote, &l.claim, h.Tokens()) // whoever attaches the lock does not know that token
-	if until := keptUntil(l); until != clock.Past {
+	h, fresh := remote.HandoffOf(l.locker.remote, &l.claim, l.lease.Tokens(), l.fence)
+	if until := keptUntil(l); fresh && until != clock.Past {
 		h.AtLeast = max(until.Until(), 0)
 	}
 	return Handoff{h}, nil

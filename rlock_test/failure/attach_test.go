@@ -185,6 +185,27 @@ func TestAttachAgain(t *testing.T) {
 				require.ErrorIs(t, err, rlock.ErrLost)
 			})
 		}
+		t.Run("no reply at all, and it was detached once more", func(t *testing.T) {
+			f, locker, direct := env.NewFaulty(t, e)
+			lock := env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+			h := env.Detach(t, lock)
+			ctx, exceed := env.Deadline(t.Context())
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				run()
+				exceed()
+				return env.NoReply()
+			})
+			_, err := locker.Attach(ctx, h)
+			require.Error(t, err)
+			f.When(nil)
+			same := env.Detach(t, lock)
+			require.Equal(t, h, same)
+			again, err := locker.Attach(t.Context(), same)
+			require.NoError(t, err, "it counts as the same")
+			lasts(t, direct, again, time.Hour)
+			_, err = locker.Attach(t.Context(), h)
+			require.ErrorIs(t, err, rlock.ErrLost)
+		})
 		t.Run("with a token of one's own, in another process", func(t *testing.T) {
 			f, locker, direct := env.NewFaulty(t, e)
 			lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour))

@@ -32,6 +32,8 @@ type rare struct {
 	token      string // that the last of them gives the keys
 	join       join   // the last of them that asked for a place
 	kept       kept   // a token beside that one
+
+	handoff *Handoff // of the keys; nil: they were not given to another process
 }
 
 // kept is a token that keeps its place in a queue while another one of the same wait takes its turn.
@@ -191,8 +193,8 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int
 	}
 }
 
-// AbandonLate is Abandon for commands with a token that the lock has no longer: none of tokens.
-func AbandonLate(s *Server, c *Claim, tokens []string) {
+// abandonLate is Abandon for commands with a token that the lock has no longer: none of tokens.
+func abandonLate(s *Server, c *Claim, tokens []string) {
 	if c.Possible() > 0 && !slices.Contains(tokens, c.rare.token) {
 		s.Abandon(c, nil, clock.NoExpiry, 1)
 	}
