@@ -115,8 +115,8 @@ type Observer interface {
 	// from several goroutines at once. No mutex is held, so Observe may call the lock and its Locker.
 	//
 	// A panic or runtime.Goexit in Observe ends the call that told the event: an acquisition then
-	// leaves nothing locked, and any other call has done its work. In a goroutine of the Locker it
-	// ends the program, as in any goroutine.
+	// leaves nothing locked, and any other call has done its work. In a goroutine of the Locker it ends
+	// the program, unless that asks for a waiting call: it ends that call then, if it still waits.
 	Observe(ctx context.Context, e Event)
 }
 

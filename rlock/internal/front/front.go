@@ -101,7 +101,9 @@ func (w Waiting[R, G, H]) look(ctx context.Context, now, end clock.Instant) (g G
 	waits, answered := context.WithCancel(ctx)
 	go func() {
 		defer answered()
-		defer func() { cause = recover() }() // the waiter panics, as if it had asked itself
+		// The waiter panics, as if it had asked itself. One that has gone on does not: what it has got or given up
+		// is done, and a program does not end because of what a call asked that has returned.
+		defer func() { cause = recover() }()
 		_, _ = h.Look(asks)
 	}()
 	g, ready, err = w.Ticket.Await(waits, now, limit, w.Stop)

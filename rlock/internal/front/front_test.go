@@ -19,6 +19,7 @@ type lock struct {
 	deadline clock.Instant
 	renewed  bool
 	silent   bool // Look gets no answer
+	panics   any  // what Look panics with when it has taken 100 ms; nil: nothing
 	looks    int
 	watched  []time.Duration // since began
 	began    clock.Instant
@@ -32,6 +33,10 @@ func (l *lock) Look(ctx context.Context) (remote.Holder, error) {
 	l.looks++
 	if l.silent {
 		<-ctx.Done()
+	}
+	if l.panics != nil {
+		time.Sleep(100 * time.Millisecond)
+		panic(l.panics)
 	}
 	return remote.Holder{}, nil
 }
@@ -145,6 +150,33 @@ func TestReady(t *testing.T) {
 				require.Equal(t, c.ready, ready)
 				require.Equal(t, c.grant, g)
 				require.Less(t, time.Since(start), 1100*time.Millisecond) // when it is stopped, nobody calls Wake here
+			})
+		})
+	}
+}
+
+// A panic during the question ends the call that waits, and nothing if that has gone on meanwhile.
+func TestLookPanics(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]bool{"it waits": false, "it has gone on": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				own := &ticket{}
+				_, first := behind(&lock{panics: "observer"}, time.Hour, own)
+				now := clock.Now()
+				await := func() {
+					_, ready, err := waiting{own, nil, nil, clock.Never}.Await(t.Context(), now, now.After(time.Minute), time.Hour)
+					require.NoError(t, err)
+					require.Equal(t, queue.Front, ready)
+				}
+				if !gone {
+					require.PanicsWithValue(t, "observer", await)
+					return
+				}
+				time.AfterFunc(1050*time.Millisecond, func() { first.Leave() })
+				await()
+				time.Sleep(time.Second) // it panics meanwhile
 			})
 		})
 	}
