@@ -34,15 +34,15 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 // deadlock, in whatever order they name their keys. The set is one Lock with one token, one fence and
 // one lease.
 //
-// A set that has waited for 2 seconds takes its keys one by one, so that locks of single keys cannot
-// keep it waiting for ever. Others may then find a key held although the set is not; see GUARANTEES.md.
+// A set that has to wait takes its keys one by one, so that locks of single keys cannot keep it waiting
+// for ever. Others may then find a key held although the set is not; see GUARANTEES.md.
 //
 // On a Redis Cluster all keys must be in one slot: give them one {hash tag}, or see WithCrossSlot.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, wanted{wait: true})
 }
 
-// TryAcquireAll is AcquireAll without waiting.
+// TryAcquireAll is AcquireAll without waiting. Like TryAcquire it overtakes nobody who waits for a key.
 func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
 	return l.acquireAll(ctx, keys, opts, wanted{})
 }

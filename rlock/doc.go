@@ -37,7 +37,7 @@
 //
 // TryAcquire joins no queue, and overtakes nobody who waits in one. A call WithToken waits at the
 // server, but not among the callers of its Locker. A set waits as AcquireAll says, and its Release
-// frees the keys: the first in the queue of each then asks for it.
+// passes each key on, but frees those of a set of more than 128, which uses no queues; see GUARANTEES.md.
 //
 // A user who lacks the rights for the queue has none between processes, and neither has a key of a
 // cluster while its slot moves. A process then frees the key when its turn ends. The first of each tries when

@@ -27,9 +27,6 @@ const (
 	// inFlight is how long a command may be under way at the most, there and back, while
 	// all is well.
 	inFlight = 500 * time.Millisecond
-
-	// collecting is the wait after which a set takes its keys one by one.
-	collecting = 1900 * time.Millisecond
 )
 
 func (h *history) strangers() strangers {
@@ -55,7 +52,7 @@ func (h *history) strangers() strangers {
 // as it says.
 func (h *history) addStranger(s strangers, e event) {
 	during := span{e.Call, e.Return}
-	calm, collects := h.calmDuring(e.Process, during), len(e.Keys) > 1 && e.Return.sub(e.Call) > collecting
+	calm, collects := h.calmDuring(e.Process, during), len(e.Keys) > 1 && !strings.HasPrefix(e.Method, "Try")
 	var stay span
 	switch {
 	case h.lateDuring(e.Process, during): // a first try can come after the release of a second
