@@ -62,19 +62,21 @@ func waitEnded(err error) noLock {
 	return noLock{ErrGaveUp, err}
 }
 
-// newAcquisition returns the acquisition of a claim's keys.
-func (l *Locker) newAcquisition(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) acquisition {
+// begin makes a, which is new, the acquisition of a claim's keys.
+func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) {
 	lock := l.newLock(ctx, claim, set, want, start)
-	return acquisition{lock: lock, ctx: ctx, start: start, until: start, forced: l.forces.done.Load(), tries: attempt.New(attempt.Settings{
+	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.done.Load()
+	a.tries.Settings = attempt.Settings{
 		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Lease: &lock.lease,
 		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
-	})}
+	}
+	a.tries.Begin()
 }
 
 // acquireClaim acquires the keys of a claim.
 func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *settings, want wanted) (*Lock, error) {
-	a := l.newAcquisition(ctx, claim, set, want, clock.Now())
-	returned := false
+	a, returned := acquisition{}, false
+	a.begin(l, ctx, claim, set, want, clock.Now())
 	defer a.others() // also when an observer panics again
 	defer func() {
 		a.notice.Leave()
@@ -192,7 +194,7 @@ func (a *acquisition) learn(seen remote.Holder, lost bool) noLock {
 // contended notes that another holds the key or, if local is true, that another acquisition or lock of
 // this Locker is before this one. Only the first call has an effect.
 func (a *acquisition) contended(local bool) {
-	if a.lock.become(stateWaiting) {
+	if a.lock.become(stateWaiting, a.start) {
 		a.lock.emit(Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left, Local: local})
 	}
 }
@@ -329,7 +331,7 @@ func (a *acquisition) fail(why noLock) error {
 	if contended {
 		l.locker.counters.addWait(time.Duration(clock.Now()-a.start), l.want.wait)
 	}
-	l.become(stateFailed)
+	l.become(stateFailed, a.start)
 	kind := callTry
 	if l.want.wait {
 		kind = callWait

@@ -38,7 +38,7 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	defer b.interrupted()
 	start := clock.Now()
 	for i, key := range full {
-		b.all[i] = l.newAcquisition(ctx, remote.One(key), set, wanted{}, start)
+		b.all[i].begin(l, ctx, remote.One(key), set, wanted{}, start)
 	}
 	b.run(ctx)
 	b.deliver()

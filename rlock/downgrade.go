@@ -96,6 +96,6 @@ func endForShare(l *Lock) *reason {
 		return cause
 	}
 	l.token = tokenMoved // so that no Detach gives it away
-	l.become(stateDetached)
+	l.become(stateDetached, clock.Now())
 	return nil
 }

@@ -46,7 +46,7 @@ func (l *Lock) Release(ctx context.Context) error {
 		returned = true
 		return r.err
 	}
-	h = l.handOver(now, forced)
+	l.handOver(&h, now, forced)
 	if r.minimum != nil {
 		r.shorten(ctx)
 	} else if r.cause == released && h.Give(ctx) {
@@ -87,7 +87,8 @@ func (r *releasing) begin(now clock.Instant) bool {
 	defer l.mu.Unlock()
 	l.endIfOverAt(now)
 	r.ends = l.cause() == nil
-	r.cause = l.finish(stateReleased)
+	l.become(stateReleased, now)
+	r.cause = l.cause()
 	if r.cause == detached { // the keys are another handle's now
 		l.releases.Leave(false)
 		r.err = &LockError{"release", l.claim.Key(), r.cause}

@@ -59,9 +59,9 @@ func (l *Lock) stateNow() state { return state(l.state.Load()) }
 func (l *Lock) cause() *reason { return causes[l.stateNow()] }
 
 // become changes the state, and does everything that follows from the change. If the new
-// state may not follow the present one, it changes nothing and reports false. The caller
-// holds mu, or is the acquisition.
-func (l *Lock) become(to state) bool {
+// state may not follow the present one, it changes nothing and reports false. now is a
+// recent reading of the clock. The caller holds mu, or is the acquisition.
+func (l *Lock) become(to state, now clock.Instant) bool {
 	from := l.stateNow()
 	if transitions[from]&(1<<to) == 0 {
 		return false
@@ -75,7 +75,7 @@ func (l *Lock) become(to state) bool {
 		counters.waiting.Add(-1)
 	}
 	if from == stateHeld {
-		holdEnded(l, to)
+		holdEnded(l, to, now)
 		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context
 		if l.extras != nil && l.ctx != nil {
 			l.ctx.end(causes[to])
@@ -109,7 +109,7 @@ func (l *Lock) ended(to state) {
 // finish ends the lock, unless it has ended before, and returns why it ended. The
 // caller holds mu.
 func (l *Lock) finish(to state) *reason {
-	l.become(to)
+	l.become(to, clock.Now())
 	return l.cause()
 }
 
@@ -135,7 +135,7 @@ func (l *Lock) endIfOver() { l.endIfOverAt(clock.Now()) }
 // endIfOverAt is endIfOver for a caller who has just read the clock.
 func (l *Lock) endIfOverAt(now clock.Instant) {
 	if to, over := l.overdue(now); over {
-		l.become(to)
+		l.become(to, now)
 	}
 }
 
@@ -170,7 +170,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	}
 	keepFor(l, how.atLeast, now)
 	l.since = now
-	l.become(stateHeld)
+	l.become(stateHeld, now)
 	l.emit(Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
 	l.locker.registry.Add((*holder)(l))
 	return nil

@@ -47,7 +47,10 @@ func Key(prefix, key string) (string, *Wrong) {
 	if key == "" {
 		return "", &Wrong{Argument: "key", Reason: "it is empty"}
 	}
-	full := prefix + key
+	full := key
+	if prefix != "" {
+		full = prefix + key
+	}
 	if start, owner, yes := slot.Reserved(full); yes {
 		return "", &Wrong{Argument: "key", Reason: fmt.Sprintf("names that start with %s belong to %s; choose another", start, owner)}
 	}

@@ -60,9 +60,9 @@ type Ticket interface {
 	LeaveScore(score int64)
 }
 
-// New returns the Attempts of one acquisition.
-func New(s Settings) Attempts {
-	return Attempts{Settings: s, until: s.Start, Blocker: Blocker{Key: s.Claim.Key()}, Outage: s.Server.Outage()}
+// Begin makes Attempts ready that have nothing but their Settings.
+func (a *Attempts) Begin() {
+	a.until, a.Blocker.Key, a.Outage = a.Start, a.Claim.Key(), a.Server.Outage()
 }
 
 // Blocker is the key that stands in the way of an acquisition, and what is known of its holder.

@@ -76,7 +76,8 @@ func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.
 	for _, c := range change {
 		c(a, &s)
 	}
-	a.Attempts = attempt.New(s)
+	a.Attempts = attempt.Attempts{Settings: s}
+	a.Begin()
 	return a
 }
 

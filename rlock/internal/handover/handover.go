@@ -84,7 +84,7 @@ func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 		if !ok {
 			return false
 		}
-		g, agreed := h.offer(ctx, o)
+		g, agreed := h.offer(ctx, &o)
 		if !agreed {
 			return h.Freed
 		}
@@ -99,7 +99,7 @@ func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 }
 
 // offer returns what the next holder is to have. If it reports false, the offer has ended.
-func (h *Handover[H]) offer(ctx context.Context, o queue.Offer[Request, Grant, H]) (g Grant, ok bool) {
+func (h *Handover[H]) offer(ctx context.Context, o *queue.Offer[Request, Grant, H]) (g Grant, ok bool) {
 	if o.Over {
 		if g, ok = h.passOn(ctx, o); !ok {
 			return Grant{}, false
@@ -117,7 +117,7 @@ func (h *Handover[H]) offer(ctx context.Context, o queue.Offer[Request, Grant, H
 
 // inherit reports whether the next holder can have the present token and what is left of its lease,
 // and returns the deadline of that lease.
-func (h *Handover[H]) inherit(o queue.Offer[Request, Grant, H]) (deadline clock.Instant, shared bool) {
+func (h *Handover[H]) inherit(o *queue.Offer[Request, Grant, H]) (deadline clock.Instant, shared bool) {
 	next := o.Request
 	switch {
 	case o.Ask || next.FullLease || !h.As.Inherits || !next.Inherits || h.As.Owner != next.Owner || h.As.TTL != next.TTL || next.Fenced && o.Fence == 0:
@@ -158,7 +158,7 @@ const longestUnasked = 100 * time.Millisecond
 // pass has the server give the key to the next holder. If it reports false, the offer has
 // ended. If the outcome is then unknown, the next acquisition may have the key: it asks the
 // server itself, with the same token, and the server confirms the lock.
-func (h *Handover[H]) pass(ctx context.Context, o queue.Offer[Request, Grant, H]) (g Grant, passed bool) {
+func (h *Handover[H]) pass(ctx context.Context, o *queue.Offer[Request, Grant, H]) (g Grant, passed bool) {
 	next := o.Request
 	g.Token = remote.NewToken(next.Owner)
 	defer func() {
@@ -193,7 +193,7 @@ func (h *Handover[H]) pass(ctx context.Context, o queue.Offer[Request, Grant, H]
 // true: the next acquisition is to have the lock. Otherwise the offer has ended.
 //
 // A process that has always got its keys at once is not told of grants yet. It begins to listen now.
-func (h *Handover[H]) passOn(ctx context.Context, o queue.Offer[Request, Grant, H]) (g Grant, granted bool) {
+func (h *Handover[H]) passOn(ctx context.Context, o *queue.Offer[Request, Grant, H]) (g Grant, granted bool) {
 	claim, want := remote.One(h.Claim.Key()), o.Request.Place()
 	may := ctx.Err() == nil && len(h.Lease.Former()) == 0 && h.Claim.Possible() == 0 && h.Server.Queues().Usable(h.Claim.Key())
 	want.Silent = may && !h.Grants.Channel(h.Claim.Key()).Begin()

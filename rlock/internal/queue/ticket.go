@@ -325,7 +325,7 @@ func (t *Ticket[R, G, H]) Offer(blind bool, now clock.Instant) (o Offer[R, G, H]
 // Answered notes what the server has said to the hand-over: it has reserved n fences, from first on,
 // of which the first goes with this hand-over, and another process has waited for so long; 0:
 // none waits.
-func (o Offer[R, G, H]) Answered(first uint64, n int, waits time.Duration) {
+func (o *Offer[R, G, H]) Answered(first uint64, n int, waits time.Duration) {
 	s := o.from.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,7 +337,7 @@ func (o Offer[R, G, H]) Answered(first uint64, n int, waits time.Duration) {
 // Passed notes that the server has given the lock to the next ticket at the end of a turn, because
 // no other process waits any more. Another turn begins. The fences that were reserved are smaller
 // than that of the next ticket, so they are not used any more.
-func (o Offer[R, G, H]) Passed() {
+func (o *Offer[R, G, H]) Passed() {
 	s := o.from.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,7 +348,7 @@ func (o Offer[R, G, H]) Passed() {
 
 // Grant hands g to the next ticket, and makes it the front. It reports false if the next
 // ticket has left meanwhile: the caller then has g, and is still the front.
-func (o Offer[R, G, H]) Grant(g G) bool {
+func (o *Offer[R, G, H]) Grant(g G) bool {
 	signal := o.grant(g)
 	if signal == nil {
 		return false
@@ -358,7 +358,7 @@ func (o Offer[R, G, H]) Grant(g G) bool {
 }
 
 // grant is Grant, and returns what is to be sent; nil: the next ticket has left.
-func (o Offer[R, G, H]) grant(g G) *clock.Signal {
+func (o *Offer[R, G, H]) grant(g G) *clock.Signal {
 	s := o.from.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,7 +375,7 @@ func (o Offer[R, G, H]) grant(g G) *clock.Signal {
 // Withdraw ends a hand-over that has failed. It leaves g for the next ticket, which goes on
 // waiting in its place. It reports false if the next ticket has left meanwhile: the caller
 // must then clean up what g stands for.
-func (o Offer[R, G, H]) Withdraw(g G) bool {
+func (o *Offer[R, G, H]) Withdraw(g G) bool {
 	s := o.from.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
