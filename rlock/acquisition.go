@@ -70,7 +70,7 @@ func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, 
 		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Lease: &lock.lease,
 		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
 	}
-	a.tries.Begin()
+	attempt.Begin(&a.tries)
 }
 
 // acquireClaim acquires the keys of a claim.

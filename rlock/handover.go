@@ -82,7 +82,7 @@ func (l *lender) TakeBack() {
 // handOver makes h, which is new, give the lock, which Release has just ended, to the next holder. now is
 // a recent reading of the clock; forced is how often force had been used before the Release.
 func (l *Lock) handOver(h *handover.Handover[*holder], now clock.Instant, forced uint64) {
-	h.Server, h.Grants, h.From = l.locker.remote, l.locker.grants, (*lender)(l)
+	h.Server, h.Grants, h.Background, h.From = l.locker.remote, l.locker.grants, l.locker.background, (*lender)(l)
 	h.Ticket, h.Claim, h.Lease, h.As, h.Now, h.Forced = &l.ticket, &l.claim, &l.lease, l.request(), now, forced
 	h.Has.Token = l.lease.Token()
 }

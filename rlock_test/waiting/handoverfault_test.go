@@ -3,6 +3,7 @@ package waiting
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -178,6 +179,55 @@ func TestReleaseToOneWhoGivesUp(t *testing.T) {
 				require.Equal(t, next.Token(), env.Get(t, direct, "job"))
 				require.NoError(t, next.Release(t.Context()))
 			}
+			require.Empty(t, env.Get(t, direct, "job"))
+		})
+	}
+}
+
+// Once in a turn's time the server is asked whether another process waits. However long that takes and
+// however it ends, those who wait in line are served meanwhile and after, with rising fences.
+func TestLineGoesOnWhileTheServerIsAsked(t *testing.T) {
+	t.Parallel()
+	const turn = 400 * time.Millisecond
+	for name, answer := range map[string]func(run func() rueidis.RedisResult) rueidis.RedisResult{
+		"it answers":         func(run func() rueidis.RedisResult) rueidis.RedisResult { return run() },
+		"its reply is lost":  func(run func() rueidis.RedisResult) rueidis.RedisResult { run(); return env.NoReply() },
+		"the client panics":  func(func() rueidis.RedisResult) rueidis.RedisResult { panic("of a hook") },
+		"its goroutine ends": func(func() rueidis.RedisResult) rueidis.RedisResult { runtime.Goexit(); return env.NoReply() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(turn), rlock.WithAutoExtend(true), rlock.WithTTL(time.Minute))
+			lock, err := locker.Acquire(t.Context(), "job")
+			require.NoError(t, err)
+			pass := func() {
+				next := env.NextInLine(t, locker, "job")
+				require.NoError(t, lock.Release(t.Context()))
+				former := lock
+				lock = <-next
+				require.True(t, lock.Valid())
+				require.Greater(t, lock.Fence(), former.Fence())
+			}
+			pass() // which reserves fences
+			var asked atomic.Int32
+			goesOn := make(chan struct{})
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				if !env.Calls(words, gen.HandOverSHA1) || asked.Add(1) > 1 {
+					return run()
+				}
+				<-goesOn
+				return answer(run)
+			})
+			time.Sleep(turn)
+			for range 5 {
+				pass()
+			}
+			env.Soon(t, func() bool { return asked.Load() == 1 }, "the server is asked")
+			close(goesOn)
+			for range 20 { // more than were reserved
+				pass()
+			}
+			require.NoError(t, lock.Release(t.Context()))
 			require.Empty(t, env.Get(t, direct, "job"))
 		})
 	}

@@ -61,7 +61,7 @@ type Ticket interface {
 }
 
 // Begin makes Attempts ready that have nothing but their Settings.
-func (a *Attempts) Begin() {
+func Begin(a *Attempts) {
 	a.until, a.Blocker.Key, a.Outage = a.Start, a.Claim.Key(), a.Server.Outage()
 }
 

@@ -77,7 +77,7 @@ func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.
 		c(a, &s)
 	}
 	a.Attempts = attempt.Attempts{Settings: s}
-	a.Begin()
+	attempt.Begin(&a.Attempts)
 	return a
 }
 

@@ -56,15 +56,16 @@ type Lender interface {
 
 // Handover gives one lock that was given up to the next holder. Only its release uses it.
 type Handover[H queue.Holder] struct {
-	Server *remote.Server
-	Grants *notify.Grants
-	From   Lender
-	Ticket *queue.Ticket[Request, Grant, H]
-	Claim  *remote.Claim
-	Lease  *lease.Lease
-	As     Request       // of the acquisition for which the token was made
-	Now    clock.Instant // a recent reading of the clock
-	Forced uint64        // how often force had been used when the holder gave the lock up
+	Server     *remote.Server
+	Grants     *notify.Grants
+	Background context.Context // of what is asked meanwhile
+	From       Lender
+	Ticket     *queue.Ticket[Request, Grant, H]
+	Claim      *remote.Claim
+	Lease      *lease.Lease
+	As         Request       // of the acquisition for which the token was made
+	Now        clock.Instant // a recent reading of the clock
+	Forced     uint64        // how often force had been used when the holder gave the lock up
 
 	Has   Grant // what the key has now: at first the token of the lock
 	Freed bool  // the key was passed on to another process
@@ -78,6 +79,9 @@ type Handover[H queue.Holder] struct {
 // If the next holder wants the same lease and enough of it is left, it goes on with that lease
 // and its token, which costs no command. Otherwise one command gives the next holder a token
 // and a lease of its own.
+//
+// Once in a turn's time the server is asked whether another process waits. Those who wait here do not
+// wait for the answer, unless their hand-over needs a command all the same.
 func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 	for {
 		o, ok := h.Ticket.Offer(!h.Server.Queues().Usable(h.Claim.Key()), h.Now)
@@ -105,6 +109,9 @@ func (h *Handover[H]) offer(ctx context.Context, o *queue.Offer[Request, Grant, 
 			return Grant{}, false
 		}
 	} else if deadline, shared := h.inherit(o); shared {
+		if o.Ask {
+			h.askMeanwhile(o)
+		}
 		g = Grant{Token: h.Has.Token, Fence: o.Fence, Deadline: deadline}
 	} else if g, ok = h.pass(ctx, o); !ok {
 		return Grant{}, false
@@ -120,7 +127,7 @@ func (h *Handover[H]) offer(ctx context.Context, o *queue.Offer[Request, Grant, 
 func (h *Handover[H]) inherit(o *queue.Offer[Request, Grant, H]) (deadline clock.Instant, shared bool) {
 	next := o.Request
 	switch {
-	case o.Ask || next.FullLease || !h.As.Inherits || !next.Inherits || h.As.Owner != next.Owner || h.As.TTL != next.TTL || next.Fenced && o.Fence == 0:
+	case o.Itself || next.FullLease || !h.As.Inherits || !next.Inherits || h.As.Owner != next.Owner || h.As.TTL != next.TTL || next.Fenced && o.Fence == 0:
 		return 0, false
 	case h.Has.Token != h.Lease.Token():
 		return h.Has.Deadline, next.accepts(h.Has.Deadline, h.Now)
@@ -154,6 +161,22 @@ func (r Request) accepts(deadline, now clock.Instant) bool {
 // and that is handed over without a command. If the lock was lost since then, the next holder
 // gets a lock that is lost.
 const longestUnasked = 100 * time.Millisecond
+
+// askMeanwhile asks the server whether another process waits, and reserves fences, while the holders hand
+// the lock over. If the key has another token by then, the next hand-over learns it from the server.
+func (h *Handover[H]) askMeanwhile(o *queue.Offer[Request, Grant, H]) {
+	q := o.AskMeanwhile(h.Now, min(2*h.Server.RoundTrip(), longestUnasked))
+	server, ctx, key, token, fenced := h.Server, h.Background, h.Claim.Key(), h.Has.Token, o.Request.Fenced
+	go func() {
+		defer func() {
+			_ = recover() // the client's hooks may panic: they do so again in the next hand-over, whose caller it concerns
+			q.Unanswered()
+		}()
+		if said, err := remote.Ask(ctx, server, key, token, fenced, q.Reserve); err == nil && said.Over {
+			q.Answered(said.Fence, said.Reserved, said.Waits)
+		}
+	}()
+}
 
 // pass has the server give the key to the next holder. If it reports false, the offer has
 // ended. If the outcome is then unknown, the next acquisition may have the key: it asks the

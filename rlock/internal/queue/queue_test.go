@@ -405,6 +405,134 @@ func TestReservingGoesOnAfterHandOversThatCouldNotUseIt(t *testing.T) {
 	}
 }
 
+// What the server is asked meanwhile is asked once, has the answer counted as that of a hand-over, and
+// gives fences that come after those that are left.
+func TestQuestion(t *testing.T) {
+	t.Parallel()
+	type questions = Question[string, int, *holding]
+	for name, test := range map[string]struct {
+		then   func(q questions, pass func(asks bool) Offer[string, int, *holding])
+		fences []uint64 // of the hand-overs after it; 0: it must take one from the server
+		itself bool     // the server must be asked by the next hand-over
+		over   bool     // the turn is over after its time
+	}{
+		"not answered yet": {func(questions, func(bool) Offer[string, int, *holding]) {}, []uint64{103, 104, 0}, false, false},
+		"answered": {func(q questions, _ func(bool) Offer[string, int, *holding]) {
+			q.Answered(105, 2, 0)
+			q.Unanswered()
+		}, []uint64{103, 104, 105, 106, 0}, false, false},
+		"answered, others had fences": {func(q questions, _ func(bool) Offer[string, int, *holding]) {
+			q.Answered(200, 2, 0)
+		}, []uint64{200, 201, 0}, false, false},
+		"answered, without fences": {func(q questions, _ func(bool) Offer[string, int, *holding]) {
+			q.Answered(0, 0, 0)
+		}, []uint64{103, 104, 0}, false, false},
+		"answered, another waits": {func(q questions, _ func(bool) Offer[string, int, *holding]) {
+			q.Answered(105, 2, time.Nanosecond)
+		}, []uint64{103, 104, 105, 106, 0}, false, true},
+		"answered twice": {func(q questions, _ func(bool) Offer[string, int, *holding]) {
+			q.Answered(105, 2, 0)
+			q.Answered(90, 2, time.Hour)
+		}, []uint64{103, 104, 105, 106, 0}, false, false},
+		"not answered": {func(q questions, _ func(bool) Offer[string, int, *holding]) {
+			q.Unanswered()
+		}, []uint64{103, 104, 0}, true, false},
+		"answered after a hand-over asked": {func(q questions, pass func(asks bool) Offer[string, int, *holding]) {
+			pass(true)
+			q.Answered(105, 2, time.Hour)
+			q.Unanswered()
+		}, []uint64{301, 0}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q := New[string, int, *holding](limit)
+				at := join(t, q, "", true)
+				at.Hold(&holding{end: clock.Never}, clock.Now())
+				pass := func(asks bool) Offer[string, int, *holding] {
+					next := join(t, q, "", false)
+					o, ok := at.Offer(false, clock.Now())
+					require.True(t, ok)
+					if asks {
+						o.Answered(300, 2, 0)
+					}
+					o.Grant(0)
+					next.Ready()
+					at = next
+					return o
+				}
+				next := join(t, q, "", false)
+				o, _ := at.Offer(false, clock.Now())
+				o.Answered(100, 5, 0)
+				o.Grant(0)
+				next.Ready()
+				at = next
+				require.Equal(t, uint64(101), pass(false).Fence)
+				time.Sleep(limit)
+				next = join(t, q, "", false)
+				o, _ = at.Offer(false, clock.Now())
+				require.True(t, o.Ask)
+				require.False(t, o.Itself)
+				require.Equal(t, uint64(102), o.Fence)
+				question := o.AskMeanwhile(clock.Now(), 0)
+				require.Equal(t, o.Reserve-2, question.Reserve)
+				o.Grant(0)
+				next.Ready()
+				at = next
+				test.then(question, pass)
+				for i, fence := range test.fences {
+					o := pass(false)
+					require.Equal(t, fence, o.Fence, i)
+					require.Equal(t, test.itself, o.Ask)
+					require.Equal(t, test.itself, o.Itself)
+				}
+				time.Sleep(limit)
+				o = pass(false)
+				require.Equal(t, test.over, o.Over)
+				require.Equal(t, !test.over, o.Ask)
+			})
+		})
+	}
+}
+
+// The hand-over asks if a question is under way for too long. An answer that comes in another turn says
+// nothing: others may have had larger fences since.
+func TestLateQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, patience := range []time.Duration{limit / 2, 2 * limit} {
+			q := New[string, int, *holding](limit)
+			front := join(t, q, "", true)
+			next := join(t, q, "", false)
+			front.Hold(&holding{end: clock.Never}, clock.Now())
+			time.Sleep(limit)
+			o, _ := front.Offer(false, clock.Now())
+			require.True(t, o.Ask)
+			question := o.AskMeanwhile(clock.Now(), patience)
+			require.True(t, o.Withdraw(0))
+			time.Sleep(max(limit, patience) - 1)
+			o, _ = front.Offer(false, clock.Now())
+			require.False(t, o.Ask)
+			require.True(t, o.Withdraw(0))
+			time.Sleep(1)
+			o, _ = front.Offer(false, clock.Now())
+			require.True(t, o.Ask)
+			require.True(t, o.Itself)
+			require.True(t, o.Withdraw(0))
+
+			front.Leave()
+			next.Ready()
+			next.Hold(&holding{end: clock.Never}, clock.Now())
+			join(t, q, "", false)
+			question.Answered(100, 16, time.Hour)
+			time.Sleep(limit / 2)
+			o, _ = next.Offer(false, clock.Now())
+			require.Zero(t, o.Fence)
+			require.False(t, o.Over)
+		}
+	})
+}
+
 // The next front goes on with the place that the last one had in the queue of the server.
 func TestScoreIsLeftToTheNextFront(t *testing.T) {
 	t.Parallel()

@@ -287,7 +287,8 @@ type Offer[R, G any, H Holder] struct {
 	Request  R      // of the next
 	Fence    uint64 // for the next, if one is reserved; else 0
 	Reserve  int    // how many fences to take from the server if Fence is not used
-	Ask      bool   // the hand-over must ask the server whether another process waits
+	Ask      bool   // the server must be asked whether another process waits: by the hand-over, or by AskMeanwhile
+	Itself   bool   // the hand-over must ask, because AskMeanwhile does not get an answer
 	Over     bool   // the turn is over: another process is to have the lock, and then the next ticket
 	Met      bool   // a front has found another process holding the key
 }
@@ -316,7 +317,9 @@ func (t *Ticket[R, G, H]) Offer(blind bool, now clock.Instant) (o Offer[R, G, H]
 		o.Over = time.Duration(now-line.turn.began) >= s.queue.limit
 	}
 	if !o.Over {
-		o.Ask = !blind && line.turn.mustAsk(now, s.queue.limit)
+		if !blind {
+			o.Ask, o.Itself = line.turn.mustAsk(now, s.queue.limit)
+		}
 		o.Fence, o.Reserve = line.turn.nextFence()
 	}
 	return o, true
@@ -332,6 +335,48 @@ func (o *Offer[R, G, H]) Answered(first uint64, n int, waits time.Duration) {
 	turn := &o.from.line().turn
 	turn.reserve(first, n)
 	turn.told(waits)
+}
+
+// Question is what the server is asked while this process hands the lock over without a command. Its
+// answer has no effect if the turn has ended, or a hand-over has asked since. Answered or Unanswered
+// must follow.
+type Question[R, G any, H Holder] struct {
+	shard   *shard[R, G, H]
+	line    *line[R, G, H]
+	asking  *asking
+	Reserve int // how many fences to take from the server
+}
+
+// AskMeanwhile begins a Question. If it has no answer after patience, and after a turn's time, the next
+// hand-over asks. now is a recent reading of the clock.
+func (o *Offer[R, G, H]) AskMeanwhile(now clock.Instant, patience time.Duration) Question[R, G, H] {
+	s := o.from.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := o.from.line()
+	line.turn.asking = &asking{now.After(max(patience, s.queue.limit))}
+	return Question[R, G, H]{s, line, line.turn.asking, max(o.Reserve-line.turn.spare, 1)}
+}
+
+// Answered notes what the server has said: it has reserved n fences, from first on, and another process
+// has waited for so long; 0: none waits.
+func (q Question[R, G, H]) Answered(first uint64, n int, waits time.Duration) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if turn := &q.line.turn; turn.asking == q.asking {
+		turn.add(first, n)
+		turn.told(waits)
+	}
+}
+
+// Unanswered notes that the server has not answered, or that the key is no longer the holder's. The next
+// hand-over asks then. After Answered it has no effect.
+func (q Question[R, G, H]) Unanswered() {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	if turn := &q.line.turn; turn.asking == q.asking {
+		turn.asking, turn.failed = nil, true
+	}
 }
 
 // Passed notes that the server has given the lock to the next ticket at the end of a turn, because

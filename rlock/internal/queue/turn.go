@@ -17,6 +17,8 @@ type turn struct {
 	began  clock.Instant // when the server gave the key to this process, or a caller first waited behind the holder; 0: neither
 	others clock.Instant // since when another process waits; 0: as far as is known, none does
 	asked  clock.Instant // when the server last said whether one waits; 0: it was not asked
+	asking *asking       // a Question that is under way; nil: none is
+	failed bool          // the last Question got no answer
 
 	fence uint64 // the next reserved fence
 	spare int    // how many reserved fences are left
@@ -35,18 +37,27 @@ func (t *turn) over(now clock.Instant, limit time.Duration) bool {
 	return limit == 0 || t.others != 0 && time.Duration(now-max(t.began, t.others)) >= limit
 }
 
-// mustAsk reports whether the next hand-over must ask the server whether another process waits. One in
-// each turn's time does.
-func (t *turn) mustAsk(now clock.Instant, limit time.Duration) bool {
+// asking is a Question. If it has no answer at late, the next hand-over asks.
+type asking struct{ late clock.Instant }
+
+// mustAsk reports whether the server must be asked whether another process waits, once in each turn's
+// time, and whether the hand-over must do it: a Question has got no answer, or none in time.
+func (t *turn) mustAsk(now clock.Instant, limit time.Duration) (ask, itself bool) {
+	if t.asking != nil {
+		return now >= t.asking.late, now >= t.asking.late
+	}
 	last := t.asked // which is never before began
 	if last == 0 {
 		last = t.began
 	}
-	return t.others == 0 && (last == 0 || time.Duration(now-last) >= limit)
+	ask = t.others == 0 && (last == 0 || time.Duration(now-last) >= limit)
+	return ask, ask && t.failed
 }
 
-// told notes what the server has said: for how long another process has waited; 0: none waits.
+// told notes what the server has said: for how long another process has waited; 0: none waits. The
+// answer to a Question that is under way would be older, or its fences smaller than one that is used.
 func (t *turn) told(waits time.Duration) {
+	t.asking, t.failed = nil, false
 	t.asked, t.others = clock.Now(), 0
 	if waits > 0 {
 		t.others = t.asked - clock.Instant(waits)
@@ -78,6 +89,19 @@ const mostFences = 16 << 10
 // reserve notes that the server gave n fences, from first on. The hand-over itself uses the first.
 func (t *turn) reserve(first uint64, n int) {
 	t.fence, t.spare, t.block = first+1, n-1, n
+}
+
+// add notes that the server gave n fences, from first on, that are all for later hand-overs. What is
+// left of the last ones comes first, unless other holders of the slot have had fences in between.
+func (t *turn) add(first uint64, n int) {
+	if n == 0 {
+		return
+	}
+	if t.spare == 0 || first != t.fence+uint64(t.spare) {
+		t.fence, t.spare = first, 0
+	}
+	t.spare += n
+	t.block = t.spare + 1
 }
 
 // end ends a turn. The next one starts with as many fences as this one reserved last: nextFence makes the

@@ -290,19 +290,33 @@ type Handed struct {
 // fences if next is fenced. It is sent once. After an error that is Indeterminate, the key may
 // have either token.
 func (s *Server) HandOver(ctx context.Context, c *Claim, token string, next Request, fences int) (h Handed, err error) {
-	params := gen.HandOverParams{Lock: c.key[0], Queue: c.key[0], Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
-	if next.Fenced {
-		params.Counter = slot.FenceCounter(c.key[0])
-	}
-	if s.queues.Usable(c.key[0]) {
-		params.Queue, params.Barging = slot.Queue(c.key[0]), s.calls.queue.barging
-	}
 	c.tally.perhaps = true // until there is an answer
+	h, err = handOver(ctx, s, c.key[0], token, next, fences)
+	if OutcomeOf(err) != Indeterminate {
+		c.tally.perhaps = false
+	}
+	return h, err
+}
+
+// Ask is what HandOver says of a key that has token, and also reserves fences if it is to. It changes
+// neither the token of the key nor its lease: the script takes it for a repetition of a hand-over to that
+// token, and keeps the longer lease. So it may arrive late.
+func Ask(ctx context.Context, s *Server, key, token string, fenced bool, fences int) (Handed, error) {
+	return handOver(ctx, s, key, NewToken(""), Request{Token: token, TTL: time.Millisecond, Fenced: fenced}, fences)
+}
+
+func handOver(ctx context.Context, s *Server, key, token string, next Request, fences int) (h Handed, err error) {
+	params := gen.HandOverParams{Lock: key, Queue: key, Token: token, Next: next.Token, TTL: ttlParam(next.TTL), Fences: int64(fences)}
+	if next.Fenced {
+		params.Counter = slot.FenceCounter(key)
+	}
+	if s.queues.Usable(key) {
+		params.Queue, params.Barging = slot.Queue(key), s.calls.queue.barging
+	}
 	h.Sent = clock.Now()
 	reply, err := s.calls.scripts.HandOver(ctx, s.calls.client, params)
 	err = Redact(err, token, next.Token)
 	if OutcomeOf(err) != Indeterminate {
-		c.tally.perhaps = false
 		s.roundTrip.note(h.Sent)
 	}
 	h.Over, h.Fence, h.Reserved = err == nil && reply.HandedOver, uint64(reply.Fence), int(reply.Fences)

@@ -260,3 +260,39 @@ func TestReleaseOfASetWithAKeyOfAnotherType(t *testing.T) {
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.Eventually(t, func() bool { return owner(t, client, keys[1]) == "" }, 10*time.Second, time.Millisecond)
 }
+
+// Ask tells and reserves what a hand-over would, and leaves the key as it is, also if it arrives late.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	_, client, server := start(t)
+	for _, ttl := range []time.Duration{time.Minute, clock.NoExpiry} {
+		if ttl == clock.NoExpiry {
+			require.NoError(t, client.Do(t.Context(), client.B().Persist().Key("mine").Build()).Error())
+		}
+		left, err := client.Do(t.Context(), client.B().Expiretime().Key("mine").Build()).AsInt64()
+		require.NoError(t, err)
+		said, err := remote.Ask(t.Context(), server, "mine", "token", true, 8)
+		require.NoError(t, err)
+		require.True(t, said.Over)
+		require.Positive(t, said.Reserved)
+		require.Zero(t, said.Waits)
+		again, err := remote.Ask(t.Context(), server, "mine", "token", true, 8)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, again.Fence, said.Fence+uint64(said.Reserved))
+		require.Equal(t, "token", owner(t, client, "mine"))
+		same, err := client.Do(t.Context(), client.B().Expiretime().Key("mine").Build()).AsInt64()
+		require.NoError(t, err)
+		require.Equal(t, left, same)
+	}
+	unfenced, err := remote.Ask(t.Context(), server, "mine", "token", false, 8)
+	require.NoError(t, err)
+	require.Zero(t, unfenced.Reserved)
+	for _, key := range []string{"others", "nobody's"} {
+		before := owner(t, client, key)
+		said, err := remote.Ask(t.Context(), server, key, "token", true, 8)
+		require.NoError(t, err)
+		require.False(t, said.Over)
+		require.Zero(t, said.Reserved)
+		require.Equal(t, before, owner(t, client, key))
+	}
+}
