@@ -195,7 +195,7 @@ func (a *acquisition) learn(seen remote.Holder, lost bool) noLock {
 // this Locker is before this one. Only the first call has an effect.
 func (a *acquisition) contended(local bool) {
 	if a.lock.become(stateWaiting, a.start) {
-		a.lock.emit(Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left, Local: local})
+		a.lock.emit(&Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left, Local: local})
 	}
 }
 
@@ -341,7 +341,7 @@ func (a *acquisition) fail(why noLock) error {
 		Key: blocker.Key, Remaining: blocker.Remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
 		Err: failure(kind, blocker.Held, why.err, a.tries.Outage.Explain(why.cause)), call: kind, contended: contended,
 	}
-	l.emit(Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Contended: contended, Err: failed})
+	l.emit(&Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Contended: contended, Err: failed})
 	return failed
 }
 

@@ -183,7 +183,7 @@ func settle(l *Lock, sent lease.Extension, answer remote.Extended) (err error, o
 		return &LockError{"extend", l.claim.Key(), cause}, false
 	}
 	(*scheduled)(l).plan(sent.Sent)
-	l.emit(Event{Kind: EventExtended})
+	l.emit(&Event{Kind: EventExtended})
 	return nil, false
 }
 
@@ -198,7 +198,7 @@ func failed(l *Lock, err error, moved bool) (_ error, open bool) {
 	}
 	told := &LockError{"extend", l.claim.Key(), err}
 	if l.stateNow() == stateHeld {
-		l.emit(Event{Kind: EventExtendFailed, Err: told})
+		l.emit(&Event{Kind: EventExtendFailed, Err: told})
 	}
 	if remote.OutcomeOf(err) == remote.Indeterminate {
 		return err, true

@@ -28,7 +28,7 @@ func observe(ctx context.Context, o Observer, start clock.Instant) *observed {
 
 // emit counts an event and puts it on the list, with what the lock knows of it. The caller holds
 // mu, or is the acquisition or the Release that has ended the lock.
-func (l *Lock) emit(e Event) {
+func (l *Lock) emit(e *Event) {
 	l.locker.counters.count(e)
 	o := l.events
 	if o == nil {
@@ -52,7 +52,7 @@ func (l *Lock) emit(e Event) {
 	if l.stateNow() == stateHeld {
 		e.Remaining = max(l.lease.Deadline().Until(), 0)
 	}
-	o.list.Add(e)
+	o.list.Add(*e)
 }
 
 // deliver tells the observer what has happened to the lock, unless another goroutine is

@@ -34,8 +34,7 @@ func (l *Lock) Release(ctx context.Context) error {
 	if err := l.releases.Enter(ctx); err != nil {
 		return notEntered(l.claim.Key(), err)
 	}
-	r, h := releasing{lock: l}, handover.Handover[*holder]{}
-	returned := false
+	r, h, returned := releasing{lock: l}, handover.Handover[*holder]{}, false
 	defer func() {
 		if !returned {
 			r.interrupted(h.Has.Token)
@@ -141,19 +140,20 @@ func (r *releasing) settle() {
 	}
 	l.releases.Leave(done)
 	if r.ends {
-		l.emit(releaseEvent(r.err))
+		emitReleased(l, r.err)
 	}
 }
 
-// releaseEvent is the event of the Release that ended a lock.
-func releaseEvent(err error) Event {
+// emitReleased emits the event of the Release that ended a lock.
+func emitReleased(l *Lock, err error) {
 	switch {
+	case err == nil:
+		l.emit(&Event{Kind: EventReleased})
 	case errors.Is(err, ErrLost):
-		return Event{Kind: EventLost, Err: ErrLost}
-	case err != nil:
-		return Event{Kind: EventReleaseFailed, Err: err}
+		l.emit(&Event{Kind: EventLost, Err: ErrLost})
+	default:
+		l.emit(&Event{Kind: EventReleaseFailed, Err: err})
 	}
-	return Event{Kind: EventReleased}
 }
 
 // notEntered is the error of a Release that the lock's gate has not let in.

@@ -102,7 +102,7 @@ func (l *Lock) ended(to state) {
 	}
 	if cause != released { // the Release does both when the keys are free
 		l.ticket.Leave()
-		l.emit(Event{Kind: endings[to], Err: cause})
+		l.emit(&Event{Kind: endings[to], Err: cause})
 	}
 }
 
@@ -171,7 +171,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	keepFor(l, how.atLeast, now)
 	l.since = now
 	l.become(stateHeld, now)
-	l.emit(Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
+	l.emit(&Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
 	l.locker.registry.Add((*holder)(l))
 	return nil
 }

@@ -118,7 +118,7 @@ type counters struct {
 }
 
 // count counts an event.
-func (c *counters) count(e Event) {
+func (c *counters) count(e *Event) {
 	c.events[e.Kind].Add(1)
 	if e.HandedOver {
 		c.handedOver.Add(1)
