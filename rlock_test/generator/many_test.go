@@ -266,14 +266,29 @@ func (w world) run(call func(together bool) []string, together bool) (told []str
 func (w world) same(call func(w world) func(bool) []string) {
 	w.Helper()
 	for batch := range slices.Chunk(everyone(), 128) {
-		w.locks = batch
-		each, granted := w.run(call(w), false)
-		together, grantedTogether := w.run(call(w), true)
-		for i := range each {
-			require.Equal(w, each[i], together[i], "number %d of %d: %q", i+1, len(batch), batch[i].state)
-		}
-		require.Equal(w, granted, grantedTogether)
+		w.sameOf(batch, call)
 	}
+}
+
+// sameOf is same for some locks. A grant to a waiter that cannot be told lasts two seconds: what has taken longer on
+// a busy machine says nothing, and is done again with half as many locks.
+func (w world) sameOf(batch []one, call func(w world) func(bool) []string) {
+	w.Helper()
+	w.locks = batch
+	began := time.Now()
+	each, granted := w.run(call(w), false)
+	between := time.Now()
+	together, grantedTogether := w.run(call(w), true)
+	if max(between.Sub(began), time.Since(between)) > silentLease*9/10 {
+		for half := range slices.Chunk(batch, (len(batch)+1)/2) {
+			w.sameOf(half, call)
+		}
+		return
+	}
+	for i := range each {
+		require.Equal(w, each[i], together[i], "number %d of %d: %q", i+1, len(batch), batch[i].state)
+	}
+	require.Equal(w, granted, grantedTogether)
 }
 
 // userWith returns a client of a user who may do all but what the rules deny.
