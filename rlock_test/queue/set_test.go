@@ -126,6 +126,28 @@ func TestASetWaitsOnce(t *testing.T) {
 	})
 }
 
+// A set that loses a key while it waits for the next one leaves that queue: it would have its keys out of the
+// order of their names, and could block another set.
+func TestASetThatLosesAKeyBeginsAnew(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "j", rlock.WithTTL(time.Minute)))
+		got := acquiresAll(t, env.OpenOn(t, server), "i", "j")
+		env.Soon(t, func() bool { return len(queued(t, client, "j")) == 1 }, "the set has the first key, and waits for the other")
+		require.NoError(t, env.Do(t, client, "SET", "i", "another token", "PX", "60000").Error())
+		env.Soon(t, func() bool { return len(queued(t, client, "j")) == 0 }, "it leaves the queue")
+		require.NoError(t, held.Release(t.Context()))
+		require.Empty(t, env.Get(t, client, "j"))
+		require.NoError(t, env.Do(t, client, "DEL", "i").Error())
+		require.NoError(t, env.Taken(t, got).Release(t.Context()))
+		idle(t, client, "i")
+		idle(t, client, "j")
+	})
+}
+
 // A free key that somebody waits for is not taken by a set, whole or in part. If those who wait are dead, a
 // caller who would not wait gets it.
 func TestASetOvertakesNobody(t *testing.T) {

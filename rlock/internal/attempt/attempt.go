@@ -159,6 +159,9 @@ func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 // does not overtake them.
 func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
 	answer, err := a.Server.Acquire(ctx, a.Claim, a.Request())
+	if err != nil {
+		a.collect.MayHave() // of slots before the one that has failed
+	}
 	if a.Wait && a.Outage.Record(err) {
 		return Grant{}, a.transient(ctx, err)
 	}

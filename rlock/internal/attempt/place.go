@@ -141,7 +141,11 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		deadline, fence := p.Granted()
 		return Grant{deadline, fence}, Setback{}
 	case beating && !a.MayQueue() && !a.Claim.IsShare():
-		return a.tryAlone(ctx) // which renews what a set has collected, and finds a chosen token that has the key
+		g, why := a.tryAlone(ctx) // which renews what a set has collected, and finds a chosen token that has the key
+		if why.Kind == Busy && a.Claim.IsSet() && a.collect.Before(a.Blocker.Key, p.Key()) {
+			a.giveUpPlace(ctx) // it has lost a key, and would get the others out of order
+		}
+		return g, why
 	}
 	return Grant{}, Setback{Kind: Busy}
 }
@@ -165,7 +169,7 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 // token may have got the key instead.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted && a.place.Token() == a.Lease.Token() {
-		a.collect.Granted()
+		a.collect.MayHave()
 		a.place.GoesOn(a.Claim)
 		a.place.Taken()
 		a.place = nil

@@ -14,6 +14,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -66,17 +67,27 @@ func (c *Collector) Step(ctx context.Context, token string) (begun, ended bool) 
 	return false, true
 }
 
-// Blocked notes the key at which an attempt has ended. The set has those before it.
+// Blocked notes the key at which an attempt has ended. The set has those before it, and perhaps others that
+// it has got before it lost this one.
 func (c *Collector) Blocked(key string) {
-	if c != nil && c.keys != nil {
-		c.has = key != slices.Min(c.claim.BySlot()[0])
+	if c != nil && key != slices.Min(c.claim.BySlot()[0]) {
+		c.MayHave()
 	}
 }
 
-// Granted notes that the set has got a key in its queue.
-func (c *Collector) Granted() { c.has = true }
+// Before reports whether the set takes one of its keys before another.
+func (c *Collector) Before(key, other string) bool {
+	return cmp.Or(cmp.Compare(c.slot(key), c.slot(other)), cmp.Compare(key, other)) < 0
+}
 
-// Has reports whether the set has collected some of its keys.
+// MayHave notes that the set has got a key, or may have got one.
+func (c *Collector) MayHave() {
+	if c != nil && c.keys != nil {
+		c.has = true
+	}
+}
+
+// Has reports whether the set has collected some of its keys, as far as is known.
 func (c *Collector) Has() bool { return c != nil && c.has }
 
 // Score returns the score with which the set joins the queue of a key: the first that it had in a queue of

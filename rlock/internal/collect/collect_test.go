@@ -90,12 +90,16 @@ func TestHas(t *testing.T) {
 		c.Blocked("b")
 		require.True(t, c.Has())
 		c.Blocked("a")
-		require.False(t, c.Has(), "it has lost the key")
-		c.Granted()
-		require.True(t, c.Has())
+		require.True(t, c.Has(), "it has lost that key, and may have others")
 		c.Turn()
 		c.Step(t.Context(), "a")
 		require.False(t, c.Has())
+		c.Turn()
+		c.Step(t.Context(), "b")
+		c.MayHave()
+		require.True(t, c.Has())
+		require.True(t, c.Before("a", "c"))
+		require.False(t, c.Before("c", "c"))
 	})
 }
 
@@ -123,4 +127,5 @@ func TestNoCollector(t *testing.T) {
 	require.Equal(t, clock.Never, c.End())
 	require.False(t, c.Has())
 	c.Blocked("a")
+	c.MayHave()
 }
