@@ -514,7 +514,7 @@ func TestLateQuestion(t *testing.T) {
 			o, _ = front.Offer(false, clock.Now())
 			require.False(t, o.Ask)
 			require.True(t, o.Withdraw(0))
-			time.Sleep(1 * time.Nanosecond)
+			time.Sleep(time.Nanosecond)
 			o, _ = front.Offer(false, clock.Now())
 			require.True(t, o.Ask)
 			require.True(t, o.Itself)
