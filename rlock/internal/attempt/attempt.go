@@ -1,6 +1,6 @@
 // Package attempt makes the attempts of one acquisition. It asks the server for the keys again and
 // again, in the way that suits, and waits in between: with a place in the queue of the server, or
-// without where that costs less or is refused. A set that has waited for long takes its keys one by
+// without where that costs less or is refused. A set that has to wait takes its keys one by
 // one. A token that the caller has chosen cannot stand in the queue: another token stands there, and
 // gives it the key.
 //

@@ -39,7 +39,7 @@ const mostHelps = 3
 // acquireSet takes keys of one slot, all or none, or those before the first that cannot be had. It does not
 // overtake those who wait for one of them.
 func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Request) (a Answer, err error) {
-	params := gen.AcquireAllParams{Keys: slices.Concat(keys, counters), Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil}
+	params := gen.AcquireAllParams{Token: r.Token, TTL: ttlParam(r.TTL), Locks: int64(len(keys)), Partial: r.Keep != nil}
 	if s.queuesAll(keys) {
 		queued := params
 		queued.Keys, queued.Queued = append(withNames(keys, 0, len(counters)), counters...), true
@@ -58,6 +58,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Reques
 			defer func() { s.withoutQueue(queuesOf(keys), refusal, err) }()
 		}
 	}
+	params.Keys = slices.Concat(keys, counters)
 	reply, err := s.scripts.AcquireAll(ctx, s.client, params)
 	return setAnswer(keys, reply), err
 }
