@@ -48,7 +48,7 @@ func TestReaperLearnsThatASlotMoves(t *testing.T) {
 	t.Parallel()
 	e, client, s := embedded(t)
 	free := func(token string, keys ...string) reaper.Result {
-		return s.calls.releaseItems(t.Context(), []reaper.Item{{Keys: keys, Token: token, Waits: true, TTL: time.Minute}})[0]
+		return s.calls.releaseItems(t.Context(), []reaper.Item{{Keys: keys, Token: token, Waits: len(keys) == 1, TTL: time.Minute}})[0]
 	}
 	joins(t, client, s, "k", "waits", time.Minute)
 	e.FailNext(rlocktest.Script(gen.PassSHA1), movesText)
