@@ -254,6 +254,11 @@ func TestWaitingCostsNothing(t *testing.T) {
 			}()
 		}
 		env.AwaitWaiting(t, waiters, int64(cap(done)))
+		client := server.Client(t)
+		env.Soon(t, func() bool {
+			keys, err := env.Do(t, client, "KEYS", "rlock:queue:*").AsStrSlice()
+			return err == nil && len(keys) == 1
+		}, "they have a place in the queue")
 		time.Sleep(200 * time.Millisecond)
 		began, before := time.Now(), server.ScriptCalls(t)
 		time.Sleep(time.Second)
