@@ -109,9 +109,12 @@ func (l *Lock) Detach() (Handoff, error) {
 	if cause := l.finish(stateDetached); cause != detached || l.token == tokenMoved {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
-	h, fresh := remote.HandoffOf(l.locker.remote, &l.claim, l.lease.Tokens(), l.fence)
-	if until := keptUntil(l); fresh && until != clock.Past {
-		h.AtLeast = max(until.Until(), 0)
+	l.needExtras()
+	if l.handoff == nil {
+		l.handoff = remote.HandoffOf(l.locker.remote, &l.claim, l.lease.Tokens(), l.fence)
+		if until := keptUntil(l); until != clock.Past {
+			l.handoff.AtLeast = max(until.Until(), 0)
+		}
 	}
-	return Handoff{h}, nil
+	return Handoff{l.handoff}, nil
 }

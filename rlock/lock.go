@@ -54,11 +54,12 @@ const (
 )
 
 // extras are what few locks need: those that are extended automatically, watched, asked for their
-// Context, or acquired WithAtLeast, and permits. They are apart so that other locks stay small.
+// Context, acquired WithAtLeast or detached, and permits. They are apart so that other locks stay small.
 type extras struct {
-	ctx     *lockContext  // made by Context; guarded by mu
-	minimum *minimum      // of WithAtLeast; nil: none; guarded by mu
-	turn    clock.Instant // until when its permits may go to another caller of this process; 0: never; guarded by mu
+	ctx     *lockContext    // made by Context; guarded by mu
+	minimum *minimum        // of WithAtLeast; nil: none; guarded by mu
+	handoff *remote.Handoff // of Detach, which has one only, because it knows what attempts to take the keys over have done; guarded by mu
+	turn    clock.Instant   // until when its permits may go to another caller of this process; 0: never; guarded by mu
 	renewal renew.Entry
 	monitor notify.Entry
 }

@@ -189,13 +189,11 @@ func WithTurn(turn time.Duration) LockerOption {
 //
 // A caller that asks again and again has the lock within a second, if others of its kind let it, and if
 // barging is longer than its longest pause, a turn (WithTurn) and the time for which the lock is held together.
-// In that time nobody of rlock gets the lock, so barging of 300 ms costs up to 30 % of the acquisitions of a
-// lock that is wanted all the time; one that is free, or wanted now and then, loses nothing. A lock that is
-// shared lets nobody else share it in that time.
+// In that time nobody of rlock gets the lock, so 300 ms cost up to 30 % of the acquisitions of a lock that is
+// wanted all the time, and nothing of another. A lock that is shared lets nobody else share it then.
 //
 // It is 0, which is the default, to 500 ms, in whole milliseconds. All Lockers that use the keys should have the
-// same: each release, and each try of a lock that is free, goes by that of the Locker that does it. Where the user
-// lacks the rights for the queue, it has no effect: a turn then ends with a free lock anyway.
+// same: each release goes by its own. Where the user lacks the rights for the queue, it has no effect.
 func WithBarging(barging time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.barging = barging

@@ -32,8 +32,6 @@ type rare struct {
 	token      string // that the last of them gives the keys
 	join       join   // the last of them that asked for a place
 	kept       kept   // a token beside that one
-
-	handoff *Handoff // of the keys; nil: they were not given to another process
 }
 
 // kept is a token that keeps its place in a queue while another one of the same wait takes its turn.

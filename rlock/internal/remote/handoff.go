@@ -35,18 +35,13 @@ func NewHandoff(keys, tokens []string, fence uint64) *Handoff {
 	return &Handoff{Keys: keys, Fence: fence, secret: &secret{tokens: tokens}}
 }
 
-// HandoffOf returns the Handoff of the keys of a Claim. There is one, because it knows what attempts to take the
-// keys over have done: fresh reports that there was none before. Whoever takes the keys over does not know tokens
-// that they have no longer, so commands with these are undone.
-func HandoffOf(s *Server, c *Claim, tokens []string, fence uint64) (h *Handoff, fresh bool) {
-	m := c.needRare()
-	if m.handoff != nil {
-		return m.handoff, false
-	}
-	m.handoff = NewHandoff(slices.Clone(c.Keys()), tokens, fence)
-	m.handoff.Late = c.Possible() > 0 && !c.Chosen()
+// HandoffOf returns the Handoff of the keys of a Claim. Whoever takes the keys over does not know tokens that
+// they have no longer, so commands with these are undone.
+func HandoffOf(s *Server, c *Claim, tokens []string, fence uint64) *Handoff {
+	h := NewHandoff(slices.Clone(c.Keys()), tokens, fence)
+	h.Late = c.Possible() > 0 && !c.Chosen()
 	abandonLate(s, c, tokens)
-	return m.handoff, true
+	return h
 }
 
 // Tokens returns the tokens that the keys may have. Nobody may change the list.
