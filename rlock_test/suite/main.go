@@ -85,6 +85,15 @@ func run(w io.Writer, steps []step, only string, engines int) bool {
 
 // run runs one step.
 func (r *report) run(s step) {
+	if len(s.needs) > 0 {
+		needs := exec.Command(s.needs[0], s.needs[1:]...)
+		needs.Dir, needs.Env = s.dir, append(os.Environ(), s.env...)
+		needs.Stdout, needs.Stderr = r.w, r.w
+		if err := needs.Run(); err != nil {
+			r.leftOut = append(r.leftOut, fmt.Sprintf("the suite: the step %s, because of %s: %v", s.name, strings.Join(s.needs, " "), err))
+			return
+		}
+	}
 	if len(s.prepare) > 0 {
 		prepare := exec.Command(s.prepare[0], s.prepare[1:]...)
 		prepare.Dir = s.dir

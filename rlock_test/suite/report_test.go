@@ -157,11 +157,14 @@ func TestEveryStepRuns(t *testing.T) {
 	require.False(t, run(&printed, []step{
 		{name: "first", dir: dir, env: env, args: append(args, "./bad")},
 		{name: "second", dir: dir, env: env, args: append(args, "./good"), prepare: []string{"go", "no-such-command"}, unprepared: []string{"-v"}},
+		{name: "third", dir: dir, env: env, args: append(args, "./bad"), needs: []string{"go", "no-such-command"}},
+		{name: "fourth", dir: dir, env: env, args: append(args, "./good"), needs: []string{"go", "version"}},
 	}, "", 1))
+	require.Contains(t, printed.String(), "left out of the suite: the step third, because of go no-such-command: exit status 2\n")
 	require.Contains(t, printed.String(), "left out of second: run with -v, because of go no-such-command: exit status 2\n")
 	require.Contains(t, printed.String(), "it is bad")
 	require.Contains(t, printed.String(), "failed first: example.test/suite/bad TestBad\n")
-	require.Equal(t, "1 passed, 1 failed", lastLine(printed.String()))
+	require.Equal(t, "2 passed, 1 failed", lastLine(printed.String()))
 }
 
 // The name of no step is a mistake.
