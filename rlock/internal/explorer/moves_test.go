@@ -267,7 +267,9 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		return x.giveUp(w, p, wait.Token)
 	case releasesAgain:
-		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 {
+		// A call of the token that has got no answer may come after this release, and then another one must follow:
+		// so the process releases without joining again.
+		if wait.Phase != queue.Held || wait.Deadline <= 0 || proc.wants == 0 || wait.Repeated {
 			return errNotNow
 		}
 		proc.wants--
