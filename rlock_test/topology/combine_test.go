@@ -99,7 +99,8 @@ func cycles(t *testing.T, locker *rlock.Locker, keys []string, turns int) {
 	}))
 }
 
-// nothingAt waits until a node has no key that starts with one of the tags, and no queue.
+// nothingAt waits until a node has no key that starts with one of the tags, and no queue. That may take as long
+// as the reaper repeats calls, on a busy machine; a queue that is forgotten ends by itself after half a minute.
 func nothingAt(t *testing.T, nodes []*env.Server, tags ...string) {
 	t.Helper()
 	left := func() (keys []string) {
@@ -118,7 +119,7 @@ func nothingAt(t *testing.T, nodes []*env.Server, tags ...string) {
 			t.Logf("left are %q", left())
 		}
 	}()
-	env.Soon(t, func() bool { return len(left()) == 0 }, "neither locks nor places are left")
+	require.Eventually(t, func() bool { return len(left()) == 0 }, 25*time.Second, 2*time.Millisecond, "neither locks nor places are left")
 }
 
 // On a cluster the calls of one slot go together, those of several slots never, and a lost reply leaves nothing.
@@ -196,8 +197,8 @@ func TestClusterLostLocksAmongManyReleases(t *testing.T) {
 		cluster := e.StartCluster(t)
 		f, calls := countingOn(t, cluster)
 		locker, keys := env.NewLocker(t, f), tagged("a", 64)
-		env.Soon(t, func() bool {
-			locks := env.TakeEach(t, locker, keys)
+		require.Eventually(t, func() bool {
+			locks := env.TakeEach(t, locker, keys, rlock.WithTTL(time.Hour))
 			for i := 0; i < len(keys); i += 3 {
 				require.NoError(t, env.Do(t, f.Client, "DEL", keys[i]).Error())
 			}
@@ -210,7 +211,7 @@ func TestClusterLostLocksAmongManyReleases(t *testing.T) {
 				return nil
 			}))
 			return calls.passes.Load() > before
-		}, "releases go together")
+		}, time.Minute, 2*time.Millisecond, "releases go together")
 		nothingAt(t, cluster.Nodes, "{a}")
 	})
 }
@@ -277,10 +278,11 @@ func TestClusterManyCallsWhileTheirSlotMoves(t *testing.T) {
 			}
 			for range 2 * shared {
 				again(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(40))*time.Millisecond)
+					limit := []time.Duration{40 * time.Millisecond, time.Second}[rand.IntN(2)] // a busy machine takes longer than the first
+					ctx, cancel := context.WithTimeout(t.Context(), rand.N(limit))
 					defer cancel()
 					n := rand.IntN(shared)
-					lock, err := locker.Acquire(ctx, fmt.Sprintf("{%s}shared%d", tag, n))
+					lock, err := locker.Acquire(ctx, fmt.Sprintf("{%s}shared%d", tag, n), rlock.WithTTL(time.Hour)) // it must not end by itself
 					if err != nil {
 						if !errors.Is(err, context.DeadlineExceeded) {
 							t.Error(err)
@@ -512,9 +514,9 @@ func TestClusterManyCallsGoOnAtTheNewPrimary(t *testing.T) {
 		found := time.Now()
 		lock := env.MustLock(t)(locker.Acquire(t.Context(), "{"+tag+"}new"))
 		t.Logf("acquired after %v", time.Since(found))
-		require.Less(t, time.Since(found), 2*time.Second)
+		require.Less(t, time.Since(found), 5*time.Second, "calls that wait for the old primary would keep it for eight")
 		require.NoError(t, lock.Release(t.Context()))
 		t.Logf("released after %v", time.Since(found))
-		require.Less(t, time.Since(found), 2*time.Second)
+		require.Less(t, time.Since(found), 5*time.Second)
 	})
 }
