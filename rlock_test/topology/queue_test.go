@@ -189,10 +189,10 @@ func TestClusterQueueCosts(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		before, began := scripts(), time.Now()
-		time.Sleep(5 * time.Second)
+		time.Sleep(10 * time.Second)
 		rate := float64(scripts()-before) / time.Since(began).Seconds() / float64(len(keys))
 		t.Logf("%.2f scripts a second for each that waits", rate)
-		require.Less(t, rate, 2.3, "about two: an interval is drawn from 450 to 550 ms")
+		require.Less(t, rate, 2.1, "two on average: an interval is drawn from 450 to 550 ms, and some end at the same time")
 		for i, lock := range locks {
 			require.NoError(t, lock.Release(t.Context()))
 			require.NoError(t, env.Taken(t, got[i]).Release(t.Context()))
