@@ -13,6 +13,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
+	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/permits"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
@@ -52,12 +53,12 @@ type Locker struct {
 	stop       context.CancelFunc
 }
 
-// New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed.
-// The options are the defaults of every lock.
+// New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The options are the
+// defaults of every lock. Unlike that of Open, a client with DisableAutoPipelining, or with no OnInvalidations and one
+// caller at a time, may go on with a call whose context is cancelled, until the deadline or ConnWriteTimeout.
 //
-// From when the first of its callers waits, a Locker has one of the connections that the client has for
-// blocking commands (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys
-// for which they wait.
+// From when the first of its callers waits, a Locker has one of the connections that the client has for blocking commands
+// (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys for which they wait.
 func New(client rueidis.Client, opts ...LockerOption) (*Locker, error) {
 	if client == nil {
 		return nil, invalid("client", "it is nil")
@@ -126,7 +127,7 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 		option, set = withInvalidations(option, set)
 	}
 	dialled := conntrack.New()
-	client, err := rueidis.NewClient(dialled.Wrap(option))
+	client, err := interrupt.NewClient(dialled.Wrap(option))
 	if err != nil {
 		dialled.Abort()
 		return nil, fmt.Errorf("rlock: open: %w", err)
@@ -169,9 +170,8 @@ func (l *Locker) Client() rueidis.Client {
 // of every held lock ends with ErrClosed. An acquisition that is under way may leave its key until its
 // lease ends. Closing twice is fine.
 //
-// Close takes at most 5 seconds if the server does not answer: 1 to close the connection for grants, 2
-// for a last try to free what lost replies may have left behind, and 2 for the client, if Open made it, or
-// 4 if the option's own way of dialling does not heed its context.
+// Close takes at most 5 seconds if the server does not answer: 1 for the connection for grants, 2 for a last try
+// to free what lost replies may have left, and 2 for the client of Open, or 4 if its way of dialling heeds no context.
 func (l *Locker) Close() {
 	if l.usable() != nil {
 		return
