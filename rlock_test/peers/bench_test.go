@@ -92,7 +92,9 @@ func TestSideBySide(t *testing.T) {
 	}
 	for _, far := range append([]time.Duration{0}, distances...) {
 		if far <= p.farthest {
-			measure(fmt.Sprintf("%s, %v", workWakeUp, far), func(t *testing.T) section { return compareWakeUps(t, engine, far, p) })
+			for _, ms := range idleBefore {
+				measure(fmt.Sprintf("%s, %v, %d", workWakeUp, far, ms), func(t *testing.T) section { return compareWakeUps(t, engine, far, ms, p) })
+			}
 		}
 	}
 	measure(workDeath, func(t *testing.T) section { return compareDeaths(t, engine, workDeath, drivers(), p) })

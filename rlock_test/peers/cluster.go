@@ -64,7 +64,7 @@ const (
 
 // compareWakeUpsThere is compareWakeUps of one server and of a cluster.
 func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workWakeUpThere, why: "a waiter on one client, a holder on another", level: "waiter"}, level: 1}
+	c := comparison{workload: workload{name: workWakeUpThere, why: "a waiter on one client, a holder on another", level: wakeUpLevel}, level: 5}
 	var meters []meter
 	c.outcomes, meters = places(t, e)
 	var pairs []pair

@@ -56,6 +56,7 @@ const (
 	floorName       = "floor"
 	floorInScripts  = "floor, in scripts"
 	floorCombining  = "floor, combining"
+	syncName        = "x/sync"
 	rlockPlain      = "rlock"
 	rlockUnfenced   = "rlock, no fence"
 	rlockExtended   = "rlock, auto-extended"

@@ -174,8 +174,12 @@ func openFloorSharing(c crowd) func(tb testing.TB, address string, lease time.Du
 	}
 }
 
-// local is a permit of a semaphore without a server.
+// local is a semaphore without a server, and a permit of it.
 type local struct{ of *semaphore.Weighted }
+
+func (l local) acquire(ctx context.Context, _ string) (holding, error) {
+	return l, l.of.Acquire(ctx, 1)
+}
 
 func (l local) Release(context.Context) error {
 	l.of.Release(1)
@@ -184,7 +188,14 @@ func (l local) Release(context.Context) error {
 
 func openLocal(c crowd) func(tb testing.TB, address string, lease time.Duration) locker {
 	return func(testing.TB, string, time.Duration) locker {
-		of := semaphore.NewWeighted(int64(c.limit))
-		return &sharing{crowd: c, take: func(ctx context.Context, _ string) (holding, error) { return local{of}, of.Acquire(ctx, 1) }}
+		of := local{semaphore.NewWeighted(int64(c.limit))}
+		return &sharing{crowd: c, take: of.acquire}
 	}
+}
+
+// withoutServer is a lock of one process, for what contended callers of one cost without any server: to wait in a line
+// that a context can end, and to be woken.
+func withoutServer() driver {
+	return driver{syncName, "a semaphore of one permit, of one process, without a server, a lease or a fence", false, true,
+		func(testing.TB, string, time.Duration) locker { return local{semaphore.NewWeighted(1)} }}
 }

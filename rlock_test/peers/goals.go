@@ -119,6 +119,13 @@ func (r *results) goalList() []*goal {
 		r.atLeast(20).of("local contention, auto-extended", "≥ 20 × rueidislock's hand-overs", workContended, rate(rlockExtended, rueidisLockName)),
 		r.atMost(2).of("local contention, auto-extended, 1 ms hold", "p99 of waiting ≤ 2 × the fair share", workHeld, fairShare(rlockExtended)),
 		r.atMost(2).of("local contention, auto-extended, no hold", "p99 of waiting ≤ 2 × the fair share", workContended, fairShare(rlockExtended)),
+		r.atMost(1).of("local contention, fixed lease, no hold", "p99 of waiting, in fair shares, ≤ that of a semaphore without a server", workContended, func(c *comparison) float64 {
+			theirs := fairShare(syncName)(c)
+			if theirs == 0 {
+				return 0
+			}
+			return fairShare(rlockPlain)(c) / theirs
+		}),
 		r.atLeast(800_000).of("local contention, fixed lease, no hold", "≥ 800,000 a second with 64 callers", workContended, onlyAt(medianOf(rlockPlain, (*sample).rate), 64)),
 		r.atMost(4).of("local contention, fixed lease, no hold", "≤ 4 allocations", workContended, medianOf(rlockPlain, allocations)),
 		r.atLeast(2.5).of("local contention, fixed lease", "≥ 2.5 × rueidislock's hand-overs", workContended, rate(rlockPlain, rueidisLockName)),

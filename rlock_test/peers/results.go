@@ -78,7 +78,7 @@ func versions() (list []string) {
 func settings() string {
 	var b strings.Builder
 	b.WriteString("| library | settings |\n|---|---|\n")
-	for _, d := range append(drivers(), combiningFloor()) {
+	for _, d := range append(drivers(), combiningFloor(), withoutServer()) {
 		fmt.Fprintf(&b, "| %s | %s |\n", d.name, d.settings)
 	}
 	return b.String()

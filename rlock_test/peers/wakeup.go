@@ -11,6 +11,13 @@ import (
 
 const workWakeUp = "wake-up after a remote release"
 
+// wakeUpLevel says what is waited for before the release.
+const wakeUpLevel = "ms without a command"
+
+// idleBefore are how many milliseconds that is. The longer nobody uses a machine, the more its processors forget, and
+// the more a script costs for its length.
+var idleBefore = []int{1, 5}
+
 // pair is a library on two clients, for a lock that passes from one to the other.
 type pair struct{ holder, waiter locker }
 
@@ -18,8 +25,9 @@ type pair struct{ holder, waiter locker }
 // the call of the release on one client until the acquisition returns on another. The
 // floor's waiter is told by the holder without a message: what is left are the two round
 // trips, a release and then an acquisition, that nothing which asks a server can go below.
-func compareWakeUps(t *testing.T, e env.Engine, far time.Duration, p plan) comparison {
-	c := comparison{workload: workload{name: workWakeUp, why: "a waiter on one client, a holder on another", level: "waiter", far: far}, level: 1}
+// Before the release nobody uses the server for so many milliseconds.
+func compareWakeUps(t *testing.T, e env.Engine, far time.Duration, ms int, p plan) comparison {
+	c := comparison{workload: workload{name: workWakeUp, why: "a waiter on one client, a holder on another", level: wakeUpLevel, far: far}, level: ms}
 	if far > 0 {
 		c.workload.name = fmt.Sprintf("%s, %v away", workWakeUp, far)
 	}
@@ -30,7 +38,7 @@ func compareWakeUps(t *testing.T, e env.Engine, far time.Duration, p plan) compa
 		c.outcomes = append(c.outcomes, &outcome{driver: d})
 		pairs = append(pairs, pair{d.open(t, address, lease), d.open(t, address, lease)})
 	}
-	settled := 5*time.Millisecond + 3*far
+	settled := time.Duration(ms)*time.Millisecond + 3*far
 	m := meter{tb: t, server: server}
 	c.alternate(m, p.rounds, func(n int) *sample {
 		once := pairs[n].wakeUp

@@ -67,10 +67,12 @@ func near() []workload {
 		{
 			name: workContended, why: "all callers want the same lock, and release it at once",
 			levels: []int{2, 16, 64, 256}, level: "callers", fits: anyLocker, run: contended(0),
+			more: []driver{withoutServer()},
 		},
 		{
 			name: workHeld, why: "all callers want the same lock, and hold it for a millisecond",
 			levels: []int{2, 16, 64, 256}, level: "callers", fits: anyLocker, run: contended(time.Millisecond),
+			more: []driver{withoutServer()},
 		},
 		{
 			name: workSets, why: "several keys of one slot, all or none, by one caller",

@@ -1,0 +1,104 @@
+package failure
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// Whatever the options of the client of Open, a call to a silent server ends when its context is
+// cancelled, and not at the deadline of the context or by the time-outs of the client.
+func TestCancelledCallsOfASilentServer(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(ctx context.Context, l *rlock.Locker, held *rlock.Lock) error{
+		"Acquire": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+			_, err := l.Acquire(ctx, "a")
+			return err
+		},
+		"TryAcquire": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+			_, err := l.TryAcquire(ctx, "b")
+			return err
+		},
+		"AcquireAll": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+			_, err := l.AcquireAll(ctx, []string{"{s}c", "{s}d"})
+			return err
+		},
+		"TryAcquireEach": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+			results, err := l.TryAcquireEach(ctx, []string{"e", "f"})
+			if err == nil {
+				err = results[0].Err
+			}
+			return err
+		},
+		"AcquireShared": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+			_, err := l.AcquireShared(ctx, "g")
+			return err
+		},
+		"Inspect": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+			_, err := l.Inspect(ctx, "h")
+			return err
+		},
+		"Extend": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Extend(ctx, time.Hour) },
+		"Verify": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error {
+			_, err := held.Verify(ctx)
+			return err
+		},
+		"Release": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Release(ctx) },
+	}
+	patience := map[string]time.Duration{"Release": 2 * time.Second} // it does its work even if the context has ended
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		type at struct {
+			locker *rlock.Locker
+			held   map[string]*rlock.Lock
+		}
+		lockers := map[string]at{}
+		for name, change := range map[string]func(*rueidis.ClientOption){
+			"as it comes":                          func(*rueidis.ClientOption) {},
+			"a connection for each call":           func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
+			"a connection for each call, no cache": func(o *rueidis.ClientOption) { o.DisableAutoPipelining, o.DisableCache = true, true },
+			"one connection for all calls":         func(o *rueidis.ClientOption) { o.DisableAutoPipelining, o.BlockingPoolSize = true, 1 },
+			"no cache":                             func(o *rueidis.ClientOption) { o.DisableCache = true },
+		} {
+			option := server.Option()
+			change(&option)
+			l := at{env.OpenLocker(t, option, rlock.WithTTL(time.Hour)), map[string]*rlock.Lock{}}
+			for call := range calls {
+				l.held[call] = env.MustLock(t)(l.locker.Acquire(t.Context(), "held "+name+call))
+			}
+			lockers[name] = l
+		}
+		server.Stop()
+		defer server.Cont()
+		for name, l := range lockers {
+			for call, do := range calls {
+				t.Run(name+"/"+call, func(t *testing.T) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					if name != "no cache" { // rueidis heeds it then, but not while it connects once more
+						ctx, cancel = context.WithCancel(t.Context())
+						defer cancel()
+					}
+					ended := make(chan error, 1)
+					began := time.Now()
+					go func() { ended <- do(ctx, l.locker, l.held[call]) }()
+					time.Sleep(50 * time.Millisecond)
+					cancel()
+					err := env.Receive(t, ended)
+					require.Less(t, time.Since(began), 2*time.Second+patience[call])
+					require.Error(t, err)
+					if call != "Release" { // it ends with its own patience
+						require.ErrorIs(t, err, context.Canceled)
+					}
+				})
+			}
+		}
+	})
+}
