@@ -77,22 +77,24 @@ func TestCancelledCallsOfASilentServer(t *testing.T) {
 		}
 		server.Stop()
 		defer server.Cont()
-		for name, l := range lockers {
+		within := map[string]func(context.Context) (context.Context, context.CancelFunc){
+			"": context.WithCancel,
+			", before a deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+				return context.WithTimeout(ctx, time.Hour)
+			},
+		}
+		each := func(name string, l at, begin string) {
 			for call, do := range calls {
-				t.Run(name+"/"+call, func(t *testing.T) {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				t.Run(name+"/"+call+begin, func(t *testing.T) {
+					ctx, cancel := within[begin](t.Context())
 					defer cancel()
-					if name != "no cache" { // rueidis heeds it then, but not while it connects once more
-						ctx, cancel = context.WithCancel(t.Context())
-						defer cancel()
-					}
 					ended := make(chan error, 1)
 					began := time.Now()
 					go func() { ended <- do(ctx, l.locker, l.held[call]) }()
 					time.Sleep(50 * time.Millisecond)
 					cancel()
 					err := env.Receive(t, ended)
-					require.Less(t, time.Since(began), 2*time.Second+patience[call])
+					require.Less(t, time.Since(began), 4*time.Second+patience[call], "a call of the background, which another one may wait for, connects for 2 seconds")
 					require.Error(t, err)
 					if call != "Release" { // it ends with its own patience
 						require.ErrorIs(t, err, context.Canceled)
@@ -100,5 +102,41 @@ func TestCancelledCallsOfASilentServer(t *testing.T) {
 				})
 			}
 		}
+		for name, l := range lockers {
+			for begin := range within {
+				each(name, l, begin)
+			}
+		}
+	})
+}
+
+// A call is cancelled too while it connects to a silent server, and so are those that wait for its connection.
+func TestCancelledCallsThatConnect(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		proxy := env.NewProxy(t, server.Addr())
+		locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}})
+		lock := env.MustLock(t)(locker.Acquire(t.Context(), "held"))
+		server.Stop()
+		proxy.Cut()
+		began := time.Now()
+		ended := make(chan error, 8)
+		for range cap(ended) {
+			go func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(50*time.Millisecond, cancel)
+				_, err := locker.Acquire(ctx, "wanted")
+				ended <- err
+			}()
+		}
+		for range cap(ended) {
+			require.ErrorIs(t, env.Receive(t, ended), context.Canceled)
+		}
+		require.Less(t, time.Since(began), 3*time.Second)
+		server.Cont()
+		require.NoError(t, env.MustLock(t)(locker.Acquire(t.Context(), "wanted")).Release(t.Context()))
+		require.NoError(t, lock.Release(t.Context()))
 	})
 }

@@ -1,10 +1,14 @@
 // Package conntrack closes every connection that a rueidis client has dialled, those too
-// that the client has forgotten.
+// that the client has forgotten, and those on which the server says nothing until the call
+// that has dialled is given up.
 //
 // A rueidis client forgets connections that it is dialling while it is closed: in
 // clusterClient.init, when it gives up starting with the first address, for instance,
 // and in mux._pipe, which stores what it dialled over the mark of the end. They would
 // stay open, pinged every second, until the process ends.
+//
+// It waits for the first answer of a server until Dialer.Timeout, and does not heed meanwhile
+// that the context of the call is cancelled (_newPipe).
 //
 // It never knows what is sent on a connection, nor who uses the client.
 package conntrack
@@ -16,6 +20,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -34,6 +39,8 @@ type Tracker struct {
 type connection struct {
 	net.Conn
 	tracker *Tracker
+	silent  atomic.Bool // the server has said nothing so far
+	heed    func() bool // ends that the context of the dial closes the connection
 }
 
 // New returns a Tracker for one client.
@@ -53,6 +60,7 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 		if t.closing.Err() != nil {
 			return nil, rueidis.ErrClosing
 		}
+		call := ctx
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(t.closing, cancel)()
@@ -66,7 +74,7 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 		if nagle {
 			disableNoDelay(conn)
 		}
-		return t.add(conn)
+		return t.add(call, conn)
 	}
 	return option
 }
@@ -102,22 +110,37 @@ func disableNoDelay(conn net.Conn) {
 	}
 }
 
-func (t *Tracker) add(conn net.Conn) (net.Conn, error) {
+// add makes conn one of the Tracker's. It is closed if ctx ends before the server has said anything.
+func (t *Tracker) add(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing.Err() != nil {
 		_ = conn.Close() // nothing was said on it
 		return nil, rueidis.ErrClosing
 	}
-	one := &connection{conn, t}
+	one := &connection{Conn: conn, tracker: t}
+	one.silent.Store(true)
+	one.heed = context.AfterFunc(ctx, func() { _ = one.Close() }) // the call returns the error of its context
 	t.open[one] = struct{}{}
 	return one, nil
+}
+
+// Read is that of the connection. If the context ends in the moment of the first answer, the client has to dial
+// again.
+func (c *connection) Read(b []byte) (n int, err error) {
+	n, err = c.Conn.Read(b)
+	if n > 0 && c.silent.Load() {
+		c.silent.Store(false)
+		c.heed()
+	}
+	return n, err
 }
 
 // Close is called by rueidis, more than once too.
 func (c *connection) Close() error {
 	err := c.Conn.Close()
-	c.tracker.remove(c)
+	c.tracker.remove(c) // whoever calls this before add has returned waits for it here
+	c.heed()
 	return err
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -54,6 +56,60 @@ func dialWith(t *testing.T, option rueidis.ClientOption) net.Conn {
 	conn, err := option.DialCtxFn(t.Context(), "somewhere", &net.Dialer{}, nil)
 	require.NoError(t, err)
 	return conn
+}
+
+// A dial whose server says nothing ends with its context, which the client does not heed. Once the server has said
+// something, the connection is everybody's.
+func TestContextEndsDuringADial(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		says  string
+		heeds bool
+	}{
+		"silent":  {"", true},
+		"answers": {"+OK", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				defer there.Close()
+				tracker := conntrack.New()
+				option := tracker.Wrap(rueidis.ClientOption{DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+					return here, nil
+				}})
+				ctx, cancel := context.WithCancel(t.Context())
+				conn, err := option.DialCtxFn(ctx, "somewhere", &net.Dialer{}, nil)
+				require.NoError(t, err)
+				go func() { _, _ = there.Write([]byte(test.says)) }()
+				answer := make([]byte, 8)
+				time.AfterFunc(time.Second, cancel)
+				time.AfterFunc(time.Minute, func() { _ = conn.SetReadDeadline(time.Now()) })
+				for err == nil {
+					_, err = conn.Read(answer)
+				}
+				if test.heeds {
+					require.ErrorIs(t, err, io.ErrClosedPipe)
+				} else {
+					require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+				}
+				require.NoError(t, conn.Close())
+			})
+		})
+	}
+}
+
+// A context that has ended when the connection comes closes it.
+func TestContextEndsBeforeTheConnectionComes(t *testing.T) {
+	t.Parallel()
+	var p pipes
+	option := conntrack.New().Wrap(rueidis.ClientOption{DialCtxFn: p.dial})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	conn, err := option.DialCtxFn(ctx, "somewhere", &net.Dialer{}, nil)
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
 // A client that closes what it has dialled waits for nothing.
