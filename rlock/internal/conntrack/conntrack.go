@@ -112,15 +112,16 @@ func disableNoDelay(conn net.Conn) {
 
 // add makes conn one of the Tracker's. It is closed if ctx ends before the server has said anything.
 func (t *Tracker) add(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	one := &connection{Conn: conn, tracker: t}
+	one.silent.Store(true)
+	one.heed = context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing.Err() != nil {
+		one.heed()
 		_ = conn.Close() // nothing was said on it
 		return nil, rueidis.ErrClosing
 	}
-	one := &connection{Conn: conn, tracker: t}
-	one.silent.Store(true)
-	one.heed = context.AfterFunc(ctx, func() { _ = one.Close() }) // the call returns the error of its context
 	t.open[one] = struct{}{}
 	return one, nil
 }
@@ -138,9 +139,13 @@ func (c *connection) Read(b []byte) (n int, err error) {
 
 // Close is called by rueidis, more than once too.
 func (c *connection) Close() error {
-	err := c.Conn.Close()
-	c.tracker.remove(c) // whoever calls this before add has returned waits for it here
 	c.heed()
+	return c.drop()
+}
+
+func (c *connection) drop() error {
+	err := c.Conn.Close()
+	c.tracker.remove(c)
 	return err
 }
 
