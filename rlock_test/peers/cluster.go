@@ -64,7 +64,7 @@ const (
 
 // compareWakeUpsThere is compareWakeUps of one server and of a cluster.
 func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
-	c := comparison{workload: workload{name: workWakeUpThere, why: "a waiter on one client, a holder on another", level: wakeUpLevel}, level: 5}
+	c := comparison{workload: workload{name: workWakeUpThere, why: "a waiter on one client, a holder on another", level: wakeUpLevel}, level: idleBefore[1]}
 	var meters []meter
 	c.outcomes, meters = places(t, e)
 	var pairs []pair
@@ -73,7 +73,7 @@ func compareWakeUpsThere(t *testing.T, e env.Engine, p plan) comparison {
 	}
 	c.alternateAt(meters, p.rounds, func(n int) *sample {
 		return meters[n].run(p.round, 1, func(ctx context.Context, _ int, l *latencies) error {
-			return pairs[n].wakeUp(ctx, 5*time.Millisecond, l)
+			return pairs[n].wakeUp(ctx, time.Duration(c.level)*time.Millisecond, l)
 		})
 	})
 	return c

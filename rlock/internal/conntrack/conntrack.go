@@ -40,7 +40,7 @@ type connection struct {
 	net.Conn
 	tracker *Tracker
 	silent  atomic.Bool // the server has said nothing so far
-	heed    func() bool // ends that the context of the dial closes the connection
+	settled func() bool // called once the end of the call that has dialled no longer closes the connection
 }
 
 // New returns a Tracker for one client.
@@ -114,11 +114,11 @@ func disableNoDelay(conn net.Conn) {
 func (t *Tracker) add(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	one := &connection{Conn: conn, tracker: t}
 	one.silent.Store(true)
-	one.heed = context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
+	one.settled = context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing.Err() != nil {
-		one.heed()
+		one.settled()
 		_ = conn.Close() // nothing was said on it
 		return nil, rueidis.ErrClosing
 	}
@@ -132,17 +132,18 @@ func (c *connection) Read(b []byte) (n int, err error) {
 	n, err = c.Conn.Read(b)
 	if n > 0 && c.silent.Load() {
 		c.silent.Store(false)
-		c.heed()
+		c.settled()
 	}
 	return n, err
 }
 
 // Close is called by rueidis, more than once too.
 func (c *connection) Close() error {
-	c.heed()
+	c.settled()
 	return c.drop()
 }
 
+// drop is Close by the end of the call that has dialled, which may come before add has returned.
 func (c *connection) drop() error {
 	err := c.Conn.Close()
 	c.tracker.remove(c)

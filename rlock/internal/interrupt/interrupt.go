@@ -28,6 +28,7 @@ func NewClient(option rueidis.ClientOption) (rueidis.Client, error) {
 	return wrap(c, &option), nil
 }
 
+// wrap returns c itself if it heeds all contexts, because a goroutine for each call costs few callers 5 to 9 %.
 func wrap(c rueidis.Client, option *rueidis.ClientOption) rueidis.Client {
 	pipelines := option.OnInvalidations != nil || option.AlwaysPipelining // from the start; others, once calls go at the same time
 	if pipelines && !option.DisableAutoPipelining {
