@@ -40,7 +40,7 @@ type connection struct {
 	net.Conn
 	tracker *Tracker
 	silent  atomic.Bool // the server has said nothing so far
-	settled func() bool // called once the end of the call that has dialled no longer closes the connection
+	keep    func() bool // from then on the end of the call that has dialled does not close it
 }
 
 // New returns a Tracker for one client.
@@ -114,11 +114,11 @@ func disableNoDelay(conn net.Conn) {
 func (t *Tracker) add(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	one := &connection{Conn: conn, tracker: t}
 	one.silent.Store(true)
-	one.settled = context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
+	one.keep = context.AfterFunc(ctx, func() { _ = one.drop() }) // the call returns the error of its context
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closing.Err() != nil {
-		one.settled()
+		one.keep()
 		_ = conn.Close() // nothing was said on it
 		return nil, rueidis.ErrClosing
 	}
@@ -132,14 +132,14 @@ func (c *connection) Read(b []byte) (n int, err error) {
 	n, err = c.Conn.Read(b)
 	if n > 0 && c.silent.Load() {
 		c.silent.Store(false)
-		c.settled()
+		c.keep()
 	}
 	return n, err
 }
 
 // Close is called by rueidis, more than once too.
 func (c *connection) Close() error {
-	c.settled()
+	c.keep()
 	return c.drop()
 }
 
