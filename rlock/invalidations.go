@@ -23,8 +23,8 @@ import (
 // told of its own changes too: ClientTrackingOptions without NOLOOP, and BCAST prefixes that cover the
 // locks. Probe tells whether messages arrive.
 //
-// Without it, on a cluster, and where the client has no cache, the next extension notices a loss, and
-// the next heartbeat of a waiter that a key was deleted. Where there is no queue between processes
+// Without it, and where the client has no cache, the next extension notices a loss, and the next
+// heartbeat of a waiter that a key was deleted. Where there is no queue between processes
 // either, waiting polls: at the pace of the retry policy, or every quarter of a second until a first
 // message has shown that the Invalidations are those of the client.
 type Invalidations struct{ hub *notify.Hub }

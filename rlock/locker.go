@@ -96,10 +96,8 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	if set.invalidations != nil {
 		l.listener = set.invalidations.hub.Listen()
 	}
-	// A client of a cluster cannot choose the node that tracks a key, so there is no monitor there: the
-	// next extension notices that a held lock is lost.
-	if l.listener != nil && !l.cluster {
-		l.monitor = notify.NewMonitor(l.background, l.listener, notify.Redis{Client: client, Scripts: scripts}, deliverRead)
+	if l.listener != nil {
+		l.monitor = notify.NewMonitor(l.background, l.listener, notify.NewServer(notify.Redis{Client: client, Scripts: scripts}), deliverRead)
 	}
 	if !set.unfenced {
 		slot.PrepareFences()

@@ -252,8 +252,8 @@ func TestForceAcquireWithoutAnAnswer(t *testing.T) {
 func TestForceAcquireAfterTheLease(t *testing.T) {
 	t.Parallel()
 	l := env.NewLocker(t, env.Start(t).Client(t))
-	former := env.MustLock(t)(l.TryAcquire(t.Context(), "job", rlock.WithTTL(200*time.Millisecond)))
-	time.Sleep(250 * time.Millisecond)
+	former := env.MustLock(t)(l.TryAcquire(t.Context(), "job", rlock.WithTTL(2*time.Second)))
+	time.Sleep(time.Until(former.Deadline()) + 50*time.Millisecond)
 	lock := env.MustLock(t)(l.ForceAcquire(t.Context(), "job"))
 	require.ErrorIs(t, former.Err(), rlock.ErrExpired)
 	require.NoError(t, lock.Release(t.Context()))

@@ -309,7 +309,7 @@ func TestProbeOfACluster(t *testing.T) {
 		c.Nodes[1].Do(t, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru")
 		report, err := env.OpenLocker(t, rueidis.ClientOption{InitAddress: c.Addrs()}).Probe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{"held": rlock.ProbeNote, "eviction": rlock.ProbeFault}), env.Worst(t, report), "%s", report)
+		require.Equal(t, env.Severities(map[string]rlock.ProbeSeverity{"eviction": rlock.ProbeFault}), env.Worst(t, report), "%s", report)
 		for _, f := range report {
 			if f.Name == "eviction" {
 				require.Equal(t, f.Server == c.Nodes[1].Addr(), f.Severity == rlock.ProbeFault)

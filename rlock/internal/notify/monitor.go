@@ -47,15 +47,15 @@ const (
 	removed              // for good
 )
 
-// Server reads keys. There is an answer for each of reads, in their order.
+// Server reads the keys of locks. There is an answer for each of the locks, in their order.
 type Server interface {
 	// Owners reads who owns keys, and has the server tell of their next change.
-	Owners(ctx context.Context, reads [][]string) []Answer[string]
+	Owners(ctx context.Context, locks [][]string) []Answer[string]
 	// Left reads how much is left of the leases of keys: clock.NoExpiry, or Gone.
-	Left(ctx context.Context, reads [][]string) []Answer[time.Duration]
+	Left(ctx context.Context, locks [][]string) []Answer[time.Duration]
 }
 
-// Answer is about the keys of one read, in their order.
+// Answer is about the keys of one lock, in their order.
 type Answer[T any] struct {
 	Keys []T
 	Err  error
@@ -97,8 +97,6 @@ const (
 	gatherReads = 2 * time.Millisecond
 	readAgain   = time.Second // after an error; the longest pause after spurious messages too
 	readTimeout = 2 * time.Second
-	readKeys    = 100 // of one command
-	readBatch   = 100 // commands of one pipeline
 )
 
 // Add has the Monitor watch a lock, once it has been held for a moment.
@@ -282,83 +280,55 @@ func (m *Monitor) read(due []reading) (unread []reading) {
 	}
 	ctx, cancel := context.WithTimeout(m.calls, readTimeout)
 	defer cancel()
-	var foreign []reading
-	for some := range slices.Chunk(commands(known), readBatch) {
-		failed, held := m.owners(ctx, some)
-		unread, foreign = append(unread, failed...), append(foreign, held...)
-	}
-	for some := range slices.Chunk(commands(foreign), readBatch) {
-		unread = append(unread, m.left(ctx, some)...)
-	}
-	return unread
+	unread, foreign := m.owners(ctx, known)
+	return append(unread, m.left(ctx, foreign)...)
 }
 
-// commands divides locks among commands.
-func commands(locks []reading) (reads [][]reading) {
-	keys := readKeys
-	for _, r := range locks {
-		if keys >= readKeys {
-			reads, keys = append(reads, nil), 0
-		}
-		reads[len(reads)-1] = append(reads[len(reads)-1], r)
-		keys += len(r.held.Keys())
-	}
-	return reads
-}
-
-func keysOf(reads [][]reading) [][]string {
-	keys := make([][]string, len(reads))
-	for i, locks := range reads {
-		for _, r := range locks {
-			keys[i] = append(keys[i], r.held.Keys()...)
-		}
+func keysOf(locks []reading) [][]string {
+	keys := make([][]string, len(locks))
+	for i, r := range locks {
+		keys[i] = r.held.Keys()
 	}
 	return keys
 }
 
 // owners reads who owns the keys. It returns the locks that it could not read, and the held
 // locks whose keys somebody else has changed.
-func (m *Monitor) owners(ctx context.Context, reads [][]reading) (unread, foreign []reading) {
-	for i, answer := range m.server.Owners(ctx, keysOf(reads)) {
+func (m *Monitor) owners(ctx context.Context, locks []reading) (unread, foreign []reading) {
+	if len(locks) == 0 {
+		return nil, nil
+	}
+	for i, answer := range m.server.Owners(ctx, keysOf(locks)) {
+		r := locks[i]
 		if answer.Err != nil {
-			unread = append(unread, reads[i]...)
+			unread = append(unread, r)
 			continue
 		}
-		owners := answer.Keys
-		for _, r := range reads[i] {
-			n := len(r.held.Keys())
-			held, again := r.held.Owners(owners[:n], r.version)
-			owners = owners[n:]
-			if again {
-				m.changed(r.held)
-			}
-			if held && r.foreign {
-				foreign = append(foreign, r)
-			} else {
-				m.calm(r.held)
-			}
+		held, again := r.held.Owners(answer.Keys, r.version)
+		if again {
+			m.changed(r.held)
+		}
+		if held && r.foreign {
+			foreign = append(foreign, r)
+		} else {
+			m.calm(r.held)
 		}
 	}
 	return unread, foreign
 }
 
 // left asks how much is left of leases that somebody else may have shortened.
-func (m *Monitor) left(ctx context.Context, reads [][]reading) (unread []reading) {
+func (m *Monitor) left(ctx context.Context, locks []reading) (unread []reading) {
+	if len(locks) == 0 {
+		return nil
+	}
 	sent := clock.Now()
-	answers := m.server.Left(ctx, keysOf(reads))
+	answers := m.server.Left(ctx, keysOf(locks))
 	received := clock.Now()
 	for i, answer := range answers {
-		if answer.Err != nil {
-			unread = append(unread, reads[i]...)
-			continue
-		}
-		left := answer.Keys
-		for _, r := range reads[i] {
-			n := len(r.held.Keys())
-			if m.judge(r, slices.Min(left[:n]), sent, received) == lease.Unsettled {
-				unread = append(unread, r)
-			}
-			left = left[n:]
+		r := locks[i]
+		if answer.Err != nil || m.judge(r, slices.Min(answer.Keys), sent, received) == lease.Unsettled {
+			unread = append(unread, r)
 		}
 	}
 	return unread

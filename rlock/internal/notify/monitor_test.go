@@ -33,11 +33,11 @@ type server struct {
 	during  func(s string) // called between a read and its answer
 }
 
-func (s *server) Owners(ctx context.Context, reads [][]string) []notify.Answer[string] {
-	answers := make([]notify.Answer[string], len(reads))
+func (s *server) Owners(ctx context.Context, locks [][]string) []notify.Answer[string] {
+	answers := make([]notify.Answer[string], len(locks))
 	var pushed []string
 	s.mu.Lock()
-	for i, keys := range reads {
+	for i, keys := range locks {
 		for _, key := range keys {
 			s.reads = append(s.reads, fmt.Sprint(key, "@", time.Since(s.start).Milliseconds()))
 			s.tracked[key] = !s.forgets
@@ -51,17 +51,17 @@ func (s *server) Owners(ctx context.Context, reads [][]string) []notify.Answer[s
 	during := s.during
 	s.mu.Unlock()
 	if during != nil {
-		during(reads[0][0])
+		during(locks[0][0])
 	}
 	s.tell(pushed...)
 	return answers
 }
 
-func (s *server) Left(ctx context.Context, reads [][]string) []notify.Answer[time.Duration] {
+func (s *server) Left(ctx context.Context, locks [][]string) []notify.Answer[time.Duration] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answers := make([]notify.Answer[time.Duration], len(reads))
-	for i, keys := range reads {
+	answers := make([]notify.Answer[time.Duration], len(locks))
+	for i, keys := range locks {
 		for _, key := range keys {
 			s.lefts++
 			left := clock.NoExpiry

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,7 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Redis is the Server that a client is connected to.
+// Redis is the Server of a client that is not of a cluster.
 type Redis struct {
 	Client  rueidis.Client
 	Scripts *gen.Scripts
@@ -30,55 +31,107 @@ func Track(client rueidis.Client, keys []string) rueidis.Commands {
 
 var errOtherKeys = errors.New("rlock: the answer is about another number of keys")
 
+const (
+	readKeys  = 100 // of one command
+	readBatch = 100 // commands of one pipeline
+)
+
 // Owners implements Server.
-func (r Redis) Owners(ctx context.Context, reads [][]string) []Answer[string] {
-	commands := make(rueidis.Commands, 0, 2*len(reads))
-	for _, keys := range reads {
-		commands = append(commands, Track(r.Client, keys)...)
+func (r Redis) Owners(ctx context.Context, locks [][]string) []Answer[string] {
+	return together(locks, func(reads [][]string) []Answer[string] {
+		commands := make(rueidis.Commands, 0, 2*len(reads))
+		for _, keys := range reads {
+			commands = append(commands, Track(r.Client, keys)...)
+		}
+		replies := r.Client.DoMulti(ctx, commands...)
+		answers := make([]Answer[string], len(reads))
+		for i, keys := range reads {
+			values, err := replies[2*i+1].ToArray()
+			answers[i] = ownersIn(len(keys), values, err)
+		}
+		return answers
+	})
+}
+
+// ownersIn returns the owners of so many keys that MGET has answered.
+func ownersIn(keys int, values []rueidis.RedisMessage, err error) (answer Answer[string]) {
+	if err == nil && len(values) != keys {
+		err = errOtherKeys
 	}
-	replies := r.Client.DoMulti(ctx, commands...)
-	answers := make([]Answer[string], len(reads))
-	for i, keys := range reads {
-		values, err := replies[2*i+1].ToArray()
-		if err == nil && len(values) != len(keys) {
-			err = errOtherKeys
-		}
-		if err != nil {
-			answers[i].Err = err
-			continue
-		}
-		for _, value := range values {
-			owner, _ := value.ToString() // none is "", which is nobody's
-			answers[i].Keys = append(answers[i].Keys, owner)
-		}
+	if err != nil {
+		return Answer[string]{Err: err}
 	}
-	return answers
+	for _, value := range values {
+		owner, _ := value.ToString() // none is "", which is nobody's
+		answer.Keys = append(answer.Keys, owner)
+	}
+	return answer
 }
 
 // Left implements Server.
-func (r Redis) Left(ctx context.Context, reads [][]string) []Answer[time.Duration] {
-	params := make([]gen.InspectParams, len(reads))
-	for i, keys := range reads {
-		params[i].Locks = keys
-	}
-	answers := make([]Answer[time.Duration], len(reads))
-	for i, reply := range r.Scripts.InspectBatch(ctx, r.Client, params) {
-		left := reply.Value.Remaining
-		if reply.Err == nil && len(left) != len(reads[i]) {
-			reply.Err = errOtherKeys
+func (r Redis) Left(ctx context.Context, locks [][]string) []Answer[time.Duration] {
+	return together(locks, func(reads [][]string) []Answer[time.Duration] {
+		params := make([]gen.InspectParams, len(reads))
+		for i, keys := range reads {
+			params[i].Locks = keys
 		}
-		if reply.Err != nil {
-			answers[i].Err = reply.Err
-			continue
-		}
-		for _, left := range left {
-			switch left { // as PTTL answers
-			case -2 * time.Millisecond:
-				left = Gone
-			case -time.Millisecond:
-				left = clock.NoExpiry
+		answers := make([]Answer[time.Duration], len(reads))
+		for i, reply := range r.Scripts.InspectBatch(ctx, r.Client, params) {
+			left := reply.Value.Remaining
+			if reply.Err == nil && len(left) != len(reads[i]) {
+				reply.Err = errOtherKeys
 			}
-			answers[i].Keys = append(answers[i].Keys, left)
+			if reply.Err != nil {
+				answers[i].Err = reply.Err
+				continue
+			}
+			for _, left := range left {
+				answers[i].Keys = append(answers[i].Keys, leftOf(left))
+			}
+		}
+		return answers
+	})
+}
+
+// leftOf returns what is left of a lease of which PTTL says that.
+func leftOf(pttl time.Duration) time.Duration {
+	switch pttl {
+	case -2 * time.Millisecond:
+		return Gone
+	case -time.Millisecond:
+		return clock.NoExpiry
+	}
+	return pttl
+}
+
+// together reads the keys of many locks with few commands. An error of a command is the answer
+// to each of its locks.
+func together[T any](locks [][]string, ask func(reads [][]string) []Answer[T]) []Answer[T] {
+	answers := make([]Answer[T], 0, len(locks))
+	for len(locks) > 0 {
+		reads, counts := [][]string{}, []int{} // the keys of each command, and of how many locks they are
+		for _, keys := range locks {
+			if last := len(reads) - 1; last >= 0 && len(reads[last]) < readKeys {
+				reads[last] = append(reads[last], keys...)
+				counts[last]++
+				continue
+			}
+			if len(reads) == readBatch {
+				break
+			}
+			reads, counts = append(reads, slices.Clone(keys)), append(counts, 1)
+		}
+		for i, answer := range ask(reads) {
+			for _, keys := range locks[:counts[i]] {
+				if answer.Err != nil {
+					answers = append(answers, Answer[T]{Err: answer.Err})
+					continue
+				}
+				n := len(keys)
+				answers = append(answers, Answer[T]{Keys: answer.Keys[:n:n]})
+				answer.Keys = answer.Keys[n:]
+			}
+			locks = locks[counts[i]:]
 		}
 	}
 	return answers

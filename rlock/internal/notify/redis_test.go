@@ -1,6 +1,8 @@
 package notify_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,4 +51,34 @@ func TestRedis(t *testing.T) {
 	client.Close()
 	require.Error(t, server.Owners(t.Context(), [][]string{{"a"}})[0].Err)
 	require.Error(t, server.Left(t.Context(), [][]string{{"a"}})[0].Err)
+}
+
+// The answer about each of many locks is in its place, however many keys each has.
+func TestRedisReadsManyLocks(t *testing.T) {
+	t.Parallel()
+	s := rlocktest.Start(t)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true, DisableCache: true})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	var locks [][]string
+	var owners []notify.Answer[string]
+	var lefts []notify.Answer[time.Duration]
+	for lock, kind := range map[string]struct{ locks, keys int }{"one": {150, 1}, "three": {50, 3}, "most": {20, 99}, "full": {110, 100}, "more": {10, 130}} {
+		for n := range kind.locks {
+			keys, owned := make([]string, kind.keys), make([]string, kind.keys)
+			set := client.B().Mset().KeyValue()
+			for i := range keys {
+				keys[i], owned[i] = fmt.Sprint(lock, ":", n, ":", i), fmt.Sprint("token", n, i)
+				set = set.KeyValue(keys[i], owned[i])
+			}
+			require.NoError(t, client.Do(t.Context(), set.Build()).Error())
+			locks = append(locks, keys)
+			owners = append(owners, notify.Answer[string]{Keys: owned})
+			lefts = append(lefts, notify.Answer[time.Duration]{Keys: slices.Repeat([]time.Duration{clock.NoExpiry}, kind.keys)})
+		}
+	}
+	server := notify.Redis{Client: client, Scripts: gen.New()}
+	require.Equal(t, owners, server.Owners(t.Context(), locks))
+	require.Equal(t, lefts, server.Left(t.Context(), locks))
+	require.Empty(t, server.Owners(t.Context(), nil))
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -91,11 +89,8 @@ func (p *probe) held(ctx context.Context) (Row, error) {
 	row := func(severity Severity, err error, text string) (Row, error) {
 		return Row{Name: "held", Severity: severity, Text: text, Err: err}, nil
 	}
-	switch {
-	case p.Changed == nil:
+	if p.Changed == nil {
 		return row(Note, nil, "there are no Invalidations: "+noticedLate+"; use Open or WithInvalidations")
-	case p.Client.Mode() == rueidis.ClientModeCluster:
-		return row(Note, nil, "on a cluster "+noticedLate)
 	}
 	key := p.Scratch.Key()
 	lease := p.Client.B().Pexpire().Key(key).Milliseconds(TTL.Milliseconds()).Build().ToPipe()
