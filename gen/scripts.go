@@ -35,6 +35,7 @@ type Scripts struct {
 	releaseScript       luaScript
 	releaseSharedScript luaScript
 	requeueScript       luaScript
+	tryScript           luaScript
 	tryManyScript       luaScript
 }
 
@@ -70,6 +71,7 @@ func New(opts ...Option) *Scripts {
 		releaseSharedScript: newLuaScript("ReleaseShared", ReleaseSharedSHA1, releaseSharedSource, o.retry, nil, o.lua),
 		requeueScript:       newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil, o.lua),
 		tryManyScript:       newLuaScript("TryMany", TryManySHA1, tryManySource, false, nil, o.lua),
+		tryScript:           newLuaScript("Try", TrySHA1, trySource, false, nil, o.lua),
 	}
 }
 
@@ -102,6 +104,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.releaseScript,
 		&s.releaseSharedScript,
 		&s.requeueScript,
+		&s.tryScript,
 		&s.tryManyScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
@@ -157,6 +160,8 @@ type Caller interface {
 	ReleaseSharedBatch(ctx context.Context, c rueidis.Client, params []ReleaseSharedParams) []Reply[bool]
 	Requeue(ctx context.Context, c rueidis.Client, p RequeueParams) (RequeueResult, error)
 	RequeueBatch(ctx context.Context, c rueidis.Client, params []RequeueParams) []Reply[RequeueResult]
+	Try(ctx context.Context, c rueidis.Client, p TryParams) (TryResult, error)
+	TryBatch(ctx context.Context, c rueidis.Client, params []TryParams) []Reply[TryResult]
 	TryMany(ctx context.Context, c rueidis.Client, p TryManyParams) ([]TryManyItem, error)
 	TryManyBatch(ctx context.Context, c rueidis.Client, params []TryManyParams) []Reply[[]TryManyItem]
 	Load(ctx context.Context, c rueidis.Client) error

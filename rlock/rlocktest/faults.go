@@ -27,7 +27,7 @@ func Command(name string) Match {
 
 // Acquires matches calls that ask for a lock of one key, or for a place among those who wait for it.
 func Acquires(words []string) bool {
-	return Script(gen.JoinSHA1)(words) || Script(gen.TryManySHA1)(words) || Script(gen.AcquireSHA1)(words)
+	return Script(gen.TrySHA1)(words) || Script(gen.JoinSHA1)(words) || Script(gen.TryManySHA1)(words) || Script(gen.AcquireSHA1)(words)
 }
 
 // Releases matches calls that release locks, or give up a place among those who wait.

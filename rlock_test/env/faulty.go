@@ -100,7 +100,7 @@ func Calls(words []string, sha string) bool { return len(words) > 1 && words[1] 
 
 // IsAcquire reports whether the words ask for a lock of one key.
 func IsAcquire(words []string) bool {
-	return Calls(words, gen.JoinSHA1) || Calls(words, gen.TryManySHA1) || Calls(words, gen.AcquireSHA1)
+	return Calls(words, gen.TrySHA1) || Calls(words, gen.JoinSHA1) || Calls(words, gen.TryManySHA1) || Calls(words, gen.AcquireSHA1)
 }
 
 // IsAttach reports whether the words attach a lock.

@@ -71,7 +71,7 @@ func TestBatchRepeatsLostReplies(t *testing.T) {
 				return run()
 			})
 		}
-		lose(gen.JoinSHA1)
+		lose(gen.TrySHA1)
 		locks := env.TakeEach(t, locker, env.Keys(5))
 		require.Equal(t, int32(6), calls.Load())
 		lose(gen.ExtendSHA1)

@@ -87,7 +87,7 @@ func TestNoCleaningUpWithOnesOwnToken(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		f, locker, direct := env.NewFaulty(t, e)
 		ctx, exceed := env.Deadline(t.Context())
-		f.When(env.Once(gen.JoinSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
+		f.When(env.Once(gen.TrySHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
 			exceed()
 			return rueidis.NewErrorResult(context.DeadlineExceeded) // it never reached the server
 		}))

@@ -57,7 +57,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Run("one key", func(t *testing.T) {
 			l := newLink(t, e)
-			l.proxy.DropReply(env.Contains(gen.JoinSHA1))
+			l.proxy.DropReply(env.Contains(gen.TrySHA1))
 			lock, err := l.locker.Acquire(t.Context(), "job")
 			require.NoError(t, err, "the question is repeated, and the owner confirmed")
 			require.Equal(t, 1, l.proxy.Dropped())
@@ -77,7 +77,7 @@ func TestLostReplyOnAcquire(t *testing.T) {
 		t.Run("every reply", func(t *testing.T) {
 			l := newLink(t, e)
 			for range 10 {
-				l.proxy.DropReply(env.Contains(gen.JoinSHA1))
+				l.proxy.DropReply(env.Contains(gen.TrySHA1))
 			}
 			_, err := l.locker.TryAcquire(t.Context(), "job")
 			require.Error(t, err)
@@ -158,7 +158,7 @@ func TestContextEndsMidAcquire(t *testing.T) {
 		})
 		t.Run("request under way", func(t *testing.T) {
 			l := newLink(t, e)
-			deliver := l.proxy.Hold(env.Contains(gen.JoinSHA1))
+			deliver := l.proxy.Hold(env.Contains(gen.TrySHA1))
 			ctx, cancel := context.WithCancel(t.Context())
 			soonCancelled := make(chan error, 1)
 			go func() {

@@ -42,7 +42,7 @@ func FuzzOptions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{data}
 		kind, left := s.of(3), s.number()
-		answer := []func() value{refused, held(10, left), func() value { return granted }}[kind]
+		answer := []func(string) value{refused, held(10, left), granted}[kind]
 		onPuppet(t, answer, quiet, func(t *testing.T, client rueidis.Client, p *puppet) {
 			cluster := s.of(2) == 1
 			if cluster {
@@ -79,13 +79,24 @@ func FuzzOptions(f *testing.F) {
 	})
 }
 
-func refused() value { return value{kind: '-', text: "ERR no", wire: "-ERR no\r\n"} }
+func refused(string) value { return value{kind: '-', text: "ERR no", wire: "-ERR no\r\n"} }
+
+// granted answers that a lock is acquired.
+func granted(sha string) value {
+	if sha == gen.TrySHA1 {
+		return taken
+	}
+	return replies[0]
+}
 
 // held answers a few times that a lock is held, then nothing good.
-func held(times int, left int64) func() value {
-	return func() value {
+func held(times int, left int64) func(sha string) value {
+	return func(sha string) value {
 		if times--; times < 0 {
-			return refused()
+			return refused(sha)
+		}
+		if sha == gen.TrySHA1 {
+			return list(integer(2), integer(left))
 		}
 		return list(integer(0), integer(0), integer(left), integer(0), integer(0))
 	}

@@ -22,7 +22,7 @@ import (
 
 // puppet is a server that answers what a test says.
 type puppet struct {
-	answer func() value                                           // to what a client does not ask of its own accord
+	answer func(sha string) value                                 // to what a client does not ask of its own accord
 	push   func(key, token string) (message string, granted bool) // after an answer; empty: nothing
 
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ func quiet(string, string) (message string, granted bool) { return "", false }
 
 // onPuppet runs a test with fake time and a client of a puppet. It fails if a goroutine
 // outlives the test, or all of them wait for nothing.
-func onPuppet(t *testing.T, answer func() value, push func(key, token string) (string, bool), test func(t *testing.T, client rueidis.Client, p *puppet)) {
+func onPuppet(t *testing.T, answer func(sha string) value, push func(key, token string) (string, bool), test func(t *testing.T, client rueidis.Client, p *puppet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := &puppet{answer: answer, push: push, said: map[string][]value{}}
@@ -117,7 +117,7 @@ func (p *puppet) reply(conn net.Conn, words []string) string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	answer := p.answer()
+	answer := p.answer(name)
 	p.said[name] = append(p.said[name], answer)
 	p.publish(name, words)
 	return answer.wire
@@ -127,7 +127,7 @@ func (p *puppet) reply(conn net.Conn, words []string) string {
 func (p *puppet) subscribe(conn net.Conn, channel string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if answer := p.answer(); answer.isError() {
+	if answer := p.answer("SSUBSCRIBE"); answer.isError() {
 		return answer.wire
 	}
 	p.hears, p.channel = conn, channel

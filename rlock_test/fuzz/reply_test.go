@@ -24,28 +24,30 @@ func FuzzReply(f *testing.F) {
 			f.Add([]byte{byte(i), byte(reply), 1, 0, 2, 3, 1, 7, 0, 2, 1, 1})
 		}
 	}
-	f.Add([]byte{0, 4, 5, 2, 8, 2, 6, 2, 6, 2, 6, 2, 6})                                                      // 2 is neither yes nor no
-	f.Add([]byte{0, 4, 5, 0, 4, 2, 6, 2, 6, 2, 6, 2, 6})                                                      // the text 1 is a yes
+	all := byte(len(kinds) + len(replies))
+	others, nothing := all-2, all-1
+	f.Add([]byte{0, nothing, 4, 5, 2, 8, 2, 6, 2, 6, 2, 6, 2, 6})                                             // 2 is neither yes nor no
+	f.Add([]byte{0, nothing, 4, 5, 0, 4, 2, 6, 2, 6, 2, 6, 2, 6})                                             // the text 1 is a yes
 	f.Add([]byte{8, 14, 15})                                                                                  // what is held is not handed over
 	f.Add([]byte{12, 7, 9, 2, 2})                                                                             // more keys are freed than were asked for
 	f.Add([]byte{13, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28, 28}) // extended for more than a minute
 	// What stand is told at first, when it subscribes, and when it joins; what is pushed then; and what else it is told.
-	stand, any, held, queued := byte(len(asking)-1), byte(len(kinds)), byte(len(kinds)+1), byte(len(kinds)+2)
+	stand, any, queued := byte(len(asking)-1), byte(len(kinds)), byte(len(kinds)+2)
 	for reply := range replies {
 		next := byte(len(kinds) + reply)
-		f.Add([]byte{stand, held, any, queued, 2, next, 0, 10, 8, 1, next, 1, 3, next})
-		f.Add([]byte{stand, held, any, queued, 0, 9, 8, 1, next, 2, next, 2})
-		f.Add([]byte{stand, held, any, next, 2, next, 2, next, 2, next, 2})
-		f.Add([]byte{stand, held, 7, 9, queued, queued, queued, next, next}) // it may not subscribe
+		f.Add([]byte{stand, others, any, queued, 2, next, 0, 10, 8, 1, next, 1, 3, next})
+		f.Add([]byte{stand, others, any, queued, 0, 9, 8, 1, next, 2, next, 2})
+		f.Add([]byte{stand, others, any, next, 2, next, 2, next, 2, next, 2})
+		f.Add([]byte{stand, others, 7, 9, queued, queued, queued, next, next}) // it may not subscribe
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b := &source{data}
 		ask := asking[b.of(len(asking))]
 		var first []value
 		if ask.held {
-			first = append(first, granted)
+			first = append(first, taken)
 		}
-		answer := func() value {
+		answer := func(string) value {
 			if len(first) > 0 {
 				v := first[0]
 				first = nil
@@ -85,8 +87,6 @@ func FuzzReply(f *testing.F) {
 		})
 	})
 }
-
-var granted = replies[0]
 
 // asking are the calls that read replies.
 var asking = []struct {
@@ -145,8 +145,23 @@ func grants(v value, n int) bool {
 	return true
 }
 
+// takes reports whether an answer to a try says that a lock of one key was acquired.
+func takes(v value) bool {
+	if !v.isList(2) {
+		return false
+	}
+	outcome, said := v.items[0].int()
+	_, fenced := v.items[1].int()
+	return said && fenced && outcome == 1
+}
+
 // granted counts the answers that say that a lock of one key was acquired.
 func (r *replied) granted() (n int) {
+	for _, answer := range r.answers(gen.TrySHA1) {
+		if takes(answer) {
+			n++
+		}
+	}
 	for _, answer := range r.answers(gen.JoinSHA1) {
 		if grants(answer, 5) {
 			n++
@@ -162,11 +177,17 @@ func (r *replied) granted() (n int) {
 
 func (r *replied) acquire(ctx context.Context) {
 	lock, err := r.locker.TryAcquire(ctx, "job")
-	answer, size, at := r.last(gen.JoinSHA1), 5, 1
-	if len(r.answers(gen.AcquireSHA1)) > 0 { // the user may not use the queue
-		answer, size, at = r.last(gen.AcquireSHA1), 3, 2
+	answer, at := r.last(gen.TrySHA1), 1
+	granted := takes(answer)
+	switch {
+	case len(r.answers(gen.AcquireSHA1)) > 0: // the user may not use the queue
+		answer, at = r.last(gen.AcquireSHA1), 2
+		granted = grants(answer, 3)
+	case len(r.answers(gen.JoinSHA1)) > 0: // the try has done nothing
+		answer = r.last(gen.JoinSHA1)
+		granted = grants(answer, 5)
 	}
-	r.means(grants(answer, size), err)
+	r.means(granted, err)
 	if err == nil {
 		require.True(r.t, lock.Valid())
 		fence, _ := answer.items[at].int()

@@ -114,7 +114,11 @@ var replies = []value{
 	list(list(value{kind: 'N', wire: "_\r\n"}), list(integer(-2))),      // and free
 	list(list(), list()), // a set of none
 	integer(0), integer(1), list(), list(integer(1)), text("token"),
+	taken, list(integer(2), integer(1000)), list(integer(0), integer(0)), // a try: another's, and nothing is done
 }
+
+// taken is the reply to a try that a lock was acquired.
+var taken = list(integer(1), integer(5))
 
 const kinds = "+$:N*%~-,#!=(|"
 

@@ -41,6 +41,7 @@ var survives = map[string][]string{
 	"Pass":     {"&<grants>*", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 	"PassMany": {"&<grants>*", "+del", "+get", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 	"PassAll":  {"&<grants>*", "+pexpire", "+incr", "+time", "+set", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
+	"Try":      {"+incr", "+set", "+time"},
 	"TryMany":  {"+get", "+incr", "+pttl", "+set", "+time"},
 	"Requeue":  {"&<grants>*", "+incr", "+time", "+set", "+exists", "+pubsub|shardnumsub", "+spublish", "+zrange", "+zcard", "+zrem", "+zadd"},
 }
@@ -298,6 +299,22 @@ var journeys = map[string]journey{
 			left, err12 := owner.Do(ctx, owner.B().Pttl().Key("{s}queue").Build()).AsInt64()
 			return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10, err11, err12, holds(ctx, owner, ""),
 				expect(freed == 2 && again == 0, "they are freed once"), expect(left > 0, "the queue is there, and ends"))
+		},
+	},
+	"Try": {
+		map[string][]string{"lock": {"{s}lock"}, "queue": {"{s}queue"}, "counter": {"{s}fence"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			try := func(token string) (gen.TryResult, error) {
+				return gen.New().Try(ctx, client, gen.TryParams{Lock: "{s}lock", Queue: "{s}queue", Counter: []string{"{s}fence"}, Token: token, TTL: time.Minute})
+			}
+			err1 := command(ctx, owner, "SET", "{s}fence", "7")
+			taken, err2 := try(mine)
+			again, err3 := try(mine)
+			held, err4 := try(theirs)
+			return errors.Join(err1, err2, err3, err4, holds(ctx, owner, mine),
+				expect(taken.Outcome == 1 && taken.Value > 1e15, "it is taken"),
+				expect(again == gen.TryResult{}, "it is the token's already"),
+				expect(held.Outcome == 2 && held.Value > 50_000, "it is another's"))
 		},
 	},
 	"TryMany": {

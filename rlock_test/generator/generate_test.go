@@ -102,6 +102,7 @@ func TestSums(t *testing.T) {
 		"pass.lua":          {gen.PassSHA1, gen.PassSHA256},
 		"pass_many.lua":     {gen.PassManySHA1, gen.PassManySHA256},
 		"pass_all.lua":      {gen.PassAllSHA1, gen.PassAllSHA256},
+		"try.lua":           {gen.TrySHA1, gen.TrySHA256},
 		"try_many.lua":      {gen.TryManySHA1, gen.TryManySHA256},
 		"requeue.lua":       {gen.RequeueSHA1, gen.RequeueSHA256},
 

@@ -119,6 +119,8 @@ func TestPlantedFlaws(t *testing.T) {
 			"if found or ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then", "if found then")}}, says: "by its own deadline"},
 		"a try that passes those who wait": {scenario: scenario{processes: 3, wants: 1, budget: map[fault]uint8{trying: 1, deletion: 1}, flaw: flaw{scripts: replace(t, "join",
 			"if wants and (alone or not head[1] or", "if wants and (alone or how == 'try' or not head[1] or")}}, says: "had joined earlier", many: true},
+		"a short try that passes those who wait": {scenario: scenario{processes: 3, wants: 1, budget: map[fault]uint8{trying: 1, deletion: 1}, flaw: flaw{scripts: replace(t, "try",
+			"redis.call('EXISTS', lock, queue)", "redis.call('EXISTS', lock)")}}, says: "had joined earlier", many: true},
 		"a try for a share that passes those who wait": {scenario: scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{trying: 1}, flaw: flaw{scripts: replace(t, "acquire_shared",
 			"(alone or redis.call('EXISTS', queue) == 0) and fits", "(alone or how == 'try' or redis.call('EXISTS', queue) == 0) and fits")}}, says: "had joined earlier"},
 		"a reader who gives up and keeps what it has":     {scenario: scenario{processes: 2, wants: 1, leaving: true, shares: [maxProcesses]string{"0:1", ""}, flaw: flaw{stays: true}}, says: "does not wait for it"},

@@ -232,6 +232,10 @@ func TestScripts(t *testing.T) {
 			case c < 5:
 				got, want = extendsBoth(t, client, m, &run, token, lease)
 			default:
+				if r.IntN(5) == 0 {
+					got, want = triesBoth(t, client, m, &run, token, lease)
+					break
+				}
 				how := []gen.JoinHow{gen.JoinHowJoin, gen.JoinHowJoin, gen.JoinHowHeartbeat, gen.JoinHowTry}[r.IntN(4)]
 				got, want = joins(t, client, m, &run, token, process, lease, how)
 			}
@@ -265,6 +269,25 @@ func joins(t *testing.T, client rueidis.Client, m *vm, run *execution, token, pr
 	require.False(t, refused)
 	return answered(r.Granted, r.Fence, r.Remaining, r.Score, r.Ahead),
 		answered(reply[0] == 1, reply[1], time.Duration(reply[2])*time.Millisecond, reply[3], reply[4])
+}
+
+func triesBoth(t *testing.T, client rueidis.Client, m *vm, run *execution, token string, lease time.Duration) (got, want string) {
+	t.Helper()
+	r, err := gen.New().Try(t.Context(), client, gen.TryParams{Lock: lockKey, Queue: queueKey, Counter: []string{counterKey}, Token: token, TTL: lease})
+	require.NoError(t, err)
+	reply, refused, err := m.call(run, "try", []string{lockKey, queueKey, counterKey}, []string{token, leaseText(lease)})
+	require.NoError(t, err)
+	require.False(t, refused)
+	text := func(outcome, value int64) string {
+		if outcome == 2 {
+			value = (value + 9999) / 10000 // of what is left, which is not the same
+		}
+		return fmt.Sprint(outcome, " ", value)
+	}
+	if r.Outcome == 1 && reply[0] == 1 {
+		return fmt.Sprint(r.Value > 0), fmt.Sprint(reply[1] > 0)
+	}
+	return text(r.Outcome, r.Value), text(reply[0], reply[1])
 }
 
 func passes(t *testing.T, client rueidis.Client, m *vm, run *execution, token, again, process string, lease time.Duration) (got, want string) {

@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -362,7 +363,15 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		args = append(args[:i:i], "")
 	}
 	before := run.server
-	reply, refused, err := x.vm.call(&run, script, keys, args)
+	var reply []int64
+	var refused bool
+	var err error
+	if r.Call == tries && script == "join" {
+		reply, refused, err = x.try(&run, args)
+	}
+	if reply == nil && !refused && err == nil {
+		reply, refused, err = x.vm.call(&run, script, keys, args)
+	}
 	if err != nil {
 		return effect{}, err
 	}
@@ -380,6 +389,22 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	}
 	x.effects[of] = e
 	return e, nil
+}
+
+// try runs the short script for a try, and returns its reply as join.lua would say it; nil: it has done
+// nothing, and the caller sends join.lua with args.
+func (x *explorer) try(run *execution, args []string) (reply []int64, refused bool, err error) {
+	reply, refused, err = x.vm.call(run, "try", []string{lockKey, queueKey, counterKey}, args[:2])
+	switch {
+	case refused || err != nil:
+		return nil, refused, err
+	case reply[0] == 1:
+		left, err := strconv.ParseInt(cmp.Or(args[1], "-1"), 10, 64)
+		return []int64{1, reply[1], left, 0, 0}, false, err
+	case reply[0] == 2:
+		return []int64{0, 0, reply[1], 0, 0}, false, nil
+	}
+	return nil, false, nil
 }
 
 // bargingAt is where a script has for how long a free lock stays free.

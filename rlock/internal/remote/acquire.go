@@ -229,45 +229,58 @@ func (s *Server) AcquireEach(ctx context.Context, tries []*Try) {
 	}))
 }
 
-// acquireEach makes one try for each, in one pipeline. Where the user may not use the queues, a
-// second pipeline follows.
+// acquireEach makes one try for each, in one pipeline. A second one follows where that has done
+// nothing, and a third where the user may not use the queues.
 func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer] {
 	replies := make([]gen.Reply[Answer], len(tries))
 	var (
-		joins        []gen.JoinParams
+		params       []gen.TryParams
 		asked, plain []int
 	)
 	for i, t := range tries {
 		if s.queues(t.Claim.Key()) {
-			joins, asked = append(joins, s.joinParams(t.Claim, t.Request, gen.JoinHowTry)), append(asked, i)
+			params, asked = append(params, t.Request.tryParams(t.Claim)), append(asked, i)
 		} else {
 			plain = append(plain, i)
 		}
 	}
+	take := func(i int, a Answer, err error) {
+		replies[i] = gen.Reply[Answer]{Value: a, Err: err}
+		switch {
+		case err == nil:
+			s.queue.refused.worked(tries[i].Claim.Key())
+		case goesWithout(err):
+			plain = append(plain, i)
+		}
+	}
+	var joins []gen.JoinParams
+	var joined []int
+	for n, reply := range s.scripts.TryBatch(ctx, s.client, params) {
+		t := tries[asked[n]]
+		a, done := tryAnswer(t.Claim.Key(), reply.Value.Outcome, reply.Value.Value)
+		if reply.Err == nil && !done {
+			joins, joined = append(joins, s.joinParams(t.Claim, t.Request, gen.JoinHowTry)), append(joined, asked[n])
+			continue
+		}
+		take(asked[n], a, reply.Err)
+	}
 	if len(joins) > 0 {
 		for n, reply := range s.scripts.JoinBatch(ctx, s.client, joins) {
-			i := asked[n]
-			replies[i] = gen.Reply[Answer]{Value: joinAnswer(tries[i].Claim, reply.Value), Err: reply.Err}
-			switch {
-			case reply.Err == nil:
-				s.queue.refused.worked(tries[i].Claim.Key())
-			case goesWithout(reply.Err):
-				plain = append(plain, i)
-			}
+			take(joined[n], joinAnswer(tries[joined[n]].Claim, reply.Value), reply.Err)
 		}
 	}
 	if len(plain) == 0 {
 		return replies
 	}
-	params := make([]gen.AcquireParams, len(plain))
+	acquires := make([]gen.AcquireParams, len(plain))
 	for n, i := range plain {
 		var counters []string
 		if t := tries[i]; t.Fenced {
 			counters = slot.FenceCounter(t.Claim.Key())
 		}
-		params[n] = tries[i].params(tries[i].Claim, counters)
+		acquires[n] = tries[i].params(tries[i].Claim, counters)
 	}
-	for n, reply := range s.scripts.AcquireBatch(ctx, s.client, params) {
+	for n, reply := range s.scripts.AcquireBatch(ctx, s.client, acquires) {
 		i := plain[n]
 		if refusal := replies[i].Err; Forbidden(refusal) {
 			s.withoutQueue(tries[i].Claim.Key(), refusal, reply.Err)

@@ -27,7 +27,7 @@ type (
 	passCombiner = combiner[passCall, int64]
 )
 
-// What try_many.lua answers for a lock.
+// What try.lua and try_many.lua answer for a lock.
 const (
 	outcomeTaken = 1
 	outcomeHeld  = 2
@@ -45,8 +45,34 @@ func (s calls) try(ctx context.Context, c *Claim, r Request) (Answer, error) {
 		return a, err
 	}
 	defer p.tries.answered()
-	reply, err := s.scripts.Join(ctx, s.client, s.joinParams(c, r, gen.JoinHowTry))
-	return joinAnswer(c, reply), err
+	reply, err := s.scripts.Try(ctx, s.client, r.tryParams(c))
+	if a, done := tryAnswer(c.key[0], reply.Outcome, reply.Value); done || err != nil {
+		return a, err
+	}
+	joined, err := s.scripts.Join(ctx, s.client, s.joinParams(c, r, gen.JoinHowTry))
+	return joinAnswer(c, joined), err
+}
+
+func (r *Request) tryParams(c *Claim) gen.TryParams {
+	p := gen.TryParams{Lock: c.key[0], Queue: slot.Queue(c.key[0]), Token: r.Token, TTL: ttlParam(r.TTL)}
+	if r.Fenced {
+		p.Counter = slot.FenceCounter(c.key[0])
+	}
+	return p
+}
+
+// tryAnswer returns what a script that tries to take a key has answered; false: it has done nothing.
+func tryAnswer(key string, outcome, value int64) (a Answer, done bool) {
+	a.Held = key
+	switch outcome {
+	case outcomeTaken:
+		a.Acquired, a.Fence = true, uint64(value)
+	case outcomeHeld:
+		a.Left = remaining(milliseconds(value))
+	default:
+		return a, false
+	}
+	return a, true
 }
 
 // pass releases a key, together with others if calls for other keys are under way.
@@ -110,16 +136,9 @@ func (s calls) tryMany(ctx context.Context, batch []*member[tryCall, Answer]) er
 		return err
 	}
 	for i, m := range batch {
-		a := Answer{Sent: sent, Held: m.params.key}
-		switch r := replies[i]; r.Outcome {
-		case outcomeTaken:
-			a.Acquired, a.Fence = true, uint64(r.Value)
-		case outcomeHeld:
-			a.Left = remaining(milliseconds(r.Value))
-		default:
-			m.alone = true
-		}
-		m.result = a
+		a, done := tryAnswer(m.params.key, replies[i].Outcome, replies[i].Value)
+		a.Sent = sent
+		m.result, m.alone = a, !done
 	}
 	return nil
 }

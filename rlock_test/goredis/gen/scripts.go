@@ -34,6 +34,7 @@ type Scripts struct {
 	releaseScript       luaScript
 	releaseSharedScript luaScript
 	requeueScript       luaScript
+	tryScript           luaScript
 	tryManyScript       luaScript
 }
 
@@ -70,6 +71,7 @@ func New(opts ...Option) *Scripts {
 		releaseSharedScript: newLuaScript("ReleaseShared", ReleaseSharedSHA1, releaseSharedSource, o.retry, nil),
 		requeueScript:       newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil),
 		tryManyScript:       newLuaScript("TryMany", TryManySHA1, tryManySource, false, nil),
+		tryScript:           newLuaScript("Try", TrySHA1, trySource, false, nil),
 	}
 }
 
@@ -102,6 +104,7 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 		&s.releaseScript,
 		&s.releaseSharedScript,
 		&s.requeueScript,
+		&s.tryScript,
 		&s.tryManyScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
@@ -156,6 +159,8 @@ type Caller interface {
 	ReleaseSharedBatch(ctx context.Context, c redis.UniversalClient, params []ReleaseSharedParams) []Reply[bool]
 	Requeue(ctx context.Context, c redis.UniversalClient, p RequeueParams) (RequeueResult, error)
 	RequeueBatch(ctx context.Context, c redis.UniversalClient, params []RequeueParams) []Reply[RequeueResult]
+	Try(ctx context.Context, c redis.UniversalClient, p TryParams) (TryResult, error)
+	TryBatch(ctx context.Context, c redis.UniversalClient, params []TryParams) []Reply[TryResult]
 	TryMany(ctx context.Context, c redis.UniversalClient, p TryManyParams) ([]TryManyItem, error)
 	TryManyBatch(ctx context.Context, c redis.UniversalClient, params []TryManyParams) []Reply[[]TryManyItem]
 	Load(ctx context.Context, c redis.UniversalClient) error
