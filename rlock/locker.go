@@ -97,7 +97,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		l.listener = set.invalidations.hub.Listen()
 	}
 	if l.listener != nil {
-		l.monitor = notify.NewMonitor(l.background, l.listener, notify.NewServer(notify.Redis{Client: client, Scripts: scripts}), deliverRead)
+		l.monitor = notify.NewMonitor(l.background, l.listener, notify.NewServer(client, scripts), deliverRead)
 	}
 	if !set.unfenced {
 		slot.PrepareFences()

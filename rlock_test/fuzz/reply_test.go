@@ -24,8 +24,8 @@ func FuzzReply(f *testing.F) {
 			f.Add([]byte{byte(i), byte(reply), 1, 0, 2, 3, 1, 7, 0, 2, 1, 1})
 		}
 	}
-	all := byte(len(kinds) + len(replies))
-	others, nothing := all-2, all-1
+	last := byte(len(kinds) + len(replies) - 1)
+	others, nothing := last-1, last                                                                           // replies to a try
 	f.Add([]byte{0, nothing, 4, 5, 2, 8, 2, 6, 2, 6, 2, 6, 2, 6})                                             // 2 is neither yes nor no
 	f.Add([]byte{0, nothing, 4, 5, 0, 4, 2, 6, 2, 6, 2, 6, 2, 6})                                             // the text 1 is a yes
 	f.Add([]byte{8, 14, 15})                                                                                  // what is held is not handed over

@@ -89,11 +89,11 @@ type world struct {
 func (w world) tryEach(short bool) []string {
 	told := make([]string, len(w.locks))
 	for i, o := range w.locks {
-		queue := fmt.Sprint(o.state)
-		if o.others() && (strings.Contains(queue, "SET "+o.queue) || strings.Contains(queue, ":p:"+o.token+" ")) {
+		state := fmt.Sprint(o.state)
+		if o.others() && (strings.Contains(state, "SET "+o.queue) || strings.Contains(state, ":p:"+o.token+" ")) {
 			continue
 		}
-		ttl := []time.Duration{2000 * time.Second, 0}[i%2]
+		ttl := ttlOf(i)
 		if short {
 			p := gen.TryParams{Lock: o.lock, Queue: o.queue, Token: o.token, TTL: ttl}
 			if o.fenced {
@@ -108,6 +108,9 @@ func (w world) tryEach(short bool) []string {
 	}
 	return told
 }
+
+// ttlOf is the lease for which the lock with that number is taken; every other one never expires.
+func ttlOf(i int) time.Duration { return []time.Duration{2000 * time.Second, 0}[i%2] }
 
 // join takes a lock with Join, and tells what came of it.
 func (w world) join(o one, ttl time.Duration) string {
@@ -164,12 +167,12 @@ func (w world) try(together bool) []string {
 		}
 		for n, i := range order {
 			r := items[n]
-			told[i] = tried(r.Outcome, r.Value, []time.Duration{2000 * time.Second, 0}[i%2], nil)
+			told[i] = tried(r.Outcome, r.Value, ttlOf(i), nil)
 		}
 	}
 	for i, o := range w.locks {
 		if told[i] == "" {
-			told[i] = w.join(o, []time.Duration{2000 * time.Second, 0}[i%2])
+			told[i] = w.join(o, ttlOf(i))
 		}
 	}
 	return told
@@ -341,8 +344,8 @@ func userWith(t *testing.T, server *env.Server, rules ...string) rueidis.Client 
 	return server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "app", "secret" })
 }
 
-// One script for many locks, and the short one for one lock, with a call for each that it leaves alone, does what a call for each
-// does: whatever state a lock is in, whatever error the server has for it, and wherever it stands.
+// One script for many locks, with a call for each that it leaves alone, does what a call for each does, and so
+// does the short script for one lock: whatever state a lock is in, whatever error the server has for it, and wherever it stands.
 func TestManyAreAsEach(t *testing.T) {
 	t.Parallel()
 	manyAsEach(t, func(t *testing.T, _ *env.Server, name string, w world, call func(world) func(bool) []string) {

@@ -363,15 +363,11 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		args = append(args[:i:i], "")
 	}
 	before := run.server
-	var reply []int64
-	var refused bool
-	var err error
+	call := x.vm.call
 	if r.Call == tries && script == "join" {
-		reply, refused, err = x.try(&run, args)
+		call = x.try
 	}
-	if reply == nil && !refused && err == nil {
-		reply, refused, err = x.vm.call(&run, script, keys, args)
-	}
+	reply, refused, err := call(&run, script, keys, args)
 	if err != nil {
 		return effect{}, err
 	}
@@ -391,9 +387,10 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 	return e, nil
 }
 
-// try runs the short script for a try, and returns its reply as join.lua would say it; nil: it has done
-// nothing, and the caller sends join.lua with args.
-func (x *explorer) try(run *execution, args []string) (reply []int64, refused bool, err error) {
+// try runs the short script, and then the one with that name if it has done nothing. Both are one step: the
+// first has changed nothing then, so it makes no difference what happens between them. The reply is that of
+// join.lua.
+func (x *explorer) try(run *execution, script string, keys, args []string) (reply []int64, refused bool, err error) {
 	reply, refused, err = x.vm.call(run, "try", []string{lockKey, queueKey, counterKey}, args[:2])
 	switch {
 	case refused || err != nil:
@@ -404,7 +401,7 @@ func (x *explorer) try(run *execution, args []string) (reply []int64, refused bo
 	case reply[0] == 2:
 		return []int64{0, 0, reply[1], 0, 0}, false, nil
 	}
-	return nil, false, nil
+	return x.vm.call(run, script, keys, args)
 }
 
 // bargingAt is where a script has for how long a free lock stays free.

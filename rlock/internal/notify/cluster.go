@@ -13,17 +13,18 @@ import (
 )
 
 // NewServer returns the Server that a client is connected to.
-func NewServer(r Redis) Server {
-	if r.Client.Mode() == rueidis.ClientModeCluster {
-		return Cluster{Client: r.Client}
+func NewServer(client rueidis.Client, scripts *gen.Scripts) Server {
+	if client.Mode() == rueidis.ClientModeCluster {
+		return Cluster{Client: client}
 	}
-	return r
+	return Redis{Client: client, Scripts: scripts}
 }
 
 // Cluster is the Server of a client of a cluster. It asks for the keys of each slot apart: a
 // client sends commands of one slot that go with one without keys to the slot's primary, also
 // where it reads from replicas. An answer about all takes as long as the slowest node, for which
-// the Monitor waits two seconds at most.
+// the Monitor waits for readTimeout. So beside a silent node, a change may wait for the end of one
+// round and be known at the end of the next.
 type Cluster struct {
 	Client rueidis.Client
 }
