@@ -6,6 +6,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
+	"github.com/rlock-go/toolkit/rlock/internal/registry"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -21,6 +22,9 @@ type holder Lock
 
 // Deadline is when the lease ends.
 func (h *holder) Deadline() clock.Instant { return h.lease.Deadline() }
+
+// Entry is its place in the registry of the Locker.
+func (h *holder) Entry() *registry.Entry[*holder] { return &h.listed }
 
 // Over reports whether the lock has ended in another way than by Release. Release calls the
 // next itself.

@@ -12,6 +12,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/readers"
+	"github.com/rlock-go/toolkit/rlock/internal/registry"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 )
@@ -32,7 +33,8 @@ type Lock struct {
 	lease    lease.Lease   // guarded by mu while held
 	releases gate.Gate
 	shared   *readers.Holder // of a reader that may share it with others; guarded by mu
-	*extras                  // nil until something needs it; made under mu, and never changed after that
+	listed   registry.Entry[*holder]
+	*extras  // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32
 	state    atomic.Uint32 // see state.go

@@ -67,13 +67,6 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 		return false
 	}
 	l.state.Store(uint32(to))
-	counters := &l.locker.counters
-	switch {
-	case to == stateWaiting:
-		counters.waiting.Add(1)
-	case from == stateWaiting:
-		counters.waiting.Add(-1)
-	}
 	if from == stateHeld {
 		holdEnded(l, to, now)
 		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context

@@ -28,13 +28,28 @@ type Queue[R, G any, H Holder] struct {
 	places sync.Pool // of *place; those who wait in a line take turns with them
 }
 
-// shard has the fronts of some keys of a Queue. A goroutine that holds its mutex takes no other.
+// shard has some keys of a Queue. A goroutine that holds its mutex takes no other.
 type shard[R, G any, H Holder] struct {
 	queue  *Queue[R, G, H]
 	mu     sync.Mutex
-	fronts map[string]*Ticket[R, G, H]
-	size   int    // number of fronts at which sweep looks for holders that have ended unnoticed
+	keys   map[string]entry[R, G, H]
+	size   int    // number of keys at which sweep looks for holders that have ended unnoticed
 	wanted string // the last key that other processes held or waited for
+}
+
+// entry has the tickets of a key: a front alone, or a line with its front. So a front that leaves the line to
+// the next one changes the line only, and not the map.
+type entry[R, G any, H Holder] struct {
+	alone *Ticket[R, G, H]
+	line  *line[R, G, H]
+}
+
+// front returns the front; nil: the key has no tickets.
+func (e entry[R, G, H]) front() *Ticket[R, G, H] {
+	if e.line != nil {
+		return e.line.front
+	}
+	return e.alone
 }
 
 // New returns an empty Queue. limit is how long this process may keep a key to itself while
@@ -42,7 +57,7 @@ type shard[R, G any, H Holder] struct {
 func New[R, G any, H Holder](limit time.Duration) *Queue[R, G, H] {
 	q := &Queue[R, G, H]{limit: limit, seed: maphash.MakeSeed()}
 	for i := range q.shards {
-		q.shards[i].queue, q.shards[i].fronts = q, map[string]*Ticket[R, G, H]{}
+		q.shards[i].queue, q.shards[i].keys = q, map[string]entry[R, G, H]{}
 	}
 	return q
 }
@@ -64,7 +79,7 @@ func (q *Queue[R, G, H]) Holder(key string) (h H) {
 	s := q.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.fronts[key]; t != nil {
+	if t := s.keys[key].front(); t != nil {
 		return t.holder
 	}
 	return h
@@ -78,18 +93,18 @@ func (q *Queue[R, G, H]) Join(t *Ticket[R, G, H], key string, request R, now clo
 	defer s.mu.Unlock()
 	s.sweep(now)
 	t.shard, t.key = s, key
-	at := s.fronts[key]
+	at := s.keys[key].front()
 	if at != nil && at.ended(now) {
 		s.next(at)
-		at = s.fronts[key]
+		at = s.keys[key].front()
 	}
 	if at == nil {
-		s.fronts[key] = t
+		s.keys[key] = entry[R, G, H]{alone: t}
 		t.state = front
 		return 0, true
 	}
-	t.state, t.place = waiting, q.newPlace(request)
 	line := at.needLine()
+	t.state, t.place = waiting, q.newPlace(request, line)
 	line.append(t)
 	if at.holds() {
 		line.turn.begin(now)
@@ -107,9 +122,9 @@ func (q *Queue[R, G, H]) Wake() {
 func (s *shard[R, G, H]) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, at := range s.fronts {
-		if line := at.line(); line != nil {
-			for t := line.head; t != nil; t = t.place.next {
+	for _, at := range s.keys {
+		if at.line != nil {
+			for t := at.line.head; t != nil; t = t.place.next {
 				t.place.signal.Send()
 			}
 		}
@@ -117,17 +132,17 @@ func (s *shard[R, G, H]) wake() {
 }
 
 // sweep removes holders whose lease ended with nobody behind them and no Release. It does
-// nothing until there are twice as many fronts as after the last time. The caller holds mu.
+// nothing until there are twice as many keys as after the last time. The caller holds mu.
 func (s *shard[R, G, H]) sweep(now clock.Instant) {
-	if len(s.fronts) < s.size {
+	if len(s.keys) < s.size {
 		return
 	}
-	for _, t := range s.fronts {
-		if t.ended(now) {
+	for _, at := range s.keys {
+		if t := at.front(); t.ended(now) {
 			s.next(t)
 		}
 	}
-	s.size = max(2*len(s.fronts), 64)
+	s.size = max(2*len(s.keys), 64)
 }
 
 // next removes t, which is the front, and makes the first ticket behind it the front. The
@@ -136,29 +151,29 @@ func (s *shard[R, G, H]) next(t *Ticket[R, G, H]) {
 	line := t.line()
 	t.leave()
 	if line == nil || line.head == nil {
-		delete(s.fronts, t.key)
+		delete(s.keys, t.key)
 		return
 	}
 	next := line.head
 	line.remove(next)
 	line.turn.end()
-	next.place.line, next.state = line, front
-	s.fronts[t.key] = next
+	next.state, line.front = front, next
 	next.place.signal.Send()
 }
 
-// newPlace returns a place, which may be one that another ticket has left.
-func (q *Queue[R, G, H]) newPlace(request R) *place[R, G, H] {
+// newPlace returns a place in a line, which may be one that another ticket has left.
+func (q *Queue[R, G, H]) newPlace(request R, l *line[R, G, H]) *place[R, G, H] {
 	p, _ := q.places.Get().(*place[R, G, H])
 	if p == nil {
 		p = &place[R, G, H]{signal: clock.NewSignal()}
 	}
-	p.request = request
+	p.request, p.line = request, l
 	return p
 }
 
 // line has the tickets behind a front. Each front leaves it to the next front.
 type line[R, G any, H Holder] struct {
+	front      *Ticket[R, G, H]
 	head, tail *Ticket[R, G, H]
 	watching   int // how many of them are
 	turn       turn

@@ -220,7 +220,7 @@ func TestHoldersThatEndUnnoticedAreForgotten(t *testing.T) {
 	}
 	left := 0
 	for i := range q.shards {
-		left += len(q.shards[i].fronts)
+		left += len(q.shards[i].keys)
 	}
 	require.LessOrEqual(t, left, 64*len(q.shards))
 }
@@ -752,6 +752,6 @@ func TestManyAtOnce(t *testing.T) {
 	group.Wait()
 	require.EqualValues(t, 16*500, served.Load()+left.Load())
 	for i := range q.shards {
-		require.Empty(t, q.shards[i].fronts)
+		require.Empty(t, q.shards[i].keys)
 	}
 }

@@ -42,7 +42,7 @@ type place[R, G any, H Holder] struct {
 	signal     *clock.Signal  // sent when a ticket that waited is the front; nil: it never waited
 	watches    bool           // see Watch
 	grant      G              // what was handed to it, or is left of a hand-over that failed
-	line       *line[R, G, H] // those behind it, if it is the front
+	line       *line[R, G, H] // that it is in, or that is behind it if it is the front
 }
 
 // needLine makes line. The caller holds mu.
@@ -51,13 +51,14 @@ func (t *Ticket[R, G, H]) needLine() *line[R, G, H] {
 		t.place = &place[R, G, H]{}
 	}
 	if t.place.line == nil {
-		t.place.line = &line[R, G, H]{}
+		t.place.line = &line[R, G, H]{front: t}
+		t.shard.keys[t.key] = entry[R, G, H]{line: t.place.line}
 	}
 	return t.place.line
 }
 
-// line returns the tickets behind the front. It returns nil if there never was one and no
-// turn is counted. The caller holds mu.
+// line returns the line that the ticket is in, or that is behind it if it is the front. It returns nil for a front
+// if there never was a ticket behind it and no turn is counted. The caller holds mu.
 func (t *Ticket[R, G, H]) line() *line[R, G, H] {
 	if t.place == nil {
 		return nil
@@ -159,11 +160,11 @@ func (t *Ticket[R, G, H]) Watch() (h H) {
 		return h
 	}
 	t.place.watches = true
+	line := t.line()
 	if t.state == waiting {
-		line := s.fronts[t.key].line()
 		line.count(t, 1)
 	}
-	return s.fronts[t.key].holder
+	return line.front.holder
 }
 
 // takeGrant removes the grant of the ticket, and returns it. The caller holds mu.
@@ -210,7 +211,7 @@ func (t *Ticket[R, G, H]) Behind() (h H) {
 	if t.state != waiting || t.place.prev != nil {
 		return h
 	}
-	return s.fronts[t.key].holder
+	return t.line().front.holder
 }
 
 // Remaining returns what is left of the lease that the queue waits for, whether its holder is
@@ -219,10 +220,10 @@ func (t *Ticket[R, G, H]) Remaining(now clock.Instant) time.Duration {
 	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := s.fronts[t.key]; at != nil {
-		return at.remaining(now)
+	if line := t.line(); line != nil {
+		return line.front.remaining(now)
 	}
-	return 0
+	return t.remaining(now)
 }
 
 // remaining returns what is left of the lease of the front or, if it holds none, of that for which
@@ -259,7 +260,7 @@ func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
 		s.next(t)
 	case waiting:
 		g = t.takeGrant()
-		s.fronts[t.key].line().remove(t)
+		t.line().remove(t)
 		t.state = gone
 		t.leavePlace()
 	case offered:
@@ -411,9 +412,9 @@ func (o *Offer[R, G, H]) grant(g G) *clock.Signal {
 		return nil
 	}
 	p := o.to.place
-	o.to.state, p.line, p.grant = granted, o.from.line(), g
+	o.to.state, p.grant = granted, g
 	o.from.leave()
-	s.fronts[o.from.key] = o.to
+	p.line.front = o.to
 	return p.signal
 }
 

@@ -12,9 +12,15 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/registry"
 )
 
-type item struct{ end clock.Instant }
+type item struct {
+	end   clock.Instant
+	entry registry.Entry[*item]
+}
 
-func (i *item) Deadline() clock.Instant { return i.end }
+func newItem(end clock.Instant) *item { return &item{end: end} }
+
+func (i *item) Deadline() clock.Instant       { return i.end }
+func (i *item) Entry() *registry.Entry[*item] { return &i.entry }
 
 func newRegistry() *registry.Registry[*item] {
 	var r registry.Registry[*item]
@@ -26,7 +32,7 @@ func TestRegistry(t *testing.T) {
 	t.Parallel()
 	r := newRegistry()
 	require.Empty(t, r.All())
-	a, b := &item{clock.Never}, &item{clock.Never}
+	a, b := newItem(clock.Never), newItem(clock.Never)
 	r.Add(a)
 	r.Add(b)
 	r.Add(a)
@@ -44,12 +50,12 @@ func TestWhatIsOverGoes(t *testing.T) {
 		r := newRegistry()
 		var lasting []*item
 		for range 500 {
-			lasting = append(lasting, &item{clock.Never})
+			lasting = append(lasting, newItem(clock.Never))
 			r.Add(lasting[len(lasting)-1])
 		}
 		for range 100 {
 			for range 100 {
-				r.Add(&item{clock.Now().After(time.Second)})
+				r.Add(newItem(clock.Now().After(time.Second)))
 			}
 			time.Sleep(time.Second)
 		}
@@ -65,9 +71,9 @@ func TestCount(t *testing.T) {
 		r := newRegistry()
 		require.Zero(t, r.Count())
 		for i := range 100 {
-			r.Add(&item{clock.Now().After(time.Duration(i+1) * time.Second)})
+			r.Add(newItem(clock.Now().After(time.Duration(i+1) * time.Second)))
 		}
-		r.Add(&item{clock.Never})
+		r.Add(newItem(clock.Never))
 		require.Equal(t, 101, r.Count())
 		time.Sleep(30 * time.Second)
 		require.Equal(t, 71, r.Count())
@@ -79,7 +85,7 @@ func TestCount(t *testing.T) {
 func BenchmarkCount(b *testing.B) {
 	r := newRegistry()
 	for range 10_000 {
-		r.Add(&item{clock.Never})
+		r.Add(newItem(clock.Never))
 	}
 	for b.Loop() {
 		r.Count()
@@ -93,7 +99,7 @@ func TestManyGoroutines(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for range 500 {
-				i := &item{clock.Never}
+				i := newItem(clock.Never)
 				r.Add(i)
 				_, _ = r.All(), r.Count()
 				r.Remove(i)
