@@ -24,7 +24,7 @@ type holder Lock
 func (h *holder) Deadline() clock.Instant { return h.lease.Deadline() }
 
 // Entry is its place in the registry of the Locker.
-func (h *holder) Entry() *registry.Entry[*holder] { return &h.listed }
+func (h *holder) Entry() *registry.Entry { return &h.listed }
 
 // Over reports whether the lock has ended in another way than by Release. Release calls the
 // next itself.

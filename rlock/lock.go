@@ -33,11 +33,11 @@ type Lock struct {
 	lease    lease.Lease   // guarded by mu while held
 	releases gate.Gate
 	shared   *readers.Holder // of a reader that may share it with others; guarded by mu
-	listed   registry.Entry[*holder]
-	*extras  // nil until something needs it; made under mu, and never changed after that
+	*extras                  // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32
-	state    atomic.Uint32 // see state.go
+	listed   registry.Entry // guarded by the registry
+	state    atomic.Uint32  // see state.go
 	want     wanted
 
 	token   tokenUse // guarded by mu

@@ -70,8 +70,7 @@ func (l *Locker) Stats() Stats {
 	c := &l.counters
 	event := func(kind EventKind) uint64 { return c.events[kind].Load() }
 	hits, misses := c.hits.Load(), c.misses.Load()
-	expired, waited := c.expired.Load(), c.contended.Load()
-	contended := event(EventContended) // second, as the first are taken off it
+	expired := c.expired.Load()
 	held := 0
 	if !l.isClosed() {
 		held = l.registry.Count()
@@ -80,10 +79,10 @@ func (l *Locker) Stats() Stats {
 		Acquired:      event(EventAcquired),
 		AcquireFailed: event(EventAcquireFailed),
 		Attempts:      l.remote.Acquisitions(),
-		Contended:     contended,
+		Contended:     event(EventContended),
 		HandedOver:    c.handedOver.Load(),
 		Attached:      event(EventAttached),
-		Waiting:       int64(contended - waited),
+		Waiting:       c.waiting.Load(),
 		Waited:        time.Duration(c.waited.Load()),
 		Waits:         Histogram{c.waits.Counts(), c.waits.Sum()},
 		Held:          held,
@@ -108,8 +107,8 @@ type counters struct {
 	events     [eventKinds]atomic.Uint64
 	expired    atomic.Uint64 // of the events that are EventLost
 	handedOver atomic.Uint64
-	contended  atomic.Uint64 // acquisitions that have ended
-	waited     atomic.Int64  // for how long they waited
+	waiting    atomic.Int64
+	waited     atomic.Int64
 	waits      histogram.Histogram
 	holds      histogram.Histogram
 	_          [64]byte
@@ -131,7 +130,7 @@ func (c *counters) count(e *Event) {
 
 // addWait counts a contended acquisition that has ended after d, and whether it would have waited.
 func (c *counters) addWait(d time.Duration, waits bool) {
-	c.contended.Add(1)
+	c.waiting.Add(-1)
 	c.waited.Add(int64(d))
 	if waits {
 		c.waits.Add(d)

@@ -37,8 +37,8 @@ type shard[R, G any, H Holder] struct {
 	wanted string // the last key that other processes held or waited for
 }
 
-// entry has the tickets of a key: a front alone, or a line with its front. So a front that leaves the line to
-// the next one changes the line only, and not the map.
+// entry is what a shard has of a key: its front alone, or the line that the front has. A hand-over from front
+// to front then changes the line only, and not the map.
 type entry[R, G any, H Holder] struct {
 	alone *Ticket[R, G, H]
 	line  *line[R, G, H]
@@ -122,9 +122,9 @@ func (q *Queue[R, G, H]) Wake() {
 func (s *shard[R, G, H]) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, at := range s.keys {
-		if at.line != nil {
-			for t := at.line.head; t != nil; t = t.place.next {
+	for _, e := range s.keys {
+		if e.line != nil {
+			for t := e.line.head; t != nil; t = t.place.next {
 				t.place.signal.Send()
 			}
 		}
@@ -137,8 +137,8 @@ func (s *shard[R, G, H]) sweep(now clock.Instant) {
 	if len(s.keys) < s.size {
 		return
 	}
-	for _, at := range s.keys {
-		if t := at.front(); t.ended(now) {
+	for _, e := range s.keys {
+		if t := e.front(); t.ended(now) {
 			s.next(t)
 		}
 	}
@@ -152,6 +152,9 @@ func (s *shard[R, G, H]) next(t *Ticket[R, G, H]) {
 	t.leave()
 	if line == nil || line.head == nil {
 		delete(s.keys, t.key)
+		if line != nil {
+			line.front = nil // a Question may still have the line
+		}
 		return
 	}
 	next := line.head
@@ -175,7 +178,7 @@ func (q *Queue[R, G, H]) newPlace(request R, l *line[R, G, H]) *place[R, G, H] {
 type line[R, G any, H Holder] struct {
 	front      *Ticket[R, G, H]
 	head, tail *Ticket[R, G, H]
-	watching   int // how many of them are
+	watching   int // how many tickets behind the front watch
 	turn       turn
 	remote     clock.Instant // when the lease of another process ends that the front waits for; 0: there is none
 	met        bool          // a front has found another process holding the key

@@ -215,6 +215,9 @@ func TestHoldersThatEndUnnoticedAreForgotten(t *testing.T) {
 		ticket, h := new(tickets), &holding{}
 		_, first := q.Join(ticket, fmt.Sprint(i), "", clock.Now())
 		require.True(t, first)
+		if i%2 == 0 {
+			ticket.Contended(0) // makes a line
+		}
 		ticket.Hold(h, clock.Now())
 		h.over.Store(true)
 	}
@@ -223,6 +226,27 @@ func TestHoldersThatEndUnnoticedAreForgotten(t *testing.T) {
 		left += len(q.shards[i].keys)
 	}
 	require.LessOrEqual(t, left, 64*len(q.shards))
+}
+
+// A ticket that is gone changes nothing, whatever its owner has still to tell.
+func TestGoneTicket(t *testing.T) {
+	t.Parallel()
+	q := New[string, int, *holding](limit)
+	a := join(t, q, "a", true)
+	a.Leave()
+	b := join(t, q, "b", true)
+	a.Contended(time.Hour)
+	a.Crowded()
+	a.LeaveScore(7)
+	c := join(t, q, "c", false)
+	require.Zero(t, c.Remaining(clock.Now()))
+	require.Zero(t, b.Score())
+	b.Leave()
+	require.True(t, isReady(c))
+	c.Leave()
+	for i := range q.shards {
+		require.Empty(t, q.shards[i].keys)
+	}
 }
 
 // While no other process waits, a turn does not end. The server is asked once in the time of a turn

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -42,23 +43,23 @@ type place[R, G any, H Holder] struct {
 	signal     *clock.Signal  // sent when a ticket that waited is the front; nil: it never waited
 	watches    bool           // see Watch
 	grant      G              // what was handed to it, or is left of a hand-over that failed
-	line       *line[R, G, H] // that it is in, or that is behind it if it is the front
+	line       *line[R, G, H] // that it is in, or that it has as the front
 }
 
-// needLine makes line. The caller holds mu.
+// needLine returns the line of a ticket that is the front, which it makes if there is none. The caller holds mu.
 func (t *Ticket[R, G, H]) needLine() *line[R, G, H] {
 	if t.place == nil {
 		t.place = &place[R, G, H]{}
 	}
 	if t.place.line == nil {
 		t.place.line = &line[R, G, H]{front: t}
-		t.shard.keys[t.key] = entry[R, G, H]{line: t.place.line}
+		t.shard.keys[strings.Clone(t.key)] = entry[R, G, H]{line: t.place.line} // the line may outlive what the caller's key is a part of
 	}
 	return t.place.line
 }
 
-// line returns the line that the ticket is in, or that is behind it if it is the front. It returns nil for a front
-// if there never was a ticket behind it and no turn is counted. The caller holds mu.
+// line returns the line that the ticket is in, or that it has as the front. It returns nil for a ticket that is gone,
+// and for a front that never had one behind it and whose turn is not counted. The caller holds mu.
 func (t *Ticket[R, G, H]) line() *line[R, G, H] {
 	if t.place == nil {
 		return nil
@@ -214,8 +215,8 @@ func (t *Ticket[R, G, H]) Behind() (h H) {
 	return t.line().front.holder
 }
 
-// Remaining returns what is left of the lease that the queue waits for, whether its holder is
-// in this process or in another; 0 if that is not known. now is a recent reading of the clock.
+// Remaining returns what is left of the lease that the queue of a ticket waits for, whether its holder is
+// in this process or in another; 0 if that is not known, or nobody is behind the front. now is a recent reading of the clock.
 func (t *Ticket[R, G, H]) Remaining(now clock.Instant) time.Duration {
 	s := t.shard
 	s.mu.Lock()
@@ -223,7 +224,7 @@ func (t *Ticket[R, G, H]) Remaining(now clock.Instant) time.Duration {
 	if line := t.line(); line != nil {
 		return line.front.remaining(now)
 	}
-	return t.remaining(now)
+	return 0
 }
 
 // remaining returns what is left of the lease of the front or, if it holds none, of that for which
@@ -442,6 +443,9 @@ func (t *Ticket[R, G, H]) Contended(left time.Duration) {
 	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if t.state != front {
+		return
+	}
 	line := t.needLine()
 	line.turn.end()
 	line.met = true
@@ -473,7 +477,7 @@ func (t *Ticket[R, G, H]) Followed() bool {
 	return line != nil && line.head != nil
 }
 
-// Crowded notes that the server has given this process the lock while others wait for it.
+// Crowded notes that the server has given the front the lock while other processes wait for it.
 func (t *Ticket[R, G, H]) Crowded() {
 	if t.shard == nil {
 		return
@@ -481,7 +485,9 @@ func (t *Ticket[R, G, H]) Crowded() {
 	s := t.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.needLine().turn.told(1)
+	if t.state == front {
+		t.needLine().turn.told(1)
+	}
 }
 
 // LeaveScore leaves the score of a place in the queue of the server to the next front.

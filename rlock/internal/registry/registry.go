@@ -5,6 +5,7 @@ package registry
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -12,29 +13,28 @@ import (
 
 // Item is held until its Deadline, or until it is removed. Its Deadline passes for good: it does
 // not move once it has passed.
-type Item[T any] interface {
+type Item interface {
 	comparable
 	Deadline() clock.Instant
-	Entry() *Entry[T] // which belongs to the Item, and always the same
+	Entry() *Entry // which belongs to the Item: always the same, and no other's
 }
 
-// Entry is what a Registry keeps in each of its Items, so that one that comes or goes costs neither memory
-// nor a search. The zero Entry is in no Registry.
-type Entry[T any] struct{ before, after T }
+// Entry is what a Registry keeps in each of its Items, so that it finds the Item again without a search. The
+// zero Entry is in no Registry. The mutex of its shard guards it.
+type Entry struct{ position uint32 } // in the shard, counted from 1
 
 // Registry has Items from Add to Remove. It takes out later one whose Deadline passes without a
 // Remove.
-type Registry[T Item[T]] struct {
+type Registry[T Item] struct {
 	seed   maphash.Seed
 	shards [16]shard[T]
 }
 
 // shard is a part of the Items. While it holds its mutex, it calls nothing but Deadline and Entry, so
 // callers may hold a mutex of their own.
-type shard[T Item[T]] struct {
+type shard[T Item] struct {
 	mu    sync.Mutex
-	first T // the zero value: there is none
-	size  int
+	items []T
 	limit int // size at which Add looks for Items that are over
 }
 
@@ -45,24 +45,19 @@ func (r *Registry[T]) shard(item T) *shard[T] {
 	return &r.shards[maphash.Comparable(r.seed, item)%uint64(len(r.shards))]
 }
 
-// Add adds an Item. Now and then it takes out those that are over: when there are twice as many as
-// after the last time.
+// Add adds an Item, unless it is in the Registry. Now and then it takes out those that are over: when there
+// are twice as many as after the last time.
 func (r *Registry[T]) Add(item T) {
 	s := r.shard(item)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.has(item) {
-		return
-	}
-	if s.size >= s.limit {
+	if len(s.items) >= s.limit {
 		s.sweep()
 	}
-	var none T
-	if item.Entry().after = s.first; s.first != none {
-		s.first.Entry().before = item
+	if e := item.Entry(); e.position == 0 {
+		s.items = append(s.items, item)
+		e.position = uint32(len(s.items))
 	}
-	s.first = item
-	s.size++
 }
 
 // Remove takes an Item out, if it is in the Registry.
@@ -70,52 +65,33 @@ func (r *Registry[T]) Remove(item T) {
 	s := r.shard(item)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.has(item) {
+	if item.Entry().position != 0 {
 		s.remove(item)
 	}
 }
 
-// has reports whether an Item is in the shard. The caller holds mu.
-func (s *shard[T]) has(item T) bool {
-	var none T
-	return s.first == item || item.Entry().before != none
-}
-
-// remove takes out an Item of the shard. The caller holds mu.
+// remove takes out an Item of the shard. The last one gets its position. The caller holds mu.
 func (s *shard[T]) remove(item T) {
+	e, end := item.Entry(), len(s.items)-1
+	last := s.items[end]
+	s.items[e.position-1], last.Entry().position = last, e.position
+	e.position = 0
 	var none T
-	e := item.Entry()
-	if e.before == none {
-		s.first = e.after
-	} else {
-		e.before.Entry().after = e.after
+	s.items[end] = none
+	if s.items = s.items[:end]; cap(s.items) > 64 && end < cap(s.items)/4 {
+		s.items = append(make([]T, 0, 2*end), s.items...)
 	}
-	if e.after != none {
-		e.after.Entry().before = e.before
-	}
-	*e = Entry[T]{}
-	s.size--
 }
 
 // sweep takes out the Items that are over. The caller holds mu.
 func (s *shard[T]) sweep() {
 	now := clock.Now()
-	s.each(func(item T) {
+	for _, item := range slices.Backward(s.items) { // so that what gets another position was looked at
 		if item.Deadline() <= now {
 			s.remove(item)
 		}
-	})
-	s.limit = max(2*s.size, 64)
-}
-
-// each calls do with each Item, which do may remove. The caller holds mu.
-func (s *shard[T]) each(do func(item T)) {
-	var none T
-	for item := s.first; item != none; {
-		after := item.Entry().after
-		do(item)
-		item = after
 	}
+	s.limit = max(2*len(s.items), 64)
 }
 
 // All returns the Items, in no particular order. Some may be over.
@@ -138,17 +114,16 @@ func (r *Registry[T]) Count() (n int) {
 func (s *shard[T]) count(now clock.Instant) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.each(func(item T) {
+	for _, item := range s.items {
 		if item.Deadline() > now {
 			n++
 		}
-	})
+	}
 	return n
 }
 
 func (s *shard[T]) appendTo(all []T) []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.each(func(item T) { all = append(all, item) })
-	return all
+	return append(all, s.items...)
 }

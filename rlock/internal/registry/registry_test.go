@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,13 +15,13 @@ import (
 
 type item struct {
 	end   clock.Instant
-	entry registry.Entry[*item]
+	entry registry.Entry
 }
 
 func newItem(end clock.Instant) *item { return &item{end: end} }
 
-func (i *item) Deadline() clock.Instant       { return i.end }
-func (i *item) Entry() *registry.Entry[*item] { return &i.entry }
+func (i *item) Deadline() clock.Instant { return i.end }
+func (i *item) Entry() *registry.Entry  { return &i.entry }
 
 func newRegistry() *registry.Registry[*item] {
 	var r registry.Registry[*item]
@@ -62,6 +63,66 @@ func TestWhatIsOverGoes(t *testing.T) {
 		require.Subset(t, r.All(), lasting)
 		require.Less(t, len(r.All()), 500+100+16*(64+64), "10,000 were added that are over")
 	})
+}
+
+// A Registry has what a map would have, whatever is added and removed, twice and after it is over too.
+func TestRegistryIsASet(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			r := newRegistry()
+			added := map[*item]bool{}
+			var items []*item
+			for range 3000 {
+				switch random.IntN(8) {
+				case 0, 1, 2:
+					items = append(items, newItem(clock.Now().After(time.Duration(random.IntN(2000))*time.Millisecond)))
+					r.Add(items[len(items)-1])
+					added[items[len(items)-1]] = true
+				case 3, 4:
+					if len(items) > 0 {
+						gone := items[random.IntN(len(items))]
+						r.Remove(gone)
+						delete(added, gone)
+						require.Zero(t, gone.entry)
+					}
+				case 5:
+					if len(items) > 0 {
+						again := items[random.IntN(len(items))]
+						r.Add(again)
+						added[again] = true
+					}
+				case 6:
+					time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+				case 7:
+					requireSame(t, r, added, items)
+				}
+			}
+		})
+	}
+}
+
+// requireSame fails unless r has each item that is in added and not over, once, and no other than those in added.
+func requireSame(t *testing.T, r *registry.Registry[*item], added map[*item]bool, items []*item) {
+	t.Helper()
+	has := map[*item]bool{}
+	for _, i := range r.All() {
+		require.False(t, has[i], "it is there twice")
+		require.True(t, added[i])
+		has[i] = true
+	}
+	valid := 0
+	for _, i := range items {
+		if added[i] && i.end > clock.Now() {
+			require.True(t, has[i])
+			valid++
+		}
+		if !has[i] {
+			require.Zero(t, i.entry)
+		}
+	}
+	require.Equal(t, valid, r.Count())
 }
 
 // What is over is not counted, though nobody has taken it out.
