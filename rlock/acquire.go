@@ -13,8 +13,8 @@ import (
 // On success, Release the lock: also if ctx has ended meanwhile. On an error the caller holds nothing,
 // and what the server may have granted without an answer is released in the background (see WithToken
 // for the exception). The error is an *AcquireError, which says who stood in the way. It matches
-// ErrGaveUp and what ended the waiting, ErrAlreadyHeld if ctx is that of a holder of the key, or the
-// error of the server.
+// ErrGaveUp and what ended the waiting, ErrAlreadyHeld if ctx is that of a holder of the key, ErrExpired if the
+// grant came after its lease, ErrClosed, or the error of the server. A wrong argument is an *ArgumentError.
 //
 // A server that does not answer, or cannot yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN), is waited
 // for like a holder.
@@ -23,9 +23,8 @@ func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock
 }
 
 // TryAcquire is Acquire without waiting: its error matches ErrHeld if somebody holds the lock, or if
-// others have waited for it before, of whom the first then gets it. Give ctx a deadline: in a network
-// that has gone silent, the call otherwise lasts as long as the client's own time-outs, some 20
-// seconds.
+// others have waited for it before, of whom the first then gets it. Give ctx a deadline: in a network that has
+// gone silent, the call otherwise lasts as long as the client's own time-outs, some 20 seconds.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{})
 }
@@ -51,8 +50,8 @@ func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 // wait keep their places. The former holder learns of its loss as after ForceRelease; the fence of the
 // new lock is larger than its fence.
 //
-// One command is sent, once. The errors are those of TryAcquire, without ErrHeld. If the server did not
-// answer, the former holder may have lost the lock all the same.
+// One command is sent, once. The errors are those of TryAcquire; ErrHeld only as ErrAlreadyHeld. If the server
+// did not answer, the former holder may have lost the lock all the same.
 func (l *Locker) ForceAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{force: true})
 }

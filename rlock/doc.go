@@ -59,8 +59,8 @@
 // # Deadlocks
 //
 // Locks are not re-entrant. A holder that waits for its own key gets ErrAlreadyHeld if it waits with
-// the context of Do or of Lock.Context, and otherwise waits for ever. Two callers who take the same two
-// keys one after the other, in opposite orders, wait for each other until a lease or a context ends.
+// the context of Do or of Lock.Context, and otherwise until its context or its own lease ends. Two callers who
+// take the same two keys one after the other, in opposite orders, wait for each other until a lease or a context ends.
 // Take both with AcquireAll, which is safe in any order.
 //
 // # Seeing what happens
@@ -78,5 +78,6 @@
 // If no answer comes, rlock repeats the command: twice, or for 2 seconds if a lock depends on it (Extend and
 // Release), or for as long as the caller waits anyway. Every script is safe to repeat with the same token. In
 // a silent network, a call whose context has no deadline ends with the client's own time-outs: some 20 seconds.
+// Check has none: it asks until its context ends.
 // No error text has a token in it.
 package rlock

@@ -14,7 +14,7 @@ import (
 // Errors for errors.Is. The types below carry the facts, for errors.As. Errors of the server (NOPERM,
 // READONLY, OOM, WRONGTYPE, LOADING …) and of the context stay reachable through them.
 var (
-	// ErrHeld: another token holds the lock.
+	// ErrHeld: another token holds the lock, others wait for it, or too few permits are free.
 	ErrHeld = errors.New("rlock: lock is held by another")
 	// ErrGaveUp: the context or the retry policy ended the call before it got the lock.
 	ErrGaveUp = errors.New("rlock: gave up waiting")
@@ -29,13 +29,12 @@ var (
 	ErrReleased error = released
 	// ErrLost: the server said that the key is gone or has another token.
 	ErrLost error = lost
-	// ErrExpired: the lease ended, by the local clock, before an extension was confirmed.
+	// ErrExpired: the lease ended, by the local clock, before its grant or an extension was confirmed.
 	ErrExpired error = expired
 	// ErrDetached: Detach has let go of the lock; the keys are still held.
 	ErrDetached error = detached
 
-	// ErrClosed: the Locker was closed. The error of a lock that ended with its Locker
-	// matches ErrNotHeld as well.
+	// ErrClosed: the Locker was closed. The error of a lock that ended with its Locker matches ErrNotHeld as well.
 	ErrClosed = errors.New("rlock: locker is closed")
 
 	// ErrInvalid: an argument or option cannot be right. Nothing was sent. The next two match it as well.
@@ -71,9 +70,9 @@ type AcquireError struct {
 	Attempts  int           // how often the acquisition tried, see Lock.Attempts
 	Waited    time.Duration // from the call to this error
 
-	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, ErrGaveUp, or the server's or
-	// client's error. With ErrGaveUp, errors.Is also finds what ended the waiting, such as the
-	// context's error or the server's last one, and ErrHeld if a holder was seen.
+	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, a *LimitError, the server's or the
+	// client's error, or matches ErrGaveUp: errors.Is then also finds what ended the waiting, such as
+	// the context's error or the server's last one, and ErrHeld if a holder was seen.
 	Err error
 
 	call      call // that failed

@@ -26,9 +26,10 @@ import (
 //     ErrClosed.
 //   - If fn panics, Lead releases the lock, and the panic goes on.
 //
-// Lead also returns the error of an acquisition that fails, which matches ErrGaveUp if ctx has ended,
-// and what Do returns about a lock that was lost after fn had returned. WithToken is refused, WithFence
-// has no effect, and WithOwner tells others who leads.
+// Lead also returns the error of an acquisition that fails, and what Do returns about a lock that was lost after
+// fn had returned. The former matches ErrGaveUp if ctx or the retry policy has ended the wait: a policy with a
+// limit ends the candidacy. After an error that does not pass by waiting, such as READONLY, call Lead again.
+// WithToken is refused, WithFence has no effect, and WithOwner tells others who leads.
 func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
 	if fn == nil {
 		return invalid("fn", "it is nil; pass the function that is to run with the lock")

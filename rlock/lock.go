@@ -132,10 +132,10 @@ func (l *Lock) Token() string {
 	return l.lease.Token()
 }
 
-// Fence returns a number that is larger than that of every earlier acquisition of any of the keys, or 0
-// if the lock was taken WithFence(false). A resource that refuses numbers smaller than the largest it
-// has seen is safe from a holder that has lost the lock and does not know it yet. GUARANTEES.md says
-// what fences rest on.
+// Fence returns a number that is larger than that of every earlier holder of any of the keys, or 0 if the lock
+// was taken WithFence(false). A resource that refuses numbers smaller than the largest it has seen is safe from
+// a holder that has lost the lock and does not know it yet. All who share a key have one fence, as long as one
+// of them has it: it does not refuse one whose share is over. GUARANTEES.md says what fences rest on.
 func (l *Lock) Fence() uint64 {
 	if l == nil {
 		return 0

@@ -16,7 +16,7 @@ const NoExpiry = clock.NoExpiry
 // DefaultTTL is the lease of a lock whose caller names none.
 const DefaultTTL = 10 * time.Second
 
-// Option sets one property of the lock that a call is about. It goes before the default of the Locker.
+// Option sets one property of the lock that a call is about. It overrides the default of the Locker.
 type Option interface{ forCall(*settings) error }
 
 // LockerOption sets one property of a Locker, or a default for all of its locks, in New and Open.
@@ -89,7 +89,7 @@ func WithTTL(ttl time.Duration) SharedOption {
 	})
 }
 
-// WithRetry sets how Acquire, AcquireAll, Do, DoAll, WaitFree and their shared forms wait for a held
+// WithRetry sets how Acquire, AcquireAll, Do, DoAll, Lead, WaitFree and their shared forms wait for a held
 // lock. Without it they wait as DefaultRetry says.
 func WithRetry(r Retry) SharedOption {
 	return sharedOption(func(s *settings) error {
@@ -286,7 +286,7 @@ func lockerSettings(opts []LockerOption) (*settings, error) {
 
 var errNilOption = invalid("option", "it is nil")
 
-// check refuses options that contradict each other. One that contradicts a default goes before it.
+// check refuses options that contradict each other. One that contradicts a default overrides it.
 func (s *settings) check() error {
 	if s.given.ttl && s.given.autoExtend && s.ttl == NoExpiry && *s.autoExtend {
 		return invalid("WithAutoExtend", "a lock with WithTTL(NoExpiry) has no lease to extend; leave one of the two out")

@@ -5,8 +5,7 @@ import "github.com/rlock-go/toolkit/rlock/internal/remote"
 // WithOwner has the holder say who it is: State.Owner shows the text to those who ask why a key is
 // locked. It is 1 to 256 bytes of printable UTF-8, such as DefaultOwner gives, and no secret. It is a
 // part of the token, so it is there for as long as the lock is held, and costs no command and no key. A
-// call cannot have it together with WithToken, which goes before a text that is a default of the
-// Locker.
+// call cannot have it together with WithToken, which overrides a text that is a default of the Locker.
 func WithOwner(text string) SharedOption {
 	return sharedOption(func(s *settings) error {
 		s.owner = text

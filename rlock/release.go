@@ -164,15 +164,16 @@ func notEntered(key string, err error) error {
 	return &LockError{"release", key, fmt.Errorf("another Release of it has no answer yet: %w", err)}
 }
 
-// ForceRelease frees the lock of key if its holder's token is token, as Inspect shows it. It is for
-// repair. The next who waits gets the lock. The error matches ErrLost if the token is not the holder's;
-// after any other error the lock may or may not be free.
+// ForceRelease frees the lock of key if its holder's token is token, as Inspect shows it: for one share, the
+// Token of its Sharer; the Token of the State of a shared key frees all shares. It is for repair. The next who
+// waits gets the lock. The error matches ErrLost if the token is not the holder's; after any other error the
+// lock may or may not be free.
 //
-// The holder learns of its loss from the server (see Invalidations), or when it next extends, verifies
-// or releases. Until then it may be at work, so let it use the fence. A holder of this Locker has lost
-// its lock, share or permits when ForceRelease returns. A caller to whom they are on their way then has
-// lost them when its call returns, if the server answers. If a holder has handed over what it had within
-// its process, the next one may have the same token and loses it; WithUniqueToken prevents that.
+// The holder learns of its loss from the server (see Invalidations) or, as one of several shares always, when it
+// next extends, verifies or releases. Until then it may be at work, so let it use the fence. A holder of this
+// Locker has lost its lock, share or permits when ForceRelease returns. A caller to whom they are on their way
+// then has lost them when its call returns, if the server answers. If a holder has handed over what it had
+// within its process, the next one may have the same token and loses it; WithUniqueToken prevents that.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {

@@ -74,8 +74,9 @@ func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 	return r
 }
 
-// MaxAttempts returns r, giving up when the acquisition has found the lock held n times, at the server
-// or behind another acquisition of its Locker. An attempt without an answer counts too.
+// MaxAttempts returns r, giving up when the acquisition has found the lock held n times, at the server or behind
+// another acquisition of its Locker. An attempt without an answer counts too. Between two there is a pause of r:
+// that of DefaultRetry lasts until the lock is granted, as long as messages arrive, so it wants MaxTime.
 func (r Retry) MaxAttempts(n int) Retry {
 	r.attempts = n
 	if n < 1 {
@@ -84,8 +85,8 @@ func (r Retry) MaxAttempts(n int) Retry {
 	return r
 }
 
-// MaxTime returns r, giving up when d has passed since the call. The last attempt is made at about that
-// time.
+// MaxTime returns r, giving up when d has passed since the call. The last attempt is made at about that time. A
+// call to a silent server that is under way then goes on until ctx or the client's time-outs end it.
 func (r Retry) MaxTime(d time.Duration) Retry {
 	r.total = d
 	if d <= 0 {

@@ -19,14 +19,20 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// rule returns the words of the rule that PRODUCTION.md gives.
-func rule(t *testing.T) []string {
+// rule returns the words of the rule that PRODUCTION.md gives for a user.
+func rule(t *testing.T, user string) []string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "PRODUCTION.md"))
 	require.NoError(t, err)
-	rule := regexp.MustCompile("(?s)ACL SETUSER app (.*?)```").FindSubmatch(page)
+	rule := regexp.MustCompile("(?s)ACL SETUSER " + user + " (.*?)```").FindSubmatch(page)
 	require.NotNil(t, rule)
 	return strings.Fields(string(rule[1]))
+}
+
+// allow makes a user of a server with the words of a rule, and with no other right.
+func allow(t *testing.T, server *env.Server, user string, words ...string) {
+	t.Helper()
+	server.Do(t, append([]string{"ACL", "SETUSER", user, "reset"}, words...)...)
 }
 
 // The rule that PRODUCTION.md gives is enough, and every word of it is needed. Without one,
@@ -34,7 +40,7 @@ func rule(t *testing.T) []string {
 // between MULTI and EXEC the client does not tell, and of a stale answer nobody.
 func TestRuleIsEnoughAndMinimal(t *testing.T) {
 	t.Parallel()
-	words := rule(t)
+	words := rule(t, "app")
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
@@ -59,11 +65,7 @@ func TestRuleIsEnoughAndMinimal(t *testing.T) {
 // So is the short rule, for shared locks, leaders and Probe too, on one server and on a cluster.
 func TestShortRule(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(root, "PRODUCTION.md"))
-	require.NoError(t, err)
-	match := regexp.MustCompile("(?s)ACL SETUSER shop (.*?)\n```").FindSubmatch(page)
-	require.NotNil(t, match)
-	words := strings.Fields(string(match[1]))
+	words := rule(t, "shop")
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
@@ -71,9 +73,41 @@ func TestShortRule(t *testing.T) {
 		useAll(t, server.Client(t, asUser), []*env.Server{server})
 		cluster := e.StartCluster(t)
 		for _, node := range cluster.Nodes {
-			node.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, words...)...)
+			allow(t, node, "app", words...)
 		}
 		useAll(t, cluster.Client(t, asUser), cluster.Nodes)
+	})
+}
+
+// So are both behind Sentinel, where the client asks each server whether it is the primary, and where the
+// sentinels have a rule of their own: before a failover and after it.
+func TestRulesBehindSentinel(t *testing.T) {
+	t.Parallel()
+	shared := []string{"~rlock:holders:{*}:app:*", "+pexpireat", "+pexpiretime", "+role", "~rlock:probe:*", "~rlock:queue:{*}:rlock:probe:*", "~rlock:holders:{*}:rlock:probe:*", "+info"}
+	watch := rule(t, "watch")
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		s := e.StartSentinel(t)
+		for _, sentinel := range s.Sentinels {
+			allow(t, sentinel, "watch", watch...)
+			sentinel.Do(t, "ACL", "LOG", "RESET")
+		}
+		servers := []*env.Server{s.Primary, s.Replica}
+		as := func(words []string) rueidis.Client {
+			for _, server := range servers {
+				allow(t, server, "app", words...)
+			}
+			return s.Client(t, asUser, func(o *rueidis.ClientOption) { o.Sentinel.Username, o.Sentinel.Password = "watch", "secret" })
+		}
+		useAll(t, as(rule(t, "shop")), servers)
+		least := as(append(rule(t, "app"), shared...))
+		useAll(t, least, servers)
+		s.Failover(t)
+		env.Soon(t, func() bool { return least.Do(t.Context(), least.B().Ping().Build()).Error() == nil }, "the client finds the new primary")
+		useAll(t, least, []*env.Server{s.Replica})
+		for _, sentinel := range s.Sentinels {
+			require.Empty(t, refused(t, sentinel))
+		}
 	})
 }
 
@@ -125,7 +159,7 @@ func everything(t *testing.T, server *env.Server, rules []string) error {
 	t.Helper()
 	server.Do(t, "FLUSHALL")
 	server.Do(t, "SCRIPT", "FLUSH")
-	server.Do(t, append([]string{"ACL", "SETUSER", "app", "reset"}, rules...)...)
+	allow(t, server, "app", rules...)
 	server.Do(t, "ACL", "LOG", "RESET")
 	client, err := rueidis.NewClient(asApp(server))
 	if err != nil {
@@ -260,7 +294,7 @@ func TestNoCountersWithoutFence(t *testing.T) {
 // nothing that locks do by themselves or when they are asked to.
 func TestRuleRefusesNothing(t *testing.T) {
 	t.Parallel()
-	words := rule(t)
+	words := rule(t, "app")
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
@@ -337,7 +371,7 @@ func TestRuleRefusesNothing(t *testing.T) {
 // words that say so. Others are not touched by that, in a set either.
 func TestForeignKeysAreRefused(t *testing.T) {
 	t.Parallel()
-	words := rule(t)
+	words := rule(t, "app")
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)

@@ -30,7 +30,7 @@ func clusterWords(t *testing.T) []string {
 // a slot moves.
 func TestRuleOnACluster(t *testing.T) {
 	t.Parallel()
-	words := append(rule(t), clusterWords(t)...)
+	words := append(rule(t, "app"), clusterWords(t)...)
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		cluster := e.StartCluster(t)

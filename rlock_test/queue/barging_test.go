@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,4 +67,53 @@ func TestBarging(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When the time is over in which the lock stays free, the processes that wait go on with it at once, although
+// nobody is told that it is over.
+func TestAfterBarging(t *testing.T) {
+	t.Parallel()
+	const (
+		barging = 200 * time.Millisecond
+		seconds = 5
+	)
+	server := env.Start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	began := time.Now().Truncate(time.Second).Add(2 * time.Second)
+	end := began.Add(seconds * time.Second)
+	var mu sync.Mutex
+	first := map[int]time.Duration{} // of each second: when somebody has the lock after that time
+	for range 8 {
+		l := env.OpenOn(t, server, rlock.WithBarging(barging))
+		for range 4 {
+			all.Go(func() {
+				for ctx.Err() == nil && time.Now().Before(end) {
+					lock, err := l.Acquire(ctx, "k")
+					if err != nil {
+						return
+					}
+					since := time.Since(began)
+					if after := since%time.Second - barging; since > 0 && after > 0 {
+						mu.Lock()
+						if n := int(since / time.Second); first[n] == 0 || after < first[n] {
+							first[n] = after
+						}
+						mu.Unlock()
+					}
+					_ = lock.Release(ctx)
+				}
+			})
+		}
+	}
+	all.Wait()
+	var times []time.Duration
+	for n := range seconds {
+		require.NotZero(t, first[n], "nobody got the lock in second %d", n)
+		times = append(times, first[n])
+	}
+	slices.Sort(times)
+	require.Less(t, times[seconds/2], 150*time.Millisecond, "%v", times)
 }

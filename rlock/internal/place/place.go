@@ -307,6 +307,16 @@ func (p *Place) interval() time.Duration {
 // deleted it. It is so for the first two, because nobody tells the second that it is the first now.
 func (p *Place) follows() bool { return p.ahead <= 1 }
 
+// behind is how long this place sends its heartbeat after the first two when what it waits for has ended. A time
+// in which the key stays free for callers in no queue is known only to those who have asked within it, which
+// are few, whoever waits. The process that has freed the key is one of them, and the last in the queue.
+func (p *Place) behind(left time.Duration) time.Duration {
+	if left <= p.server.Queues().Barging() {
+		return 0
+	}
+	return time.Duration(max(p.ahead-1, 0)) * spread
+}
+
 // Await waits until there is something to Ask about: the server has granted the lock, the key may be
 // free, a heartbeat is due, or end has come. left is what is left of the lease of key's holder, as
 // far as is known. crowded reports that the lock was granted while others wait for it.
@@ -325,7 +335,7 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 	} else {
 		pause := end.Until()
 		if p.follows() || left > 0 && left < longestHeartbeat {
-			pause = min(pause, clock.JustAfter(left+time.Duration(max(p.ahead-1, 0))*spread))
+			pause = min(pause, clock.JustAfter(left+p.behind(left)))
 		}
 		_, err = clock.Receive(ctx, p.expected.Wake(), pause, w.Stop)
 	}

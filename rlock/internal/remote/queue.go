@@ -42,6 +42,9 @@ func (s *Server) Queues() *Queues { return &s.queues }
 // clock, although processes wait for it. It is called before the first one.
 func (q *Queues) LetBarge(barging time.Duration) { q.calls.queue.barging = barging }
 
+// Barging returns for how long in each second a free key stays free; 0: it does not.
+func (q *Queues) Barging() time.Duration { return q.calls.queue.barging }
+
 // Usable reports whether acquisitions of a key may wait in the queue of the key, and releases pass the
 // lock on to the first in it. They do not if the user lacks the rights: the first call that shows it is
 // repeated without the queue, and so are others for Patience, of this key if it is a right to a key that
