@@ -11,8 +11,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
+
+// While a machine is suspended, its monotonic clock may stand still: the server's time goes on, and not that of the
+// holder, who counts its lease as lasting when it goes on. Asking tells it, and the fence is smaller than the
+// next holder's.
+func TestMachineIsSuspended(t *testing.T) {
+	t.Parallel()
+	ctx, server := t.Context(), rlocktest.Start(t)
+	suspended := env.OpenLocker(t, server.Option())
+	lock, err := suspended.Acquire(ctx, "job")
+	require.NoError(t, err)
+	server.Redis().FastForward(time.Minute)
+	next, err := env.OpenLocker(t, server.Option()).TryAcquire(ctx, "job")
+	require.NoError(t, err)
+	require.Greater(t, next.Fence(), lock.Fence())
+	require.True(t, lock.Valid(), "nothing has told it")
+	_, err = lock.Verify(ctx)
+	require.ErrorIs(t, err, rlock.ErrLost)
+	require.False(t, lock.Valid())
+}
 
 // A client whose clock is wrong does no harm, as no point in time is ever sent: no
 // word of any command is a number that could be one, in seconds or parts of them.
