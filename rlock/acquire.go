@@ -6,18 +6,16 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Acquire takes the lock of key, and waits for it until ctx ends or the retry policy gives up. With
-// DefaultRetry and a context that never ends, it waits for ever. The lease is WithTTL long; nothing
-// extends it, unless WithAutoExtend says so.
+// Acquire takes the lock of key, and waits for it until ctx ends or the retry policy gives up: with DefaultRetry
+// and a context that never ends, for ever. The lease is WithTTL long; nothing but WithAutoExtend extends it.
 //
-// On success, Release the lock: also if ctx has ended meanwhile. On an error the caller holds nothing,
-// and what the server may have granted without an answer is released in the background (see WithToken
-// for the exception). The error is an *AcquireError, which says who stood in the way. It matches
-// ErrGaveUp and what ended the waiting, ErrAlreadyHeld if ctx is that of a holder of the key, ErrExpired if the
-// grant came after its lease, ErrClosed, or the error of the server. A wrong argument is an *ArgumentError.
+// On success, Release the lock: also if ctx has ended meanwhile. On an error the caller holds nothing, and what
+// the server may have granted without an answer is released in the background (see WithToken for the
+// exception). The error is an *AcquireError, which says who stood in the way. It matches ErrGaveUp and what
+// ended the waiting, ErrAlreadyHeld if ctx is that of a holder of the key, ErrExpired if the grant came after
+// its lease, ErrClosed, or the error of the server. A wrong argument is an *ArgumentError.
 //
-// A server that does not answer, or cannot yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN), is waited
-// for like a holder.
+// It also waits for a server that does not answer, or cannot yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN).
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, key, opts, wanted{wait: true})
 }

@@ -195,7 +195,6 @@ func (a *acquisition) learn(seen remote.Holder, lost bool) noLock {
 // this Locker is before this one. Only the first call has an effect.
 func (a *acquisition) contended(local bool) {
 	if a.lock.become(stateWaiting, a.start) {
-		a.lock.locker.counters.waiting.Add(1)
 		a.lock.emit(&Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left, Local: local})
 	}
 }

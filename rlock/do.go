@@ -25,8 +25,8 @@ func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context
 }
 
 // DoValue is Do for a function that makes a value. It returns fn's value also with an error: one that matches
-// ErrNotHeld says that fn did not hold the lock all the time, or was not called if it is an *AcquireError of
-// this key. The value is the zero value then.
+// ErrNotHeld says that fn did not hold the lock all the time. An *AcquireError of this key, which may match it
+// too, says that fn was not called: the value is the zero value then.
 func DoValue[T any](ctx context.Context, l *Locker, key string, fn func(ctx context.Context, lock *Lock) (T, error), opts ...Option) (value T, err error) {
 	if fn == nil {
 		return value, invalid("fn", "it is nil; pass the function that is to run with the lock")

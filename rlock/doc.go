@@ -78,6 +78,5 @@
 // If no answer comes, rlock repeats the command: twice, or for 2 seconds if a lock depends on it (Extend and
 // Release), or for as long as the caller waits anyway. Every script is safe to repeat with the same token. In
 // a silent network, a call whose context has no deadline ends with the client's own time-outs: some 20 seconds.
-// Check has none: it asks until its context ends.
-// No error text has a token in it.
+// Check asks until its context ends, so give it a deadline. No error text has a token in it.
 package rlock

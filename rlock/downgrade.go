@@ -16,9 +16,9 @@ import (
 // ctx may be the Context of l: the call then goes on for two seconds at most. Use the Context of the
 // share for what follows.
 //
-// If ctx has ended before the call, or the argument is refused, l is held as before: so are a set, a lock with
-// WithToken or WithAtLeast, a share and permits. If the lock has ended, the error matches ErrNotHeld and says
-// why. After any other error the caller holds nothing, and the Locker frees the key in the background.
+// A set, a lock with WithToken or WithAtLeast, a share and permits are refused. Then, and if ctx has ended before
+// the call, l stays as it is. If the lock has ended, the error matches ErrNotHeld and says why. After any other
+// error the caller holds nothing, and the Locker frees the key in the background.
 func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	if err := checkCall(ctx, l); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ func (l *Lock) request() handover.Request {
 	return handover.Request{TTL: l.lease.TTL(), Owner: l.set.owner, Extends: l.set.extends(l.want.do), Inherits: !l.set.uniqueToken, Fenced: !l.set.unfenced, FullLease: l.set.atLeast > 0}
 }
 
-// holder is a lock as the queue knows it.
+// holder is a lock as the queue and the registry know it.
 type holder Lock
 
 // Deadline is when the lease ends.

@@ -15,15 +15,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// Release gives the lock up: the next who waits gets it, or its keys are freed. It does its work even
-// if ctx has ended, within 2 seconds, so it may be deferred. The lock's Context ends first. While ctx
-// lasts, a first try that gets no answer ends with ctx or by the time-outs of the client.
+// Release gives the lock up: the next who waits gets it, or its keys are freed. It does its work even if ctx
+// has ended, within 2 seconds, so it may be deferred. The lock's Context ends first. While ctx lasts, a first
+// try that gets no answer ends with ctx or by the time-outs of the client.
 //
-// ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or
-// ErrExpired that keys were no longer this lock's; those stay as they are. After any other error the
-// caller has given up the lock all the same, and the Locker frees the keys in the background for half a
-// minute. If that fails, or the caller chose the token (WithToken), they stay until their lease ends.
-// Release may be called again.
+// ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or ErrExpired
+// that keys were no longer this lock's; those stay as they are. After any other error the caller has given up
+// the lock all the same, and the Locker frees the keys in the background for half a minute. If that fails, or
+// the caller chose the token (WithToken), they stay until their lease ends. Release may be called again.
 //
 // Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
@@ -165,14 +164,14 @@ func notEntered(key string, err error) error {
 }
 
 // ForceRelease frees the lock of key if its holder's token is token, as Inspect shows it: for one share, the
-// Token of its Sharer; the Token of the State of a shared key frees all shares. It is for repair. The next who
-// waits gets the lock. The error matches ErrLost if the token is not the holder's; after any other error the
-// lock may or may not be free.
+// Token of its Sharer. It is for repair. The next who waits gets the lock. The error matches ErrLost if the
+// token is not the holder's; after any other error the lock may or may not be free. The Token of the State of a
+// shared key frees all shares, and their holders learn of it as of a key that somebody has deleted.
 //
-// The holder learns of its loss from the server (see Invalidations) or, as one of several shares always, when it
-// next extends, verifies or releases. Until then it may be at work, so let it use the fence. A holder of this
-// Locker has lost its lock, share or permits when ForceRelease returns. A caller to whom they are on their way
-// then has lost them when its call returns, if the server answers. If a holder has handed over what it had
+// The holder learns of its loss from the server (see Invalidations) or, as one of several shares always, when
+// it next extends, verifies or releases. Until then it may be at work, so let it use the fence. A holder of
+// this Locker has lost its lock, share or permits when ForceRelease returns. A caller to whom they are on their
+// way then has lost them when its call returns, if the server answers. If a holder has handed over what it had
 // within its process, the next one may have the same token and loses it; WithUniqueToken prevents that.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.

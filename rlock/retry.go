@@ -75,8 +75,8 @@ func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
 }
 
 // MaxAttempts returns r, giving up when the acquisition has found the lock held n times, at the server or behind
-// another acquisition of its Locker. An attempt without an answer counts too. Between two there is a pause of r:
-// that of DefaultRetry lasts until the lock is granted, as long as messages arrive, so it wants MaxTime.
+// another acquisition of its Locker. An attempt without an answer counts too. It counts after a pause of r,
+// and the pause of DefaultRetry lasts as long as the place in the queue: limit that one with MaxTime.
 func (r Retry) MaxAttempts(n int) Retry {
 	r.attempts = n
 	if n < 1 {

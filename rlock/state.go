@@ -67,6 +67,12 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 		return false
 	}
 	l.state.Store(uint32(to))
+	switch stateWaiting {
+	case to:
+		l.locker.counters.waiting.Add(1)
+	case from:
+		l.locker.counters.waiting.Add(-1)
+	}
 	if from == stateHeld {
 		holdEnded(l, to, now)
 		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context

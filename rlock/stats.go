@@ -130,7 +130,6 @@ func (c *counters) count(e *Event) {
 
 // addWait counts a contended acquisition that has ended after d, and whether it would have waited.
 func (c *counters) addWait(d time.Duration, waits bool) {
-	c.waiting.Add(-1)
 	c.waited.Add(int64(d))
 	if waits {
 		c.waits.Add(d)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock"
@@ -92,7 +93,7 @@ func TestAfterBarging(t *testing.T) {
 			all.Go(func() {
 				for ctx.Err() == nil && time.Now().Before(end) {
 					lock, err := l.Acquire(ctx, "k")
-					if err != nil {
+					if !assert.NoError(t, err) {
 						return
 					}
 					since := time.Since(began)

@@ -69,6 +69,61 @@ func TestSharesAreFenced(t *testing.T) {
 	})
 }
 
+// Those who share a key have one fence as long as one of them has it, however often they change.
+func TestFenceOfThoseWhoShare(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		client, ctx := e.Start(t).Client(t), t.Context()
+		l := env.NewLocker(t, client, rlock.WithUniqueToken(true))
+		for name, acquire := range map[string]func() (*rlock.Lock, error){
+			"readers": func() (*rlock.Lock, error) { return l.AcquireShared(ctx, "data") },
+			"permits": func() (*rlock.Lock, error) { return l.AcquirePermit(ctx, "slots", 2) },
+		} {
+			last := env.MustLock(t)(acquire())
+			for range 3 {
+				next := env.MustLock(t)(acquire())
+				require.Equal(t, last.Fence(), next.Fence(), name)
+				require.NoError(t, last.Release(ctx))
+				last = next
+			}
+			fence := last.Fence()
+			require.NoError(t, last.Release(ctx))
+			later := env.MustLock(t)(acquire())
+			require.Greater(t, later.Fence(), fence, name)
+			require.NoError(t, later.Release(ctx))
+		}
+	})
+}
+
+// With the token that a shared key has at the server, ForceRelease frees all shares.
+func TestForceReleaseOfAllShares(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		client, ctx := e.Start(t).Client(t), t.Context()
+		operator := env.NewLocker(t, client)
+		for name, acquire := range map[string]func(*rlock.Locker) (*rlock.Lock, error){
+			"readers": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquireShared(ctx, "k") },
+			"permits": func(l *rlock.Locker) (*rlock.Lock, error) { return l.AcquirePermit(ctx, "k", 3) },
+		} {
+			var shares []*rlock.Lock
+			for range 2 {
+				shares = append(shares, env.MustLock(t)(acquire(env.NewLocker(t, client))))
+			}
+			state, err := operator.Inspect(ctx, "k")
+			require.NoError(t, err)
+			require.NoError(t, operator.ForceRelease(ctx, "k", state.Token), name)
+			whole := env.MustLock(t)(operator.TryAcquire(ctx, "k"))
+			for _, share := range shares {
+				require.Greater(t, whole.Fence(), share.Fence(), name)
+				require.ErrorIs(t, env.ErrorOf(share.Verify(ctx)), rlock.ErrLost, name)
+			}
+			require.NoError(t, whole.Release(ctx))
+		}
+	})
+}
+
 // A share is a Lock like any other.
 func TestShareIsALock(t *testing.T) {
 	t.Parallel()

@@ -307,10 +307,11 @@ func (p *Place) interval() time.Duration {
 // deleted it. It is so for the first two, because nobody tells the second that it is the first now.
 func (p *Place) follows() bool { return p.ahead <= 1 }
 
-// behind is how long this place sends its heartbeat after the first two when what it waits for has ended. A time
-// in which the key stays free for callers in no queue is known only to those who have asked within it, which
-// are few, whoever waits. The process that has freed the key is one of them, and the last in the queue.
-func (p *Place) behind(left time.Duration) time.Duration {
+// stagger is how long after the first two this place sends its heartbeat when what it waits for has ended. That a
+// key stays free for a while for callers in no queue, only those know who have asked within that while: few,
+// however many wait. The process that has freed the key is one of them, and the last in the queue, so it does
+// not wait for the others, who know nothing.
+func (p *Place) stagger(left time.Duration) time.Duration {
 	if left <= p.server.Queues().Barging() {
 		return 0
 	}
@@ -335,7 +336,7 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 	} else {
 		pause := end.Until()
 		if p.follows() || left > 0 && left < longestHeartbeat {
-			pause = min(pause, clock.JustAfter(left+p.behind(left)))
+			pause = min(pause, clock.JustAfter(left+p.stagger(left)))
 		}
 		_, err = clock.Receive(ctx, p.expected.Wake(), pause, w.Stop)
 	}

@@ -216,7 +216,7 @@ func (t *Ticket[R, G, H]) Behind() (h H) {
 }
 
 // Remaining returns what is left of the lease that the queue of a ticket waits for, whether its holder is
-// in this process or in another; 0 if that is not known, or nobody is behind the front. now is a recent reading of the clock.
+// in this process or in another; 0 if that is not known, or the ticket has not waited. now is a recent reading of the clock.
 func (t *Ticket[R, G, H]) Remaining(now clock.Instant) time.Duration {
 	s := t.shard
 	s.mu.Lock()

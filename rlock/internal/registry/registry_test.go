@@ -125,6 +125,24 @@ func requireSame(t *testing.T, r *registry.Registry[*item], added map[*item]bool
 	require.Equal(t, valid, r.Count())
 }
 
+// When most Items have gone, so has the memory that they needed.
+func TestMemoryOfWhatHasGone(t *testing.T) {
+	t.Parallel()
+	const most, left = 100_000, 1000
+	r := newRegistry()
+	items := make([]*item, most)
+	for i := range items {
+		items[i] = newItem(clock.Never)
+		r.Add(items[i])
+	}
+	require.GreaterOrEqual(t, r.Room(), most)
+	for _, gone := range items[left:] {
+		r.Remove(gone)
+	}
+	require.ElementsMatch(t, items[:left], r.All())
+	require.LessOrEqual(t, r.Room(), 5*left+16*64)
+}
+
 // What is over is not counted, though nobody has taken it out.
 func TestCount(t *testing.T) {
 	t.Parallel()
