@@ -74,9 +74,12 @@ func TestSideBySide(t *testing.T) {
 			measure(fmt.Sprintf("%s, %d", workProcessesThere, n), func(t *testing.T) section { return compareClusters(t, engine, n, p) })
 		}
 	}
-	for name, w := range map[string]workload{workContendedThere: near()[1], workAloneThere: near()[0]} {
-		measure(name, func(t *testing.T) section { return compareCallersThere(t, engine, name, w, 16, p) })
-	}
+	measure(workContendedThere, func(t *testing.T) section {
+		return compareCallersThere(t, engine, workContendedThere, near()[1], 16, p)
+	})
+	measure(workAloneThere, func(t *testing.T) section {
+		return compareCallersThere(t, engine, workAloneThere, near()[0], 16, p, aloneThere()...)
+	})
 	measure(workWakeUpThere, func(t *testing.T) section { return compareWakeUpsThere(t, engine, p) })
 	measure(workDeathThere, func(t *testing.T) section { return compareDeathsThere(t, engine, p) })
 	if p.round > smokePlan.round { // a guest's wait takes longer than that

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,27 +10,34 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// onCluster is rlock on a cluster of three, beside rlock on one server.
-const onCluster = "rlock, on a cluster"
+// there names a driver on a cluster of three, beside itself on one server.
+const there = ", on a cluster"
 
-// places are one server and a cluster, each with the meter of the node that has the key "job".
-func places(t *testing.T, e env.Engine) ([]*outcome, []meter) {
-	cluster := e.StartCluster(t)
-	return []*outcome{
-			{driver: driver{name: rlockPlain, open: openRlock()}},
-			{driver: driver{name: onCluster, open: openRlock()}},
-		}, []meter{
-			{tb: t, server: e.Start(t)},
-			{tb: t, server: cluster.Nodes[int(gen.Slot("job"))*len(cluster.Nodes)/(1<<14)]},
-		}
+// places are one server and a cluster for each driver in turn, with the meter of all nodes. The node that
+// has the key "job" is first.
+func places(t *testing.T, e env.Engine, drivers ...driver) (outcomes []*outcome, meters []meter) {
+	if drivers == nil {
+		drivers = []driver{{name: rlockPlain, open: openRlock()}}
+	}
+	one, nodes := e.Start(t), e.StartCluster(t).Nodes
+	first := int(gen.Slot("job")) * len(nodes) / (1 << 14)
+	all := slices.Concat(nodes[first:], nodes[:first])
+	for _, d := range drivers {
+		outcomes = append(outcomes, &outcome{driver: d}, &outcome{driver: driver{name: d.name + there, open: d.open}})
+		meters = append(meters, meter{tb: t, server: one}, meter{tb: t, server: all[0], others: all[1:]})
+	}
+	return outcomes, meters
 }
 
-// alternateAt has rlock do its rounds at each place in turn.
+// alternateAt has each do its rounds at each place in turn, on servers without a key.
 func (c comparison) alternateAt(meters []meter, rounds int, do func(n int) *sample) {
 	for round := range rounds {
 		for i := range meters {
 			n := (i + round) % len(meters)
 			if o := c.outcomes[n]; !o.hung() {
+				for _, server := range append(meters[n].others, meters[n].server) {
+					server.Do(meters[n].tb, "FLUSHALL")
+				}
 				o.samples = append(o.samples, do(n))
 			}
 		}
@@ -100,28 +108,43 @@ func compareDeathsThere(t *testing.T, e env.Engine, p plan) comparison {
 }
 
 // compareCallersThere has callers of one process take locks of one server, and of a cluster.
-func compareCallersThere(t *testing.T, e env.Engine, name string, w workload, callers int, p plan) comparison {
+func compareCallersThere(t *testing.T, e env.Engine, name string, w workload, callers int, p plan, drivers ...driver) comparison {
 	c := comparison{workload: workload{name: name, why: w.why, level: w.level}, level: callers}
 	var meters []meter
-	c.outcomes, meters = places(t, e)
+	c.outcomes, meters = places(t, e, drivers...)
 	var lockers []locker
-	for _, m := range meters {
-		lockers = append(lockers, openRlock()(t, m.server.Addr(), lease))
+	for i, m := range meters {
+		lockers = append(lockers, c.outcomes[i].open(t, m.server.Addr(), lease))
 	}
 	c.alternateAt(meters, p.rounds, func(n int) *sample { return w.run(meters[n], lockers[n], callers, p.round) })
 	return c
 }
 
 func (r *results) clusterGoals() (list []*goal) {
-	slower := func(c *comparison) float64 { return c.ratio(rlockPlain, onCluster, (*sample).rate) }
+	slower := func(c *comparison) float64 { return c.ratio(rlockPlain, rlockPlain+there, (*sample).rate) }
 	later := func(c *comparison) float64 {
-		return c.ratio(onCluster, rlockPlain, func(s *sample) float64 { return float64(s.latency.quantile(0.5)) })
+		return c.ratio(rlockPlain+there, rlockPlain, func(s *sample) float64 { return float64(s.latency.quantile(0.5)) })
 	}
 	m := r.atMost(1.3)
 	for _, name := range []string{workProcessesThere, workContendedThere, workAloneThere} {
 		list = append(list, m.of(name, "one server is ≤ 1.3 × as fast", name, slower))
 	}
+	list = append(list, r.atMost(1.1).of(workAloneThere, "it loses ≤ 1.1 × what bare scripts lose", workAloneThere, func(c *comparison) float64 {
+		bare := c.ratio(floorInScripts, floorInScripts+there, (*sample).rate)
+		if bare == 0 {
+			return 0
+		}
+		return slower(c) / bare
+	}))
 	return append(list,
 		m.of(workWakeUpThere, "p50 ≤ 1.3 × that of one server", workWakeUpThere, later),
 		m.of(workDeathThere, "p50 ≤ 1.3 × that of one server", workDeathThere, later))
+}
+
+// aloneThere are the floors and rlock, as a cluster costs whoever calls it: each node's share of the calls
+// makes writes and reads of its own.
+func aloneThere() []driver {
+	return slices.DeleteFunc(drivers(), func(d driver) bool {
+		return !slices.Contains([]string{floorName, floorInScripts, rlockPlain}, d.name)
+	})
 }

@@ -44,6 +44,7 @@ func (s *sample) holders() float64 { return s.latency.held.Seconds() / s.elapsed
 type meter struct {
 	tb     testing.TB
 	server *env.Server
+	others []*env.Server // the other nodes of a cluster
 }
 
 type reading struct {
@@ -57,7 +58,13 @@ type reading struct {
 func (m meter) read() reading {
 	var r reading
 	if m.server != nil { // else somebody else asks it
-		r.stats, r.serverCPU = m.server.CommandStats(m.tb), m.serverCPU()
+		r.stats, r.serverCPU = m.server.CommandStats(m.tb), m.serverCPU(m.server)
+	}
+	for _, other := range m.others {
+		for name, n := range other.CommandStats(m.tb) {
+			r.stats[name] += n
+		}
+		r.serverCPU += m.serverCPU(other)
 	}
 	runtime.ReadMemStats(&r.memory)
 	r.clientCPU = clientCPU(m.tb)
@@ -83,8 +90,8 @@ func (s *sample) charge(from, to reading) {
 	}
 }
 
-func (m meter) serverCPU() time.Duration {
-	reply := m.server.Do(m.tb, "INFO", "cpu")
+func (m meter) serverCPU(server *env.Server) time.Duration {
+	reply := server.Do(m.tb, "INFO", "cpu")
 	text, err := reply.ToString()
 	if err != nil {
 		m.tb.Fatal(err)
