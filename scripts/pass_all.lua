@@ -9,7 +9,7 @@
 -- mode: write retryable
 -- KEYS[1]   grants channels what the channels of all processes start with
 -- KEYS[2..] keys   key      the locks, a thousand at most; then their queues; then the fence counters of
---     their slots, one for each lock. If there are none, a lock that is passed on has no fence.
+--     their slots, one for each lock, or one for all. If there are none, a lock that is passed on has no fence.
 -- ARGV[1]   token  string   token of the holder
 -- ARGV[2]   locks  int      how many of the keys are locks
 -- ARGV[3]   barging duration? for how long in each second a free lock stays free although others wait
@@ -50,9 +50,12 @@ end
 -- Each lock goes to the first in its queue that hears of it. If nobody does, or the server can tell
 -- nobody, the lock is free, and the next that asks passes it on. One script skips 64 waiters at most
 -- that do not hear.
-local next = 1
+local next, common = 1, nil
+if #KEYS == 2 * locks + 2 then
+  common = KEYS[#KEYS]
+end
 for _ = 1, count + 64 do
-  local lock, queue, counter = owned[next], KEYS[locks + 1 + at[next]], KEYS[2 * locks + 1 + at[next]]
+  local lock, queue, counter = owned[next], KEYS[locks + 1 + at[next]], common or KEYS[2 * locks + 1 + at[next]]
   local head, granted = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES'), nil
   if not head.err and head[1] then
     granted = grant(lock, queue, counter, grants, head[1], head[2])

@@ -15,7 +15,7 @@ import (
 )
 
 // A set that is released passes each of its keys on to the process that waits first for it, in one
-// script.
+// script, whether its keys have one fence counter or several.
 func TestReleaseOfASetPassesOn(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -23,23 +23,24 @@ func TestReleaseOfASetPassesOn(t *testing.T) {
 		server := e.Start(t)
 		client := server.Client(t)
 		a, b, c := env.OpenOn(t, server), env.OpenOn(t, server), env.OpenOn(t, server)
-		keys := []string{"i", "j", "k"}
-		for passed := false; !passed; {
-			set := env.MustLock(t)(a.AcquireAll(t.Context(), keys))
-			first, second := waits(t, client, b, "j"), waits(t, client, b, "k")
-			last := waits(t, client, c, "k")
-			before := server.ScriptCalls(t)
-			require.NoError(t, set.Release(t.Context()))
-			j, k := env.Taken(t, first), env.Taken(t, second)
-			passed = server.ScriptCalls(t) == before+1 // otherwise a heartbeat came in between
-			require.Greater(t, j.Fence(), set.Fence())
-			require.Greater(t, k.Fence(), set.Fence())
-			require.Empty(t, env.Get(t, client, "i"))
-			require.NoError(t, j.Release(t.Context()))
-			require.NoError(t, k.Release(t.Context()))
-			require.NoError(t, env.Taken(t, last).Release(t.Context()))
-			for _, key := range keys {
-				idle(t, client, key)
+		for _, keys := range [][]string{{"i", "j", "k"}, {"{s}i", "{s}j", "{s}k"}} {
+			for passed := false; !passed; {
+				set := env.MustLock(t)(a.AcquireAll(t.Context(), keys))
+				first, second := waits(t, client, b, keys[1]), waits(t, client, b, keys[2])
+				last := waits(t, client, c, keys[2])
+				before := server.ScriptCalls(t)
+				require.NoError(t, set.Release(t.Context()))
+				j, k := env.Taken(t, first), env.Taken(t, second)
+				passed = server.ScriptCalls(t) == before+1 // otherwise a heartbeat came in between
+				require.Greater(t, j.Fence(), set.Fence())
+				require.Greater(t, k.Fence(), set.Fence())
+				require.Empty(t, env.Get(t, client, keys[0]))
+				require.NoError(t, j.Release(t.Context()))
+				require.NoError(t, k.Release(t.Context()))
+				require.NoError(t, env.Taken(t, last).Release(t.Context()))
+				for _, key := range keys {
+					idle(t, client, key)
+				}
 			}
 		}
 	})

@@ -93,8 +93,12 @@ func help(ctx context.Context, s calls, a *Answer, r Request) (free bool) {
 
 // passAllParams are for keys of one slot of a cluster, or any keys of one server.
 func (q *queueing) passAllParams(keys []string, token string) gen.PassAllParams {
+	counters := len(keys)
+	if slot.Same(keys) {
+		counters = 1
+	}
 	return gen.PassAllParams{
-		Grants: q.grants(keys[0]), Keys: withNames(keys, len(keys), 0), Token: token, Locks: int64(len(keys)), Barging: q.barging,
+		Grants: q.grants(keys[0]), Keys: withNames(keys, counters, 0), Token: token, Locks: int64(len(keys)), Barging: q.barging,
 	}
 }
 

@@ -17,12 +17,17 @@ const count = 16384
 // Of returns the hash slot of a key.
 func Of(key string) uint16 { return gen.Slot(key) }
 
+// Same reports whether all keys are in one slot.
+func Same(keys []string) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool { return Of(key) != Of(keys[0]) })
+}
+
 // Groups returns the keys by slot, in the order of slots, which is the same for every
 // caller: those who take several groups one after the other cannot deadlock. Within a
 // group the keys keep their order. Keys of one slot, which a script can take at once, are
 // one group.
 func Groups(keys []string) [][]string {
-	if !slices.ContainsFunc(keys, func(key string) bool { return Of(key) != Of(keys[0]) }) {
+	if Same(keys) {
 		return [][]string{keys}
 	}
 	bySlot := map[uint16][]string{}

@@ -11,8 +11,8 @@ import (
 
 // The sums of passAllSource. A server knows the script by its SHA1.
 const (
-	PassAllSHA1   = "99038515e6856a39f66656fae1cd53b7c3efe25b"
-	PassAllSHA256 = "0db8b2af8bc02309719a77b0954e02b591ef3a1826b3d4fb64b92113d894cead"
+	PassAllSHA1   = "6827e87e33bbd582411513dadf28235db26adb7b"
+	PassAllSHA256 = "e13a44b1d9d23ce9a92132e5b047700af66d9d54769d5ec9ed19eff1aec2e942"
 )
 
 // passAllSource is pass_all.lua with what it includes.
@@ -27,7 +27,7 @@ const passAllSource = `-- Releases the locks of a set that one token holds, and 
 -- mode: write retryable
 -- KEYS[1]   grants channels what the channels of all processes start with
 -- KEYS[2..] keys   key      the locks, a thousand at most; then their queues; then the fence counters of
---     their slots, one for each lock. If there are none, a lock that is passed on has no fence.
+--     their slots, one for each lock, or one for all. If there are none, a lock that is passed on has no fence.
 -- ARGV[1]   token  string   token of the holder
 -- ARGV[2]   locks  int      how many of the keys are locks
 -- ARGV[3]   barging duration? for how long in each second a free lock stays free although others wait
@@ -198,9 +198,12 @@ end
 -- Each lock goes to the first in its queue that hears of it. If nobody does, or the server can tell
 -- nobody, the lock is free, and the next that asks passes it on. One script skips 64 waiters at most
 -- that do not hear.
-local next = 1
+local next, common = 1, nil
+if #KEYS == 2 * locks + 2 then
+  common = KEYS[#KEYS]
+end
 for _ = 1, count + 64 do
-  local lock, queue, counter = owned[next], KEYS[locks + 1 + at[next]], KEYS[2 * locks + 1 + at[next]]
+  local lock, queue, counter = owned[next], KEYS[locks + 1 + at[next]], common or KEYS[2 * locks + 1 + at[next]]
   local head, granted = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES'), nil
   if not head.err and head[1] then
     granted = grant(lock, queue, counter, grants, head[1], head[2])
@@ -222,7 +225,7 @@ return count
 // PassAllParams are the keys and arguments of [Scripts.PassAll].
 type PassAllParams struct {
 	Grants  string        // KEYS[1]: what the channels of all processes start with
-	Keys    []string      // KEYS[2..]: the locks, a thousand at most; then their queues; then the fence counters of their slots, one for each lock. If there are none, a lock that is passed on has no fence.
+	Keys    []string      // KEYS[2..]: the locks, a thousand at most; then their queues; then the fence counters of their slots, one for each lock, or one for all. If there are none, a lock that is passed on has no fence.
 	Token   string        // ARGV[1]: token of the holder
 	Locks   int64         // ARGV[2]: how many of the keys are locks
 	Barging time.Duration // ARGV[3]: for how long in each second a free lock stays free although others wait (zero: absent)
