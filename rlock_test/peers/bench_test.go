@@ -93,6 +93,13 @@ func TestSideBySide(t *testing.T) {
 			return compareGuests(t, engine, workBarging, "the same, but the processes have WithBarging(300ms)", pollers(), barging(), 8, p)
 		})
 	}
+	if p.round > smokePlan.round {
+		for _, host := range peerDrivers() {
+			measure(workNewcomer+host.name, func(t *testing.T) section {
+				return compareGuests(t, engine, workNewcomer+host.name, "processes of 4 callers of another library each want one key all the time, and one caller of rlock wants it too, again and again", newcomers(host), host, 8, p)
+			})
+		}
+	}
 	for _, far := range append([]time.Duration{0}, distances...) {
 		if far <= p.farthest {
 			for _, ms := range idleBefore {

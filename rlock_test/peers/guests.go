@@ -2,6 +2,8 @@ package peers
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ const (
 	workSetGuest = "a set among processes"
 	workPoller   = "another library among processes"
 	workBarging  = workPoller + " WithBarging"
+	workNewcomer = "rlock among processes of "
 )
 
 // guest is one caller who wants what processes of rlock want all the time.
@@ -35,23 +38,37 @@ func setGuests() []guest {
 	}
 }
 
-// pollers are the other libraries, each beside rlock on the key that it uses for the name "job", and nobody.
+// peerDrivers are the other libraries.
+func peerDrivers() []driver {
+	return slices.DeleteFunc(drivers(), func(d driver) bool { return !d.peer })
+}
+
+// keyOf is the key that a library uses for the name "job".
+func keyOf(d driver) string {
+	if strings.HasPrefix(d.name, rueidisLockName) {
+		return "rueidislock:0:job"
+	}
+	return "job"
+}
+
+// pollers are the other libraries, each beside rlock on its key, and nobody.
 func pollers() []guest {
 	list := []guest{{driver: driver{name: nobody}}}
-	for _, d := range drivers() {
-		if !d.peer {
-			continue
-		}
-		g := guest{driver: d, ask: func(ctx context.Context, l locker) (holding, error) { return l.acquire(ctx, "job") }}
-		if _, is := map[string]bool{rueidisLockName + ", noloop": true, rueidisLockName + ", loop": true}[d.name]; is {
-			g.keys = []string{"rueidislock:0:job"}
-		}
-		list = append(list, g)
+	for _, d := range peerDrivers() {
+		list = append(list, guest{d, []string{keyOf(d)}, func(ctx context.Context, l locker) (holding, error) { return l.acquire(ctx, "job") }})
 	}
 	return list
 }
 
-// compareGuests measures how long a guest waits among processes of rlock, and what it costs them. The rate is
+// newcomers are rlock beside processes of another library, on its key, and nobody.
+func newcomers(host driver) []guest {
+	return []guest{{driver: driver{name: nobody}}, {
+		driver: driver{rlockPlain, "as it comes", false, false, openRlock()},
+		ask:    func(ctx context.Context, l locker) (holding, error) { return l.acquire(ctx, keyOf(host)) },
+	}}
+}
+
+// compareGuests measures how long a guest waits among processes, and what it costs them. The rate is
 // that of the processes, the latency the guest's. A wait that the round's end cuts off counts with its length
 // until then, so a guest who never gets the lock shows the length of the round. host is what the processes are.
 func compareGuests(t *testing.T, e env.Engine, name, why string, guests []guest, host driver, processes int, p plan) comparison {
@@ -119,11 +136,10 @@ func (r *results) guestGoals() []*goal {
 		r.atMost(3).of(set, "its longest wait ≤ 3 s", workSetGuest, medianOf(rlockPlain, longest)),
 		r.atLeast(0.8).of(set, "they get ≥ 0.8 of what they get without it", workSetGuest, rate(rlockPlain, nobody)),
 	}
-	for _, d := range drivers() {
-		if d.peer { // each setting, because the fastest would be the one whose guest the processes hardly notice
-			list = append(list, r.atMost(1).of(d.name+" "+poller, "its longest wait ≤ 1 s", workPoller, medianOf(d.name, longest)),
-				r.atMost(1).of(d.name+" "+poller+" WithBarging", "its longest wait ≤ 1 s", workBarging, medianOf(d.name, longest)))
-		}
+	for _, d := range peerDrivers() { // each setting, because the fastest would be the one whose guest the processes hardly notice
+		list = append(list, r.atMost(1).of(d.name+" "+poller, "its longest wait ≤ 1 s", workPoller, medianOf(d.name, longest)),
+			r.atMost(1).of(d.name+" "+poller+" WithBarging", "its longest wait ≤ 1 s", workBarging, medianOf(d.name, longest)),
+			r.atMost(1).of("rlock among 8 processes of "+d.name, "its longest wait ≤ 1 s", workNewcomer+d.name, medianOf(rlockPlain, longest)))
 	}
 	return list
 }

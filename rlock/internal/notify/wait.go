@@ -22,6 +22,11 @@ type Wait struct {
 	Wake     <-chan struct{} // ends an Await or a Sleep; nil: nothing does
 	Token    string          // an Await also ends when the key has it; empty: none
 
+	// Foreign reports whether a holder passes the key on to nobody. An Await also ends when the key of such a
+	// holder changes: its process may take the key again before a look could say that it was free. nil: each
+	// change is looked at.
+	Foreign func(token string) bool
+
 	watch *Watch
 	polls int // pauses so far that nobody asked for
 }
@@ -100,7 +105,8 @@ func (w *Wait) Await(ctx context.Context, key string, pause, left time.Duration,
 		if over <= 0 {
 			return nil
 		}
-		if got, err := clock.Select(ctx, w.watch.changed, w.Wake, over, w.Stop); got != w.watch.changed || err != nil {
+		got, err := clock.Select(ctx, w.watch.changed, w.Wake, over, w.Stop)
+		if got != w.watch.changed || err != nil || seen.Held && w.Foreign != nil && w.Foreign(seen.Token) {
 			return err
 		}
 	}

@@ -43,6 +43,7 @@ func TestAwait(t *testing.T) {
 		own   = notify.Seen{Held: true, Left: time.Minute, Token: "own"}
 	)
 	const poll = 5 * time.Millisecond / 2 // or up to twice that
+	foreign := func(token string) bool { return token == "other" }
 	for name, test := range map[string]struct {
 		wait    notify.Wait
 		pause   time.Duration // 0: none
@@ -67,6 +68,8 @@ func TestAwait(t *testing.T) {
 		"its token has the key": {wait: notify.Wait{Token: "own"}, answers: []notify.Seen{own}, looks: 1},
 		"passed on, then to it": {wait: notify.Wait{Token: "own"}, answers: []notify.Seen{held, other, own}, pushes: time.Second, took: 2 * time.Second, looks: 3},
 		"not its token":         {answers: []notify.Seen{own}, took: time.Minute, looks: 1},
+		"another's, changed":    {wait: notify.Wait{Foreign: foreign}, answers: []notify.Seen{other, other}, pushes: time.Second, took: time.Second, looks: 1},
+		"passed on, changed":    {wait: notify.Wait{Foreign: foreign}, answers: []notify.Seen{own, own, free}, pushes: time.Second, took: 2 * time.Second, looks: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

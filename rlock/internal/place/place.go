@@ -328,10 +328,12 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 	}
 	if (p.follows() || p.wait.Silent) && w.Listener != nil {
 		w.Wake = p.expected.Wake()
+		w.Foreign = remote.Foreign
 		if p.wait.Silent {
 			w.Token = p.wait.Token
 		}
 		err = w.Await(ctx, p.claim.Key(), end.Until(), left, end)
+		w.Foreign = nil
 		w.Token = "" // w goes on without the place, whose key may have the token until the reaper frees it
 	} else {
 		pause := end.Until()

@@ -33,15 +33,24 @@ const tokenLength = 36
 // what NewToken makes is somebody else's, and is not taken apart.
 func OwnerIn(token string) string {
 	_, token, _ = ShareOf(token)
-	if len(token) < tokenLength+2 || token[tokenLength] != ' ' || WrongOwner(token[tokenLength+1:]) != "" {
-		return ""
-	}
-	id, err := uuid.Parse(token[:tokenLength])
-	if err != nil || id.Version() != 4 || id.Variant() != uuid.RFC4122 || id.String() != token[:tokenLength] {
+	if len(token) < tokenLength+2 || token[tokenLength] != ' ' || WrongOwner(token[tokenLength+1:]) != "" || !startsAsNew(token) {
 		return ""
 	}
 	return token[tokenLength+1:]
 }
+
+// startsAsNew reports whether a token has in front what NewToken makes.
+func startsAsNew(token string) bool {
+	if len(token) < tokenLength {
+		return false
+	}
+	id, err := uuid.Parse(token[:tokenLength])
+	return err == nil && id.Version() == 4 && id.Variant() == uuid.RFC4122 && id.String() == token[:tokenLength]
+}
+
+// Foreign reports whether the value of a key is that of a holder of another library, or a token that a
+// caller chose. A library whose tokens start with a version 4 UUID is not told apart.
+func Foreign(value string) bool { return !startsAsNew(value) && !strings.HasPrefix(value, OwnPrefix) }
 
 // longestOwner is in bytes. The text is sent with every command about the token.
 const longestOwner = 256

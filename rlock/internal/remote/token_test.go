@@ -48,6 +48,17 @@ func TestOwnerInForeignToken(t *testing.T) {
 	}
 }
 
+// What rlock writes into a key is not foreign, whoever has it.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{NewToken(""), NewToken("web-3"), Share{3, 1}.NewToken(""), sharedPrefix + "7 3"} {
+		require.False(t, Foreign(value), value)
+	}
+	for _, value := range []string{"", "1", "chosen by a caller", "\xdf4\xc4\xba\xd0\x10:6\xac\xeb", strings.ToUpper(NewToken(""))} {
+		require.True(t, Foreign(value), value)
+	}
+}
+
 // What a process calls itself is an owner's text, whatever its host and program are called.
 func TestThisProcess(t *testing.T) {
 	t.Parallel()
