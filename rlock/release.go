@@ -20,9 +20,10 @@ import (
 // try that gets no answer ends with ctx or by the time-outs of the client.
 //
 // ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or ErrExpired
-// that keys were no longer this lock's; those stay as they are. After any other error the caller has given up
-// the lock all the same, and the Locker frees the keys in the background for half a minute. If that fails, or
-// the caller chose the token (WithToken), they stay until their lease ends. Release may be called again.
+// that it had ended before; keys that are another's stay as they are. If a call got no answer, or an error, the
+// error matches that as well. The caller has given up the lock all the same, and the Locker frees the keys in the
+// background for half a minute. If that fails, or the caller chose the token (WithToken), they stay until their
+// lease ends. Release may be called again.
 //
 // Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
@@ -128,6 +129,8 @@ func (r *releasing) settle() {
 	switch given := cause == released || cause == closed; {
 	case errors.Is(r.err, rueidis.ErrClosing):
 		r.err = fmt.Errorf("%w: %w", ErrClosed, r.err)
+	case r.err != nil && cause != nil && !given: // the caller must learn that the lock did not last
+		r.err = fmt.Errorf("%w; %w", cause, r.err)
 	case r.err != nil || r.freed == remote.Free || r.freed == remote.Perhaps && given:
 	case given:
 		r.err = lost

@@ -2,6 +2,7 @@ package failure
 
 import (
 	"context"
+	"io"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,6 +38,35 @@ func TestReleaseOutlastsAnOutage(t *testing.T) {
 		require.NoError(t, lock.Release(t.Context()), "it may be called again")
 		require.Empty(t, env.Get(t, direct, "job"))
 	})
+}
+
+// A lock whose lease has ended is not taken for one that lasted, although the server does not answer when it is
+// released.
+func TestReleaseOfAnExpiredLockWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(100*time.Millisecond))
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if env.Calls(words, gen.PassSHA1) {
+			return env.NoReply()
+		}
+		return run()
+	})
+	ended := func(t *testing.T, err error) {
+		require.ErrorIs(t, err, rlock.ErrExpired)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "and why its keys may be there")
+	}
+	lock := env.MustLock(t)(locker.Acquire(t.Context(), "release"))
+	<-lock.Context().Done()
+	ended(t, lock.Release(t.Context()))
+
+	lock = env.MustLock(t)(locker.Acquire(t.Context(), "release each"))
+	<-lock.Context().Done()
+	ended(t, locker.ReleaseEach(t.Context(), []*rlock.Lock{lock})[0])
+
+	ended(t, locker.Do(t.Context(), "do", func(ctx context.Context, _ *rlock.Lock) error {
+		<-ctx.Done()
+		return nil
+	}, rlock.WithAutoExtend(false)))
 }
 
 // A lock that ended because its Locker was closed is freed by a Release like any other,

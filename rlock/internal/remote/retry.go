@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -46,7 +47,11 @@ func RetryDetached(ctx context.Context, limit time.Duration, f func(ctx context.
 	}
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	return RetryFor(detached, limit, f)
+	err := RetryFor(detached, limit, f)
+	if errors.Is(err, context.DeadlineExceeded) { // which the caller may not have set
+		err = fmt.Errorf("no answer within %v: %w", limit, err)
+	}
+	return err
 }
 
 func retry(ctx context.Context, f func(ctx context.Context) error, more func(made int, err error) bool) error {
