@@ -211,9 +211,9 @@ func (a *acquisition) behind(left time.Duration, now clock.Instant) clock.Instan
 	return clock.Now()
 }
 
-// awaitCaller waits behind another caller of this process until ready says that this one no longer waits,
-// which it is worth asking when one of the signals comes. If the policy gives up or ctx ends before, quit
-// says what this one is to do.
+// awaitCaller waits behind another caller of this process. It asks ready after each signal, and returns once
+// that answers something else than waits. If the policy gives up or ctx ends before, quit says what this
+// caller is to do.
 func awaitCaller[R comparable](a *acquisition, waits R, ready, quit func() R, one, other <-chan struct{}) (role R, err error) {
 	l := a.lock
 	for now := a.behind(0, a.start); a.nextPause(now); now = clock.Now() {

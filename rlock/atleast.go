@@ -27,7 +27,7 @@ import (
 // called because its context has ended, the keys are freed at once.
 //
 // Shares cannot have it, and Downgrade refuses a lock that keeps others out.
-func WithAtLeast(d time.Duration) SharedOption {
+func WithAtLeast(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.atLeast = d
 		switch {

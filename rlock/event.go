@@ -29,8 +29,8 @@ const (
 	EventAcquireFailed
 	// EventExtended: the lock has a new lease.
 	EventExtended
-	// EventExtendFailed: an attempt to extend got an error, or no answer. The lock stays
-	// held until its lease ends.
+	// EventExtendFailed: an attempt to extend got an error, or its connection broke. The lock stays held until
+	// its lease ends. A server that is silent until then makes no such event: EventLost has ErrExpired.
 	EventExtendFailed
 	// EventReleased: the holder has released the lock.
 	EventReleased
@@ -130,7 +130,7 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 // call replaces that of its Locker; Observers makes one of several. The Locker watches each lock that
 // has an observer until it ends, so that the last event comes on time even if the program has forgotten
 // the lock. Without an observer, events cost nothing.
-func WithObserver(o Observer) SharedOption {
+func WithObserver(o Observer) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.observer = o
 		if !isObserver(o) {

@@ -22,9 +22,9 @@ type Option interface{ forCall(*settings) error }
 // LockerOption sets one property of a Locker, or a default for all of its locks, in New and Open.
 type LockerOption interface{ forLocker(*settings) error }
 
-// SharedOption is both: a default in New and Open, or the choice of one call. Options that are on or
+// CommonOption is both: a default in New and Open, or the choice of one call. Options that are on or
 // off take a bool, so that a call can undo a default.
-type SharedOption interface {
+type CommonOption interface {
 	Option
 	LockerOption
 }
@@ -81,7 +81,7 @@ var defaults = settings{
 //
 // A lock that another holder hands or passes on may have up to half of its lease behind it if it is
 // extended automatically, and otherwise up to a tenth, at most a second. Lock.Deadline tells.
-func WithTTL(ttl time.Duration) SharedOption {
+func WithTTL(ttl time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.ttl = ttl
 		s.given.ttl = true
@@ -91,7 +91,7 @@ func WithTTL(ttl time.Duration) SharedOption {
 
 // WithRetry sets how Acquire, AcquireAll, Do, DoAll, Lead, WaitFree and their shared forms wait for a held
 // lock. Without it they wait as DefaultRetry says.
-func WithRetry(r Retry) SharedOption {
+func WithRetry(r Retry) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.retry = r
 		switch {
@@ -139,7 +139,7 @@ func WithPrefix(prefix string) LockerOption {
 // time that about a third of it is over. Do and its kind extend by default, the other methods do not. A
 // lock that never expires has no lease to extend, until Extend gives it one: a list of options with both
 // WithTTL(NoExpiry) and WithAutoExtend(true) is refused.
-func WithAutoExtend(on bool) SharedOption {
+func WithAutoExtend(on bool) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.autoExtend = &on
 		s.given.autoExtend = true
@@ -151,7 +151,7 @@ func WithAutoExtend(on bool) SharedOption {
 // counter key (rlock:fence:{…}, whatever the prefix) is used, and an acquisition costs the server less.
 // While a slot of a cluster moves, a free lock with a fence cannot be taken: TryAcquire then says
 // TRYAGAIN, and Acquire waits.
-func WithFence(on bool) SharedOption {
+func WithFence(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.unfenced = !on; return nil })
 }
 
@@ -159,7 +159,7 @@ func WithFence(on bool) SharedOption {
 // so that those who read the key, with Inspect or for ForceRelease, can tell holders apart. It costs a
 // command at each hand-over within a process, and two for each reader, who then shares nothing with
 // other readers. Permits are not handed over then.
-func WithUniqueToken(on bool) SharedOption {
+func WithUniqueToken(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.uniqueToken = on; return nil })
 }
 
@@ -248,7 +248,7 @@ func WithInvalidations(h *Invalidations) LockerOption {
 // The Fence is larger than that of every earlier acquisition of any of the keys, as in any set. If a
 // node loses its data, that rests on the clocks of all nodes of the set. WithToken is refused, because
 // freeing what was taken could free what another owner of the token holds.
-func WithCrossSlot(on bool) SharedOption {
+func WithCrossSlot(on bool) CommonOption {
 	return sharedOption(func(s *settings) error { s.crossSlot = on; return nil })
 }
 

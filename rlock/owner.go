@@ -6,7 +6,7 @@ import "github.com/rlock-go/toolkit/rlock/internal/remote"
 // locked. It is 1 to 256 bytes of printable UTF-8, such as DefaultOwner gives, and no secret. It is a
 // part of the token, so it is there for as long as the lock is held, and costs no command and no key. A
 // call cannot have it together with WithToken, which overrides a text that is a default of the Locker.
-func WithOwner(text string) SharedOption {
+func WithOwner(text string) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.owner = text
 		s.given.owner = true

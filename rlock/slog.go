@@ -28,7 +28,11 @@ func SlogObserver(logger *slog.Logger) Observer {
 			to = slog.Default()
 		}
 		if level := e.level(); to.Enabled(ctx, level) {
-			to.LogAttrs(ctx, level, "rlock: "+e.Kind.String(), e.attrs()...)
+			message := e.Kind.String()
+			if e.Kind == EventLost && errors.Is(e.Err, ErrExpired) {
+				message = "expired"
+			}
+			to.LogAttrs(ctx, level, "rlock: "+message, e.attrs()...)
 		}
 	})
 }

@@ -25,7 +25,7 @@ type Stats struct {
 	Holds   Histogram     // for how long those were held that have ended, in whatever way; at most until the end of the lease
 
 	Extended     uint64 // leases extended
-	ExtendFailed uint64 // attempts to extend that got an error, or no answer
+	ExtendFailed uint64 // attempts to extend that failed while the lease lasted; see EventExtendFailed
 
 	Released      uint64 // locks released
 	ReleaseFailed uint64 // locks given up without the server's confirmation

@@ -69,7 +69,7 @@ var (
 		{describe("waiting", "Contended acquisitions that wait now."), prometheus.GaugeValue, "", func(s *rlock.Stats) float64 { return float64(s.Waiting) }},
 		{describe("held", "Locks that are held now."), prometheus.GaugeValue, "", func(s *rlock.Stats) float64 { return float64(s.Held) }},
 		counter("extended_total", "Leases extended.", func(s *rlock.Stats) uint64 { return s.Extended }),
-		counter("extend_failed_total", "Attempts to extend that got an error, or no answer.", func(s *rlock.Stats) uint64 { return s.ExtendFailed }),
+		counter("extend_failed_total", "Attempts to extend that failed while the lease lasted.", func(s *rlock.Stats) uint64 { return s.ExtendFailed }),
 		labelled(ended, "released", func(s *rlock.Stats) uint64 { return s.Released }),
 		labelled(ended, "release_failed", func(s *rlock.Stats) uint64 { return s.ReleaseFailed }),
 		labelled(ended, "lost", func(s *rlock.Stats) uint64 { return s.Lost }),

@@ -27,7 +27,7 @@ func rules(t *testing.T) (locks, shares, list, look, probe string) {
 		{&shares, "`AcquirePermit`\\) add `([^`]*)`"},
 		{&list, "`rlock ls` add `([^`]*)`"},
 		{&look, "(?s)ACL SETUSER (look .*?)\n *```"},
-		{&probe, "(?s)`rlock probe`, add (.*?); `Probe` names"},
+		{&probe, "(?s)`rlock probe` without `--prefix app:`, add (.*?); `Probe` names"},
 	} {
 		match := regexp.MustCompile(rule.form).FindSubmatch(page)
 		require.NotNil(t, match, rule.form)
@@ -62,6 +62,7 @@ func TestRightsForTheCommand(t *testing.T) {
 		server.Do(t, append([]string{"ACL", "SETUSER", "app"}, strings.Fields(list)...)...)
 		require.Contains(t, succeeds(app, "ls", "app:*"), "1 of 2 permits")
 
+		require.NotContains(t, succeeds(app, "probe", "--prefix", "app:"), "FAULT")
 		code, stdout, _ := call(t, app, "probe")
 		require.Equal(t, 1, code)
 		require.Contains(t, stdout, "PRODUCTION.md")

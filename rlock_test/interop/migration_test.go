@@ -74,13 +74,10 @@ func theirRedislock(ctx context.Context, client *redis.Client, work func(context
 }
 
 func insteadOfRedislock(ctx context.Context, locker *rlock.Locker, work func(context.Context) error) error {
-	lock, err := locker.Acquire(ctx, "order:17", rlock.WithTTL(30*time.Second),
-		rlock.WithRetry(rlock.DefaultRetry().MaxTime(30*time.Second)))
-	if err != nil {
-		return err // rlock.ErrGaveUp after 30 seconds
-	}
-	defer lock.Release(ctx)
-	return work(ctx)
+	err := locker.Do(ctx, "order:17", func(ctx context.Context, _ *rlock.Lock) error {
+		return work(ctx) // this ctx ends with the lock too, and the lease is extended until work returns
+	}, rlock.WithTTL(30*time.Second), rlock.WithRetry(rlock.DefaultRetry().MaxTime(30*time.Second)))
+	return err // of work, or rlock.ErrGaveUp after 30 seconds
 }
 
 func theirRedsync(ctx context.Context, client *redis.Client, work func(context.Context) error) error {
@@ -94,14 +91,10 @@ func theirRedsync(ctx context.Context, client *redis.Client, work func(context.C
 }
 
 func insteadOfRedsync(ctx context.Context, locker *rlock.Locker, work func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	lock, err := locker.Acquire(ctx, "order:17", rlock.WithTTL(30*time.Second))
-	if err != nil {
-		return err // after 10 seconds
-	}
-	defer lock.Release(ctx)
-	return work(ctx)
+	err := locker.Do(ctx, "order:17", func(ctx context.Context, _ *rlock.Lock) error {
+		return work(ctx) // this ctx ends with the lock too, and the lease is extended until work returns
+	}, rlock.WithTTL(30*time.Second), rlock.WithRetry(rlock.DefaultRetry().MaxTime(10*time.Second)))
+	return err // of work, or rlock.ErrGaveUp after 10 seconds
 }
 
 // runner runs work under a lock.

@@ -39,7 +39,7 @@ func TestSlogObserver(t *testing.T) {
 		}), `level=DEBUG msg="rlock: contended" key=job attempts=1 local=true`},
 		"lost": {with(func(e *rlock.Event) {
 			e.Kind, e.Held, e.Err = rlock.EventLost, 3*time.Second, rlock.ErrExpired
-		}), `level=WARN msg="rlock: lost" key=job held=3s error="rlock: lease expired before it was extended"`},
+		}), `level=WARN msg="rlock: expired" key=job held=3s error="rlock: lease expired before it was extended"`},
 		"held": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(rlock.ErrHeld)
 		}), `level=DEBUG msg="rlock: acquire failed" key=job error="rlock: acquire \"job\": lock is held by another"`},

@@ -280,10 +280,11 @@
 //
 // # rlock probe
 //
-//	rlock probe [--json]
+//	rlock probe [--prefix TEXT] [--json]
 //
 // takes a scratch lock and tells what the server, its settings and the user's rights mean for
-// locks, one finding in each line. The exit code is 1 if there is a fault. --json prints severity
+// locks, one finding in each line. If the user has rights only to keys that begin with a text such as app:,
+// --prefix app: has the key of the scratch lock begin so too. The exit code is 1 if there is a fault. --json prints severity
 // (ok, note or FAULT), name, server, text and error.
 //
 // # rlock version

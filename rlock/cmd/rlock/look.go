@@ -67,11 +67,12 @@ func (p *program) waitCommand(args []string) error {
 
 // probeCommand is rlock probe.
 func (p *program) probeCommand(args []string) error {
-	a := p.arguments("probe")
+	a, prefix := p.arguments("probe"), ""
+	a.definePrefix(&prefix)
 	if _, err := a.keys(args, 0, 0, "nothing but flags"); err != nil {
 		return err
 	}
-	ctx, locker, done, err := p.locker()
+	ctx, locker, done, err := p.locker(rlock.WithPrefix(prefix))
 	if err != nil {
 		return err
 	}
@@ -94,6 +95,9 @@ func (p *program) probeCommand(args []string) error {
 	}
 	return nil
 }
+
+// definePrefix defines the flag of rlock probe.
+func (a *arguments) definePrefix(prefix *string) { a.flags.StringVar(prefix, "prefix", "", "") }
 
 // probeTimeout is enough for a probe of many servers, each of which answers late.
 const probeTimeout = time.Minute

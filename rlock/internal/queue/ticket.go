@@ -176,9 +176,8 @@ func (t *Ticket[R, G, H]) takeGrant() (g G) {
 	return g
 }
 
-// Hold notes that the front has the lock, and reports whether somebody behind it relies on somebody
-// who notices the end of the lock: a ticket that has called Watch, or any one if the lease ends so soon that none
-// calls it before. If the server has given this process the lock, its turn begins. now is a
+// Hold notes that the front has the lock, and reports whether a waiter depends on the end of this lock being
+// noticed: a ticket that has called Watch, or any one if the lease ends so soon that none calls it before. If the server has given this process the lock, its turn begins. now is a
 // recent reading of the clock.
 func (t *Ticket[R, G, H]) Hold(h H, now clock.Instant) (watch bool) {
 	if t.shard == nil {

@@ -164,7 +164,7 @@ func Cause(err error) string {
 
 // remedies has, for the code of a server's error, what to do about it.
 var remedies = map[string]string{
-	"NOPERM":      "give the user the rights that PRODUCTION.md lists; Locker.Probe or rlock probe names those that it lacks",
+	"NOPERM":      "give the user the rights that PRODUCTION.md lists, and for readers and permits those that it adds; Locker.Probe or rlock probe names those that it lacks",
 	"NOAUTH":      "give the client the server's user and password",
 	"WRONGTYPE":   "the key, or one that rlock keeps beside it, has something else stored; choose another key, or a prefix",
 	"READONLY":    "the server is a replica; connect to the primary, or by Sentinel or Cluster, which find it",
