@@ -103,10 +103,10 @@ func freeExpired(l *Lock, ttl time.Duration) {
 	l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), ttl, 1)
 }
 
-// keeps decides whether this Release only shortens the lease, because others are to be kept out. It also
+// keepOthersOut decides whether this Release only shortens the lease, because others are to be kept out. It also
 // notes the token of an earlier Release that has, because the keys may have that one. The caller holds
 // the lock's mu.
-func (r *releasing) keeps(now clock.Instant) {
+func (r *releasing) keepOthersOut(now clock.Instant) {
 	l := r.lock
 	until := keptUntil(l)
 	if until == clock.Past || until <= now && l.minimum.token == "" {

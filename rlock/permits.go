@@ -83,10 +83,10 @@ func setTurn(l *Lock, until clock.Instant) {
 	l.turn = until
 }
 
-// givesPermits reports whether another caller of this process has got the permits of a lock that this
-// Release has ended. Then there is nothing to free, and the Release is settled. The caller holds the
-// lock's mu.
-func (r *releasing) givesPermits(now clock.Instant) bool {
+// givePermits gives the permits of a lock that this Release has ended to another caller of this process, and
+// reports whether one has got them. Then there is nothing to free, and it settles the Release. The caller
+// holds the lock's mu.
+func (r *releasing) givePermits(now clock.Instant) bool {
 	l := r.lock
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
 	if l.extras == nil || now >= l.turn || r.cause != released || !r.ends || l.token != tokenPrivate || l.claim.Possible() > 0 {

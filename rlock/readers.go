@@ -109,9 +109,9 @@ func leaveReaders(l *Lock, to state) (extended bool) {
 	return extended
 }
 
-// leaves reports whether others share what a lock that has ended had. Then there is nothing to free, and
-// the Release is settled. The caller holds the lock's mu.
-func (r *releasing) leaves() bool {
+// leaveReaders leaves what a lock that has ended had to those who share it, and reports whether there are
+// such. Then there is nothing to free, and it settles the Release. The caller holds the lock's mu.
+func (r *releasing) leaveReaders() bool {
 	l := r.lock
 	if r.shared || l.shared == nil || l.token != tokenMoved {
 		return r.shared

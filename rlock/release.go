@@ -73,7 +73,7 @@ type releasing struct {
 	at     int             // position in ReleaseEach
 	call   *remote.Freeing // in ReleaseEach
 
-	minimum *minimum // nil: the Release frees the keys, and no earlier one kept others out; see keeps
+	minimum *minimum // nil: the Release frees the keys, and no earlier one kept others out; see keepOthersOut
 	over    bool     // the time of the minimum is over
 }
 
@@ -93,10 +93,10 @@ func (r *releasing) begin(now clock.Instant) bool {
 		r.err = &LockError{"release", l.claim.Key(), r.cause}
 		return false
 	}
-	if r.leaves() || r.givesPermits(now) {
+	if r.leaveReaders() || r.givePermits(now) {
 		return true
 	}
-	r.keeps(now)
+	r.keepOthersOut(now)
 	return true
 }
 
@@ -105,9 +105,9 @@ func (r *releasing) begin(now clock.Instant) bool {
 func (r *releasing) interrupted(token string) {
 	l := r.lock
 	l.mu.Lock()
-	left := r.leaves()
+	left := r.leaveReaders()
 	if !left && r.minimum == nil { // begin may not have come to it
-		r.keeps(clock.Now())
+		r.keepOthersOut(clock.Now())
 	}
 	l.mu.Unlock()
 	if left {
