@@ -37,6 +37,7 @@ type Scripts struct {
 	requeueScript       luaScript
 	tryScript           luaScript
 	tryManyScript       luaScript
+	waitersScript       luaScript
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
@@ -72,6 +73,7 @@ func New(opts ...Option) *Scripts {
 		requeueScript:       newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil, o.lua),
 		tryManyScript:       newLuaScript("TryMany", TryManySHA1, tryManySource, false, nil, o.lua),
 		tryScript:           newLuaScript("Try", TrySHA1, trySource, false, nil, o.lua),
+		waitersScript:       newLuaScript("Waiters", WaitersSHA1, waitersSource, o.retry, nil, o.lua),
 	}
 }
 
@@ -106,6 +108,7 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.requeueScript,
 		&s.tryScript,
 		&s.tryManyScript,
+		&s.waitersScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}
@@ -164,6 +167,8 @@ type Caller interface {
 	TryBatch(ctx context.Context, c rueidis.Client, params []TryParams) []Reply[TryResult]
 	TryMany(ctx context.Context, c rueidis.Client, p TryManyParams) ([]TryManyItem, error)
 	TryManyBatch(ctx context.Context, c rueidis.Client, params []TryManyParams) []Reply[[]TryManyItem]
+	Waiters(ctx context.Context, c rueidis.Client, p WaitersParams) ([]string, error)
+	WaitersBatch(ctx context.Context, c rueidis.Client, params []WaitersParams) []Reply[[]string]
 	Load(ctx context.Context, c rueidis.Client) error
 }
 

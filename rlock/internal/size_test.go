@@ -297,7 +297,7 @@ func TestRoomsAreSmall(t *testing.T) {
 // between processes (330); and shares (580). Imports and blank lines are in all of them. Each works on
 // a Lock or a Locker, and stays for that reason. Logic that needs neither belongs into a room.
 const (
-	maxLines         = 5270
+	maxLines         = 5315
 	maxLockMethods   = 40
 	maxLockerMethods = 49
 )

@@ -200,6 +200,9 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, map[string]any{"key": "held", "held": true, "mode": "exclusive", "owner": "", "token": "x", "remaining_ms": nil}, got[1])
 	require.Equal(t, map[string]any{"key": "free", "held": false, "mode": nil, "owner": nil, "token": nil, "remaining_ms": 0.}, got[2])
 
+	_, stdout, _ = call(t, address, "who", "--json", "--waiting", "held")
+	require.Equal(t, []any{}, objects(t, stdout)[0]["waiting"])
+
 	_, stdout, _ = call(t, address, "ls", "--json", "a*")
 	got = objects(t, stdout)
 	require.Len(t, got, 1)
@@ -245,6 +248,36 @@ func TestOneAfterTheOther(t *testing.T) {
 	require.Len(t, lines, 12)
 	for i := 0; i < len(lines); i += 2 {
 		require.Equal(t, strings.Replace(lines[i], "in", "out", 1), lines[i+1])
+	}
+}
+
+// who tells who waits, in the order in which they get the lock.
+func TestWhoWaits(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	address := url(server.Addr())
+	code, token, _ := call(t, address, "acquire", "job")
+	require.Zero(t, code)
+	var all []*process
+	for n, kind := range [][]string{{}, {"--limit", "2"}} {
+		args := append(append([]string{"run", "--owner", fmt.Sprint("waiter ", n)}, kind...), "job", "--", "true")
+		all = append(all, begin(t, address, args...))
+		env.Soon(t, func() bool {
+			_, stdout, _ := call(t, address, "who", "--waiting", "job")
+			return strings.Count(stdout, "waits since") == n+1
+		}, "it waits")
+	}
+	_, stdout, _ := call(t, address, "who", "--waiting", "job")
+	require.Regexp(t, `(?s)waits since [-0-9T:]+Z, wants the whole lock, owner "waiter 0"\n.*wants 1 of 2 permits, owner "waiter 1"\n$`, stdout)
+	_, stdout, _ = call(t, address, "who", "--json", "--waiting", "job")
+	waiting := objects(t, stdout)[0]["waiting"].([]any)
+	require.Len(t, waiting, 2)
+	second := waiting[1].(map[string]any)
+	require.Equal(t, []any{"waiter 1", "permits", 1., 2.}, []any{second["owner"], second["mode"], second["permits"], second["limit"]})
+	code, _, _ = call(t, address, "release", "job", strings.TrimSpace(token))
+	require.Zero(t, code)
+	for _, p := range all {
+		require.Zero(t, p.code(), p.stderr)
 	}
 }
 

@@ -365,6 +365,14 @@ var journeys = map[string]journey{
 				slices.Equal(r.Remaining, again.Remaining), "holders are told"))
 		},
 	},
+	"Waiters": {
+		map[string][]string{"queue": {"{s}queue"}},
+		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
+			err1 := command(ctx, owner, "ZADD", "{s}queue", "2", "b", "1", "a", "3", "c")
+			members, err2 := gen.New().Waiters(ctx, client, gen.WaitersParams{Queue: "{s}queue", Last: 1})
+			return errors.Join(err1, err2, expect(slices.Equal(members, []string{"a", "1", "b", "2"}), "waiters are told in order"))
+		},
+	},
 	"ForceAcquire": {
 		map[string][]string{"lock": {"{s}lock"}, "counter": {"{s}fence"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {

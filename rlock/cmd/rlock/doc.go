@@ -248,17 +248,21 @@
 //
 // # rlock who
 //
-//	rlock who [--json] KEY [KEY…]
+//	rlock who [--waiting] [--json] KEY [KEY…]
 //
 // tells of each key whether it is held, by whom, with which token, quoted for a shell, and how
 // much of the lease is left. Of a lock that is shared it tells how many readers there are, or how
 // many permits are in use and of how many, what is left of the lease that ends last, and in a line
 // for each holder the same about that one. The exit code is 0 either way.
 //
+// --waiting also tells which processes wait in the queue of the lock, in the order in which they get it, and
+// since when by the clock of the server, the first thousand at most. Those of other libraries stand in no queue.
+//
 // --json prints key, held, mode, owner, token and remaining_ms. mode is exclusive, readers or
 // permits, and null if nobody has the lock. For readers and permits owner and token are null, and
 // there are limit (null for readers), permits (in use; of readers, how many there are) and
-// holders: a list of objects with owner, token, permits and remaining_ms.
+// holders: a list of objects with owner, token, permits and remaining_ms. With --waiting there is waiting: a
+// list of objects with owner, since, mode, permits (0 for the whole lock) and limit (0 if there is none).
 //
 // # rlock ls
 //

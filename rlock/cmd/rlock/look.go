@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -10,7 +11,8 @@ import (
 
 // whoCommand is rlock who.
 func (p *program) whoCommand(args []string) error {
-	a := p.arguments("who")
+	a, waiting := p.arguments("who"), false
+	a.defineWaiting(&waiting)
 	keys, err := a.keys(args, 1, math.MaxInt, "at least one KEY")
 	if err != nil {
 		return err
@@ -27,8 +29,47 @@ func (p *program) whoCommand(args []string) error {
 				object = held(state)
 				object["held"] = true
 			}
-			return p.result(describe(state)+"\n", object.withKey(state.Key))
+			text := describe(state) + "\n"
+			if waiting {
+				list, err := waiters(ctx, locker, state.Key, object)
+				if err != nil {
+					return err
+				}
+				text += list
+			}
+			return p.result(text, object.withKey(state.Key))
 		})
+}
+
+// defineWaiting defines the flag of rlock who.
+func (a *arguments) defineWaiting(waiting *bool) { a.flags.BoolVar(waiting, "waiting", false, "") }
+
+// waiters describes who waits for a lock, one in each line, and puts it into the fields of the lock.
+func waiters(ctx context.Context, locker *rlock.Locker, key string, of fields) (text string, err error) {
+	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	all, err := locker.Waiters(bounded, key)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", &exit{exitFailed, err}
+	}
+	objects := make([]fields, len(all))
+	for i, w := range all {
+		mode, wants := "exclusive", "the whole lock"
+		switch {
+		case w.Limit > 0:
+			mode, wants = "permits", fmt.Sprintf("%d of %d permits", w.Permits, w.Limit)
+		case w.Permits > 0:
+			mode, wants = "readers", "to read"
+		}
+		since := w.Since.UTC().Format(time.RFC3339)
+		text += fmt.Sprintf("  waits since %s, wants %s, owner %q\n", since, wants, w.Owner)
+		objects[i] = fields{"owner": w.Owner, "since": since, "mode": mode, "permits": w.Permits, "limit": w.Limit}
+	}
+	of["waiting"] = objects
+	return text, nil
 }
 
 // held are the fields of a lock that somebody holds.

@@ -38,6 +38,8 @@ func defined(name string) []string {
 		new(acquisition).define(a)
 	case "wait":
 		new(waiting).define(a)
+	case "who":
+		a.defineWaiting(new(bool))
 	case "probe":
 		a.definePrefix(new(string))
 	case "force-release":

@@ -36,6 +36,7 @@ type Scripts struct {
 	requeueScript       luaScript
 	tryScript           luaScript
 	tryManyScript       luaScript
+	waitersScript       luaScript
 }
 
 // New returns the scripts. After a network error, or while the server loads its data,
@@ -72,6 +73,7 @@ func New(opts ...Option) *Scripts {
 		requeueScript:       newLuaScript("Requeue", RequeueSHA1, requeueSource, o.retry, nil),
 		tryManyScript:       newLuaScript("TryMany", TryManySHA1, tryManySource, false, nil),
 		tryScript:           newLuaScript("Try", TrySHA1, trySource, false, nil),
+		waitersScript:       newLuaScript("Waiters", WaitersSHA1, waitersSource, o.retry, nil),
 	}
 }
 
@@ -106,6 +108,7 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 		&s.requeueScript,
 		&s.tryScript,
 		&s.tryManyScript,
+		&s.waitersScript,
 	} {
 		failed = errors.Join(failed, script.load(ctx, c))
 	}
@@ -163,6 +166,8 @@ type Caller interface {
 	TryBatch(ctx context.Context, c redis.UniversalClient, params []TryParams) []Reply[TryResult]
 	TryMany(ctx context.Context, c redis.UniversalClient, p TryManyParams) ([]TryManyItem, error)
 	TryManyBatch(ctx context.Context, c redis.UniversalClient, params []TryManyParams) []Reply[[]TryManyItem]
+	Waiters(ctx context.Context, c redis.UniversalClient, p WaitersParams) ([]string, error)
+	WaitersBatch(ctx context.Context, c redis.UniversalClient, params []WaitersParams) []Reply[[]string]
 	Load(ctx context.Context, c redis.UniversalClient) error
 }
 

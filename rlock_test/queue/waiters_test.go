@@ -1,0 +1,85 @@
+package queue
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// Waiters tells who waits, since when and for what, in the order in which they get the lock.
+func TestWaiters(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		l := env.OpenOn(t, server, rlock.WithPrefix("app:"))
+		none, err := l.Waiters(t.Context(), "k")
+		require.NoError(t, err)
+		require.Empty(t, none)
+		held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
+
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		before := time.Now().Add(-time.Second)
+		for n, wait := range []func(o *rlock.Locker) (*rlock.Lock, error){
+			func(o *rlock.Locker) (*rlock.Lock, error) { return o.Acquire(ctx, "app:k", rlock.WithOwner("first: one")) },
+			func(o *rlock.Locker) (*rlock.Lock, error) { return o.AcquireShared(ctx, "app:k") },
+			func(o *rlock.Locker) (*rlock.Lock, error) {
+				return o.AcquirePermit(ctx, "app:k", 3, rlock.WithPermits(2), rlock.WithOwner("third"))
+			},
+		} {
+			other := env.OpenOn(t, server)
+			for range 2 { // callers of one process are one waiter
+				go func() { _, _ = wait(other) }()
+			}
+			env.Soon(t, func() bool { return len(queued(t, client, "app:k")) == n+1 }, "it waits")
+		}
+		all, err := l.Waiters(t.Context(), "k")
+		require.NoError(t, err)
+		last := before
+		for i := range all {
+			require.True(t, all[i].Since.After(last))
+			require.WithinDuration(t, time.Now(), all[i].Since, time.Minute)
+			last, all[i].Since = all[i].Since, time.Time{}
+		}
+		require.Equal(t, []rlock.Waiter{{Owner: "first: one"}, {Permits: 1}, {Owner: "third", Permits: 2, Limit: 3}}, all)
+
+		cancel()
+		env.Soon(t, func() bool {
+			left, err := l.Waiters(t.Context(), "k")
+			return err == nil && len(left) == 0
+		}, "nobody waits")
+		require.NoError(t, held.Release(t.Context()))
+		l.Close()
+		_, err = l.Waiters(t.Context(), "k")
+		require.ErrorIs(t, err, rlock.ErrClosed)
+	})
+}
+
+// What is no waiter is left out, and a queue that is no sorted set is an error.
+func TestWaitersOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	l := env.OpenOn(t, server)
+	held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
+	got := waits(t, client, env.OpenOn(t, server), "k")
+	queue := queueOf(t, client, "k")
+	require.NoError(t, env.Do(t, client, "ZADD", queue, "1", "no waiter", "2", "1000:process:token").Error())
+	all, err := l.Waiters(t.Context(), "k")
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, rlock.Waiter{Since: time.UnixMicro(2)}, all[0])
+	require.NoError(t, env.Do(t, client, "SET", queue, "1").Error())
+	_, err = l.Waiters(t.Context(), "k")
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.NoError(t, env.Do(t, client, "DEL", queue).Error())
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, env.Taken(t, got).Release(t.Context()))
+}
