@@ -39,6 +39,7 @@ type analyzer struct {
 	tests     map[ast.Expr]*Test
 	callees   map[ast.Expr]Value
 	unknown   map[Unknown]bool
+	metas     map[*site]bool // tables that are metatables of others
 	pcalls    map[callKey]int
 	pcallWays []*context // of each pcall, by its number
 	caught    []*caught
@@ -110,7 +111,7 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 		script:   s, names: resolve(s),
 		facts: &Facts{Needed: map[script.Pos]int{}, Mixed: map[script.Pos][2]Unit{}, Compared: map[int]bool{}, Fences: map[Source]bool{}}, source: fence,
 		calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, callees: map[ast.Expr]Value{}, unknown: map[Unknown]bool{},
-		pcalls: map[callKey]int{}, unrolled: 1,
+		metas: map[*site]bool{}, pcalls: map[callKey]int{}, unrolled: 1,
 	}
 	n := a.names
 	f := a.facts

@@ -61,11 +61,11 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return one(a.toNumber(st, n, args))
 	case "pairs":
 		a.useWhole(n, x)
-		return List{Items: []Value{Of(Builtin{"next"}), x, vNil}}
+		return List{Items: []Value{Of(Builtin{"pairs.next"}), x, vNil}} // which is not equal to next
 	case "ipairs":
 		a.useWhole(n, x)
 		return List{Items: []Value{Of(Builtin{"ipairs.next"}), x, Of(Num{})}}
-	case "next":
+	case "next", "pairs.next":
 		l := a.next(st, n, x)
 		behind := !args.at(1).equal(vNil) // next(t, k) is nil where k is the last
 		if behind || x.mayBe(func(k Kind) bool { r, ok := k.(Ref); return ok && st.heap[r.site].mayBeEmpty() }) {
@@ -87,6 +87,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "select":
 		return a.selectArgs(args)
 	case "setmetatable":
+		a.becomesMeta(st, n, args.at(1))
 		a.setMeta(st, x, args.at(1))
 		return one(x)
 	case "getmetatable":
@@ -265,7 +266,7 @@ func (a *analyzer) toNumber(st *state, n ast.Expr, args List) Value {
 			return Of(Missing{Of: k.Of, Nil: true})
 		case Text:
 			if c := numeric(k.Class); c != Any {
-				return Of(Number{Class: c, Unit: k.Unit, Undefined: k.Undefined})
+				return Of(Number{Class: c, Unit: k.Unit, Undefined: k.Undefined || k.Class == Digits})
 			}
 			switch k.Class {
 			case Wording, Label:
@@ -330,7 +331,7 @@ func (a *analyzer) quietHandler(st *state, handler, raised Value) bool {
 		}
 		return a.neverRaises(st, k.fn, caught)
 	case Builtin:
-		return k.Name == "tostring" || k.Name == "type"
+		return (k.Name == "tostring" || k.Name == "type") && !a.deep()
 	}
 	return false
 }
@@ -364,7 +365,11 @@ func (a *analyzer) data(st *state, n any, origin Origin, what string, _ Value) V
 	case what == "cjson.decode":
 		v = Join(v, Of(Builtin{"cjson.null"}))
 	}
-	t := &Table{Origin: origin, What: what, Rest: present(v), Names: Of(Text{Class: Any}, Number{Class: Integer}), many: true}
+	names := Of(Text{Class: Any}, Number{Class: Integer})
+	if what != "cjson.decode" { // JSON has no other names
+		names = Join(names, Of(Ref{at}, Number{Class: Fraction}, Bool{V: true}, Bool{}))
+	}
+	t := &Table{Origin: origin, What: what, Rest: present(v), Names: names, many: true}
 	if old := st.heap[at]; old != nil {
 		t = joinTables(old, t)
 	}

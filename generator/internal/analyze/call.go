@@ -303,11 +303,27 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 // if there is one.
 func (a *analyzer) neverRaises(st *state, fn *function, caught *variable) bool {
 	plain := func(v Value) bool { k, _ := v.only(); r, ok := k.(Ref); return ok && st.heap[r.site].Meta.Bottom() }
-	if len(fn.stmts) != 1 || !plain(a.keys) || !plain(a.args) {
+	if len(fn.stmts) != 1 || !plain(a.keys) || !plain(a.args) || a.deep() {
 		return false
 	}
 	returned, ok := fn.stmts[0].(*ast.ReturnStmt)
 	return ok && a.allQuiet(returned.Exprs, caught)
+}
+
+// mostCalls is far below the 200 calls within calls of C at which Lua's stack is full. Each pcall is
+// one, and so is each function that a library or a metatable calls.
+const mostCalls = 50
+
+// deep reports whether the stack may be full, where every call raises an error: a function is running
+// that calls itself, or there are calls within calls.
+func (a *analyzer) deep() bool {
+	depth := len(a.caught)
+	for r := a.run; r != nil; r = r.outer {
+		if depth++; r.recursive {
+			return true
+		}
+	}
+	return depth > mostCalls
 }
 
 func (a *analyzer) allQuiet(list []ast.Expr, caught *variable) bool {

@@ -273,6 +273,10 @@ func (a *analyzer) equalsTruth(v, constant Value, yes, no *state) {
 
 // order follows <, <=, > and >=.
 func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) (Value, *state, *state) {
+	if !left.mayBe(operand) || !right.mayBe(operand) {
+		st.dead = true // an error
+		return Value{}, nil, nil
+	}
 	v := Of(Bool{V: true}, Bool{})
 	if l, ok := left.Num(); ok {
 		if r, ok := right.Num(); ok {
@@ -291,7 +295,7 @@ func (a *analyzer) order(st *state, n *ast.RelationalOpExpr, left, right Value) 
 		v.provesTrue = v.provesTrue || operator == ">" || operator == ">="
 		v.provesFalse = v.provesFalse || operator == "<" || operator == "<="
 	}
-	fenced := a.callersFence(left) && a.fenceReadings(right) && !right.mayBe(isArg) // which is equal to itself, though none is stored
+	fenced := a.callersFence(left) && a.fenceReadings(right) && !right.mayBe(standsIn)
 	var yes, no *state
 	if v.mayBe(truthy) {
 		yes = st.clone()

@@ -138,7 +138,8 @@ func meet(k, l Kind) Kind {
 			return Str{S: l.S}
 		}
 	case Num:
-		if _, ok := k.(Num); !ok {
+		n, counted := k.(Number)
+		if _, ok := k.(Num); !ok && (l.F != 0 || counted && n.Class == Binary) { // -0 is equal to 0, and has another text
 			return Num{F: l.F}
 		}
 	case Key:

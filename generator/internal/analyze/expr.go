@@ -311,56 +311,6 @@ func (a *analyzer) method(n ast.Expr, key Value) Value {
 	})
 }
 
-// member returns what a library has under a name.
-func (a *analyzer) member(n ast.Expr, library Builtin, key Value) Value {
-	list, known := members[library.Name]
-	if !known {
-		return Value{} // a function has no members
-	}
-	name, isConstant := key.Str()
-	if !isConstant {
-		var all Value
-		for _, name := range list {
-			all = Join(all, builtin(library.Name, name))
-		}
-		return Join(all, vNil)
-	}
-	if !slices.Contains(list, name) {
-		a.misuse(n, library.Name+" has no "+name+" in Redis scripts; mend its spelling, or declare a local function of that name")
-		return Of(Unknown{Pos: a.script.Pos(n), Why: library.Name + " has no " + name, Found: true})
-	}
-	return builtin(library.Name, name)
-}
-
-// builtin returns a member of a library.
-func builtin(library, name string) Value {
-	full := library + "." + name
-	switch full {
-	case "redis.call":
-		return Of(Command{})
-	case "redis.pcall":
-		return Of(Command{Protected: true})
-	case "string.gfind": // one function has both names
-		full = "string.gmatch"
-	case "math.mod":
-		full = "math.fmod"
-	case "math.pi":
-		return Of(Num{F: math.Pi})
-	case "math.huge":
-		return Of(Number{Class: Fraction, Undefined: true})
-	}
-	if f, known := replication[full]; known {
-		return Of(Num{F: f})
-	}
-	if constants[full] {
-		return Of(Number{Class: Integer})
-	}
-	if strings.HasPrefix(name, "_") || strings.HasSuffix(full, "_VERSION") || full == "redis.SERVER_NAME" {
-		return Of(Text{Class: Wording})
-	}
-	return Of(Builtin{full})
-}
-
 // store follows object[key] = v.
 func (a *analyzer) store(st *state, target ast.Expr, object, key, v Value) {
 	a.storeAt(st, target, object, position{key: key}, v)
@@ -390,6 +340,7 @@ func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index posit
 			if t.Origin == Keys {
 				a.facts.Stores = append(a.facts.Stores, Use{Name: "KEYS", Pos: a.script.Pos(target)})
 			}
+			a.metaStored(target, k, key, v)
 			after, by := a.stored(st, target, k, single, index, v)
 			if !single || a.handler(st, t.Meta, "__newindex").mayBe(truthy) {
 				after, by = joinTables(t, after), unsure

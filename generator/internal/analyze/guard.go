@@ -62,7 +62,16 @@ func (a *analyzer) fenceReadings(v Value) bool {
 	return read
 }
 
-func isArg(k Kind) bool { _, is := k.(Arg); return is }
+// standsIn reports whether what is read as the stored fence may be no less than the caller's though
+// none is stored: the caller's own is equal to itself, and a constant may be above it. Every fence is
+// above 0, which the bindings see to.
+func standsIn(k Kind) bool {
+	if n, ok := k.(Num); ok {
+		return n.F > 0
+	}
+	_, own := k.(Arg)
+	return own
+}
 
 // fence reports whether a reading is one of the fence.
 func (a *analyzer) fence(s Source) bool { return a.source != Source{} && s == a.source }

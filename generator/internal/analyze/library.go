@@ -21,14 +21,14 @@ func (a *analyzer) stringCall(st *state, n ast.Expr, name string, args List) Lis
 	case "find":
 		return List{Items: []Value{Of(Number{Class: Integer}, Nil{})}, Rest: Of(Number{Class: Integer}, Text{Class: Built}), Open: true}
 	case "match":
-		return captures(hasPlaces(args.at(1)), onlyDigits(args.at(1)), a.rewritten(args.at(0)))
+		return captures(hasPlaces(args.at(1)), onlyDigits(args.at(1), true), a.rewritten(args.at(0)))
 	case "gmatch", "gfind":
 		next := "gmatch.next"
 		if a.rewritten(args.at(0)) != None {
 			next = "gmatch.counted"
 		} else if hasPlaces(args.at(1)) {
 			next = "gmatch.places"
-		} else if onlyDigits(args.at(1)) {
+		} else if onlyDigits(args.at(1), false) {
 			next = "gmatch.digits"
 		}
 		return List{Items: []Value{Of(Builtin{next}), vNil, vNil}}
@@ -138,23 +138,7 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		})
 		return removed
 	case "sort":
-		a.useAll(x)
-		a.storeAll(n, x, st, true)
-		shuffle := func() { a.change(st, x, 0, func(t *Table) *Table { return t.shuffled(true, a.script.Pos(n)) }) }
-		shuffle() // a comparison that fails leaves the list half sorted
-		a.repeatedly(st, n, func(st *state) Value {
-			var items Value // which the comparisons may change
-			for _, r := range refs {
-				items = Join(items, present(st.heap[r.site].anyItem()))
-			}
-			if by := args.at(1); by.mayBe(holds) || by.mayBe(isUnknown) {
-				compared := a.call(st, n, by, List{Items: []Value{items, items}})
-				return compared.at(0)
-			}
-			a.test(n, Test{Pos: a.script.Pos(n), Operator: "<", Left: items, Right: items})
-			return a.less(st, n, "<", items, items)
-		})
-		shuffle()
+		a.sort(st, n, x, args.at(1))
 		return List{}
 	case "concat":
 		a.useWhole(n, x)
@@ -177,8 +161,9 @@ func (a *analyzer) tableCall(st *state, n ast.Expr, name string, args List) List
 		a.useAll(x)
 		found := a.repeatedly(st, n, func(st *state) Value { // the function may change the table
 			l := a.next(st, n, x)
-			if name == "foreachi" {
+			if name == "foreachi" { // which counts once, and goes as far though elements are gone by then
 				l = a.nextItem(st, x)
+				l.Items[1] = Join(l.Items[1], trusted(vNil))
 			}
 			called := a.call(st, n, args.at(1), l)
 			return called.at(0)
@@ -283,32 +268,6 @@ func (t *Table) insertLeaves(list, at, v Value, pos script.Pos) Gap {
 		return Gap{}
 	}
 	return Gap{Pos: pos}
-}
-
-// shuffled returns the list with its items in any order; whole: none is taken away.
-func (t *Table) shuffled(whole bool, pos script.Pos) *Table {
-	u := *t
-	u.Pairs = nil
-	all := t.Elements()
-	if all.mayBe(Vanishes) {
-		u.Gap = u.Gap.first(Gap{pos, true})
-	}
-	if whole {
-		item := all
-		if t.certain() < len(t.Items) { // the list may be shorter
-			item = Join(item, absent)
-		}
-		u.Items = slices.Repeat([]Value{item}, len(t.Items))
-		if mayIndex(t.Names, false) {
-			u.Rest = Join(t.Rest, present(all))
-		}
-		return &u
-	}
-	u.Items, u.Exact = nil, len(t.Items) == 0 && t.Exact
-	if !all.Bottom() {
-		u.Rest, u.Names, u.Exact = Join(t.Rest, present(all)), Join(t.Names, anyIndex), false
-	}
-	return &u
 }
 
 // append returns the list with an item behind its last.

@@ -14,9 +14,14 @@ func (a *analyzer) less(st *state, n ast.Expr, operator string, left, right Valu
 	return Join(a.event(st, n, "__le", left, right), a.event(st, n, "__lt", right, left))
 }
 
-// event follows what a metatable makes of an operation, for each operand that has one.
+// event follows what a metatable makes of an operation, for each operand that has one. Lua hands a
+// single operand over twice.
 func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) Value {
 	var result Value
+	args := List{Items: operands}
+	if len(operands) == 1 && name == "__unm" {
+		args.Items = []Value{operands[0], operands[0]}
+	}
 	for _, v := range operands {
 		for _, k := range v.kinds {
 			r, ok := k.(Ref)
@@ -29,7 +34,7 @@ func (a *analyzer) event(st *state, n ast.Expr, name string, operands ...Value) 
 			}
 			a.events++
 			after := st.clone()
-			l := a.call(after, n, handler.filter(truthy), List{Items: operands})
+			l := a.call(after, n, handler.filter(truthy), args)
 			if joined := joinStates(st.clone(), after); joined != nil {
 				*st = *joined
 			}
@@ -135,6 +140,29 @@ func (a *analyzer) newIndex(st *state, target ast.Expr, object Ref, meta, key, v
 		}
 		*st = *joinStates(st.clone(), after)
 	}
+}
+
+// becomesMeta notes the tables that are metatables from here on.
+func (a *analyzer) becomesMeta(st *state, n ast.Expr, meta Value) {
+	for _, k := range meta.kinds {
+		if r, ok := k.(Ref); ok {
+			a.metas[r.site] = true
+		}
+	}
+	if a.handler(st, meta, "__mode").mayBe(truthy) {
+		a.weak(n)
+	}
+}
+
+// metaStored finds what makes the tables weak of which a table is the metatable already.
+func (a *analyzer) metaStored(target ast.Expr, r Ref, key, v Value) {
+	if a.metas[r.site] && v.mayBe(truthy) && key.mayBe(func(k Kind) bool { return mayEqual(k, Str{S: "__mode"}) }) {
+		a.weak(target)
+	}
+}
+
+func (a *analyzer) weak(n ast.Expr) {
+	a.misuse(n, "a metatable has __mode here, or may have it, so that elements of its tables are gone at times that nobody knows; write its fields by their names, and leave __mode out")
 }
 
 func (a *analyzer) setMeta(st *state, x, meta Value) {

@@ -36,7 +36,7 @@ func (a *analyzer) quantity(k Kind) (quantity, bool) {
 	case Number:
 		return quantity{class: k.Class, unit: k.Unit, undefined: k.Undefined}, true
 	case Text:
-		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Undefined}, true
+		return quantity{class: numeric(k.Class), unit: k.Unit, undefined: k.Undefined || k.Class == Digits}, true // so many digits that it is infinite
 	case Str:
 		if f, err := strconv.ParseFloat(strings.TrimSpace(k.S), 64); err == nil && decimal.MatchString(k.S) && !math.IsInf(f, 0) {
 			if f == 0 && math.Signbit(f) { // the text of it is -0
@@ -108,10 +108,12 @@ func (a *analyzer) argClass(index int) (Class, Unit) {
 var arithmeticEvents = map[string]string{"+": "__add", "-": "__sub", "*": "__mul", "/": "__div", "%": "__mod", "^": "__pow"}
 
 func (a *analyzer) arithmetic(st *state, n ast.Expr, operator string, left, right Value) Value {
-	v := a.event(st, n, arithmeticEvents[operator], left, right)
 	_, unary := n.(*ast.UnaryMinusOpExpr)
+	var v Value
 	if unary {
-		v = Join(v, a.event(st, n, "__unm", right))
+		v = a.event(st, n, "__unm", right)
+	} else {
+		v = a.event(st, n, arithmeticEvents[operator], left, right)
 	}
 	a.needs(n, left)
 	a.needs(n, right)
@@ -154,6 +156,9 @@ func calculate(operator string, p, q quantity) Value {
 			f = math.Pow(p.value, q.value)
 		}
 		switch {
+		case (operator == "%" || operator == "^") && !(isExact(p.value) && isExact(q.value) && isExact(f)): // C may round otherwise
+			p.known = false
+			return calculate(operator, p, q)
 		case f == 0 && math.Signbit(f): // its text is -0
 			return Of(Number{Class: Integer})
 		case !math.IsNaN(f) && !math.IsInf(f, 0):
@@ -174,6 +179,9 @@ func calculate(operator string, p, q quantity) Value {
 	divides := (operator == "/" || operator == "%") && !(q.known && q.value != 0)
 	return Of(Number{Class: class, Unit: unitOf(operator, p, q), Undefined: p.undefined || q.undefined || divides || operator == "^"})
 }
+
+// isExact reports whether a number is whole, and so small that its neighbours are numbers as well.
+func isExact(f float64) bool { return f == math.Trunc(f) && math.Abs(f) <= 1<<53 }
 
 // needs notes that an optional argument is counted with.
 func (a *analyzer) needs(n ast.Expr, v Value) {
@@ -462,32 +470,4 @@ func written(c Class, u Unit) Text {
 		c = Written
 	}
 	return Text{Class: c, Unit: u}
-}
-
-// length follows #v.
-func (a *analyzer) length(st *state, v Value) Value {
-	a.useAll(v)
-	a.emptyCompared(v, Of(Str{}))
-	result := v.each(func(k Kind) Value { return a.lengthOf(st, k) })
-	if result.Bottom() && !v.Bottom() {
-		st.dead = true
-	}
-	return result
-}
-
-func (a *analyzer) lengthOf(st *state, k Kind) Value {
-	switch k := k.(type) {
-	case Ref:
-		if t := st.heap[k.site]; t != nil && t.Exact && !mayIndex(t.Names, false) {
-			return Of(Num{F: float64(len(t.Items))})
-		}
-		return Of(Number{Class: Integer, Within: k.site})
-	case Str:
-		return Of(Num{F: float64(len(k.S))})
-	case Empty:
-		return Of(Num{})
-	case Text, Key, Arg, Read, Raised, Unknown:
-		return Of(Number{Class: Integer})
-	}
-	return Value{}
 }

@@ -32,8 +32,10 @@ var (
 	digits   = regexp.MustCompile(`^(-\??)?((%d|\[0-9\])\+?)+$`)
 )
 
-// onlyDigits reports whether all that a pattern finds are digits, maybe behind a minus.
-func onlyDigits(pattern Value) bool {
+// onlyDigits reports whether all that a pattern finds are digits, maybe behind a minus. Lua reads it
+// up to its first NUL, where it may find something else. anchors: a ^ at its start stands for the start
+// of the text, rather than for itself.
+func onlyDigits(pattern Value, anchors bool) bool {
 	text, known := pattern.Str()
 	text = sets.ReplaceAllStringFunc(text, func(part string) string {
 		if part[0] == '%' || part == "[0-9]" {
@@ -41,12 +43,15 @@ func onlyDigits(pattern Value) bool {
 		}
 		return "." // parentheses in a set capture nothing
 	})
-	if !known || strings.Contains(text, "%(") || strings.Contains(text, "%)") {
+	if !known || strings.Contains(text, "\x00") || strings.Contains(text, "%(") || strings.Contains(text, "%)") {
 		return false
 	}
 	found := captured.FindAllStringSubmatch(text, -1)
 	if len(found) == 0 {
-		return digits.MatchString(strings.TrimSuffix(strings.TrimPrefix(text, "^"), "$"))
+		if anchors {
+			text = strings.TrimPrefix(text, "^")
+		}
+		return digits.MatchString(strings.TrimSuffix(text, "$"))
 	}
 	return !slices.ContainsFunc(found, func(group []string) bool { return !digits.MatchString(group[1]) }) && strings.Count(text, "(") == len(found)
 }

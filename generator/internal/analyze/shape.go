@@ -99,7 +99,7 @@ var (
 	counts = strings.Fields("append bitcount bitop bitpos dbsize decr decrby hincrby hlen hstrlen incr incrby linsert llen lpush lpushx rpush rpushx" +
 		" lrem pfcount publish spublish scard sdiffstore sinterstore sunionstore sintercard setrange strlen zcard zcount zlexcount" +
 		" zremrangebyrank zremrangebyscore zremrangebylex zdiffstore zinterstore zunionstore zrangestore zintercard xlen xtrim geoadd" +
-		" wait client|id geosearchstore memory|purge xgroup|createconsumer xgroup|destroy xgroup|delconsumer")
+		" wait client|id geosearchstore xgroup|createconsumer xgroup|destroy xgroup|delconsumer")
 )
 
 // shapeOf tells what a command answers.
@@ -111,7 +111,7 @@ func shapeOf(name string, words []Word, typed func(Kind) bool) shape {
 	switch {
 	case slices.Contains(binary, name):
 		return flag
-	case slices.Contains(statuses, name) || name == "xgroup create" || name == "xgroup setid":
+	case slices.Contains(statuses, name) || name == "xgroup create" || name == "xgroup setid" || name == "memory purge":
 		return okReply
 	case slices.Contains(counts, strings.ReplaceAll(name, " ", "|")):
 		return number

@@ -17,7 +17,7 @@ func (a *analyzer) next(st *state, n ast.Expr, x Value) List {
 			if t == nil {
 				continue
 			}
-			index := t.Names.filter(func(k Kind) bool { _, is := k.(Number); return !is })
+			index := t.Names.filter(func(k Kind) bool { n, is := k.(Number); return !is || n.Class == Fraction })
 			if len(t.Items) > 0 || mayIndex(t.Names, false) {
 				index = Join(index, anyIndex)
 			}
@@ -28,7 +28,7 @@ func (a *analyzer) next(st *state, n ast.Expr, x Value) List {
 		case Builtin:
 			for _, name := range members[k.Name] {
 				l.Items[0] = Join(l.Items[0], Of(Str{S: name}))
-				l.Items[1] = Join(l.Items[1], builtin(k.Name, name))
+				l.Items[1] = Join(l.Items[1], present(builtin(k.Name, name)))
 			}
 		case Unknown:
 			l.Items[0], l.Items[1] = Join(l.Items[0], Of(k)), Join(l.Items[1], Of(k))
@@ -85,7 +85,7 @@ func (a *analyzer) nextItem(st *state, x Value) List {
 
 // iterate follows a step of for … in.
 func (a *analyzer) iterate(st *state, n *ast.GenericForStmt, next, over, control Value) List {
-	if f, one := next.only(); one && f == Kind(Builtin{"next"}) {
+	if f, one := next.only(); one && (f == Kind(Builtin{"next"}) || f == Kind(Builtin{"pairs.next"})) {
 		return a.next(st, n.Exprs[0], over) // behind the last there is no value either
 	} else if one && f == Kind(Builtin{"ipairs.next"}) {
 		return a.nextItem(st, over)
@@ -130,6 +130,11 @@ func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 			l = t.slice(from, to)
 		case Unknown:
 			l = List{Rest: Of(k), Open: true}
+		case Builtin:
+			if members[k.Name] == nil {
+				continue // an error
+			}
+			l = (&Table{Exact: true}).slice(from, to) // a library has no elements
 		default:
 			continue // an error
 		}
@@ -187,4 +192,36 @@ func (t *Table) slice(from, to Value) List {
 		l.Rest = Join(l.Rest, vNil)
 	}
 	return l
+}
+
+// length follows #v.
+func (a *analyzer) length(st *state, v Value) Value {
+	a.useAll(v)
+	a.emptyCompared(v, Of(Str{}))
+	result := v.each(func(k Kind) Value { return a.lengthOf(st, k) })
+	if result.Bottom() && !v.Bottom() {
+		st.dead = true
+	}
+	return result
+}
+
+func (a *analyzer) lengthOf(st *state, k Kind) Value {
+	switch k := k.(type) {
+	case Ref:
+		if t := st.heap[k.site]; t != nil && t.Exact && !mayIndex(t.Names, false) {
+			return Of(Num{F: float64(len(t.Items))})
+		}
+		return Of(Number{Class: Integer, Within: k.site})
+	case Str:
+		return Of(Num{F: float64(len(k.S))})
+	case Empty:
+		return Of(Num{})
+	case Text, Key, Arg, Read, Raised, Unknown:
+		return Of(Number{Class: Integer})
+	case Builtin:
+		if members[k.Name] != nil { // a library is a table without elements
+			return Of(Number{Class: Integer})
+		}
+	}
+	return Value{}
 }

@@ -102,6 +102,10 @@ func (c *checker) command(name string, call *analyze.Call) {
 			c.findf(w.Pos, "%s may be sent here, which cannot be an argument of a command; ask first for its type: if type(x) == 'string' then …", no)
 		}
 	}
+	if w := endsEarly(known, call.Words); w != nil {
+		c.findf(w.Pos, `a word of %q has a NUL, up to which the servers read an option, so that this may be another one than it looks; write the option without it, or pass what is data in ARGV`, shown)
+		return
+	}
 	if !c.script.Mode.Write {
 		c.ask(RuleReadOnly)
 	}

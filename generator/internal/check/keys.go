@@ -142,3 +142,31 @@ func isWord(w analyze.Word, text string) bool {
 	s, constant := w.Str()
 	return constant && strings.EqualFold(s, text)
 }
+
+// plain are the commands that take any number of words and no options among them.
+var plain = strings.Fields("del exists unlink touch mget mset msetnx hset hmset hmget hdel sadd srem smismember sdiff sinter sunion" +
+	" sdiffstore sinterstore sunionstore lpush lpushx rpush rpushx pfadd pfcount pfmerge zrem zmscore xack xdel geohash geopos ping")
+
+// endsEarly returns a word of the script's own text that has a NUL where an option may stand. The servers
+// compare options as strings of C do, which end there, and all that is told of a call by its options
+// would be told by another word than theirs. What the caller passes is no option that is known.
+func endsEarly(known command.Command, words []analyze.Word) *analyze.Word {
+	from := 1
+	switch {
+	case known.Arity > 0 || slices.Contains(plain, known.Name):
+		return nil
+	case known.Name == "set":
+		from = 3 // behind the value
+	case known.Name == "restore":
+		from = 4
+	}
+	for i, w := range words {
+		if (i >= from || w.Open) && w.MayBe(func(k analyze.Kind) bool {
+			s, constant := k.(analyze.Str)
+			return constant && strings.Contains(s.S, "\x00")
+		}) {
+			return &words[i]
+		}
+	}
+	return nil
+}
