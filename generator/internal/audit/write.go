@@ -53,18 +53,20 @@ func Markdown(c Client, scripts []Script) output.File {
 	for _, s := range scripts {
 		fmt.Fprintf(&b, "\n## %s\n\n", s.Name)
 		if len(s.Unproved) > 0 {
-			fmt.Fprintf(&b, "**Not proved:** %s.\n\n", strings.Join(s.Unproved, "; "))
+			fmt.Fprintf(&b, "**Not proved:** %s.\n\n", prose(strings.Join(s.Unproved, "; ")))
 		}
 		if s.Doc != "" {
-			fmt.Fprintf(&b, "%s\n\n", s.Doc)
+			fmt.Fprintf(&b, "%s\n\n", prose(s.Doc))
 		}
 		fmt.Fprint(&b, "| | |\n| --- | --- |\n")
-		fmt.Fprintf(&b, "| file | `%s` |\n", s.File)
+		fmt.Fprintf(&b, "| file | %s |\n", code(s.File))
 		for _, row := range rows(s) {
 			fmt.Fprintf(&b, "| %s | %s |\n", row[0], cell(row))
 		}
 		if len(s.Includes) > 0 {
-			fmt.Fprintf(&b, "\nThe text that runs:\n\n```lua\n%s```\n", s.Text)
+			text := strings.TrimSuffix(s.Text, "\n")
+			fence := strings.Repeat("`", max(3, longest(text, '`')+1)) // no line of the text ends it
+			fmt.Fprintf(&b, "\nThe text that runs:\n\n%slua\n%s\n%s\n", fence, text, fence)
 		}
 	}
 	return output.File{Name: "AUDIT.md", Text: b.Bytes()}
@@ -72,12 +74,58 @@ func Markdown(c Client, scripts []Script) output.File {
 
 // cell returns the value of a row, as code unless it is prose.
 func cell(row [2]string) string {
-	text := strings.ReplaceAll(row[1], "|", `\|`)
 	switch row[0] {
 	case "cluster", "read only", "waives":
-		return text
+		return prose(row[1])
 	}
-	return "`" + text + "`"
+	return code(row[1])
+}
+
+// marks are what Markdown, or HTML in it, takes for something else than letters.
+var marks = []struct {
+	mark *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile("[\\\\`*<|~_]"), `\$0`},
+	{regexp.MustCompile(`([A-Za-z0-9])\\_([A-Za-z0-9])`), `${1}_$2`}, // within a word it is a letter
+	{regexp.MustCompile(`\]([(\[:])`), `\]$1`},
+	{regexp.MustCompile(`&(#?[A-Za-z0-9]+;)`), `\&$1`},
+	{regexp.MustCompile(`(?m)^([ \t]*)([-+=#>])`), `$1\$2`},
+	{regexp.MustCompile(`(?m)^([ \t]*[0-9]+)([.)])`), `$1\$2`},
+}
+
+// prose returns words of a script as a text of Markdown that shows them as they are: a script cannot
+// hide with them what else is said of it.
+func prose(text string) string {
+	for _, m := range marks {
+		text = m.mark.ReplaceAllString(text, m.as)
+	}
+	return text
+}
+
+var characters = regexp.MustCompile(`[^ A-Za-z0-9]`)
+
+// code returns a text as code in a table, where a bar ends a cell. What a span of code cannot hold is
+// written by the numbers of its characters.
+func code(text string) string {
+	if !strings.Contains(text, "`") && !strings.Contains(text, `\|`) {
+		return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
+	}
+	return "<code>" + characters.ReplaceAllStringFunc(text, func(s string) string {
+		return fmt.Sprintf("&#%d;", []rune(s)[0])
+	}) + "</code>"
+}
+
+// longest returns the length of the longest row of a letter in a text.
+func longest(text string, letter rune) int {
+	most, row := 0, 0
+	for _, r := range text {
+		if row++; r != letter {
+			row = 0
+		}
+		most = max(most, row)
+	}
+	return most
 }
 
 // rows returns the facts about a script, in the order in which a reader asks for them.
