@@ -420,6 +420,9 @@
 //   - A table without err is raised, on which the servers crash, or one whose metatable has
 //     __index or __newindex, which they ask outside of any pcall.
 //   - redis.set_repl gets anything but redis.REPL_ALL.
+//   - A metatable may have __mode, so that elements of a table are gone at times that nobody
+//     knows, or the comparison of table.sort may answer differently each time.
+//   - An option of a command has a NUL, up to which the servers read it.
 //   - Lua 5.1 refuses the text: goto, a break outside a loop, "\300", "\x41", a call that could
 //     also be a new statement, an empty statement, {1,,2}, 1e, 1and 2, or a ... or (f()) that
 //     stands where it may not. The limits of the compiler, such as 200 locals, need -redis.
@@ -446,6 +449,8 @@
 //     returns a *ReplyError.
 //   - For a list of structs with three or more fields that comes as one list, the order of the
 //     values.
+//   - That a comparison which table.sort gets, and which answers even for nil, puts values in
+//     order. With another one, Lua may lose elements of the list.
 //   - That a product in a text that is declared JSON is finite.
 //   - That a number of an int, a duration or a time is one that 64 bits hold. The script may
 //     compute another, for example if it divides by an argument that is 0: Redis then answers
