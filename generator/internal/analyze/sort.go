@@ -51,8 +51,8 @@ func (a *analyzer) compared(st *state, n ast.Expr, list, by, items Value) Value 
 				for i, item := range w.Items {
 					w.Items[i] = Join(item, beyond)
 				}
-				if mayIndex(t.Names, false) {
-					w.Rest = Join(w.Rest, beyond)
+				if item := present(t.anyItem()); !item.Bottom() { // which then is behind the list
+					w.Rest, w.Names = Join(w.Rest, Join(item, beyond)), Join(w.Names, anyIndex)
 				}
 				return &w
 			})
