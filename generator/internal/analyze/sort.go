@@ -36,7 +36,7 @@ func (a *analyzer) compared(st *state, n ast.Expr, list, by, items Value) Value 
 	random := len(a.facts.Random)
 	beyond := trusted(vNil)
 	l := a.call(st, n, by, List{Items: []Value{Join(items, beyond), Join(items, beyond)}})
-	if len(a.facts.Random) > random {
+	if slices.ContainsFunc(a.facts.Random[random:], func(u Use) bool { return u.Name == "math.random" }) {
 		a.misuse(n, "the comparison of table.sort may answer differently each time, on which Lua loses elements of the list; give each element a number that decides before the list is sorted")
 	}
 	if !st.dead {
