@@ -43,10 +43,11 @@ type analyzer struct {
 	pcalls    map[callKey]int
 	pcallWays []*context // of each pcall, by its number
 	caught    []*caught
-	answered  int // pcalls, each time that one is followed
-	events    int // functions of metatables, each time that one is followed
-	raises    int // errors that the script raises, and commands that may, each time that one is followed
-	unrolled  int // how often the innermost unrolled loop's body is followed
+	answered  int               // pcalls, each time that one is followed
+	events    int               // functions of metatables, each time that one is followed
+	eventful  map[ast.Expr]bool // fields for which such a function was followed
+	raises    int               // errors that the script raises, and commands that may, each time that one is followed
+	unrolled  int               // how often the innermost unrolled loop's body is followed
 
 	keys, args Value  // KEYS and ARGV
 	source     Source // of a fence
@@ -110,7 +111,7 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
 		script:   s, names: resolve(s),
 		facts: &Facts{Needed: map[script.Pos]int{}, Mixed: map[script.Pos][2]Unit{}, Compared: map[int]bool{}, Fences: map[Source]bool{}}, source: fence,
-		calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, callees: map[ast.Expr]Value{}, unknown: map[Unknown]bool{},
+		calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
 		metas: map[*site]bool{}, pcalls: map[callKey]int{}, unrolled: 1,
 	}
 	n := a.names
@@ -152,7 +153,7 @@ func (a *analyzer) global(st *state, name string, t *Table) Value {
 }
 
 func (a *analyzer) keysTable() *Table {
-	t := &Table{Origin: Keys, Exact: true}
+	t := &Table{Origin: Keys, Exact: true, sent: true}
 	for _, p := range a.script.Keys {
 		if p.Variadic {
 			t.Exact, t.Rest, t.Names = false, Of(Key{}), anyIndex
@@ -164,7 +165,7 @@ func (a *analyzer) keysTable() *Table {
 }
 
 func (a *analyzer) argsTable() *Table {
-	t := &Table{Origin: Args, Exact: true}
+	t := &Table{Origin: Args, Exact: true, sent: true}
 	for _, p := range a.script.Args {
 		v := Of(Arg{Index: p.Index})
 		if p.Type.Base == script.EnumType && len(p.Type.Values) <= mostStrings {

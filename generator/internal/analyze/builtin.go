@@ -88,7 +88,7 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 		return a.selectArgs(args)
 	case "setmetatable":
 		a.becomesMeta(st, n, args.at(1))
-		a.setMeta(st, x, args.at(1))
+		a.setMeta(st, n, x, args.at(1))
 		return one(x)
 	case "getmetatable":
 		return one(x.each(func(k Kind) Value {
@@ -114,19 +114,9 @@ func (a *analyzer) builtin(st *state, n ast.Expr, name string, args List) List {
 	case "rawequal":
 		return one(Of(Bool{V: true}, Bool{}))
 	case "pcall":
-		return a.protected(st, n, x, args.from(1))
+		return a.protected(st, n, x, args.from(1), func(raised Value) Value { return raised })
 	case "xpcall":
-		l := a.protected(st, n, x, List{})
-		if l.at(0).All(truthy) {
-			return l
-		}
-		handled := a.handle(st, n, args.at(1), l.at(1))
-		if len(l.Items) > 1 {
-			l.Items[1] = Join(l.Items[1].filter(func(k Kind) bool { _, is := k.(Raised); return !is }), handled)
-		} else {
-			l.Rest = Join(l.Rest, handled)
-		}
-		return l
+		return a.protected(st, n, x, List{}, func(raised Value) Value { return a.handle(st, n, args.at(1), raised) })
 	case "collectgarbage", "gcinfo":
 		a.random(n, name)
 		return one(Of(Number{Class: Fraction}))
@@ -169,7 +159,9 @@ func (a *analyzer) assert(st *state, n ast.Expr, args List) List {
 		st.dead = true
 		return List{}
 	}
-	if call, ok := n.(*ast.FuncCallExpr); ok && len(call.Args) > 0 && a.steady(call.Args[0], call.Args[1:]...) {
+	// A method and a metatable's __call hand over something else before what stands in the call.
+	direct := a.callees[n].equal(Of(Builtin{"assert"}))
+	if call, ok := n.(*ast.FuncCallExpr); ok && direct && call.Func != nil && len(call.Args) > 0 && a.steady(call.Args[0], call.Args[1:]...) {
 		a.test(call.Args[0], Test{Left: x})
 		a.narrow(st, call.Args[0], truthy)
 	}

@@ -29,7 +29,7 @@ func (a *analyzer) callExpr(st *state, n *ast.FuncCallExpr) List {
 	a.callees[n] = Join(a.callees[n], callee)
 	result := a.call(st, n, callee, args)
 	a.mayRaise(st)
-	if callee.All(func(k Kind) bool { _, is := k.(Command); return is }) {
+	if callee.All(func(k Kind) bool { return k == Kind(Command{}) }) { // redis.pcall answers an error, and goes on
 		for _, arg := range n.Args { // with anything else an error was raised
 			if a.steady(arg, n.Args...) {
 				a.narrow(st, arg, sendable)
@@ -255,8 +255,8 @@ func (a *analyzer) argTable(st *state, r *run) {
 	a.declare(st, r.fn.arg, a.alloc(st, r.fn, 0, t))
 }
 
-// protected follows pcall and xpcall of something other than a command.
-func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) List {
+// protected follows pcall and xpcall. answer tells what is answered for an error that was raised.
+func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List, answer func(raised Value) Value) List {
 	id := a.pcall(n)
 	a.answered++
 	st.age(func(call int) bool { return call == id })
@@ -278,22 +278,23 @@ func (a *analyzer) protected(st *state, n ast.Expr, callee Value, args List) Lis
 		if failed.state != nil {
 			st.take(failed.state)
 		}
-		return List{Items: []Value{Of(Bool{Call: id}), Join(Of(raised), failed.thrown)}}
+		return List{Items: []Value{Of(Bool{Call: id}), answer(Join(Of(raised), failed.thrown))}}
 	}
 	if failed.state != nil {
 		st.joinShared(failed.state)
 	}
+	answered := answer(Join(Of(raised), failed.thrown))
 	result := List{Items: []Value{Of(Bool{V: true, Call: id}, Bool{Call: id})}, Rest: l.Rest, Open: true}
 	for i, v := range l.Items {
 		if i == 0 {
-			v = Join(v, Join(Of(raised), failed.thrown))
+			v = Join(v, answered)
 		} else {
 			v = Join(v, vNil)
 		}
 		result.Items = append(result.Items, v)
 	}
 	if len(l.Items) == 0 {
-		result.Rest = Join(result.Rest, Join(Of(raised), failed.thrown))
+		result.Rest = Join(result.Rest, answered)
 	}
 	return result
 }

@@ -97,6 +97,17 @@ func errorFields() map[string]Value {
 	}
 }
 
+// rawError is the table that the handler of xpcall gets for an error of a command.
+var rawError = &Table{Exact: true, Fields: errorFields()}
+
+// keepError finds a change of the table that the handler of xpcall gets, which is followed as what
+// it was when it was raised.
+func (a *analyzer) keepError(n ast.Expr, k Kind, changed string) {
+	if raised, ok := k.(Raised); ok && raised.Raw {
+		a.misuse(n, "the error that xpcall hands to its handler "+changed+", which is not followed; make a table of your own, as in {err = tostring(e.err)}")
+	}
+}
+
 func (a *analyzer) status(st *state, n ast.Expr) Value {
 	return a.alloc(st, n, 3, &Table{Exact: true, Fields: map[string]Value{"ok": Of(Str{S: "OK"})}})
 }

@@ -179,9 +179,13 @@ func (s *state) resized(at *site) {
 const unsure = math.MinInt
 
 // replace puts a table into the place of another, which has as many elements, or more by a
-// number that is known.
+// number that is known. An entry of KEYS or ARGV may stand at another place from then on.
 func (s *state) replace(at *site, t *Table, by int) {
 	before, known := s.heap[at].exactly()
+	if t.sent {
+		u := *t
+		u.sent, t = false, &u
+	}
 	s.heap[at] = t
 	after, also := t.exactly()
 	switch {
@@ -343,7 +347,7 @@ func (a *analyzer) notBeyond(st *state, number, limit ast.Expr) {
 // above notes that a number is larger than another, or as large: where that makes it at least 1
 // and it is no larger than the length of a list, it is one of its indices.
 func (a *analyzer) above(st *state, number, other ast.Expr, limit Value, orEqual bool) {
-	if least, known := limit.Num(); !known || !callFree(other) || least < 0 || orEqual && least <= 0 {
+	if least, known := limit.Num(); !known || !a.callFree(other) || least < 0 || orEqual && least <= 0 {
 		return
 	}
 	a.filled(st, number)
@@ -351,7 +355,7 @@ func (a *analyzer) above(st *state, number, other ast.Expr, limit Value, orEqual
 
 // notZero notes that a number is not equal to another, which may be 0.
 func (a *analyzer) notZero(st *state, number, other ast.Expr, v Value) {
-	if f, known := v.Num(); known && f == 0 && callFree(other) {
+	if f, known := v.Num(); known && f == 0 && a.callFree(other) {
 		a.filled(st, number)
 	}
 }
@@ -396,7 +400,7 @@ func (a *analyzer) calm(e ast.Expr) bool {
 	case *ast.FuncCallExpr:
 		return a.callees[e].All(func(k Kind) bool { _, is := k.(Command); return is }) && !slices.ContainsFunc(e.Args, func(arg ast.Expr) bool { return !a.calm(arg) })
 	case *ast.AttrGetExpr:
-		return callFree(e)
+		return a.callFree(e)
 	case *ast.IdentExpr, *ast.FunctionExpr, *ast.Comma3Expr, ast.ConstExpr:
 		return true
 	}

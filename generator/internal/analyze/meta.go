@@ -81,7 +81,11 @@ func (a *analyzer) lookUpIn(st *state, n ast.Expr, object, key Value, seen map[*
 			}
 			return a.method(n, key)
 		case Raised: // a text, or a table with err
-			return Join(a.method(n, key), Of(Text{Class: Built}, Nil{}))
+			v := Join(a.method(n, key), Of(Text{Class: Built}, Nil{}))
+			if k.Raw {
+				v = Join(v, rawError.at(key))
+			}
+			return v
 		case Unknown:
 			return Of(k)
 		}
@@ -109,9 +113,15 @@ func (a *analyzer) inherited(st *state, n ast.Expr, object Ref, meta, key Value,
 	return a.handler(st, meta, "__index").each(func(k Kind) Value {
 		switch k := k.(type) {
 		case Ref:
+			a.useEntries(n, st, Of(k), key)
 			return a.lookUpIn(st, n, Of(k), key, seen)
-		case Nil, Absent:
-			return vNil
+		case Command, Closure, Unknown:
+		default:
+			if TypeOf(k) == "nil" {
+				return vNil
+			} else if TypeOf(k) != "function" { // Lua looks into whatever else stands here: a library, a text
+				return a.lookUpIn(st, n, Of(k), key, seen)
+			}
 		}
 		// The value of a call is at most one, whatever else the callee may be.
 		a.events++
@@ -165,9 +175,10 @@ func (a *analyzer) weak(n ast.Expr) {
 	a.misuse(n, "a metatable has __mode here, or may have it, so that elements of its tables are gone at times that nobody knows; write its fields by their names, and leave __mode out")
 }
 
-func (a *analyzer) setMeta(st *state, x, meta Value) {
+func (a *analyzer) setMeta(st *state, n ast.Expr, x, meta Value) {
 	single := len(x.kinds) == 1
 	for _, k := range x.kinds {
+		a.keepError(n, k, "is given a metatable")
 		r, ok := k.(Ref)
 		if !ok || st.heap[r.site] == nil {
 			continue

@@ -193,7 +193,7 @@ func (a *analyzer) steady(e ast.Expr, others ...ast.Expr) bool {
 		case ast.ConstExpr, *ast.IdentExpr:
 			continue
 		case *ast.AttrGetExpr:
-			if !callFree(other) {
+			if !a.callFree(other) {
 				return false
 			}
 		default:
@@ -203,13 +203,14 @@ func (a *analyzer) steady(e ast.Expr, others ...ast.Expr) bool {
 	return true
 }
 
-// callFree reports whether an expression is made of names and fields only.
-func callFree(e ast.Expr) bool {
+// callFree reports whether an expression, which has just been followed, is made of names and fields
+// only, of which no metatable calls a function.
+func (a *analyzer) callFree(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.IdentExpr, ast.ConstExpr:
 		return true
 	case *ast.AttrGetExpr:
-		return callFree(e.Object) && callFree(e.Key)
+		return !a.eventful[e] && a.callFree(e.Object) && a.callFree(e.Key)
 	}
 	return false
 }

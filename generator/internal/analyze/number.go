@@ -306,7 +306,8 @@ func scaled(u Unit, by float64) Unit {
 	return cmp.Or(to, Lost)
 }
 
-// operate notes that two expressions were operands, so that no error was raised.
+// operate notes that two expressions were operands, so that no error was raised. Where a metatable
+// answers in place of the error, the operands may have been anything.
 func (a *analyzer) operate(st *state, left, right ast.Expr) {
 	if a.steady(left, right) {
 		a.narrow(st, left, operand)
@@ -328,8 +329,11 @@ func operand(k Kind) bool {
 // concat follows left .. right.
 func (a *analyzer) concat(st *state, n *ast.StringConcatOpExpr) Value {
 	left, right := a.expr(st, n.Lhs), a.expr(st, n.Rhs)
-	a.operate(st, n.Lhs, n.Rhs)
+	events := a.events
 	v := a.event(st, n, "__concat", left, right)
+	if a.events == events {
+		a.operate(st, n.Lhs, n.Rhs)
+	}
 	for _, k := range left.kinds {
 		for _, l := range right.kinds {
 			v = Join(v, a.concatKinds(k, l))

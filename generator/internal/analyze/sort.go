@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/yuin/gopher-lua/ast"
-
-	"github.com/rlock-go/toolkit/generator/internal/script"
 )
 
 // sort follows table.sort(list, by).
@@ -59,30 +57,4 @@ func (a *analyzer) compared(st *state, n ast.Expr, list, by, items Value) Value 
 		}
 	}
 	return l.at(0)
-}
-
-// shuffled returns the list with its items in any order; whole: none is taken away.
-func (t *Table) shuffled(whole bool, pos script.Pos) *Table {
-	u := *t
-	u.Pairs = nil
-	all := t.Elements()
-	if all.mayBe(Vanishes) {
-		u.Gap = u.Gap.first(Gap{pos, true})
-	}
-	if whole {
-		item := all
-		if t.certain() < len(t.Items) { // the list may be shorter
-			item = Join(item, absent)
-		}
-		u.Items = slices.Repeat([]Value{item}, len(t.Items))
-		if mayIndex(t.Names, false) {
-			u.Rest = Join(t.Rest, present(all))
-		}
-		return &u
-	}
-	u.Items, u.Exact = nil, len(t.Items) == 0 && t.Exact
-	if !all.Bottom() {
-		u.Rest, u.Names, u.Exact = Join(t.Rest, present(all)), Join(t.Names, anyIndex), false
-	}
-	return &u
 }

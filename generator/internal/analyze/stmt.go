@@ -411,9 +411,11 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 	for i, lhs := range n.Lhs {
 		if field, ok := lhs.(*ast.AttrGetExpr); ok {
 			at, events := a.hidden(2*i+1), a.events
-			targets[i] = target{a.expr(st, field.Object), position{key: a.expr(st, field.Key), at: at, last: a.isLast(field)}}
+			targets[i] = target{a.expr(st, field.Object), position{key: a.expr(st, field.Key), at: at}}
 			st.note(at, a.differences(st, field.Key))
-			targets[i].index.behind = a.isBehind(field) && a.events == events // each answer may be another list
+			if a.events == events { // otherwise each answer may be another list
+				targets[i].index.behind, targets[i].index.last = a.isBehind(field), a.isLast(field)
+			}
 		}
 	}
 	values := a.counted(st, n.Rhs)
@@ -435,6 +437,9 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 		case *ast.AttrGetExpr:
 			if targets[i].index.behind { // a list that was made shorter since has another end
 				targets[i].index.behind = !a.mayShrink(st, targets[i].object, n.Rhs)
+			}
+			if targets[i].index.last { // so has one that was made longer
+				targets[i].index.last = !slices.ContainsFunc(n.Rhs, func(e ast.Expr) bool { return !a.calm(e) })
 			}
 			object, key := a.late(st, t.Object, targets[i].object), a.late(st, t.Key, targets[i].index.key)
 			if !object.equal(targets[i].object) || !key.equal(targets[i].index.key) {

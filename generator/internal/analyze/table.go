@@ -36,6 +36,7 @@ type Table struct {
 	Meta   Value            // its metatable
 
 	Err    bool // a command answers it for an error
+	sent   bool // KEYS or ARGV, with each entry at the place to which the caller has sent it
 	shrunk bool // elements were taken away
 	some   bool // the list has an element
 	many   bool // it stands for several tables
@@ -44,7 +45,7 @@ type Table struct {
 var emptyTable = &Table{Exact: true}
 
 func (t *Table) equal(u *Table) bool {
-	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Gap == u.Gap && t.Err == u.Err && t.shrunk == u.shrunk && t.some == u.some && t.many == u.many &&
+	return t == u || t.Origin == u.Origin && t.What == u.What && t.Exact == u.Exact && t.Gap == u.Gap && t.Err == u.Err && t.sent == u.sent && t.shrunk == u.shrunk && t.some == u.some && t.many == u.many &&
 		t.Odd == u.Odd && (t.Pairs == nil) == (u.Pairs == nil) && (t.Pairs == nil || t.Pairs[0].equal(u.Pairs[0]) && t.Pairs[1].equal(u.Pairs[1])) &&
 		t.Rest.equal(u.Rest) && t.Names.equal(u.Names) && t.Meta.equal(u.Meta) &&
 		slices.EqualFunc(t.Items, u.Items, Value.equal) && maps.EqualFunc(t.Fields, u.Fields, Value.equal)
@@ -56,7 +57,7 @@ func joinTables(t, u *Table) *Table {
 	}
 	j := &Table{
 		Origin: max(t.Origin, u.Origin), What: max(t.What, u.What), Exact: t.Exact && u.Exact && len(t.Items) == len(u.Items),
-		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: joinMeta(t.Meta, u.Meta), Gap: t.Gap.first(u.Gap), Err: t.Err || u.Err, shrunk: t.shrunk || u.shrunk, some: t.holds() && u.holds(), many: t.many || u.many,
+		Rest: Join(t.Rest, u.Rest), Names: Join(t.Names, u.Names), Meta: joinMeta(t.Meta, u.Meta), Gap: t.Gap.first(u.Gap), Err: t.Err || u.Err, sent: t.sent && u.sent, shrunk: t.shrunk || u.shrunk, some: t.holds() && u.holds(), many: t.many || u.many,
 	}
 	p, odd := t.inTurn()
 	q, odder := u.inTurn()
@@ -278,15 +279,16 @@ func (t *Table) item(f float64) Value {
 			return Join(t.Rest, vNil)
 		}
 		return vNil
+	case !t.sent:
 	case t.Exact && t.Origin == Keys:
 		return Of(Key{max(i, 0)})
 	case t.Exact && t.Origin == Args:
 		return Of(Arg{Index: max(i, 0)})
 	}
-	if t.Origin == Keys && !t.Exact && i >= 1 {
+	if t.sent && t.Origin == Keys && i >= 1 {
 		return Join(Of(Key{i}), Join(absent, t.Rest.filter(func(k Kind) bool { _, is := k.(Key); return !is })))
 	}
-	if t.Origin == Args && !t.Exact && i >= 1 {
+	if t.sent && t.Origin == Args && i >= 1 {
 		return Join(t.Rest.each(func(k Kind) Value {
 			switch k := k.(type) {
 			case Arg:

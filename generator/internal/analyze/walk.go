@@ -30,6 +30,10 @@ func (a *analyzer) next(st *state, n ast.Expr, x Value) List {
 				l.Items[0] = Join(l.Items[0], Of(Str{S: name}))
 				l.Items[1] = Join(l.Items[1], present(builtin(k.Name, name)))
 			}
+		case Raised:
+			if k.Raw {
+				l.Items[0], l.Items[1] = Join(l.Items[0], Of(Text{Class: Label})), Join(l.Items[1], present(rawError.everything()))
+			}
 		case Unknown:
 			l.Items[0], l.Items[1] = Join(l.Items[0], Of(k)), Join(l.Items[1], Of(k))
 		}
@@ -135,6 +139,11 @@ func (a *analyzer) unpack(st *state, n ast.Expr, args List) List {
 				continue // an error
 			}
 			l = (&Table{Exact: true}).slice(from, to) // a library has no elements
+		case Raised:
+			if !k.Raw {
+				continue // an error
+			}
+			l = rawError.slice(from, to)
 		default:
 			continue // an error
 		}

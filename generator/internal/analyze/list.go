@@ -1,0 +1,150 @@
+package analyze
+
+import (
+	"slices"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/rlock-go/toolkit/generator/internal/script"
+)
+
+// removed is what table.remove(list, at) answers: no value at all where there is none.
+func (a *analyzer) removed(st *state, list Value, args List) List {
+	var all Value
+	certain := len(args.Items) < 3 && !args.Open
+	for _, k := range list.kinds {
+		r, isTable := k.(Ref)
+		switch t := st.heap[r.site]; {
+		case isTable && t != nil:
+			item := present(t.anyItem())
+			at, known := len(t.Items), true
+			if len(args.Items) > 1 {
+				at, known = whole(args.at(1))
+			}
+			switch length, exact := t.exactly(); {
+			case exact && known && 1 <= at && at <= length, len(args.Items) > 1 && known && 1 <= at && t.gapless() && at <= t.sure():
+				item = t.Items[at-1]
+			default:
+				certain = false
+			}
+			if len(args.Items) > 1 && t.Gap != (Gap{}) {
+				item = Join(item, vNil)
+			}
+			all = Join(all, item)
+		case isUnknown(k):
+			all, certain = Join(all, Of(k)), false
+		}
+	}
+	if certain && !all.Bottom() {
+		return one(all)
+	}
+	return List{Rest: all, Open: true, lone: true}
+}
+
+// storeAll notes a change of KEYS by a function.
+func (a *analyzer) storeAll(n ast.Expr, x Value, st *state, order bool) {
+	for _, k := range x.kinds {
+		if r, ok := k.(Ref); ok && st.heap[r.site] != nil && st.heap[r.site].Origin == Keys {
+			a.facts.Stores = append(a.facts.Stores, Use{Name: "KEYS", Order: order, Pos: a.script.Pos(n)})
+		}
+	}
+}
+
+// insert follows table.insert(list, v) and table.insert(list, at, v).
+func (a *analyzer) insert(st *state, n ast.Expr, x Value, args List) {
+	args = args.atLeast(2)
+	if count := len(args.Items); !args.Open && (count < 2 || count > 3) {
+		a.misuse(n, "table.insert takes a list and a value, with a place between them or not, so that this is an error whenever it is reached; write table.insert(list, v)")
+		st.dead = true
+		return
+	}
+	a.storeAll(n, x, st, false)
+	if args.Open {
+		a.change(st, x, unsure, func(t *Table) *Table {
+			return t.shuffled(false, a.script.Pos(n)).set(anyIndex, args.from(1).all(), a.script.Pos(n))
+		})
+		return
+	}
+	v := args.at(len(args.Items) - 1)
+	a.change(st, x, grows(v), func(t *Table) *Table {
+		if len(args.Items) == 2 && t.Exact && !mayIndex(t.Names, false) {
+			return t.place(Of(Num{F: float64(len(t.Items) + 1)}), v)
+		}
+		if len(args.Items) == 2 {
+			return t.append(v)
+		}
+		length := len(t.Items)
+		u := t.shuffled(true, a.script.Pos(n))
+		u.Gap = u.Gap.first(t.insertLeaves(x, args.at(1), v, a.script.Pos(n)))
+		if t.Exact && !mayIndex(t.Names, false) && length < mostItems {
+			w := *u
+			w.Items = append(slices.Clone(u.Items), v)
+			for i := range w.Items {
+				w.Items[i] = Join(w.Items[i], Join(v, u.Elements()))
+			}
+			w.Exact = w.Exact && !v.mayBe(mayVanish) && !v.mayBe(isUnknown)
+			return &w
+		}
+		return u.place(anyIndex, v)
+	})
+}
+
+// insertLeaves returns the gap that table.insert(list, at, v) may leave.
+func (t *Table) insertLeaves(list, at, v Value, pos script.Pos) Gap {
+	within := func(k Kind) bool {
+		n, ok := k.(Number)
+		return ok && n.Within != nil && list.equal(Of(Ref{n.Within})) && n.Least > 0 && t.gapless() && !t.shrunk
+	}
+	n, known := whole(at)
+	switch {
+	case v.mayBe(mayVanish):
+		return Gap{pos, true}
+	case at.All(within), known && 1 <= n && n <= t.certain()+1:
+		return Gap{}
+	}
+	return Gap{Pos: pos}
+}
+
+// shuffled returns the list with its items in any order; whole: none is taken away.
+func (t *Table) shuffled(whole bool, pos script.Pos) *Table {
+	u := *t
+	u.Pairs = nil
+	all := t.Elements()
+	if all.mayBe(Vanishes) {
+		u.Gap = u.Gap.first(Gap{pos, true})
+	}
+	if whole {
+		item := all
+		if t.certain() < len(t.Items) { // the list may be shorter
+			item = Join(item, absent)
+		}
+		u.Items = slices.Repeat([]Value{item}, len(t.Items))
+		if mayIndex(t.Names, false) {
+			u.Rest = Join(t.Rest, present(all))
+		}
+		return &u
+	}
+	u.Items, u.Exact = nil, len(t.Items) == 0 && t.Exact
+	if !all.Bottom() {
+		u.Rest, u.Names, u.Exact = Join(t.Rest, present(all)), Join(t.Names, anyIndex), false
+	}
+	return &u
+}
+
+// append returns the list with an item behind its last.
+func (t *Table) append(v Value) *Table {
+	for _, item := range t.Items {
+		if !present(item).equal(item) { // the last may be any that is followed by nil
+			return t.place(anyIndex, v)
+		}
+	}
+	u := *t
+	pairs, odd := t.inTurn()
+	if u.Pairs = nil; pairs != nil && !t.many && present(v).equal(v) {
+		u.Pairs, u.Odd = &[2]Value{pairs[0], pairs[1]}, !odd
+		u.Pairs[bit(odd)] = Join(u.Pairs[bit(odd)], v)
+	}
+	u.Exact, u.Rest, u.Names = false, Join(t.Rest, present(v)), Join(t.Names, anyIndex)
+	u.some = t.some || grows(v) == 1
+	return &u
+}
