@@ -35,6 +35,7 @@ type analyzer struct {
 	line   int // of the last of them
 	depth  int
 
+	reach     reach
 	calls     map[callKey]*Call
 	tests     map[ast.Expr]*Test
 	callees   map[ast.Expr]Value
@@ -111,7 +112,7 @@ func analyze(s *script.Script, fence Source) (facts *Facts) {
 		interned: interned{contexts: map[contextKey]*context{}, envs: map[envKey]*env{}, sites: map[siteKey]*site{}},
 		script:   s, names: resolve(s),
 		facts: &Facts{Needed: map[script.Pos]int{}, Mixed: map[script.Pos][2]Unit{}, Compared: map[int]bool{}, Fences: map[Source]bool{}}, source: fence,
-		calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
+		reach: newReach(), calls: map[callKey]*Call{}, tests: map[ast.Expr]*Test{}, callees: map[ast.Expr]Value{}, eventful: map[ast.Expr]bool{}, unknown: map[Unknown]bool{},
 		metas: map[*site]bool{}, pcalls: map[callKey]int{}, unrolled: 1,
 	}
 	n := a.names

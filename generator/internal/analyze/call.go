@@ -27,6 +27,9 @@ func (a *analyzer) callExpr(st *state, n *ast.FuncCallExpr) List {
 		return List{}
 	}
 	a.callees[n] = Join(a.callees[n], callee)
+	if n.Func != nil {
+		a.reach.direct = n
+	}
 	result := a.call(st, n, callee, args)
 	a.mayRaise(st)
 	if callee.All(func(k Kind) bool { return k == Kind(Command{}) }) { // redis.pcall answers an error, and goes on
@@ -79,14 +82,20 @@ func (a *analyzer) call(st *state, n ast.Expr, callee Value, args List) List {
 
 // callKind follows a call of one thing; false: it cannot be called.
 func (a *analyzer) callKind(st *state, n ast.Expr, k Kind, args List) (List, bool) {
+	direct := a.reach.direct
+	a.reach.direct = nil
 	switch k := k.(type) {
 	case Command:
 		return one(a.command(st, n, k.Protected, args)), true
 	case Closure:
+		a.bind(k.fn, direct)
 		return a.invoke(st, n, k, args), true
 	case Builtin:
 		if members[k.Name] != nil {
 			return List{}, false // a library
+		}
+		if slices.Contains(callbacks, k.Name) {
+			a.handOver(args.all())
 		}
 		return a.builtin(st, n, k.Name, args), true
 	case Ref:
@@ -206,6 +215,7 @@ func (a *analyzer) runOnce(st, caller *state, n ast.Expr, c Closure, args List, 
 		env: a.interned.env(c.fn, a.interned.context(a.run.env.context, n), c.env),
 	}
 	a.run = r
+	a.reach.entered[c.fn] = true
 	defer func() { a.run = r.outer }()
 	st.frame, st.run = make([]Value, c.fn.slots), r
 	for i, p := range c.fn.params {

@@ -11,6 +11,7 @@ func (a *analyzer) cond(st *state, e ast.Expr) (v Value, yes, no *state) {
 // condition is cond; tested says that the expression decides something, rather than
 // being passed on as b is in a and b.
 func (a *analyzer) condition(st *state, e ast.Expr, tested bool) (v Value, yes, no *state) {
+	a.reach.exprs[e] = true
 	switch n := e.(type) {
 	case *ast.UnaryNotOpExpr:
 		v, yes, no = a.cond(st, n.Expr)

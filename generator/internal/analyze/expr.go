@@ -84,6 +84,7 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 		a.stop(e.Line(), "this is nested too deeply to be followed; give its parts names")
 	}
 	defer func() { a.depth-- }()
+	a.reach.exprs[e] = true
 	switch n := e.(type) {
 	case *ast.NilExpr:
 		return vNil
@@ -115,7 +116,7 @@ func (a *analyzer) expr(st *state, e ast.Expr) Value {
 	case *ast.TableExpr:
 		return a.table(st, n)
 	case *ast.FunctionExpr:
-		return Of(Closure{a.names.functions[n], a.run.env})
+		return a.closure(n)
 	case *ast.FuncCallExpr:
 		l := a.callExpr(st, n)
 		return l.at(0)

@@ -32,8 +32,9 @@ type Facts struct {
 	Mixed    map[script.Pos][2]Unit // different units that are added or subtracted
 	Compared map[int]bool           // optional arguments that are compared with the empty string
 
-	EndReached *Return // the state at the end of the text, if it can be reached
-	Overrun    *Misuse // why the script was not followed to its end; the other facts are then not whole
+	Unreached  []script.Pos // calls that may be of commands, which the analysis has never come to
+	EndReached *Return      // the state at the end of the text, if it can be reached
+	Overrun    *Misuse      // why the script was not followed to its end; the other facts are then not whole
 }
 
 // Call is one call of a Redis command, on one way to it.

@@ -28,6 +28,7 @@ func (a *analyzer) finish() {
 	}
 	slices.SortFunc(f.Unknown, func(u, v Unknown) int { return u.key().compare(v.key()) })
 	a.uncallable()
+	a.unreached()
 }
 
 // uncallable finds calls and indexings that always are errors.

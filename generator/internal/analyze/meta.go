@@ -185,6 +185,11 @@ func (a *analyzer) setMeta(st *state, n ast.Expr, x, meta Value) {
 		}
 		u := *st.heap[r.site]
 		after := meta
+		for _, k := range meta.kinds {
+			if m, ok := k.(Ref); ok && st.heap[m.site] != nil {
+				a.handOverEvents(st.heap[m.site])
+			}
+		}
 		if meta.equal(vNil) {
 			after = Value{}
 		}

@@ -61,7 +61,7 @@ func (a *analyzer) statement(st *state, stmt ast.Stmt) *state {
 		declared := a.names.locals[n]
 		if len(n.Exprs) == 1 && len(declared) == 1 {
 			if fn, ok := n.Exprs[0].(*ast.FunctionExpr); ok {
-				a.declare(st, declared[0], Of(Closure{a.names.functions[fn], a.run.env}))
+				a.declare(st, declared[0], a.closure(fn))
 				return st
 			}
 		}
@@ -103,6 +103,7 @@ func (a *analyzer) statement(st *state, stmt ast.Stmt) *state {
 		})
 	case *ast.IfStmt:
 		_, yes, no := a.cond(st, n.Condition)
+		a.reach.yes[n], a.reach.no[n] = a.reach.yes[n] || yes != nil, a.reach.no[n] || no != nil
 		return joinStates(a.blockOf(yes, n.Then), a.blockOf(no, n.Else))
 	case *ast.NumberForStmt:
 		return a.numberFor(st, n)
@@ -452,7 +453,7 @@ func (a *analyzer) assign(st *state, n *ast.AssignStmt) {
 }
 
 func (a *analyzer) define(st *state, n *ast.FuncDefStmt) {
-	fn := Of(Closure{a.names.functions[n.Func], a.run.env})
+	fn := a.closure(n.Func)
 	if n.Name.Method != "" {
 		a.store(st, n.Name.Receiver, a.expr(st, n.Name.Receiver), Of(Str{S: n.Name.Method}), fn)
 		return

@@ -33,6 +33,7 @@ func (a *analyzer) storeAt(st *state, target ast.Expr, object Value, index posit
 			}
 			a.metaStored(target, k, key, v)
 			after, by := a.stored(st, target, k, single, index, v)
+			a.handOverEvents(after)
 			if !single || a.handler(st, t.Meta, "__newindex").mayBe(truthy) {
 				after, by = joinTables(t, after), unsure
 			}

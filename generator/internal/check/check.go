@@ -70,6 +70,7 @@ func Script(s *script.Script) (Report, []finding.Finding) {
 	c.cut = c.broken()
 	c.unused("KEYS", s.Keys, c.facts.Keys)
 	c.unused("ARGV", s.Args, c.facts.Args)
+	c.unreached()
 	slices.SortFunc(c.report.Channels, func(a, b Channel) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Literal, b.Literal), compare(a.Sharded, b.Sharded))
 	})
@@ -151,6 +152,18 @@ func (c *checker) unused(name string, declared []script.Param, used analyze.Uses
 		if !c.cut && !used.All && len(used.Computed) == 0 && !covers(used, p) {
 			c.findf(p.Pos, "%s%s %s is declared but not used; remove it, or use it", name, p, p.Name)
 		}
+	}
+}
+
+// unreached finds commands in the text that nothing was proved of. Where there are other findings,
+// that they are not reached may be their consequence.
+func (c *checker) unreached() {
+	c.ask(ruleReached)
+	if len(c.findings) > 0 {
+		return
+	}
+	for _, pos := range c.facts.Unreached {
+		c.findf(pos, "this call may be one of a command, and as far as the generator can tell it is never made, so that nothing is proved of it; leave it out, or write what leads to it in a plainer way")
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 	ruleFenced   = "fenced"
 	ruleWaivers  = "unused-waiver"
 	ruleOptional = "optional-argument"
+	ruleReached  = "unreached-command"
 )
 
 // Rules are all rules, with what each demands of a script.
@@ -55,6 +56,7 @@ var Rules = []finding.Rule{
 	{Name: ruleFenced, Demand: "no write comes before the comparison with the fence, which the first write stores"},
 	{Name: ruleWaivers, Demand: "each waiver waives something"},
 	{Name: ruleOptional, Demand: "an optional argument is compared with the empty string before it is used"},
+	{Name: ruleReached, Demand: "each call of a command in the text is followed"},
 }
 
 // ask notes that a rule is asked. What is found until the next one is found by it.
