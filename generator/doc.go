@@ -337,7 +337,10 @@
 // generator does not know a value that one of them depends on, such as a key, a command, a
 // function that is called or a reply, there is a finding. It names the line after which the
 // value is not known, and says how to write the line or the waiver. A script that is too large
-// to follow is a finding too.
+// to follow is a finding too. So is a call in the text that may be one of a command, if the
+// generator sees no way to it, because nothing would be known of it. A function that nothing calls
+// may stay, and so may a branch that only constants of the text decide, such as that of a helper
+// which other scripts include as well.
 //
 //   - The audit has every command that the script can call. If the mode is read, none of them
 //     writes; PUBLISH, SPUBLISH and PFCOUNT count as writes.
