@@ -71,10 +71,13 @@ func (a *analyzer) handOver(v Value) {
 	}
 }
 
-// handOverEvents notes the functions of a metatable, which Lua calls.
+// events are the fields of a metatable whose functions are followed where Lua calls them.
+var events = strings.Fields("__add __call __concat __div __eq __index __le __lt __metatable __mod __mul __newindex __pow __sub __tostring __unm")
+
+// handOverEvents notes the functions of a metatable that nothing here knows when Lua calls, if it does.
 func (a *analyzer) handOverEvents(t *Table) {
 	for name, v := range t.Fields {
-		if strings.HasPrefix(name, "__") {
+		if strings.HasPrefix(name, "__") && !slices.Contains(events, name) {
 			a.handOver(v)
 		}
 	}
