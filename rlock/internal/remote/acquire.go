@@ -179,7 +179,7 @@ func (s calls) raiseFence(ctx context.Context, parts [][]string, fences []uint64
 	return lost, err
 }
 
-// RollBack frees, with one call, the parts of a Claim's keys that a Request may have taken. The
+// RollBack frees, all at once, the parts of a Claim's keys that a Request may have taken. The
 // reaper frees what the server does not confirm, and what commands without an answer may still
 // take. The Claim needs a new token then.
 func (s *Server) RollBack(ctx context.Context, c *Claim, parts [][]string, r Request) {

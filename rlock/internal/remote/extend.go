@@ -131,9 +131,7 @@ func (s *Server) ExtendAll(ctx context.Context, list []Extension, answered func(
 		each(single)
 		return
 	}
-	// The client of a cluster returns from a pipeline when every node has answered. A node
-	// that is silent must not cost the locks on the others their leases, so each slot has a
-	// call of its own there.
+	// A node that is silent must not cost the locks on the others their leases; see apart.
 	for i := range batches {
 		many(batches[i : i+1])
 	}
@@ -198,15 +196,6 @@ func (s calls) extendMany(ctx context.Context, list []Extension, batches [][]int
 		}
 	}
 	return positions, answers, refused
-}
-
-// at returns the extensions at positions.
-func at(list []Extension, positions []int) []Extension {
-	some := make([]Extension, len(positions))
-	for i, position := range positions {
-		some[i] = list[position]
-	}
-	return some
 }
 
 // ttlParam returns a TTL as scripts take it: 0 stands for a lease that does not end.

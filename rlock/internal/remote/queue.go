@@ -269,9 +269,9 @@ func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed in
 	return freed, err
 }
 
-// releaseEach makes all the calls, in one pipeline for single keys, one for sets and one for shares.
+// releaseTogether makes all the calls, in one pipeline for single keys, one for sets and one for shares.
 // It returns their replies in the same order.
-func (s calls) releaseEach(ctx context.Context, all []freeing) []gen.Reply[int64] {
+func releaseTogether(ctx context.Context, s calls, all []freeing) []gen.Reply[int64] {
 	var shares, whole []int
 	for i, f := range all {
 		if isShare(f.token) {
@@ -282,7 +282,7 @@ func (s calls) releaseEach(ctx context.Context, all []freeing) []gen.Reply[int64
 		return s.releaseWhole(ctx, all)
 	}
 	replies := make([]gen.Reply[int64], len(all))
-	for n, reply := range s.shares().release(ctx, freeingsAt(all, shares)) {
+	for n, reply := range s.shares().release(ctx, at(all, shares)) {
 		replies[shares[n]].Err = reply.Err
 		if reply.Value {
 			replies[shares[n]].Value = 1
@@ -293,25 +293,17 @@ func (s calls) releaseEach(ctx context.Context, all []freeing) []gen.Reply[int64
 			whole = append(whole, i)
 		}
 	}
-	for n, reply := range s.releaseWhole(ctx, freeingsAt(all, whole)) {
+	for n, reply := range s.releaseWhole(ctx, at(all, whole)) {
 		replies[whole[n]] = reply
 	}
 	return replies
-}
-
-func freeingsAt(all []freeing, positions []int) []freeing {
-	some := make([]freeing, len(positions))
-	for i, position := range positions {
-		some[i] = all[position]
-	}
-	return some
 }
 
 // errPlaceStays is the error of a release that has freed nothing, of a token that may have a place in a queue
 // which the user may not use now. It is tried again, because the right may be there again by then.
 var errPlaceStays = errors.New("the place in the queue cannot be given up now")
 
-// releaseWhole is releaseEach for whole keys.
+// releaseWhole is releaseTogether for whole keys.
 func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int64] {
 	replies := make([]gen.Reply[int64], len(all))
 	plain := passSets(ctx, s, all, s.passEach(ctx, all, replies), replies)

@@ -79,7 +79,7 @@ func (s *Server) ReleaseEach(ctx context.Context, all []*Freeing) {
 	}
 }
 
-// freeEach makes one try for each, in one pipeline. It returns the replies of each.
+// freeEach makes one try for each, all at once. It returns the replies of each.
 func (s calls) freeEach(ctx context.Context, all []*Freeing) [][]gen.Reply[int64] {
 	var params []freeing
 	for _, f := range all {
