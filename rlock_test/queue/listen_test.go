@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -297,4 +298,46 @@ func TestLateCopyOfASilentPlace(t *testing.T) {
 	require.True(t, silent(t, client, "k"))
 	env.Soon(t, func() bool { return !silent(t, client, "k") }, "the late place is given up")
 	passesOn(t, client, "k", held, got)
+}
+
+// A set waits for one key after the other, and the first call for a place in the queue of each got no answer.
+// Copies of those calls, which arrive after the set was released, leave no place behind.
+func TestLateCopiesOfTheCallsOfASet(t *testing.T) {
+	t.Parallel()
+	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+	other := env.NewLocker(t, client)
+	var held []*rlock.Lock
+	keys := []string{"i", "j", "k"}
+	for _, key := range keys {
+		held = append(held, env.MustLock(t)(other.Acquire(t.Context(), key, rlock.WithTTL(time.Hour))))
+	}
+	var late sync.Map // the words of the first call for each key
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if env.Calls(words, gen.JoinSHA1) && slices.Contains(words, "join") {
+			if _, asked := late.LoadOrStore(words[3], words); !asked {
+				return env.NoReply()
+			}
+		}
+		return run()
+	})
+	got := acquiresAll(t, l, keys...)
+	for i, key := range keys {
+		env.Soon(t, func() bool { return len(queued(t, client, key)) == 1 }, "the set waits for "+key)
+		require.NoError(t, held[i].Release(t.Context()))
+	}
+	require.NoError(t, env.Taken(t, got).Release(t.Context()))
+	for i, key := range keys {
+		held[i] = env.MustLock(t)(other.Acquire(t.Context(), key, rlock.WithTTL(time.Hour)))
+		words, _ := late.Load(key)
+		answer, err := env.Do(t, client, words.([]string)...).ToArray()
+		require.NoError(t, err)
+		score, err := answer[3].ToInt64()
+		require.NoError(t, err)
+		require.NotZero(t, score, "it has a place")
+	}
+	for i, key := range keys {
+		env.Soon(t, func() bool { return len(queued(t, client, key)) == 0 }, "the late place for "+key+" is given up")
+		require.NoError(t, held[i].Release(t.Context()))
+		idle(t, client, key)
+	}
 }

@@ -194,7 +194,7 @@ func (s *Server) RollBack(ctx context.Context, c *Claim, parts [][]string, r Req
 	}
 	if c.Possible() > 0 {
 		s.Abandon(c, []string{r.Token}, r.TTL, 1)
-		c.rare.unanswered = 0
+		c.rare.forget()
 	}
 }
 

@@ -30,7 +30,7 @@ type rare struct {
 	// Commands that may have taken the keys, or may still do so, because they got no answer.
 	unanswered int
 	token      string // that the last of them gives the keys
-	join       join   // the last of them that asked for a place
+	joins      []join // the ways in which some of them have asked for places
 	kept       kept   // a token beside that one
 }
 
@@ -40,12 +40,16 @@ type kept struct {
 	calls int    // as takePossible counts them
 }
 
-// join is a call that may make a place in the queue of a key.
+// join is how calls that may make a place in the queue of a key have asked for it. A set waits for one key
+// after the other.
 type join struct {
-	key    string // "": there is no such call
+	key    string
 	ttl    time.Duration
 	silent bool
 }
+
+// forget forgets the commands, because the reaper looks after them. kept stays.
+func (r *rare) forget() { r.unanswered, r.joins = 0, nil }
 
 // part is what one slot has of a set.
 type part struct {
@@ -149,14 +153,22 @@ func (c *Claim) AddPossible(token string, n int) {
 // still do so. ttl and silent are how it has joined.
 func (c *Claim) AddPossibleJoin(key, token string, ttl time.Duration, silent bool) {
 	c.AddPossible(token, 1)
-	c.rare.join = join{key, ttl, silent}
+	c.rare.addJoin(join{key, ttl, silent})
+}
+
+func (r *rare) addJoin(j join) {
+	if !slices.Contains(r.joins, j) {
+		r.joins = append(r.joins, j)
+	}
 }
 
 // GoOn notes what commands for the token of another Claim may have done, because this one goes on with it.
 func (c *Claim) GoOn(from *Claim) {
 	if n := from.Possible(); n > 0 {
 		c.AddPossible(from.rare.token, n)
-		c.rare.join = from.rare.join
+		for _, j := range from.rare.joins {
+			c.rare.addJoin(j)
+		}
 	}
 }
 
@@ -171,7 +183,7 @@ func (c *Claim) Possible() int {
 // Abandon has the reaper free the keys that have one of the tokens, because commands may have taken
 // them or may still do so: those that the Claim knows of, and extra others. ttl is the longest
 // lease that such a command could have started. A join may have left a place too, which only its own
-// way of joining finds.
+// way of joining finds: there is an item for each.
 func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int) {
 	count := c.Possible() + extra
 	if c.Chosen() || count == 0 {
@@ -185,8 +197,10 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int
 			s.reaper.Add(reaper.Item{Keys: keys, Token: token, Unanswered: count}, ttl)
 		}
 	}
-	if c.Possible() > 0 && c.rare.join.key != "" {
-		j := c.rare.join
+	if c.Possible() == 0 {
+		return
+	}
+	for _, j := range c.rare.joins {
 		s.reaper.Add(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, Waits: true, TTL: j.ttl, Silent: j.silent, Unanswered: count}, placeStays)
 	}
 }

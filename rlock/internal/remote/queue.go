@@ -207,7 +207,8 @@ func (c *Claim) takePossible(token string) (n int) {
 	if c.Possible() == 0 || c.rare.token != token {
 		return 0
 	}
-	n, c.rare.unanswered, c.rare.join = c.rare.unanswered+1, 0, join{}
+	n = c.rare.unanswered + 1
+	c.rare.forget()
 	return n
 }
 
