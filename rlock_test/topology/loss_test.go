@@ -132,35 +132,89 @@ func TestClusterLossAfterASlotMove(t *testing.T) {
 	})
 }
 
-// A silent node keeps no holder of another node's locks from learning of its loss.
+// A silent node keeps no holder of another node's locks from learning of its loss soon, one after the other, also
+// while the client connects to the silent node again. A Locker that has made its client waits no longer than one
+// with a client of the caller.
 func TestClusterLossBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
-		cluster := e.StartCluster(t)
-		holder := openOn(t, cluster)
-		locks := takesLong(t, holder, env.Keys(300)...)
-		silent := cluster.Nodes[2]
-		silent.Stop()
-		time.Sleep(time.Second)
-		for _, node := range cluster.Nodes[:2] {
-			node.Do(t, "CLIENT", "KILL", "TYPE", "normal") // so that it is asked about all locks
+		for name, open := range map[string]func(t *testing.T, option rueidis.ClientOption) *rlock.Locker{
+			"Open": func(t *testing.T, option rueidis.ClientOption) *rlock.Locker { return env.OpenLocker(t, option) },
+			"New": func(t *testing.T, option rueidis.ClientOption) *rlock.Locker {
+				invalidations := rlock.NewInvalidations()
+				option.OnInvalidations = invalidations.OnInvalidations
+				client, err := rueidis.NewClient(option)
+				require.NoError(t, err)
+				t.Cleanup(client.Close)
+				return env.NewLocker(t, client, rlock.WithInvalidations(invalidations))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				cluster := e.StartCluster(t)
+				option := rueidis.ClientOption{InitAddress: cluster.Addrs(), ConnWriteTimeout: 2 * time.Second} // it connects again after that
+				locks := takesLong(t, open(t, option), env.Keys(60)...)
+				cluster.Nodes[2].Stop()
+				t.Cleanup(cluster.Nodes[2].Cont)
+				time.Sleep(time.Second)
+				for _, node := range cluster.Nodes[:2] {
+					node.Do(t, "CLIENT", "KILL", "TYPE", "normal") // so that it is asked about all locks
+				}
+				longest := time.Duration(0)
+				for i, lock := range locks {
+					owner := env.FirstOwner(lock.Key())
+					if owner == 2 {
+						require.NoError(t, lock.Err())
+						continue
+					}
+					deleted := time.Now()
+					cluster.Nodes[owner].Do(t, "DEL", lock.Key())
+					lost(t, lock)
+					longest = max(longest, time.Since(deleted))
+					time.Sleep(time.Duration(i%4) * 100 * time.Millisecond)
+				}
+				t.Log("known after", longest)
+				require.Less(t, longest, 3*time.Second, "it has waited for the silent node")
+			})
 		}
-		for _, lock := range locks {
-			if owner := env.FirstOwner(lock.Key()); owner < 2 {
-				cluster.Nodes[owner].Do(t, "DEL", lock.Key())
-			}
+	})
+}
+
+// A set of several slots that loses a key while the node of another key of it is silent learns of that: at once, or
+// when the silent node was waited for once.
+func TestCrossSlotLossBesideASilentNode(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		for name, connects := range map[string]time.Duration{"just silent": 200 * time.Millisecond, "the client connects to it": 4 * time.Second} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				cluster := e.StartCluster(t)
+				option := rueidis.ClientOption{InitAddress: cluster.Addrs(), ConnWriteTimeout: 2 * time.Second}
+				l := env.OpenLocker(t, option, rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithCrossSlot(true))
+				var sets []*rlock.Lock
+				for n := range 4 {
+					keys := []string{keyFrom(cluster, 0, 1000*n), keyFrom(cluster, 1, 1000*n), keyFrom(cluster, 2, 1000*n)}
+					sets = append(sets, env.MustLock(t)(l.AcquireAll(t.Context(), keys)))
+				}
+				time.Sleep(200 * time.Millisecond)
+				cluster.Nodes[2].Stop()
+				t.Cleanup(cluster.Nodes[2].Cont)
+				for _, node := range cluster.Nodes[:2] {
+					node.Do(t, "CLIENT", "KILL", "TYPE", "normal") // so that it is asked about all locks
+				}
+				time.Sleep(connects)
+				for n, set := range sets {
+					require.NoError(t, set.Err())
+					lostFrom := time.Now()
+					cluster.Nodes[n%2].Do(t, "SET", set.Keys()[n%2], "another", "PX", "3600000")
+					lost(t, set)
+					t.Log("known after", time.Since(lostFrom))
+					require.Less(t, time.Since(lostFrom), 4*time.Second, "it has waited for the silent node")
+				}
+			})
 		}
-		deleted := time.Now()
-		defer func() { t.Log("known after", time.Since(deleted)) }()
-		for _, lock := range locks {
-			if env.FirstOwner(lock.Key()) < 2 {
-				lost(t, lock)
-			} else {
-				require.NoError(t, lock.Err())
-			}
-		}
-		silent.Cont()
 	})
 }
 

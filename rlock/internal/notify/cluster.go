@@ -2,9 +2,6 @@ package notify
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -20,22 +17,20 @@ func NewServer(client rueidis.Client, scripts *gen.Scripts) Server {
 	return Redis{Client: client, Scripts: scripts}
 }
 
-// Cluster is the Server of a client of a cluster. It asks for the keys of each slot apart: a
-// client sends commands of one slot that go with one without keys to the slot's primary, also
-// where it reads from replicas. An answer about all takes as long as the slowest node, for which
-// the Monitor waits for readTimeout. So beside a silent node, a change may wait for the end of one
-// round and be known at the end of the next.
+// Cluster is the Server of a client of a cluster. A client sends commands of one slot that go with
+// one without keys to the slot's primary, also where it reads from replicas.
 type Cluster struct {
 	Client rueidis.Client
 }
 
-var errUnasked = errors.New("rlock: a hook of the client has ended the goroutine that asked")
+// Slot implements Server.
+func (Cluster) Slot(key string) uint16 { return gen.Slot(key) }
 
 // Owners implements Server. It reads in a transaction, because a client that is redirected,
 // as when the slot has moved, repeats the whole transaction at the other node. Of commands
 // outside one, it would repeat only MGET, and the other node would not track the keys.
 func (c Cluster) Owners(ctx context.Context, locks [][]string) []Answer[string] {
-	return bySlot(locks, func(keys []string) Answer[string] {
+	return together(locks, eachRead(func(keys []string) Answer[string] {
 		commands := append(rueidis.Commands{c.Client.B().Multi().Build().ToPipe()}, Track(c.Client, keys)...)
 		replies := c.Client.DoMulti(ctx, append(commands, c.Client.B().Exec().Build().ToPipe())...)
 		results, err := replies[len(replies)-1].ToArray()
@@ -47,12 +42,12 @@ func (c Cluster) Owners(ctx context.Context, locks [][]string) []Answer[string] 
 		}
 		values, err := results[1].ToArray()
 		return ownersIn(len(keys), values, err)
-	})
+	}))
 }
 
 // Left implements Server.
 func (c Cluster) Left(ctx context.Context, locks [][]string) []Answer[time.Duration] {
-	return bySlot(locks, func(keys []string) (answer Answer[time.Duration]) {
+	return together(locks, eachRead(func(keys []string) (answer Answer[time.Duration]) {
 		commands := rueidis.Commands{c.Client.B().Ping().Build()} // the command without keys
 		for _, key := range keys {
 			commands = append(commands, c.Client.B().Pttl().Key(key).Build())
@@ -65,48 +60,16 @@ func (c Cluster) Left(ctx context.Context, locks [][]string) []Answer[time.Durat
 			answer.Keys = append(answer.Keys, leftOf(time.Duration(left)*time.Millisecond))
 		}
 		return answer
-	})
+	}))
 }
 
-// bySlot asks about the keys of each slot. An error about one slot is the answer to every lock
-// with a key of that slot, but to no other. All slots are asked at once, so that none waits for
-// one of a silent node. The client sends what goes to one node together.
-func bySlot[T any](locks [][]string, ask func(keys []string) Answer[T]) []Answer[T] {
-	type place struct{ lock, key int } // of a key
-	of := map[uint16][]place{}
-	answers := make([]Answer[T], len(locks))
-	for lock, keys := range locks {
-		answers[lock].Keys = make([]T, len(keys))
-		for key := range keys {
-			slot := gen.Slot(keys[key])
-			of[slot] = append(of[slot], place{lock, key})
+// eachRead makes one read after the other: one that is redirected is repeated as a whole.
+func eachRead[T any](ask func(keys []string) Answer[T]) func(reads [][]string) []Answer[T] {
+	return func(reads [][]string) []Answer[T] {
+		answers := make([]Answer[T], len(reads))
+		for i, keys := range reads {
+			answers[i] = ask(keys)
 		}
+		return answers
 	}
-	var mu sync.Mutex // of answers
-	var asked sync.WaitGroup
-	for _, places := range of {
-		for places := range slices.Chunk(places, readKeys) {
-			asked.Go(func() {
-				keys := make([]string, len(places))
-				for i, p := range places {
-					keys[i] = locks[p.lock][p.key]
-				}
-				answer := Answer[T]{Err: errUnasked} // unless ask returns
-				defer func() {
-					mu.Lock()
-					defer mu.Unlock()
-					for i, p := range places {
-						if answer.Err != nil {
-							answers[p.lock].Err = answer.Err
-							continue
-						}
-						answers[p.lock].Keys[p.key] = answer.Keys[i]
-					}
-				}()
-				answer = ask(keys)
-			})
-		}
-	}
-	asked.Wait()
-	return answers
 }

@@ -49,6 +49,8 @@ const (
 
 // Server reads the keys of locks. There is an answer for each of the locks, in their order.
 type Server interface {
+	// Slot returns which slot a key is in. Keys that are read together are all in one slot.
+	Slot(key string) uint16
 	// Owners reads who owns keys, and has the server tell of their next change.
 	Owners(ctx context.Context, locks [][]string) []Answer[string]
 	// Left reads how much is left of the leases of keys: clock.NoExpiry, or Gone.
@@ -71,6 +73,9 @@ const Gone time.Duration = -1
 // The Monitor reads keys that change within a moment together, so that the extension of many
 // locks costs one read for each script.
 //
+// It reads each slot by itself, so that a node of a cluster that is silent keeps no lock of another
+// node from being read: of a slot that is being read, what changes meanwhile is read after that.
+//
 // A goroutine that holds its mutex takes no other.
 type Monitor struct {
 	calls    context.Context // of its reads
@@ -81,15 +86,22 @@ type Monitor struct {
 	mu      sync.Mutex
 	unread  []Held // to be read
 	timer   *time.Timer
-	next    clock.Instant // of the next round; Never: none is planned
-	reading bool          // a round is under way
+	next    clock.Instant    // of the next round; Never: none is planned
+	reading map[place][]Held // the places that are being read, with what is to be read there after that
+}
+
+// place is where a lock is read from. What is at one place is read together, and nothing of it is read
+// twice at the same time.
+type place struct {
+	slot  uint16
+	alone *Entry // of a lock whose keys are in several slots, which is read by itself; nil: of any lock of the slot
 }
 
 // NewMonitor returns a Monitor that hears from listener which keys have changed, and reads
 // them from server until calls ends. It calls after with the locks that it has read, and may
 // read others at the same time.
 func NewMonitor(calls context.Context, listener *Listener, server Server, after func([]Held)) *Monitor {
-	return &Monitor{calls: calls, listener: listener, server: server, after: after, next: clock.Never}
+	return &Monitor{calls: calls, listener: listener, server: server, after: after, next: clock.Never, reading: map[place][]Held{}}
 }
 
 const (
@@ -181,8 +193,8 @@ func (m *Monitor) list(h Held, wait time.Duration) {
 
 // plan has a round start at that instant, or earlier. The caller holds mu.
 func (m *Monitor) plan(at clock.Instant) {
-	if m.reading || at >= m.next {
-		return // a round that ends plans the next
+	if at >= m.next {
+		return
 	}
 	m.next = at
 	if m.timer == nil {
@@ -192,40 +204,25 @@ func (m *Monitor) plan(at clock.Instant) {
 	}
 }
 
-// round reads locks. They are taken off the list before they are read: what changes
-// from then on is read in another round.
+// round begins to read locks. They are taken off the list before they are read: what changes
+// from then on is read once more.
 func (m *Monitor) round() {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.next = clock.Never
-	if m.reading {
-		m.mu.Unlock()
-		return
+	for p, due := range m.take() {
+		m.reading[p] = nil
+		go m.readAt(p, due)
 	}
-	m.reading = true
-	due := m.take()
-	m.mu.Unlock()
-
-	defer m.after(heldOf(due))
-	unread := due
-	defer func() { // also when a hook of the client ends the goroutine
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.reading = false
-		for _, r := range unread {
-			e := r.held.Entry()
-			e.told = e.told || r.told
-			m.list(r.held, readAgain)
-		}
-		for _, h := range m.unread {
-			m.plan(max(h.Entry().at, clock.Now().After(gatherReads)))
-		}
-	}()
-	unread = m.read(due)
+	for _, h := range m.unread {
+		m.plan(h.Entry().at)
+	}
 }
 
 // reading is a lock that is being read.
 type reading struct {
 	held    Held
+	keys    []string      // all its keys, or those of one slot
 	told    bool          // the server told of a change
 	foreign bool          // no extension of the lock itself explains the change
 	version lease.Version // before it was read
@@ -240,19 +237,58 @@ func heldOf(due []reading) []Held {
 }
 
 // take removes from the list the locks that are read now, and returns them. A lock whose pause
-// after spurious messages is not over stays on the list. The caller holds mu.
-func (m *Monitor) take() (due []reading) {
+// after spurious messages is not over stays on the list. One of a place that is being read comes on
+// the list of that place. The caller holds mu.
+func (m *Monitor) take() (due map[place][]reading) {
+	due = map[place][]reading{}
 	at := clock.Now()
 	m.unread = slices.DeleteFunc(m.unread, func(h Held) bool {
 		e := h.Entry()
 		if e.spurious > 0 && e.at > at.After(e.pause()/4) {
 			return false
 		}
-		due = append(due, reading{held: h, told: e.told})
+		p := m.placeOf(h)
+		if later, busy := m.reading[p]; busy {
+			m.reading[p] = append(later, h)
+			return true
+		}
+		due[p] = append(due[p], reading{held: h, keys: h.Keys(), told: e.told})
 		e.listed, e.told, e.at = false, false, at
 		return true
 	})
 	return due
+}
+
+func (m *Monitor) placeOf(h Held) place {
+	keys := h.Keys()
+	p := place{slot: m.server.Slot(keys[0])}
+	for _, key := range keys[1:] {
+		if m.server.Slot(key) != p.slot {
+			return place{alone: h.Entry()}
+		}
+	}
+	return p
+}
+
+// readAt reads the locks of a place. What was to be read there meanwhile comes on the list again then.
+func (m *Monitor) readAt(p place, due []reading) {
+	defer m.after(heldOf(due))
+	unread := due
+	defer func() { // also when a hook of the client ends the goroutine
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, r := range unread {
+			e := r.held.Entry()
+			e.told = e.told || r.told
+			m.list(r.held, readAgain)
+		}
+		for _, h := range m.reading[p] {
+			m.unread = append(m.unread, h)
+			m.plan(max(h.Entry().at, clock.Now().After(gatherReads)))
+		}
+		delete(m.reading, p)
+	}()
+	unread = m.read(p, due)
 }
 
 // prepare has the Hub tell of changes, before the keys are read for the first time. It
@@ -270,16 +306,22 @@ func (m *Monitor) prepare(r *reading) bool {
 	return true
 }
 
-// read reads locks, tells them what was found, and returns those that it could not read.
-func (m *Monitor) read(due []reading) (unread []reading) {
+// read reads the locks of a place, tells them what was found, and returns those that it could not read.
+func (m *Monitor) read(p place, due []reading) (unread []reading) {
 	known := make([]reading, 0, len(due))
 	for _, r := range due {
 		if m.prepare(&r) {
 			known = append(known, r)
 		}
 	}
+	if len(known) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(m.calls, readTimeout)
 	defer cancel()
+	if p.alone != nil {
+		return m.readParts(ctx, known[0])
+	}
 	unread, foreign := m.owners(ctx, known)
 	return append(unread, m.left(ctx, foreign)...)
 }
@@ -287,7 +329,7 @@ func (m *Monitor) read(due []reading) (unread []reading) {
 func keysOf(locks []reading) [][]string {
 	keys := make([][]string, len(locks))
 	for i, r := range locks {
-		keys[i] = r.held.Keys()
+		keys[i] = r.keys
 	}
 	return keys
 }
@@ -295,26 +337,27 @@ func keysOf(locks []reading) [][]string {
 // owners reads who owns the keys. It returns the locks that it could not read, and the held
 // locks whose keys somebody else has changed.
 func (m *Monitor) owners(ctx context.Context, locks []reading) (unread, foreign []reading) {
-	if len(locks) == 0 {
-		return nil, nil
-	}
 	for i, answer := range m.server.Owners(ctx, keysOf(locks)) {
 		r := locks[i]
-		if answer.Err != nil {
+		switch {
+		case answer.Err != nil:
 			unread = append(unread, r)
-			continue
-		}
-		held, again := r.held.Owners(answer.Keys, r.version)
-		if again {
-			m.changed(r.held)
-		}
-		if held && r.foreign {
+		case m.tell(r, answer.Keys) && r.foreign:
 			foreign = append(foreign, r)
-		} else {
+		default:
 			m.calm(r.held)
 		}
 	}
 	return unread, foreign
+}
+
+// tell tells a lock who owns its keys, and reports whether it is still held.
+func (m *Monitor) tell(r reading, owners []string) (held bool) {
+	held, again := r.held.Owners(owners, r.version)
+	if again {
+		m.changed(r.held)
+	}
+	return held
 }
 
 // left asks how much is left of leases that somebody else may have shortened.
@@ -326,19 +369,21 @@ func (m *Monitor) left(ctx context.Context, locks []reading) (unread []reading) 
 	answers := m.server.Left(ctx, keysOf(locks))
 	received := clock.Now()
 	for i, answer := range answers {
-		r := locks[i]
-		if answer.Err != nil || m.judge(r, slices.Min(answer.Keys), sent, received) == lease.Unsettled {
-			unread = append(unread, r)
+		if !m.judge(locks[i], answer, sent, received) {
+			unread = append(unread, locks[i])
 		}
 	}
 	return unread
 }
 
-// judge takes the server's answer about a lock: least is what is left of the shortest lease
-// of its keys.
-func (m *Monitor) judge(r reading, least time.Duration, sent, received clock.Instant) lease.Verdict {
+// judge takes the server's answer about the leases of a lock's keys, of which the shortest counts. It reports
+// false if the lock must be read again.
+func (m *Monitor) judge(r reading, answer Answer[time.Duration], sent, received clock.Instant) (settled bool) {
+	if answer.Err != nil {
+		return false
+	}
 	found := lease.Unharmed
-	switch least {
+	switch least := slices.Min(answer.Keys); least {
 	case Gone:
 		found = lease.Settled // the server will tell
 	case clock.NoExpiry:
@@ -347,14 +392,14 @@ func (m *Monitor) judge(r reading, least time.Duration, sent, received clock.Ins
 	}
 	if found != lease.Unharmed {
 		m.calm(r.held)
-		return found
+		return found != lease.Unsettled
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := r.held.Entry(); e.pause() < readAgain {
 		e.spurious++
 	}
-	return found
+	return true
 }
 
 // calm notes that there was a reason to read the lock, so that it is read soon the next time.

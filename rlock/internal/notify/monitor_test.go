@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,6 +28,7 @@ type server struct {
 	ends    map[string]time.Time // of leases; none: never
 	tracked map[string]bool
 	err     error
+	silent  uint16   // slot whose node does not answer; 0: none
 	reads   []string // keys, with times
 	lefts   int      // how often leases were asked for
 	start   time.Time
@@ -33,10 +36,26 @@ type server struct {
 	during  func(s string) // called between a read and its answer
 }
 
+// Slot is the number that a key ends with.
+func (s *server) Slot(key string) uint16 {
+	_, number, _ := strings.Cut(key, "@")
+	slot, _ := strconv.Atoi(number)
+	return uint16(slot)
+}
+
 func (s *server) Owners(ctx context.Context, locks [][]string) []notify.Answer[string] {
 	answers := make([]notify.Answer[string], len(locks))
 	var pushed []string
 	s.mu.Lock()
+	if slot := s.Slot(locks[0][0]); slot != 0 && slot == s.silent {
+		s.reads = append(s.reads, fmt.Sprint(locks[0][0], "@", time.Since(s.start).Milliseconds()))
+		s.mu.Unlock()
+		<-ctx.Done()
+		for i := range answers {
+			answers[i].Err = ctx.Err()
+		}
+		return answers
+	}
 	for i, keys := range locks {
 		for _, key := range keys {
 			s.reads = append(s.reads, fmt.Sprint(key, "@", time.Since(s.start).Milliseconds()))
@@ -338,15 +357,23 @@ func TestAllIsRead(t *testing.T) {
 	})
 }
 
-// hasty is a lock that ends when the Hub is just about to be told of its keys.
+// hasty is a lock that ends when the Hub is just about to be told of its keys, after its version was asked for.
 type hasty struct {
 	*lock
-	once sync.Once
-	end  func()
+	asked bool
+	once  sync.Once
+	end   func()
+}
+
+func (h *hasty) Version() (lease.Version, bool) {
+	h.asked = true
+	return h.lock.Version()
 }
 
 func (h *hasty) Keys() []string {
-	h.once.Do(h.end)
+	if h.asked {
+		h.once.Do(h.end)
+	}
 	return h.lock.Keys()
 }
 

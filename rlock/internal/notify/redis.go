@@ -18,6 +18,9 @@ type Redis struct {
 	Scripts *gen.Scripts
 }
 
+// Slot implements Server: there are no slots.
+func (Redis) Slot(string) uint16 { return 0 }
+
 // Track returns the commands that read keys and have the server tell of their next change.
 // The server tracks the keys that the command after CLIENT CACHING reads. It refuses CLIENT
 // CACHING if it tracks all keys anyway. The commands ask for a shared connection, because a
