@@ -165,7 +165,7 @@ func (m *Monitor) changed(h Held) {
 	e.told = true
 	wait := gatherReads
 	switch {
-	case e.listed || e.spurious == 0:
+	case e.spurious == 0:
 	case clock.Now() > e.at.After(2*readAgain):
 		e.spurious = 0
 	default:

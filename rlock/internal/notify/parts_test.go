@@ -64,3 +64,20 @@ func TestLossOfALockOfSeveralSlots(t *testing.T) {
 		require.False(t, held.isLost())
 	})
 }
+
+// Spurious messages about a lock of several keys, in one slot or in several, have it read ever more slowly, as those
+// about a lock of one key do.
+func TestReadInVainOfSeveralKeys(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][]string{{"a", "b", "c"}, {"a@1", "b@2", "c@3"}} {
+		inBubble(t, func(t *testing.T, b *bench) {
+			b.change(func() { b.forgets = true })
+			b.hold(keys...)
+			sleep(10 * time.Second)
+			require.Less(t, len(b.took()), 3*30)
+			sleep(10 * time.Second)
+			require.LessOrEqual(t, len(b.took()), 3*11)
+			require.Positive(t, b.lefts)
+		})
+	}
+}
