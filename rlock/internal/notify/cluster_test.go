@@ -219,6 +219,29 @@ func TestRecheck(t *testing.T) {
 	})
 }
 
+// One call of Recheck is enough, also just after the subscription.
+func TestRecheckOnce(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		c := e.StartCluster(t)
+		g := onCluster(t, c.Client(t))
+		key := keysOn(c, 1)[0]
+		id := c.Nodes[0].Do(t, "CLUSTER", "MYID")
+		owner, err := id.ToString()
+		require.NoError(t, err)
+		channel := g.Channel(key)
+		require.NoError(t, channel.Listen(t.Context()))
+		c.Nodes[1].Stop()
+		defer c.Nodes[1].Cont()
+		for _, node := range []*env.Server{c.Nodes[0], c.Nodes[2]} {
+			node.Do(t, "CLUSTER", "SETSLOT", fmt.Sprint(gen.Slot(key)), "NODE", owner)
+		}
+		channel.Recheck()
+		env.Soon(t, func() bool { return subscribed(t, c.Nodes[0]) == 1 }, "it listens at the new owner")
+	})
+}
+
 func recheck(t *testing.T, c *env.Cluster, client rueidis.Client, replica *env.Server) {
 	g := onCluster(t, client)
 	key := keysOn(c, 1)[0]

@@ -316,7 +316,7 @@ func (s *subscription) explain(ctx context.Context, err error) error {
 
 // follow returns when the subscription is over, and reports whether the server has it all the same.
 func (s *subscription) follow(n *connection, ended <-chan struct{}) (alive bool) {
-	var look, unused <-chan time.Time
+	var look, unused, rechecked <-chan time.Time
 	if n.primary != "" {
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
@@ -341,10 +341,12 @@ func (s *subscription) follow(n *connection, ended <-chan struct{}) (alive bool)
 				s.connections.drop(n)
 				return false
 			}
-		case <-s.recheck:
-			if clock.Now() < looked.After(lookEvery) {
-				continue
+		case <-s.recheck: // whoever asks may not do so again, so a look that comes too soon is only put off
+			if rechecked == nil {
+				rechecked = time.After(max(looked.After(lookEvery).Until(), 0))
 			}
+		case <-rechecked:
+			rechecked = nil
 			if s.locator.moved(s.connections.background) {
 				return true
 			}
