@@ -71,6 +71,7 @@ func (b *batch) run(ctx context.Context) {
 	tries := make([]remote.Try, len(asked))
 	each := make([]*remote.Try, len(asked))
 	for n, i := range asked {
+		b.all[i].lock.attempts++
 		tries[n].Claim, tries[n].Request = &b.all[i].lock.claim, b.all[i].tries.Request()
 		each[n] = &tries[n]
 	}

@@ -1,13 +1,17 @@
 package queue
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
-	"github.com/stretchr/testify/require"
 )
 
 // A waiter whose policy panics leaves nothing in the queue, and the lock goes on.
@@ -139,4 +143,43 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 		}
 		idle(t, client, "k")
 	})
+}
+
+// A set finds with its heartbeat that it has all keys, and fails before the server has confirmed that its place has
+// ended. It leaves none of the keys locked.
+func TestSetFailsBeforeItsPlaceHasEnded(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]func(f *env.Faulty, cancel func()) rueidis.RedisResult{
+		"its context ends": func(_ *env.Faulty, cancel func()) rueidis.RedisResult {
+			cancel()
+			return rueidis.NewErrorResult(context.Canceled)
+		},
+		"refused": func(f *env.Faulty, _ func()) rueidis.RedisResult { return f.Refuse("ERR broken") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+			held := env.MustLock(t)(env.NewLocker(t, client).Acquire(t.Context(), "i"))
+			ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+			defer cancel()
+			failed := make(chan error, 1)
+			go func() { failed <- env.ErrorOf(l.AcquireAll(ctx, []string{"i", "j"}, rlock.WithTTL(time.Hour))) }()
+			env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 }, "the set waits for the first name")
+			var taken atomic.Bool
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				switch {
+				case env.Calls(words, gen.AcquireAllSHA1) && !taken.Swap(true):
+					_ = held.Release(context.Background()) // the server grants the set its first key
+				case env.Calls(words, gen.JoinSHA1) && taken.Load():
+					f.When(nil)
+					return fails(f, cancel)
+				}
+				return run()
+			})
+			require.Error(t, <-failed)
+			require.True(t, taken.Load())
+			idle(t, client, "i")
+			idle(t, client, "j")
+		})
+	}
 }

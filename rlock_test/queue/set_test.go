@@ -184,3 +184,105 @@ func TestASetOvertakesNobody(t *testing.T) {
 
 // queueName returns the name of the queue of a key with the tag set.
 func queueName(key string) string { return "rlock:queue:{2834}:" + key }
+
+// A set that is granted a key after it has lost one before gives the other back at once.
+func TestASetIsGrantedAKeyAfterALoss(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "j", rlock.WithTTL(time.Minute)))
+		got := acquiresAll(t, env.OpenOn(t, server), "i", "j")
+		env.Soon(t, func() bool { return len(queued(t, client, "j")) == 1 }, "the set has the first key, and waits for the other")
+		require.NoError(t, env.Do(t, client, "SET", "i", "another token", "PX", "60000").Error())
+		require.NoError(t, held.Release(t.Context())) // before the next heartbeat, in most cases
+		start := time.Now()
+		env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 && env.Get(t, client, "j") == "" }, "it waits for the first key, and has no other")
+		require.Less(t, time.Since(start), time.Second, "before the end of its turn")
+		require.NoError(t, env.Do(t, client, "DEL", "i").Error())
+		require.NoError(t, env.Taken(t, got).Release(t.Context()))
+		idle(t, client, "i")
+		idle(t, client, "j")
+	})
+}
+
+// A set whose place is lost has it again with its next heartbeat, before those who came later.
+func TestPlaceOfASetIsLost(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		client := server.Client(t)
+		held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "i", rlock.WithTTL(time.Minute)))
+		set := acquiresAll(t, env.OpenOn(t, server), "i", "j")
+		env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 }, "the set waits")
+		later := waits(t, client, env.OpenOn(t, server), "i")
+		start := time.Now()
+		server.Do(t, "DEL", queueOf(t, client, "i"))
+		env.Soon(t, func() bool { return len(queued(t, client, "i")) == 2 }, "both wait again")
+		require.Less(t, time.Since(start), 2*time.Second)
+		require.NoError(t, held.Release(t.Context()))
+		passesOn(t, client, "i", env.Taken(t, set), later)
+	})
+}
+
+// A set whose policy pauses for long gives back what it has at the end of its turn, also if the server has refused
+// one of its calls because it could not serve for a moment. Then it goes on.
+func TestASetGivesBackAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+	other := env.NewLocker(t, client)
+	i := env.MustLock(t)(other.Acquire(t.Context(), "i", rlock.WithTTL(time.Hour)))
+	j := env.MustLock(t)(other.Acquire(t.Context(), "j", rlock.WithTTL(time.Hour)))
+	got := make(chan *rlock.Lock, 1)
+	go func() {
+		got <- env.MustLock(t)(l.AcquireAll(context.WithoutCancel(t.Context()), []string{"i", "j"}, rlock.WithTTL(time.Hour), rlock.WithRetry(rlock.Fixed(time.Hour))))
+	}()
+	env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 }, "the set waits for the first key")
+	f.When(env.Once(gen.AcquireAllSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("LOADING later") }))
+	require.NoError(t, i.Release(t.Context()))
+	env.Soon(t, func() bool { return env.Get(t, client, "i") != "" }, "the set has the first key")
+	wait, end := context.WithTimeout(t.Context(), 10*time.Second)
+	defer end()
+	i = env.MustLock(t)(other.Acquire(wait, "i"))
+	require.NoError(t, i.Release(t.Context()))
+	require.NoError(t, j.Release(t.Context()))
+	require.NoError(t, env.Taken(t, got).Release(t.Context()))
+}
+
+// A retry policy is asked after its pause, and neither after a heartbeat nor when a set begins or ends to take its
+// keys one by one: what waits for one pause has made one attempt.
+func TestHeartbeatsAreNoAttempts(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	other, l := env.OpenOn(t, server), env.OpenOn(t, server)
+	for name, acquire := range map[string]func(ctx context.Context, key string, policy rlock.Option) (*rlock.Lock, error){
+		"key": func(ctx context.Context, key string, policy rlock.Option) (*rlock.Lock, error) {
+			return l.Acquire(ctx, key, policy)
+		},
+		"token": func(ctx context.Context, key string, policy rlock.Option) (*rlock.Lock, error) {
+			return l.Acquire(ctx, key, policy, rlock.WithToken("chosen"))
+		},
+		"set": func(ctx context.Context, key string, policy rlock.Option) (*rlock.Lock, error) {
+			return l.AcquireAll(ctx, []string{key, key + "2"}, policy)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env.MustLock(t)(other.Acquire(t.Context(), name, rlock.WithTTL(time.Hour)))
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Second)
+			defer cancel()
+			asked := 0
+			_, err := acquire(ctx, name, rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+				asked++
+				return time.Hour, true
+			}).MaxAttempts(2)))
+			var failed *rlock.AcquireError
+			require.ErrorAs(t, err, &failed)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 1, failed.Attempts)
+			require.Equal(t, 1, asked)
+		})
+	}
+}

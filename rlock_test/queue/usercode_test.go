@@ -107,3 +107,33 @@ func TestInterruptedJoinArrivesLate(t *testing.T) {
 		}
 	}
 }
+
+// User code ends the call with which a set that waits renews what it has, and which has just taken all keys. None
+// of them stays locked.
+func TestInterruptedRenewalOfASet(t *testing.T) {
+	t.Parallel()
+	for name, end := range endings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, l, client := env.NewFaulty(t, env.Engines(t)[0])
+			held := env.MustLock(t)(env.NewLocker(t, client).Acquire(t.Context(), "i"))
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				ended(t, func() {
+					_, _ = l.AcquireAll(context.WithoutCancel(t.Context()), []string{"i", "j"}, rlock.WithTTL(time.Hour))
+				})
+			}()
+			env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 }, "the set waits for the first name")
+			f.When(env.Once(gen.AcquireAllSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+				_ = held.Release(context.Background()) // the server grants the set its first key
+				run()
+				end()
+				return rueidis.RedisResult{}
+			}))
+			<-over
+			idle(t, client, "i")
+			idle(t, client, "j")
+		})
+	}
+}

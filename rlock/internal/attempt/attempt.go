@@ -31,8 +31,8 @@ type Attempts struct {
 	collect *collect.Collector // of a set that waits
 	place   *place.Place       // in the queue of the server; nil: none
 	until   clock.Instant      // when the pause of the policy is over
-	early   bool               // the next attempt comes before that, and does not count
-	counted bool               // the last question to the server was an attempt that the policy called for
+	early   bool               // the next try comes before that although nothing has woken the acquisition
+	counted bool               // the last try was an attempt that the policy called for
 	refusal place.Refusal      // when the server refused a place
 }
 
@@ -144,28 +144,55 @@ func (a *Attempts) Adopt(g handover.Grant) {
 	}
 }
 
-// Try makes one attempt. remote repeats a command of it that gets no answer.
+// Try asks the server for the keys. remote repeats a command of it that gets no answer. It counts as one attempt
+// of the policy, however many calls it makes, and as none if the policy has not called for it.
 func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	if ctx.Err() != nil {
 		return Grant{}, ended(ctx, nil)
 	}
-	if !a.Force && a.enter() {
+	stands := !a.Force && a.enter()
+	if a.counted = !a.early; stands {
+		a.counted = clock.Now() >= a.until // otherwise it is a heartbeat, or takes a grant
+	}
+	if a.counted {
+		*a.Count++
+	}
+	if stands {
 		return a.ask(ctx)
 	}
 	return a.tryAlone(ctx)
 }
 
 // tryAlone makes one attempt without a place in the queue of the server. If others wait there, it
-// does not overtake them.
+// does not overtake them. A set that finds that it has lost a key begins anew.
 func (a *Attempts) tryAlone(ctx context.Context) (Grant, Setback) {
-	answer, err := a.Server.Acquire(ctx, a.Claim, a.Request())
-	if err != nil {
-		a.collect.MayHave() // of slots before the one that has failed
+	g, why := a.tryOnce(ctx)
+	if why.Kind == Busy && a.collect.Lost(a.Blocker.Key) {
+		return beginAnew(ctx, a)
+	}
+	return g, why
+}
+
+func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
+	request := a.Request()
+	unsure := a.collect.Asks() // user code may end the call
+	answer, err := a.Server.Acquire(ctx, a.Claim, request)
+	if err == nil && !answer.Acquired {
+		a.collect.Blocked(unsure, answer.Kept)
 	}
 	if a.Wait && a.Outage.Record(err) {
 		return Grant{}, a.transient(ctx, err)
 	}
 	return a.Take(ctx, answer, err)
+}
+
+// beginAnew has a set that collects its keys give back what it has, and take them again with another token. It
+// keeps its turn, and the score with which it stands in queues.
+func beginAnew(ctx context.Context, a *Attempts) (Grant, Setback) {
+	a.leavePlace()
+	a.collect.GiveBack(ctx, a.Lease.Token())
+	a.Lease.SetToken(a.Claim.NewToken(a.Want.Owner))
+	return a.tryOnce(ctx)
 }
 
 // transient is the Setback of an attempt that the server has not answered, or cannot serve yet.
@@ -179,16 +206,24 @@ func (a *Attempts) transient(ctx context.Context, err error) Setback {
 	return Setback{Kind: Transient}
 }
 
-// Request counts an attempt, and returns what to ask the server for. It makes a token, unless an
-// earlier attempt or a hand-over has given one.
+// Request returns what to ask the server for. It makes a token, unless an earlier attempt or a hand-over has
+// given one.
 func (a *Attempts) Request() remote.Request {
-	if !a.early {
-		*a.Count++
-	}
 	if a.Lease.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil {
 		a.Lease.SetToken(a.Claim.NewToken(a.Want.Owner))
 	}
-	return remote.Request{Token: a.Lease.Token(), TTL: a.Lease.TTL(), Fenced: a.Want.Fenced, Force: a.Force, Keep: a.collect.Keys()}
+	return remote.Request{
+		Token: a.Lease.Token(), TTL: a.Lease.TTL(), Fenced: a.Want.Fenced, Force: a.Force, Keep: a.collect.Keys(), Patience: patience(a),
+	}
+}
+
+// patience returns for how long a call may wait for its answer; 0: as long as the client and the context let it.
+// A set that waits must not keep keys at some nodes of a cluster for as long as another node is silent.
+func patience(a *Attempts) time.Duration {
+	if !a.Wait || !a.Claim.SpansSlots() {
+		return 0
+	}
+	return a.collect.Patience()
 }
 
 // Take returns what the answer to a Request means for the acquisition.
@@ -198,7 +233,6 @@ func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (G
 		return Grant{}, FailedCall(ctx, err)
 	case !answer.Acquired:
 		a.blocked(answer)
-		a.collect.Blocked(answer.Held)
 		return Grant{}, Setback{Kind: Busy}
 	}
 	if a.place != nil {
@@ -217,12 +251,7 @@ func (a *Attempts) blocked(answer remote.Answer) {
 
 // AsksPolicy reports whether the policy decides about the next pause. It does not after a question to
 // the server that it had not called for, such as a heartbeat: the pause then goes on.
-func (a *Attempts) AsksPolicy() bool {
-	if a.place == nil {
-		return !a.early
-	}
-	return a.counted
-}
+func (a *Attempts) AsksPolicy() bool { return a.counted }
 
 // switchCollecting has a set that waits begin, or stop, taking its keys one by one when it is time for
 // that. It reports whether the set has just begun. The acquisition then tries at once, because some of
@@ -266,7 +295,8 @@ func (a *Attempts) GiveUp() {
 	}
 }
 
-// Interrupted notes that user code has ended an attempt, so that a command may be under way.
+// Interrupted notes that user code has ended an attempt, so that a command may be under way. Of a set with a
+// place, the Collector knows whether that may have been another command than one of the place.
 func (a *Attempts) Interrupted() {
 	if a.place != nil {
 		a.place.Interrupted()

@@ -16,6 +16,9 @@ func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause
 	p := pausing{a, pause, end}
 	switch {
 	case why.Kind == Transient:
+		if a.collect != nil {
+			a.switchCollecting(ctx) // what it has at servers that answer is not kept for longer than otherwise
+		}
 		return p.rest(ctx, w)
 	case a.switchCollecting(ctx):
 		a.early = true
@@ -50,8 +53,8 @@ func (p pausing) inPlace(crowded bool, err error) error {
 const longestRest = time.Second / 2
 
 // rest waits before the server is asked again that has not answered or cannot serve yet. It ends before
-// the pause of the policy does if others depend on it. The next attempt then does not count, and the
-// pause goes on after it.
+// the pause of the policy does if others depend on it, or if a set has to try again. The next attempt then does
+// not count, and the pause goes on after it.
 func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
 	pause := p.of.Outage.Pace(p.pause)
 	if p.of.place != nil {
@@ -63,11 +66,13 @@ func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
 	if pause == clock.NoExpiry {
 		return w.Sleep(ctx, pause, 0, p.end)
 	}
+	turn := p.of.collect.End()
 	for end := min(p.end, clock.Now().After(pause), p.of.until); clock.Now() < end; {
-		if err := w.Sleep(ctx, longestRest, 0, end); err != nil {
+		if err := w.Sleep(ctx, longestRest, 0, min(end, turn)); err != nil {
 			return err
 		}
-		if p.of.early = clock.Now() < end && p.of.Ticket.Followed(); p.of.early {
+		now := clock.Now()
+		if p.of.early = now < end && (now >= turn || p.of.Ticket.Followed()); p.of.early {
 			break
 		}
 	}
@@ -77,13 +82,15 @@ func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
 // awaitFree waits until the key may be free. An acquisition that wants a place in the queue of the server,
 // and has none because that was refused, asks for one again after a while.
 func (p pausing) awaitFree(ctx context.Context, w *notify.Wait) error {
-	for end := min(p.end, p.of.until, p.of.collect.End()); ; {
+	turn, until := p.of.collect.End(), min(p.end, p.of.until)
+	for end := min(until, turn); ; {
 		if wantsPlace(p.of) && !p.of.refusal.Lasts() {
 			p.of.refusal.Note() // the user lacks a right, as far as is known
 		}
 		again := p.of.refusal.End()
 		err := w.Await(ctx, p.of.Blocker.Key, p.pause, p.of.Blocker.Left, min(end, again))
 		if now := clock.Now(); err != nil || now < again || now >= end {
+			p.of.early = now >= turn && now < until // the policy has not called for what a set does then
 			return err
 		}
 		if p.of.mayStand() {

@@ -92,7 +92,9 @@ func (a *Attempts) dropPlace(ctx context.Context) Setback {
 		a.leavePlace()
 		return Setback{}
 	}
-	confirmed, err := a.place.Confirm(ctx)
+	patient, cancel := clock.Within(ctx, patience(a))
+	defer cancel()
+	confirmed, err := a.place.Confirm(patient)
 	switch {
 	case a.Outage.Record(err):
 		return a.transient(ctx, err)
@@ -109,16 +111,14 @@ func (a *Attempts) dropPlace(ctx context.Context) Setback {
 // ask makes one attempt with the place, which sends what the server must be asked now.
 func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	p := a.place
-	if a.counted = clock.Now() >= a.until; a.counted { // otherwise the policy has not asked for it
-		*a.Count++
-	}
 	beating := p.Beating()
-	held, blocked, err := p.Ask(ctx)
+	patient, cancel := clock.Within(ctx, patience(a))
+	defer cancel()
+	held, blocked, err := p.Ask(patient)
 	switch {
 	case a.Outage.Record(err):
 		return Grant{}, a.transient(ctx, err)
 	case remote.OutcomeOf(err) == remote.Refused:
-		a.early = !a.counted
 		return a.standBack(ctx, err)
 	case err != nil:
 		return Grant{}, FailedCall(ctx, err)
@@ -142,9 +142,6 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		return Grant{deadline, fence}, Setback{}
 	case beating && !a.MayQueue() && !a.Claim.IsShare():
 		g, why := a.tryAlone(ctx) // which renews what a set has collected, and finds a chosen token that has the key
-		if why.Kind == Busy && a.Claim.IsSet() && a.collect.Before(a.Blocker.Key, p.Key()) {
-			a.giveUpPlace(ctx) // it has lost a key, and would get the others out of order
-		}
 		return g, why
 	}
 	return Grant{}, Setback{Kind: Busy}
@@ -154,7 +151,11 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 // the user lacks a right, or the server has no memory for the queue. If the server refuses a try
 // too, the acquisition fails with that.
 func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback) {
-	a.giveUpPlace(ctx) // the script may have been refused after it had joined
+	a.leavePlace() // the script may have been refused after it had joined
+	if a.Claim.IsSet() {
+		a.collect.Turn() // its place had its token, which the reaper releases now
+		a.switchCollecting(ctx)
+	}
 	a.refusal.Note()
 	key := a.Blocker.Key
 	g, why := a.tryAlone(ctx)
@@ -169,7 +170,7 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 // token may have got the key instead.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
 	if granted && a.place.Token() == a.Lease.Token() {
-		a.collect.MayHave()
+		a.collect.Got(a.place.Key())
 		a.place.GoesOn(a.Claim)
 		a.place.Taken()
 		a.place = nil
@@ -179,18 +180,7 @@ func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback)
 		a.place.Abandon()
 		a.place = nil
 	}
-	a.giveUpPlace(ctx)
-	return Grant{}, Setback{Kind: Busy}
-}
-
-// giveUpPlace is leavePlace for an acquisition that goes on. A set gives up what it has collected too,
-// and begins anew: its place has its token, which the reaper releases now.
-func (a *Attempts) giveUpPlace(ctx context.Context) {
-	a.leavePlace()
-	if a.Claim.IsSet() {
-		a.collect.Turn()
-		a.switchCollecting(ctx)
-	}
+	return beginAnew(ctx, a)
 }
 
 // choose gives the key to the token that the caller has chosen. Another token has stood in the queue for

@@ -117,6 +117,15 @@ func Select(ctx context.Context, a, b <-chan struct{}, d time.Duration, stop <-c
 	}
 }
 
+// Within returns a context with what ctx has, which ends after limit, if that is not 0, at the latest. The caller
+// calls end when it is not needed any more.
+func Within(ctx context.Context, limit time.Duration) (_ context.Context, end context.CancelFunc) {
+	if limit == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
 // EndsWith returns a context with what ctx has, which ends when other does, too. The caller calls end when it
 // is not needed any more.
 func EndsWith(ctx, other context.Context) (_ context.Context, end func()) {

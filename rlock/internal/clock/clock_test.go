@@ -81,6 +81,22 @@ func TestReceive(t *testing.T) {
 	})
 }
 
+// A context ends at its limit, and without one not before its parent does.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := clock.Within(t.Context(), 0)
+		end()
+		time.Sleep(time.Hour)
+		require.NoError(t, ctx.Err())
+		ctx, end = clock.Within(t.Context(), time.Second)
+		defer end()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+	})
+}
+
 func TestContextErrorKeepsAllInReach(t *testing.T) {
 	t.Parallel()
 	why, call := errors.New("why"), errors.New("call")

@@ -14,7 +14,6 @@
 package collect
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -41,7 +40,9 @@ type Collector struct {
 	keys   []string      // sorted; nil: it is not collecting
 	turn   clock.Instant // when that changes
 	scores []int64       // the first in a queue of each slot; 0: none
-	has    bool          // some of the keys, as far as is known
+
+	kept   int  // so many keys, in the order in which they are taken, an answer said to have the token
+	unsure bool // others may have it: an attempt is under way, or has failed
 }
 
 // New returns the Collector of a claim with a lease of ttl. The first Step begins to collect.
@@ -57,38 +58,75 @@ func (c *Collector) Step(ctx context.Context, token string) (begun, ended bool) 
 	if clock.Now() < c.turn {
 		return false, false
 	}
-	c.turn = clock.Now().After(after)
-	if c.keys == nil {
+	if begun = c.keys == nil; begun {
 		c.keys = slices.Sorted(slices.Values(c.claim.Keys()))
-		return true, false
+	} else {
+		c.GiveBack(ctx, token)
+		c.keys = nil
 	}
+	c.turn = clock.Now().After(after) // GiveBack may have taken long
+	return begun, !begun
+}
+
+// GiveBack gives back the keys that token has. A server that does not answer cannot hold the set up for longer
+// than a turn; the reaper goes on then. Later attempts need another token.
+func (c *Collector) GiveBack(ctx context.Context, token string) {
+	ctx, cancel := context.WithTimeout(ctx, after)
+	defer cancel()
 	c.server.RollBack(ctx, c.claim, c.claim.BySlot(), remote.Request{Token: token, TTL: c.ttl})
-	c.keys, c.has = nil, false
-	return false, true
+	c.kept, c.unsure = 0, false
 }
 
-// Blocked notes the key at which an attempt has ended. The set has those before it, and perhaps others that
-// it has got before it lost this one.
-func (c *Collector) Blocked(key string) {
-	if c != nil && key != slices.Min(c.claim.BySlot()[0]) {
-		c.MayHave()
+// Asks notes, before it is sent, that an attempt may take keys: until there is an answer, nobody knows
+// which. It returns what Blocked is to be told.
+func (c *Collector) Asks() (unsure bool) {
+	if c == nil || c.keys == nil {
+		return false
+	}
+	unsure, c.unsure = c.unsure, true
+	return unsure
+}
+
+// Blocked notes that an attempt has ended at a key that is held, and how many keys it has found or made
+// the set's. unsure is what Asks has returned.
+func (c *Collector) Blocked(unsure bool, kept int) {
+	if c != nil {
+		c.unsure, c.kept = unsure, max(c.kept, kept)
 	}
 }
 
-// Before reports whether the set takes one of its keys before another.
-func (c *Collector) Before(key, other string) bool {
-	return cmp.Or(cmp.Compare(c.slot(key), c.slot(other)), cmp.Compare(key, other)) < 0
-}
+// Got notes that the set has got a key in the queue of that key.
+func (c *Collector) Got(key string) { c.kept = max(c.kept, c.position(key)+1) }
 
-// MayHave notes that the set has got a key, or may have got one.
-func (c *Collector) MayHave() {
-	if c != nil && c.keys != nil {
-		c.has = true
+// Has reports whether the set has collected some of its keys, or may have.
+func (c *Collector) Has() bool { return c != nil && (c.unsure || c.kept > 0) }
+
+// Lost reports whether the set had a key at which an attempt has ended, or had another that comes after it.
+// It would get the others out of order, so it has to give back what it has.
+func (c *Collector) Lost(key string) bool { return c != nil && c.position(key) < c.kept }
+
+// position returns how many keys the set takes before a key of it.
+func (c *Collector) position(key string) (n int) {
+	parts, at := c.claim.BySlot(), c.slot(key)
+	for _, keys := range parts[:at] {
+		n += len(keys)
 	}
+	for _, other := range parts[at] {
+		if other < key {
+			n++
+		}
+	}
+	return n
 }
 
-// Has reports whether the set has collected some of its keys, as far as is known.
-func (c *Collector) Has() bool { return c != nil && c.has }
+// Patience returns for how long a call for keys of one slot may wait for its answer while the set has keys of
+// others: as long as its turn, but long enough for a server that is far away.
+func (c *Collector) Patience() time.Duration {
+	if c == nil {
+		return after
+	}
+	return max(c.turn.Until(), after/2)
+}
 
 // Score returns the score with which the set joins the queue of a key: the first that it had in a queue of
 // the key's slot. Slots are apart because each may be on a server with a clock of its own.

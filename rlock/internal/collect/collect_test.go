@@ -14,10 +14,16 @@ import (
 )
 
 // server notes what is given back.
-type server struct{ requests []remote.Request }
+type server struct {
+	requests []remote.Request
+	silent   bool
+}
 
-func (s *server) RollBack(_ context.Context, _ *remote.Claim, _ [][]string, r remote.Request) {
+func (s *server) RollBack(ctx context.Context, _ *remote.Claim, _ [][]string, r remote.Request) {
 	s.requests = append(s.requests, r)
+	if s.silent {
+		<-ctx.Done()
+	}
 }
 
 func claim() *remote.Claim {
@@ -77,29 +83,84 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A set has what comes before the key at which an attempt has ended, until it gives that back.
+// blocked is an attempt that has ended at a held key.
+func blocked(c *collect.Collector, kept int) { c.Blocked(c.Asks(), kept) }
+
+// A set has the keys of which an answer has said so, until it gives them back, and may have some as long as an
+// attempt has no answer.
 func TestHas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := collect.New(&server{}, claim(), time.Second)
-		c.Blocked("b")
+		s := &server{}
+		c := collect.New(s, claim(), time.Second)
+		blocked(c, 0)
 		require.False(t, c.Has(), "it took all or none")
 		c.Step(t.Context(), "a")
-		c.Blocked("a")
+		blocked(c, 0)
 		require.False(t, c.Has())
-		c.Blocked("b")
+		unsure := c.Asks()
+		require.True(t, c.Has(), "there is no answer yet")
+		c.Blocked(unsure, 0)
+		require.False(t, c.Has())
+		blocked(c, 1)
 		require.True(t, c.Has())
-		c.Blocked("a")
+		blocked(c, 0)
 		require.True(t, c.Has(), "it has lost that key, and may have others")
 		c.Turn()
 		c.Step(t.Context(), "a")
 		require.False(t, c.Has())
 		c.Turn()
 		c.Step(t.Context(), "b")
-		c.MayHave()
+		c.Asks()
+		blocked(c, 0)
+		require.True(t, c.Has(), "the attempt before that has got no answer")
+		c.GiveBack(t.Context(), "b")
+		require.False(t, c.Has())
+		require.NotNil(t, c.Keys(), "its turn goes on")
+		require.Len(t, s.requests, 2)
+		c.Got("a")
 		require.True(t, c.Has())
-		require.True(t, c.Before("a", "c"))
-		require.False(t, c.Before("c", "c"))
+	})
+}
+
+// A set has lost a key if an attempt ends at one that it had, or before one that it had.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := collect.New(&server{}, claim(), time.Second)
+		c.Step(t.Context(), "t")
+		require.False(t, c.Lost("a"))
+		blocked(c, 1)
+		require.True(t, c.Lost("a"))
+		require.False(t, c.Lost("b"))
+		c.Got("b")
+		require.True(t, c.Lost("b"))
+		require.False(t, c.Lost("c"))
+		blocked(c, 3) // the last was lost after the others had been taken
+		require.True(t, c.Lost("c"))
+		c.GiveBack(t.Context(), "t")
+		require.False(t, c.Lost("a"))
+	})
+}
+
+// A call may wait for its answer until the turn of the set ends, but for a second at least. What the set has is
+// given back within a turn, also if the server is silent.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{silent: true}
+		c := collect.New(s, claim(), time.Minute)
+		c.Step(t.Context(), "a")
+		require.Equal(t, 2*time.Second, c.Patience())
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, 1500*time.Millisecond, c.Patience())
+		time.Sleep(time.Second)
+		require.Equal(t, time.Second, c.Patience())
+		time.Sleep(500 * time.Millisecond)
+		start := time.Now()
+		c.Step(t.Context(), "a")
+		require.Equal(t, 2*time.Second, time.Since(start))
+		require.Equal(t, clock.Now().After(2*time.Second), c.End(), "then the other turn begins")
 	})
 }
 
@@ -126,6 +187,8 @@ func TestNoCollector(t *testing.T) {
 	require.Nil(t, c.Keys())
 	require.Equal(t, clock.Never, c.End())
 	require.False(t, c.Has())
-	c.Blocked("a")
-	c.MayHave()
+	require.False(t, c.Lost("a"))
+	require.Equal(t, 2*time.Second, c.Patience())
+	require.False(t, c.Asks())
+	c.Blocked(false, 0)
 }

@@ -20,6 +20,8 @@ type Request struct {
 	Fenced bool
 	Force  bool     // of one key: take it, whoever has it
 	Keep   []string // the keys of a set, sorted: keep those that are free, slot by slot, up to the first that is held; nil: all or none
+
+	Patience time.Duration // for how long each of several slots may be silent; 0: as long as the client and the context let it
 }
 
 // Answer is what the server says to a Request.
@@ -29,6 +31,7 @@ type Answer struct {
 	Fence    uint64
 	Held     string        // key that has another token
 	Left     time.Duration // of that one's lease; 0: not known
+	Kept     int           // how many keys of a Request with Keep have the token, in the order in which it takes them
 }
 
 // Acquire makes one attempt to take the keys. It repeats a command that got no answer, which is
@@ -135,22 +138,30 @@ func (s *Server) acquireParts(ctx context.Context, c *Claim, r Request) (Answer,
 		if r.Keep != nil {
 			keys = slices.Sorted(slices.Values(keys))
 		}
-		a, err := s.acquire(ctx, c, keys, r)
+		patient, cancel := clock.Within(ctx, r.Patience)
+		a, err := s.acquire(patient, c, keys, r)
+		cancel()
 		if err != nil || !a.Acquired {
 			if r.Keep == nil {
 				s.RollBack(ctx, c, parts[:i], r)
 			}
+			a.Kept += whole.Kept
 			return a, err
 		}
 		fences[i] = a.Fence
 		whole.Fence = max(whole.Fence, a.Fence)
+		if r.Keep != nil {
+			whole.Kept += len(keys)
+		}
 	}
+	ctx, cancel := clock.Within(ctx, r.Patience) // also of the RollBack: if it is over, the reaper does that
+	defer cancel()
 	lost, err := s.calls.raiseFence(ctx, parts, fences, whole.Fence, r.Token)
 	if err != nil || lost != "" {
 		if r.Keep == nil {
 			s.RollBack(ctx, c, parts, r)
 		}
-		return Answer{Held: lost}, err
+		return Answer{Held: lost, Kept: whole.Kept}, err // those after the lost key have the token too
 	}
 	return whole, nil
 }

@@ -46,7 +46,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Reques
 		var refusal error
 		for range mostHelps {
 			reply, refused := s.scripts.AcquireAll(ctx, s.client, queued)
-			a, refusal = setAnswer(keys, reply), refused
+			a, refusal = setAnswer(keys, reply, r), refused
 			if refused != nil || r.Keep != nil || reply.Remaining != absent || !help(ctx, s, &a, r) {
 				break
 			}
@@ -60,7 +60,7 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Reques
 	}
 	params.Keys = slices.Concat(keys, counters)
 	reply, err := s.scripts.AcquireAll(ctx, s.client, params)
-	return setAnswer(keys, reply), err
+	return setAnswer(keys, reply, r), err
 }
 
 // withNames returns keys, the names of their queues, and those of the fence counters of the first of them.
@@ -70,10 +70,13 @@ func withNames(keys []string, counters, more int) []string {
 	return slot.AppendNames(names, keys, counters)
 }
 
-func setAnswer(keys []string, reply gen.AcquireAllResult) Answer {
+func setAnswer(keys []string, reply gen.AcquireAllResult, r Request) Answer {
 	a := Answer{Acquired: reply.Acquired, Fence: uint64(reply.Fence), Held: keys[0], Left: remaining(reply.Remaining)}
 	if reply.Held != 0 {
 		a.Held = slot.KeyAt(keys, reply.Held)
+		if r.Keep != nil {
+			a.Kept = int(reply.Held) - 1
+		}
 	}
 	return a
 }
