@@ -118,3 +118,29 @@ func TestAfterBarging(t *testing.T) {
 	slices.Sort(times)
 	require.Less(t, times[seconds/2], 150*time.Millisecond, "%v", times)
 }
+
+// So does a set that waits.
+func TestSetAfterBarging(t *testing.T) {
+	t.Parallel()
+	const (
+		barging = 300 * time.Millisecond
+		rounds  = 5
+	)
+	server := env.Start(t)
+	client := server.Client(t)
+	holder, l := env.OpenOn(t, server, rlock.WithBarging(barging)), env.OpenOn(t, server, rlock.WithBarging(barging))
+	var late []time.Duration // after the end of that time
+	for range rounds {
+		held := env.MustLock(t)(holder.Acquire(t.Context(), "i", rlock.WithTTL(time.Minute)))
+		got := acquiresAll(t, l, "i", "j")
+		env.Soon(t, func() bool { return len(queued(t, client, "i")) == 1 }, "the set waits")
+		second := time.Now().Truncate(time.Second).Add(time.Second)
+		time.Sleep(time.Until(second.Add(20 * time.Millisecond)))
+		require.NoError(t, held.Release(t.Context()))
+		lock := env.Taken(t, got)
+		late = append(late, time.Since(second.Add(barging)))
+		require.NoError(t, lock.Release(t.Context()))
+	}
+	slices.Sort(late)
+	require.Less(t, late[rounds/2], 150*time.Millisecond, "%v", late)
+}

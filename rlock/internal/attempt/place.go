@@ -141,7 +141,11 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		deadline, fence := p.Granted()
 		return Grant{deadline, fence}, Setback{}
 	case beating && !a.MayQueue() && !a.Claim.IsShare():
+		seen := a.Blocker
 		g, why := a.tryAlone(ctx) // which renews what a set has collected, and finds a chosen token that has the key
+		if why.Kind == Busy && a.place == p && a.Blocker.Key == p.Key() && a.Blocker.Left == 0 {
+			a.Blocker = seen // only the place was told for how long the key stays free for barging
+		}
 		return g, why
 	}
 	return Grant{}, Setback{Kind: Busy}
