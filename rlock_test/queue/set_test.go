@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -285,4 +286,41 @@ func TestHeartbeatsAreNoAttempts(t *testing.T) {
 			require.Equal(t, 1, asked)
 		})
 	}
+}
+
+// A caller that is first in the queue of a key notices at once that somebody has deleted the key, also if a set of
+// its Locker has waited for that key before and waits for another one now.
+func TestASetLeavesTheWaitForAKey(t *testing.T) {
+	t.Parallel()
+	const rounds = 5
+	server := env.Start(t)
+	client := server.Client(t)
+	holder, l := env.OpenOn(t, server), env.OpenOn(t, server)
+	before := []*rlock.Locker{env.OpenOn(t, server), env.OpenOn(t, server)} // who waits behind two does not watch the key
+	var late []time.Duration
+	for n := range rounds {
+		i, j := fmt.Sprint("i", n), fmt.Sprint("j", n)
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		held := env.MustLock(t)(holder.Acquire(t.Context(), i, rlock.WithTTL(time.Minute)))
+		env.MustLock(t)(holder.Acquire(t.Context(), j, rlock.WithTTL(time.Minute)))
+		for at, other := range before {
+			go func() { _, _ = other.Acquire(ctx, j) }()
+			env.Soon(t, func() bool { return len(queued(t, client, j)) == at+1 }, "it waits")
+		}
+		go func() { _, _ = l.AcquireAll(ctx, []string{i, j}, rlock.WithTTL(time.Minute)) }()
+		env.Soon(t, func() bool { return len(queued(t, client, i)) == 1 }, "the set waits for the first key")
+		time.Sleep(50 * time.Millisecond) // until it watches the key
+		require.NoError(t, held.Release(t.Context()))
+		env.Soon(t, func() bool { return len(queued(t, client, j)) == 3 }, "the set waits for the other key")
+		got := waits(t, client, l, i)
+		time.Sleep(100 * time.Millisecond)
+		start := time.Now()
+		require.NoError(t, env.Do(t, client, "DEL", i).Error())
+		lock := env.Taken(t, got)
+		late = append(late, time.Since(start))
+		require.NoError(t, lock.Release(t.Context()))
+		cancel()
+	}
+	slices.Sort(late)
+	require.Less(t, late[rounds/2], 150*time.Millisecond, "%v", late)
 }

@@ -26,7 +26,7 @@ func (a *Attempts) Pause(ctx context.Context, w *notify.Wait, why Setback, pause
 	case a.place != nil:
 		return p.inPlace(a.place.Await(ctx, w, a.Blocker.Remaining(), min(until, a.collect.End())))
 	case a.mayStand():
-		return a.subscribe(ctx)
+		return a.subscribe(ctx, w)
 	}
 	return p.awaitFree(ctx, w)
 }
@@ -56,6 +56,7 @@ const longestRest = time.Second / 2
 // the pause of the policy does if others depend on it, or if a set has to try again. The next attempt then does
 // not count, and the pause goes on after it.
 func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
+	w.Leave() // the next of those who wait for the key is told of a change, as this one does not try then
 	pause := p.of.Outage.Pace(p.pause)
 	if p.of.place != nil {
 		if pause != clock.NoExpiry { // otherwise it polls
@@ -94,7 +95,7 @@ func (p pausing) awaitFree(ctx context.Context, w *notify.Wait) error {
 			return err
 		}
 		if p.of.mayStand() {
-			return p.of.subscribe(ctx)
+			return p.of.subscribe(ctx, w)
 		}
 	}
 }

@@ -38,7 +38,8 @@ func (a *Attempts) enter() bool {
 
 // subscribe begins a place in the queue of the server after a try. If this process cannot hear of
 // grants, it looks for them itself.
-func (a *Attempts) subscribe(caller context.Context) error {
+func (a *Attempts) subscribe(caller context.Context, w *notify.Wait) error {
+	w.Leave() // others who wait for a key for which it has waited are told meanwhile
 	ctx, cancel := context.WithTimeout(caller, min(a.until.Until(), longestListen))
 	defer cancel()
 	err := a.Grants.Channel(a.Blocker.Key).Listen(ctx)

@@ -336,6 +336,7 @@ func (p *Place) Await(ctx context.Context, w *notify.Wait, left time.Duration, e
 		w.Foreign = nil
 		w.Token = "" // w goes on without the place, whose key may have the token until the reaper frees it
 	} else {
+		w.Leave() // of a key for which it has waited before: who waits for that key behind it would not be told
 		pause := end.Until()
 		if p.follows() || left > 0 && left < longestHeartbeat {
 			pause = min(pause, clock.JustAfter(left+p.stagger(left)))
