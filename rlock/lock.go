@@ -144,8 +144,8 @@ func (l *Lock) Fence() uint64 {
 }
 
 // Attempts returns how often the acquisition tried to get the lock from the server: 1 for a lock that
-// was free, 0 for one that another holder of the same Locker has handed over. Repeated commands and
-// heartbeats do not count; Stats.Attempts has them.
+// was free, 0 for one that another holder of the same Locker has handed over. Repeated commands, heartbeats
+// and what a set tries within a pause of its policy do not count; Stats.Attempts has them.
 func (l *Lock) Attempts() int {
 	if l == nil {
 		return 0

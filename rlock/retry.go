@@ -13,8 +13,9 @@ import (
 // No policy delays a grant: a waiter is woken when it gets the lock, when the key changes and when the
 // holder's lease ends, whatever its policy says (see "Waiting" above). It asks the policy after each
 // pause. A waiter behind another acquisition of its Locker sends nothing, and asks its policy as after
-// an attempt that found the lock held. An attempt without an answer counts like any other. While others
-// wait behind it, the server is asked again twice a second, which does not count.
+// an attempt that found the lock held. An attempt without an answer counts like any other. What a waiter
+// sends within a pause does not count: heartbeats, what a set tries (see AcquireAll), and the questions to
+// a server that does not answer, twice a second while others wait behind it.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
 	attempts int           // 0: no limit
