@@ -28,7 +28,9 @@ func TestWaiters(t *testing.T) {
 		defer cancel()
 		before := time.Now().Add(-time.Second)
 		for n, wait := range []func(o *rlock.Locker) (*rlock.Lock, error){
-			func(o *rlock.Locker) (*rlock.Lock, error) { return o.Acquire(ctx, "app:k", rlock.WithOwner("first: one")) },
+			func(o *rlock.Locker) (*rlock.Lock, error) {
+				return o.Acquire(ctx, "app:k", rlock.WithOwner("first: one"))
+			},
 			func(o *rlock.Locker) (*rlock.Lock, error) { return o.AcquireShared(ctx, "app:k") },
 			func(o *rlock.Locker) (*rlock.Lock, error) {
 				return o.AcquirePermit(ctx, "app:k", 3, rlock.WithPermits(2), rlock.WithOwner("third"))

@@ -249,8 +249,8 @@ func (a *Attempts) blocked(answer remote.Answer) {
 	a.Ticket.Contended(answer.Left)
 }
 
-// AsksPolicy reports whether the policy decides about the next pause. It does not after a question to
-// the server that it had not called for, such as a heartbeat: the pause then goes on.
+// AsksPolicy reports whether the policy decides about the next pause. It is not asked after a heartbeat or
+// another call that does not count as an attempt: its pause then goes on.
 func (a *Attempts) AsksPolicy() bool { return a.counted }
 
 // switchCollecting has a set that waits begin, or stop, taking its keys one by one when it is time for

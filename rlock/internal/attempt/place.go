@@ -19,7 +19,7 @@ func (a *Attempts) mayStand() bool {
 	return wantsPlace(a) && !a.refusal.Lasts() && a.Server.Queues().Usable(a.Blocker.Key)
 }
 
-// wantsPlace reports whether it would if it might.
+// wantsPlace reports whether the acquisition wants a place in the queue of the server; see mayStand.
 func wantsPlace(a *Attempts) bool {
 	return a.Wait && (!a.Claim.IsSet() || a.collect.Keys() != nil)
 }

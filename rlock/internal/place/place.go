@@ -307,10 +307,10 @@ func (p *Place) interval() time.Duration {
 // deleted it. It is so for the first two, because nobody tells the second that it is the first now.
 func (p *Place) follows() bool { return p.ahead <= 1 }
 
-// stagger is how long after the first two this place sends its heartbeat when what it waits for has ended. That a
-// key stays free for a while for callers in no queue, only those know who have asked within that while: few,
-// however many wait. The process that has freed the key is one of them, and the last in the queue, so it does
-// not wait for the others, who know nothing.
+// stagger is how long after the first two this place sends its heartbeat when what it waits for has ended.
+// There is none at the end of barging: only processes that have asked within that time know that the key is kept
+// free, which are few, however many wait. The process that has freed the key is one of them, and the last in the
+// queue, so it must not wait for the others, who know nothing.
 func (p *Place) stagger(left time.Duration) time.Duration {
 	if left <= p.server.Queues().Barging() {
 		return 0

@@ -172,7 +172,7 @@ func (c *Claim) GoOn(from *Claim) {
 	}
 }
 
-// Possible returns how many commands may have taken the keys for nobody, or may still do so.
+// Possible returns how many commands may have taken the keys without a holder who knows of it, or may still do so.
 func (c *Claim) Possible() int {
 	if c.rare == nil {
 		return 0
