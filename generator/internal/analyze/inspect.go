@@ -68,38 +68,44 @@ func (i *inspector) statement(stmt ast.Stmt, to ways) {
 
 func (i *inspector) all(list ...ast.Expr) {
 	for _, e := range list {
-		if e != nil && i.expr(e) {
-			i.parts(e)
+		if e == nil || !i.expr(e) {
+			continue
 		}
+		if f, ok := e.(*ast.FunctionExpr); ok {
+			i.block(f.Stmts)
+		}
+		i.all(parts(e)...)
 	}
 }
 
-func (i *inspector) parts(e ast.Expr) {
+// parts returns the expressions that an expression consists of, in the order of the text. Those within a
+// function are not among them.
+func parts(e ast.Expr) []ast.Expr {
 	switch n := e.(type) {
 	case *ast.AttrGetExpr:
-		i.all(n.Object, n.Key)
+		return []ast.Expr{n.Object, n.Key}
 	case *ast.TableExpr:
+		var list []ast.Expr
 		for _, f := range n.Fields {
-			i.all(f.Key, f.Value)
+			list = append(list, f.Key, f.Value)
 		}
+		return list
 	case *ast.FuncCallExpr:
-		i.all(n.Func, n.Receiver)
-		i.all(n.Args...)
+		return append([]ast.Expr{n.Func, n.Receiver}, n.Args...)
 	case *ast.LogicalOpExpr:
-		i.all(n.Lhs, n.Rhs)
+		return []ast.Expr{n.Lhs, n.Rhs}
 	case *ast.RelationalOpExpr:
-		i.all(n.Lhs, n.Rhs)
+		return []ast.Expr{n.Lhs, n.Rhs}
 	case *ast.StringConcatOpExpr:
-		i.all(n.Lhs, n.Rhs)
+		return []ast.Expr{n.Lhs, n.Rhs}
 	case *ast.ArithmeticOpExpr:
-		i.all(n.Lhs, n.Rhs)
+		return []ast.Expr{n.Lhs, n.Rhs}
 	case *ast.UnaryMinusOpExpr:
-		i.all(n.Expr)
+		return []ast.Expr{n.Expr}
 	case *ast.UnaryNotOpExpr:
-		i.all(n.Expr)
+		return []ast.Expr{n.Expr}
 	case *ast.UnaryLenOpExpr:
-		i.all(n.Expr)
-	case *ast.FunctionExpr:
-		i.block(n.Stmts)
+		return []ast.Expr{n.Expr}
 	}
+	return nil
 }

@@ -261,34 +261,12 @@ func (r *resolver) expr(expr ast.Expr) {
 			r.misuse(r.script.Pos(n), "... stands in a function that has no ... among its parameters; add it to them, or name the values")
 		}
 	case *ast.AttrGetExpr:
-		r.expr(n.Object)
-		r.expr(n.Key)
+		r.exprs(parts(n))
 		r.mention(n)
-	case *ast.TableExpr:
-		for _, f := range n.Fields {
-			r.expr(f.Key)
-			r.expr(f.Value)
-		}
-	case *ast.FuncCallExpr:
-		r.expr(n.Func)
-		r.expr(n.Receiver)
-		r.exprs(n.Args)
-	case *ast.LogicalOpExpr:
-		r.exprs([]ast.Expr{n.Lhs, n.Rhs})
-	case *ast.RelationalOpExpr:
-		r.exprs([]ast.Expr{n.Lhs, n.Rhs})
-	case *ast.StringConcatOpExpr:
-		r.exprs([]ast.Expr{n.Lhs, n.Rhs})
-	case *ast.ArithmeticOpExpr:
-		r.exprs([]ast.Expr{n.Lhs, n.Rhs})
-	case *ast.UnaryMinusOpExpr:
-		r.expr(n.Expr)
-	case *ast.UnaryNotOpExpr:
-		r.expr(n.Expr)
-	case *ast.UnaryLenOpExpr:
-		r.expr(n.Expr)
 	case *ast.FunctionExpr:
 		r.function(n, false)
+	default:
+		r.exprs(parts(n))
 	}
 }
 
