@@ -73,6 +73,7 @@ fuzz:
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags tools .
 	$(GO) build -C rlock_test/tools -o $(CURDIR)/.bin/ honnef.co/go/tools/cmd/staticcheck
 	.bin/staticcheck ./...
 	$(GO) mod tidy -diff
