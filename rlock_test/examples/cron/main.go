@@ -1,10 +1,11 @@
-// Command cron runs a job once a period, although each of N replicas starts it.
+// Command cron does a job once a period, although each of N replicas starts it.
 //
-//	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/cron -replica web-1 -period 24h
+//	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/cron -replica web-1 -at-least 10m
 //
-// Call it from cron on every machine. The key names the job and the period, and the lock is not
-// released when the job is done: a replica whose clock is late finds it held. If the job fails,
-// the lock is released, and the next replica that comes tries again.
+// Call it from cron on every machine. The first replica that comes does the job, and keeps the others out
+// for -at-least, however soon the job is done: a replica whose clock is late finds the lock held. So
+// choose more than the clocks differ by, and less than the period. That holds for a job that fails, too:
+// the next period tries again. A job that takes longer is extended until it is done.
 package main
 
 import (
@@ -24,7 +25,7 @@ import (
 
 func main() {
 	replica := flag.String("replica", rlock.DefaultOwner(), "name of this replica")
-	period := flag.Duration("period", 24*time.Hour, "how often the job is to run")
+	atLeast := flag.Duration("at-least", 10*time.Minute, "for how long others are kept out, from the start of the job")
 	fail := flag.Bool("fail", false, "have the job fail")
 	flag.Parse()
 	address := cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")
@@ -35,15 +36,14 @@ func main() {
 	}
 	defer locker.Close()
 
-	ctx, cancel := context.WithTimeout(context.Background(), *period)
-	defer cancel()
-	job := func() error {
+	report := func(ctx context.Context, _ *rlock.Lock) error {
 		if *fail {
 			return errors.New("the disk is full")
 		}
 		return nil
 	}
-	ran, err := oncePer(ctx, locker, "report", *period, job)
+	ran, err := locker.TryDo(context.Background(), "cron:report", report,
+		rlock.WithTTL(*atLeast), rlock.WithAtLeast(*atLeast))
 	switch {
 	case err != nil:
 		fmt.Println(*replica, "failed:", err)
@@ -53,20 +53,4 @@ func main() {
 	default:
 		fmt.Println(*replica, "has nothing to do")
 	}
-}
-
-// oncePer runs job unless a replica has run it, or is running it, in the present period.
-func oncePer(ctx context.Context, locker *rlock.Locker, name string, period time.Duration, job func() error) (ran bool, err error) {
-	key := fmt.Sprintf("cron:%s:%s", name, time.Now().UTC().Truncate(period).Format(time.RFC3339))
-	lock, err := locker.TryAcquire(ctx, key, rlock.WithTTL(period))
-	switch {
-	case errors.Is(err, rlock.ErrHeld):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	if err := job(); err != nil {
-		return true, errors.Join(err, lock.Release(ctx))
-	}
-	return true, nil // the lock stays until its lease ends
 }
