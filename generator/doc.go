@@ -10,7 +10,7 @@
 // package to the directory -out, by default gen. It ignores files whose names start with
 // a dot, because editors make such files. In a module of yours:
 //
-//	go get -tool github.com/rlock-go/toolkit/generator
+//	go get -tool github.com/rlock-go/toolkit/generator@main
 //
 //	//go:generate go tool github.com/rlock-go/toolkit/generator -scripts ../lua -out .
 //

@@ -20,10 +20,13 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer server.Close()
+	address := server.Addr()
+
 	invalidations := rlock.NewInvalidations()
-	option := server.Option() // rueidis.ClientOption{InitAddress: …}
-	option.OnInvalidations = invalidations.OnInvalidations
-	client, err := rueidis.NewClient(option)
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:     []string{address},
+		OnInvalidations: invalidations.OnInvalidations, // the server says that a key has changed
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,6 +37,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer locker.Close() // leaves the client open
+
 	report, err := locker.Probe(context.Background())
 	if err != nil {
 		log.Fatal(err)

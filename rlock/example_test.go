@@ -169,8 +169,11 @@ func ExampleLocker_Check() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(state.Held, state.HeldBy(lock.Token()), again.Cached)
-	// Output: true true true
+	fmt.Println(state.Held, again.Cached)
+	fmt.Println("held by this lock:", state.HeldBy(lock.Token()))
+	// Output:
+	// true true
+	// held by this lock: true
 }
 
 func ExampleLock_Extend() {

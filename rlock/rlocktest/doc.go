@@ -14,7 +14,7 @@
 //     last two in scripts too. They are refused inside MULTI, and in scripts once
 //     [miniredis.Miniredis.SetError] was used.
 //
-// One line in a test is enough, after go get github.com/rlock-go/toolkit/rlock/rlocktest:
+// One line in a test is enough, after go get github.com/rlock-go/toolkit/rlock/rlocktest@main:
 //
 //	client := rlocktest.Client(t)
 //

@@ -65,12 +65,6 @@ func TestReadmeProgram(t *testing.T) {
 	require.Equal(t, "alone with report:2026-11\n", stdout)
 }
 
-// The README is read in one go.
-func TestReadmeIsShort(t *testing.T) {
-	t.Parallel()
-	require.LessOrEqual(t, strings.Count(page(t, "README.md"), "\n"), 250, "longer matters belong in package docs, PRODUCTION.md or MIGRATION.md")
-}
-
 // The tests that the pages name exist.
 func TestPagesNameTests(t *testing.T) {
 	t.Parallel()

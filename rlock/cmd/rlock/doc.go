@@ -6,7 +6,7 @@
 //
 // # Install
 //
-//	go install github.com/rlock-go/toolkit/rlock/cmd/rlock@latest
+//	go install github.com/rlock-go/toolkit/rlock/cmd/rlock@main
 //
 // # Commands
 //
