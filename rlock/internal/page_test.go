@@ -48,6 +48,36 @@ func table(t *testing.T, text string) (arrows map[string][]string, order []strin
 	return arrows, order
 }
 
+// read returns the files of a package.
+func read(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths, dir)
+	files := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		files[path] = string(text)
+	}
+	return files
+}
+
+// receiver returns the name of the type of a method.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
 // declared are the names that a package declares, in its tests or outside, with their
 // files: functions, types, methods as Type.Method, variables and constants.
 func declared(t *testing.T, dir string, tests bool) map[string]string {

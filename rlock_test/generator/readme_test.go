@@ -129,7 +129,7 @@ func TestReadmeScriptsPass(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o777))
 		require.NoError(t, os.WriteFile(name, []byte(snippet[1]), 0o666))
 	}
-	require.Equal(t, 2, scripts)
+	require.NotZero(t, scripts)
 	_, stderr, err := run(t, root, nil, "run", "./generator", "-scripts", filepath.Join(dir, "lua"), "-out", filepath.Join(dir, "bindings"))
 	require.NoError(t, err, stderr)
 }
