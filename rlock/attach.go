@@ -78,7 +78,7 @@ func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
 	a, err := l.locker.remote.Attach(ctx, &l.claim, l.lease.Token(), h, l.lease.TTL())
 	switch {
 	case err != nil:
-		return &LockError{"attach", a.Key, err}
+		return unanswered(ctx, "attach", a.Key, err)
 	case a.Lost:
 		return &LockError{"attach", a.Key, ErrLost}
 	}

@@ -77,7 +77,7 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 	case errors.Is(err, remote.ErrUncached):
 		return l.inspect(ctx, "check", full)
 	case err != nil:
-		return State{}, &LockError{"check", full, err}
+		return State{}, unanswered(ctx, "check", full, err)
 	}
 	s := State{Key: full, Held: peeked.Held, Token: peeked.Token, Cached: peeked.Cached}
 	if s.Held {
@@ -116,7 +116,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	}
 	holders, err := remote.Confirm(ctx, l.locker.remote, &l.claim, tokens)
 	if err != nil {
-		return State{}, &LockError{"verify", l.claim.Key(), err}
+		return State{}, unanswered(ctx, "verify", l.claim.Key(), err)
 	}
 	least := stateOf(holders[0])
 	for _, h := range holders {
@@ -143,7 +143,7 @@ func (l *Locker) inspect(ctx context.Context, op, key string) (State, error) {
 	claim := remote.One(key)
 	holders, err := l.remote.Inspect(ctx, &claim)
 	if err != nil {
-		return State{}, &LockError{op, key, err}
+		return State{}, unanswered(ctx, op, key, err)
 	}
 	if _, _, shared := remote.SharedValue(holders[0].Token); shared {
 		return inspectShared(ctx, l, op, key)
@@ -175,7 +175,7 @@ func (l *Locker) Waiters(ctx context.Context, key string) ([]Waiter, error) {
 	}
 	found, err := remote.Waiters(ctx, l.remote, full)
 	if err != nil {
-		return nil, &LockError{"list waiters", full, err}
+		return nil, unanswered(ctx, "list waiters", full, err)
 	}
 	all := make([]Waiter, len(found))
 	for i, w := range found {

@@ -1,12 +1,14 @@
 package rlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
@@ -166,6 +168,15 @@ type LockError struct {
 	Op  string
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrDetached, ErrClosed, or the server's or client's error
+}
+
+// unanswered is the LockError of a call that ended with err. If ctx has ended, it says that: the client may say then
+// what has become of another call on the same connection.
+func unanswered(ctx context.Context, op, key string, err error) *LockError {
+	if ctx.Err() != nil && remote.OutcomeOf(err) == remote.Indeterminate {
+		err = clock.ContextError(ctx, err)
+	}
+	return &LockError{op, key, err}
 }
 
 func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err, remedy(e.Err)) }

@@ -37,7 +37,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return notSent(ctx, l)
 	}
 	defer l.deliver()
-	x := extending{lock: l, ttl: ttl}
+	x := extending{ctx: ctx, lock: l, ttl: ttl}
 	renew.Now(ctx, l.locker.remote, []*extending{&x})
 	return x.err
 }
@@ -63,7 +63,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 		case ctx.Err() != nil:
 			errs[i] = notSent(ctx, lock)
 		default:
-			asked = append(asked, &extending{lock: lock, ttl: ttl, at: i})
+			asked = append(asked, &extending{ctx: ctx, lock: lock, ttl: ttl, at: i})
 		}
 	}
 	if len(asked) > 0 {
@@ -77,6 +77,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 
 // extending is one lock's part in Extend or ExtendEach.
 type extending struct {
+	ctx  context.Context // of the call
 	lock *Lock
 	ttl  time.Duration
 	at   int             // position in ExtendEach
@@ -152,9 +153,10 @@ func (x *extending) Finish() {
 	if x.open {
 		l.endIfOver()
 		if cause := l.cause(); cause != nil {
-			x.err = cause
+			x.err = &LockError{"extend", l.claim.Key(), cause}
+		} else {
+			x.err = unanswered(x.ctx, "extend", l.claim.Key(), x.err)
 		}
-		x.err = &LockError{"extend", l.claim.Key(), x.err}
 	}
 }
 

@@ -80,7 +80,7 @@ func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former
 	former, err = l.remote.Shares().ChangeLimit(ctx, full, limit)
 	switch {
 	case err != nil:
-		return 0, &LockError{"change limit", full, err}
+		return 0, unanswered(ctx, "change limit", full, err)
 	case former == remote.NotShared:
 		return 0, nil
 	case former == 0:

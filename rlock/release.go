@@ -192,7 +192,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	freed, err := l.remote.ReleaseWhile(ctx, full, token)
 	switch {
 	case err != nil:
-		return &LockError{"force release", full, err}
+		return unanswered(ctx, "force release", full, err)
 	case freed == remote.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}

@@ -39,7 +39,7 @@ func (s Sharer) Remaining() time.Duration { return max(s.until.Until(), 0) }
 func inspectShared(ctx context.Context, l *Locker, op, key string) (State, error) {
 	found, err := l.remote.Shares().Inspect(ctx, key)
 	if err != nil {
-		return State{}, &LockError{op, key, err}
+		return State{}, unanswered(ctx, op, key, err)
 	}
 	s := stateOf(found.Holder)
 	if found.Phase == 0 {

@@ -72,7 +72,7 @@ func TestAnyKeyWorksAndShows(t *testing.T) {
 				go func() { got <- env.MustLock(t)(locker.Acquire(ctx, key, rlock.WithTTL(time.Minute))) }()
 				env.AwaitWaiting(t, locker, 1)
 				require.NoError(t, held.Release(ctx))
-				lock := <-got
+				lock := env.Receive(t, got)
 				state, err := locker.Inspect(ctx, key)
 				require.NoError(t, err)
 				require.True(t, state.HeldBy(lock.Token()))
@@ -128,7 +128,7 @@ func TestForeignValuesAreHarmless(t *testing.T) {
 		go func() { got <- env.MustLock(t)(locker.Acquire(t.Context(), "job")) }()
 		env.AwaitWaiting(t, locker, 1)
 		require.NoError(t, locker.ForceRelease(t.Context(), "job", big))
-		lock := <-got
+		lock := env.Receive(t, got)
 		server.Do(t, "SET", "job", big)
 		_, err = lock.Verify(t.Context())
 		require.ErrorIs(t, err, rlock.ErrLost)

@@ -111,7 +111,7 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 			other := env.MustLock(t)(locker.Acquire(t.Context(), "other"))
 			require.NoError(t, locker.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
 			require.ErrorIs(t, lock.Err(), rlock.ErrLost)
-			require.ErrorIs(t, <-told, rlock.ErrLost)
+			require.ErrorIs(t, env.Receive(t, told), rlock.ErrLost)
 			require.True(t, other.Valid())
 			require.NoError(t, locker.ForceRelease(t.Context(), "other", env.Get(t, client, "other")))
 			require.ErrorIs(t, other.Err(), rlock.ErrLost)
@@ -125,10 +125,10 @@ func TestForceReleaseOfALockOnItsWay(t *testing.T) {
 	client := env.Start(t).Client(t)
 	locker := env.NewLocker(t, client, rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true)) // which nobody tells of lost keys
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
-	goOn := make(chan struct{})
+	gate := env.NewGate(t)
 	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 		if e.Kind == rlock.EventContended {
-			<-goOn
+			gate.Pass()
 		}
 	})
 	next := make(chan *rlock.Lock, 1)
@@ -143,8 +143,8 @@ func TestForceReleaseOfALockOnItsWay(t *testing.T) {
 	require.NotEmpty(t, token, "it is the next one's")
 	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
 	other := env.MustLock(t)(env.NewLocker(t, client).TryAcquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
-	close(goOn)
-	require.ErrorIs(t, (<-next).Err(), rlock.ErrLost)
+	gate.Open()
+	require.ErrorIs(t, env.Receive(t, next).Err(), rlock.ErrLost)
 	require.NoError(t, env.ErrorOf(other.Verify(t.Context())))
 }
 

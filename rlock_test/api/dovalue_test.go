@@ -90,7 +90,7 @@ func TestDoValueThatEnds(t *testing.T) {
 		cancel()
 		closing.Close()
 		for want, got := range map[error]<-chan result{rlock.ErrGaveUp: waits, rlock.ErrClosed: closes} {
-			r := <-got
+			r := env.Receive(t, got)
 			require.ErrorIs(t, r.err, want)
 			require.Empty(t, r.value)
 		}
@@ -114,14 +114,14 @@ func TestDoValueThatEnds(t *testing.T) {
 			"close":  {closing, func(*rlock.Lock) { closing.Close() }, rlock.ErrClosed, nil},
 			"cancel": {locker, func(*rlock.Lock) { cancel() }, context.Canceled, nil},
 		} {
-			r := <-call(ctx, c.locker, func(ctx context.Context, lock *rlock.Lock) (string, error) {
+			r := env.Receive(t, call(ctx, c.locker, func(ctx context.Context, lock *rlock.Lock) (string, error) {
 				c.end(lock)
 				<-ctx.Done()
 				if why := context.Cause(ctx); !errors.Is(why, c.why) {
 					t.Errorf("%s: the context has ended because of %v", name, why)
 				}
 				return name, nil
-			})
+			}))
 			if name == "cancel" {
 				ctx, cancel = context.WithCancel(t.Context())
 			}

@@ -103,22 +103,21 @@ func TestForceAcquireTwiceAtATime(t *testing.T) {
 			t.Parallel()
 			f, l, client := env.NewFaulty(t, env.Engines(t)[0])
 			env.MustLock(t)(l.ForceAcquire(t.Context(), "other")) // the server learns the script
-			ran, answer := make(chan struct{}), make(chan struct{})
+			gate := env.NewGate(t)
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				if !env.Calls(words, gen.ForceAcquireSHA1) {
 					return run()
 				}
 				f.When(nil)
 				result := run()
-				close(ran)
-				<-answer
+				gate.Pass()
 				return result
 			})
 			first := make(chan *rlock.Lock, 1)
 			go func() { first <- env.MustLock(t)(l.ForceAcquire(t.Context(), "job", rlock.WithFence(fenced))) }()
-			<-ran
+			gate.Await(t)
 			second := env.MustLock(t)(l.ForceAcquire(t.Context(), "job", rlock.WithFence(fenced)))
-			close(answer)
+			gate.Open()
 			robbed := env.Taken(t, first)
 			require.ErrorIs(t, robbed.Err(), rlock.ErrLost)
 			require.True(t, second.Valid())
@@ -157,7 +156,7 @@ func TestForceAcquireTellsTheHolder(t *testing.T) {
 		ctx := holder.Context()
 		lock, err := env.OpenOn(t, server).ForceAcquire(t.Context(), "job")
 		require.NoError(t, err)
-		<-ctx.Done()
+		env.Receive(t, ctx.Done())
 		require.ErrorIs(t, holder.Err(), rlock.ErrLost)
 		require.NoError(t, lock.Release(t.Context()))
 	})
@@ -200,8 +199,8 @@ func TestForceAcquireKeepsTheQueue(t *testing.T) {
 		last := lock.Fence()
 		require.NoError(t, lock.Release(t.Context()))
 		for _, i := range []int{2, 1, 0} {
-			require.Equal(t, i, <-got)
-			fence := <-fences
+			require.Equal(t, i, env.Receive(t, got))
+			fence := env.Receive(t, fences)
 			require.Greater(t, fence, last)
 			last = fence
 		}
@@ -287,22 +286,21 @@ func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 		left <- err
 	}()
 	env.AwaitWaiting(t, l, 1)
-	ran, answer := make(chan struct{}), make(chan struct{})
+	gate := env.NewGate(t)
 	f.When(env.Once(gen.HandOverSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 		result := run()
-		close(ran)
-		<-answer
+		gate.Pass()
 		return result
 	}))
 	released := make(chan error, 1)
 	go func() { released <- first.Release(t.Context()) }()
-	<-ran
+	gate.Await(t)
 	require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
 	got := env.NextInLine(t, l, "job")
 	leave()
-	require.ErrorIs(t, <-left, rlock.ErrGaveUp)
-	close(answer)
-	require.NoError(t, <-released)
+	require.ErrorIs(t, env.Receive(t, left), rlock.ErrGaveUp)
+	gate.Open()
+	require.NoError(t, env.Receive(t, released))
 	next := env.Taken(t, got)
 	require.Equal(t, next.Valid(), env.Get(t, client, "job") != "")
 	_ = next.Release(t.Context())

@@ -99,7 +99,7 @@ func TestLeadIsFenced(t *testing.T) {
 		}()
 		env.AwaitWaiting(t, locker, 1)
 		require.NoError(t, held.Release(t.Context()))
-		require.NoError(t, <-ended)
+		require.NoError(t, env.Receive(t, ended))
 	})
 }
 
@@ -136,7 +136,7 @@ func TestLeadEnds(t *testing.T) {
 		go lead(locker)
 		env.AwaitWaiting(t, locker, 1)
 		cancel()
-		err = <-ended
+		err = env.Receive(t, ended)
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
 		require.ErrorIs(t, err, context.Canceled)
 
@@ -145,7 +145,7 @@ func TestLeadEnds(t *testing.T) {
 		go lead(closing)
 		env.AwaitWaiting(t, closing, 1)
 		closing.Close()
-		require.ErrorIs(t, <-ended, rlock.ErrClosed)
+		require.ErrorIs(t, env.Receive(t, ended), rlock.ErrClosed)
 		require.NoError(t, held.Release(t.Context()))
 	})
 }
@@ -167,24 +167,24 @@ func TestLeaders(t *testing.T) {
 			}
 			ended <- last
 		}()
-		require.False(t, (<-seen).Held)
+		require.False(t, env.Receive(t, seen).Held)
 		var token string
 		for range 2 {
 			require.NoError(t, locker.Lead(t.Context(), "leader", func(context.Context, *rlock.Lock) error {
-				state := <-seen
+				state := env.Receive(t, seen)
 				require.True(t, state.Held)
 				require.Equal(t, "web-3", state.Owner)
 				require.NotEqual(t, token, state.Token)
 				token = state.Token
 				return nil
 			}, rlock.WithOwner("web-3")))
-			require.False(t, (<-seen).Held)
+			require.False(t, env.Receive(t, seen).Held)
 		}
 		require.NoError(t, env.Do(t, client, "SET", "leader", "somebody", "PX", "6000").Error())
-		require.Equal(t, "somebody", (<-seen).Token)
-		require.False(t, (<-seen).Held, "a lease that ends")
+		require.Equal(t, "somebody", env.Receive(t, seen).Token)
+		require.False(t, env.Receive(t, seen).Held, "a lease that ends")
 		cancel()
-		require.NoError(t, <-ended, "the end of the context is no error")
+		require.NoError(t, env.Receive(t, ended), "the end of the context is no error")
 
 		for _, err := range (*rlock.Locker)(nil).Leaders(t.Context(), "leader") {
 			require.ErrorIs(t, err, rlock.ErrInvalid)
@@ -216,18 +216,18 @@ func TestLeadersSeeAChangeSoon(t *testing.T) {
 			seen <- time.Now()
 		}
 	}()
-	<-seen // nobody leads
+	env.Receive(t, seen) // nobody leads
 	best := time.Hour
 	for range 5 { // once it is not kept from running
 		lock := env.MustLock(t)(leader.Acquire(t.Context(), "leader"))
-		<-seen
+		env.Receive(t, seen)
 		began := time.Now()
 		require.NoError(t, lock.Release(t.Context()))
-		best = min(best, (<-seen).Sub(began))
+		best = min(best, env.Receive(t, seen).Sub(began))
 	}
 	require.Less(t, best, 120*time.Millisecond)
 	cancel()
-	<-ended
+	env.Receive(t, ended)
 	for range viewer.Leaders(ctx, "leader") {
 		t.Error("its context has ended")
 	}

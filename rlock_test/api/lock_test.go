@@ -194,7 +194,7 @@ func TestAutoExtend(t *testing.T) {
 		require.Equal(t, lock.Token(), env.Get(t, client, "job"))
 
 		require.NoError(t, env.Do(t, client, "SET", "job", "thief", "PX", "60000").Error())
-		<-lock.Context().Done()
+		env.Receive(t, lock.Context().Done())
 		require.ErrorIs(t, context.Cause(lock.Context()), rlock.ErrLost)
 		require.Equal(t, "thief", env.Get(t, client, "job"))
 	})
@@ -261,7 +261,7 @@ func TestAcquireGivesUpWithTheContext(t *testing.T) {
 		go func() { ended <- env.ErrorOf(b.Acquire(ctx, "job")) }()
 		env.AwaitWaiting(t, b, 1)
 		exceed()
-		err = <-ended
+		err = env.Receive(t, ended)
 		require.ErrorIs(t, err, rlock.ErrGaveUp)
 		require.ErrorIs(t, err, rlock.ErrHeld)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -424,7 +424,7 @@ func TestClose(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 		b.Close()
 		b.Close()
-		require.ErrorIs(t, <-waiting, rlock.ErrClosed)
+		require.ErrorIs(t, env.Receive(t, waiting), rlock.ErrClosed)
 		require.ErrorIs(t, context.Cause(ctx), rlock.ErrClosed)
 		require.False(t, mine.Valid())
 		require.Equal(t, mine.Token(), env.Get(t, client, "mine"), "Close releases nothing")

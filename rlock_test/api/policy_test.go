@@ -187,15 +187,15 @@ func TestDefaultRetryCanBeWritten(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			require.LessOrEqual(t, told.Stats().Attempts, most(), "it waits to be told, and sends a heartbeat every half second")
 			if limited {
-				require.ErrorIs(t, <-a, rlock.ErrGaveUp)
-				require.ErrorIs(t, <-b, rlock.ErrGaveUp)
+				require.ErrorIs(t, env.Receive(t, a), rlock.ErrGaveUp)
+				require.ErrorIs(t, env.Receive(t, b), rlock.ErrGaveUp)
 				return
 			}
 			env.Soon(t, func() bool { return polls.Stats().Attempts >= 4 }, "nobody tells it of a foreign release")
 			require.LessOrEqual(t, polls.Stats().Attempts, most())
 			require.NoError(t, env.Do(t, client, "DEL", name+" a", name+" b").Error())
-			require.NoError(t, <-a)
-			require.NoError(t, <-b)
+			require.NoError(t, env.Receive(t, a))
+			require.NoError(t, env.Receive(t, b))
 		})
 	}
 }

@@ -179,7 +179,7 @@ func TestKilled(t *testing.T) {
 	pid := pids(p.stdout.String())[0]
 	require.True(t, alive(t, pid))
 	p.signal(syscall.SIGKILL)
-	<-p.done
+	env.Receive(t, p.done)
 	env.Soon(t, func() bool { return must(t, server, "EXISTS", "job") == 0 }, "the lease ends")
 	if runtime.GOOS == "linux" {
 		env.Soon(t, func() bool { return !alive(t, pid) }, "the command is killed")

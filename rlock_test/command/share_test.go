@@ -138,7 +138,7 @@ func TestPermitOfTheKilled(t *testing.T) {
 	next := begin(t, address, with(passes, "run", "-v", "--limit", "2", "build")...)
 	next.tells("waiting for a permit of build, which others have: ")
 	dies.signal(syscall.SIGKILL)
-	<-dies.done
+	env.Receive(t, dies.done)
 	require.Zero(t, next.code(), next.stderr)
 	require.Equal(t, other.fence(), next.fence(), "the other has its permit all the time")
 }

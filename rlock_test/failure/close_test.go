@@ -40,11 +40,11 @@ func TestCloseDuringAnAcquisition(t *testing.T) {
 func TestLeaseOverBeforeClose(t *testing.T) {
 	t.Parallel()
 	locker := env.NewLocker(t, env.Start(t).Client(t))
-	forgotten, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(time.Second))
+	forgotten, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(3*time.Second))
 	require.NoError(t, err)
 	kept, err := locker.Acquire(t.Context(), "kept", rlock.WithTTL(time.Minute))
 	require.NoError(t, err)
-	time.Sleep(1100 * time.Millisecond)
+	time.Sleep(3100 * time.Millisecond)
 	locker.Close()
 	require.ErrorIs(t, forgotten.Err(), rlock.ErrExpired)
 	require.NotErrorIs(t, forgotten.Err(), rlock.ErrClosed)

@@ -187,7 +187,7 @@ func TestLossIsNoticedByTheExtension(t *testing.T) {
 			if key == "{set}1" {
 				names = []string{"{set}0", key, "{set}2"}
 			}
-			lock, err := locker.AcquireAll(t.Context(), names, rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+			lock, err := locker.AcquireAll(t.Context(), names, rlock.WithTTL(6*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
 			keys[key] = lock
 		}
@@ -199,7 +199,7 @@ func TestLossIsNoticedByTheExtension(t *testing.T) {
 		for _, key := range []string{"deleted", "taken", "list", "{set}1"} {
 			env.AwaitEnd(t, keys[key], rlock.ErrLost)
 		}
-		time.Sleep(4 * time.Second)
+		time.Sleep(6 * time.Second)
 		require.True(t, keys["kept"].Valid(), "the loss of others is not its own")
 		require.Equal(t, "other", env.Get(t, client, "taken"))
 		env.SameLocks(t, []*rlock.Lock{keys["kept"]}, locker.Locks())
@@ -261,7 +261,7 @@ func TestOwnChangesAreNoLoss(t *testing.T) {
 		})
 		t.Run("extended for long", func(t *testing.T) {
 			server := e.Start(t)
-			locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(3*time.Second), rlock.WithAutoExtend(true))
+			locker := env.OpenLocker(t, server.Option(), rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
 			for i := range 300 {
 				_, err := locker.Acquire(t.Context(), fmt.Sprint("job:", i))
 				require.NoError(t, err)

@@ -255,12 +255,8 @@ func TestShortenedWithoutAnAnswer(t *testing.T) {
 				ctx := lock.Context()
 				f.When(silent)
 				require.Error(t, lock.Extend(t.Context(), 500*time.Millisecond))
-				select {
-				case <-ctx.Done():
-					require.ErrorIs(t, context.Cause(ctx), rlock.ErrExpired)
-				case <-time.After(10 * time.Second):
-					require.Fail(t, "the context outlives the deadline")
-				}
+				env.Receive(t, ctx.Done())
+				require.ErrorIs(t, context.Cause(ctx), rlock.ErrExpired)
 			})
 		}
 		t.Run("extended", func(t *testing.T) {
@@ -354,9 +350,10 @@ func TestLateExtensionOfTheFormerHolder(t *testing.T) {
 					gate.Open()
 					require.ErrorIs(t, env.Receive(t, extended), rlock.ErrReleased)
 				}
-				env.Soon(t, func() bool { return env.TTL(t, direct, "job") < time.Second }, "the lease has nearly ended")
+				const used = ttl - time.Second // which leaves a busy machine time for what follows
+				env.Soon(t, func() bool { return env.TTL(t, direct, "job") < used }, "a part of the lease is over")
 				l.deliver(t)
-				require.Less(t, env.TTL(t, direct, "job"), time.Second)
+				require.Less(t, env.TTL(t, direct, "job"), used)
 				require.NoError(t, next.Release(t.Context()))
 			})
 		})

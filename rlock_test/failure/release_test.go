@@ -44,7 +44,7 @@ func TestReleaseOutlastsAnOutage(t *testing.T) {
 // released.
 func TestReleaseOfAnExpiredLockWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(100*time.Millisecond))
+	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(2*time.Second))
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		if env.Calls(words, gen.PassSHA1) {
 			return env.NoReply()
@@ -56,11 +56,11 @@ func TestReleaseOfAnExpiredLockWithoutAnAnswer(t *testing.T) {
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "and why its keys may be there")
 	}
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "release"))
-	<-lock.Context().Done()
+	env.Receive(t, lock.Context().Done())
 	ended(t, lock.Release(t.Context()))
 
 	lock = env.MustLock(t)(locker.Acquire(t.Context(), "release each"))
-	<-lock.Context().Done()
+	env.Receive(t, lock.Context().Done())
 	ended(t, locker.ReleaseEach(t.Context(), []*rlock.Lock{lock})[0])
 
 	ended(t, locker.Do(t.Context(), "do", func(ctx context.Context, _ *rlock.Lock) error {
@@ -290,13 +290,9 @@ func TestSecondReleaseKeepsItsContext(t *testing.T) {
 			defer cancel()
 			second := make(chan error, 1)
 			go func() { second <- release(ctx, locker, lock) }()
-			select {
-			case err := <-second:
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorContains(t, err, "another Release")
-			case <-time.After(5 * time.Second):
-				t.Error("it does not end with its context")
-			}
+			err = env.Receive(t, second) // though the first has no answer yet
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, "another Release")
 			f.When(nil)
 			gate.Open()
 			require.NoError(t, env.Receive(t, first))

@@ -166,7 +166,7 @@ func TestHookEndsARenewal(t *testing.T) {
 		failed.Store(failed.Load() || e.Kind == rlock.EventExtendFailed)
 		extended.Store(extended.Load() || e.Kind == rlock.EventExtended)
 	})
-	locker := env.NewLocker(t, f, rlock.WithInvalidations(hook), rlock.WithObserver(observer), rlock.WithTTL(6*time.Second))
+	locker := env.NewLocker(t, f, rlock.WithInvalidations(hook), rlock.WithObserver(observer), rlock.WithTTL(12*time.Second))
 	lock, err := locker.Acquire(t.Context(), "job", rlock.WithAutoExtend(true))
 	require.NoError(t, err)
 	f.When(env.Once(gen.ExtendManySHA1, func(func() rueidis.RedisResult) rueidis.RedisResult {
@@ -176,8 +176,8 @@ func TestHookEndsARenewal(t *testing.T) {
 	env.Soon(t, extended.Load, "it is extended")
 	require.True(t, failed.Load(), "the observer is told of the extension without an answer")
 	server.AwaitTracked(t, 1) // anew
-	server.Do(t, "PEXPIRE", "job", "1500")
-	env.Soon(t, func() bool { return leftOn(t, server, "job") > 2*time.Second }, "it is extended at once")
+	server.Do(t, "PEXPIRE", "job", "3500")
+	env.Soon(t, func() bool { return leftOn(t, server, "job") > 4*time.Second }, "it is extended at once")
 	require.True(t, lock.Valid())
 }
 
@@ -185,7 +185,7 @@ func TestHookEndsARenewal(t *testing.T) {
 // lock, of the same command, counts all the same.
 func TestContextEndsARenewal(t *testing.T) {
 	t.Parallel()
-	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(3*time.Second))
+	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(12*time.Second)) // all this is ready before the first renewal
 	parent := &endingContext{Context: t.Context()}
 	inside, end := make(chan *rlock.Lock), make(chan struct{})
 	go func() {

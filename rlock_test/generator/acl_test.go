@@ -133,7 +133,7 @@ func useAll(t *testing.T, client rueidis.Client, servers []*env.Server) {
 	require.NoError(t, err)
 	next := env.NextInLine(t, locker, "waited for")
 	require.NoError(t, held.Release(ctx))
-	require.NoError(t, (<-next).Release(ctx))
+	require.NoError(t, env.Receive(t, next).Release(ctx))
 	_, err = locker.Check(ctx, "job")
 	require.NoError(t, err)
 	for _, server := range servers {
@@ -235,7 +235,7 @@ func passBetween(t *testing.T, server *env.Server, locker *rlock.Locker) error {
 	// The rival tries, joins, and sends a heartbeat, unless it is refused. A command is counted when it
 	// is sent, so only a second heartbeat shows that the server has seen the first.
 	env.Soon(t, func() bool { return rival.Stats().Attempts >= 4 || forbidden(t, server) != "" }, "it waits")
-	if err := errors.Join(held.Release(ctx), <-released); err != nil {
+	if err := errors.Join(held.Release(ctx), env.Receive(t, released)); err != nil {
 		return err
 	}
 	rival.Close()
@@ -325,7 +325,7 @@ func TestRuleRefusesNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "web-3", state.Owner)
 			require.NoError(t, held.Release(ctx))
-			require.NoError(t, <-got)
+			require.NoError(t, env.Receive(t, got))
 		}
 		require.Positive(t, locker.Stats().HandedOver)
 

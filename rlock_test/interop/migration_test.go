@@ -228,7 +228,7 @@ func TestMigrationTraps(t *testing.T) {
 		case <-time.After(2 * short):
 		}
 		require.NoError(t, held.Release(t.Context()))
-		require.NoError(t, <-got)
+		require.NoError(t, env.Receive(t, got))
 	})
 
 	t.Run("context", func(t *testing.T) {
@@ -252,14 +252,14 @@ func TestMigrationTraps(t *testing.T) {
 				return ctx.Err()
 			})
 		}()
-		<-begun
+		env.Receive(t, begun)
 		cancel()
 		env.Soon(t, func() bool {
 			n := s.Do(t, "EXISTS", "rueidislock:0:theirs")
 			left, err := n.AsInt64()
 			return err == nil && left == 0
 		}, "theirs is released with its context")
-		require.ErrorIs(t, <-done, context.Canceled, "and so is that of Do")
+		require.ErrorIs(t, env.Receive(t, done), context.Canceled, "and so is that of Do")
 		require.True(t, ours.Valid(), "that of Acquire is not")
 		require.NoError(t, ours.Release(ctx), "and is released in spite of its context")
 	})

@@ -44,7 +44,7 @@ func TestPrometheus(t *testing.T) {
 	p.shows(`sum(rlock_ended_total)`, 0)
 	time.Sleep(50 * time.Millisecond)
 	require.NoError(t, lock.Release(ctx))
-	lock = <-next
+	lock = env.Receive(t, next)
 	require.NotNil(t, lock)
 	p.shows(`rlock_waiting`, 0)
 	p.shows(`rlock_acquired_total{job="shop"}`, 2)

@@ -272,7 +272,7 @@ func TestEventFacts(t *testing.T) {
 		}()
 		env.Soon(t, func() bool { return len(d.of("app:c")) == 2 }, "one stands behind")
 		require.NoError(t, single.Release(ctx))
-		require.NoError(t, <-behind)
+		require.NoError(t, env.Receive(t, behind))
 		require.NoError(t, set.Release(ctx))
 
 		events := d.of("app:a")

@@ -38,7 +38,7 @@ func TestObservers(t *testing.T) {
 						_ = lock.Release(t.Context())
 					}
 				}()
-				if why := <-ended; name == "a panic" {
+				if why := env.Receive(t, ended); name == "a panic" {
 					require.Equal(t, "mine", why, "it goes on when all are told")
 				}
 				require.Equal(t, []string{"acquired", "released"}, before.kinds("job"))
@@ -82,7 +82,7 @@ func TestObserversOfObservers(t *testing.T) {
 			defer func() { _ = recover() }()
 			_, _ = locker.Acquire(t.Context(), "other", rlock.WithObserver(rlock.Observers(inner, end(func() { panic("last") }), diaries[2])))
 		}()
-		<-ended
+		env.Receive(t, ended)
 		require.Equal(t, []string{"acquired", "released"}, diaries[1].kinds("other"), "a caller who gets no handle holds nothing")
 		require.Equal(t, []string{"acquired", "released"}, diaries[2].kinds("other"))
 		require.Empty(t, env.Get(t, client, "other"))

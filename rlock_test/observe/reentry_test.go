@@ -39,7 +39,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 			}()
 			env.AwaitWaiting(t, s.locker, 1)
 			_ = s.lock.Release(s.ctx)
-			<-done
+			env.Receive(t, done)
 		}},
 		{rlock.EventAcquireFailed, func(t *testing.T, s *reentry) { _, _ = s.locker.TryAcquire(s.ctx, "foreign") }},
 		{rlock.EventAttached, func(t *testing.T, s *reentry) {
@@ -73,7 +73,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 		}},
 		{rlock.EventLost, func(t *testing.T, s *reentry) { // of one that expires
 			_, _ = s.locker.Acquire(s.ctx, "short", rlock.WithTTL(time.Second))
-			<-s.called
+			env.Receive(t, s.called)
 		}},
 	} {
 		t.Run(test.kind.String(), func(t *testing.T) {

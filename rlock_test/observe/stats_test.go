@@ -38,7 +38,7 @@ func TestStats(t *testing.T) {
 		require.NoError(t, lock.Extend(t.Context(), time.Minute))
 		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, lock.Release(t.Context()))
-		next := <-got
+		next := env.Receive(t, got)
 		stats := locker.Stats()
 		require.GreaterOrEqual(t, stats.Waited, 20*time.Millisecond)
 		require.GreaterOrEqual(t, stats.Holds.Sum, 0.02)
@@ -52,7 +52,7 @@ func TestStats(t *testing.T) {
 		require.ErrorIs(t, again.Release(t.Context()), rlock.ErrLost)
 		short, err := locker.Acquire(t.Context(), "short", rlock.WithTTL(3*time.Second))
 		require.NoError(t, err)
-		<-short.Context().Done()
+		env.Receive(t, short.Context().Done())
 		_, err = locker.Acquire(t.Context(), "kept", rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		for range 5 {

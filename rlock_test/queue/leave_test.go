@@ -34,7 +34,7 @@ func TestPanicWhileWaiting(t *testing.T) {
 				return 20 * time.Millisecond, true
 			})))
 		}()
-		require.NotNil(t, <-done)
+		require.NotNil(t, env.Receive(t, done))
 		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 0 }, "it has left the queue")
 		got := waits(t, client, b, "k")
 		passesOn(t, client, "k", held, got)
@@ -56,7 +56,7 @@ func TestCloseWhileQueued(t *testing.T) {
 		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
 		got := waits(t, client, c, "k")
 		b.Close()
-		require.ErrorIs(t, <-failed, rlock.ErrClosed)
+		require.ErrorIs(t, env.Receive(t, failed), rlock.ErrClosed)
 		passesOn(t, client, "k", held, got)
 	})
 }
@@ -113,12 +113,12 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 		client := server.Client(t)
 		a, b, c := env.OpenOn(t, server, rlock.WithTurn(0)), env.OpenOn(t, server), env.OpenOn(t, server)
 		first := env.MustLock(t)(a.Acquire(t.Context(), "k"))
-		ends := make(chan struct{})
+		gate := env.NewGate(t)
 		panicked := make(chan any, 1)
 		go func() {
 			defer func() { panicked <- recover() }()
 			_, _ = a.Acquire(t.Context(), "k", rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
-				<-ends
+				gate.Pass()
 				panic("policy")
 			})))
 		}()
@@ -129,8 +129,8 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 		held := env.Taken(t, other)
 		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "a has a place")
 		last := waits(t, client, c, "k")
-		close(ends)
-		require.Equal(t, "policy", <-panicked)
+		gate.Open()
+		require.Equal(t, "policy", env.Receive(t, panicked))
 		time.Sleep(100 * time.Millisecond)
 		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 2 }, "a goes on")
 		require.NoError(t, held.Release(t.Context()))
@@ -176,7 +176,7 @@ func TestSetFailsBeforeItsPlaceHasEnded(t *testing.T) {
 				}
 				return run()
 			})
-			require.Error(t, <-failed)
+			require.Error(t, env.Receive(t, failed))
 			require.True(t, taken.Load())
 			idle(t, client, "i")
 			idle(t, client, "j")

@@ -71,7 +71,7 @@ func passAround(t *testing.T, key string, others ...*rlock.Locker) (stop func())
 	return func() {
 		cancel()
 		for range others {
-			<-done
+			env.Receive(t, done)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func TestLateCopyOfASilentPlace(t *testing.T) {
 	env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 && !silent(t, client, "k") }, "it is told")
 	require.True(t, told.Load())
 	time.Sleep(200 * time.Millisecond)
-	arrives(t, client, <-late)
+	arrives(t, client, env.Receive(t, late))
 	env.Soon(t, func() bool { return !silent(t, client, "k") }, "the late place is given up")
 	passesOn(t, client, "k", held, got)
 }

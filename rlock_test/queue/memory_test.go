@@ -34,7 +34,7 @@ func TestQueueWithoutMemory(t *testing.T) {
 		require.LessOrEqual(t, waiter.Stats().Attempts, uint64(20))
 		server.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		require.NoError(t, held.Release(t.Context()))
-		r := <-got
+		r := env.Receive(t, got)
 		require.NoError(t, r.err)
 		require.NoError(t, r.lock.Release(t.Context()))
 	})
@@ -99,7 +99,7 @@ func TestEndlessLockWithoutMemory(t *testing.T) {
 		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
 		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		require.NoError(t, held.Release(t.Context()))
-		require.NoError(t, <-next)
+		require.NoError(t, env.Receive(t, next))
 	})
 }
 

@@ -65,7 +65,7 @@ func TestGrantArrivesAfterItsLease(t *testing.T) {
 			} else {
 				require.NoError(t, env.Do(t, client, "DEL", "k").Error())
 			}
-			err := <-failed
+			err := env.Receive(t, failed)
 			require.ErrorIs(t, err, rlock.ErrExpired)
 			require.ErrorContains(t, err, "the lease of 50ms was over ")
 			require.ErrorContains(t, err, " before the grant arrived; use a longer TTL")

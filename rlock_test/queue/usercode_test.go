@@ -31,7 +31,7 @@ func ended(t *testing.T, f func()) {
 		f()
 		returned = true
 	}()
-	<-done
+	env.Receive(t, done)
 	require.False(t, returned)
 }
 
@@ -96,7 +96,7 @@ func TestInterruptedJoinArrivesLate(t *testing.T) {
 					return rueidis.RedisResult{}
 				})
 				ended(t, func() { _, _ = l.Acquire(context.WithoutCancel(t.Context()), "k") })
-				require.NoError(t, (<-arrived).Error())
+				require.NoError(t, env.Receive(t, arrived).Error())
 				if held {
 					require.Equal(t, "stranger", env.Get(t, client, "k"))
 					env.Soon(t, func() bool { return queueOf(t, client, "k") == "" }, "the place is gone")
@@ -131,7 +131,7 @@ func TestInterruptedRenewalOfASet(t *testing.T) {
 				end()
 				return rueidis.RedisResult{}
 			}))
-			<-over
+			env.Receive(t, over)
 			idle(t, client, "i")
 			idle(t, client, "j")
 		})

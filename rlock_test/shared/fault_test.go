@@ -3,7 +3,6 @@ package shared
 import (
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,8 +107,8 @@ func TestReaderThatGivesUp(t *testing.T) {
 	go func() { lock, _ := l.AcquirePermit(t.Context(), "k", 2); one <- lock }()
 	queued(t, client, "k", 2)
 	cancel()
-	require.ErrorIs(t, <-two, rlock.ErrGaveUp)
-	lock := <-one
+	require.ErrorIs(t, env.Receive(t, two), rlock.ErrGaveUp)
+	lock := env.Receive(t, one)
 	require.True(t, lock.Valid())
 	require.NoError(t, lock.Release(t.Context()))
 	require.NoError(t, held.Release(t.Context()))
@@ -123,12 +122,10 @@ func TestWriterThatGivesUp(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		f, l, client := env.NewFaulty(t, e)
-		beat := make(chan struct{})
-		beats := sync.OnceFunc(func() { close(beat) })
-		t.Cleanup(beats)
+		beat := env.NewGate(t)
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			if env.Calls(words, gen.AcquireSharedSHA1) && slices.Contains(words, "heartbeat") {
-				<-beat
+				beat.Pass()
 			}
 			return run()
 		})
@@ -145,9 +142,9 @@ func TestWriterThatGivesUp(t *testing.T) {
 		}()
 		queued(t, client, "k", 2)
 		cancel()
-		require.ErrorIs(t, <-writer, rlock.ErrGaveUp)
+		require.ErrorIs(t, env.Receive(t, writer), rlock.ErrGaveUp)
 		env.Soon(t, func() bool { return held(t, other, "k") == 2 }, "the reader is let in")
-		beats()
+		beat.Open()
 		got := comes(t, reader)
 		require.NoError(t, got.err)
 		require.NoError(t, got.lock.Release(t.Context()))
@@ -179,7 +176,7 @@ func TestWaitersOfSharesAreNotStranded(t *testing.T) {
 				env.Do(t, client, "FLUSHALL")
 			}
 			for range cap(readers) {
-				lock := <-readers
+				lock := env.Receive(t, readers)
 				require.True(t, lock.Valid(), what)
 				_ = lock.Release(t.Context())
 			}
@@ -194,7 +191,7 @@ func TestWaitersOfSharesAreNotStranded(t *testing.T) {
 		go func() { lock, _ := l.AcquireShared(t.Context(), "w"); reader <- lock }()
 		queued(t, client, "w", 2)
 		dying.Close()
-		lock := <-reader
+		lock := env.Receive(t, reader)
 		require.True(t, lock.Valid() && held.Valid())
 	})
 }
@@ -212,11 +209,9 @@ func TestWaiterWithAnotherLimitStandsStill(t *testing.T) {
 		return got
 	}
 	standsStill := func(t *testing.T, f *env.Faulty) (goesOn func()) {
-		resume := make(chan struct{})
-		f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult { <-resume; return run() })
-		goesOn = sync.OnceFunc(func() { close(resume) })
-		t.Cleanup(goesOn)
-		return goesOn
+		gate := env.NewGate(t)
+		f.When(func(_ []string, run func() rueidis.RedisResult) rueidis.RedisResult { gate.Pass(); return run() })
+		return gate.Open
 	}
 	t.Run("the former limit", func(t *testing.T) {
 		t.Parallel()

@@ -245,7 +245,7 @@ func TestForceReleaseOfShares(t *testing.T) {
 			t.Helper()
 			for _, lock := range locks {
 				require.ErrorIs(t, lock.Err(), rlock.ErrLost)
-				require.ErrorIs(t, <-told, rlock.ErrLost)
+				require.ErrorIs(t, env.Receive(t, told), rlock.ErrLost)
 				require.ErrorIs(t, lock.Release(ctx), rlock.ErrLost)
 			}
 			require.Empty(t, told)
@@ -393,8 +393,8 @@ func TestDowngrade(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fence, share.Fence())
 		require.ErrorIs(t, lock.Err(), rlock.ErrDetached)
-		require.NoError(t, <-reads)
-		require.NoError(t, <-reads)
+		require.NoError(t, env.Receive(t, reads))
+		require.NoError(t, env.Receive(t, reads))
 		require.True(t, share.Valid())
 		_, err = share.Verify(ctx)
 		require.NoError(t, err)

@@ -24,13 +24,7 @@ type acquired struct {
 // comes returns what an acquisition returns, which must not wait any longer.
 func comes(t *testing.T, got chan acquired) acquired {
 	t.Helper()
-	select {
-	case a := <-got:
-		return a
-	case <-time.After(30 * time.Second):
-		t.Fatal("it waits still")
-		return acquired{}
-	}
+	return env.Receive(t, got)
 }
 
 // permitLine is two holders of the two permits of a key, one caller who waits in the queue of the server,
@@ -178,13 +172,12 @@ func TestPermitReleasedDuringAnExtension(t *testing.T) {
 			f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(time.Hour))
 			p := newPermitLine(t, l, client)
 			next := waits(t, t.Context(), l, 2)
-			asked, answered := make(chan struct{}), make(chan struct{})
+			gate := env.NewGate(t)
 			var once atomic.Bool
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				answer := run()
 				if env.Calls(words, gen.ExtendSharedSHA1) && once.CompareAndSwap(false, true) {
-					close(asked)
-					<-answered
+					gate.Pass()
 					if c.loses {
 						return env.NoReply()
 					}
@@ -193,13 +186,13 @@ func TestPermitReleasedDuringAnExtension(t *testing.T) {
 			})
 			extended := make(chan error, 1)
 			go func() { extended <- p.a.Extend(context.Background(), c.ttl) }()
-			<-asked
+			gate.Await(t)
 			require.NoError(t, p.a.Release(t.Context()))
 			got := comes(t, p.asks)
 			p.asks = next
 			require.NoError(t, got.err)
-			close(answered)
-			require.ErrorIs(t, <-extended, rlock.ErrReleased)
+			gate.Open()
+			require.ErrorIs(t, env.Receive(t, extended), rlock.ErrReleased)
 			require.NoError(t, env.ErrorOf(got.lock.Verify(t.Context())))
 			require.NoError(t, got.lock.Extend(t.Context(), time.Hour))
 			p.ends(t, client, got.lock, p.b)
@@ -304,11 +297,10 @@ func TestObserverOfACallerWhoGivesUp(t *testing.T) {
 			server := env.Start(t)
 			l := openLine(t, server)
 			whole := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
-			slow, told := make(chan struct{}), make(chan struct{})
+			told := env.NewGate(t)
 			observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 				if e.Kind == rlock.EventAcquireFailed {
-					close(told)
-					<-slow
+					told.Pass()
 				}
 			})
 			ctx, cancel := context.WithCancel(t.Context())
@@ -319,11 +311,11 @@ func TestObserverOfACallerWhoGivesUp(t *testing.T) {
 			go func() { lock, err := acquire(t.Context(), l); next <- acquired{lock, err} }()
 			env.AwaitWaiting(t, l, 2)
 			cancel()
-			<-told
+			told.Await(t)
 			require.NoError(t, whole.Release(t.Context()))
 			got := comes(t, next)
-			close(slow)
-			require.ErrorIs(t, <-asks, rlock.ErrGaveUp)
+			told.Open()
+			require.ErrorIs(t, env.Receive(t, asks), rlock.ErrGaveUp)
 			require.NoError(t, got.err)
 			require.NoError(t, got.lock.Release(t.Context()))
 			idle(t, server.Client(t))
@@ -337,10 +329,10 @@ func TestCallerIsGivenAPermitAndPanics(t *testing.T) {
 	server := env.Start(t)
 	l := openLine(t, server)
 	p := newPermitLine(t, l, server.Client(t))
-	slow, panicked := make(chan struct{}), make(chan any, 1)
+	gate, panicked := env.NewGate(t), make(chan any, 1)
 	observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 		if e.Kind == rlock.EventContended {
-			<-slow
+			gate.Pass()
 			panic("observer")
 		}
 	})
@@ -351,8 +343,8 @@ func TestCallerIsGivenAPermitAndPanics(t *testing.T) {
 	env.AwaitWaiting(t, l, 2)
 	require.NoError(t, p.a.Release(t.Context()))
 	require.Empty(t, p.asks)
-	close(slow)
-	require.Equal(t, "observer", <-panicked)
+	gate.Open()
+	require.Equal(t, "observer", env.Receive(t, panicked))
 	p.ends(t, server.Client(t), p.b)
 }
 
@@ -380,7 +372,7 @@ func TestCallerWhoAsksPanics(t *testing.T) {
 	third := waits(t, t.Context(), other, 1)
 	queued(t, server.Client(t), "k", 2)
 	fails.Store(true)
-	require.Equal(t, "retry", <-panicked)
+	require.Equal(t, "retry", env.Receive(t, panicked))
 	queued(t, server.Client(t), "k", 2)
 	require.NoError(t, a.Release(t.Context()))
 	got := comes(t, second)
@@ -451,10 +443,10 @@ func TestForceReleaseOfAPermitOnItsWay(t *testing.T) {
 	client := env.Start(t).Client(t)
 	l := env.NewLocker(t, client, rlock.WithTurn(time.Hour)) // which nobody tells of lost keys
 	p := newPermitLine(t, l, client)
-	goOn, next := make(chan struct{}), make(chan acquired, 1)
+	gate, next := env.NewGate(t), make(chan acquired, 1)
 	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 		if e.Kind == rlock.EventContended {
-			<-goOn
+			gate.Pass()
 		}
 	})
 	go func() {
@@ -472,7 +464,7 @@ func TestForceReleaseOfAPermitOnItsWay(t *testing.T) {
 		}
 	}
 	other := comes(t, p.asks).lock // the first at the server gets what was freed
-	close(goOn)
+	gate.Open()
 	got := comes(t, next)
 	require.NoError(t, got.err)
 	require.ErrorIs(t, got.lock.Err(), rlock.ErrLost)

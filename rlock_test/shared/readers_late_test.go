@@ -31,19 +31,19 @@ func TestReaderExpiresDuringItsExtension(t *testing.T) {
 	t.Parallel()
 	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
 	locks := crowd(t, l, "k", 2, rlock.WithTTL(time.Hour))
-	answered := make(chan struct{})
+	gate := env.NewGate(t)
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		answer := run()
 		if env.Calls(words, gen.ExtendSharedSHA1) {
-			<-answered
+			gate.Pass()
 		}
 		return answer
 	})
 	extended := make(chan error, 1)
 	go func() { extended <- locks[0].Extend(context.Background(), 20*time.Millisecond) }()
 	env.AwaitEnd(t, locks[0], rlock.ErrExpired)
-	close(answered)
-	require.ErrorIs(t, <-extended, rlock.ErrExpired)
+	gate.Open()
+	require.ErrorIs(t, env.Receive(t, extended), rlock.ErrExpired)
 	require.True(t, locks[1].Valid())
 	kept(t, l, client)
 }
@@ -57,12 +57,12 @@ func TestReaderIsLateAndPanics(t *testing.T) {
 	l, other := env.OpenOn(t, server), env.OpenOn(t, server)
 	writer := env.MustLock(t)(other.Acquire(t.Context(), "k"))
 	const lease = 3 * time.Second
-	reads, waits, panicked := make(chan *rlock.Lock, 1), make(chan struct{}), make(chan any, 1)
+	reads, gate, panicked := make(chan *rlock.Lock, 1), env.NewGate(t), make(chan any, 1)
 	go func() { lock, _ := l.AcquireShared(t.Context(), "k", rlock.WithTTL(lease)); reads <- lock }()
 	queued(t, client, "k", 1)
 	late := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 		if e.Kind == rlock.EventContended {
-			<-waits
+			gate.Pass()
 			panic("late")
 		}
 	})
@@ -72,11 +72,11 @@ func TestReaderIsLateAndPanics(t *testing.T) {
 	}()
 	env.AwaitWaiting(t, l, 2)
 	require.NoError(t, writer.Release(t.Context()))
-	reader := <-reads
+	reader := env.Receive(t, reads)
 	require.NoError(t, reader.Extend(t.Context(), time.Hour))
 	time.Sleep(lease)
-	close(waits)
-	require.Equal(t, "late", <-panicked)
+	gate.Open()
+	require.Equal(t, "late", env.Receive(t, panicked))
 	require.True(t, reader.Valid())
 	kept(t, l, client)
 }
@@ -121,11 +121,10 @@ func TestReadersWaitForNoObserver(t *testing.T) {
 		}
 		return answer
 	})
-	acquired, told := make(chan struct{}), make(chan struct{})
+	told := env.NewGate(t)
 	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
 		if e.Kind == rlock.EventAcquired {
-			close(acquired)
-			<-told
+			told.Pass()
 		}
 	})
 	var readers sync.WaitGroup
@@ -143,14 +142,9 @@ func TestReadersWaitForNoObserver(t *testing.T) {
 	}()
 	env.AwaitWaiting(t, l, 2)
 	require.NoError(t, writer.Release(t.Context()))
-	<-acquired
-	select {
-	case lock := <-second:
-		require.NoError(t, lock.Release(t.Context()))
-	case <-time.After(10 * time.Second):
-		require.Fail(t, "it waits for the observer")
-	}
-	close(told)
+	told.Await(t)
+	require.NoError(t, env.Receive(t, second).Release(t.Context()), "it waits for no observer")
+	told.Open()
 	readers.Wait()
 }
 
@@ -165,7 +159,7 @@ func TestReaderThatAsksPanicsTwice(t *testing.T) {
 		defer func() { panicked <- recover() }()
 		_, _ = l.AcquireShared(t.Context(), "k", rlock.WithObserver(rlock.ObserverFunc(func(context.Context, rlock.Event) { panic("observer") })))
 	}()
-	require.Equal(t, "observer", <-panicked)
+	require.Equal(t, "observer", env.Receive(t, panicked))
 	require.NoError(t, writer.Release(t.Context()))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -34,7 +34,7 @@ func crowd(t *testing.T, l *rlock.Locker, key string, n int, opts ...rlock.Optio
 	require.NoError(t, writer.Release(t.Context()))
 	locks := make([]*rlock.Lock, n)
 	for i := range locks {
-		locks[i] = <-got
+		locks[i] = env.Receive(t, got)
 		require.NotNil(t, locks[i])
 	}
 	return locks
@@ -180,15 +180,15 @@ func TestReaderThatAsksGivesUp(t *testing.T) {
 	go func() { lock, _ := env.OpenOn(t, server).Acquire(t.Context(), "k"); next <- lock }()
 	queued(t, client, "k", 2)
 	cancel()
-	require.ErrorIs(t, <-asks, rlock.ErrGaveUp)
-	require.ErrorIs(t, <-waits, rlock.ErrGaveUp)
+	require.ErrorIs(t, env.Receive(t, asks), rlock.ErrGaveUp)
+	require.ErrorIs(t, env.Receive(t, waits), rlock.ErrGaveUp)
 	queued(t, client, "k", 2)
 	require.NoError(t, writer.Release(t.Context()))
-	reader := <-reads
+	reader := env.Receive(t, reads)
 	require.True(t, reader.Valid())
 	require.Empty(t, next, "it came later")
 	require.NoError(t, reader.Release(t.Context()))
-	require.NoError(t, (<-next).Release(t.Context()))
+	require.NoError(t, env.Receive(t, next).Release(t.Context()))
 	idle(t, client)
 }
 
@@ -216,8 +216,8 @@ func TestReadersAndTheirLocker(t *testing.T) {
 	}
 	env.AwaitWaiting(t, l, 3)
 	require.NoError(t, writer.Release(t.Context()))
-	require.Equal(t, "observer", <-panicked)
-	a, b := <-reads, <-reads
+	require.Equal(t, "observer", env.Receive(t, panicked))
+	a, b := env.Receive(t, reads), env.Receive(t, reads)
 	require.True(t, a.Valid() && b.Valid())
 	require.NoError(t, env.ErrorOf(a.Verify(t.Context())))
 
@@ -230,7 +230,7 @@ func TestReadersAndTheirLocker(t *testing.T) {
 	inA := a.Context()
 	l.Close()
 	for range cap(stranded) {
-		require.ErrorIs(t, <-stranded, rlock.ErrClosed)
+		require.ErrorIs(t, env.Receive(t, stranded), rlock.ErrClosed)
 	}
 	require.ErrorIs(t, context.Cause(inA), rlock.ErrClosed)
 	require.ErrorIs(t, b.Err(), rlock.ErrClosed)
@@ -384,12 +384,12 @@ func TestWriterAmongReadersOfAProcess(t *testing.T) {
 func TestLateCopyOfAReadersAcquisition(t *testing.T) {
 	t.Parallel()
 	f, l, client := env.NewFaulty(t, env.Engines(t)[0])
-	late, waits := make(chan func() rueidis.RedisResult, 1), make(chan struct{})
+	late, gate := make(chan func() rueidis.RedisResult, 1), env.NewGate(t)
 	var first atomic.Bool
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		if env.Calls(words, gen.AcquireSharedSHA1) && first.CompareAndSwap(false, true) {
 			late <- run
-			<-waits
+			gate.Pass()
 			return env.NoReply()
 		}
 		return run()
@@ -405,10 +405,10 @@ func TestLateCopyOfAReadersAcquisition(t *testing.T) {
 		}()
 	}
 	env.AwaitWaiting(t, l, 1)
-	close(waits)
+	gate.Open()
 	for range cap(got) {
-		require.NoError(t, (<-got).Release(t.Context()))
+		require.NoError(t, env.Receive(t, got).Release(t.Context()))
 	}
-	require.NoError(t, (<-late)().Error())
+	require.NoError(t, env.Receive(t, late)().Error())
 	idle(t, client)
 }

@@ -46,7 +46,7 @@ func TestRightsForShares(t *testing.T) {
 		queued(t, server.Client(t), "app:k", 1)
 		require.NoError(t, a.Extend(ctx, rlock.DefaultTTL))
 		require.NoError(t, a.Release(ctx))
-		require.NoError(t, (<-next).Release(ctx))
+		require.NoError(t, env.Receive(t, next).Release(ctx))
 		_, err = l.ChangeLimit(ctx, "k", 3)
 		require.NoError(t, err)
 		_, err = l.Inspect(ctx, "k")

@@ -76,13 +76,13 @@ func TestCrossSlotSetLosesItsFirstKey(t *testing.T) {
 			env.Soon(t, lost.Load, "it loses the key")
 			start := time.Now()
 			if gives {
-				require.ErrorIs(t, <-got, context.Canceled)
+				require.ErrorIs(t, env.Receive(t, got), context.Canceled)
 			}
 			env.Soon(t, func() bool { return env.Get(t, direct, "a") == "" && env.Get(t, direct, "c") == "" }, "it has no other")
 			require.Less(t, time.Since(start), time.Second, "before the end of its turn")
 			if !gives {
 				require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
-				require.NoError(t, <-got)
+				require.NoError(t, env.Receive(t, got))
 			}
 		})
 	}

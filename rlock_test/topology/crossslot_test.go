@@ -120,7 +120,7 @@ func TestCrossSlot(t *testing.T) {
 			require.NoError(t, err, "a waiting set holds nothing")
 			require.NoError(t, other.Release(t.Context()))
 			cancel()
-			require.ErrorIs(t, <-failed, rlock.ErrGaveUp)
+			require.ErrorIs(t, env.Receive(t, failed), rlock.ErrGaveUp)
 			require.NoError(t, held.Release(t.Context()))
 			nothing(t)
 		})
@@ -482,7 +482,7 @@ func TestCrossSlotSetGivesBack(t *testing.T) {
 		env.Soon(t, func() bool { return env.Get(t, direct, "b") != "" && len(queueAt(t, cluster.Nodes[1], "c")) == 1 }, "it collects again")
 		require.NotEqual(t, first, env.Get(t, direct, "b"), "a token that was given back is not used again")
 		cancel()
-		require.ErrorIs(t, <-failed, context.Canceled)
+		require.ErrorIs(t, env.Receive(t, failed), context.Canceled)
 		env.Soon(t, func() bool { return env.Get(t, direct, "b") == "" && len(queueAt(t, cluster.Nodes[1], "c")) == 0 }, "it has left nothing")
 		require.Equal(t, "stranger", env.Get(t, direct, "c"))
 	})
@@ -561,6 +561,6 @@ func TestLeadOnACluster(t *testing.T) {
 			}, rlock.WithOwner(owners[i]))
 		}))
 		cancel()
-		<-looked
+		env.Receive(t, looked)
 	})
 }

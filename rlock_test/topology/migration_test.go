@@ -64,12 +64,12 @@ func acquireWhileASlotMoves(t *testing.T, cluster *env.Cluster) {
 	m.Carry(t)
 	m.End(t)
 	extended := locker.Stats().Extended
-	single := <-one
+	single := env.Receive(t, one)
 	require.Greater(t, single.Fence(), held.Fence(), "the counter has moved too")
 	env.Soon(t, func() bool { return locker.Stats().Extended > extended }, "it is extended at its new place")
 	require.True(t, held.Valid())
 	require.NoError(t, held.Release(t.Context()))
-	set := <-all
+	set := env.Receive(t, all)
 	require.Greater(t, set.Fence(), single.Fence())
 	for _, key := range keys {
 		require.Equal(t, set.Token(), env.Get(t, client, key))
@@ -113,7 +113,7 @@ func acquireInALostSlot(t *testing.T, cluster *env.Cluster) {
 	env.Soon(t, func() bool { return locker.Stats().Attempts >= before+3 }, "who waits, asks again and again")
 
 	node.Do(t, "CLUSTER", "ADDSLOTS", slot)
-	require.NoError(t, (<-waiting).Release(t.Context()))
+	require.NoError(t, env.Receive(t, waiting).Release(t.Context()))
 	require.NoError(t, held.Extend(t.Context(), time.Hour))
 	lock, err := locker.TryAcquire(t.Context(), "{b}job")
 	require.NoError(t, err, "nothing was left behind")

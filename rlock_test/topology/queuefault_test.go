@@ -199,7 +199,7 @@ func TestClusterCloseWhileQueued(t *testing.T) { // counts goroutines: not in pa
 		cluster.Nodes[0].Cont()
 		require.Less(t, took, 10*time.Second)
 		for range keys {
-			require.True(t, errors.Is(<-failed, rlock.ErrClosed))
+			require.True(t, errors.Is(env.Receive(t, failed), rlock.ErrClosed))
 		}
 		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 			require.True(t, time.Now().Before(end), "goroutines are left")

@@ -97,7 +97,7 @@ func TestFreeLockOfASlotThatMoves(t *testing.T) {
 		env.Soon(t, func() bool { return locker.Stats().Attempts > tries+2 }, "it waits")
 		m.Carry(t)
 		m.End(t)
-		lock := <-got
+		lock := env.Receive(t, got)
 		require.Greater(t, lock.Fence(), first.Fence())
 		for _, lock := range []*rlock.Lock{first, unfenced, lock} {
 			require.NoError(t, lock.Release(t.Context()))

@@ -67,7 +67,7 @@ func TestSentinel(t *testing.T) {
 					}()
 					env.Soon(t, func() bool { return locker.Stats().Waiting == 1 }, "it waits")
 					require.NoError(t, env.Do(t, direct, "DEL", key).Error())
-					require.NoError(t, <-acquired)
+					require.NoError(t, env.Receive(t, acquired))
 				})
 			})
 		}
@@ -93,7 +93,7 @@ func TestSentinelPushes(t *testing.T) {
 		time.Sleep(time.Second)
 		require.LessOrEqual(t, locker.Stats().Attempts, before+beats(), "it does not poll")
 		require.NoError(t, env.Do(t, direct, "DEL", "job").Error())
-		require.NoError(t, <-acquired)
+		require.NoError(t, env.Receive(t, acquired))
 		require.LessOrEqual(t, locker.Stats().Attempts, before+beats()+2)
 	})
 }
@@ -125,17 +125,17 @@ func TestFailover(t *testing.T) {
 
 		env.AwaitEnd(t, lost, rlock.ErrNotHeld)
 		require.Less(t, time.Now(), deadline)
-		next := <-waiters["lost"]
+		next := env.Receive(t, waiters["lost"])
 		require.Greater(t, next.Fence(), lost.Fence(), "the counter was lost")
 		require.ErrorIs(t, lost.Release(t.Context()), rlock.ErrNotHeld)
 
 		env.Soon(t, func() bool { return env.TTL(t, direct, "kept") > 14*time.Second }, "it is extended on the new primary")
 		require.True(t, kept.Valid())
 		require.NoError(t, kept.Release(t.Context()))
-		require.Greater(t, (<-waiters["kept"]).Fence(), kept.Fence())
+		require.Greater(t, env.Receive(t, waiters["kept"]).Fence(), kept.Fence())
 
 		require.NoError(t, env.Do(t, direct, "DEL", "foreign").Error())
-		require.Greater(t, (<-waiters["foreign"]).Fence(), next.Fence())
+		require.Greater(t, env.Receive(t, waiters["foreign"]).Fence(), next.Fence())
 	})
 }
 

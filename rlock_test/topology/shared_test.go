@@ -109,7 +109,7 @@ func TestSharesOfASlotThatMoves(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // for both to be refused now and then
 		m.End(t)
 		held()
-		<-released // if it could not wait for so long, it goes on in the background
+		env.Receive(t, released) // if it could not wait for so long, it goes on in the background
 		next := env.Taken(t, got)
 		require.Equal(t, stays.Fence(), next.Fence(), "the phase goes on at the new node")
 		renewed := a.Stats().Extended

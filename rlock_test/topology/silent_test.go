@@ -67,7 +67,7 @@ func TestReleaseEachBesideASilentNode(t *testing.T) {
 		for _, lock := range free {
 			soonFree(t, cluster.Nodes[env.FirstOwner(lock.Key())], lock.Key())
 		}
-		for i, err := range <-released {
+		for i, err := range env.Receive(t, released) {
 			if env.FirstOwner(all[i].Key()) == 2 {
 				require.Error(t, err)
 			} else {

@@ -38,7 +38,7 @@ func TestLostReplyWhileCollecting(t *testing.T) {
 		}()
 		env.Soon(t, lost.Load, "what was collected is freed")
 		require.NoError(t, env.Do(t, direct, "DEL", "b").Error())
-		set := <-acquired
+		set := env.Receive(t, acquired)
 		require.NotNil(t, set)
 		time.Sleep(time.Second) // the second and later tries
 		for _, key := range set.Keys() {

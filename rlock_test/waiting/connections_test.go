@@ -48,7 +48,7 @@ func TestWaitersShareConnections(t *testing.T) {
 
 		require.NoError(t, held.Release(t.Context()))
 		for range cap(done) {
-			require.NoError(t, <-done)
+			require.NoError(t, env.Receive(t, done))
 		}
 	})
 }

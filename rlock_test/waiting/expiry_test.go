@@ -55,7 +55,7 @@ func TestExpiryAmongThousandsOfKeys(t *testing.T) {
 				}()
 				env.Soon(t, func() bool { return test.locker.Stats().Waiting == 1 }, "it waits")
 				dying.Close() // which releases nothing
-				next := <-got
+				next := env.Receive(t, got)
 				require.NoError(t, next.err)
 				require.Greater(t, next.at, until)
 				require.Less(t, next.at, granted.Add(ttl+slack))

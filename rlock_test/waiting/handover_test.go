@@ -72,7 +72,7 @@ func TestReleasedHandleLeavesItsSuccessorAlone(t *testing.T) {
 		env.AwaitWaiting(t, locker, 1)
 		token := env.Get(t, client, "job")
 		require.NoError(t, first.Release(t.Context()))
-		next := <-waiters
+		next := env.Receive(t, waiters)
 		require.Equal(t, token, next.Token())
 		require.Empty(t, first.Token(), "it is the next holder's now")
 
@@ -111,7 +111,7 @@ func TestTokenThatWasToldIsNotHandedOn(t *testing.T) {
 		}()
 		env.AwaitWaiting(t, locker, 1)
 		require.NoError(t, first.Release(t.Context()))
-		next := <-waiters
+		next := env.Receive(t, waiters)
 		require.NotEqual(t, told, env.Get(t, client, "job"))
 		require.Equal(t, told, first.Token())
 		require.ErrorIs(t, locker.ForceRelease(t.Context(), "job", told), rlock.ErrLost)
@@ -139,7 +139,7 @@ func TestLostLockIsNotHandedOver(t *testing.T) {
 		env.AwaitWaiting(t, locker, 1)
 		server.Do(t, "SET", "job", "another", "PX", "300")
 		require.ErrorIs(t, held.Release(t.Context()), rlock.ErrLost)
-		require.NoError(t, <-next, "it waits for the other and takes the lock then")
+		require.NoError(t, env.Receive(t, next), "it waits for the other and takes the lock then")
 	})
 }
 

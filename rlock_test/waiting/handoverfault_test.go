@@ -47,7 +47,7 @@ func TestHandOverThatGoesWrong(t *testing.T) {
 						return run()
 					})
 					require.NoError(t, first.Release(t.Context()))
-					next := <-waiters
+					next := env.Receive(t, waiters)
 					require.Positive(t, calls.Load())
 					require.True(t, next.Valid())
 					require.Greater(t, next.Fence(), first.Fence())
@@ -101,7 +101,7 @@ func TestHeirGivesUpDuringTheHandOver(t *testing.T) {
 					return reply
 				})
 				require.NoError(t, first.Release(t.Context()))
-				require.NoError(t, <-next)
+				require.NoError(t, env.Receive(t, next))
 				env.Soon(t, func() bool { return env.Get(t, direct, "job") == "" }, "the key is free")
 			})
 		}
@@ -130,7 +130,7 @@ func TestClosedDuringTheHandOver(t *testing.T) {
 			return run()
 		})
 		lock.Release(t.Context())
-		err = <-got
+		err = env.Receive(t, got)
 		require.ErrorIs(t, err, rlock.ErrClosed)
 		require.NotErrorIs(t, err, rlock.ErrGaveUp)
 	})
@@ -175,7 +175,7 @@ func TestReleaseToOneWhoGivesUp(t *testing.T) {
 			})
 			require.NoError(t, lock.Release(t.Context()))
 			if another {
-				next := <-got
+				next := env.Receive(t, got)
 				require.Equal(t, next.Token(), env.Get(t, direct, "job"))
 				require.NoError(t, next.Release(t.Context()))
 			}
@@ -204,18 +204,18 @@ func TestLineGoesOnWhileTheServerIsAsked(t *testing.T) {
 				next := env.NextInLine(t, locker, "job")
 				require.NoError(t, lock.Release(t.Context()))
 				former := lock
-				lock = <-next
+				lock = env.Receive(t, next)
 				require.True(t, lock.Valid())
 				require.Greater(t, lock.Fence(), former.Fence())
 			}
 			pass() // which reserves fences
 			var asked atomic.Int32
-			goesOn := make(chan struct{})
+			gate := env.NewGate(t)
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 				if !env.Calls(words, gen.HandOverSHA1) || asked.Add(1) > 1 {
 					return run()
 				}
-				<-goesOn
+				gate.Pass()
 				return answer(run)
 			})
 			time.Sleep(turn)
@@ -223,7 +223,7 @@ func TestLineGoesOnWhileTheServerIsAsked(t *testing.T) {
 				pass()
 			}
 			env.Soon(t, func() bool { return asked.Load() == 1 }, "the server is asked")
-			close(goesOn)
+			gate.Open()
 			for range 20 { // more than were reserved
 				pass()
 			}

@@ -37,14 +37,13 @@ func TestAskedLeaseIsNotHandedOn(t *testing.T) {
 
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				ran, answer := make(chan struct{}, 1), make(chan struct{})
+				gate := env.NewGate(t)
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					reply := run()
 					if !env.Calls(words, gen.ExtendSHA1) {
 						return reply
 					}
-					ran <- struct{}{}
-					<-answer
+					gate.Pass()
 					if test.lost {
 						cancel() // nobody asks again
 						return env.NoReply()
@@ -53,19 +52,19 @@ func TestAskedLeaseIsNotHandedOn(t *testing.T) {
 				})
 				extended := make(chan error, 1)
 				go func() { extended <- first.Extend(ctx, time.Hour) }()
-				<-ran
+				gate.Await(t)
 				if !test.waits {
-					close(answer)
-					require.Equal(t, test.lost, <-extended != nil)
+					gate.Open()
+					require.Equal(t, test.lost, env.Receive(t, extended) != nil)
 				}
 				require.NoError(t, first.Release(t.Context()))
-				second := <-next
+				second := env.Receive(t, next)
 				left, err := env.Do(t, direct, "PTTL", "job").ToInt64()
 				require.NoError(t, err)
 				require.LessOrEqual(t, left, ttl.Milliseconds())
 				if test.waits {
-					close(answer)
-					require.ErrorIs(t, <-extended, rlock.ErrNotHeld)
+					gate.Open()
+					require.ErrorIs(t, env.Receive(t, extended), rlock.ErrNotHeld)
 				}
 				require.NoError(t, second.Release(t.Context()))
 			})
@@ -91,18 +90,16 @@ func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
 			released <- err
 		}()
 		env.AwaitWaiting(t, locker, 1)
-		sent, run1, ran2, answer2 := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+		sent, ran2 := env.NewGate(t), env.NewGate(t)
 		handedOver := make(chan int64, 1)
 		var first1, first2 atomic.Bool
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 			switch {
 			case env.IsExtendTo(words, "3600000") && first1.CompareAndSwap(false, true):
-				close(sent)
-				<-run1
+				sent.Pass()
 			case env.Calls(words, gen.ExtendSHA1) && !env.IsExtendTo(words, "3600000") && first2.CompareAndSwap(false, true):
 				reply := run()
-				close(ran2)
-				<-answer2
+				ran2.Pass()
 				return reply
 			case env.Calls(words, gen.PassSHA1): // of the second holder
 				left, _ := env.Do(t, direct, "PTTL", "job").ToInt64()
@@ -112,13 +109,13 @@ func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
 		})
 		extended1, extended2 := make(chan error, 1), make(chan error, 1)
 		go func() { extended1 <- first.Extend(t.Context(), time.Hour) }()
-		<-sent
+		sent.Await(t)
 		go func() { extended2 <- first.Extend(t.Context(), ttl) }()
-		<-ran2
-		close(run1)
-		require.NoError(t, <-extended1)
-		close(answer2)
-		require.NoError(t, <-extended2)
+		ran2.Await(t)
+		sent.Open()
+		require.NoError(t, env.Receive(t, extended1))
+		ran2.Open()
+		require.NoError(t, env.Receive(t, extended2))
 		require.NoError(t, first.Release(t.Context()))
 		select {
 		case left := <-handedOver:
@@ -126,6 +123,6 @@ func TestOverlappingExtensionsAreNotHandedOn(t *testing.T) {
 		case err := <-released:
 			require.FailNow(t, "the second holder has not released", err)
 		}
-		require.NoError(t, <-released)
+		require.NoError(t, env.Receive(t, released))
 	})
 }

@@ -157,7 +157,7 @@ func TestLockersShareAHook(t *testing.T) {
 		_, lock := waits(t, other, elsewhere, "job", time.Second)
 		require.LessOrEqual(t, lock.Attempts(), 3, "it was told")
 		cancel()
-		require.ErrorIs(t, <-given, context.Canceled)
+		require.ErrorIs(t, env.Receive(t, given), context.Canceled)
 		one.Do(t, "DEL", "job")
 
 		// Both handles of one client are told of a loss, and nobody elsewhere is.

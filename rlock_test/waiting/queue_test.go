@@ -42,7 +42,7 @@ func TestLeavingTheLine(t *testing.T) {
 		}
 		for _, i := range []int{0, 4, 8, 3} { // the head, the middle, the tail, and a neighbour
 			cancels[i]()
-			r := <-results
+			r := env.Receive(t, results)
 			require.Equal(t, i, r.i)
 			require.ErrorIs(t, r.err, rlock.ErrGaveUp)
 			require.ErrorIs(t, r.err, rlock.ErrHeld)
@@ -50,7 +50,7 @@ func TestLeavingTheLine(t *testing.T) {
 		}
 		require.NoError(t, first.Release(t.Context()))
 		for _, i := range []int{1, 2, 5, 6, 7} {
-			r := <-results
+			r := env.Receive(t, results)
 			require.NoError(t, r.err)
 			require.Equal(t, i, r.i)
 			require.NoError(t, r.lock.Release(t.Context()))
@@ -116,14 +116,14 @@ func TestAttemptsAskTheServer(t *testing.T) {
 			}
 			next <- lock
 		}()
-		contended := <-events
+		contended := env.Receive(t, events)
 		require.True(t, contended.Local)
 		require.Zero(t, contended.Attempts)
 		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, first.Release(t.Context()))
-		second := <-next
+		second := env.Receive(t, next)
 		require.Zero(t, second.Attempts())
-		require.Zero(t, (<-events).Attempts)
+		require.Zero(t, env.Receive(t, events).Attempts)
 		require.NoError(t, second.Release(t.Context()))
 		require.Equal(t, rlock.Stats{Acquired: 2, Attempts: 1, Contended: 1, HandedOver: 1, Released: 2}, env.WithoutTimes(locker.Stats()))
 	})
@@ -190,7 +190,7 @@ func TestWhatTheLineKnows(t *testing.T) {
 		require.Greater(t, facts.Remaining, 30*time.Second)
 		require.LessOrEqual(t, facts.Remaining, time.Minute)
 		cancel()
-		require.ErrorIs(t, <-first, context.Canceled)
+		require.ErrorIs(t, env.Receive(t, first), context.Canceled)
 	})
 }
 
@@ -229,7 +229,7 @@ func TestTheNextIsCalledWhenTheHolderEnds(t *testing.T) {
 			require.NoError(t, env.Do(t, client, "DEL", "lost").Error())
 			_, err = lock.Verify(t.Context())
 			require.ErrorIs(t, err, rlock.ErrLost)
-			require.NoError(t, <-got)
+			require.NoError(t, env.Receive(t, got))
 		})
 	})
 }
@@ -273,7 +273,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 		require.LessOrEqual(t, calls, 3+heartbeats(began), "the extension, a heartbeat or two, a read")
 		require.NoError(t, held.Release(t.Context()))
 		for range cap(done) {
-			require.NoError(t, <-done)
+			require.NoError(t, env.Receive(t, done))
 		}
 	})
 }
