@@ -3,15 +3,16 @@
 //
 // Such a command may still be under way and arrive after the release. So the reaper repeats
 // the release at growing intervals, until the lease that the command could have started must
-// be over, for half a minute at most. While the server refuses it because the slot of the key
-// moves to another node, and for half a minute after that, the reaper goes on: until then nothing
-// could be given up.
+// be over, for half a minute at most. While nothing can be given up, and for half a minute after
+// that, the reaper goes on, and its intervals do not grow: nobody answers, until the lease is over;
+// or the server refuses it because the slot of the key moves to another node.
 //
 // It does not know how a release is sent, or whether anybody still has a handle of what it
 // frees: the caller who adds an item has given up its token.
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -35,10 +36,11 @@ type Item struct {
 type Result uint8
 
 const (
-	NoAnswer Result = iota
-	Absent          // the server has answered that no key had the token
-	Freed           // the server has freed a key
-	Moving          // the server has refused because the slot moves now
+	NoAnswer Result = iota // nobody has, or the server cannot serve yet
+	Absent                 // the server has answered that no key had the token
+	Freed                  // the server has freed a key
+	Moving                 // the server has refused because the slot moves now
+	Refused                // the server has refused for another reason, which may pass or not
 )
 
 // Release frees those keys of each item that have its token.
@@ -51,6 +53,7 @@ type Reaper struct {
 
 	mu      sync.Mutex
 	pending []*pending
+	rounds  uint64        // so far
 	timer   *time.Timer   // of the next round; nil: none is due or under way
 	armed   clock.Instant // when that is
 	closed  bool          // every try is the last
@@ -63,6 +66,8 @@ type pending struct {
 	backoff time.Duration
 	next    clock.Instant
 	last    clock.Instant // the try at this time is the last
+	over    clock.Instant // when no lease can be left, nor a place
+	tried   uint64        // the number of the round of the last try
 	done    bool          // of the round that is under way
 }
 
@@ -71,7 +76,8 @@ const (
 	backoffFactor = 4 // tries after 0, 25, 125, 525 ms, 2.1, 8.5 and 30 s
 	longest       = 30 * time.Second
 	whileMoving   = 5 * time.Second // between two tries at most, while the slot moves
-	mostPending   = 1 << 14         // with more, a slot that moves is like a server that does not answer
+	whileSilent   = time.Second     // likewise, while nobody answers or the server refuses; see TestOutage
+	mostPending   = 1 << 14         // with more, the last try is not put off any more
 	callTimeout   = 2 * time.Second
 	callItems     = 1000 // in one call
 )
@@ -89,7 +95,7 @@ func (r *Reaper) Add(item Item, ttl time.Duration) {
 	defer r.mu.Unlock()
 	r.pending = append(r.pending, &pending{
 		Item: item, backoff: firstBackoff,
-		next: now, last: now.After(min(ttl, longest)),
+		next: now, last: now.After(min(ttl, longest)), over: now.After(ttl),
 	})
 	r.arm(now)
 }
@@ -139,7 +145,9 @@ func (r *Reaper) arm(next clock.Instant) {
 	r.timer = time.AfterFunc(max(next.Until(), 0), r.round)
 }
 
-// round tries what is due.
+// round tries what is due. A call in which nobody answers for any item is the last of its round, so that a server
+// that is down costs one call at a time, however much there is to free. The items of that call come last in the next
+// round: those behind them may be at another server.
 func (r *Reaper) round() {
 	r.mu.Lock()
 	now := clock.Now()
@@ -149,17 +157,22 @@ func (r *Reaper) round() {
 			due = append(due, p)
 		}
 	}
-	prolong := len(r.pending) <= mostPending
+	prolong, closed := len(r.pending) <= mostPending, r.closed
 	r.mu.Unlock()
-	defer r.endRound(due) // also when release ends the goroutine
+	tried := 0
+	defer func() { r.endRound(due, tried, prolong) }() // also when release ends the goroutine
 	for some := range slices.Chunk(due, callItems) {
-		r.reap(some, prolong)
+		tried += len(some)
+		if !r.reap(some, prolong) && !closed {
+			break
+		}
 	}
 }
 
-// reap makes one try. Of several unanswered commands, no answer says that all are undone: such an
-// item is tried until its last time. With prolong, that is put off while the slot of an item moves.
-func (r *Reaper) reap(due []*pending, prolong bool) {
+// reap makes one try, and reports whether there was an answer for any of the items. Of several unanswered
+// commands, no answer says that all are undone: such an item is tried until its last time. With prolong, that is
+// put off while the slot of an item moves, and while nobody answers.
+func (r *Reaper) reap(due []*pending, prolong bool) (answered bool) {
 	items := make([]Item, len(due))
 	for i, p := range due {
 		items[i] = p.Item
@@ -167,28 +180,54 @@ func (r *Reaper) reap(due []*pending, prolong bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	for i, result := range r.release(ctx, items) {
-		p := due[i]
-		switch {
-		case result == Moving && prolong:
-			p.last = clock.Now().After(longest)
-			p.backoff = min(p.backoff, whileMoving)
-		case result == Absent || result == Freed:
-			p.done = p.Unanswered == 0 || result == Freed && p.Unanswered == 1
-		}
+		answered = answered || result != NoAnswer
+		due[i].take(result, prolong)
+	}
+	return answered
+}
+
+// take takes what a try has done.
+func (p *pending) take(result Result, prolong bool) {
+	switch result {
+	case Absent, Freed:
+		p.done = p.Unanswered == 0 || result == Freed && p.Unanswered == 1
+	case Moving:
+		p.putOff(whileMoving, clock.Never, prolong)
+	case NoAnswer:
+		p.putOff(whileSilent, p.over, prolong)
+	case Refused:
+		p.backoff = min(p.backoff, whileSilent)
 	}
 }
 
-// endRound plans the next tries of what was due, and forgets what is done.
-func (r *Reaper) endRound(due []*pending) {
+// putOff puts off the last try of what could not be given up, until the time at most, and bounds the pauses until then.
+func (p *pending) putOff(pause time.Duration, until clock.Instant, prolong bool) {
+	p.backoff = min(p.backoff, pause)
+	if prolong {
+		p.last = max(p.last, min(clock.Now().After(longest), until))
+	}
+}
+
+// endRound plans the next tries of what was due, and forgets what is done. Only the first of them were tried.
+func (r *Reaper) endRound(due []*pending, tried int, prolong bool) {
 	now := clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range due {
+	r.rounds++
+	for i, p := range due {
+		if i < tried {
+			p.tried = r.rounds
+		} else {
+			p.take(NoAnswer, prolong)
+		}
 		p.done = p.done || r.closed || p.next >= p.last
 		p.next = min(now.After(p.backoff), p.last)
 		p.backoff *= backoffFactor
 	}
 	r.pending = slices.DeleteFunc(r.pending, func(p *pending) bool { return p.done })
+	if tried < len(due) {
+		slices.SortStableFunc(r.pending, func(a, b *pending) int { return cmp.Compare(a.tried, b.tried) })
+	}
 	r.timer = nil
 	r.armNext()
 	if r.timer == nil && r.flushed != nil {

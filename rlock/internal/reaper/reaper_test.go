@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,6 +164,124 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
+// While nobody answers, the pause does not grow: what an outage has left is freed soon after it, however long
+// it was, and as long as there is something to free.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, silent := range []bool{false, true} { // the call ends by its time-out, not by an error at once
+		for _, outage := range []time.Duration{time.Second, 3 * time.Second, 9 * time.Second, 11 * time.Second, 29 * time.Second, time.Minute, time.Hour} {
+			t.Run(fmt.Sprintf("of %v, silent %v", outage, silent), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newServer()
+					r := reaper.New(func(ctx context.Context, items []reaper.Item) []reaper.Result {
+						if left := outage - time.Since(s.start); left > 0 {
+							if silent {
+								_ = clock.Sleep(ctx, left, nil)
+							}
+							return make([]reaper.Result, len(items))
+						}
+						return s.release(ctx, items)
+					})
+					r.Add(item("endless", 0), clock.NoExpiry)
+					r.Add(item("long", 0), 2*time.Hour)
+					pass(3 * time.Hour)
+					for _, token := range []string{"endless", "long"} {
+						require.Len(t, s.times(token), 1, token)
+						require.LessOrEqual(t, s.times(token)[0], outage+1100*time.Millisecond, token)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A refusal may pass, so the pauses stay short, but nothing is put off for it.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Duration
+		start := time.Now()
+		r := reaper.New(func(context.Context, []reaper.Item) []reaper.Result {
+			tries = append(tries, time.Since(start))
+			return []reaper.Result{reaper.Refused}
+		})
+		r.Add(item("a", 0), clock.NoExpiry)
+		pass(time.Hour)
+		require.Equal(t, milliseconds(0, 25, 125, 525, 1525, 2525), tries[:6])
+		require.Equal(t, 30*time.Second, tries[len(tries)-1])
+		require.Len(t, tries, 34)
+	})
+}
+
+// What has a lease ends with it, also while nobody answers.
+func TestOutageLongerThanALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		r := reaper.New(func(_ context.Context, items []reaper.Item) []reaper.Result {
+			tries++
+			return make([]reaper.Result, len(items))
+		})
+		r.Add(item("a", 1), time.Minute)
+		pass(time.Hour)
+		require.InDelta(t, 62, tries, 3, "one a second")
+	})
+}
+
+// A server that does not answer gets one call a second, however much there is to free, and each item its turn: at
+// another server, which answers, they may be free at once.
+func TestManyItemsInAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const items = 5000
+		var calls int
+		up := false
+		freed, asked := map[string]bool{}, map[string]bool{}
+		r := reaper.New(func(_ context.Context, items []reaper.Item) []reaper.Result {
+			calls++
+			results := make([]reaper.Result, len(items))
+			for i, item := range items {
+				asked[item.Token] = true
+				if up {
+					results[i], freed[item.Token] = reaper.Freed, true
+				}
+			}
+			return results
+		})
+		for i := range items {
+			r.Add(item(fmt.Sprint(i), 0), clock.NoExpiry)
+		}
+		pass(2 * time.Second)
+		calls = 0
+		pass(20 * time.Second)
+		require.LessOrEqual(t, calls, 21)
+		require.True(t, len(asked) == items, "%d of them had a turn", len(asked))
+		up = true
+		pass(1100 * time.Millisecond)
+		require.True(t, len(freed) == items, "%d of them are free", len(freed))
+	})
+}
+
+// What is beyond a bound, and finds no answer within half a minute, is left to its lease.
+func TestTooManyItemsForAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		r := reaper.New(func(_ context.Context, items []reaper.Item) []reaper.Result {
+			calls++
+			return make([]reaper.Result, len(items))
+		})
+		for i := range 1<<14 + 1 {
+			r.Add(item(fmt.Sprint(i), 0), clock.NoExpiry)
+		}
+		pass(time.Minute)
+		calls = 0
+		pass(time.Hour)
+		require.Zero(t, calls)
+	})
+}
+
 // What cannot be freed because its slot moves is tried again and again until half a minute after the last
 // such answer. One answer to an item that needs no more ends it, as always.
 func TestItemsOfASlotThatMoves(t *testing.T) {
@@ -204,7 +323,7 @@ func TestManyItems(t *testing.T) {
 		r := reaper.New(func(_ context.Context, items []reaper.Item) []reaper.Result {
 			calls = append(calls, len(items))
 			time.Sleep(time.Millisecond)
-			return make([]reaper.Result, len(items))
+			return slices.Repeat([]reaper.Result{reaper.Absent}, len(items))
 		})
 		r.Add(item("first", 1), 0)
 		synctest.Wait() // under way

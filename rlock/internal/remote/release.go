@@ -220,6 +220,8 @@ func (s calls) releaseItems(ctx context.Context, items []reaper.Item) []reaper.R
 		switch {
 		case movesNow(reply.Err):
 			results[i] = reaper.Moving
+		case reply.Err == errPlaceStays || reply.Err != nil && !Transient(reply.Err):
+			results[i] = reaper.Refused
 		case reply.Err != nil:
 		case reply.Value > 0:
 			results[i] = reaper.Freed
