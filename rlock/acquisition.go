@@ -65,7 +65,7 @@ func waitEnded(err error) noLock {
 // begin makes a, which is new, the acquisition of a claim's keys.
 func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) {
 	lock := l.newLock(ctx, claim, set, want, start)
-	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.done.Load()
+	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
 	a.tries.Settings = attempt.Settings{
 		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Lease: &lock.lease,
 		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
@@ -87,7 +87,7 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 	var err error
 	if why := a.run(); !why.none() {
 		err = a.fail(why)
-	} else if a.forced != a.lock.locker.forces.begun.Load() {
+	} else if a.forced != l.forces.Begun(claim.Keys()) {
 		confirm(ctx, a.lock)
 	}
 	a.delivered = true
@@ -99,12 +99,20 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 	return a.lock, nil
 }
 
-// confirm asks the server about a lock that has come while ForceRelease or ForceAcquire freed one. That may
-// have been this one, on its way from another caller of this process, where they do not see it.
+// confirm asks the server about a lock that has come while ForceRelease or ForceAcquire freed its key. That may
+// have been this one, on its way from another caller of this process, where they do not see it. If ctx ends
+// before there is an answer, the question is asked in the background.
 func confirm(ctx context.Context, l *Lock) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	limited, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	_, _ = l.Verify(ctx)
+	if _, err := l.Verify(limited); err == nil || ctx.Err() == nil || !l.Valid() {
+		return
+	}
+	go func() {
+		limited, cancel := context.WithTimeout(l.locker.background, lookTimeout)
+		defer cancel()
+		_, _ = l.Verify(limited)
+	}()
 }
 
 // run acquires the lock, or says why it does not.
@@ -260,7 +268,7 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 func (a *acquisition) robs(held bool) {
 	l := a.lock
 	a.forced++
-	sure := l.locker.forces.begun.Add(1) == a.forced && held
+	sure := l.locker.forces.Begin(l.claim.Key()) == a.forced && held
 	var others []*Lock
 	endForced(l.locker, l.claim.Key(), func(other *Lock) bool {
 		robbed := other != l && other.lease.Token() != l.set.token
@@ -269,7 +277,9 @@ func (a *acquisition) robs(held bool) {
 		}
 		return robbed && sure
 	})
-	events.Each(others, func(other *Lock) { confirm(a.ctx, other) })
+	limited, cancel := context.WithTimeout(a.ctx, lookTimeout) // for all of them
+	defer cancel()
+	events.Each(others, func(other *Lock) { confirm(limited, other) })
 }
 
 // notHeld returns the noLock of a call that was granted the lock until deadline and does not hold it, with

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
+	"github.com/rlock-go/toolkit/rlock/internal/forced"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
@@ -44,7 +44,7 @@ type Locker struct {
 	grants   *notify.Grants
 
 	counters counters
-	forces   struct{ begun, done atomic.Uint64 } // of calls that look for locks that were robbed; see confirm
+	forces   forced.Counts // of calls that look for locks that were robbed; see confirm
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close
@@ -92,6 +92,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	l.readers.Init(set.turn)
 	l.permits.Init(set.turn)
 	l.registry.Init()
+	l.forces.Init()
 	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {
 		l.listener = set.invalidations.hub.Listen()

@@ -40,7 +40,7 @@ func (l *Lock) Release(ctx context.Context) error {
 			r.interrupted(h.Has.Token)
 		}
 	}()
-	now, forced := clock.Now(), l.locker.forces.done.Load()
+	now, forced := clock.Now(), l.locker.forces.Done(l.claim.Keys())
 	if !r.begin(now) || r.shared {
 		returned = true
 		return r.err
@@ -174,7 +174,7 @@ func notEntered(key string, err error) error {
 // The holder learns of its loss from the server (see Invalidations) or, as one of several shares always, when
 // it next extends, verifies or releases. Until then it may be at work, so let it use the fence. A holder of
 // this Locker has lost its lock, share or permits when ForceRelease returns. A caller to whom they are on their
-// way then has lost them when its call returns, if the server answers. If a holder has handed over what it had
+// way then has lost them when its call returns, if the server answers in time, and otherwise soon. If a holder has handed over what it had
 // within its process, the next one may have the same token and loses it; WithUniqueToken prevents that.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
@@ -196,7 +196,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 	case freed == remote.Missing:
 		return &LockError{"force release", full, ErrLost}
 	}
-	l.forces.begun.Add(1)
+	l.forces.Begin(full)
 	endForced(l, full, func(lock *Lock) bool { return slices.Contains(lock.lease.Tokens(), token) })
 	return nil
 }
@@ -205,7 +205,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 // takes keys by force often, so it looks at all locks. The caller has counted that it begins: what Acquire
 // gets until it is done asks the server, and what others get learns of a robbery as of any loss.
 func endForced(l *Locker, key string, robbed func(*Lock) bool) {
-	defer l.forces.done.Add(1)
+	defer l.forces.End(key)
 	meant := func(lock *Lock) bool { return slices.Contains(lock.claim.Keys(), key) && robbed(lock) }
 	eachLock(l, meant, func(lock *Lock) {
 		lock.endIfOver() // what was over before was not lost

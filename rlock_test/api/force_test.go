@@ -1,12 +1,16 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -304,4 +308,64 @@ func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 	next := env.Taken(t, got)
 	require.Equal(t, next.Valid(), env.Get(t, client, "job") != "")
 	_ = next.Release(t.Context())
+}
+
+// A lock that force has freed on its way to its caller ends, also if the server says so only after the context of
+// that caller has ended.
+func TestContextEndsBeforeForceIsSeen(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	proxy := env.NewProxy(t, server.Addr())
+	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true}, // nobody tells it of lost keys
+		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour))
+	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
+	goOn := make(chan struct{})
+	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventContended {
+			<-goOn
+		}
+	})
+	ctx, exceed := env.Deadline(t.Context())
+	next := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, err := locker.Acquire(ctx, "job", rlock.WithObserver(slow))
+		assert.NoError(t, err)
+		next <- lock
+	}()
+	env.AwaitWaiting(t, locker, 1)
+	require.NoError(t, lock.Release(t.Context()))
+	token := env.Get(t, server.Client(t), "job")
+	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
+	release := proxy.Hold(func(request []byte) bool { return bytes.Contains(request, []byte(gen.InspectSHA1)) })
+	close(goOn)
+	env.Soon(t, func() bool { return proxy.Held() > 0 }, "it asks")
+	exceed()
+	lock = <-next
+	require.NoError(t, lock.Err(), "it is not told yet")
+	release()
+	env.Soon(t, func() bool { return errors.Is(lock.Err(), rlock.ErrLost) }, "it is told")
+}
+
+// Force that is used on other keys costs an acquisition nothing: least of all the time until a silent server answers.
+func TestForceOfOtherKeysAsksNothing(t *testing.T) {
+	t.Parallel()
+	f, locker, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour))
+	var asked atomic.Int32
+	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+		if env.Calls(words, gen.InspectSHA1) {
+			asked.Add(1)
+		}
+		return run()
+	})
+	for _, key := range env.Keys(20) {
+		lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
+		next := make(chan *rlock.Lock, 1)
+		go func() { next <- env.MustLock(t)(locker.Acquire(t.Context(), "job")) }()
+		env.AwaitWaiting(t, locker, 1)
+		require.NoError(t, env.Do(t, client, "SET", key, "stranger").Error())
+		require.NoError(t, locker.ForceRelease(t.Context(), key, "stranger"))
+		require.NoError(t, lock.Release(t.Context()))
+		require.NoError(t, (<-next).Release(t.Context()))
+	}
+	require.Less(t, asked.Load(), int32(5), "keys are counted together by their hashes: one in 64")
 }
