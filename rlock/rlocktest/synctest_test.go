@@ -67,3 +67,77 @@ func TestInABubble(t *testing.T) {
 		require.NoError(t, after.Release(t.Context()))
 	})
 }
+
+// What is left of a lease is 0 in errors and events where nobody knows it, in the clock of a bubble too.
+func TestRemainingIsZeroWhereNobodyKnows(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error{
+		"refused": func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
+			s.FailNext(rlocktest.Acquires, "OOM no")
+			_, err := l.Acquire(ctx, "job")
+			return err
+		},
+		"silent": func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
+			defer s.Silence()()
+			_, err := l.Acquire(ctx, "job")
+			return err
+		},
+		"stopped": func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
+			s.Stop()
+			_, err := l.Acquire(ctx, "job")
+			return err
+		},
+		"stopped, a set": func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
+			s.Stop()
+			_, err := l.AcquireAll(ctx, []string{"a", "b"})
+			return err
+		},
+		"stopped, a reader": func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
+			s.Stop()
+			_, err := l.AcquireShared(ctx, "job")
+			return err
+		},
+		"stopped, a try": func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
+			s.Stop()
+			_, err := l.TryAcquire(ctx, "job")
+			return err
+		},
+		"ended before": func(ctx context.Context, l *rlock.Locker, _ *rlocktest.Server) error {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			_, err := l.Acquire(ctx, "job")
+			return err
+		},
+		"closed": func(ctx context.Context, l *rlock.Locker, _ *rlocktest.Server) error {
+			l.Close()
+			_, err := l.Acquire(ctx, "job")
+			return err
+		},
+		"waits for a stopped one": func(ctx context.Context, l *rlock.Locker, s *rlocktest.Server) error {
+			s.Stop()
+			return l.WaitFree(ctx, "job")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				server := rlocktest.StartInMemory(t)
+				var told []rlock.Event
+				locker, err := rlock.Open(server.Option(), rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+					told = append(told, e)
+				})))
+				require.NoError(t, err)
+				t.Cleanup(locker.Close)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				err = fail(ctx, locker, server)
+				var facts *rlock.AcquireError
+				require.ErrorAs(t, err, &facts)
+				require.Zero(t, facts.Remaining)
+				for _, e := range told {
+					require.Zero(t, e.Remaining, e.Kind)
+				}
+			})
+		})
+	}
+}

@@ -16,7 +16,8 @@ import (
 // NoExpiry is the length of a lease that does not end.
 const NoExpiry time.Duration = math.MaxInt64
 
-// Instant is a reading of the monotonic clock. Wall clocks jump; leases must not.
+// Instant is a reading of the monotonic clock. Wall clocks jump; leases must not. The zero Instant is earlier than
+// every reading.
 type Instant int64
 
 // Never is later than every reading.
@@ -27,8 +28,12 @@ const Past Instant = math.MinInt64
 
 var epoch = time.Now()
 
+// beforeEpoch is the time from the zero Instant to epoch. The clock of a bubble of testing/synctest begins in the year
+// 2000, before epoch.
+const beforeEpoch = 100 * 365 * 24 * time.Hour
+
 // Now reads the clock.
-func Now() Instant { return Instant(time.Since(epoch)) }
+func Now() Instant { return Instant(beforeEpoch + time.Since(epoch)) }
 
 // Time returns i as a time of the wall clock.
 func (i Instant) Time() time.Time { return time.Now().Add(time.Duration(i - Now())) }

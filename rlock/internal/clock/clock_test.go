@@ -40,6 +40,7 @@ func TestInstant(t *testing.T) {
 		require.Equal(t, now-1, now.After(-1))
 		require.Equal(t, clock.Never, clock.Instant(-time.Hour).After(clock.NoExpiry))
 		require.Equal(t, clock.NoExpiry, clock.Never.Until())
+		require.Positive(t, now, "the zero Instant is earlier, in this clock too")
 		require.Equal(t, clock.Never, clock.Never.After(time.Hour))
 	})
 }
