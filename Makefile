@@ -1,6 +1,8 @@
 # make run       regenerates the bindings and shows locks at work, in some ten seconds; with V=1, the audit too
 # make setup     once, before the tests: unpacks the servers, installs a C compiler if there is none
-# make test      the tests, in four to five minutes, with one server that they start themselves
+# make quick     after each edit: what tells most, in less than a minute; its last lines say what it leaves out
+# make test      the tests, in less than four minutes, with one server that they start themselves
+# make ci        beside make test, what a change must pass: race detector, other libraries and modules, some faults
 # make test-all  all of them: three servers, race detector, budgets, faults, fuzzing, other libraries
 # make lint      formatting, vet, staticcheck, tidiness
 # make check     generated code is what the scripts say
@@ -27,7 +29,11 @@ MODULES = rlock/rlockprom rlock/rlockotel rlock_test/metrics rlock_test/fencing 
 # The server of make test: redis7, redis8 or valkey8.
 ENGINE ?= redis7
 
-# A step of make test-all, such as race or budgets; all of them without it.
+# The server of make ci: one of the three, by the hash of the commit.
+COMMIT = $(shell git rev-parse --short=7 HEAD 2>/dev/null || echo 0)
+ENGINE_OF_COMMIT = $(word $(shell echo $$((0x$(COMMIT) % 3 + 1))),redis7 redis8 valkey8)
+
+# A step of make ci or test-all, such as race or budgets; all of them without it.
 STEP ?=
 
 # Runs a command with one server, or with Redis 7.0, Redis 8 and Valkey 8. They are unpacked
@@ -35,7 +41,7 @@ STEP ?=
 ONE = servers=$$(sh rlock_test/engines.sh $(ENGINE)) && RLOCK_SERVERS=$$servers
 ALL = servers=$$(sh rlock_test/engines.sh) && RLOCK_SERVERS=$$servers
 
-.PHONY: help run setup test test-all chaos oracle explore fuzz lint check generate bench bench-quick interop platforms vuln compiler
+.PHONY: help run setup quick test ci test-all chaos oracle explore fuzz lint check generate bench bench-quick interop platforms vuln compiler
 
 run:
 	@$(GO) run ./generator
@@ -47,11 +53,19 @@ help:
 setup:
 	@sh rlock_test/setup.sh
 
+quick: compiler
+	@$(ONE) $(GO) run ./rlock_test/suite -set=quick
+
 test: compiler
 	@$(ONE) $(GO) run ./rlock_test/suite
 
+ci: ENGINE = $(ENGINE_OF_COMMIT)
+ci: compiler
+	@echo "ci: on $(ENGINE); without ENGINE, commit $(COMMIT) chooses $(ENGINE_OF_COMMIT)"
+	@$(ONE) $(GO) run ./rlock_test/suite -set=ci -seed=$(SEED) -step='$(STEP)'
+
 test-all: compiler
-	@$(ALL) $(GO) run ./rlock_test/suite -all -duration=$(DURATION) -seed=$(SEED) -fuzztime='$(FUZZTIME)' -step='$(STEP)'
+	@$(ALL) $(GO) run ./rlock_test/suite -set=all -duration=$(DURATION) -seed=$(SEED) -fuzztime='$(FUZZTIME)' -step='$(STEP)'
 
 # A seed of 0 is drawn from the clock, and printed. With a round, only that is run.
 chaos: compiler
@@ -68,7 +82,7 @@ explore:
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says, and goes on from where it was the last time.
 fuzz:
-	@$(ONE) $(GO) run ./rlock_test/suite -all -known -fuzztime=$(or $(FUZZTIME),10s) -step='$(or $(FUZZER),Fuzz)'
+	@$(ONE) $(GO) run ./rlock_test/suite -set=all -known -fuzztime=$(or $(FUZZTIME),10s) -step='$(or $(FUZZER),Fuzz)'
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }

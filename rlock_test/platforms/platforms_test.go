@@ -58,4 +58,5 @@ func TestWorkflowHasThePlatforms(t *testing.T) {
 	}
 	require.Equal(t, platforms, got)
 	require.Contains(t, string(text), "run: .ci/run\n")
+	require.Contains(t, string(text), "run: make test-all\n")
 }

@@ -1,12 +1,12 @@
 // Command suite runs the tests of all modules, step by step, and says at the end how many
 // ran on which server.
 //
-//	go run ./rlock_test/suite [-all] [-duration 60s] [-seed 0] [-fuzztime 10m] [-known] [-step race]
+//	go run ./rlock_test/suite [-set test] [-duration 60s] [-seed 0] [-fuzztime 10m] [-known] [-step race]
 //
-// It is behind make test and make test-all. A step that fails keeps no other from running.
-// A test that fails shows at once. A test that is skipped is a failure, unless it says that
-// it is left to make test-all (env.Long), and this is make test. So is a server that
-// RLOCK_SERVERS names and that no test ran on.
+// It is behind make quick, test, ci and test-all, each of which is a set of steps. A step that fails keeps no
+// other from running. A test that fails shows at once. A test that is skipped is a failure, unless it says that
+// it is left to make test-all (env.Long), and this is a smaller set. So is a server that RLOCK_SERVERS names and
+// that no test ran on. What a set leaves to a larger one stands in the summary.
 //
 // A test that fails while the machine stands still runs again, at most twice and by itself, and
 // the summary names it. Leases end in such a time, as they must, so that the test sees what it
@@ -38,13 +38,17 @@ import (
 
 func main() {
 	var o options
-	flag.BoolVar(&o.all, "all", false, "everything, as make test-all has it")
+	flag.StringVar((*string)(&o.set), "set", string(normal), "what to run: quick, test, ci or all")
 	flag.DurationVar(&o.duration, "duration", time.Minute, "how long the histories under faults take")
 	flag.Uint64Var(&o.seed, "seed", 0, "what they are drawn from; 0 draws one")
 	flag.StringVar(&o.fuzztime, "fuzztime", "", "how long each fuzzer looks, such as 10m, or at how many cases, such as 5000x; each has a number of its own without it")
 	flag.BoolVar(&o.known, "known", false, "fuzzers begin with what earlier runs left in the build cache too, as make fuzz has it")
 	only := flag.String("step", "", "run only the steps whose names begin so")
 	flag.Parse()
+	if !slices.Contains([]set{quick, normal, change, all}, o.set) {
+		fmt.Fprintf(os.Stderr, "there is no set %q, only quick, test, ci and all\n", o.set)
+		os.Exit(2)
+	}
 	if !run(os.Stdout, steps(o), *only, engines(os.Getenv("RLOCK_SERVERS"))) {
 		os.Exit(1)
 	}
@@ -103,6 +107,9 @@ func (r *report) run(s step) {
 			r.leftOut = append(r.leftOut, fmt.Sprintf("%s: run with %s, because of %s: %v",
 				s.name, strings.Join(s.unprepared, " "), strings.Join(s.prepare, " "), err))
 		}
+	}
+	if s.less != "" {
+		r.leftOut = append(r.leftOut, s.less)
 	}
 	args := s.args
 	if s.fresh {

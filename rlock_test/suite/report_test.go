@@ -178,11 +178,71 @@ func TestNoSuchStep(t *testing.T) {
 // A step with no test fails, so none is made that way.
 func TestEveryStepHasTests(t *testing.T) {
 	t.Parallel()
-	for _, s := range steps(options{all: true}) {
-		if !slices.ContainsFunc(s.args, func(arg string) bool { return strings.HasPrefix(arg, "-fuzz=") }) {
-			require.NotContains(t, s.args, "-run=^$", s.name)
+	for _, of := range []set{quick, normal, change, all} {
+		for _, s := range steps(options{set: of}) {
+			if !slices.ContainsFunc(s.args, func(arg string) bool { return strings.HasPrefix(arg, "-fuzz=") }) {
+				require.NotContains(t, s.args, "-run=^$", s.name)
+			}
 		}
 	}
+}
+
+// What make quick and make ci do not run is run by a larger set, and the summary says what that is.
+func TestSmallerSets(t *testing.T) {
+	t.Parallel()
+	left := steps(options{set: quick})[0].less
+	for _, p := range append(slices.Clone(beside), alone) {
+		require.NotEqual(t, slices.Contains(quickly, p), slices.Contains(strings.FieldsFunc(left, func(r rune) bool { return r == ' ' || r == ',' }), p), p)
+	}
+	for _, p := range slices.Concat(quickly, unraced, computing) {
+		require.Contains(t, beside, p, "make test does not run it")
+	}
+	declared := testsBelow(t, filepath.Join("..", ".."))
+	for _, name := range slow {
+		require.Contains(t, left, name)
+		require.True(t, declared[name], "make quick leaves out %s, which does not exist", name)
+	}
+
+	changed := steps(options{set: change})
+	for _, s := range steps(options{set: all}) {
+		at := slices.IndexFunc(changed, func(c step) bool { return c.name == s.name })
+		if at < 0 {
+			require.Contains(t, changed[0].less, s.name)
+			continue
+		}
+		require.Equal(t, s.dir, changed[at].dir)
+		changed = slices.Delete(changed, at, at+1)
+		if at == 0 {
+			changed = slices.Insert(changed, 0, step{less: steps(options{set: change})[0].less})
+		}
+	}
+	require.Len(t, changed, 1, "make test-all does not run it")
+
+	var printed strings.Builder
+	r := newReport(&printed)
+	r.run(step{name: "s", less: "make quick, for make test: this", args: []string{"no-such-command"}})
+	r.summary(1)
+	require.Contains(t, printed.String(), "\nleft out of make quick, for make test: this\n")
+}
+
+// testsBelow are the names of the tests in a directory and below.
+func testsBelow(t *testing.T, root string) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for line := range strings.Lines(string(text)) {
+			if name, ok := strings.CutPrefix(line, "func "); ok && strings.HasPrefix(name, "Test") {
+				name, _, _ = strings.Cut(name, "(")
+				tests[name] = true
+			}
+		}
+		return err
+	}))
+	return tests
 }
 
 // Every fuzz test of this module is one of fuzzers.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,6 +15,7 @@ type step struct {
 	env   []string // further variables
 	args  []string // of the go command; the first is "test"
 	short bool     // whether tests may be left to make test-all
+	less  string   // what the step leaves to a larger set, for the summary
 	fuzz  string   // the directory of the fuzz test that it runs, if it does
 	fresh bool     // whether that fuzzer begins with the cases that are committed, and no others
 
@@ -26,8 +28,18 @@ type step struct {
 	needs []string
 }
 
+// set names what is run: each but all stands behind the make target of its name.
+type set string
+
+const (
+	quick  set = "quick" // after each edit
+	normal set = "test"  // before each commit
+	change set = "ci"    // what a change must pass beside make test
+	all    set = "all"   // make test-all
+)
+
 type options struct {
-	all      bool
+	set      set
 	duration time.Duration
 	seed     uint64
 	fuzztime string // for each fuzzer, as go test has it; "": as many cases as fuzzers says
@@ -58,17 +70,46 @@ const platforms = "./rlock_test/platforms"
 // explorer explores the queue between processes. The other steps have it visit few worlds.
 const explorer = "./rlock/internal/explorer"
 
-// beside are all other packages, whose tests run two packages at a time: those that take
-// long first.
+// beside are all other packages. Their tests wait for servers and leases more than they compute, so four
+// packages run at a time, and sixteen tests of each: those that take long first.
 var beside = append([]string{
-	"./rlock_test/generator", "./rlock_test/failure", "./rlock_test/api", "./rlock_test/observe",
-	"./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared", "./rlock_test/topology", oracle, "./rlock_test/fuzz", "./rlock_test/command",
+	"./rlock_test/failure", "./rlock_test/generator", explorer, "./generator", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
+	"./rlock_test/observe", "./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared", "./rlock_test/topology", oracle, "./rlock_test/fuzz", "./rlock_test/command",
 	"./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...", "./rlock_test/env", "./rlock_test/importer", platforms, "./rlock_test/suite",
 }, core...)
 
 // computing are packages that compute for minutes and start no goroutine for it. The race
 // detector would find nothing in them, and take twice as long.
 var computing = []string{"./generator/...", oracle}
+
+// quickly are the packages of make quick.
+var quickly = append([]string{
+	"./rlock_test/api", "./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared", "./rlock_test/failure",
+}, core...)
+
+// slow are the tests of them that make quick leaves to make test.
+var slow = append([]string{
+	// They compute for seconds, or build programs.
+	"TestInit", "TestWatch", "TestExitCodes", "TestTypesCompile",
+	// They wait for leases, timeouts or failovers: six seconds and more, or many times a few.
+	"TestExtendBesideARenewal", "TestRenewalsOfManyKinds", "TestEmbeddedFaultsAreThoseOfServers", "TestScriptFlushIsInvisible",
+	"TestUnansweredReleaseWithAtLeast", "TestAutoExtendOutlastsRefusals", "TestLossIsNoticedByTheExtension",
+	"TestGaveUpWhereverTheContextEnds", "TestFailedReleaseAfterALostExtension", "TestAutoExtendOverASlowNetwork",
+	"TestShortenedWithoutAnAnswer", "TestCallsOfASilentServer", "TestFailedReleaseIsFinishedInTheBackground", "TestExtendKeepsItsTTL",
+	"TestClusterFailover", "TestDemotedPrimary", "TestRenewalsOfForbiddenKeys", "TestServerForgetsWhoHolds", "TestServerTakesNoWrites",
+	"TestBlackHole", "TestQueueUnderEverything", "TestAfterBarging", "TestReadersExtend", "TestListenOnACluster", "TestRecheck",
+	"TestListenAfterAFailover", "TestInvalidationsThatHearNothing",
+}, explored...)
+
+// unraced are packages whose tests show what scripts, programs and the tests' own tools do. There is little in them
+// that the race detector sees, so make ci does not run them again with it.
+var unraced = []string{
+	platforms, "./gen/...", "./rlock_test/generator", "./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...",
+	"./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",
+}
+
+// explored are the tests of explorer that compute for long and start no goroutine.
+var explored = []string{"TestExplore", "TestPlantedFlaws"}
 
 // without returns the packages but some.
 func without(packages, some []string) []string {
@@ -102,14 +143,69 @@ var fuzzers = []fuzzer{
 }
 
 func steps(o options) []step {
-	if !o.all {
+	switch o.set {
+	case quick:
+		return quickSteps()
+	case normal:
 		return []step{
-			// Most packages wait for servers and leases, so more of them run at once than there are processors.
-			{name: "tests", short: true, args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=8"}, beside...)},
+			{name: "tests", short: true, args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=16"}, beside...)},
 			{name: "cost", short: true, args: []string{"test", "-short", "-count=1", alone}},
 		}
+	case change:
+		return changeSteps(o)
+	default:
+		return allSteps(o)
 	}
-	all := []step{
+}
+
+// quickSteps are what one runs after each edit.
+func quickSteps() []step {
+	return []step{{name: "quick", short: true,
+		args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=16", "-skip=^(" + strings.Join(slow, "|") + ")$"}, quickly...),
+		less: fmt.Sprintf("make quick, for make test: the packages %s, and the tests %s",
+			strings.Join(append(without(beside, quickly), alone), " "), strings.Join(slow, ", "))}}
+}
+
+// changeSteps are what make test has not run, as far as there is time for it before a change is taken in.
+func changeSteps(o options) []step {
+	steps := []step{{name: "race", short: true,
+		args: append([]string{"test", "-race", "-short", "-count=1", "-p=4", "-parallel=8", "-timeout=20m", "-skip=^(" + strings.Join(explored, "|") + ")$"},
+			without(beside, slices.Concat(computing, unraced))...)}}
+	steps = append(steps, moduleSteps()...)
+	steps = append(steps, chaosStep(time.Second, o.seed)) // each topology once
+	var less []string
+	for _, s := range allSteps(o) {
+		if !slices.ContainsFunc(steps, func(has step) bool { return has.name == s.name }) {
+			less = append(less, s.name)
+		}
+	}
+	steps[0].less = "make ci, for make test-all: the race detector on the other servers, and the steps " + strings.Join(less, ", ")
+	return steps
+}
+
+// moduleSteps test the modules beside that of rlock.
+func moduleSteps() []step {
+	return []step{
+		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "metrics", dir: "rlock_test/metrics", args: []string{"test", "-count=1", "./..."},
+			prepare: []string{"sh", "-c", prometheus}, unprepared: []string{"-skip=TestPrometheus"}},
+		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
+		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
+			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},
+		{name: "goredis", dir: "rlock_test/goredis", args: []string{"test", "-race", "-count=1", "./..."}},
+		{name: "peers", dir: "rlock_test/peers", args: []string{"test", "-count=1"}},
+	}
+}
+
+// chaosStep has histories under faults.
+func chaosStep(duration time.Duration, seed uint64) step {
+	return step{name: "chaos", dir: "rlock_test/chaos", args: []string{"test", "-race", "-count=1", "-timeout=0", "./...",
+		"-args", "-duration=" + duration.String(), fmt.Sprint("-seed=", seed)}}
+}
+
+func allSteps(o options) []step {
+	steps := []step{
 		{name: "race", args: append([]string{"test", "-race", "-count=1", "-parallel=8", "-timeout=20m"}, without(beside, slices.Concat(computing, []string{platforms}))...)},
 		{name: "race, cost", args: []string{"test", "-race", "-count=1", "-timeout=20m", alone}},
 		// What is counted in allocations and milliseconds is not itself under the race detector.
@@ -123,21 +219,12 @@ func steps(o options) []step {
 		// Every order of what can happen in the queue between processes, for more than a million worlds.
 		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=50000"}},
 		{name: "platforms", args: []string{"test", "-count=1", "-timeout=90m", platforms}},
-		{name: "rlockprom", dir: "rlock/rlockprom", args: []string{"test", "-race", "-count=1", "./..."}},
-		{name: "rlockotel", dir: "rlock/rlockotel", args: []string{"test", "-race", "-count=1", "./..."}},
-		{name: "metrics", dir: "rlock_test/metrics", args: []string{"test", "-count=1", "./..."},
-			prepare: []string{"sh", "-c", prometheus}, unprepared: []string{"-skip=TestPrometheus"}},
-		{name: "fencing", dir: "rlock_test/fencing", args: []string{"test", "-count=1", "./..."}},
-		{name: "interop", dir: "rlock_test/interop", args: []string{"test", "-count=1"},
-			prepare: []string{"npm", "ci"}, unprepared: []string{"-skip=//npm|TestTable/npm"}},
-		{name: "goredis", dir: "rlock_test/goredis", args: []string{"test", "-race", "-count=1", "./..."}},
-		{name: "peers", dir: "rlock_test/peers", args: []string{"test", "-count=1"}},
-		{name: "chaos", dir: "rlock_test/chaos", args: []string{"test", "-race", "-count=1", "-timeout=0", "./...",
-			"-args", "-duration=" + o.duration.String(), fmt.Sprint("-seed=", o.seed)}},
 	}
+	steps = append(steps, moduleSteps()...)
+	steps = append(steps, chaosStep(o.duration, o.seed))
 	for _, f := range fuzzers {
-		all = append(all, step{name: f.name, fuzz: f.pkg, fresh: !o.known, args: []string{"test", "-run=^$", "-fuzz=" + f.name + "$",
+		steps = append(steps, step{name: f.name, fuzz: f.pkg, fresh: !o.known, args: []string{"test", "-run=^$", "-fuzz=" + f.name + "$",
 			"-fuzztime=" + cmp.Or(o.fuzztime, fmt.Sprint(f.cases, "x")), "-fuzzminimizetime=10x", f.pkg}})
 	}
-	return all
+	return steps
 }
