@@ -34,7 +34,9 @@ type Fault = func(words []string, run func() rueidis.RedisResult) rueidis.RedisR
 func NewFaulty(t testing.TB, e Engine, opts ...rlock.LockerOption) (*Faulty, *rlock.Locker, rueidis.Client) {
 	t.Helper()
 	server := e.Start(t)
-	f := &Faulty{Client: server.Client(t)}
+	// One connection, which is open already: a context that panics while its call dials another one keeps
+	// all waiting who need that later.
+	f := &Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.PipelineMultiplex = -1 })}
 	require.NoError(t, gen.New().Load(t.Context(), f.Client))
 	return f, NewLocker(t, f, opts...), server.Client(t)
 }

@@ -2,7 +2,9 @@ package failure
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -125,6 +127,58 @@ func TestContextBreaksDuringRelease(t *testing.T) {
 	require.NoError(t, env.Receive(t, next).Release(t.Context()))
 	require.NoError(t, lock.Release(t.Context()))
 	require.Empty(t, env.Get(t, direct, "a"))
+}
+
+// A context whose methods begin to panic while the client connects for it, or a dial that panics or ends its goroutine,
+// keeps nobody waiting who needs that connection later.
+func TestConnectingIsInterrupted(t *testing.T) {
+	t.Parallel()
+	dials := map[string]func(ctx *breakingContext){}
+	for _, method := range []string{"Deadline", "Done", "Err", "Value"} {
+		dials[method] = func(ctx *breakingContext) {
+			ctx.method = method
+			ctx.broken.Store(true)
+		}
+	}
+	for ending, end := range endings {
+		dials[ending] = func(*breakingContext) { end() }
+	}
+	for name, breaks := range dials {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy := env.NewProxy(t, env.Start(t).Addr())
+			ctx := &breakingContext{Context: t.Context()}
+			var armed atomic.Bool
+			locker := env.OpenLocker(t, rueidis.ClientOption{
+				InitAddress:       []string{proxy.Addr()},
+				PipelineMultiplex: -1,
+				DialCtxFn: func(dialling context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+					if armed.CompareAndSwap(true, false) {
+						breaks(ctx)
+					}
+					return dialer.DialContext(dialling, "tcp", address)
+				},
+			})
+			armed.Store(true)
+			proxy.Cut()
+			survive(func() {
+				lock, err := locker.Acquire(ctx, "a")
+				if err == nil {
+					_ = lock.Release(context.Background())
+				}
+			})
+			require.False(t, armed.Load(), "it was dialled")
+			ended := make(chan error, 1)
+			go func() {
+				lock, err := locker.Acquire(t.Context(), "b")
+				if err == nil {
+					err = lock.Release(t.Context())
+				}
+				ended <- err
+			}()
+			require.NoError(t, env.Receive(t, ended))
+		})
+	}
 }
 
 // secondErrPanics is a context whose Err panics from the second call on.

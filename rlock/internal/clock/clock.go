@@ -142,6 +142,14 @@ func EndsWith(ctx, other context.Context) (_ context.Context, end func()) {
 	}
 }
 
+// Use calls the methods of ctx, so that one that panics does so here, and not where nobody can go on after that.
+func Use(ctx context.Context) {
+	_, _ = ctx.Deadline()
+	_ = ctx.Err()
+	_, stop := context.WithCancel(ctx) // Done and Value
+	stop()
+}
+
 // ContextError returns why ctx has ended: its error, with its cause and what a call made
 // of it, which may be nil, still in reach of errors.Is.
 func ContextError(ctx context.Context, err error) error {

@@ -10,12 +10,17 @@
 // It waits for the first answer of a server until Dialer.Timeout, and does not heed meanwhile
 // that the context of the call is cancelled (_newPipe).
 //
+// If code of the user's panics or ends its goroutine while the client dials, such as a method of the context, all who
+// need that connection would wait for ever (mux._pipe). The client is told of an error in place of that.
+//
 // It never knows what is sent on a connection, nor who uses the client.
 package conntrack
 
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -24,6 +29,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // Tracker has the connections that one client has dialled and not closed yet.
@@ -60,24 +67,56 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 		if t.closing.Err() != nil {
 			return nil, rueidis.ErrClosing
 		}
-		call := ctx
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(t.closing, cancel)()
-		conn, err := dial(ctx, address, dialer, security)
-		if t.closing.Err() != nil && err != nil {
-			err = rueidis.ErrClosing // the client must not dial again
-		}
-		if err != nil {
-			return nil, err
-		}
-		if nagle {
-			disableNoDelay(conn)
-		}
-		return t.add(call, conn)
+		return guarded(func(keep func(net.Conn)) (net.Conn, error) {
+			call := ctx
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(t.closing, cancel)()
+			conn, err := dial(ctx, address, dialer, security)
+			if t.closing.Err() != nil && err != nil {
+				err = rueidis.ErrClosing // the client must not dial again
+			}
+			if err != nil {
+				return nil, err
+			}
+			keep(conn)
+			if nagle {
+				disableNoDelay(conn)
+			}
+			clock.Use(call) // as the client is about to
+			return t.add(call, conn)
+		})
 	}
 	return option
 }
+
+// guarded calls dial in a goroutine of its own, and returns an error if code of the user's ends that. What dial has told
+// keep of is closed then.
+func guarded(dial func(keep func(net.Conn)) (net.Conn, error)) (conn net.Conn, err error) {
+	var open net.Conn
+	returned, done := false, make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if returned {
+				return
+			}
+			conn, err = nil, errInterrupted
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("%w: %v", errInterrupted, cause)
+			}
+			if open != nil {
+				_ = open.Close()
+			}
+		}()
+		conn, err = dial(func(c net.Conn) { open = c })
+		returned = true
+	}()
+	<-done
+	return conn, err
+}
+
+var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in the context or in the dial function has kept the client from connecting")
 
 type dialFunc = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error)
 

@@ -60,6 +60,7 @@ func retry(ctx context.Context, f func(ctx context.Context) error, more func(mad
 		if OutcomeOf(err) != Indeterminate || ctx.Err() != nil || !more(made, err) {
 			return err
 		}
+		clock.Use(ctx) // which may be what has kept the client from connecting: the panic is the caller's
 		pause := min(10*time.Millisecond<<min(made, 6), 500*time.Millisecond)
 		if clock.Sleep(ctx, pause/2+rand.N(pause), nil) != nil {
 			return err
