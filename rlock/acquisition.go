@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -48,7 +49,7 @@ func noLockOf(claim *remote.Claim, why attempt.Setback) noLock {
 	case attempt.Transient, attempt.Ended:
 		return noLock{ErrGaveUp, why.Err}
 	}
-	return noLock{err: limitError(claim, why.Err)}
+	return noLock{err: limitError(claim, remote.NoAnswer(why.Err))}
 }
 
 // waitEnded returns the noLock of a call whose wait ended with err.
@@ -69,6 +70,7 @@ func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, 
 	a.tries.Settings = attempt.Settings{
 		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Lease: &lock.lease,
 		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
+		Silence: lock.ticket.Silence(),
 	}
 	attempt.Begin(&a.tries)
 }
@@ -181,7 +183,9 @@ func (a *acquisition) askAboutHolder() noLock {
 	if h == nil {
 		return noLock{}
 	}
+	a.tries.Outage.Ask()
 	seen, lost, err := a.lock.locker.lookFor(a.ctx, &a.lock.claim, h)
+	a.tries.Outage.Record(err)
 	if err != nil {
 		return noLockOf(&a.lock.claim, attempt.FailedCall(a.ctx, err))
 	}
@@ -219,11 +223,24 @@ func (a *acquisition) behind(left time.Duration, now clock.Instant) clock.Instan
 	return clock.Now()
 }
 
-// awaitCaller waits behind another caller of this process. It asks ready after each signal, and returns once
-// that answers something else than waits. If the policy gives up or ctx ends before, quit says what this
+// caller is the part of an acquisition in what readers, or those who want permits, do together.
+type caller[R comparable] interface {
+	Ready() R
+	Quit() R
+	Silence() *clock.Silence
+}
+
+// awaitCaller waits behind another caller of this process. It asks Ready after each signal, and returns once
+// that answers something else than waits. If the policy gives up or ctx ends before, Quit says what this
 // caller is to do.
-func awaitCaller[R comparable](a *acquisition, waits R, ready, quit func() R, one, other <-chan struct{}) (role R, err error) {
+func awaitCaller[R comparable](a *acquisition, waits R, by caller[R], one, other <-chan struct{}) (role R, err error) {
 	l := a.lock
+	ready, quit := by.Ready, func() R {
+		if silence := by.Silence(); silence != nil {
+			l.ticket.Silence().Inherit(silence)
+		}
+		return by.Quit()
+	}
 	for now := a.behind(0, a.start); a.nextPause(now); now = clock.Now() {
 		until := min(now.After(a.pause), l.set.retry.end(a.start))
 		if _, err := clock.Select(a.ctx, one, other, until.Until(), l.locker.closed); err != nil {
@@ -346,10 +363,15 @@ func (a *acquisition) fail(why noLock) error {
 	if l.want.wait {
 		kind = callWait
 	}
-	blocker := &a.tries.Blocker
+	blocker, waited := &a.tries.Blocker, time.Duration(clock.Now()-a.start)
+	if why.err == ErrGaveUp {
+		why.cause = a.tries.Outage.Explain(why.cause, waited)
+	}
 	failed := &AcquireError{
-		Key: blocker.Key, Remaining: blocker.Remaining(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - a.start),
-		Err: failure(kind, blocker.Held, why.err, a.tries.Outage.Explain(why.cause)), call: kind, contended: contended,
+		Key: blocker.Key, Attempts: l.Attempts(), Waited: waited, Err: failure(kind, blocker.Held, why), call: kind, contended: contended,
+	}
+	if !errors.Is(failed.Err, ErrNoAnswer) {
+		failed.Remaining = blocker.Remaining()
 	}
 	l.emit(&Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Contended: contended, Err: failed})
 	return failed

@@ -72,12 +72,14 @@ func (b *batch) run(ctx context.Context) {
 	each := make([]*remote.Try, len(asked))
 	for n, i := range asked {
 		b.all[i].lock.attempts++
+		b.all[i].tries.Outage.Ask()
 		tries[n].Claim, tries[n].Request = &b.all[i].lock.claim, b.all[i].tries.Request()
 		each[n] = &tries[n]
 	}
 	b.locker.remote.AcquireEach(ctx, each)
 	for n, i := range asked {
 		a := &b.all[i]
+		a.tries.Outage.Record(tries[n].Err)
 		if !b.fails(i, a.take(a.tries.Take(ctx, tries[n].Answer, tries[n].Err))) {
 			b.results[i].Lock = a.lock
 		}

@@ -125,7 +125,7 @@ func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.
 		keepNobodyOut(l)
 		return false, &AcquireError{
 			Key: l.claim.Key(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
-			Err:       failure(callWait, false, ErrGaveUp, clock.ContextError(ctx, nil)),
+			Err:       failure(callWait, false, noLock{ErrGaveUp, clock.ContextError(ctx, nil)}),
 			contended: true, // if it made no attempt, the lock was handed over
 		}
 	}

@@ -74,7 +74,7 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	d, err := l.locker.remote.Shares().Downgrade(ctx, &lock.claim, remote.Request{Token: lock.lease.Token(), TTL: ttl}, l.fence, former)
 	switch {
 	case err != nil:
-		return nil, &LockError{"downgrade", key, err}
+		return nil, &LockError{"downgrade", key, remote.NoAnswer(err)}
 	case !d.Done:
 		return nil, &LockError{"downgrade", key, ErrLost}
 	}

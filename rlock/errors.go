@@ -20,6 +20,11 @@ var (
 	ErrHeld = errors.New("rlock: lock is held by another")
 	// ErrGaveUp: the context or the retry policy ended the call before it got the lock.
 	ErrGaveUp = errors.New("rlock: gave up waiting")
+	// ErrNoAnswer: the server had not answered, or could not serve yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN), when
+	// the call ended: look at the server, not at the holder. Errors of all calls match it, those of acquisitions never
+	// together with ErrHeld: whoever was seen before the server fell silent may hold the lock or not. What the server
+	// refuses (NOPERM, OOM, READONLY …) does not match it, and neither does a call that its caller cancels within a second.
+	ErrNoAnswer = remote.ErrNoAnswer
 	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that waiting for
 	// the key would never end. It matches ErrHeld as well.
 	ErrAlreadyHeld error = &reason{"rlock: this context already holds the key", ErrHeld}
@@ -68,13 +73,13 @@ func (r *reason) Unwrap() error { return r.kind }
 // AcquireError reports a lock that was not acquired.
 type AcquireError struct {
 	Key       string        // the Redis key that stood in the way; of a set, the first one
-	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown or over
+	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown, as with ErrNoAnswer, or over
 	Attempts  int           // how often the acquisition tried, see Lock.Attempts
 	Waited    time.Duration // from the call to this error
 
 	// Err is ErrHeld, ErrAlreadyHeld, ErrExpired, ErrClosed, a *LimitError, the server's or the
 	// client's error, or matches ErrGaveUp: errors.Is then also finds what ended the waiting, such as
-	// the context's error or the server's last one, and ErrHeld if a holder was seen.
+	// the context's error or the server's last one, and ErrNoAnswer or, if a holder was seen, ErrHeld.
 	Err error
 
 	call      call // that failed
@@ -137,7 +142,7 @@ func (e *gaveUp) Error() string {
 	return message
 }
 
-// Unwrap makes ErrGaveUp and the cause reachable, and ErrHeld where a holder was seen.
+// Unwrap makes ErrGaveUp and the cause reachable, which may match ErrNoAnswer, and ErrHeld where a holder was seen.
 func (e *gaveUp) Unwrap() []error {
 	list := []error{ErrGaveUp}
 	if e.held {
@@ -149,15 +154,15 @@ func (e *gaveUp) Unwrap() []error {
 	return list
 }
 
-// failure returns the Err of an AcquireError.
-func failure(c call, held bool, err, cause error) error {
+// failure returns the Err of an AcquireError. held says that a holder was seen.
+func failure(c call, held bool, why noLock) error {
 	switch {
-	case err == ErrGaveUp:
-		return &gaveUp{c, held, cause}
-	case cause != nil:
-		return fmt.Errorf("%w: %w", err, cause)
+	case why.err == ErrGaveUp:
+		return &gaveUp{c, held && !errors.Is(why.cause, ErrNoAnswer), why.cause}
+	case why.cause != nil:
+		return fmt.Errorf("%w: %w", why.err, why.cause)
 	}
-	return err
+	return why.err
 }
 
 // LockError reports an operation on a lock that did not do what was asked.
@@ -176,7 +181,7 @@ func unanswered(ctx context.Context, op, key string, err error) *LockError {
 	if ctx.Err() != nil && remote.OutcomeOf(err) == remote.Indeterminate {
 		err = clock.ContextError(ctx, err)
 	}
-	return &LockError{op, key, err}
+	return &LockError{op, key, remote.NoAnswer(err)}
 }
 
 func (e *LockError) Error() string { return text.Failure(e.Op, e.Key, e.Err, remedy(e.Err)) }

@@ -152,9 +152,12 @@ func (x *extending) Finish() {
 	}
 	if x.open {
 		l.endIfOver()
-		if cause := l.cause(); cause != nil {
+		switch cause := l.cause(); {
+		case cause != nil:
 			x.err = &LockError{"extend", l.claim.Key(), cause}
-		} else {
+		case x.err == errSuperseded:
+			x.err = &LockError{"extend", l.claim.Key(), x.err}
+		default:
 			x.err = unanswered(x.ctx, "extend", l.claim.Key(), x.err)
 		}
 	}
@@ -198,11 +201,12 @@ func failed(l *Lock, err error, moved bool) (_ error, open bool) {
 	if moved {
 		(*scheduled)(l).advance(clock.Never)
 	}
-	told := &LockError{"extend", l.claim.Key(), err}
+	open = remote.OutcomeOf(err) == remote.Indeterminate
+	told := &LockError{"extend", l.claim.Key(), remote.NoAnswer(err)}
 	if l.stateNow() == stateHeld {
 		l.emit(&Event{Kind: EventExtendFailed, Err: told})
 	}
-	if remote.OutcomeOf(err) == remote.Indeterminate {
+	if open {
 		return err, true
 	}
 	return told, false

@@ -76,7 +76,7 @@ func (l *Locker) Leaders(ctx context.Context, key string) iter.Seq2[State, error
 			yield(State{}, err)
 			return
 		}
-		last, outage := State{}, l.remote.Outage()
+		last, outage := State{}, l.remote.Outage(new(clock.Silence))
 		for first := true; ctx.Err() == nil; {
 			s, err := checkLeader(ctx, l, key)
 			switch passes := outage.Record(err); {

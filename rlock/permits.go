@@ -31,9 +31,10 @@ func joinPermits(a *acquisition) (has bool, why noLock) {
 	a.permit = l.locker.permits.Enter(kind, l.locker.remote.RoundTrip())
 	a.tries.Ticket = a.permit
 	if a.permit.Ready() == permits.Asks {
+		a.permit.AskedBy(l.ticket.Silence())
 		return false, noLock{}
 	}
-	role, err := awaitCaller(a, permits.Waits, a.permit.Ready, a.permit.Quit, a.permit.Wake(), nil)
+	role, err := awaitCaller[permits.Role](a, permits.Waits, a.permit, a.permit.Wake(), nil)
 	switch {
 	case role == permits.Has:
 		return true, receivePermit(a)
@@ -42,6 +43,7 @@ func joinPermits(a *acquisition) (has bool, why noLock) {
 	}
 	// It asks. If that is because the policy gives up, so far only this process has said that it must wait.
 	a.tries.Blocker = attempt.Blocker{Key: l.claim.Key()}
+	a.permit.AskedBy(l.ticket.Silence())
 	return false, noLock{}
 }
 

@@ -125,7 +125,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 		err = ErrClosed
 	}
 	if err != nil {
-		return report, &LockError{"probe", key, err}
+		return report, &LockError{"probe", key, remote.NoAnswer(err)}
 	}
 	return report, nil
 }

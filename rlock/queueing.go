@@ -77,12 +77,13 @@ func (a *acquisition) lastLook() (g handover.Grant, ready queue.Readiness, err e
 	ctx, cancel := context.WithTimeout(a.ctx, lookTimeout)
 	defer cancel()
 	l.attempts++
+	a.tries.Outage.Ask()
 	seen, _, err := l.locker.lookFor(ctx, &l.claim, l.locker.holder(l.claim.Key()))
+	a.tries.Outage.Record(err)
 	switch {
 	case a.ctx.Err() != nil:
 		return g, queue.Behind, clock.ContextError(a.ctx, nil)
 	case err != nil:
-		a.tries.Outage.Record(err)
 		return g, queue.Behind, ErrGaveUp
 	case seen.Held: // otherwise those before it stand in the way all the same
 		a.tries.Blocker.Sees(seen.End)

@@ -21,7 +21,7 @@ func joinReaders(a *acquisition) (shares bool, why noLock) {
 			var err error
 			a.waits = h
 			granted, vacancy := h.Wake()
-			role, err = awaitCaller(a, readers.Waits, h.Ready, h.Quit, granted, vacancy)
+			role, err = awaitCaller[readers.Role](a, readers.Waits, h, granted, vacancy)
 			a.waits = nil
 			if err != nil && role == readers.Quits {
 				return false, waitEnded(err)
@@ -34,6 +34,7 @@ func joinReaders(a *acquisition) (shares bool, why noLock) {
 			return true, shareReader(a, h)
 		case readers.Asks:
 			a.asks, a.tries.Ticket = h, h
+			h.AskedBy(l.ticket.Silence())
 			return false, noLock{}
 		}
 		// The policy gives up. So far only this process has said that the reader must wait.

@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -32,11 +33,13 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 	w := l.newWait()
 	defer w.Leave()
 	var s State // as last seen
-	claim, outage := remote.One(full), l.remote.Outage()
+	claim, outage := remote.One(full), l.remote.Outage(new(clock.Silence))
 	call, end := clock.EndsWith(ctx, l.background)
 	defer end()
 	for number := 1; ; number++ {
+		outage.Ask()
 		holders, err := l.remote.Inspect(call, &claim)
+		passes := outage.Record(err)
 		switch {
 		case err != nil:
 			s.until = clock.Now() // nobody knows any more
@@ -47,10 +50,15 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			s.until = max(s.until, clock.Now().After(time.Millisecond)) // it is held; nothing left would mean that nobody knows
 		}
 		fail := func(err, cause error) error {
-			return &AcquireError{
-				Key: full, Remaining: s.Remaining(), Attempts: number, Waited: time.Duration(clock.Now() - start),
-				Err: failure(callWaitFree, s.Held, err, outage.Explain(cause)), call: callWaitFree,
+			waited := time.Duration(clock.Now() - start)
+			if err == ErrGaveUp {
+				cause = outage.Explain(cause, waited)
 			}
+			failed := &AcquireError{Key: full, Attempts: number, Waited: waited, Err: failure(callWaitFree, s.Held, noLock{err, cause}), call: callWaitFree}
+			if !errors.Is(failed.Err, ErrNoAnswer) {
+				failed.Remaining = s.Remaining()
+			}
+			return failed
 		}
 		if ctx.Err() != nil {
 			return fail(ErrGaveUp, clock.ContextError(ctx, err))
@@ -58,7 +66,7 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		if err != nil && l.isClosed() { // which may be what has ended the look
 			return fail(ErrClosed, nil)
 		}
-		if passes := outage.Record(err); err != nil && !passes {
+		if err != nil && !passes {
 			return fail(err, nil)
 		}
 		var more bool

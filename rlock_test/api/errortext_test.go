@@ -92,7 +92,7 @@ func TestErrorTexts(t *testing.T) {
 		"try, no answer": {func(s scene) error {
 			s.f.When(silent)
 			return of(s.locker.TryAcquire(s.ctx, "job"))
-		}, `rlock: acquire "job": unexpected EOF`},
+		}, `rlock: acquire "job": the server has not answered: unexpected EOF`},
 		"try, no answer in time": {func(s scene) error {
 			ctx, end := env.Deadline(s.ctx)
 			s.f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult {
@@ -100,7 +100,7 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.TryAcquire(ctx, "job"))
-		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: unexpected EOF`},
+		}, `rlock: acquire "job": ended before the answer: context deadline exceeded: unexpected EOF; the server has not answered for <time>`},
 		"of another type": {func(s scene) error {
 			require.NoError(s.t, env.Do(s.t, s.direct, "LPUSH", "job", "x").Error())
 			return of(s.locker.Acquire(s.ctx, "job"))
@@ -131,11 +131,11 @@ func TestErrorTexts(t *testing.T) {
 		"gave up, no answer": {func(s scene) error {
 			s.f.When(silent)
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: unexpected EOF (after 3 attempts in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: the server has not answered for <time>: unexpected EOF (after 3 attempts in <time>)`},
 		"gave up, not ready": {func(s scene) error {
 			s.f.RefuseAll()
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server cannot serve yet, for <time> now: LOADING later (after 3 attempts in <time>; the server has just started; try again soon)`},
+		}, `rlock: acquire "job": gave up waiting: the server cannot serve yet for <time>: LOADING later (after 3 attempts in <time>; the server has just started; try again soon)`},
 		"gave up, the holder was seen long ago": {func(s scene) error {
 			foreign(s, "PX", "60000")
 			calls := 0
@@ -146,7 +146,7 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return of(s.locker.Acquire(s.ctx, "job", three))
-		}, `rlock: acquire "job": gave up waiting: the server has not answered, for <time> now: unexpected EOF (after 3 attempts in <time>)`},
+		}, `rlock: acquire "job": gave up waiting: the server has not answered for <time>: unexpected EOF (after 3 attempts in <time>)`},
 		"already held": {func(s scene) error {
 			return of(s.locker.Acquire(take(s).Context(), "job"))
 		}, `rlock: acquire "job": this context already holds the key`},
@@ -187,16 +187,16 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return lock.Extend(ctx, time.Minute)
-		}, `rlock: extend "job": unexpected EOF`},
+		}, `rlock: extend "job": the server has not answered: unexpected EOF`},
 		"verify, not ready": {func(s scene) error {
 			lock := take(s)
 			s.f.RefuseAll()
 			return of(lock.Verify(s.ctx))
-		}, `rlock: verify "job": LOADING later (the server has just started; try again soon)`},
+		}, `rlock: verify "job": the server cannot serve yet: LOADING later (the server has just started; try again soon)`},
 		"inspect, not ready": {func(s scene) error {
 			s.f.RefuseAll()
 			return of(s.locker.Inspect(s.ctx, "job"))
-		}, `rlock: inspect "job": LOADING later (the server has just started; try again soon)`},
+		}, `rlock: inspect "job": the server cannot serve yet: LOADING later (the server has just started; try again soon)`},
 		"inspect, closed": {func(s scene) error {
 			s.locker.Close()
 			return of(s.locker.Inspect(s.ctx, "job"))

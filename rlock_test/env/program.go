@@ -31,11 +31,13 @@ func Reexec(tb testing.TB, env ...string) *Program {
 }
 
 // Run starts cmd with variables "NAME=value" added to the environment of the test binary. What
-// cmd prints, and how it ends, is as with Reexec.
+// cmd prints, and how it ends, is as with Reexec, unless it has a Stderr of its own.
 func Run(tb testing.TB, cmd *exec.Cmd, env ...string) *Program {
 	tb.Helper()
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stderr = os.Stderr
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
 	output, feed, err := os.Pipe()
 	if err != nil {
 		tb.Fatal(err)

@@ -122,6 +122,10 @@ func testHandler(t *testing.T, e env.Engine, program string) {
 	server := e.Start(t)
 	server.Do(t, "SET", "balance:17", "100")
 	cmd := exec.Command(program, "-listen=127.0.0.1:0")
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	defer log.Close()
+	cmd.Stderr = log
 	service := env.Run(t, cmd, "REDIS_ADDR="+server.Addr())
 	address, found := strings.CutPrefix(service.Line(), "listening on ")
 	require.True(t, found)
@@ -158,11 +162,22 @@ func testHandler(t *testing.T, e env.Engine, program string) {
 	server.Do(t, "SET", "balance:18", "10")
 	require.NoError(t, env.Together(2, func(i int) error {
 		status, after, err := withdraw([]string{"17", "18"}[i])
-		require.Equal(t, []int{503, 200}[i], status)
+		require.Equal(t, []int{409, 200}[i], status)
 		require.Equal(t, []string{"1", ""}[i], after)
 		return err
 	}))
 	require.NoError(t, held.Release(t.Context()))
+
+	// A server that does not answer is no busy account, and somebody reads of it.
+	server.Stop()
+	status, after, err := withdraw("18")
+	require.NoError(t, err)
+	require.Equal(t, 503, status)
+	require.Equal(t, "5", after)
+	server.Cont()
+	written, err := os.ReadFile(log.Name())
+	require.NoError(t, err)
+	require.Regexp(t, `no answer from Redis: rlock: acquire "account:18": .*the server has not answered for `, string(written))
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, "locks held at the end: 0", service.Line())

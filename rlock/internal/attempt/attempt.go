@@ -48,6 +48,8 @@ type Settings struct {
 	Force  bool          // take the key, whoever has it
 	Start  clock.Instant // of the acquisition
 	Count  *int32        // counts the attempts, as the policy does
+
+	Silence *clock.Silence // since when an attempt has no answer, for others to see
 }
 
 // Ticket is the place of the acquisition in the queue of this process, as queue.Ticket is.
@@ -62,7 +64,7 @@ type Ticket interface {
 
 // Begin makes Attempts ready that have nothing but their Settings.
 func Begin(a *Attempts) {
-	a.until, a.Blocker.Key, a.Outage = a.Start, a.Claim.Key(), a.Server.Outage()
+	a.until, a.Blocker.Key, a.Outage = a.Start, a.Claim.Key(), a.Server.Outage(a.Silence)
 }
 
 // Blocker is the key that stands in the way of an acquisition, and what is known of its holder.
@@ -157,6 +159,7 @@ func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	if a.counted {
 		*a.Count++
 	}
+	a.Outage.Ask()
 	if stands {
 		return a.ask(ctx)
 	}
@@ -180,7 +183,7 @@ func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
 	if err == nil && !answer.Acquired {
 		a.collect.Blocked(unsure, answer.Kept)
 	}
-	if a.Wait && a.Outage.Record(err) {
+	if a.Outage.Record(err) && a.Wait {
 		return Grant{}, a.transient(ctx, err)
 	}
 	return a.Take(ctx, answer, err)

@@ -70,7 +70,7 @@ func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.
 	a.lease.Prepare(ttl, "")
 	queue.New[handover.Request, handover.Grant, *none](0).Join(&a.ticket, keys[0], handover.Request{}, clock.Now())
 	s := attempt.Settings{
-		Server: p.server, Grants: p.grants, Ticket: &a.ticket, Claim: &a.claim, Lease: &a.lease,
+		Server: p.server, Grants: p.grants, Ticket: &a.ticket, Claim: &a.claim, Lease: &a.lease, Silence: new(clock.Silence),
 		Want: handover.Request{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
 	}
 	for _, c := range change {

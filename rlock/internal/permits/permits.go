@@ -55,6 +55,7 @@ type line struct {
 	standing   int // of those, how many stand in its queue as far as is known, or ask because others wait behind them
 	want       int // how many should stand there while others wait here
 	head, tail *Ticket
+	silence    *clock.Silence // of the last caller who has begun to ask; nil: none has
 }
 
 // Init makes Permits ready. Callers give permits to each other for a turn.
@@ -178,6 +179,31 @@ func (t *Ticket) Ready() Role {
 	t.shard.mu.Lock()
 	defer t.shard.mu.Unlock()
 	return t.role
+}
+
+// AskedBy notes that the caller, who asks, shows others by silence since when it has no answer. It goes on with the
+// silence of the one who has begun to ask before.
+func (t *Ticket) AskedBy(silence *clock.Silence) {
+	t.shard.mu.Lock()
+	defer t.shard.mu.Unlock()
+	l := t.shard.lines[t.kind]
+	if t.role != Asks || l == nil {
+		return
+	}
+	if l.silence != nil {
+		silence.Inherit(l.silence)
+	}
+	l.silence = silence
+}
+
+// Silence returns since when the last caller who has begun to ask has had no answer; nil: there is none.
+func (t *Ticket) Silence() *clock.Silence {
+	t.shard.mu.Lock()
+	defer t.shard.mu.Unlock()
+	if l := t.shard.lines[t.kind]; l != nil {
+		return l.silence
+	}
+	return nil
 }
 
 // Told notes that the server has told the caller to wait. Those who come from now on wait behind it.

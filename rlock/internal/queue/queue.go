@@ -161,6 +161,7 @@ func (s *shard[R, G, H]) next(t *Ticket[R, G, H]) {
 	line.remove(next)
 	line.turn.end()
 	next.state, line.front = front, next
+	next.silence.Inherit(&t.silence)
 	next.place.signal.Send()
 }
 

@@ -22,7 +22,13 @@ type Ticket[R, G any, H Holder] struct {
 	place  *place[R, G, H] // nil: it was the front at once, nobody is behind it, and no turn is counted
 	holder H               // of the key, while the front is one
 	state  state
+
+	silence clock.Silence
 }
+
+// Silence is since when the server has not answered the acquisition that has the ticket, if that is the front. The
+// next front goes on with it, and one that leaves from behind knows of it then.
+func (t *Ticket[R, G, H]) Silence() *clock.Silence { return &t.silence }
 
 // state tells where in its queue a ticket is.
 type state uint8
@@ -260,6 +266,7 @@ func (t *Ticket[R, G, H]) Leave() (g G, handed bool) {
 		s.next(t)
 	case waiting:
 		g = t.takeGrant()
+		t.silence.Inherit(&t.line().front.silence)
 		t.line().remove(t)
 		t.state = gone
 		t.leavePlace()

@@ -73,6 +73,7 @@ type Holder struct {
 	until    clock.Instant // when the turn is over
 	granted  chan struct{} // closed with the grant; nil: nobody has waited
 	vacancy  chan struct{} // receives when nobody asks; of capacity 1
+	silence  *clock.Silence
 }
 
 // state is the state of a Holder. Only become changes it.
@@ -220,6 +221,24 @@ func (h *Holder) Ready() Role {
 		return Asks
 	}
 	return Shares
+}
+
+// AskedBy notes that the reader who asks shows others by silence since when it has no answer. It goes on with the
+// silence of the one who has asked before.
+func (h *Holder) AskedBy(silence *clock.Silence) {
+	h.shard.mu.Lock()
+	defer h.shard.mu.Unlock()
+	if h.silence != nil {
+		silence.Inherit(h.silence)
+	}
+	h.silence = silence
+}
+
+// Silence returns since when the reader who asks has had no answer; nil: nobody has asked.
+func (h *Holder) Silence() *clock.Silence {
+	h.shard.mu.Lock()
+	defer h.shard.mu.Unlock()
+	return h.silence
 }
 
 // Quit ends the wait of a reader, and returns Quits. If the Holder was granted meanwhile, it returns

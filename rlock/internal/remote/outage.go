@@ -11,14 +11,17 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
+// ErrNoAnswer: the server had not answered, or could not serve yet, when the call ended.
+var ErrNoAnswer = errors.New("rlock: no answer from the server")
+
 // Outage records, for a caller who waits, for how long the server has not answered or could not
 // serve. It tells an error that may pass from one that stays, so that a caller who waits for a
 // lock also waits for a restart, a failover, or a slot that moves. Server.Outage makes one.
 type Outage struct {
 	server   *Server
-	err      error         // of the last attempt, if it may pass
-	since    clock.Instant // when the first attempt of those in a row had ended
-	closings int           // in a row
+	silence  *clock.Silence // since the first of the calls in a row that have no answer
+	err      error          // of the last attempt, if it may pass
+	closings int            // in a row
 }
 
 // mostClosings is how often the client may say that it is closed before all waiters take it
@@ -29,18 +32,19 @@ const mostClosings = 4
 // closingPause is the longest pause before the client is asked again whether it is closed.
 const closingPause = time.Second / 2
 
-// Outage returns an Outage for one caller who waits.
-func (s *Server) Outage() Outage { return Outage{server: s} }
+// Outage returns an Outage for one caller who waits, which tells others by silence since when that has no answer.
+func (s *Server) Outage(silence *clock.Silence) Outage { return Outage{server: s, silence: silence} }
+
+// Ask notes that the caller is about to ask the server. Record must follow.
+func (o *Outage) Ask() { o.silence.Begin(clock.Now()) }
 
 // Record takes the error of an attempt, nil if it has none. It reports whether another attempt may
 // succeed later, because the server did not answer or cannot serve yet.
 func (o *Outage) Record(err error) (passes bool) {
 	if closed := o.closed(err); err == nil || closed || !Transient(err) {
 		o.err = nil
+		o.silence.End()
 		return false
-	}
-	if o.err == nil {
-		o.since = clock.Now()
 	}
 	if o.err == nil || !isContextError(err) {
 		o.err = err
@@ -77,21 +81,77 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// Explain adds to cause, which ended the waiting, that the server did not answer or could not serve.
-func (o *Outage) Explain(cause error) error {
-	if o.err == nil || cause != nil && isContextError(o.err) { // it was cut short
+// LongestAnswer is how long the server may take to answer before a caller who has heard of it takes it as silent:
+// two heartbeats of a waiter. A slow network or server answers within some 100 ms.
+const LongestAnswer = time.Second
+
+// Explain adds to cause, which has ended the waiting, that the server does not answer or cannot serve, if that is
+// so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A call that is still under way
+// counts if it has lasted for LongestAnswer or, when the time of the caller is over, for half of that time: one who
+// has waited for something else, and asks in the last moment, knows nothing of the server.
+func (o *Outage) Explain(cause error, waited time.Duration) error {
+	lasts := o.silence.Lasts(clock.Now())
+	told := o.err
+	if isContextError(told) {
+		told = nil // it was cut short
+	}
+	least := LongestAnswer
+	if cause == nil || errors.Is(cause, context.DeadlineExceeded) {
+		least = min(least, waited/2)
+	}
+	if lasts == 0 || told == nil && lasts < least {
 		return cause
 	}
-	why := "the server has not answered"
+	if told != nil && errors.Is(cause, told) {
+		told = nil
+	}
+	return &unanswered{cause, told, lasts}
+}
+
+// unanswered is an error that matches ErrNoAnswer.
+type unanswered struct {
+	cause error         // what has ended the waiting; nil: nothing has
+	told  error         // of the last attempt; nil: it has no answer
+	lasts time.Duration // of the silence; 0: not known
+}
+
+func (e *unanswered) Error() string {
+	s := "the server has not answered"
 	var server *rueidis.RedisError
-	if errors.As(o.err, &server) {
-		why = "the server cannot serve yet"
+	if errors.As(e.told, &server) {
+		s = "the server cannot serve yet"
 	}
-	if lasted := time.Duration(clock.Now() - o.since).Round(time.Millisecond); lasted > 0 {
-		why += fmt.Sprintf(", for %v now", lasted)
+	if e.lasts > 0 {
+		s += fmt.Sprintf(" for %v", max(e.lasts.Round(time.Millisecond), time.Millisecond))
 	}
-	if cause == nil {
-		return fmt.Errorf("%s: %w", why, o.err)
+	if e.told != nil {
+		s += ": " + e.told.Error()
 	}
-	return fmt.Errorf("%w; %s: %w", cause, why, o.err)
+	if e.cause != nil {
+		s = e.cause.Error() + "; " + s
+	}
+	return s
+}
+
+// Unwrap makes ErrNoAnswer, the cause and what was told reachable.
+func (e *unanswered) Unwrap() []error {
+	list := []error{ErrNoAnswer}
+	for _, err := range []error{e.cause, e.told} {
+		if err != nil {
+			list = append(list, err)
+		}
+	}
+	return list
+}
+
+// NoAnswer returns err such that it matches ErrNoAnswer, if it is that of a call that the server has not answered
+// or cannot serve yet. A caller who has cancelled the call, or never sent it, has not waited for an answer, and a
+// client that is closed asks nobody.
+func NoAnswer(err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrNoAnswer), !Transient(err), errors.Is(err, errUnsent),
+		errors.Is(err, context.Canceled), errors.Is(err, rueidis.ErrClosing), errors.Is(err, ErrInterrupted):
+		return err
+	}
+	return &unanswered{told: err}
 }

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -49,7 +48,7 @@ func RetryDetached(ctx context.Context, limit time.Duration, f func(ctx context.
 	defer cancel()
 	err := RetryFor(detached, limit, f)
 	if errors.Is(err, context.DeadlineExceeded) { // which the caller may not have set
-		err = fmt.Errorf("no answer within %v: %w", limit, err)
+		err = &unanswered{told: err, lasts: limit}
 	}
 	return err
 }

@@ -3,8 +3,9 @@
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/handler -listen localhost:8080
 //	curl -X POST 'localhost:8080/accounts/17/withdraw?amount=10'
 //
-// A request waits for its account for two seconds at most, and is then told to come again. On
-// SIGTERM, the service ends its requests, and each of them releases its lock.
+// A request waits for its account for two seconds at most. It is then told that the account is busy (409) or, if Redis
+// has not answered, that the service is not available (503), which the service logs. On SIGTERM, the service ends its
+// requests, and each of them releases its lock.
 package main
 
 import (
@@ -99,10 +100,14 @@ func (a *accounts) withdraw(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, left)
 	case errors.Is(err, errTooLittle):
 		http.Error(w, err.Error(), http.StatusPaymentRequired)
+	case errors.Is(err, rlock.ErrNoAnswer): // before ErrGaveUp, which it may match too: nothing is known of the account
+		log.Print("no answer from Redis: ", err)
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
 	case errors.Is(err, rlock.ErrGaveUp):
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the account is busy", http.StatusServiceUnavailable)
-	default: // the server, or a lock that was lost: log it, and tell the client nothing of it
+		http.Error(w, "the account is busy", http.StatusConflict)
+	default: // Redis refuses, or the lock was lost: log it, and tell the client nothing of it
 		log.Print(err)
 		http.Error(w, "try again later", http.StatusInternalServerError)
 	}

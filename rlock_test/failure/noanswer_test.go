@@ -1,0 +1,231 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// inBubble runs a test in a bubble of testing/synctest, with a server and two Lockers.
+func inBubble(t *testing.T, test func(t *testing.T, server *rlocktest.Server, locker, rival *rlock.Locker)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := rlocktest.StartInMemory(t)
+		open := func() *rlock.Locker {
+			locker, err := rlock.Open(server.Option())
+			require.NoError(t, err)
+			t.Cleanup(locker.Close)
+			return locker
+		}
+		test(t, server, open(), open())
+	})
+}
+
+// calls are those that ask the server, about a lock that is held where they need one.
+var calls = map[string]func(ctx context.Context, l *rlock.Locker, held *rlock.Lock) error{
+	"acquire": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return env.ErrorOf(l.Acquire(ctx, "job"))
+	},
+	"try": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return env.ErrorOf(l.TryAcquire(ctx, "job"))
+	},
+	"try each": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		results, err := l.TryAcquireEach(ctx, []string{"a", "b"})
+		return errors.Join(err, results[1].Err)
+	},
+	"try a key that is held here": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return env.ErrorOf(l.TryAcquire(ctx, "held"))
+	},
+	"do": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return l.Do(ctx, "job", func(context.Context, *rlock.Lock) error { return nil })
+	},
+	"set": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return env.ErrorOf(l.AcquireAll(ctx, []string{"a", "b"}))
+	},
+	"reader": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return env.ErrorOf(l.AcquireShared(ctx, "job"))
+	},
+	"permit": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return env.ErrorOf(l.AcquirePermit(ctx, "job", 3))
+	},
+	"wait":    func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error { return l.WaitFree(ctx, "job") },
+	"extend":  func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Extend(ctx, time.Hour) },
+	"release": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error { return held.Release(ctx) },
+	"verify": func(ctx context.Context, _ *rlock.Locker, held *rlock.Lock) error {
+		_, err := held.Verify(ctx)
+		return err
+	},
+	"check": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		_, err := l.Check(ctx, "job")
+		return err
+	},
+	"inspect": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		_, err := l.Inspect(ctx, "job")
+		return err
+	},
+	"waiters": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		_, err := l.Waiters(ctx, "job")
+		return err
+	},
+	"force release": func(ctx context.Context, l *rlock.Locker, _ *rlock.Lock) error {
+		return l.ForceRelease(ctx, "job", "token")
+	},
+}
+
+// Whatever the call, its error says that the server does not answer, and no more: not that somebody holds the lock.
+func TestNoAnswerIsTold(t *testing.T) {
+	t.Parallel()
+	for fault, begin := range map[string]func(*rlocktest.Server){
+		"silent":  func(s *rlocktest.Server) { s.Silence() },
+		"stopped": func(s *rlocktest.Server) { s.Stop() },
+	} {
+		for name, call := range calls {
+			t.Run(fault+"/"+name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, _ *rlock.Locker) {
+					held := env.MustLock(t)(locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Hour)))
+					begin(server)
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					defer cancel()
+					err := call(ctx, locker, held)
+					require.ErrorIs(t, err, rlock.ErrNoAnswer)
+					require.NotErrorIs(t, err, rlock.ErrHeld)
+					require.ErrorContains(t, err, "the server has not answered")
+					if fault == "silent" {
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+					}
+					var facts *rlock.AcquireError
+					if errors.As(err, &facts) {
+						require.Zero(t, facts.Remaining)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What the server refuses, and what others hold, is no outage; a server that loads its data is one.
+func TestWhatIsNoOutage(t *testing.T) {
+	t.Parallel()
+	for text, outage := range map[string]bool{
+		"LOADING Redis is loading the dataset in memory":         true,
+		"CLUSTERDOWN Hash slot not served":                       true,
+		"OOM command not allowed when used memory > 'maxmemory'": false,
+		"NOPERM this user has no permissions":                    false,
+		"WRONGTYPE Operation against a key":                      false,
+		"MISCONF Redis is configured to save RDB snapshots":      false,
+	} {
+		for name, call := range calls {
+			if name == "check" {
+				continue // it reads the cache, whose commands these faults do not meet
+			}
+			t.Run(text[:6]+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				f, locker, _ := env.NewFaulty(t, env.Engines(t)[0])
+				held := env.MustLock(t)(locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Hour)))
+				f.When(func([]string, func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse(text) })
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				err := call(ctx, locker, held)
+				require.Error(t, err)
+				require.Equal(t, outage, errors.Is(err, rlock.ErrNoAnswer), err)
+				if outage {
+					require.ErrorContains(t, err, "the server cannot serve yet")
+				}
+			})
+		}
+	}
+}
+
+// Of those who wait in one line of a process, one asks the server. The others know as much as that one.
+func TestTheLineKnowsOfTheOutage(t *testing.T) {
+	t.Parallel()
+	for fault, begin := range map[string]func(*rlocktest.Server){
+		"silent":  func(s *rlocktest.Server) { s.Silence() },
+		"stopped": func(s *rlocktest.Server) { s.Stop() },
+	} {
+		for name, limit := range map[string]time.Duration{"short": 300 * time.Millisecond, "long": 5 * time.Second} {
+			for _, kind := range []string{"acquire", "reader", "permit"} {
+				t.Run(fault+"/"+name+"/"+kind, func(t *testing.T) {
+					inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, _ *rlock.Locker) {
+						env.MustLock(t)(locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Hour)))
+						begin(server)
+						ctx, cancel := context.WithTimeout(t.Context(), limit)
+						defer cancel()
+						require.NoError(t, env.Together(10, func(int) error {
+							if err := calls[kind](ctx, locker, nil); !errors.Is(err, rlock.ErrNoAnswer) || errors.Is(err, rlock.ErrHeld) {
+								return err
+							}
+							return nil
+						}))
+					})
+				})
+			}
+		}
+	}
+}
+
+// A holder that was seen is a holder until the server has been silent for a second, and then nobody knows.
+func TestHolderBeforeTheOutage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		silent time.Duration // before the end of the call
+		outage bool
+	}{"a moment": {100 * time.Millisecond, false}, "long": {4 * time.Second, true}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, rival *rlock.Locker) {
+				env.MustLock(t)(rival.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				time.AfterFunc(10*time.Second-c.silent, func() { server.Silence() })
+				err := env.ErrorOf(locker.Acquire(ctx, "job"))
+				require.ErrorIs(t, err, rlock.ErrGaveUp)
+				require.Equal(t, c.outage, errors.Is(err, rlock.ErrNoAnswer), err)
+				require.Equal(t, !c.outage, errors.Is(err, rlock.ErrHeld), err)
+			})
+		})
+	}
+}
+
+// A caller who leaves soon has not waited for an answer, and one who stays has.
+func TestCancelledBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		after  time.Duration
+		outage bool
+	}{"soon": {100 * time.Millisecond, false}, "late": {3 * time.Second, true}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, _ *rlock.Locker) {
+				server.Silence()
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(c.after, cancel)
+				err := env.ErrorOf(locker.Acquire(ctx, "job"))
+				require.ErrorIs(t, err, context.Canceled)
+				require.Equal(t, c.outage, errors.Is(err, rlock.ErrNoAnswer), err)
+			})
+		})
+	}
+}
+
+// Nothing that was not sent has no answer.
+func TestNotSentIsNoOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, _ *rlock.Locker) {
+		held := env.MustLock(t)(locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Hour)))
+		ctx, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		for _, name := range []string{"acquire", "try", "try each", "set", "reader", "permit", "extend", "force release"} {
+			err := calls[name](ctx, locker, held)
+			require.ErrorIs(t, err, context.DeadlineExceeded, name)
+			require.NotErrorIs(t, err, rlock.ErrNoAnswer, name)
+		}
+	})
+}
