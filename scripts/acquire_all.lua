@@ -26,18 +26,22 @@ end
 
 -- Takes or confirms the first count locks, with one command for each. One MSET would not do,
 -- because it sets no lease, and unpack() fails at about eight thousand values. GT never
--- shortens a lease, for the reason in acquire.lua.
-local owned = {}
+-- shortens a lease, for the reason in acquire.lua. Those that are taken come first: a server that is
+-- out of memory refuses SET, and after a PEXPIRE it would allow any command.
+local owned, some = {}, false
 local function take(count)
   for i = 1, count do
+    if not owned[i] and ttl == '' then
+      redis.call('SET', KEYS[i], token)
+    elseif not owned[i] then
+      redis.call('SET', KEYS[i], token, 'PX', ttl)
+    end
+  end
+  for i = 1, some and count or 0 do
     if owned[i] and ttl == '' then
       redis.call('PERSIST', KEYS[i])
     elseif owned[i] then
       redis.call('PEXPIRE', KEYS[i], ttl, 'GT')
-    elseif ttl == '' then
-      redis.call('SET', KEYS[i], token)
-    else
-      redis.call('SET', KEYS[i], token, 'PX', ttl)
     end
   end
 end
@@ -53,6 +57,7 @@ end
 -- lock is held or a key is of another type, the script must end before it changes anything.
 for i = 1, exist > 0 and locks or 0 do
   owned[i] = redis.call('GET', KEYS[i])
+  some = some or owned[i]
   if owned[i] and owned[i] ~= token or not owned[i] and names > locks and redis.call('EXISTS', KEYS[locks + i]) == 1 then
     -- remaining is what is left of the holder's lease; -1 ms: the lock never expires.
     local remaining = redis.call('PTTL', KEYS[i])

@@ -28,7 +28,8 @@
 -- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: granted bool, fence int, remaining duration, score int, ahead int, limit int
 
--- include: queue/pass.lua
+-- include: queue/grant.lua
+-- include: queue/barging.lua
 -- include: queue/enqueue.lua
 -- include: shared/holders.lua
 -- include: shared/admit.lua
@@ -66,9 +67,13 @@ if phase then
   end
 end
 
--- Begins a phase with this token, and lets in those behind it. The lock is free, or this token's.
-local function start()
-  redis.pcall('ZREM', queue, member)
+-- Begins a phase with this token, and lets in those behind it. The lock is free, or this token's. If the
+-- token waits, or has the lock, ZREM comes first because a server that is out of memory allows it, and then
+-- any command. Nobody else takes a free lock then.
+local function start(granted)
+  if granted then
+    redis.pcall('ZREM', queue, member)
+  end
   local fence = next_fence(counter)
   if type(fence) ~= 'number' then
     return fence
@@ -95,7 +100,7 @@ local function confirm(score)
 end
 
 if value == token then
-  return start()
+  return start(true)
 end
 
 -- While a free lock stays free, nobody else gets a share either, so that a lock that is shared becomes free.
@@ -134,15 +139,24 @@ local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
 local score = head[1] and redis.call('ZSCORE', queue, member)
 if not value and open == 0 then
   -- The lock is free. The first of the queue gets it, and if that is this token, by the answer. If
-  -- the server can tell nobody, whoever asks takes the lock, as if there were no queue.
-  local wants = score or how ~= 'heartbeat'
-  local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
-  local mine = not head[1] or head[1] == member or before
-  if not (wants and mine) and head[1] then
-    mine = pass(lock, queue, counter, grants, '') == false
+  -- the server can tell nobody, whoever asks takes the lock, as if there were no queue. One script looks
+  -- at 64 waiters at most; the next heartbeat goes on.
+  local wants, unheard, mine = score or how ~= 'heartbeat', false, false
+  for _ = 1, 64 do
+    local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
+    mine = wants and (unheard or not head[1] or head[1] == member or before)
+    if mine or not head[1] or unheard then
+      break
+    end
+    local granted = grant(lock, queue, counter, grants, head[1], head[2])
+    if granted then
+      break
+    end
+    unheard = granted == nil
+    head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
   end
-  if wants and mine then
-    return start()
+  if mine then
+    return start(score)
   end
 end
 

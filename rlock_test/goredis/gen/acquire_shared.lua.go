@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "cf08d6cc9218c4bdf75c7afd76f5460f8e9cfc39"
-	AcquireSharedSHA256 = "f039c7ae6a45509e4c2925f307f94d97f095b014a42437d11188868ad9217b77"
+	AcquireSharedSHA1   = "e666dd36ba72d0f35b4677e538d62158bcbf6f55"
+	AcquireSharedSHA256 = "6bb7c1dc3d14f865688a1c4cd67793c971ff19b937b4f60a683b340bb4720b38"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -46,8 +46,7 @@ const acquireSharedSource = `-- Takes a share of a lock, or waits for it in the 
 -- ARGV[6]   barging duration?  for how long in each second a free lock stays free although others wait
 -- returns: granted bool, fence int, remaining duration, score int, ahead int, limit int
 
--- include: queue/pass.lua
--- include: grant.lua
+-- include: queue/grant.lua
 -- include: next_fence.lua
 -- Returns the next fence of the counter, by the rules that acquire.lua explains; 0 if there is
 -- no counter. If it fails, it returns the error reply, because a script that passes a lock on
@@ -162,7 +161,7 @@ local function grant(lock, queue, counter, grants, member, score)
   redis.pcall('PEXPIRE', queue, 30000) -- if it was the only member, the queue was gone
   return nil
 end
--- include: barging.lua
+-- include: queue/barging.lua
 -- Returns for how many milliseconds from now on a free lock stays free although processes wait for
 -- it; 0: the first of them gets it. A lock does so for the first barging milliseconds of each second
 -- of the server's clock. In that time callers that stand in no queue, such as those of other libraries,
@@ -178,34 +177,6 @@ local function open_for(barging)
     return 0
   end
   return math.max(length - math.floor(time[2] / 1000), 0)
-end
--- Releases a lock to the first waiter that hears of it, and returns true if there is one. If not, the
--- lock is free: false says that nobody waits, or that the server can tell nobody. One script looks at 64
--- at most, and the next heartbeat goes on: nil says that others wait, of whom nothing is known. It looks at
--- none while a free lock stays free.
-local function pass(lock, queue, counter, grants, barging)
-  local last = 65
-  if open_for(barging) > 0 then
-    last = 1
-  end
-  for i = 1, last do
-    local head = redis.pcall('ZRANGE', queue, 0, 0, 'WITHSCORES')
-    if head.err or not head[1] then
-      break
-    end
-    if i == last then
-      redis.call('DEL', lock)
-      return nil
-    end
-    local granted = grant(lock, queue, counter, grants, head[1], head[2])
-    if granted then
-      return true
-    elseif granted == nil then
-      break
-    end
-  end
-  redis.call('DEL', lock)
-  return false
 end
 -- include: queue/enqueue.lua
 -- Puts a member into the queue, and returns its score: since, or if that is 0 the server's clock
@@ -424,9 +395,13 @@ if phase then
   end
 end
 
--- Begins a phase with this token, and lets in those behind it. The lock is free, or this token's.
-local function start()
-  redis.pcall('ZREM', queue, member)
+-- Begins a phase with this token, and lets in those behind it. The lock is free, or this token's. If the
+-- token waits, or has the lock, ZREM comes first because a server that is out of memory allows it, and then
+-- any command. Nobody else takes a free lock then.
+local function start(granted)
+  if granted then
+    redis.pcall('ZREM', queue, member)
+  end
   local fence = next_fence(counter)
   if type(fence) ~= 'number' then
     return fence
@@ -453,7 +428,7 @@ local function confirm(score)
 end
 
 if value == token then
-  return start()
+  return start(true)
 end
 
 -- While a free lock stays free, nobody else gets a share either, so that a lock that is shared becomes free.
@@ -492,15 +467,24 @@ local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
 local score = head[1] and redis.call('ZSCORE', queue, member)
 if not value and open == 0 then
   -- The lock is free. The first of the queue gets it, and if that is this token, by the answer. If
-  -- the server can tell nobody, whoever asks takes the lock, as if there were no queue.
-  local wants = score or how ~= 'heartbeat'
-  local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
-  local mine = not head[1] or head[1] == member or before
-  if not (wants and mine) and head[1] then
-    mine = pass(lock, queue, counter, grants, '') == false
+  -- the server can tell nobody, whoever asks takes the lock, as if there were no queue. One script looks
+  -- at 64 waiters at most; the next heartbeat goes on.
+  local wants, unheard, mine = score or how ~= 'heartbeat', false, false
+  for _ = 1, 64 do
+    local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
+    mine = wants and (unheard or not head[1] or head[1] == member or before)
+    if mine or not head[1] or unheard then
+      break
+    end
+    local granted = grant(lock, queue, counter, grants, head[1], head[2])
+    if granted then
+      break
+    end
+    unheard = granted == nil
+    head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
   end
-  if wants and mine then
-    return start()
+  if mine then
+    return start(score)
   end
 end
 
