@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -186,6 +187,11 @@ func settle(l *Lock, sent lease.Extension, answer remote.Extended) (err error, o
 			freeExpired(l, sent.TTL)
 		}
 		return &LockError{"extend", l.claim.Key(), cause}, false
+	}
+	for _, token := range sent.Former {
+		if !slices.Contains(l.lease.Former(), token) {
+			l.locker.grants.Over(token)
+		}
 	}
 	(*scheduled)(l).plan(sent.Sent)
 	l.emit(&Event{Kind: EventExtended})

@@ -91,7 +91,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	}
 	l.readers.Init(set.turn)
 	l.permits.Init(set.turn)
-	l.registry.Init()
+	l.registry.Init(tokensOver)
 	l.forces.Init()
 	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {

@@ -54,6 +54,7 @@ func (l *Lock) Release(ctx context.Context) error {
 		r.freed, r.err = l.locker.remote.Release(ctx, &l.claim, l.lease.Token(), l.lease.Former())
 	} else { // the acquisition that was to have the lock gave up waiting in that moment
 		r.freed, r.moved, r.err = remote.Free, true, h.FreeUnwanted(ctx)
+		l.locker.grants.Over(h.Has.Token)
 	}
 	returned = true
 	r.settle()
@@ -126,6 +127,9 @@ func (r *releasing) settle() {
 		l.ticket.Leave()
 	}
 	done := r.err == nil || r.moved
+	if !r.shared && !r.gone { // otherwise others have them
+		tokenOver(l, r.minimum != nil && r.err != nil)
+	}
 	switch given := cause == released || cause == closed; {
 	case errors.Is(r.err, rueidis.ErrClosing):
 		r.err = fmt.Errorf("%w: %w", ErrClosed, r.err)

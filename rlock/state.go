@@ -99,7 +99,10 @@ func (l *Lock) ended(to state) {
 			l.locker.monitor.Remove((*monitored)(l))
 		}
 	}
-	if cause != released { // the Release does both when the keys are free
+	if cause != released { // the Release does all three when the keys are free
+		if l.token != tokenMoved {
+			tokenOver(l, cause == detached)
+		}
 		l.ticket.Leave()
 		l.emit(&Event{Kind: endings[to], Err: cause})
 	}

@@ -78,6 +78,20 @@ func (s *Sentinel) Failover(tb testing.TB) {
 	}
 }
 
+// Switch has a sentinel promote the replica although the primary works, as an operator does before it is
+// replaced. It returns once they have changed places.
+func (s *Sentinel) Switch(tb testing.TB) {
+	tb.Helper()
+	s.Sentinels[0].Do(tb, "SENTINEL", "FAILOVER", sentinelSet)
+	s.Replica.poll(tb, "the replica is not promoted", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
+		return startsWith(reply, "master")
+	})
+	s.Primary.poll(tb, "the former primary is not demoted", []string{"ROLE"}, func(reply rueidis.RedisMessage) bool {
+		return startsWith(reply, "slave")
+	})
+	s.Primary, s.Replica = s.Replica, s.Primary
+}
+
 // hurry sets after how long without a reply a server counts as dead.
 func (s *Sentinel) hurry(tb testing.TB, after time.Duration) {
 	tb.Helper()

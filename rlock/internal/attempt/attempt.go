@@ -194,8 +194,15 @@ func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
 func beginAnew(ctx context.Context, a *Attempts) (Grant, Setback) {
 	a.leavePlace()
 	a.collect.GiveBack(ctx, a.Lease.Token())
-	a.Lease.SetToken(a.Claim.NewToken(a.Want.Owner))
+	replaceToken(a, a.Claim.NewToken(a.Want.Owner))
 	return a.tryOnce(ctx)
+}
+
+// replaceToken gives the acquisition another token, "" if the next Request makes one. What the former one may
+// have is given up.
+func replaceToken(a *Attempts, token string) {
+	a.Grants.Over(a.Lease.Token())
+	a.Lease.SetToken(token)
 }
 
 // transient is the Setback of an attempt that the server has not answered, or cannot serve yet.
@@ -269,9 +276,9 @@ func (a *Attempts) switchCollecting(ctx context.Context) bool {
 	begun, ended := a.collect.Step(ctx, a.Lease.Token())
 	switch {
 	case ended:
-		a.Lease.SetToken("")
+		replaceToken(a, "")
 	case begun && a.Claim.SpansSlots(): // what the former token had was given back
-		a.Lease.SetToken(a.Claim.NewToken(a.Want.Owner))
+		replaceToken(a, a.Claim.NewToken(a.Want.Owner))
 	}
 	if a.collect.Keys() == nil {
 		a.leavePlace()
@@ -296,6 +303,7 @@ func (a *Attempts) GiveUp() {
 	if a.Claim.Possible() > 0 {
 		a.Server.Abandon(a.Claim, a.Lease.Tokens(), a.Lease.TTL(), 0)
 	}
+	a.Grants.Over(a.Lease.Token())
 }
 
 // Interrupted notes that user code has ended an attempt, so that a command may be under way. Of a set with a

@@ -62,6 +62,7 @@ func TestPlantedFlaws(t *testing.T) {
 			flaw: flaw{blind: true, scripts: replace(t, "join", "elseif how == 'join' then", "elseif how ~= 'try' then")}}, says: "by its own deadline", many: true},
 		"a token used twice":                          {scenario: twice(nil, flaw{reuses: true})},
 		"a push about a held lock is a stray":         {scenario: two(nil, flaw{strays: true}), says: "by its own deadline"},
+		"a push about a served place is ignored":      {scenario: twice(map[fault]uint8{failover: 1}, flaw{served: true}), says: "is left in the lock"},
 		"leaving without a release":                   {scenario: two(map[fault]uint8{cancel: 1}, flaw{stays: true}), says: "does not wait for it"},
 		"a silent place that is kept beside the next": {scenario: scenario{processes: 2, wants: 1, late: true, flaw: flaw{stays: true}}, says: "does not wait for it"},
 		"a lost message is never looked for":          {scenario: two(map[fault]uint8{loss: 1}, flaw{silent: true}), says: "without a fault"},

@@ -151,6 +151,7 @@ type flaw struct {
 	blind   bool // it does not see that its place in the queue is another one
 	forgets bool // it trusts the last answer although it has sent a token twice
 	strays  bool // it takes a push about the lock that it holds for one about a token that it has given up
+	served  bool // it takes a push about a token that was served for one about a lock that it holds
 	whole   bool // it counts on a whole lease of a lock that it attaches
 	long    bool // it counts on the longer lease until a call that shortens it is answered
 	scripts func(map[string]string)
@@ -480,6 +481,9 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 	after, actions := x.settings.Step(before, e)
 	if x.flaw.strays && e.What == queue.Told && before.Phase == queue.Held && before.Token == e.Token {
 		actions = append(actions, queue.Action{Do: queue.Abandon, Request: queue.Request{Call: queue.Pass, Token: e.Token}})
+	}
+	if x.flaw.served && e.What == queue.Told && e.Token != before.Token {
+		actions = nil
 	}
 	if after.Phase == queue.Idle {
 		after = queue.Wait{}

@@ -89,6 +89,9 @@ func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 			return false
 		}
 		g, agreed := h.offer(ctx, &o)
+		if agreed && g.Token != h.Has.Token || h.Freed {
+			h.Grants.Over(h.Has.Token)
+		}
 		if !agreed {
 			return h.Freed
 		}

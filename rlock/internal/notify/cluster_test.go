@@ -66,14 +66,14 @@ func TestListenOnACluster(t *testing.T) {
 		require.Zero(t, connections(t, c.Nodes[0])+connections(t, c.Nodes[2]))
 		for _, key := range keys {
 			require.NoError(t, g.Channel(key).Listen(t.Context()))
-			e := g.Channel(key).Expect("token of " + key)
+			e := g.Channel(key).Expect("k", "token of "+key)
 			publish(t, c.Nodes[1], key, "token of "+key)
 			takes(t, e, grant("token of "+key, 7))
-			e.Forget()
+			e.Taken()
 		}
 
 		used := g.Channel(keys[0])
-		kept := used.Expect("t")
+		kept := used.Expect("k", "t")
 		for end := time.Now().Add(10 * time.Second); subscribed(t, c.Nodes[1]) != 1; time.Sleep(20 * time.Millisecond) {
 			_, _ = kept.Take() // as whoever waits does now and then
 			require.True(t, time.Now().Before(end), "channels that nobody uses do not end")
@@ -84,7 +84,7 @@ func TestListenOnACluster(t *testing.T) {
 		takes(t, kept, grant("t", 7))
 
 		require.NoError(t, g.Channel(keys[1]).Listen(t.Context()), "a channel that has ended begins anew")
-		again := g.Channel(keys[1]).Expect("u")
+		again := g.Channel(keys[1]).Expect("k", "u")
 		publish(t, c.Nodes[1], keys[1], "u")
 		takes(t, again, grant("u", 7))
 		env.Soon(t, func() bool { return connections(t, c.Nodes[1]) == 0 }, "nobody uses any")
@@ -109,14 +109,14 @@ func TestListenOnAndOff(t *testing.T) {
 			key := keys[i%len(keys)]
 			channel := g.Channel(key)
 			require.NoError(t, channel.Listen(t.Context()))
-			e := channel.Expect(fmt.Sprint(i))
+			e := channel.Expect("k", fmt.Sprint(i))
 			counts := c.Nodes[1].Do(t, "PUBSUB", "SHARDNUMSUB", channelOf(key))
 			list, err := counts.ToArray()
 			require.NoError(t, err)
 			if n, _ := list[1].ToInt64(); n == 0 {
 				deaf++ // it has ended meanwhile: 5 ms are over on a busy machine
 			}
-			e.Forget()
+			e.Taken()
 			time.Sleep(time.Duration(i%8) * time.Millisecond)
 		}
 		t.Log(deaf)
@@ -141,10 +141,10 @@ func TestListenWithoutTheRightToUnsubscribe(t *testing.T) {
 				channel := g.Channel(key)
 				require.NoError(t, channel.Listen(t.Context()))
 				token := fmt.Sprint(round, i)
-				e := channel.Expect(token)
+				e := channel.Expect("k", token)
 				publish(t, c.Nodes[1], key, token)
 				takes(t, e, grant(token, 7))
-				e.Forget()
+				e.Taken()
 			}
 			for range 10 {
 				require.NoError(t, g.Channel(keys[0]).Listen(t.Context()))
@@ -249,7 +249,7 @@ func recheck(t *testing.T, c *env.Cluster, client rueidis.Client, replica *env.S
 	require.NoError(t, client.Do(t.Context(), client.B().Del().Key(key).Build()).Error())
 	channel := g.Channel(key)
 	require.NoError(t, channel.Listen(t.Context()))
-	expected := channel.Expect("t")
+	expected := channel.Expect("k", "t")
 	require.Equal(t, 1, subscribed(t, c.Nodes[1]))
 	c.Nodes[1].Stop()
 	defer c.Nodes[1].Cont()

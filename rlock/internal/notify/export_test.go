@@ -35,8 +35,8 @@ func (g *Grants) any() *Channel { return g.Channel("") }
 // Confirm is a confirmation of the subscription.
 func (g *Grants) Confirm() { g.wake(g.any()) }
 
-// Expect is that of the channel.
-func (g *Grants) Expect(token string) *Expected { return g.any().Expect(token) }
+// Expect is that of the channel, for the key k.
+func (g *Grants) Expect(token string) *Expected { return g.any().Expect("k", token) }
 
 // Listen is that of the channel.
 func (g *Grants) Listen(ctx context.Context) error { return g.any().Listen(ctx) }
@@ -44,7 +44,7 @@ func (g *Grants) Listen(ctx context.Context) error { return g.any().Listen(ctx) 
 // Listening is that of the channel.
 func (g *Grants) Listening() bool { return g.any().Listening() }
 
-// Kept is how many tokens are known: those that are expected, and those that were given up.
+// Kept is how many tokens are known: those that are expected, and those that have what they waited for.
 func (g *Grants) Kept() (n int) {
 	for i := range g.shards {
 		g.shards[i].mu.Lock()

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -19,8 +21,8 @@ import (
 // only the process and those who may grant should have the right to publish on its channel.
 // Anybody else with that right who knows a token that is expected, as whoever may read the queues
 // does, can send a false grant: the process then counts a key as held that it does not have. With
-// a token that was given up, a false grant has stray called. With any other token, messages cost
-// the process time, and nothing else.
+// a token that this process does not have, a false grant has stray called, which releases the key
+// if the key has that token.
 type Grants struct {
 	connections connections
 	stop        context.CancelFunc
@@ -36,14 +38,18 @@ type Grants struct {
 	strays  []Grant // for which stray is still to be called
 	telling bool    // a goroutine calls it
 
-	abandoned abandoned
+	live atomic.Int64 // how many tokens have what they waited for
 }
 
-// expecting are some of the tokens that are expected.
+// expecting are some of the tokens that this process has now: those that are expected, and those that have
+// what they waited for, until Over. A grant of any other token is a stray.
 type expecting struct {
 	mu     sync.Mutex
 	tokens map[string]*Expected
 }
+
+// served stands for all tokens that have what they waited for.
+var served = &Expected{}
 
 // maxStrays is how many strays may wait for their call. It is more than a process expects,
 // and keeps what a stranger publishes from using up its memory. A stray without a call
@@ -59,7 +65,8 @@ type Channel struct {
 // NewGrants returns Grants for the client; channel returns the name of the one on which the process is
 // told of grants of a key, which on a cluster is in the key's slot, and otherwise the same for all.
 // stray is called, one call at a time and on no goroutine of the client's, with each grant of a token
-// that was given up. Nothing is sent before the first Listen. Grants end with background, as by Close.
+// that this process does not have now: one that was given up, or that was served and then released, as a
+// replica that is promoted has places of the past. Nothing is sent before the first Listen. Grants end with background, as by Close.
 func NewGrants(background context.Context, client rueidis.Client, channel func(key string) string, stray func(Grant)) *Grants {
 	g := &Grants{seed: maphash.MakeSeed(), stray: stray, name: channel, channels: map[uint16]*Channel{}}
 	for i := range g.shards {
@@ -90,9 +97,9 @@ func (g *Grants) Channel(key string) *Channel {
 	return c
 }
 
-// Close ends the subscriptions and their connections, and all calls of Listen, and forgets the tokens
-// that were given up. Nothing is heard any more. It returns when that is done, which takes a second if
-// a server does not answer. What the client dials just then is closed when it is there.
+// Close ends the subscriptions and their connections, and all calls of Listen. Nothing is heard any more. It
+// returns when that is done, which takes a second if a server does not answer. What the client dials just
+// then is closed when it is there.
 func (g *Grants) Close() {
 	g.stop()
 	g.naming.Lock()
@@ -101,7 +108,6 @@ func (g *Grants) Close() {
 	}
 	g.naming.Unlock()
 	g.connections.running.Wait()
-	g.abandoned.end()
 }
 
 func (g *Grants) shard(token string) *expecting {
@@ -122,9 +128,9 @@ func (g *Grants) hear(message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch e := s.tokens[grant.Token]; {
-	case e == nil: // it is held, or was: the holder has learned of the grant by an answer
-	case e.abandoned:
+	case e == nil:
 		g.report(grant)
+	case e == served || e.key != grant.Key: // the holder has learned of the grant by an answer
 	default:
 		e.grant, e.granted = grant, true
 		e.signal()
@@ -136,7 +142,7 @@ func (g *Grants) look(token string) {
 	s := g.shard(token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.tokens[token]; e != nil {
+	if e := s.tokens[token]; e != nil && e != served {
 		e.signal()
 	}
 }
@@ -147,7 +153,7 @@ func (g *Grants) wake(c *Channel) {
 		s := &g.shards[i]
 		s.mu.Lock()
 		for _, e := range s.tokens {
-			if e.channel == c {
+			if e != served && e.channel == c {
 				e.signal()
 			}
 		}
@@ -188,26 +194,40 @@ func (g *Grants) tell() {
 
 // Expected is a token of which a grant is expected. One goroutine at a time may use it.
 type Expected struct {
-	channel *Channel
-	token   string
-	wake    chan struct{}
+	channel    *Channel
+	key, token string
+	wake       chan struct{}
 
 	// Guarded by the shard.
-	grant     Grant
-	granted   bool
-	abandoned bool
+	grant   Grant
+	granted bool
 }
 
-// Expect has a grant of token kept for the caller until Forget or Abandon. It is called before the
+// Expect has a grant of a key to token kept for the caller until Taken or Abandon. It is called before the
 // request is sent that may be granted. No two callers expect the same token.
-func (c *Channel) Expect(token string) *Expected {
+func (c *Channel) Expect(key, token string) *Expected {
 	c.use()
-	e := &Expected{channel: c, token: token, wake: make(chan struct{}, 1)}
+	e := &Expected{channel: c, key: key, token: token, wake: make(chan struct{}, 1)}
 	s := c.grants.shard(token)
 	s.mu.Lock()
-	s.tokens[token] = e
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.put(c.grants, token, e)
 	return e
+}
+
+// put notes what a token is; nil: this process does not have it any more. The caller holds mu.
+func (s *expecting) put(g *Grants, token string, e *Expected) {
+	if s.tokens[token] == served {
+		g.live.Add(-1)
+	}
+	switch e {
+	case nil:
+		delete(s.tokens, token)
+		return
+	case served:
+		g.live.Add(1)
+	}
+	s.tokens[token] = e
 }
 
 // signal lets Wake receive.
@@ -234,34 +254,61 @@ func (e *Expected) Take() (Grant, bool) {
 	return grant, granted
 }
 
-// Forget ends what Expect has begun, because the token has what was asked for. A grant that comes
-// later, or was not taken, is ignored: it says what the caller has learned by an answer. To take
-// it for a stray would free what the caller has. Forget may be called again.
-func (e *Expected) Forget() {
-	s := e.channel.grants.shard(e.token)
+// Taken ends what Expect has begun, because the token has what was asked for. A grant that comes later, or
+// was not taken, is ignored until Over: it says what the caller has learned by an answer. To take it for a
+// stray would free what the caller has. Taken may be called again.
+func (e *Expected) Taken() {
+	g := e.channel.grants
+	s := g.shard(e.token)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tokens[e.token] == e {
-		delete(s.tokens, e.token)
+		s.put(g, e.token, served)
 	}
 	e.grant, e.granted = Grant{}, false
 }
 
-// Abandon ends what Expect has begun, because the token has been given up. A grant that was not
-// taken, or that comes within a minute, is a stray. After that, no command can be late any more.
-func (e *Expected) Abandon() {
-	s := e.channel.grants.shard(e.token)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tokens[e.token] != e || e.abandoned {
+// Over notes that nobody has a token any more, or will have it again: a grant of it is a stray from now on. Of
+// a token that is expected, or that this process has never expected, it changes nothing.
+func (g *Grants) Over(token string) {
+	if token == "" || g.live.Load() == 0 {
 		return
 	}
-	e.abandoned = true
-	if e.granted {
-		e.channel.grants.report(e.grant)
-		e.grant, e.granted = Grant{}, false
+	s := g.shard(token)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tokens[token] == served {
+		s.put(g, token, nil)
 	}
-	if !e.channel.grants.abandoned.add(e) {
-		delete(s.tokens, e.token)
+}
+
+// PassOn is Over for a token with which keys go on that this process gives away. So long a message may still be
+// under way about how it got them, which must not free them. A later grant is of a time when the keys were free.
+func (g *Grants) PassOn(token string) {
+	s := g.shard(token)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tokens[token] == served {
+		time.AfterFunc(longestUnderWay, func() { g.Over(token) })
+	}
+}
+
+// longestUnderWay is longer than a command or a message can be under way.
+const longestUnderWay = time.Minute
+
+// Abandon ends what Expect has begun, because the token has been given up. A grant that was not taken, or
+// that comes later, is a stray.
+func (e *Expected) Abandon() {
+	g := e.channel.grants
+	s := g.shard(e.token)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tokens[e.token] != e {
+		return
+	}
+	s.put(g, e.token, nil)
+	if e.granted {
+		g.report(e.grant)
+		e.grant, e.granted = Grant{}, false
 	}
 }

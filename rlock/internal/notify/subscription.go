@@ -73,7 +73,7 @@ const lookEvery = time.Second
 // keepUnused is how long the subscription to the channel of a slot is kept after nobody waits for a
 // key of the slot any more. So long a grant of a token that was given up may still come. To keep it
 // costs nothing but memory; to subscribe again costs the next one who waits two round trips.
-const keepUnused = keepAbandoned
+const keepUnused = longestUnderWay
 
 var errLate = fmt.Errorf("rlock: the server has not confirmed a subscription within %v; "+
 	"the client may have no connection left (BlockingPoolSize)", maxAttempt)

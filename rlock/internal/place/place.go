@@ -127,7 +127,7 @@ func (p *Place) step(e queue.Event) (ask *queue.Request, held bool) {
 				p.claim.KeepsPlace(before)
 			}
 		}
-		p.expected, p.fresh = p.grants.Expect(token), ""
+		p.expected, p.fresh = p.grants.Expect(p.claim.Key(), token), ""
 	}
 	return ask, held
 }
@@ -226,7 +226,7 @@ func (p *Place) PassOn(ctx context.Context, c *remote.Claim, token string) (free
 func (p *Place) Confirm(ctx context.Context) (confirmed bool, err error) {
 	at, err := p.server.Queues().Ask(ctx, p.claim, p.want.request(p.wait.Token), remote.Place{Keep: true, Silent: p.wait.Silent})
 	if err == nil && at.Acquired {
-		p.expected.Forget()
+		p.expected.Taken()
 		return true, nil
 	}
 	return false, err
@@ -254,14 +254,14 @@ func (p *Place) GoesOn(c *remote.Claim) { c.GoOn(p.claim) }
 
 // HandedOver ends a place whose key has another token now.
 func (p *Place) HandedOver() {
-	p.expected.Forget()
+	p.expected.Abandon()
 	if p.claim.Possible() > 0 {
 		p.server.Queues().Discard(p.claim, p.wait.Token, p.want.TTL, p.wait.Silent)
 	}
 }
 
 // Taken ends a place whose key somebody holds now.
-func (p *Place) Taken() { p.expected.Forget() }
+func (p *Place) Taken() { p.expected.Taken() }
 
 // answered takes how many wait before the place.
 func (p *Place) answered(ahead int) {

@@ -27,6 +27,7 @@ type Entry struct{ position uint32 } // in the shard, counted from 1
 // Remove.
 type Registry[T Item] struct {
 	seed   maphash.Seed
+	swept  func([]T)
 	shards [16]shard[T]
 }
 
@@ -38,8 +39,9 @@ type shard[T Item] struct {
 	limit int // size at which Add looks for Items that are over
 }
 
-// Init makes a Registry ready. Its methods may be called from then on.
-func (r *Registry[T]) Init() { r.seed = maphash.MakeSeed() }
+// Init makes a Registry ready. Its methods may be called from then on. swept is called, on a goroutine of its
+// own, with Items that were taken out although nobody has removed them.
+func (r *Registry[T]) Init(swept func([]T)) { r.seed, r.swept = maphash.MakeSeed(), swept }
 
 func (r *Registry[T]) shard(item T) *shard[T] {
 	return &r.shards[maphash.Comparable(r.seed, item)%uint64(len(r.shards))]
@@ -52,7 +54,9 @@ func (r *Registry[T]) Add(item T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.items) >= s.limit {
-		s.sweep()
+		if over := s.sweep(); len(over) > 0 {
+			go r.swept(over)
+		}
 	}
 	if e := item.Entry(); e.position == 0 {
 		s.items = append(s.items, item)
@@ -83,15 +87,17 @@ func (s *shard[T]) remove(item T) {
 	}
 }
 
-// sweep takes out the Items that are over. The caller holds mu.
-func (s *shard[T]) sweep() {
+// sweep takes out the Items that are over, and returns them. The caller holds mu.
+func (s *shard[T]) sweep() (over []T) {
 	now := clock.Now()
 	for _, item := range slices.Backward(s.items) { // so that what gets another position was looked at
 		if item.Deadline() <= now {
 			s.remove(item)
+			over = append(over, item)
 		}
 	}
 	s.limit = max(2*len(s.items), 64)
+	return over
 }
 
 // All returns the Items, in no particular order. Some may be over.

@@ -25,7 +25,7 @@ func (i *item) Entry() *registry.Entry  { return &i.entry }
 
 func newRegistry() *registry.Registry[*item] {
 	var r registry.Registry[*item]
-	r.Init()
+	r.Init(func([]*item) {})
 	return &r
 }
 

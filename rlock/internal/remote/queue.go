@@ -220,9 +220,10 @@ func (c *Claim) KeepsPlace(token string) {
 	}
 }
 
-// DiscardStray is Discard for the token of a grant that this process does not expect.
+// DiscardStray is Discard for the token of a grant that this process does not expect. The server has granted it
+// before it has said so, so one answer is enough.
 func (q *Queues) DiscardStray(key, token string, ttl time.Duration, silent bool) {
-	q.discard(key, token, ttl, silent, 1)
+	q.discard(key, token, ttl, silent, 0)
 }
 
 // placeStays stands for the lease of what may have a place in a queue: the place does not end with the

@@ -1,0 +1,29 @@
+package rlock
+
+// A token that has waited in a queue of the server is this process's until it is over. The message of a grant
+// says nothing new about such a token; a grant of any other is given back at once. See notify.Grants.
+
+// tokenOver notes that nobody has the tokens of a lock any more. With away, the keys may go on with them, and
+// are given away. The caller holds mu, or is the Release that has ended the lock.
+func tokenOver(l *Lock, away bool) {
+	over := l.locker.grants.Over
+	if away {
+		over = l.locker.grants.PassOn
+	}
+	for _, token := range l.lease.Former() {
+		over(token)
+	}
+	over(l.lease.Token())
+}
+
+// tokensOver does so for locks that nobody has released, and whose leases have ended without anybody noticing.
+func tokensOver(locks []*holder) {
+	for _, h := range locks {
+		l := (*Lock)(h)
+		l.mu.Lock()
+		if l.stateNow() == stateHeld && (l.token == tokenPrivate || l.token == tokenShown) {
+			tokenOver(l, false)
+		}
+		l.mu.Unlock()
+	}
+}

@@ -1,0 +1,176 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// says sends the message of the grant of a place again, as if it had been under way until now.
+func says(t *testing.T, client rueidis.Client, key, member string) {
+	t.Helper()
+	part := strings.SplitN(member, ":", 3)
+	message := fmt.Sprintf("%s 1 0 %d %s %s", part[0], len(key), key, part[2])
+	if strings.HasPrefix(part[2], "rlock:share:") {
+		message = "share " + message
+	}
+	heard := false
+	for _, channel := range channels(t, client) {
+		if strings.HasSuffix(channel, part[1]) {
+			heard = true
+			require.NoError(t, env.Do(t, client, "SPUBLISH", channel, message).Error())
+		}
+	}
+	require.True(t, heard, "the process listens")
+}
+
+// The message of a grant may come late. Whatever has become of what was granted meanwhile, the message frees
+// nothing of those who have the token now.
+func TestLateGrantFreesNothing(t *testing.T) {
+	t.Parallel()
+	type served struct {
+		t      *testing.T
+		client rueidis.Client
+		l      *rlock.Locker
+		got    <-chan *rlock.Lock
+		say    func()
+	}
+	keeps := func(s served) {
+		token := env.Get(s.t, s.client, "k")
+		require.NotEmpty(s.t, token)
+		s.say()
+		time.Sleep(300 * time.Millisecond)
+		require.Equal(s.t, token, env.Get(s.t, s.client, "k"), "it has freed the key")
+	}
+	whole := func(t *testing.T, l *rlock.Locker, opts ...rlock.Option) *rlock.Lock {
+		return env.MustLock(t)(l.Acquire(t.Context(), "k", opts...))
+	}
+	for name, test := range map[string]struct {
+		waits func(t *testing.T, l *rlock.Locker) *rlock.Lock
+		then  func(s served)
+	}{
+		"handed on in the process": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l) },
+			then: func(s served) {
+				first := env.Taken(s.t, s.got)
+				next := env.NextInLine(s.t, s.l, "k")
+				require.NoError(s.t, first.Release(s.t.Context()))
+				lock := env.Taken(s.t, next)
+				keeps(s)
+				require.NoError(s.t, lock.Release(s.t.Context()))
+			},
+		},
+		"detached": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l) },
+			then: func(s served) {
+				handoff := env.Detach(s.t, env.Taken(s.t, s.got))
+				keeps(s)
+				lock, err := env.NewLocker(s.t, s.client).Attach(s.t.Context(), handoff)
+				require.NoError(s.t, err)
+				keeps(s)
+				require.NoError(s.t, lock.Release(s.t.Context()))
+			},
+		},
+		"with another token": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l) },
+			then: func(s served) {
+				lock := env.Taken(s.t, s.got)
+				require.NoError(s.t, lock.Extend(s.t.Context(), 5*time.Second))
+				keeps(s)
+				require.NoError(s.t, lock.Release(s.t.Context()))
+			},
+		},
+		"kept for a while after its release": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l, rlock.WithAtLeast(5*time.Second)) },
+			then: func(s served) {
+				require.NoError(s.t, env.Taken(s.t, s.got).Release(s.t.Context()))
+				keeps(s)
+				require.NoError(s.t, s.l.ForceRelease(s.t.Context(), "k", env.Get(s.t, s.client, "k")))
+			},
+		},
+		"a chosen token": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l, rlock.WithToken("chosen")) },
+			then: func(s served) {
+				lock := env.Taken(s.t, s.got)
+				keeps(s)
+				require.NoError(s.t, lock.Release(s.t.Context()))
+			},
+		},
+		"released, and another's": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l) },
+			then: func(s served) {
+				require.NoError(s.t, env.Taken(s.t, s.got).Release(s.t.Context()))
+				lock := whole(s.t, s.l)
+				keeps(s)
+				require.NoError(s.t, lock.Release(s.t.Context()))
+			},
+		},
+		"a set": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
+				return env.MustLock(t)(l.AcquireAll(t.Context(), []string{"k", "z"}))
+			},
+			then: func(s served) {
+				lock := env.Taken(s.t, s.got)
+				keeps(s)
+				require.Equal(s.t, lock.Token(), env.Get(s.t, s.client, "z"))
+				require.NoError(s.t, lock.Release(s.t.Context()))
+			},
+		},
+		"readers": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
+				return env.MustLock(t)(l.AcquireShared(t.Context(), "k"))
+			},
+			then: func(s served) {
+				first := env.Taken(s.t, s.got)
+				second := env.MustLock(s.t)(s.l.AcquireShared(s.t.Context(), "k"))
+				require.NoError(s.t, first.Release(s.t.Context()))
+				keeps(s)
+				state, err := second.Verify(s.t.Context())
+				require.NoError(s.t, err)
+				require.True(s.t, state.Held)
+				require.NoError(s.t, second.Release(s.t.Context()))
+			},
+		},
+		"a permit that was handed on": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
+				return env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2))
+			},
+			then: func(s served) {
+				first, other := env.Taken(s.t, s.got), env.MustLock(s.t)(s.l.AcquirePermit(s.t.Context(), "k", 2))
+				next := make(chan *rlock.Lock, 1)
+				go func() { next <- env.MustLock(s.t)(s.l.AcquirePermit(s.t.Context(), "k", 2)) }()
+				env.AwaitWaiting(s.t, s.l, 1)
+				require.NoError(s.t, first.Release(s.t.Context()))
+				lock := env.Taken(s.t, next)
+				keeps(s)
+				require.NoError(s.t, lock.Extend(s.t.Context(), time.Minute))
+				require.NoError(s.t, lock.Release(s.t.Context()))
+				require.NoError(s.t, other.Release(s.t.Context()))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env.Each(t, func(t *testing.T, e env.Engine) {
+				t.Parallel()
+				server := e.Start(t)
+				client, l := server.Client(t), env.OpenOn(t, server)
+				held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k", rlock.WithTTL(time.Minute)))
+				got := make(chan *rlock.Lock, 1)
+				go func() { got <- test.waits(t, l) }()
+				env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
+				member := queued(t, client, "k")[0]
+				require.NoError(t, held.Release(t.Context()))
+				test.then(served{t, client, l, got, func() { says(t, client, "k", member) }})
+				idle(t, client, "k")
+			})
+		})
+	}
+}

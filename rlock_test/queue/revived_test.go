@@ -1,0 +1,144 @@
+package queue
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
+	"github.com/rlock-go/toolkit/rlock_test/env"
+)
+
+// place is one of a queue, as a replica may have it that is promoted too late to know that it has been served.
+type place struct{ queue, score, member string }
+
+// places returns those of the queue of a key.
+func places(t *testing.T, client rueidis.Client, key string) (all []place) {
+	t.Helper()
+	name := queueOf(t, client, key)
+	members, err := env.Do(t, client, "ZRANGE", name, "0", "-1", "WITHSCORES").AsZScores()
+	require.NoError(t, err)
+	for _, m := range members {
+		all = append(all, place{name, strconv.FormatFloat(m.Score, 'f', -1, 64), m.Member})
+	}
+	return all
+}
+
+// revives puts places back into the queue of a key, which nobody of those who live owns for a second more.
+func revives(t *testing.T, client rueidis.Client, key string, all []place) {
+	t.Helper()
+	require.NoError(t, env.Do(t, client, "SET", key, "released, which the replica does not know", "PX", "1000").Error())
+	for _, p := range all {
+		require.NoError(t, env.Do(t, client, "ZADD", p.queue, p.score, p.member).Error())
+	}
+}
+
+// inBubble runs a test under a false clock, with a server in memory. Each Locker is a process of its own.
+func inBubble(t *testing.T, test func(t *testing.T, client rueidis.Client, open func() *rlock.Locker)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := rlocktest.StartInMemory(t)
+		client, err := server.Client()
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		test(t, client, func() *rlock.Locker { return env.OpenLocker(t, server.Option()) })
+	})
+}
+
+// Of a replica that was promoted too late, the queue has places that were served. Whoever is granted the key for
+// one of them lives, and does not have what it waited for any more: it gives the key back at once, however
+// many there are. Each would cost its lease otherwise.
+func TestRevivedPlaces(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		n      int
+		served func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock)
+		opts   []rlock.Option
+	}{
+		"one":            {n: 1},
+		"five":           {n: 5},
+		"without an end": {n: 2, opts: []rlock.Option{rlock.WithTTL(rlock.NoExpiry)}},
+		"without fences": {n: 2, opts: []rlock.Option{rlock.WithFence(false)}},
+		"whose leases have ended": {n: 2, served: func(t *testing.T, _ *rlock.Locker, got <-chan *rlock.Lock) {
+			<-env.Taken(t, got).Context().Done()
+		}},
+		"whose leases have ended unnoticed": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+			lock := env.Taken(t, got)
+			time.Sleep(time.Minute)
+			require.False(t, lock.Valid())
+			for i := range 2_000 { // whose registry forgets it
+				env.MustLock(t)(l.Acquire(t.Context(), "other"+strconv.Itoa(i), rlock.WithTTL(time.Hour)))
+			}
+		}},
+		"that were handed on": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+			lock := env.Taken(t, got)
+			next := env.NextInLine(t, l, "k")
+			require.NoError(t, lock.Release(t.Context()))
+			require.NoError(t, env.Taken(t, next).Release(t.Context()))
+		}},
+		"that were handed on to another lease": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+			lock := env.Taken(t, got)
+			require.NotEmpty(t, lock.Token())
+			next := env.NextInLine(t, l, "k")
+			require.NoError(t, lock.Release(t.Context()))
+			require.NoError(t, env.Taken(t, next).Release(t.Context()))
+		}},
+		"that have got another token": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+			lock := env.Taken(t, got)
+			require.NoError(t, lock.Extend(t.Context(), time.Second))
+			require.NoError(t, lock.Release(t.Context()))
+		}},
+		"that have become a share": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+			share, err := env.Taken(t, got).Downgrade(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, share.Release(t.Context()))
+		}},
+		"that keep others out": {n: 1, opts: []rlock.Option{rlock.WithAtLeast(5 * time.Second)}, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+			require.NoError(t, env.Taken(t, got).Release(t.Context()))
+			time.Sleep(10 * time.Second)
+		}},
+		"that were detached": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+			lock, err := l.Attach(t.Context(), env.Detach(t, env.Taken(t, got)))
+			require.NoError(t, err)
+			require.NoError(t, lock.Release(t.Context()))
+			time.Sleep(2 * time.Minute)
+		}},
+		"that were released together": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
+			require.Equal(t, []error{nil}, l.ReleaseEach(t.Context(), []*rlock.Lock{env.Taken(t, got)}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, client rueidis.Client, open func() *rlock.Locker) {
+				held := env.MustLock(t)(open().Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+				lockers, got := make([]*rlock.Locker, test.n), make([]<-chan *rlock.Lock, test.n)
+				for i := range lockers {
+					lockers[i] = open()
+					got[i] = waits(t, client, lockers[i], "k", test.opts...)
+				}
+				all := places(t, client, "k")
+				require.Len(t, all, test.n)
+				require.NoError(t, held.Release(t.Context()))
+				for i := range lockers {
+					if test.served != nil {
+						test.served(t, lockers[i], got[i])
+					} else {
+						require.NoError(t, env.Taken(t, got[i]).Release(t.Context()))
+					}
+				}
+				idle(t, client, "k")
+
+				revives(t, client, "k", all)
+				start := time.Now()
+				lock := env.MustLock(t)(open().Acquire(t.Context(), "k"))
+				require.Less(t, time.Since(start), 1300*time.Millisecond)
+				require.NoError(t, lock.Release(t.Context()))
+				idle(t, client, "k")
+			})
+		})
+	}
+}
