@@ -98,6 +98,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		l.listener = set.invalidations.hub.Listen()
 	}
 	if l.listener != nil {
+		l.listener.OnAll(l.grants.Wake) // the places in the queues may be gone
 		l.monitor = notify.NewMonitor(l.background, l.listener, notify.NewServer(client, scripts), deliverRead)
 	}
 	if !set.unfenced {
@@ -180,6 +181,9 @@ func (l *Locker) Close() {
 	l.closing.Do(func() {
 		l.closedAt = clock.Now()
 		l.stop()
+		if l.listener != nil {
+			l.listener.OnAll(nil)
+		}
 		l.queue.Wake()
 		l.grants.Close()
 		defer func() {

@@ -142,3 +142,24 @@ func TestRevivedPlaces(t *testing.T) {
 		})
 	}
 }
+
+// After FLUSHALL all who wait join again at once: the last of them need not wait until its next heartbeat.
+func TestQueueAfterAFlush(t *testing.T) {
+	inBubble(t, func(t *testing.T, client rueidis.Client, open func() *rlock.Locker) {
+		const n = 30
+		held := env.MustLock(t)(open().Acquire(t.Context(), "k", rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true)))
+		served := make(chan error, n)
+		for range n {
+			got := waits(t, client, open(), "k")
+			go func() { served <- (<-got).Release(t.Context()) }()
+		}
+		start := time.Now()
+		require.NoError(t, env.Do(t, client, "FLUSHALL").Error())
+		for range n {
+			require.NoError(t, <-served)
+		}
+		require.Less(t, time.Since(start), 100*time.Millisecond)
+		env.AwaitEnd(t, held, rlock.ErrLost)
+		idle(t, client, "k")
+	})
+}

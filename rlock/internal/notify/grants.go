@@ -148,12 +148,17 @@ func (g *Grants) look(token string) {
 }
 
 // wake tells all who expect a grant on a channel that the process listens again.
-func (g *Grants) wake(c *Channel) {
+func (g *Grants) wake(c *Channel) { g.signal(func(e *Expected) bool { return e.channel == c }) }
+
+// Wake has all who expect a grant ask the server, which may have lost their places.
+func (g *Grants) Wake() { g.signal(func(*Expected) bool { return true }) }
+
+func (g *Grants) signal(meant func(*Expected) bool) {
 	for i := range g.shards {
 		s := &g.shards[i]
 		s.mu.Lock()
 		for _, e := range s.tokens {
-			if e != served && e.channel == c {
+			if e != served && meant(e) {
 				e.signal()
 			}
 		}

@@ -390,3 +390,22 @@ func TestGone(t *testing.T) {
 	_, granted := e.Take()
 	require.False(t, granted)
 }
+
+// When all keys may have changed, all who expect a grant ask the server, until nobody is told any more.
+func TestGrantsAfterAFlush(t *testing.T) {
+	t.Parallel()
+	g, _ := hearing(t)
+	h := notify.NewHub()
+	l, other := h.Listen(), h.Listen()
+	l.OnAll(g.Wake)
+	other.OnAll(func() {})
+	g.Expect("has it already").Taken()
+	e := g.Expect("t")
+	h.OnInvalidations(nil)
+	require.True(t, woken(e))
+	h.OnInvalidations([]rueidis.RedisMessage{})
+	require.False(t, woken(e))
+	l.OnAll(nil)
+	h.OnInvalidations(nil)
+	require.False(t, woken(e))
+}

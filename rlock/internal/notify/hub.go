@@ -20,6 +20,9 @@ import (
 type Hub struct {
 	seed   maphash.Seed
 	shards [16]shard
+
+	mu    sync.Mutex
+	onAll map[*Listener]func() // of OnAll
 }
 
 // shard has those who want to know when some of the keys change. A goroutine that holds its
@@ -38,7 +41,7 @@ type holder struct {
 
 // NewHub returns a Hub for one client.
 func NewHub() *Hub {
-	h := &Hub{seed: maphash.MakeSeed()}
+	h := &Hub{seed: maphash.MakeSeed(), onAll: map[*Listener]func(){}}
 	for i := range h.shards {
 		h.shards[i].waiting = map[string]*watchList{}
 		h.shards[i].holding = map[string][]holder{}
@@ -51,6 +54,11 @@ func (h *Hub) OnInvalidations(messages []rueidis.RedisMessage) {
 	if messages == nil { // all keys, or the connection is gone
 		for i := range h.shards {
 			h.shards[i].wakeAll()
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, f := range h.onAll {
+			f()
 		}
 		return
 	}
@@ -130,6 +138,17 @@ type Listener struct {
 
 // Listen returns another Listener.
 func (h *Hub) Listen() *Listener { return &Listener{hub: h} }
+
+// OnAll has f called when all keys may have changed; nil: not any more. f does not block.
+func (l *Listener) OnAll(f func()) {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	if f == nil {
+		delete(l.hub.onAll, l)
+		return
+	}
+	l.hub.onAll[l] = f
+}
 
 // Heard reports whether the server tells this Listener of changed keys, as far as is known:
 // it has told of one, or SetHeard was called.
