@@ -139,7 +139,7 @@ func (a *acquisition) run() noLock {
 		if a.lock.locker.isClosed() {
 			return noLock{err: ErrClosed}
 		}
-		grant, why := a.tries.Try(a.ctx)
+		grant, why := a.afterExpired(a.tries.Try(a.ctx))
 		outcome := a.take(grant, why)
 		if !a.lock.want.wait || !why.Passes() {
 			return outcome

@@ -80,7 +80,7 @@ func (b *batch) run(ctx context.Context) {
 	for n, i := range asked {
 		a := &b.all[i]
 		a.tries.Outage.Record(tries[n].Err)
-		if !b.fails(i, a.take(a.tries.Take(ctx, tries[n].Answer, tries[n].Err))) {
+		if !b.fails(i, a.take(a.afterExpired(a.tries.Take(ctx, tries[n].Answer, tries[n].Err)))) {
 			b.results[i].Lock = a.lock
 		}
 	}

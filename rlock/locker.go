@@ -14,6 +14,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/forced"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
+	"github.com/rlock-go/toolkit/rlock/internal/leftover"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/permits"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
@@ -39,6 +40,7 @@ type Locker struct {
 	readers  readers.Readers
 	permits  permits.Permits
 	registry registry.Registry[*holder]
+	leftover leftover.Tokens
 	renewals *renew.Schedule[*scheduled]
 	monitor  *notify.Monitor // nil: a loss is noticed by extensions
 	grants   *notify.Grants

@@ -89,8 +89,11 @@ func (l *Lock) ended(to state) {
 	if l.shared != nil {
 		longer = leaveReaders(l, to) || longer
 	}
-	if cause == expired && longer {
-		freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
+	if cause == expired {
+		leaveExpired(l)
+		if longer {
+			freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
+		}
 	}
 	l.locker.registry.Remove((*holder)(l))
 	if l.watched {
