@@ -103,14 +103,12 @@ func Enqueue(t testing.TB, queued func() int, locker *rlock.Locker, key string, 
 // Taken returns the lock that arrives on the channel.
 func Taken(t testing.TB, got <-chan *rlock.Lock) *rlock.Lock {
 	t.Helper()
-	select {
-	case lock := <-got:
-		require.NotNil(t, lock)
-		return lock
-	case <-time.After(20 * time.Second):
+	lock, ok := arrives(got, 20*time.Second)
+	if !ok {
 		require.FailNow(t, "it has not got the lock")
 	}
-	return nil
+	require.NotNil(t, lock)
+	return lock
 }
 
 // PassOn has n acquisitions of key get the lock one after the other, with all of them

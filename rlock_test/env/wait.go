@@ -14,10 +14,55 @@ import (
 )
 
 // Soon waits for something that is about to happen, for ten seconds at most: longer than
-// a busy machine can take. what says what did not happen.
+// a busy machine can take. what says what did not happen. It calls condition in the goroutine of its caller.
 func Soon(t testing.TB, condition func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, condition, 10*time.Second, 2*time.Millisecond, what)
+	for p := newPatience(10 * time.Second); !condition(); {
+		if p.over() {
+			require.FailNow(t, "this does not happen: "+what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// longestPause is what a pause between two looks counts at most: a machine that takes longer for it stands still,
+// or has many times as much to do as it can. Such time is nobody's fault who is waited for.
+const longestPause = 100 * time.Millisecond
+
+// patience is how long a test still waits.
+type patience struct {
+	left time.Duration
+	last time.Time
+}
+
+func newPatience(limit time.Duration) *patience { return &patience{limit, time.Now()} }
+
+// over notes the time since the last look, and reports whether that was enough. What is waited for is looked at once
+// more between the end of the time and this answer.
+func (p *patience) over() bool {
+	if p.left <= 0 {
+		return true
+	}
+	now := time.Now()
+	p.left -= min(now.Sub(p.last), longestPause)
+	p.last = now
+	return false
+}
+
+// arrives returns what comes on a channel, and false if nothing does within limit.
+func arrives[T any](from <-chan T, limit time.Duration) (v T, ok bool) {
+	look := time.NewTicker(longestPause / 2)
+	defer look.Stop()
+	for p := newPatience(limit); ; {
+		select {
+		case v = <-from:
+			return v, true
+		case <-look.C:
+			if p.over() {
+				return v, false
+			}
+		}
+	}
 }
 
 // Deadline returns a context whose deadline is exceeded when the test calls exceed, at just the
@@ -73,13 +118,11 @@ func WithoutTimes(s rlock.Stats) rlock.Stats {
 // cause of the lock's Context must match.
 func AwaitEnd(t testing.TB, lock *rlock.Lock, why error) {
 	t.Helper()
-	select {
-	case <-lock.Context().Done():
-		require.ErrorIs(t, context.Cause(lock.Context()), why)
-		require.False(t, lock.Valid())
-	case <-time.After(10 * time.Second):
+	if _, ended := arrives(lock.Context().Done(), 10*time.Second); !ended {
 		t.Fatalf("%q has not ended", lock.Keys())
 	}
+	require.ErrorIs(t, context.Cause(lock.Context()), why)
+	require.False(t, lock.Valid())
 }
 
 // AwaitCached waits until Check answers from the client's cache that somebody holds the
@@ -113,9 +156,8 @@ func Surfaces(t testing.TB, text string, call func(ctx context.Context) error) {
 // called in the goroutine of the test.
 func Receive[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
-	select {
-	case v = <-from:
-	case <-time.After(time.Minute):
+	v, ok := arrives(from, time.Minute)
+	if !ok {
 		require.FailNow(t, "nothing arrives on this channel")
 	}
 	return v

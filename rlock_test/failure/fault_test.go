@@ -43,12 +43,9 @@ func newLinkOver(t *testing.T, e env.Engine, multiplex int, opts ...rlock.Locker
 func (l *link) free(t *testing.T, keys ...string) {
 	t.Helper()
 	env.Soon(t, func() bool {
-		for _, key := range keys {
-			if env.Get(t, l.direct, key) != "" {
-				return false
-			}
-		}
-		return true
+		left, err := env.Do(t, l.direct, append([]string{"EXISTS"}, keys...)...).AsInt64()
+		require.NoError(t, err)
+		return left == 0
 	}, "no key is left behind")
 }
 

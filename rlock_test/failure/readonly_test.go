@@ -111,14 +111,14 @@ func TestAutoExtendOutlastsRefusals(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(12*time.Second), rlock.WithAutoExtend(true))
+				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(15*time.Second), rlock.WithAutoExtend(true))
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if env.Calls(words, gen.ExtendManySHA1) || env.Calls(words, gen.ExtendSHA1) {
 						return f.Refuse(refusal)
 					}
 					return run()
 				})
-				brief, err := locker.Acquire(t.Context(), "brief", rlock.WithTTL(2*time.Second))
+				brief, err := locker.Acquire(t.Context(), "brief", rlock.WithTTL(5*time.Second))
 				require.NoError(t, err)
 				deadline := brief.Deadline()
 				one, err := locker.Acquire(t.Context(), "one")

@@ -98,7 +98,7 @@ func TestHandlesThatExtendDoNotStorm(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		var handles []*rlock.Lock
-		for _, ttl := range []time.Duration{3 * time.Second, time.Minute, 3 * time.Second} {
+		for _, ttl := range []time.Duration{9 * time.Second, time.Minute, 9 * time.Second} {
 			lock, err := env.OpenLocker(t, server.Option()).Acquire(t.Context(), "job", rlock.WithToken("mine"),
 				rlock.WithTTL(ttl), rlock.WithAutoExtend(true), rlock.WithFence(false))
 			require.NoError(t, err)
@@ -106,11 +106,11 @@ func TestHandlesThatExtendDoNotStorm(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		before := server.CommandStats(t)
-		time.Sleep(4 * time.Second)
+		time.Sleep(6 * time.Second)
 		after := server.CommandStats(t)
 		scripts, reads := after["evalsha"]-before["evalsha"], after["client|caching"]-before["client|caching"]
-		t.Logf("%d scripts and %d reads in 4 s", scripts, reads)
-		// The short ones extend once a second each, the long one repairs after each of them;
+		t.Logf("%d scripts and %d reads in 6 s", scripts, reads)
+		// The short ones extend every three seconds, the long one repairs after each of them;
 		// every extension is read and measured by the two others.
 		require.LessOrEqual(t, scripts, int64(80))
 		require.LessOrEqual(t, reads, int64(80))

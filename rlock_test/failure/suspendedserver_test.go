@@ -71,14 +71,14 @@ func TestServerTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
-		const ttl = 1500 * time.Millisecond
+		const ttl = 3 * time.Second
 		server := e.Start(t)
 		locker := env.OpenOn(t, server, rlock.WithTTL(ttl))
 		direct := server.Client(t)
 		held, err := locker.Acquire(t.Context(), "held", rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		ctx := held.Context()
-		server.Do(t, "CLIENT", "PAUSE", "4000", "WRITE")
+		server.Do(t, "CLIENT", "PAUSE", "5500", "WRITE")
 
 		start := time.Now()
 		_, err = locker.Acquire(t.Context(), "job")
@@ -91,7 +91,7 @@ func TestServerTakesNoWrites(t *testing.T) {
 			env.Soon(t, func() bool { return env.Get(t, direct, key) == "" }, "no key is left behind")
 		}
 
-		lock, err := locker.Acquire(t.Context(), "job")
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, lock.Release(t.Context()))
 
