@@ -156,7 +156,13 @@ func Surfaces(t testing.TB, text string, call func(ctx context.Context) error) {
 // called in the goroutine of the test.
 func Receive[T any](t testing.TB, from <-chan T) (v T) {
 	t.Helper()
-	v, ok := arrives(from, time.Minute)
+	return ReceiveWithin(t, time.Minute, from)
+}
+
+// ReceiveWithin is Receive with another limit, for a test of something that comes later too, by other means.
+func ReceiveWithin[T any](t testing.TB, limit time.Duration, from <-chan T) (v T) {
+	t.Helper()
+	v, ok := arrives(from, limit)
 	if !ok {
 		require.FailNow(t, "nothing arrives on this channel")
 	}

@@ -140,12 +140,7 @@ func theirsIsHeld(t *testing.T, p pair) {
 	own, err := theirs.release(t.Context())
 	require.NoError(t, err)
 	require.True(t, own)
-	select {
-	case err := <-got:
-		require.NoError(t, err)
-	case <-time.After(soon):
-		require.Fail(t, "rlock did not get what was released")
-	}
+	require.NoError(t, env.ReceiveWithin(t, soon, got), "rlock gets what was released")
 }
 
 // oursIsHeld: theirs is refused until ours is released, and its refusal leaves ours alone.
@@ -188,12 +183,8 @@ func oursIsForcedAway(t *testing.T, p pair) {
 	p.remove(t)
 	theirs := p.tryTheirs(t, long)
 	require.NotNil(t, theirs)
-	select {
-	case <-lost.Done():
-		require.ErrorIs(t, context.Cause(lost), rlock.ErrLost)
-	case <-time.After(soon):
-		require.Fail(t, "rlock did not learn that its lock is lost")
-	}
+	env.ReceiveWithin(t, soon, lost.Done())
+	require.ErrorIs(t, context.Cause(lost), rlock.ErrLost)
 	require.ErrorIs(t, ours.Release(t.Context()), rlock.ErrNotHeld)
 	own, err := theirs.release(t.Context())
 	require.NoError(t, err)
@@ -219,11 +210,7 @@ func theirsIsForcedAway(t *testing.T, p pair) {
 	ours, err := p.acquire(ctx, rlock.WithTTL(long))
 	require.NoError(t, err)
 	if k, ok := theirs.(keeper); ok {
-		select {
-		case <-k.lost():
-		case <-time.After(soon):
-			require.Fail(t, "it was not noticed")
-		}
+		env.ReceiveWithin(t, soon, k.lost())
 	}
 	if e, ok := theirs.(extender); ok {
 		own, err := e.extend(t.Context(), 2*long)
@@ -282,11 +269,7 @@ func oursIsSharedBy(try, acquire acquireOne) func(t *testing.T, p pair) {
 		}
 		p.remove(t)
 		if k, ok := lost.(keeper); ok { // it gives up what it has left when it has noticed
-			select {
-			case <-k.lost():
-			case <-time.After(soon):
-				require.Fail(t, "it was not noticed")
-			}
+			env.ReceiveWithin(t, soon, k.lost())
 		}
 		one, two := share(), share()
 		require.Nil(t, p.tryTheirs(t, long))
@@ -321,12 +304,7 @@ func oursIsSharedBy(try, acquire acquireOne) func(t *testing.T, p pair) {
 		own, err := theirs.release(ctx)
 		require.NoError(t, err)
 		require.True(t, own)
-		select {
-		case err := <-got:
-			require.NoError(t, err)
-		case <-time.After(soon):
-			require.Fail(t, "the share did not get what was released")
-		}
+		require.NoError(t, env.ReceiveWithin(t, soon, got), "the share gets what was released")
 	}
 }
 

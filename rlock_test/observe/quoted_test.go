@@ -110,8 +110,8 @@ func TestErrorsOfAProxyThatQuotesArguments(t *testing.T) {
 				}
 				own, plain, each := take("own", rlock.WithToken(mine)), take("plain"), take("each")
 				tokens := []string{own.Token(), plain.Token(), each.Token()}
-				renewed := take("renewed", rlock.WithAutoExtend(true), rlock.WithTTL(1500*time.Millisecond))
-				renewed2 := take("renewed2", rlock.WithAutoExtend(true), rlock.WithTTL(1500*time.Millisecond))
+				renewed := take("renewed", rlock.WithAutoExtend(true), rlock.WithTTL(4*time.Second))
+				renewed2 := take("renewed2", rlock.WithAutoExtend(true), rlock.WithTTL(4*time.Second))
 				f.When(func(words []string, _ func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse(quote(words)) })
 				write := func(err error) {
 					t.Helper()

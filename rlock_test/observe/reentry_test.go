@@ -72,7 +72,7 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 			_, _ = s.locker.TryAcquire(s.ctx, "a")
 		}},
 		{rlock.EventLost, func(t *testing.T, s *reentry) { // of one that expires
-			_, _ = s.locker.Acquire(s.ctx, "short", rlock.WithTTL(time.Second))
+			_, _ = s.locker.Acquire(s.ctx, "short", rlock.WithTTL(3*time.Second))
 			env.Receive(t, s.called)
 		}},
 	} {
@@ -116,13 +116,8 @@ func TestObserverMayCallTheLocker(t *testing.T) {
 				defer close(done)
 				test.cause(t, s)
 			}()
-			for what, ended := range map[string]<-chan struct{}{"the observer": s.called, "the call": done} {
-				select {
-				case <-ended:
-				case <-time.After(15 * time.Second):
-					t.Fatal(what, " does not return")
-				}
-			}
+			env.ReceiveWithin(t, 15*time.Second, s.called)
+			env.ReceiveWithin(t, 15*time.Second, done)
 			require.NoError(t, s.ctx.Err())
 			require.Empty(t, s.locker.Locks())
 			require.Zero(t, s.locker.Stats().Waiting)

@@ -135,6 +135,8 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 		env.Soon(t, func() bool { return len(queued(t, client, "k")) == 2 }, "a goes on")
 		require.NoError(t, held.Release(t.Context()))
 		select {
+		case <-time.After(time.Minute):
+			require.FailNow(t, "nobody has the lock")
 		case lock := <-next:
 			require.NoError(t, lock.Release(t.Context()))
 			require.NoError(t, env.Taken(t, last).Release(t.Context()))

@@ -174,7 +174,7 @@ func TestShortLeaseOfASilentWaiter(t *testing.T) {
 	option := server.Option()
 	option.Username, option.Password = "u", "secret"
 	defer passAround(t, "k", env.OpenOn(t, server), env.OpenOn(t, server))()
-	gets(t, env.OpenLocker(t, option), "k", rlock.WithTTL(500*time.Millisecond))
+	gets(t, env.OpenLocker(t, option), "k", rlock.WithTTL(1500*time.Millisecond))
 }
 
 // A waiter that nobody can tell has the lease that it has asked for as soon as it knows of its grant. If its

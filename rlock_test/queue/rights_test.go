@@ -121,6 +121,8 @@ func TestEndOfATurnWithoutRights(t *testing.T) {
 					case lock := <-own:
 						time.Sleep(5 * time.Millisecond) // the turn ends
 						require.NoError(t, lock.Release(t.Context()))
+					case <-time.After(time.Minute):
+						require.FailNow(t, "nobody has the lock")
 					}
 				}
 			})

@@ -26,12 +26,8 @@ func takesLong(t *testing.T, l *rlock.Locker, keys ...string) []*rlock.Lock {
 // lost waits until a lock has noticed that it is lost.
 func lost(t *testing.T, lock *rlock.Lock) {
 	t.Helper()
-	select {
-	case <-lock.Context().Done():
-		require.ErrorIs(t, lock.Err(), rlock.ErrNotHeld)
-	case <-time.After(20 * time.Second):
-		require.Fail(t, "nobody has told the holder", lock.Key())
-	}
+	env.Receive(t, lock.Context().Done())
+	require.ErrorIs(t, lock.Err(), rlock.ErrNotHeld)
 }
 
 // A holder on a cluster learns at once that its lock was taken from it, on each node, also after it has extended the

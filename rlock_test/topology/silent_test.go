@@ -29,12 +29,12 @@ var kinds = map[string]func(t *testing.T, l *rlock.Locker, key string) *rlock.Lo
 // soonFree waits until a node has a key no longer. That takes less than a call to a silent node does.
 func soonFree(t *testing.T, node *env.Server, key string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	env.Soon(t, func() bool {
 		reply := node.Do(t, "EXISTS", key)
 		n, err := reply.ToInt64()
 		require.NoError(t, err)
 		return n == 0
-	}, 10*time.Second, 2*time.Millisecond, "%q stays locked", key)
+	}, key+" is free")
 }
 
 // Locks of several kinds are released together while one node is silent: those of the others are free soon,

@@ -311,12 +311,7 @@ func TestPushWakesWaiters(t *testing.T) {
 				}()
 				time.Sleep(100 * time.Millisecond)
 				free(held)
-				select {
-				case err := <-got:
-					require.NoError(t, err)
-				case <-time.After(20 * time.Second):
-					require.Fail(t, "stranded")
-				}
+				require.NoError(t, env.ReceiveWithin(t, 20*time.Second, got))
 			})
 		}
 	})
@@ -402,12 +397,7 @@ func TestWaiterBehindAHolderWhoseKeyIsGone(t *testing.T) {
 						}()
 						env.AwaitWaiting(t, locker, 1)
 						require.NoError(t, free(locker, key, lock.Token()))
-						select {
-						case err := <-got:
-							require.NoError(t, err)
-						case <-time.After(10 * time.Second):
-							require.Fail(t, "stranded")
-						}
+						require.NoError(t, env.ReceiveWithin(t, 10*time.Second, got))
 						require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrLost)
 					})
 				}

@@ -48,12 +48,7 @@ func TestServerForgetsWhoWaits(t *testing.T) {
 
 		require.NoError(t, held.Release(t.Context()))
 		for range keys {
-			select {
-			case err := <-done:
-				require.NoError(t, err)
-			case <-time.After(20 * time.Second):
-				require.FailNow(t, "stranded")
-			}
+			require.NoError(t, env.ReceiveWithin(t, 20*time.Second, done))
 		}
 		require.NoError(t, watched.Err())
 		server.Do(t, "DEL", "mine")
