@@ -57,7 +57,10 @@ func TestRedis(t *testing.T) {
 func TestRedisReadsManyLocks(t *testing.T) {
 	t.Parallel()
 	s := rlocktest.Start(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}, ForceSingleClient: true, DisableCache: true})
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{s.Addr()}, ForceSingleClient: true, DisableCache: true,
+		ConnWriteTimeout: 5 * time.Minute, // a busy machine takes long for 14,000 keys, with the race detector
+	})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	var locks [][]string
