@@ -310,10 +310,11 @@ func TestScriptFlushIsInvisible(t *testing.T) {
 			flush()
 			require.NoError(t, lock.Release(t.Context()))
 			flush()
-			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(4*time.Second), rlock.WithAutoExtend(true))
+			set, err := locker.AcquireAll(t.Context(), []string{"a", "b"}, rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
 			require.NoError(t, err)
+			before := locker.Stats().Extended
 			flush()
-			time.Sleep(5 * time.Second) // extended in the pipeline meanwhile
+			env.Soon(t, func() bool { return locker.Stats().Extended > before }, "it is extended in the pipeline")
 			require.True(t, set.Valid())
 			flush()
 			require.NoError(t, set.Release(t.Context()))

@@ -65,7 +65,7 @@ func TestAllIsReadAfterALostConnection(t *testing.T) {
 		before := server.CommandStats(t)
 		server.Do(t, "MULTI")
 		server.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		server.Do(t, "PEXPIRE", "job:3", "3000")
+		server.Do(t, "PEXPIRE", "job:3", "15000")
 		server.Do(t, "EXEC")
 		server.AwaitTracked(t, locks)
 		env.Soon(t, func() bool { return leftOn(t, server, "job:3") > 30*time.Second }, "it is extended")

@@ -235,8 +235,11 @@ func TestRightsThatAreGrantedToAWaiter(t *testing.T) {
 	option.Username, option.Password = "u", "secret"
 	l := env.OpenLocker(t, option)
 	defer passAround(t, "k", env.OpenOn(t, server), env.OpenOn(t, server), env.OpenOn(t, server))()
-	time.AfterFunc(500*time.Millisecond, func() { server.Do(t, "ACL", "SETUSER", "u", "~rlock:*") })
+	client := server.Client(t)
+	granted := make(chan error, 1)
+	time.AfterFunc(500*time.Millisecond, func() { granted <- env.Do(t, client, "ACL", "SETUSER", "u", "~rlock:*").Error() })
 	gets(t, l, "k")
+	require.NoError(t, env.Receive(t, granted))
 }
 
 // A caller to whom the server refuses a place for a moment asks for one again, whatever its policy is. Its
