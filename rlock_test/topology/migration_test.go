@@ -31,7 +31,7 @@ func acquireWhileASlotMoves(t *testing.T, cluster *env.Cluster) {
 	client := cluster.Client(t)
 	locker, rival := env.NewLocker(t, client), env.NewLocker(t, client)
 	keys := []string{"{a}1", "{a}2"}
-	held, err := locker.AcquireAll(t.Context(), keys, rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
+	held, err := locker.AcquireAll(t.Context(), keys, rlock.WithTTL(15*time.Second), rlock.WithAutoExtend(true))
 	require.NoError(t, err)
 
 	m := env.SplitSlot(t, cluster, "{a}1")
