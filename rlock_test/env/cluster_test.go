@@ -36,7 +36,7 @@ func TestClusterPromotesReplicas(t *testing.T) {
 		require.NoError(t, set("before"))
 		owner := int(number(t, c.Nodes[0].Do(t, "CLUSTER", "KEYSLOT", "key"))) / 5462
 		c.Failover(t, owner)
-		require.Eventually(t, func() bool { return set("after") == nil }, soon, tick, "the client follows")
+		env.Soon(t, func() bool { return set("after") == nil }, "the client follows")
 		require.Equal(t, "after", text(t, c.Replicas[owner].Do(t, "GET", "key")))
 	})
 }

@@ -68,7 +68,7 @@ func TestHoldKeepsTheRequestUntilRelease(t *testing.T) {
 	c, other := dial(t, p.Addr()), dial(t, p.Addr())
 	c.send("SET k v")
 	c.send("PING")
-	require.Eventually(t, func() bool { return p.Held() == 1 }, soon, tick)
+	env.Soon(t, func() bool { return p.Held() == 1 }, "the request is held")
 	other.send("PING")
 	other.wantReply("+PONG")
 	c.wantSilence()
@@ -88,11 +88,11 @@ func TestHoldDeliversAfterItsClientGaveUp(t *testing.T) {
 	release := p.Hold(env.Contains("SET"))
 	c := dial(t, p.Addr())
 	c.send("SET late v")
-	require.Eventually(t, func() bool { return p.Held() == 1 }, soon, tick)
+	env.Soon(t, func() bool { return p.Held() == 1 }, "the request is held")
 	require.NoError(t, c.tcp.Close())
 
 	release()
-	require.Eventually(t, func() bool { return number(t, s.Do(t, "EXISTS", "late")) == 1 }, soon, tick)
+	env.Soon(t, func() bool { return number(t, s.Do(t, "EXISTS", "late")) == 1 }, "it arrives")
 }
 
 func TestDelayAddsLatencyAndKeepsThroughput(t *testing.T) {
@@ -124,7 +124,7 @@ func TestDelayKeepsOrderWhenItShrinks(t *testing.T) {
 	c.send("SET n 10")
 	c.wantReply("+OK")
 
-	p.Delay(3 * quiet)
+	p.Delay(10 * quiet)
 	c.send("INCR n")
 	c.wantSilence()
 	p.Delay(0)
@@ -160,9 +160,9 @@ func TestBlackHoleSwallowsReplies(t *testing.T) {
 	s, p := start(t)
 	c := dial(t, p.Addr())
 	c.send("BLPOP list 0")
-	require.Eventually(t, func() bool {
+	env.Soon(t, func() bool {
 		return strings.Contains(text(t, s.Do(t, "INFO", "clients")), "blocked_clients:1")
-	}, soon, tick)
+	}, "the command waits")
 
 	p.BlackHole(true)
 	s.Do(t, "RPUSH", "list", "v")
@@ -193,7 +193,7 @@ func TestCutClosesConnections(t *testing.T) {
 		c.wantReply("+PONG")
 	}
 	second.send("SET k v")
-	require.Eventually(t, func() bool { return p.Held() == 1 }, soon, tick)
+	env.Soon(t, func() bool { return p.Held() == 1 }, "the request is held")
 
 	p.Cut()
 	first.wantClosed()

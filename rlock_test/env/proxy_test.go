@@ -54,9 +54,9 @@ func TestProxyClosesWithEitherSide(t *testing.T) {
 	c.send("CLIENT SETNAME leaver")
 	c.wantReply("+OK")
 	require.NoError(t, c.tcp.Close())
-	require.Eventually(t, func() bool {
+	env.Soon(t, func() bool {
 		return !strings.Contains(text(t, s.Do(t, "CLIENT", "LIST")), "leaver")
-	}, soon, tick)
+	}, "its connection is closed")
 
 	c = dial(t, p.Addr())
 	c.send("PING")
@@ -74,14 +74,14 @@ func TestProxyLeavesNothingBehind(t *testing.T) {
 		for _, command := range []string{"PING", "GET held", "BLPOP nothing 0"} {
 			dial(t, p.Addr()).send(command)
 		}
-		require.Eventually(t, func() bool { return p.Held() == 1 }, soon, tick)
+		env.Soon(t, func() bool { return p.Held() == 1 }, "the request is held")
 		p.BlackHole(true)
 	})
 	buf := make([]byte, 1<<20)
-	require.Eventually(t, func() bool {
+	env.Soon(t, func() bool {
 		stacks := string(buf[:runtime.Stack(buf, true)])
 		return !strings.Contains(stacks, "env.(*link)") && !strings.Contains(stacks, "env.(*Proxy)")
-	}, soon, tick)
+	}, "no goroutine of the proxy is left")
 }
 
 func TestContains(t *testing.T) {

@@ -24,9 +24,9 @@ func TestRestart(t *testing.T) {
 					s.Kill()
 					s.Restart(t)
 					require.Equal(t, persistent, number(t, s.Do(t, "EXISTS", "k")) == 1)
-					require.Eventually(t, func() bool {
+					env.Soon(t, func() bool {
 						return client.Do(t.Context(), client.B().Ping().Build()).Error() == nil
-					}, soon, tick, "a client finds it again")
+					}, "a client finds it again")
 				}
 			})
 		}

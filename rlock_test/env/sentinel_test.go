@@ -19,20 +19,20 @@ func TestSentinelsPromoteTheReplica(t *testing.T) {
 		}
 		require.NoError(t, set("before"))
 		require.Equal(t, "before", text(t, s.Primary.Do(t, "GET", "k")))
-		require.Eventually(t, func() bool {
+		env.Soon(t, func() bool {
 			reply := s.Replica.Do(t, "GET", "k")
 			return !reply.IsNil() && text(t, reply) == "before"
-		}, soon, tick)
+		}, "the replica has the key")
 
 		s.Failover(t)
 		require.Equal(t, "before", text(t, s.Replica.Do(t, "GET", "k")))
-		require.Eventually(t, func() bool { return set("after") == nil }, soon, tick, "the client follows")
+		env.Soon(t, func() bool { return set("after") == nil }, "the client follows")
 		require.Equal(t, "after", text(t, s.Replica.Do(t, "GET", "k")))
 
 		s.Replace(t)
 		require.Equal(t, "after", text(t, s.Replica.Do(t, "GET", "k")))
 		s.Failover(t)
-		require.Eventually(t, func() bool { return set("again") == nil }, soon, tick, "the client follows")
+		env.Soon(t, func() bool { return set("again") == nil }, "the client follows")
 		require.Equal(t, "again", text(t, s.Replica.Do(t, "GET", "k")))
 	})
 }

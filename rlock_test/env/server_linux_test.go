@@ -35,14 +35,14 @@ func TestServerDiesWithKilledTest(t *testing.T) {
 	addr := orphanAddr(t, bufio.NewScanner(out))
 
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool {
+	env.Soon(t, func() bool {
 		c, err := net.DialTimeout("tcp", addr, soon)
 		if err != nil {
 			return true
 		}
 		_ = c.Close()
 		return false
-	}, soon, tick)
+	}, "the server ends with the process")
 }
 
 func orphanAddr(t *testing.T, out *bufio.Scanner) string {
