@@ -197,6 +197,11 @@ func TestSmallerSets(t *testing.T) {
 	for _, p := range slices.Concat(quickly, unraced, computing) {
 		require.Contains(t, beside, p, "make test does not run it")
 	}
+	for _, of := range []set{change, all} {
+		race := steps(options{set: of})[0]
+		require.Contains(t, race.args, "-race")
+		require.Empty(t, slices.DeleteFunc(slices.Clone(race.args), func(arg string) bool { return !strings.HasPrefix(arg, "./generator") }))
+	}
 	declared := testsBelow(t, filepath.Join("..", ".."))
 	for _, name := range slow {
 		require.Contains(t, left, name)

@@ -80,11 +80,12 @@ var beside = append([]string{
 
 // computing are packages that compute for minutes and start no goroutine for it. The race
 // detector would find nothing in them, and take twice as long.
-var computing = []string{"./generator/...", oracle}
+var computing = []string{"./generator", "./generator/...", oracle}
 
 // quickly are the packages of make quick.
 var quickly = append([]string{
-	"./rlock_test/api", "./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared", "./rlock_test/failure",
+	"./rlock_test/failure", explorer, "./generator", "./rlock_test/api", "./rlock/internal/notify", "./rlock",
+	"./rlock_test/waiting", "./rlock_test/queue", "./rlock_test/shared",
 }, core...)
 
 // slow are the tests of them that make quick leaves to make test.
@@ -169,7 +170,7 @@ func quickSteps() []step {
 // changeSteps are what make test has not run, as far as there is time for it before a change is taken in.
 func changeSteps(o options) []step {
 	steps := []step{{name: "race", short: true,
-		args: append([]string{"test", "-race", "-short", "-count=1", "-p=4", "-parallel=8", "-timeout=20m", "-skip=^(" + strings.Join(explored, "|") + ")$"},
+		args: append([]string{"test", "-race", "-short", "-count=1", "-parallel=8", "-timeout=20m", "-skip=^(" + strings.Join(explored, "|") + ")$"},
 			without(beside, slices.Concat(computing, unraced))...)}}
 	steps = append(steps, moduleSteps()...)
 	steps = append(steps, chaosStep(time.Second, o.seed)) // each topology once
