@@ -48,7 +48,7 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	defer func() { // also when user code has panicked
 		held := lock != nil && lock.stateNow() >= stateHeld
 		if ended {
-			tokenOver(l, false)
+			l.tokenOver(false)
 		}
 		if ended && (!held || l.claim.Possible() > 0) {
 			l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1)

@@ -11,7 +11,7 @@ import (
 // margin for clock drift, and for as long as the last command about the lease was under way. The token is nobody's
 // then, unless the caller has chosen it, or others of this process go on with it, or the keys are to keep others
 // out until the end. The caller holds mu.
-func leaveExpired(l *Lock) {
+func (l *Lock) leaveExpired() {
 	now := clock.Now()
 	if l.token == tokenMoved || l.claim.Chosen() || keptUntil(l) > now {
 		return

@@ -128,7 +128,7 @@ func (r *releasing) settle() {
 	}
 	done := r.err == nil || r.moved
 	if !r.shared && !r.gone { // otherwise others have them
-		tokenOver(l, r.minimum != nil && r.err != nil)
+		l.tokenOver(r.minimum != nil && r.err != nil)
 	}
 	switch given := cause == released || cause == closed; {
 	case errors.Is(r.err, rueidis.ErrClosing):

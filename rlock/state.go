@@ -90,7 +90,7 @@ func (l *Lock) ended(to state) {
 		longer = leaveReaders(l, to) || longer
 	}
 	if cause == expired {
-		leaveExpired(l)
+		l.leaveExpired()
 		if longer {
 			freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
 		}
@@ -104,7 +104,7 @@ func (l *Lock) ended(to state) {
 	}
 	if cause != released { // the Release does all three when the keys are free
 		if l.token != tokenMoved {
-			tokenOver(l, cause == detached)
+			l.tokenOver(cause == detached)
 		}
 		l.ticket.Leave()
 		l.emit(&Event{Kind: endings[to], Err: cause})

@@ -5,7 +5,7 @@ package rlock
 
 // tokenOver notes that nobody has the tokens of a lock any more. With away, the keys may go on with them, and
 // are given away. The caller holds mu, or is the Release that has ended the lock.
-func tokenOver(l *Lock, away bool) {
+func (l *Lock) tokenOver(away bool) {
 	over := l.locker.grants.Over
 	if away {
 		over = l.locker.grants.PassOn
@@ -22,7 +22,7 @@ func tokensOver(locks []*holder) {
 		l := (*Lock)(h)
 		l.mu.Lock()
 		if l.stateNow() == stateHeld && (l.token == tokenPrivate || l.token == tokenShown) {
-			tokenOver(l, false)
+			l.tokenOver(false)
 		}
 		l.mu.Unlock()
 	}

@@ -194,13 +194,13 @@ func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
 func beginAnew(ctx context.Context, a *Attempts) (Grant, Setback) {
 	a.leavePlace()
 	a.collect.GiveBack(ctx, a.Lease.Token())
-	replaceToken(a, a.Claim.NewToken(a.Want.Owner))
+	a.replaceToken(a.Claim.NewToken(a.Want.Owner))
 	return a.tryOnce(ctx)
 }
 
 // replaceToken gives the acquisition another token, "" if the next Request makes one. What the former one may
 // have is given up.
-func replaceToken(a *Attempts, token string) {
+func (a *Attempts) replaceToken(token string) {
 	a.Grants.Over(a.Lease.Token())
 	a.Lease.SetToken(token)
 }
@@ -276,9 +276,9 @@ func (a *Attempts) switchCollecting(ctx context.Context) bool {
 	begun, ended := a.collect.Step(ctx, a.Lease.Token())
 	switch {
 	case ended:
-		replaceToken(a, "")
+		a.replaceToken("")
 	case begun && a.Claim.SpansSlots(): // what the former token had was given back
-		replaceToken(a, a.Claim.NewToken(a.Want.Owner))
+		a.replaceToken(a.Claim.NewToken(a.Want.Owner))
 	}
 	if a.collect.Keys() == nil {
 		a.leavePlace()

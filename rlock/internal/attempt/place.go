@@ -62,7 +62,7 @@ func (a *Attempts) stand(silent bool) {
 	if a.MayQueue() || claim.IsShare() {
 		if token != "" && claim.Possible() > 0 {
 			a.Server.Queues().Discard(claim, token, want.TTL, false)
-			replaceToken(a, "") // the reaper would free what a later attempt takes with it
+			a.replaceToken("") // the reaper would free what a later attempt takes with it
 		}
 		want.Since = a.Ticket.Score()
 	} else {
