@@ -403,7 +403,7 @@ func (a *acquisition) interrupted() {
 		_ = a.fail(noLock{err: remote.ErrInterrupted})
 	case l.stateNow() != stateFailed:
 		keepNobodyOut(l)
-		_ = l.Release(context.Background())
+		_ = l.Release(endedContext)
 	}
 	if !a.delivered {
 		l.events.tell(false)

@@ -148,7 +148,7 @@ func (b *batch) interrupted() {
 			b.fails(i, noLock{err: remote.ErrInterrupted})
 		}
 	}
-	b.locker.ReleaseEach(context.Background(), held)
+	b.locker.ReleaseEach(endedContext, held)
 	b.deliver()
 }
 

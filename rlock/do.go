@@ -138,7 +138,7 @@ func (l *Lock) releaseDone(ctx context.Context) error {
 	returned := false
 	defer func() {
 		if !returned {
-			_ = l.Release(context.Background())
+			_ = l.Release(endedContext)
 		}
 	}()
 	err := l.Release(ctx)

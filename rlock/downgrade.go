@@ -56,7 +56,7 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 		switch {
 		case returned || lock == nil:
 		case held: // the observer has panicked
-			_ = lock.Release(context.Background())
+			_ = lock.Release(endedContext)
 		default:
 			l.locker.remote.Abandon(&lock.claim, lock.lease.Tokens(), lock.lease.TTL(), 1)
 		}

@@ -61,6 +61,13 @@ func (l *Lock) Release(ctx context.Context) error {
 	return r.err
 }
 
+// endedContext is that of a Release after a panic: the server has 2 seconds to answer, and not as long as the client lets it.
+var endedContext = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // releasing is one Release of a lock.
 type releasing struct {
 	lock   *Lock

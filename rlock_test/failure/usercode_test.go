@@ -152,6 +152,28 @@ func fewTries() rlock.Option {
 	return rlock.WithRetry(rlock.Fixed(5 * time.Millisecond).MaxAttempts(3))
 }
 
+// A panic does not wait for a silent server longer than Release does: not for the time-outs of the client.
+func TestPanicBesideASilentServer(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	proxy := env.NewProxy(t, server.Addr())
+	locker := env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) {
+		o.InitAddress = []string{proxy.Addr()}
+		o.ConnWriteTimeout = time.Minute
+	}))
+	breaks := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventAcquired {
+			proxy.BlackHole(true)
+			panic("it is the user's")
+		}
+	})
+	began := time.Now()
+	require.PanicsWithValue(t, "it is the user's", func() { _, _ = locker.Acquire(t.Context(), "job", rlock.WithObserver(breaks)) })
+	require.Less(t, time.Since(began), 20*time.Second)
+	proxy.BlackHole(false)
+	env.Soon(t, func() bool { return env.Get(t, server.Client(t), "job") == "" }, "it is freed")
+}
+
 // An observer that panics, or ends its goroutine, at any event of any call, leaves
 // nothing locked that nobody has a handle of, and nobody stranded.
 func TestObserverEndsACall(t *testing.T) {
