@@ -11,7 +11,7 @@ type EventKind uint8
 
 // An acquisition has these events, in this order: EventContended at most once, and then
 // either EventAcquireFailed, which is its last event, or EventAcquired. After EventAcquired
-// come any number of EventExtended and EventExtendFailed, and then exactly one of the last
+// come any number of EventExtended, EventExtendFailed and EventShortLease, and then exactly one of the last
 // five events, even if the lock expires and no caller uses it any more.
 //
 // A lock that Attach has returned starts with EventAttached. A call that is refused with an
@@ -32,6 +32,10 @@ const (
 	// EventExtendFailed: an attempt to extend got an error, or its connection broke. The lock stays held until
 	// its lease ends. A server that is silent until then makes no such event: EventLost has ErrExpired.
 	EventExtendFailed
+	// EventShortLease: the lock is extended, and its lease is so short that it may end before the client of Open notices
+	// that a connection is dead; Err says what to do. It is told of the first such lock of a Locker that has an observer,
+	// right after EventAcquired or EventAttached.
+	EventShortLease
 	// EventReleased: the holder has released the lock.
 	EventReleased
 	// EventReleaseFailed: the holder has given the lock up, but the server has not confirmed
@@ -55,6 +59,7 @@ var eventNames = [eventKinds]string{
 	EventAcquireFailed: "acquire failed",
 	EventExtended:      "extended",
 	EventExtendFailed:  "extend failed",
+	EventShortLease:    "short lease",
 	EventReleased:      "released",
 	EventReleaseFailed: "release failed",
 	EventLost:          "lost",

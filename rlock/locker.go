@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clientoption"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/forced"
@@ -31,8 +33,10 @@ import (
 type Locker struct {
 	client   rueidis.Client
 	remote   *remote.Server
-	server   any                // equal for Lockers that certainly use the same server
-	dialled  *conntrack.Tracker // of a client that is the Locker's own
+	server   any                    // equal for Lockers that certainly use the same server
+	dialled  *conntrack.Tracker     // of a client that is the Locker's own
+	timeOuts *clientoption.TimeOuts // likewise; nil: nobody knows them
+	short    atomic.Bool            // an observer was told that a lease is too short for them
 	cluster  bool
 	defaults *settings
 	listener *notify.Listener // nil: nothing is pushed
@@ -58,6 +62,11 @@ type Locker struct {
 // New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The options are the
 // defaults of every lock. Unlike that of Open, a client with DisableAutoPipelining, or with no OnInvalidations and one
 // caller at a time, may go on with a call whose context is cancelled, until the deadline or ConnWriteTimeout.
+//
+// New cannot see the options of the client. Leave ConnLifetime out, with which rueidis sends commands twice, so that two
+// may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the shortest lease that is extended:
+// by default they are 1 and 10 s, and a lock with a lease of 10 s is lost when connections die silently. CLIENT.md has all
+// options.
 //
 // From when the first of its callers waits, a Locker has one of the connections that the client has for blocking commands
 // (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys for which they wait.
@@ -112,8 +121,14 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 // Open builds a client from option and returns a Locker that owns it: Close closes both. The Locker
 // hears of changed keys, by the Invalidations of WithInvalidations or new ones, which Open puts before
 // the option's own OnInvalidations. A client with DisableCache is told nothing, so WithInvalidations is
-// refused then, and so is ReplicaOnly, since a replica takes no lock. Wrong options are refused before
-// anything is dialled.
+// refused then, and so are ReplicaOnly, since a replica takes no lock, and ConnLifetime, with which rueidis
+// sends commands twice. Wrong options are refused before anything is dialled. CLIENT.md has all options.
+//
+// Where the option leaves them open, Dialer.KeepAlive and ConnWriteTimeout are such that locks WithAutoExtend
+// outlast connections that die silently: with the lease of WithTTL (10 s by default) a ping each second, which
+// must be answered within 2.3 s. The default of rueidis is 10 s, which is a whole lease. If a lock is extended
+// whose lease is too short for that, an observer is told once, by EventShortLease, and Probe tells of the
+// lease of WithTTL.
 func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	set, err := lockerSettings(opts)
 	if err != nil {
@@ -122,9 +137,10 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	if option.DisableCache && set.invalidations != nil {
 		return nil, invalid("WithInvalidations", "the server tells a client with DisableCache nothing; leave one of the two out")
 	}
-	if option.ReplicaOnly {
-		return nil, invalid("ReplicaOnly", "a replica takes no lock; leave it out, and set SendToReplicas if other reads are to go to replicas")
+	if name, reason := clientoption.Refused(&option); name != "" {
+		return nil, invalid(name, reason)
 	}
+	timeOuts := clientoption.Complete(&option, set.ttl)
 	if !option.DisableCache {
 		option, set = withInvalidations(option, set)
 	}
@@ -135,7 +151,7 @@ func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 		return nil, fmt.Errorf("rlock: open: %w", err)
 	}
 	l := newLocker(client, set)
-	l.dialled = dialled
+	l.dialled, l.timeOuts = dialled, &timeOuts
 	if l.listener != nil { // the server tells, unless what it is to tell was changed
 		l.listener.SetHeard(option.ClientTrackingOptions == nil)
 	}

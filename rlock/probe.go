@@ -18,7 +18,7 @@ type ProbeReport []ProbeFinding
 
 // ProbeFinding is the answer to one question of Probe.
 type ProbeFinding struct {
-	Name     string // locks, held, cache, waiting, queue, shared, version, protocol, eviction or replication
+	Name     string // client, locks, held, cache, waiting, queue, shared, version, protocol, eviction or replication
 	Server   string // address, where it is about one server
 	Severity ProbeSeverity
 	Text     string // for people: what is so, what it means and what to do about it
@@ -89,9 +89,9 @@ func (r ProbeReport) Err() error {
 // program or a health page. It takes a scratch lock, whose key is the Locker's prefix and a name of its
 // own, and asks the servers about themselves. The key is gone afterwards, or after 5 seconds.
 //
-// What is missing is a finding; see ProbeReport.Err. The error is for what keeps Probe from finding
-// out: no server answers, the context ends, the Locker is closed. The findings until then are returned
-// with it. Probe takes a few round trips, and up to a second more for each of two messages that do not
+// What is missing is a finding; see ProbeReport.Err. What a client of New was built with cannot be seen for
+// certain, and is a note. The error is for what keeps Probe from finding out: no server answers, the context
+// ends, the Locker is closed. The findings until then are returned with it. Probe takes a few round trips, and up to a second more for each of two messages that do not
 // come. It subscribes to grants, like the first caller who waits; see New.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.begun(ctx, "probe", "rlock:probe:"+remote.NewToken(""))
@@ -99,7 +99,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 		return nil, err
 	}
 	target := probe.Target{
-		Client:  l.client,
+		Client: l.client, TimeOuts: l.timeOuts, Lease: l.defaults.ttl,
 		Scratch: probe.NewScratch(l.remote, key, remote.NewToken(""), !l.defaults.unfenced),
 		Grants:  l.grants.Channel(key),
 		Poll:    notify.LongestPoll,

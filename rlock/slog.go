@@ -14,7 +14,7 @@ const longWait = time.Second
 
 // SlogObserver returns an Observer that logs each event to logger, or to slog.Default if that is nil:
 //
-//   - Warn: a lock that was lost, and failures other than a lock that is held
+//   - Warn: a lock that was lost, failures other than a lock that is held, and a lease that is too short
 //   - Info: acquisitions that waited for a second or longer, or gave up waiting, and locks that ended
 //     with their Locker
 //   - Debug: everything else
@@ -39,7 +39,7 @@ func SlogObserver(logger *slog.Logger) Observer {
 
 func (e Event) level() slog.Level {
 	switch {
-	case e.Kind == EventLost, e.Kind == EventExtendFailed, e.Kind == EventReleaseFailed:
+	case e.Kind == EventLost, e.Kind == EventExtendFailed, e.Kind == EventReleaseFailed, e.Kind == EventShortLease:
 		return slog.LevelWarn
 	case e.Kind == EventAcquireFailed && errors.Is(e.Err, ErrGaveUp), e.Kind == EventClosed,
 		e.Kind == EventAcquired && e.Waited >= longWait:

@@ -177,6 +177,11 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.since = now
 	l.become(stateHeld, now)
 	l.emit(&Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
+	if l.events != nil && l.set.extends(l.want.do) && !l.locker.short.Load() {
+		if short := l.locker.timeOuts.Short(l.lease.TTL()); short != nil && !l.locker.short.Swap(true) {
+			l.emit(&Event{Kind: EventShortLease, Err: short})
+		}
+	}
 	l.locker.registry.Add((*holder)(l))
 	return nil
 }

@@ -20,6 +20,8 @@ func TestOpenRefusesBeforeItDials(t *testing.T) {
 	uncached.DisableCache = true
 	onlyReplicas := nowhere
 	onlyReplicas.ReplicaOnly = true
+	renewed := nowhere
+	renewed.ConnLifetime = time.Hour
 	for name, test := range map[string]struct {
 		option rueidis.ClientOption
 		opts   []rlock.LockerOption
@@ -27,6 +29,7 @@ func TestOpenRefusesBeforeItDials(t *testing.T) {
 	}{
 		"a hook of a client without a cache": {uncached, []rlock.LockerOption{rlock.WithInvalidations(rlock.NewInvalidations())}, "DisableCache"},
 		"replicas only":                      {onlyReplicas, nil, "SendToReplicas"},
+		"connections with a lifetime":        {renewed, nil, "sends all commands again"},
 		"a bad option":                       {nowhere, []rlock.LockerOption{rlock.WithTTL(time.Microsecond)}, "below 1ms"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -129,6 +129,29 @@ func TestPartitionOfAnObedientCommand(t *testing.T) {
 	require.NotContains(t, p.stderr.String(), "killed")
 }
 
+// A lock outlasts connections that die silently, and who asks for less is told.
+func TestSilentDeathOfTheConnection(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	t.Run("is outlasted", func(t *testing.T) {
+		t.Parallel()
+		proxy := env.NewProxy(t, server.Addr())
+		p := begin(t, url(proxy.Addr()), "run", "--ttl", "7s", "--kill-after", "0s", "job", "--", "sh", "-c", "echo ready; sleep 8")
+		p.prints("ready")
+		proxy.Forget()
+		require.Zero(t, p.code(), p.stderr.String())
+		require.NotContains(t, p.stderr.String(), "--ttl")
+	})
+	for name, c := range map[string]struct{ ttl, options string }{"a short lease": {"2s", ""}, "a long time-out": {"20s", "?write_timeout=15s"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := begin(t, url(server.Addr())+c.options, "run", "--ttl", c.ttl, "--kill-after", "0s", name, "--", "true")
+			require.Zero(t, p.code(), p.stderr.String())
+			require.Contains(t, p.stderr.String(), "--ttl "+c.ttl+" may be over before an extension gets through")
+		})
+	}
+}
+
 func TestLost(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)

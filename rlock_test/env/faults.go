@@ -80,6 +80,16 @@ func (p *Proxy) BlackHole(on bool) {
 	}
 }
 
+// Forget swallows everything on the connections that there are, for good and in both directions, and
+// closes none of them: what is between client and server has forgotten them. New ones work.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.lost = true
+	}
+}
+
 // Cut closes all connections of the proxy at once, with whatever is held or
 // on its way in them. New connections are accepted.
 func (p *Proxy) Cut() {

@@ -184,6 +184,20 @@ func TestBlackHoleHidesTheDeathOfTheServer(t *testing.T) {
 	c.wantClosed()
 }
 
+func TestForgetSwallowsWhatThereIs(t *testing.T) {
+	s, p := start(t)
+	victim := dial(t, p.Addr())
+	victim.send("PING")
+	victim.wantReply("+PONG")
+	p.Forget()
+	victim.send("SET k v")
+	victim.wantSilence()
+	fresh := dial(t, p.Addr())
+	fresh.send("PING")
+	fresh.wantReply("+PONG")
+	require.Zero(t, number(t, s.Do(t, "EXISTS", "k")))
+}
+
 func TestCutClosesConnections(t *testing.T) {
 	s, p := start(t)
 	release := p.Hold(env.Contains("SET"))

@@ -28,7 +28,7 @@ const NoFinding rlock.ProbeSeverity = -1
 // Severities returns what Worst of a healthy server without a replica is, with changes.
 func Severities(changes map[string]rlock.ProbeSeverity) map[string]rlock.ProbeSeverity {
 	all := map[string]rlock.ProbeSeverity{}
-	for _, name := range []string{"locks", "queue", "held", "cache", "waiting", "shared", "version", "protocol", "eviction", "replication"} {
+	for _, name := range []string{"client", "locks", "queue", "held", "cache", "waiting", "shared", "version", "protocol", "eviction", "replication"} {
 		all[name] = rlock.ProbeOK
 	}
 	for name, s := range changes {

@@ -73,7 +73,9 @@ func TestServerTakesNoWrites(t *testing.T) {
 		t.Parallel()
 		const ttl = 3 * time.Second
 		server := e.Start(t)
-		locker := env.OpenOn(t, server, rlock.WithTTL(ttl))
+		option := server.Option()
+		option.ConnWriteTimeout = 10 * time.Second // otherwise the connection is given up, and the acquisition repeated
+		locker := env.OpenLocker(t, option, rlock.WithTTL(ttl))
 		direct := server.Client(t)
 		held, err := locker.Acquire(t.Context(), "held", rlock.WithAutoExtend(true))
 		require.NoError(t, err)

@@ -87,7 +87,7 @@ var (
 // The links of the pages lead to files and headings that exist.
 func TestPagesLinks(t *testing.T) {
 	t.Parallel()
-	for _, name := range append([]string{"rlock/INTEROP.md", "rlock/FAILURES.md", "rlock_test/README.md"}, pages...) {
+	for _, name := range append([]string{"rlock/INTEROP.md", "rlock/FAILURES.md", "rlock/CLIENT.md", "rlock_test/README.md"}, pages...) {
 		for _, match := range link.FindAllStringSubmatch(page(t, name), -1) {
 			if strings.Contains(match[1], "://") {
 				continue

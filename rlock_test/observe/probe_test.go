@@ -41,13 +41,19 @@ func TestProbe(t *testing.T) {
 		},
 		"without a hook": {
 			func(t *testing.T, server *env.Server) *rlock.Locker { return env.NewLocker(t, server.Client(t)) },
-			map[string]rlock.ProbeSeverity{"held": note, "waiting": note}, "",
+			map[string]rlock.ProbeSeverity{"client": note, "held": note, "waiting": note}, "",
+		},
+		"a client that sends again": {
+			func(t *testing.T, server *env.Server) *rlock.Locker {
+				return env.NewLocker(t, server.Client(t, func(o *rueidis.ClientOption) { o.ConnLifetime = time.Hour }))
+			},
+			map[string]rlock.ProbeSeverity{"client": fault, "held": note, "waiting": note}, "ConnLifetime",
 		},
 		"a hook of another client": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
 				return env.NewLocker(t, server.Client(t), rlock.WithInvalidations(rlock.NewInvalidations()))
 			},
-			map[string]rlock.ProbeSeverity{"held": fault, "waiting": fault}, "no push reached the Invalidations",
+			map[string]rlock.ProbeSeverity{"client": note, "held": fault, "waiting": fault}, "no push reached the Invalidations",
 		},
 		"without a cache": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {
@@ -128,7 +134,7 @@ func TestProbe(t *testing.T) {
 				client := server.Client(t, func(o *rueidis.ClientOption) { o.DisableCache = true })
 				return env.NewLocker(t, client, rlock.WithInvalidations(rlock.NewInvalidations()))
 			},
-			map[string]rlock.ProbeSeverity{"held": note, "cache": note, "waiting": note}, "",
+			map[string]rlock.ProbeSeverity{"client": note, "held": note, "cache": note, "waiting": note}, "",
 		},
 		"a user who may not release": {
 			func(t *testing.T, server *env.Server) *rlock.Locker {

@@ -50,6 +50,7 @@ func TestSlogObserver(t *testing.T) {
 			e.Kind, e.Err = rlock.EventAcquireFailed, failed(errors.New("NOPERM no"))
 		}), `level=WARN msg="rlock: acquire failed" key=job error="rlock: acquire \"job\": NOPERM no"`},
 		"extend failed":  {with(func(e *rlock.Event) { e.Kind = rlock.EventExtendFailed }), `level=WARN msg="rlock: extend failed" key=job`},
+		"short lease":    {with(func(e *rlock.Event) { e.Kind = rlock.EventShortLease }), `level=WARN msg="rlock: short lease" key=job`},
 		"release failed": {with(func(e *rlock.Event) { e.Kind = rlock.EventReleaseFailed }), `level=WARN msg="rlock: release failed" key=job`},
 		"released":       {with(func(e *rlock.Event) { e.Kind = rlock.EventReleased }), `level=DEBUG msg="rlock: released" key=job`},
 		"closed":         {with(func(e *rlock.Event) { e.Kind = rlock.EventClosed }), `level=INFO msg="rlock: closed" key=job`},

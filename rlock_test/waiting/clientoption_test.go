@@ -32,7 +32,6 @@ var clientOptions = map[string]struct {
 	"256 pipelined connections":      {func(o *rueidis.ClientOption) { o.PipelineMultiplex = 8 }, true, nil},
 	"always pipelining":              {func(o *rueidis.ClientOption) { o.AlwaysPipelining = true }, true, nil},
 	"no retries":                     {func(o *rueidis.ClientOption) { o.DisableRetry = true }, true, nil},
-	"connections of one second":      {func(o *rueidis.ClientOption) { o.ConnLifetime = time.Second }, true, nil},
 	"a single client":                {func(o *rueidis.ClientOption) { o.ForceSingleClient = true }, true, nil},
 	"tracking unless refused":        {func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"OPTOUT"} }, true, nil},
 	"tracking of everything":         {func(o *rueidis.ClientOption) { o.ClientTrackingOptions = []string{"BCAST"} }, true, nil},

@@ -48,7 +48,8 @@
 //	sentinel_password=PASSWORD  the @ are for the primary
 //	db=NUMBER                   the same as /DATABASE
 //	dial_timeout=5s             how long a connection may take
-//	write_timeout=10s           how long a server may say nothing
+//	write_timeout=5s            how long a server may say nothing; without it, some seconds that fit
+//	                            into --ttl, 5 at most
 //	client_name=NAME            what CLIENT LIST shows
 //	protocol=2                  speak RESP2, for proxies that know nothing else
 //	client_cache=0              no client-side cache, for servers without CLIENT TRACKING

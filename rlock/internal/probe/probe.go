@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clientoption"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
@@ -54,8 +55,10 @@ type Scratch interface {
 
 // Target is what is tried out.
 type Target struct {
-	Client  rueidis.Client
-	Scratch Scratch
+	Client   rueidis.Client
+	TimeOuts *clientoption.TimeOuts // of the client; nil: nobody knows them
+	Lease    time.Duration          // of the locks, unless a call names another
+	Scratch  Scratch
 	// Changed has a value when the server has told of a change of the scratch key. Nil:
 	// nobody listens.
 	Changed <-chan struct{}
@@ -94,6 +97,7 @@ func (p *probe) run(ctx context.Context) error {
 	if remote.OutcomeOf(err) == remote.Indeterminate {
 		return err
 	}
+	p.client()
 	p.locks(acquired, time.Duration(clock.Now()-sent), err)
 	if err == nil {
 		if err := p.pushes(ctx); err != nil {
