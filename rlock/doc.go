@@ -20,7 +20,8 @@
 // lock, and a process can be paused between checking Valid and acting: a resource that must not suffer
 // from it refuses numbers of Lock.Fence that are smaller than the largest it has seen. Beside this package,
 // GUARANTEES.md has every guarantee with the tests that show it and what is not guaranteed, FAILURES.md
-// what users see when something fails, and ARCHITECTURE.md which script does what.
+// what users see when something fails, CLIENT.md what the options of the client mean for locks, and
+// ARCHITECTURE.md which script does what.
 //
 // # Waiting
 //

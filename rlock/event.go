@@ -32,9 +32,9 @@ const (
 	// EventExtendFailed: an attempt to extend got an error, or its connection broke. The lock stays held until
 	// its lease ends. A server that is silent until then makes no such event: EventLost has ErrExpired.
 	EventExtendFailed
-	// EventShortLease: the lock is extended, and its lease is so short that it may end before the client of Open notices
-	// that a connection is dead; Err says what to do. It is told of the first such lock of a Locker that has an observer,
-	// right after EventAcquired or EventAttached.
+	// EventShortLease: the lock is extended, and its lease is so short that it may end before the client
+	// of Open notices that a connection is dead; Err says what to do. It is told of the first such lock of
+	// a Locker that has an observer, right after EventAcquired or EventAttached.
 	EventShortLease
 	// EventReleased: the holder has released the lock.
 	EventReleased

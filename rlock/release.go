@@ -61,7 +61,8 @@ func (l *Lock) Release(ctx context.Context) error {
 	return r.err
 }
 
-// endedContext is that of a Release after a panic: the server has 2 seconds to answer, and not as long as the client lets it.
+// endedContext is that of a Release after a panic: the server has 2 seconds to answer, and not as long as the
+// client lets it.
 var endedContext = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -185,8 +186,9 @@ func notEntered(key string, err error) error {
 // The holder learns of its loss from the server (see Invalidations) or, as one of several shares always, when
 // it next extends, verifies or releases. Until then it may be at work, so let it use the fence. A holder of
 // this Locker has lost its lock, share or permits when ForceRelease returns. A caller to whom they are on their
-// way then has lost them when its call returns, if the server answers in time, and otherwise soon. If a holder has handed over what it had
-// within its process, the next one may have the same token and loses it; WithUniqueToken prevents that.
+// way then has lost them when its call returns, if the server answers in time, and otherwise soon. If a holder
+// has handed over what it had within its process, the next one may have the same token and loses it;
+// WithUniqueToken prevents that.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
 func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {

@@ -200,7 +200,8 @@ func (p *pending) take(result Result, prolong bool) {
 	}
 }
 
-// putOff puts off the last try of what could not be given up, until the time at most, and bounds the pauses until then.
+// putOff puts off the last try of what could not be given up, until the time at most, and bounds the pauses
+// until then.
 func (p *pending) putOff(pause time.Duration, until clock.Instant, prolong bool) {
 	p.backoff = min(p.backoff, pause)
 	if prolong {
