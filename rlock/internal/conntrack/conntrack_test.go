@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -293,5 +294,50 @@ func TestWrapDialsAsTold(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, used)
 		tracker.Abort()
+	}
+}
+
+// breaking is a context whose Err panics once it is broken.
+type breaking struct {
+	context.Context
+	broken atomic.Bool
+}
+
+func (b *breaking) Err() error {
+	if b.broken.Load() {
+		panic("context")
+	}
+	return b.Context.Err()
+}
+
+// Code of the user's that panics or ends its goroutine during a dial is an error to the client, and leaves no connection
+// open.
+func TestUserCodeEndsADial(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end     func(ctx *breaking)
+		text    string
+		dialled int
+	}{
+		"panic":   {func(*breaking) { panic("dial") }, "connecting: dial", 0},
+		"Goexit":  {func(*breaking) { runtime.Goexit() }, "connecting", 0},
+		"context": {func(ctx *breaking) { ctx.broken.Store(true) }, "connecting: context", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var p pipes
+			ctx, tracker := &breaking{Context: t.Context()}, conntrack.New()
+			option := tracker.Wrap(rueidis.ClientOption{
+				DialCtxFn: func(dialling context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error) {
+					test.end(ctx)
+					return p.dial(dialling, address, dialer, security)
+				},
+			})
+			_, err := option.DialCtxFn(ctx, "somewhere", &net.Dialer{}, nil)
+			require.ErrorContains(t, err, test.text)
+			require.Len(t, p.dialled, test.dialled)
+			p.requireClosed(t, true)
+			tracker.Close(client(func() {}), limit)
+		})
 	}
 }
