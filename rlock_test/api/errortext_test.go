@@ -187,7 +187,7 @@ func TestErrorTexts(t *testing.T) {
 				return env.NoReply()
 			})
 			return lock.Extend(ctx, time.Minute)
-		}, `rlock: extend "job": the server has not answered: unexpected EOF`},
+		}, `rlock: extend "job": the server has not answered: context deadline exceeded: unexpected EOF`},
 		"verify, not ready": {func(s scene) error {
 			lock := take(s)
 			s.f.RefuseAll()

@@ -184,7 +184,7 @@ func TestLateExtensionBesideAReleaseWithAtLeast(t *testing.T) {
 // A process that dies under a lock keeps others out, too.
 func TestHolderDiesWithAtLeast(t *testing.T) {
 	t.Parallel()
-	const atLeast = time.Second
+	const atLeast = 3 * time.Second
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		server := e.Start(t)
 		dies := env.NewLocker(t, server.Client(t))

@@ -70,7 +70,7 @@ func TestClusterLossIsNoticed(t *testing.T) {
 					require.NoError(t, robber.Release(t.Context()))
 
 					lock = takesLong(t, holder, key)[0]
-					node.Do(t, "PEXPIRE", key, "1000")
+					node.Do(t, "PEXPIRE", key, "5000")
 					env.Soon(t, func() bool { return env.TTL(t, client, key) > time.Minute }, "the holder extends the lease that somebody has shortened")
 					require.NoError(t, lock.Release(t.Context()))
 				}
