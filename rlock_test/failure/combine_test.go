@@ -27,7 +27,7 @@ func crowd(t *testing.T, locker *rlock.Locker, prefix string, turns int) (keys [
 		keys = append(keys, key)
 		wg.Go(func() {
 			for range turns {
-				lock, err := locker.Acquire(t.Context(), key)
+				lock, err := locker.Acquire(t.Context(), key, rlock.WithTTL(time.Hour))
 				if err != nil {
 					t.Errorf("%s: %v", key, err)
 					return

@@ -114,9 +114,9 @@ func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 		held, err := env.NewLocker(t, l.direct).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		l.proxy.Delay(20 * time.Millisecond)
-		for range 5 {
+		for range 3 {
 			why := context.Canceled
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, why) // in which an answer must have come
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 6*time.Second, why) // in which an answer must have come
 			_, err = l.locker.Acquire(ctx, "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 			cancel()
 			require.ErrorIs(t, err, rlock.ErrGaveUp)

@@ -17,7 +17,7 @@ import (
 // at the server of that address.
 const victim = "RLOCK_VICTIM_AT"
 
-const victimTTL = 1500 * time.Millisecond
+const victimTTL = 4 * time.Second
 
 // holdForEver takes a lock, says so, and has it extended until the process is killed.
 func holdForEver(address string) error {

@@ -268,8 +268,8 @@ func failAlike(t *testing.T, start func(t *testing.T) failing) {
 		env.AwaitEnd(t, taken, rlock.ErrLost)
 		server.free(t, "freed")
 		env.AwaitEnd(t, freed, rlock.ErrLost)
-		server.shorten(t, "shortened", 6*time.Second)
-		time.Sleep(6500 * time.Millisecond)
+		server.shorten(t, "shortened", 12*time.Second)
+		time.Sleep(12500 * time.Millisecond)
 		require.True(t, shortened.Valid())
 		require.Equal(t, shortened.Token(), server.value(t, "shortened"), "it was extended")
 

@@ -70,7 +70,7 @@ func TestAutoExtendOverASlowNetwork(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		l := newLink(t, e)
 		l.proxy.Delay(250 * time.Millisecond)
-		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(5*time.Second), rlock.WithAutoExtend(true))
+		lock, err := l.locker.Acquire(t.Context(), "job", rlock.WithTTL(9*time.Second), rlock.WithAutoExtend(true))
 		require.NoError(t, err)
 		time.Sleep(11 * time.Second)
 		require.True(t, lock.Valid())

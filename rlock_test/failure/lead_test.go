@@ -45,9 +45,9 @@ func TestNextTermWaitsForASlowLeader(t *testing.T) {
 					t.Errorf("the term has ended before its leader: %v", err)
 				}
 				return nil
-			}, rlock.WithTTL(3*time.Second))
+			}, rlock.WithTTL(8*time.Second))
 		}
-		go lead(ctx, 5*time.Second)
+		go lead(ctx, 10*time.Second)
 		first := env.Receive(t, begun)
 		go lead(t.Context(), 0)
 		end()

@@ -339,7 +339,6 @@ func (c *lookless) Do(ctx context.Context, command rueidis.Completed) rueidis.Re
 // answer, it is handed the lock at once, gives up with its policy, and ends with its Locker.
 func TestLookHasNoAnswer(t *testing.T) {
 	t.Parallel()
-	const ttl = 500 * time.Millisecond
 	for name, c := range map[string]struct {
 		policy rlock.Retry
 		then   func(t *testing.T, locker *rlock.Locker, first *rlock.Lock)
@@ -362,7 +361,7 @@ func TestLookHasNoAnswer(t *testing.T) {
 			first := env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
 			ended := make(chan error, 1)
 			go func() {
-				ended <- env.ErrorOf(locker.Acquire(context.Background(), "job", rlock.WithTTL(ttl), rlock.WithRetry(c.policy)))
+				ended <- env.ErrorOf(locker.Acquire(context.Background(), "job", rlock.WithTTL(time.Minute), rlock.WithRetry(c.policy)))
 			}()
 			env.Receive(t, client.looks)
 			if c.then != nil {
