@@ -3,6 +3,7 @@ package failure
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
+	"github.com/rlock-go/toolkit/rlock/rlocktest"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -39,19 +41,25 @@ func TestCloseDuringAnAcquisition(t *testing.T) {
 // has looked before.
 func TestLeaseOverBeforeClose(t *testing.T) {
 	t.Parallel()
-	locker := env.NewLocker(t, env.Start(t).Client(t))
-	forgotten, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(3*time.Second))
-	require.NoError(t, err)
-	kept, err := locker.Acquire(t.Context(), "kept", rlock.WithTTL(time.Minute))
-	require.NoError(t, err)
-	time.Sleep(3100 * time.Millisecond)
-	locker.Close()
-	require.ErrorIs(t, forgotten.Err(), rlock.ErrExpired)
-	require.NotErrorIs(t, forgotten.Err(), rlock.ErrClosed)
-	require.ErrorIs(t, forgotten.Release(t.Context()), rlock.ErrExpired)
-	require.ErrorIs(t, kept.Err(), rlock.ErrClosed)
-	stats := locker.Stats()
-	require.Equal(t, []uint64{1, 1}, []uint64{stats.Expired, stats.Closed})
+	synctest.Test(t, func(t *testing.T) {
+		server := rlocktest.StartInMemory(t)
+		client, err := rueidis.NewClient(server.Option())
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		locker := env.NewLocker(t, client)
+		forgotten, err := locker.Acquire(t.Context(), "forgotten", rlock.WithTTL(time.Second))
+		require.NoError(t, err)
+		kept, err := locker.Acquire(t.Context(), "kept", rlock.WithTTL(time.Minute))
+		require.NoError(t, err)
+		server.Advance(1100 * time.Millisecond)
+		locker.Close()
+		require.ErrorIs(t, forgotten.Err(), rlock.ErrExpired)
+		require.NotErrorIs(t, forgotten.Err(), rlock.ErrClosed)
+		require.ErrorIs(t, forgotten.Release(t.Context()), rlock.ErrExpired)
+		require.ErrorIs(t, kept.Err(), rlock.ErrClosed)
+		stats := locker.Stats()
+		require.Equal(t, []uint64{1, 1}, []uint64{stats.Expired, stats.Closed})
+	})
 }
 
 func TestExtendAfterClose(t *testing.T) {

@@ -321,7 +321,7 @@ func TestLateExtensionOfTheFormerHolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			env.Each(t, func(t *testing.T, e env.Engine) {
-				const ttl = 4 * time.Second
+				const ttl = 10 * time.Second
 				f, locker, direct := env.NewFaulty(t, e, rlock.WithTTL(ttl), rlock.WithTurn(time.Minute))
 				first := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
 				second, got := env.NextInLine(t, locker, "job"), env.NextInLine(t, locker, "job")

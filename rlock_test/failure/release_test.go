@@ -45,7 +45,7 @@ func TestReleaseOutlastsAnOutage(t *testing.T) {
 // released.
 func TestReleaseOfAnExpiredLockWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(2*time.Second))
+	f, locker, _ := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(4*time.Second))
 	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 		if env.Calls(words, gen.PassSHA1) {
 			return env.NoReply()
