@@ -63,7 +63,7 @@ func requireLeft(t *testing.T, ttl, left time.Duration) {
 func TestLostExtensionIsForgotten(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
-		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry, "shorter": 5 * time.Second} {
+		for name, ttl := range map[string]time.Duration{"longer": time.Hour, "for ever": rlock.NoExpiry, "shorter": 8 * time.Second} {
 			t.Run(name, func(t *testing.T) {
 				f, locker, direct := env.NewFaulty(t, e)
 				lock, err := locker.Acquire(t.Context(), "job", rlock.WithTTL(20*time.Second))
