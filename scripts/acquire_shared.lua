@@ -142,10 +142,10 @@ if not value and open == 0 then
   -- the server can tell nobody, whoever asks takes the lock, as if there were no queue. One script looks
   -- at 64 waiters at most; the next heartbeat goes on.
   local wants, unheard, mine = score or how ~= 'heartbeat', false, false
-  for _ = 1, 64 do
+  for i = 0, 64 do
     local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
     mine = wants and (unheard or not head[1] or head[1] == member or before)
-    if mine or not head[1] or unheard then
+    if mine or not head[1] or unheard or i == 64 then
       break
     end
     local granted = grant(lock, queue, counter, grants, head[1], head[2])

@@ -40,6 +40,7 @@ func TestLateGrantFreesNothing(t *testing.T) {
 		client rueidis.Client
 		l      *rlock.Locker
 		got    <-chan *rlock.Lock
+		token  string
 		say    func()
 	}
 	keeps := func(s served) {
@@ -57,12 +58,14 @@ func TestLateGrantFreesNothing(t *testing.T) {
 		then  func(s served)
 	}{
 		"handed on in the process": {
-			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l) },
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l, rlock.WithFence(false)) },
 			then: func(s served) {
-				first := env.Taken(s.t, s.got)
-				next := env.NextInLine(s.t, s.l, "k")
+				first, next := env.Taken(s.t, s.got), make(chan *rlock.Lock, 1)
+				go func() { next <- whole(s.t, s.l, rlock.WithFence(false)) }()
+				env.AwaitWaiting(s.t, s.l, 1)
 				require.NoError(s.t, first.Release(s.t.Context()))
 				lock := env.Taken(s.t, next)
+				require.Equal(s.t, s.token, env.Get(s.t, s.client, "k"), "it has gone on with its token")
 				keeps(s)
 				require.NoError(s.t, lock.Release(s.t.Context()))
 			},
@@ -138,6 +141,21 @@ func TestLateGrantFreesNothing(t *testing.T) {
 				require.NoError(s.t, second.Release(s.t.Context()))
 			},
 		},
+		"readers, of whom one is over": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
+				return env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithTTL(2*time.Second), rlock.WithAutoExtend(false)))
+			},
+			then: func(s served) {
+				first := env.Taken(s.t, s.got)
+				second := env.MustLock(s.t)(s.l.AcquireShared(s.t.Context(), "k", rlock.WithTTL(2*time.Second)))
+				env.AwaitEnd(s.t, first, rlock.ErrExpired)
+				keeps(s)
+				state, err := second.Verify(s.t.Context())
+				require.NoError(s.t, err)
+				require.True(s.t, state.Held)
+				require.NoError(s.t, second.Release(s.t.Context()))
+			},
+		},
 		"a permit that was handed on": {
 			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
 				return env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2))
@@ -161,14 +179,14 @@ func TestLateGrantFreesNothing(t *testing.T) {
 			env.Each(t, func(t *testing.T, e env.Engine) {
 				t.Parallel()
 				server := e.Start(t)
-				client, l := server.Client(t), env.OpenOn(t, server)
+				client, l := server.Client(t), env.OpenOn(t, server, rlock.WithAutoExtend(true), rlock.WithTurn(time.Minute)) // so that a lease goes on
 				held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k", rlock.WithTTL(time.Minute)))
 				got := make(chan *rlock.Lock, 1)
 				go func() { got <- test.waits(t, l) }()
 				env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
 				member := queued(t, client, "k")[0]
 				require.NoError(t, held.Release(t.Context()))
-				test.then(served{t, client, l, got, func() { says(t, client, "k", member) }})
+				test.then(served{t, client, l, got, strings.SplitN(member, ":", 3)[2], func() { says(t, client, "k", member) }})
 				idle(t, client, "k")
 			})
 		})

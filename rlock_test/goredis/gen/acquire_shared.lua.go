@@ -11,8 +11,8 @@ import (
 
 // The sums of acquireSharedSource. A server knows the script by its SHA1.
 const (
-	AcquireSharedSHA1   = "e666dd36ba72d0f35b4677e538d62158bcbf6f55"
-	AcquireSharedSHA256 = "6bb7c1dc3d14f865688a1c4cd67793c971ff19b937b4f60a683b340bb4720b38"
+	AcquireSharedSHA1   = "07c52855a925ac3895bf886752a5fa68611257a8"
+	AcquireSharedSHA256 = "b267f2c6fdcf06a436f98ff85eb12473159e68dbdc49e744c6b4edc8416b5d53"
 )
 
 // acquireSharedSource is acquire_shared.lua with what it includes.
@@ -470,10 +470,10 @@ if not value and open == 0 then
   -- the server can tell nobody, whoever asks takes the lock, as if there were no queue. One script looks
   -- at 64 waiters at most; the next heartbeat goes on.
   local wants, unheard, mine = score or how ~= 'heartbeat', false, false
-  for _ = 1, 64 do
+  for i = 0, 64 do
     local before = how == 'join' and since > 0 and head[2] and since < tonumber(head[2])
     mine = wants and (unheard or not head[1] or head[1] == member or before)
-    if mine or not head[1] or unheard then
+    if mine or not head[1] or unheard or i == 64 then
       break
     end
     local granted = grant(lock, queue, counter, grants, head[1], head[2])
