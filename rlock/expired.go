@@ -19,10 +19,11 @@ func (l *Lock) leaveExpired() {
 	l.locker.leftover.Add(l.claim.Keys(), l.lease.Tokens(), now.After(time.Second+l.lease.Longest()/100))
 }
 
-// afterExpired takes the outcome of an attempt. If the key in the way has nothing but the token of a lock of this
-// Locker that has expired, it frees the key, which goes to the first who waits for it, and tries again.
+// afterExpired takes the outcome of the attempt of a caller who does not wait. If the key in the way has nothing but
+// the token of a lock of this Locker that has expired, it frees the key, which goes to the first who waits for it,
+// and tries again.
 func (a *acquisition) afterExpired(grant attempt.Grant, why attempt.Setback) (attempt.Grant, attempt.Setback) {
-	for why.Kind == attempt.Busy && a.freesLeftover(a.tries.Blocker.Key) {
+	for !a.lock.want.wait && why.Kind == attempt.Busy && a.freesLeftover(a.tries.Blocker.Key) {
 		grant, why = a.tries.Try(a.ctx)
 	}
 	return grant, why
