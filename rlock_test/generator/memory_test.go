@@ -33,7 +33,8 @@ const (
 )
 
 func (f fullServer) join(how gen.JoinHow, token string, fenced bool) func(context.Context) error {
-	p := gen.JoinParams{Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants, Token: token, TTL: time.Minute, How: how}
+	p := gen.JoinParams{Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants,
+		Token: token, TTL: time.Minute, How: how}
 	if fenced {
 		p.Counter = []string{memoryFence}
 	}
@@ -41,19 +42,16 @@ func (f fullServer) join(how gen.JoinHow, token string, fenced bool) func(contex
 }
 
 func (f fullServer) share(how gen.AcquireSharedHow, token string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return env.ErrorOf(f.scripts.AcquireShared(ctx, f.client, gen.AcquireSharedParams{
-			Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence, Grants: memoryGrants, Token: token, TTL: time.Minute, How: how,
-		}))
-	}
+	return does(f, f.scripts.AcquireShared, gen.AcquireSharedParams{
+		Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence, Grants: memoryGrants,
+		Token: token, TTL: time.Minute, How: how,
+	})
 }
 
 func (f fullServer) all(partial bool, keys ...string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return env.ErrorOf(f.scripts.AcquireAll(ctx, f.client, gen.AcquireAllParams{
-			Keys: keys, Token: "t", TTL: time.Minute, Locks: 2, Partial: partial,
-		}))
-	}
+	return does(f, f.scripts.AcquireAll, gen.AcquireAllParams{
+		Keys: keys, Token: "t", TTL: time.Minute, Locks: 2, Partial: partial,
+	})
 }
 
 // has makes a key a lock of a token.
@@ -61,6 +59,13 @@ func (f fullServer) has(key, token string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return f.client.Do(ctx, f.client.B().Set().Key(key).Value(token).ExSeconds(600).Build()).Error()
 	}
+}
+
+// does is a call of a script.
+func does[P, R any](
+	f fullServer, script func(context.Context, rueidis.Client, P) (R, error), params P,
+) func(context.Context) error {
+	return func(ctx context.Context) error { return env.ErrorOf(script(ctx, f.client, params)) }
 }
 
 var errNotTaken = errors.New("it has taken nothing")
@@ -101,34 +106,36 @@ func TestScriptsWithoutMemory(t *testing.T) {
 		waits := f.join(gen.JoinHowJoin, "w", true)
 		shared := calls{f.share(gen.AcquireSharedHowTry, memoryReader)}
 		refused := map[string]calls{ // the last of the calls is the one
-			"Acquire": {func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Acquire(ctx, f.client, gen.AcquireParams{Lock: memoryLock, Token: "t", TTL: time.Minute, Counter: counter}))
-			}},
-			"Acquire, no fence": {func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Acquire(ctx, f.client, gen.AcquireParams{Lock: memoryLock, Token: "t", TTL: time.Minute}))
-			}},
+			"Acquire": {does(f, f.scripts.Acquire, gen.AcquireParams{
+				Lock: memoryLock, Token: "t", TTL: time.Minute, Counter: counter,
+			})},
+			"Acquire, no fence": {does(f, f.scripts.Acquire, gen.AcquireParams{
+				Lock: memoryLock, Token: "t", TTL: time.Minute,
+			})},
 			"AcquireAll":                          {f.all(false, memoryLock, memoryOther, memoryFence)},
 			"AcquireAll, one own":                 {mine, f.all(false, memoryLock, memoryOther, memoryFence)},
 			"AcquireAll, one own, no fence":       {mine, f.all(false, memoryLock, memoryOther)},
 			"AcquireAll, the other own, no fence": {f.has(memoryOther, "t"), f.all(false, memoryLock, memoryOther)},
 			"AcquireAll, a part":                  {f.has(memoryOther, "another"), f.all(true, memoryLock, memoryOther, memoryFence)},
 			"Try": {func(ctx context.Context) error {
-				r, err := f.scripts.Try(ctx, f.client, gen.TryParams{Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute, Counter: counter})
+				r, err := f.scripts.Try(ctx, f.client, gen.TryParams{
+					Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute, Counter: counter,
+				})
 				if err == nil && r.Outcome == 0 {
 					return errNotTaken
 				}
 				return err
 			}},
-			"Try, no fence": {func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Try(ctx, f.client, gen.TryParams{Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute}))
-			}},
+			"Try, no fence": {does(f, f.scripts.Try, gen.TryParams{
+				Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute,
+			})},
 			"TryMany": {f.tryMany},
-			"ForceAcquire": {held, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.ForceAcquire(ctx, f.client, gen.ForceAcquireParams{Lock: memoryLock, Token: "t", TTL: time.Minute, Counter: counter}))
-			}},
-			"ForceAcquire, no fence": {held, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.ForceAcquire(ctx, f.client, gen.ForceAcquireParams{Lock: memoryLock, Token: "t", TTL: time.Minute}))
-			}},
+			"ForceAcquire": {held, does(f, f.scripts.ForceAcquire, gen.ForceAcquireParams{
+				Lock: memoryLock, Token: "t", TTL: time.Minute, Counter: counter,
+			})},
+			"ForceAcquire, no fence": {held, does(f, f.scripts.ForceAcquire, gen.ForceAcquireParams{
+				Lock: memoryLock, Token: "t", TTL: time.Minute,
+			})},
 			"Join":                                  {f.join(gen.JoinHowJoin, "t", true)},
 			"Join, no fence":                        {f.join(gen.JoinHowJoin, "t", false)},
 			"Join, a try":                           {f.join(gen.JoinHowTry, "t", true)},
@@ -142,52 +149,57 @@ func TestScriptsWithoutMemory(t *testing.T) {
 			"AcquireShared, a second permit":        {f.share(gen.AcquireSharedHowTry, memoryPermit), f.share(gen.AcquireSharedHowTry, memoryPermit2)},
 			"AcquireShared, a place":                {held, f.share(gen.AcquireSharedHowJoin, memoryReader)},
 			"AcquireShared, a second place":         {held, waits, f.share(gen.AcquireSharedHowJoin, memoryPermit)},
-			"Downgrade": {mine, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Downgrade(ctx, f.client, gen.DowngradeParams{
-					Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence, Grants: memoryGrants, Token: memoryReader, TTL: time.Minute, Former: []string{"t"},
-				}))
-			}},
-			"ChangeLimit": {f.share(gen.AcquireSharedHowTry, memoryPermit), func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.ChangeLimit(ctx, f.client, gen.ChangeLimitParams{Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Grants: memoryGrants, Limit: 8}))
-			}},
-			"RaiseFence": {mine, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.RaiseFence(ctx, f.client, gen.RaiseFenceParams{Keys: []string{memoryLock, memoryFence}, Token: "t", Fence: 1 << 50, Locks: 1}))
-			}},
+			"Downgrade": {mine, does(f, f.scripts.Downgrade, gen.DowngradeParams{
+				Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence, Grants: memoryGrants,
+				Token: memoryReader, TTL: time.Minute, Former: []string{"t"},
+			})},
+			"ChangeLimit": {f.share(gen.AcquireSharedHowTry, memoryPermit), does(f, f.scripts.ChangeLimit, gen.ChangeLimitParams{
+				Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Grants: memoryGrants,
+				Limit: 8,
+			})},
+			"RaiseFence": {mine, does(f, f.scripts.RaiseFence, gen.RaiseFenceParams{
+				Keys: []string{memoryLock, memoryFence}, Token: "t", Fence: 1 << 50, Locks: 1,
+			})},
 		}
 		worked := map[string]calls{
-			"Release": {mine, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Release(ctx, f.client, gen.ReleaseParams{Locks: []string{memoryLock}, Token: "t"}))
-			}},
-			"Pass": {mine, waits, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Pass(ctx, f.client, gen.PassParams{Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants, Counter: counter, Token: "t"}))
-			}},
-			"PassAll": {mine, waits, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.PassAll(ctx, f.client, gen.PassAllParams{Grants: memoryGrants, Keys: []string{memoryLock, memoryQueue, memoryFence}, Token: "t", Locks: 1}))
-			}},
-			"PassMany": {mine, waits, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.PassMany(ctx, f.client, gen.PassManyParams{Grants: memoryGrants, Keys: []string{memoryLock, memoryQueue, memoryFence}, Tokens: []string{"t"}}))
-			}},
-			"Requeue": {mine, waits, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Requeue(ctx, f.client, gen.RequeueParams{Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants, Counter: counter, Token: "t", Again: "u", AgainTTL: time.Minute}))
-			}},
-			"HandOver": {mine, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.HandOver(ctx, f.client, gen.HandOverParams{Lock: memoryLock, Queue: memoryQueue, Counter: counter, Token: "t", Next: "u", TTL: time.Minute, Fences: 1}))
-			}},
-			"Attach": {mine, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Attach(ctx, f.client, gen.AttachParams{Locks: []string{memoryLock}, Token: "u", Former: []string{"t"}}))
-			}},
-			"Extend": {mine, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.Extend(ctx, f.client, gen.ExtendParams{Locks: []string{memoryLock}, Token: "u", TTL: time.Minute, Former: []string{"t"}}))
-			}},
-			"ExtendMany": {mine, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.ExtendMany(ctx, f.client, gen.ExtendManyParams{Locks: []string{memoryLock}, TTL: time.Hour, Tokens: []string{"t"}}))
-			}},
-			"ExtendShared": append(shared, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.ExtendShared(ctx, f.client, gen.ExtendSharedParams{Lock: memoryLock, Holders: memoryHolders, Token: memoryReader, TTL: time.Hour}))
-			}),
-			"ReleaseShared": append(shared, func(ctx context.Context) error {
-				return env.ErrorOf(f.scripts.ReleaseShared(ctx, f.client, gen.ReleaseSharedParams{Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence, Grants: memoryGrants, Token: memoryReader}))
-			}),
+			"Release": {mine, does(f, f.scripts.Release, gen.ReleaseParams{
+				Locks: []string{memoryLock}, Token: "t",
+			})},
+			"Pass": {mine, waits, does(f, f.scripts.Pass, gen.PassParams{
+				Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants, Counter: counter, Token: "t",
+			})},
+			"PassAll": {mine, waits, does(f, f.scripts.PassAll, gen.PassAllParams{
+				Grants: memoryGrants, Keys: []string{memoryLock, memoryQueue, memoryFence},
+				Token: "t", Locks: 1,
+			})},
+			"PassMany": {mine, waits, does(f, f.scripts.PassMany, gen.PassManyParams{
+				Grants: memoryGrants, Keys: []string{memoryLock, memoryQueue, memoryFence},
+				Tokens: []string{"t"},
+			})},
+			"Requeue": {mine, waits, does(f, f.scripts.Requeue, gen.RequeueParams{
+				Lock: memoryLock, Queue: memoryQueue, Grants: memoryGrants, Counter: counter,
+				Token: "t", Again: "u", AgainTTL: time.Minute,
+			})},
+			"HandOver": {mine, does(f, f.scripts.HandOver, gen.HandOverParams{
+				Lock: memoryLock, Queue: memoryQueue, Counter: counter, Token: "t", Next: "u",
+				TTL: time.Minute, Fences: 1,
+			})},
+			"Attach": {mine, does(f, f.scripts.Attach, gen.AttachParams{
+				Locks: []string{memoryLock}, Token: "u", Former: []string{"t"},
+			})},
+			"Extend": {mine, does(f, f.scripts.Extend, gen.ExtendParams{
+				Locks: []string{memoryLock}, Token: "u", TTL: time.Minute, Former: []string{"t"},
+			})},
+			"ExtendMany": {mine, does(f, f.scripts.ExtendMany, gen.ExtendManyParams{
+				Locks: []string{memoryLock}, TTL: time.Hour, Tokens: []string{"t"},
+			})},
+			"ExtendShared": append(shared, does(f, f.scripts.ExtendShared, gen.ExtendSharedParams{
+				Lock: memoryLock, Holders: memoryHolders, Token: memoryReader, TTL: time.Hour,
+			})),
+			"ReleaseShared": append(shared, does(f, f.scripts.ReleaseShared, gen.ReleaseSharedParams{
+				Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence,
+				Grants: memoryGrants, Token: memoryReader,
+			})),
 			"Join, what was granted":          {mine, f.join(gen.JoinHowHeartbeat, "t", true)},
 			"AcquireShared, what was granted": {f.has(memoryLock, memoryReader), f.share(gen.AcquireSharedHowHeartbeat, memoryReader)},
 			"AcquireShared, what it has":      append(shared, f.share(gen.AcquireSharedHowHeartbeat, memoryReader)),
