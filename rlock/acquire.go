@@ -12,8 +12,9 @@ import (
 // On success, Release the lock: also if ctx has ended meanwhile. On an error the caller holds nothing, and what
 // the server may have granted without an answer is released in the background (see WithToken for the
 // exception). The error is an *AcquireError, which says who stood in the way. It matches ErrGaveUp and what
-// ended the waiting, ErrAlreadyHeld if ctx is that of a holder of the key, ErrExpired if the grant came after
-// its lease, ErrClosed, or the error of the server. A wrong argument is an *ArgumentError.
+// ended the waiting, ErrNoAnswer if the server has not answered, ErrAlreadyHeld if ctx is that of a holder of the
+// key, ErrExpired if the grant came after its lease, ErrClosed, or the error of the server. A wrong argument is an
+// *ArgumentError. Look for ErrNoAnswer before ErrGaveUp: a call that gave up may match both.
 //
 // It also waits for a server that does not answer, or cannot yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN).
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
@@ -59,6 +60,7 @@ type wanted struct {
 	wait  bool // for a held lock to become free
 	do    bool // for Do: extended by default, and bound to the caller's context
 	force bool // the lock, whoever holds it
+	lead  bool // for Lead
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wanted) (*Lock, error) {

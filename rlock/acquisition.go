@@ -139,6 +139,7 @@ func (a *acquisition) run() noLock {
 		if a.lock.locker.isClosed() {
 			return noLock{err: ErrClosed}
 		}
+		a.enlist()
 		grant, why := a.afterExpired(a.tries.Try(a.ctx))
 		outcome := a.take(grant, why)
 		if !a.lock.want.wait || !why.Passes() {
@@ -207,6 +208,7 @@ func (a *acquisition) learn(seen remote.Holder, lost bool) noLock {
 // this Locker is before this one. Only the first call has an effect.
 func (a *acquisition) contended(local bool) {
 	if a.lock.become(stateWaiting, a.start) {
+		a.enlist()
 		a.lock.emit(&Event{Kind: EventContended, Key: a.tries.Blocker.Key, Remaining: a.tries.Blocker.Left, Local: local})
 	}
 }
@@ -233,7 +235,9 @@ type caller[R comparable] interface {
 // awaitCaller waits behind another caller of this process. It asks Ready after each signal, and returns once
 // that answers something else than waits. If the policy gives up or ctx ends before, Quit says what this
 // caller is to do.
-func awaitCaller[R comparable](a *acquisition, waits R, by caller[R], one, other <-chan struct{}) (role R, err error) {
+func awaitCaller[R comparable](
+	a *acquisition, waits R, by caller[R], one, other <-chan struct{},
+) (role R, err error) {
 	l := a.lock
 	ready, quit := by.Ready, func() R {
 		if silence := by.Silence(); silence != nil {
@@ -313,6 +317,8 @@ func (a *acquisition) wait(why attempt.Setback) noLock {
 	l := a.lock
 	if why.Kind == attempt.Busy {
 		l.events.tell(true)
+	} else {
+		l.become(stateUnanswered, a.start)
 	}
 	end := l.set.retry.end(a.start)
 	if a.gaveUp || a.tries.AsksPolicy() {
@@ -368,7 +374,8 @@ func (a *acquisition) fail(why noLock) error {
 		why.cause = a.tries.Outage.Explain(why.cause, waited)
 	}
 	failed := &AcquireError{
-		Key: blocker.Key, Attempts: l.Attempts(), Waited: waited, Err: failure(kind, blocker.Held, why), call: kind, contended: contended,
+		Key: blocker.Key, Attempts: l.Attempts(), Waited: waited,
+		Err: failure(kind, blocker.Held, why), call: kind, contended: contended,
 	}
 	if !errors.Is(failed.Err, ErrNoAnswer) {
 		failed.Remaining = blocker.Remaining()

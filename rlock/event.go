@@ -105,7 +105,7 @@ type Event struct {
 	// reader shares what another reader of the same Locker has at the server (see AcquireShared), so
 	// that it was never free in between.
 	HandedOver bool
-	// Err is why it failed or ended.
+	// Err is why it failed or ended; see Reason.
 	Err error
 }
 

@@ -27,7 +27,7 @@ type Lock struct {
 	parent   context.Context // what it was acquired with
 	claim    remote.Claim    // its keys, and the commands for them that got no answer
 	fence    uint64
-	since    clock.Instant // when it began to be held
+	since    clock.Instant // when it began to be held; before that, when the acquisition began
 	ticket   queueTicket   // its place in the queue of this process for the key
 	events   *observed     // nil: nobody is told of them
 	lease    lease.Lease   // guarded by mu while held
@@ -42,6 +42,7 @@ type Lock struct {
 
 	token   tokenUse // guarded by mu
 	watched bool     // it is on the schedule of renewals; guarded by mu
+	waits   bool     // it is in the registry of those that wait; only for the acquisition
 	mu      sync.Mutex
 }
 
@@ -81,7 +82,7 @@ func (l *Lock) needExtras() {
 
 // newLock returns a Lock of the keys of a claim, not held yet, for a call that began at start.
 func (l *Locker) newLock(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) *Lock {
-	lock := &Lock{locker: l, set: set, want: want, parent: ctx, claim: claim}
+	lock := &Lock{locker: l, set: set, want: want, parent: ctx, claim: claim, since: start}
 	if set.token != "" {
 		lock.claim.Choose()
 	}

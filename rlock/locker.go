@@ -45,6 +45,7 @@ type Locker struct {
 	permits  permits.Permits
 	registry registry.Registry[*holder]
 	leftover leftover.Tokens
+	waiters  registry.Registry[*waiter]
 	renewals *renew.Schedule[*scheduled]
 	monitor  *notify.Monitor // nil: a loss is noticed by extensions
 	grants   *notify.Grants
@@ -104,6 +105,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	l.permits.Init(set.turn)
 	l.registry.Init(tokensOver)
 	l.forces.Init()
+	l.waiters.Init(nil) // a wait has no end of its own
 	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {
 		l.listener = set.invalidations.hub.Listen()

@@ -8,16 +8,17 @@ import (
 
 // state is the state of a Lock for the caller who has it. Only become changes it.
 //
-//	acquiring ─▶ waiting ─▶ held ─▶ released, lost, expired, detached or closed
-//	    └───────────┴─▶ failed
+//	acquiring ─▶ unanswered ─▶ waiting ─▶ held ─▶ released, lost, expired, detached or closed
+//	    └─────────────┴───────────┴─▶ held or failed
 //
 // It does not say whether the server has freed the keys of a lock that has ended. If a Release got no
 // answer, the lock is released, and Release may be called again.
 type state uint32
 
 const (
-	stateAcquiring state = iota
-	stateWaiting         // the acquisition has found the key held
+	stateAcquiring  state = iota
+	stateUnanswered       // the server does not answer the acquisition, or cannot serve yet
+	stateWaiting          // the acquisition has found the key held
 	stateHeld
 	stateFailed   // the acquisition failed; nobody has the Lock
 	stateReleased // from here on the lock has ended
@@ -46,10 +47,11 @@ var endings = [...]EventKind{
 
 // transitions has, for each state, the set of states that may follow it.
 var transitions = [...]uint32{
-	stateAcquiring: 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
-	stateWaiting:   1<<stateHeld | 1<<stateFailed,
-	stateHeld:      1<<stateReleased | 1<<stateLost | 1<<stateExpired | 1<<stateDetached | 1<<stateClosed,
-	stateClosed:    0,
+	stateAcquiring:  1<<stateUnanswered | 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
+	stateUnanswered: 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
+	stateWaiting:    1<<stateHeld | 1<<stateFailed,
+	stateHeld:       1<<stateReleased | 1<<stateLost | 1<<stateExpired | 1<<stateDetached | 1<<stateClosed,
+	stateClosed:     0,
 }
 
 // stateNow is what the lock is now.
@@ -67,11 +69,8 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 		return false
 	}
 	l.state.Store(uint32(to))
-	switch stateWaiting {
-	case to:
-		l.locker.counters.waiting.Add(1)
-	case from:
-		l.locker.counters.waiting.Add(-1)
+	if to == stateHeld || to == stateFailed {
+		delist(l)
 	}
 	if from == stateHeld {
 		holdEnded(l, to, now)
@@ -174,8 +173,8 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 		l.locker.counters.addWait(time.Duration(now-how.start), l.want.wait)
 	}
 	keepFor(l, how.atLeast, now)
-	l.since = now
 	l.become(stateHeld, now)
+	l.since = now
 	l.emit(&Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
 	if l.events != nil && l.set.extends(l.want.do) && !l.locker.short.Load() {
 		if short := l.locker.timeOuts.Short(l.lease.TTL()); short != nil && !l.locker.short.Swap(true) {

@@ -18,11 +18,14 @@ type Stats struct {
 	HandedOver    uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
 	Attached      uint64 // locks that Attach took over, and readers that Downgrade has made
 
-	Waiting int64         // contended acquisitions that wait now
-	Waited  time.Duration // total time of the contended acquisitions that have ended
-	Waits   Histogram     // how long each of those took, but for calls that do not wait, such as TryAcquire
-	Held    int           // locks that are held now: as many as Locks returns; a set, a share or several permits are one
-	Holds   Histogram     // for how long those were held that have ended, in whatever way; at most until the end of the lease
+	Waiting    int64         // acquisitions that wait now: for others, or for a server that does not answer, or has not for a second
+	Unanswered int64         // of those, how many the server does not answer; of callers in one line, one asks for all
+	OldestWait time.Duration // for how long the one of those has waited that has waited longest; candidates of Lead count only if unanswered
+
+	Waited time.Duration // total time of the contended acquisitions that have ended
+	Waits  Histogram     // how long each of those took, but for calls that do not wait, such as TryAcquire
+	Held   int           // locks that are held now: as many as Locks returns; a set, a share or several permits are one
+	Holds  Histogram     // for how long those were held that have ended, in whatever way; at most until the end of the lease
 
 	Extended     uint64 // leases extended
 	ExtendFailed uint64 // attempts to extend that failed while the lease lasted; see EventExtendFailed
@@ -33,6 +36,8 @@ type Stats struct {
 	Expired       uint64 // locks whose lease ended, counted when this process notices
 	Detached      uint64 // locks ended with Detach or Downgrade
 	Closed        uint64 // locks that ended with the Locker, counted when this process notices
+
+	AcquireFailedBy, ExtendFailedBy, ReleaseFailedBy Failures // the same by their reasons
 
 	Checks    uint64 // calls of Locker.Check
 	CacheHits uint64 // calls of Locker.Check that the client-side cache answered
@@ -58,7 +63,7 @@ func (h Histogram) Count() (n uint64) {
 }
 
 // Stats returns the counts. It sends nothing, takes some tens of nanoseconds for each lock that is
-// held, and may be called at any time, also by an Observer and after Close.
+// held or waited for, and may be called at any time, also by an Observer and after Close.
 //
 // The Locker counts a lock as Expired at once when its lease ends if the lock has an observer, is extended
 // automatically, was asked for its Context, or has other callers of the Locker waiting behind it. It may
@@ -75,28 +80,34 @@ func (l *Locker) Stats() Stats {
 	if !l.isClosed() {
 		held = l.registry.Count()
 	}
+	waiting, unanswered, oldest := waitingNow(l)
 	return Stats{
-		Acquired:      event(EventAcquired),
-		AcquireFailed: event(EventAcquireFailed),
-		Attempts:      l.remote.Acquisitions(),
-		Contended:     event(EventContended),
-		HandedOver:    c.handedOver.Load(),
-		Attached:      event(EventAttached),
-		Waiting:       c.waiting.Load(),
-		Waited:        time.Duration(c.waited.Load()),
-		Waits:         Histogram{c.waits.Counts(), c.waits.Sum()},
-		Held:          held,
-		Holds:         Histogram{c.holds.Counts(), c.holds.Sum()},
-		Extended:      event(EventExtended),
-		ExtendFailed:  event(EventExtendFailed),
-		Released:      event(EventReleased),
-		ReleaseFailed: event(EventReleaseFailed),
-		Lost:          event(EventLost) - expired,
-		Expired:       expired,
-		Detached:      event(EventDetached),
-		Closed:        event(EventClosed),
-		Checks:        hits + misses,
-		CacheHits:     hits,
+		Acquired:        event(EventAcquired),
+		AcquireFailed:   event(EventAcquireFailed),
+		Attempts:        l.remote.Acquisitions(),
+		Contended:       event(EventContended),
+		HandedOver:      c.handedOver.Load(),
+		Attached:        event(EventAttached),
+		Waiting:         waiting,
+		Unanswered:      unanswered,
+		OldestWait:      oldest,
+		Waited:          time.Duration(c.waited.Load()),
+		Waits:           Histogram{c.waits.Counts(), c.waits.Sum()},
+		Held:            held,
+		Holds:           Histogram{c.holds.Counts(), c.holds.Sum()},
+		Extended:        event(EventExtended),
+		ExtendFailed:    event(EventExtendFailed),
+		Released:        event(EventReleased),
+		ReleaseFailed:   event(EventReleaseFailed),
+		Lost:            event(EventLost) - expired,
+		Expired:         expired,
+		Detached:        event(EventDetached),
+		Closed:          event(EventClosed),
+		AcquireFailedBy: c.failures(EventAcquireFailed),
+		ExtendFailedBy:  c.failures(EventExtendFailed),
+		ReleaseFailedBy: c.failures(EventReleaseFailed),
+		Checks:          hits + misses,
+		CacheHits:       hits,
 	}
 }
 
@@ -106,8 +117,8 @@ type counters struct {
 	_          [64]byte
 	events     [eventKinds]atomic.Uint64
 	expired    atomic.Uint64 // of the events that are EventLost
+	failed     [eventKinds][failureReasons]atomic.Uint64
 	handedOver atomic.Uint64
-	waiting    atomic.Int64
 	waited     atomic.Int64
 	waits      histogram.Histogram
 	holds      histogram.Histogram
@@ -120,12 +131,23 @@ type counters struct {
 // count counts an event.
 func (c *counters) count(e *Event) {
 	c.events[e.Kind].Add(1)
+	if reason := e.Reason(); reason != 0 {
+		c.failed[e.Kind][reason].Add(1)
+	}
 	if e.HandedOver {
 		c.handedOver.Add(1)
 	}
 	if e.Kind == EventLost && e.Err == ErrExpired {
 		c.expired.Add(1) // second, as Stats takes it off the first
 	}
+}
+
+// failures returns the counts of a kind of events by their reasons.
+func (c *counters) failures(kind EventKind) (f Failures) {
+	for reason := range f {
+		f[reason] = c.failed[kind][reason].Load()
+	}
+	return f
 }
 
 // addWait counts a contended acquisition that has ended after d, and whether it would have waited.

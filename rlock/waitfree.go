@@ -54,7 +54,10 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 			if err == ErrGaveUp {
 				cause = outage.Explain(cause, waited)
 			}
-			failed := &AcquireError{Key: full, Attempts: number, Waited: waited, Err: failure(callWaitFree, s.Held, noLock{err, cause}), call: callWaitFree}
+			failed := &AcquireError{
+				Key: full, Attempts: number, Waited: waited,
+				Err: failure(callWaitFree, s.Held, noLock{err, cause}), call: callWaitFree,
+			}
 			if !errors.Is(failed.Err, ErrNoAnswer) {
 				failed.Remaining = s.Remaining()
 			}

@@ -25,7 +25,10 @@
 //	rlock.handed_over   {acquisition}  counter  those that got the lock from the last holder of the same process
 //	rlock.attempts      {command}      counter  commands to acquire that were sent to the server
 //	rlock.attached      {lock}         counter  locks that were taken over from another process
-//	rlock.waiting       {acquisition}  up-down counter  acquisitions that wait now
+//	rlock.failures      {failure}      counter  rlock.operation = acquire, extend or release; rlock.reason = the name of an [rlock.FailureReason]
+//	rlock.waiting       {acquisition}  up-down counter  acquisitions that wait now, for others or for an answer of the server
+//	rlock.waiting.unanswered  {acquisition}  up-down counter  those of them that the server does not answer
+//	rlock.oldest_wait   s              gauge    for how long the oldest of them has waited; candidates of Lead count only if unanswered
 //	rlock.wait.time     s              counter  time of the contended acquisitions that have ended
 //	rlock.held          {lock}         up-down counter  locks that are held now
 //	rlock.hold.time     s              counter  time for which those locks were held that have ended
@@ -41,8 +44,8 @@
 //	rlock.hold.duration     s  histogram  rlock.end
 //	rlock.wait                 span, of kind internal: rlock.outcome, rlock.attempts, rlock.handed_over, rlock.fence
 //
-// The outcome is acquired, held, gave_up, already_held, limit, closed, expired or error. With WithClass,
-// rlock.class is an attribute of all three.
+// The outcome is acquired, or the name of the [rlock.FailureReason]. With WithClass, rlock.class is an attribute of
+// all three.
 //
 // The span is a child of the span in the context of the acquisition. It begins when the acquisition did and
 // is recorded when that ends. An acquisition that neither found the lock held nor had to repeat its attempt

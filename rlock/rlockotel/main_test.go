@@ -44,6 +44,10 @@ func meters(t testing.TB) (*metric.MeterProvider, func() map[string]string) {
 					for _, p := range data.DataPoints {
 						series[m.Name+labels(p.Attributes)] = fmt.Sprint(p.Value)
 					}
+				case metricdata.Gauge[float64]:
+					for _, p := range data.DataPoints {
+						series[m.Name+labels(p.Attributes)] = fmt.Sprint(p.Value)
+					}
 				case metricdata.Histogram[float64]:
 					for _, p := range data.DataPoints {
 						series[m.Name+labels(p.Attributes)] = fmt.Sprintf("%d in %.0f s", p.Count, p.Sum)

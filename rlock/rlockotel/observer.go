@@ -92,7 +92,7 @@ type observer struct {
 func (o *observer) Observe(ctx context.Context, e rlock.Event) {
 	switch e.Kind {
 	case rlock.EventAcquired, rlock.EventAcquireFailed:
-		result := outcome(e.Err)
+		result := outcome(e)
 		if o.acquire != nil {
 			o.acquire.Record(ctx, e.Waited.Seconds(), o.with(e,
 				attribute.String("rlock.outcome", result), attribute.Bool("rlock.contended", e.Contended)))
@@ -136,20 +136,9 @@ func (o *observer) attributes(e rlock.Event, attributes ...attribute.KeyValue) [
 }
 
 // outcome says in a word how an acquisition has ended.
-func outcome(err error) string {
-	for _, known := range []struct {
-		err  error
-		word string
-	}{
-		{rlock.ErrGaveUp, "gave_up"}, {rlock.ErrAlreadyHeld, "already_held"}, {rlock.ErrHeld, "held"},
-		{rlock.ErrLimit, "limit"}, {rlock.ErrClosed, "closed"}, {rlock.ErrExpired, "expired"},
-	} {
-		if errors.Is(err, known.err) {
-			return known.word
-		}
-	}
-	if err != nil {
-		return "error"
+func outcome(e rlock.Event) string {
+	if reason := e.Reason(); reason != 0 {
+		return reason.String()
 	}
 	return "acquired"
 }

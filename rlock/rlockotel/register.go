@@ -37,7 +37,10 @@ func Register(provider metric.MeterProvider, locker Source, attributes ...attrib
 	handedOver := r.counter("handed_over", "{acquisition}", "Acquisitions to which the last holder of the same process handed the lock over.")
 	attempts := r.counter("attempts", "{command}", "Commands to acquire that were sent to the server, repeated ones and heartbeats included.")
 	attached := r.counter("attached", "{lock}", "Locks that were taken over from another process with Attach.")
-	waiting := r.gauge("waiting", "{acquisition}", "Contended acquisitions that wait now.")
+	failures := r.counter("failures", "{failure}", "What has failed of acquisitions, extensions and releases, by why.")
+	waiting := r.gauge("waiting", "{acquisition}", "Acquisitions that wait now, for others or for an answer of the server.")
+	unanswered := r.gauge("waiting.unanswered", "{acquisition}", "Those of rlock.waiting that the server does not answer.")
+	oldest := r.age("oldest_wait", "How long the oldest of rlock.waiting has waited; 0: nobody waits.")
 	waitTime := r.seconds("wait.time", "Time of the contended acquisitions that have ended.")
 	held := r.gauge("held", "{lock}", "Locks that are held now.")
 	holdTime := r.seconds("hold.time", "Time for which those locks were held that have ended.")
@@ -56,6 +59,7 @@ func Register(provider metric.MeterProvider, locker Source, attributes ...attrib
 	lost, expired := with("rlock.end", "lost"), with("rlock.end", "expired")
 	detached, closed := with("rlock.end", "detached"), with("rlock.end", "closed")
 	hit, miss := with("rlock.cache", "hit"), with("rlock.cache", "miss")
+	fails := failing(attributes)
 	return meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := locker.Stats()
 		for _, c := range []struct {
@@ -72,12 +76,47 @@ func Register(provider metric.MeterProvider, locker Source, attributes ...attrib
 		} {
 			o.ObserveInt64(c.of, int64(c.count), c.with)
 		}
+		for _, of := range fails {
+			for reason, n := range of.by(&s) {
+				if reason > 0 {
+					o.ObserveInt64(failures, int64(n), of.with[reason])
+				}
+			}
+		}
 		o.ObserveInt64(waiting, s.Waiting, all)
+		o.ObserveInt64(unanswered, s.Unanswered, all)
+		o.ObserveFloat64(oldest, s.OldestWait.Seconds(), all)
 		o.ObserveInt64(held, int64(s.Held), all)
 		o.ObserveFloat64(waitTime, s.Waited.Seconds(), all)
 		o.ObserveFloat64(holdTime, s.Holds.Sum, all)
 		return nil
 	}, r.made...)
+}
+
+// failingOf is one thing that fails, with the attributes of each reason.
+type failingOf struct {
+	by   func(*rlock.Stats) rlock.Failures
+	with [len(rlock.Failures{})]metric.MeasurementOption
+}
+
+// failing returns what fails.
+func failing(attributes []attribute.KeyValue) []failingOf {
+	all := map[string]func(*rlock.Stats) rlock.Failures{
+		"acquire": func(s *rlock.Stats) rlock.Failures { return s.AcquireFailedBy },
+		"extend":  func(s *rlock.Stats) rlock.Failures { return s.ExtendFailedBy },
+		"release": func(s *rlock.Stats) rlock.Failures { return s.ReleaseFailedBy },
+	}
+	var list []failingOf
+	for op, by := range all {
+		of := failingOf{by: by}
+		for reason := range of.with {
+			why := attribute.String("rlock.reason", rlock.FailureReason(reason).String())
+			set := append([]attribute.KeyValue{attribute.String("rlock.operation", op), why}, attributes...)
+			of.with[reason] = metric.WithAttributeSet(attribute.NewSet(set...))
+		}
+		list = append(list, of)
+	}
+	return list
 }
 
 // registering makes instruments until one cannot be made.
@@ -102,6 +141,12 @@ func (r *registering) gauge(name, unit, help string) metric.Int64Observable {
 	c, err := r.meter.Int64ObservableUpDownCounter("rlock."+name, metric.WithUnit(unit), metric.WithDescription(help))
 	r.add(c, err)
 	return c
+}
+
+func (r *registering) age(name, help string) metric.Float64Observable {
+	g, err := r.meter.Float64ObservableGauge("rlock."+name, metric.WithUnit("s"), metric.WithDescription(help))
+	r.add(g, err)
+	return g
 }
 
 func (r *registering) seconds(name, help string) metric.Float64Observable {

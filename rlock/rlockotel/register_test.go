@@ -26,14 +26,15 @@ func TestEachCountHasItsSeries(t *testing.T) {
 	names := map[string]string{
 		"Acquired": "rlock.acquisitions{outcome=acquired}", "AcquireFailed": "rlock.acquisitions{outcome=failed}",
 		"Attempts": "rlock.attempts", "Contended": "rlock.contended", "HandedOver": "rlock.handed_over", "Attached": "rlock.attached",
-		"Waiting": "rlock.waiting", "Held": "rlock.held",
+		"Waiting": "rlock.waiting", "Unanswered": "rlock.waiting.unanswered", "Held": "rlock.held",
 		"Extended": "rlock.extensions{outcome=extended}", "ExtendFailed": "rlock.extensions{outcome=failed}",
 		"Released": "rlock.ended{end=released}", "ReleaseFailed": "rlock.ended{end=release_failed}", "Lost": "rlock.ended{end=lost}",
 		"Expired": "rlock.ended{end=expired}", "Detached": "rlock.ended{end=detached}", "Closed": "rlock.ended{end=closed}",
 		"CacheHits": "rlock.checks{cache=hit}",
 	}
-	elsewhere := map[string]bool{"Waited": true, "Waits": true, "Holds": true, "Checks": true}
-	f := fixed{rlock.Stats{Checks: 1000, Waited: 1500 * time.Millisecond, Holds: rlock.Histogram{Sum: 2.5}}}
+	operations := map[string]string{"AcquireFailedBy": "acquire", "ExtendFailedBy": "extend", "ReleaseFailedBy": "release"}
+	elsewhere := map[string]bool{"Waited": true, "OldestWait": true, "Waits": true, "Holds": true, "Checks": true}
+	f := fixed{rlock.Stats{Checks: 1000, OldestWait: 90 * time.Second, Waited: 1500 * time.Millisecond, Holds: rlock.Histogram{Sum: 2.5}}}
 	fields := reflect.ValueOf(&f.stats).Elem()
 	for i := range fields.NumField() {
 		if elsewhere[fields.Type().Field(i).Name] {
@@ -44,6 +45,10 @@ func TestEachCountHasItsSeries(t *testing.T) {
 			field.SetUint(uint64(100 + i))
 		case reflect.Int, reflect.Int64:
 			field.SetInt(int64(100 + i))
+		case reflect.Array:
+			for r := range field.Len() {
+				field.Index(r).SetUint(uint64(1000*i + r))
+			}
 		}
 	}
 	provider, read := meters(t)
@@ -55,10 +60,18 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		if elsewhere[field] {
 			continue
 		}
+		if operation := operations[field]; operation != "" {
+			for r := 1; r < fields.Field(i).Len(); r++ {
+				name := "rlock.failures{operation=" + operation + ",reason=" + rlock.FailureReason(r).String() + "}"
+				require.Equal(t, strconv.Itoa(1000*i+r), series[name], field)
+			}
+			continue
+		}
 		require.Contains(t, names, field, "a field of Stats without an instrument")
 		require.Equal(t, strconv.Itoa(100+i), series[names[field]], field)
 	}
 	require.Equal(t, strconv.Itoa(1000-int(f.stats.CacheHits)), series["rlock.checks{cache=miss}"])
+	require.Equal(t, "90", series["rlock.oldest_wait"])
 	require.Equal(t, "1.5", series["rlock.wait.time"])
 	require.Equal(t, "2.5", series["rlock.hold.time"])
 }

@@ -36,6 +36,12 @@ type metric struct {
 	value func(*rlock.Stats) float64
 }
 
+// failure is a metric with a counter for each reason.
+type failure struct {
+	desc *prometheus.Desc
+	of   func(*rlock.Stats) rlock.Failures
+}
+
 // histogram is a metric that is a histogram.
 type histogram struct {
 	desc *prometheus.Desc
@@ -44,6 +50,10 @@ type histogram struct {
 
 func counter(name, help string, value func(*rlock.Stats) uint64) metric {
 	return metric{describe(name, help), prometheus.CounterValue, "", func(s *rlock.Stats) float64 { return float64(value(s)) }}
+}
+
+func gauge(name, help string, value func(*rlock.Stats) float64) metric {
+	return metric{describe(name, help), prometheus.GaugeValue, "", value}
 }
 
 // labelled is a counter that is one of several with the same name.
@@ -61,15 +71,18 @@ var (
 
 	metrics = []metric{
 		counter("acquired_total", "Acquisitions that succeeded.", func(s *rlock.Stats) uint64 { return s.Acquired }),
-		counter("acquire_failed_total", "Acquisitions that failed.", func(s *rlock.Stats) uint64 { return s.AcquireFailed }),
 		counter("attempts_total", "Commands to acquire that were sent to the server, repeated ones and heartbeats included.", func(s *rlock.Stats) uint64 { return s.Attempts }),
 		counter("contended_total", "Acquisitions that found the lock held, or others before them.", func(s *rlock.Stats) uint64 { return s.Contended }),
 		counter("handed_over_total", "Acquisitions to which the last holder of the same process handed the lock over.", func(s *rlock.Stats) uint64 { return s.HandedOver }),
 		counter("attached_total", "Locks that were taken over from another process with Attach.", func(s *rlock.Stats) uint64 { return s.Attached }),
-		{describe("waiting", "Contended acquisitions that wait now."), prometheus.GaugeValue, "", func(s *rlock.Stats) float64 { return float64(s.Waiting) }},
-		{describe("held", "Locks that are held now."), prometheus.GaugeValue, "", func(s *rlock.Stats) float64 { return float64(s.Held) }},
+		gauge("waiting", "Acquisitions that wait now, for others or for an answer of the server.",
+			func(s *rlock.Stats) float64 { return float64(s.Waiting) }),
+		gauge("waiting_unanswered", "Those of rlock_waiting that the server does not answer.",
+			func(s *rlock.Stats) float64 { return float64(s.Unanswered) }),
+		gauge("oldest_wait_seconds", "How long the oldest of rlock_waiting has waited; 0: nobody waits.",
+			func(s *rlock.Stats) float64 { return s.OldestWait.Seconds() }),
+		gauge("held", "Locks that are held now.", func(s *rlock.Stats) float64 { return float64(s.Held) }),
 		counter("extended_total", "Leases extended.", func(s *rlock.Stats) uint64 { return s.Extended }),
-		counter("extend_failed_total", "Attempts to extend that failed while the lease lasted.", func(s *rlock.Stats) uint64 { return s.ExtendFailed }),
 		labelled(ended, "released", func(s *rlock.Stats) uint64 { return s.Released }),
 		labelled(ended, "release_failed", func(s *rlock.Stats) uint64 { return s.ReleaseFailed }),
 		labelled(ended, "lost", func(s *rlock.Stats) uint64 { return s.Lost }),
@@ -78,6 +91,15 @@ var (
 		labelled(ended, "closed", func(s *rlock.Stats) uint64 { return s.Closed }),
 		labelled(checks, "hit", func(s *rlock.Stats) uint64 { return s.CacheHits }),
 		labelled(checks, "miss", func(s *rlock.Stats) uint64 { return s.Checks - s.CacheHits }),
+	}
+
+	failures = []failure{
+		{describe("acquire_failed_total", "Acquisitions that failed, by why.", "reason"),
+			func(s *rlock.Stats) rlock.Failures { return s.AcquireFailedBy }},
+		{describe("extend_failed_total", "Attempts to extend that failed while the lease lasted, by why.", "reason"),
+			func(s *rlock.Stats) rlock.Failures { return s.ExtendFailedBy }},
+		{describe("release_failed_total", "Locks given up without the confirmation of the server, by why.", "reason"),
+			func(s *rlock.Stats) rlock.Failures { return s.ReleaseFailedBy }},
 	}
 
 	histograms = []histogram{
@@ -90,6 +112,9 @@ var (
 func (collector) Describe(to chan<- *prometheus.Desc) {
 	for _, m := range metrics {
 		to <- m.desc
+	}
+	for _, f := range failures {
+		to <- f.desc
 	}
 	for _, h := range histograms {
 		to <- h.desc
@@ -105,6 +130,14 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 			labels = []string{m.label}
 		}
 		to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s), labels...)
+	}
+	for _, f := range failures {
+		for reason, n := range f.of(&s) {
+			if reason > 0 { // also if there was none so far: Prometheus does not see that a counter begins at 1
+				why := rlock.FailureReason(reason).String()
+				to <- prometheus.MustNewConstMetric(f.desc, prometheus.CounterValue, float64(n), why)
+			}
+		}
 	}
 	for _, h := range histograms {
 		of := h.of(&s)

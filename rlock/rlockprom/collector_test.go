@@ -25,15 +25,20 @@ func (f fixed) Stats() rlock.Stats { return f.stats }
 func TestEachCountHasItsSeries(t *testing.T) {
 	t.Parallel()
 	names := map[string]string{
-		"Acquired": "rlock_acquired_total", "AcquireFailed": "rlock_acquire_failed_total", "Attempts": "rlock_attempts_total",
+		"Acquired": "rlock_acquired_total", "Attempts": "rlock_attempts_total",
 		"Contended": "rlock_contended_total", "HandedOver": "rlock_handed_over_total", "Attached": "rlock_attached_total",
-		"Waiting": "rlock_waiting", "Held": "rlock_held", "Extended": "rlock_extended_total", "ExtendFailed": "rlock_extend_failed_total",
+		"Waiting": "rlock_waiting", "Unanswered": "rlock_waiting_unanswered", "Held": "rlock_held", "Extended": "rlock_extended_total",
 		"Released": `rlock_ended_total{how="released"}`, "ReleaseFailed": `rlock_ended_total{how="release_failed"}`,
 		"Lost": `rlock_ended_total{how="lost"}`, "Expired": `rlock_ended_total{how="expired"}`,
 		"Detached": `rlock_ended_total{how="detached"}`, "Closed": `rlock_ended_total{how="closed"}`,
 		"CacheHits": `rlock_checks_total{cache="hit"}`,
 	}
-	elsewhere := map[string]bool{"Waited": true, "Waits": true, "Holds": true, "Checks": true}
+	elsewhere := map[string]bool{
+		"Waited": true, "OldestWait": true, "Waits": true, "Holds": true, "Checks": true, "AcquireFailed": true, "ExtendFailed": true,
+	}
+	reasons := map[string]string{
+		"AcquireFailedBy": "rlock_acquire_failed_total", "ExtendFailedBy": "rlock_extend_failed_total", "ReleaseFailedBy": "rlock_release_failed_total",
+	}
 	var f fixed
 	fields := reflect.ValueOf(&f.stats).Elem()
 	for i := range fields.NumField() {
@@ -42,9 +47,13 @@ func TestEachCountHasItsSeries(t *testing.T) {
 			field.SetUint(uint64(100 + i))
 		case reflect.Int, reflect.Int64:
 			field.SetInt(int64(100 + i))
+		case reflect.Array:
+			for r := range field.Len() {
+				field.Index(r).SetUint(uint64(1000*i + r))
+			}
 		}
 	}
-	f.stats.Checks = 1000
+	f.stats.Checks, f.stats.OldestWait = 1000, 90*time.Second
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(rlockprom.NewCollector(f)))
 	series := scrape(t, registry)
@@ -53,9 +62,16 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		if elsewhere[field] {
 			continue
 		}
+		if name := reasons[field]; name != "" {
+			for r := 1; r < fields.Field(i).Len(); r++ {
+				require.Equal(t, strconv.Itoa(1000*i+r), series[name+`{reason="`+rlock.FailureReason(r).String()+`"}`], field)
+			}
+			continue
+		}
 		require.Contains(t, names, field, "a field of Stats without a metric")
 		require.Equal(t, strconv.Itoa(100+i), series[names[field]], field)
 	}
+	require.Equal(t, "90", series["rlock_oldest_wait_seconds"])
 	require.Equal(t, strconv.Itoa(1000-int(f.stats.CacheHits)), series[`rlock_checks_total{cache="miss"}`])
 }
 

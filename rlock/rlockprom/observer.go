@@ -39,6 +39,9 @@ func NewObserver(reg prometheus.Registerer, class func(key string) string) (rloc
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rlock_class_events_total", Help: "What has happened to locks of a class of keys.",
 		}, []string{"class", "event"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rlock_class_failures_total", Help: "Failures of calls for a class of keys, by why.",
+		}, []string{"class", "event", "reason"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "rlock_class_wait_seconds", Help: "How long acquisitions of a class of keys took that waited for others.", Buckets: bounds(),
 		}, []string{"class"}),
@@ -47,7 +50,7 @@ func NewObserver(reg prometheus.Registerer, class func(key string) string) (rloc
 		}, []string{"class"}),
 	}
 	var done []prometheus.Collector
-	for _, c := range []prometheus.Collector{o.events, o.waits, o.holds} {
+	for _, c := range []prometheus.Collector{o.events, o.failures, o.waits, o.holds} {
 		if err := reg.Register(c); err != nil {
 			for _, d := range done {
 				reg.Unregister(d)
@@ -71,6 +74,7 @@ func bounds() (bounds []float64) {
 type observer struct {
 	class        func(key string) string
 	events       *prometheus.CounterVec
+	failures     *prometheus.CounterVec
 	waits, holds *prometheus.HistogramVec
 
 	mu    sync.RWMutex
@@ -80,7 +84,11 @@ type observer struct {
 // Observe counts an event.
 func (o *observer) Observe(_ context.Context, e rlock.Event) {
 	class := o.classOf(e.Key)
-	o.events.WithLabelValues(class, strings.ReplaceAll(e.Kind.String(), " ", "_")).Inc()
+	event := strings.ReplaceAll(e.Kind.String(), " ", "_")
+	o.events.WithLabelValues(class, event).Inc()
+	if reason := e.Reason(); reason != 0 {
+		o.failures.WithLabelValues(class, event, reason.String()).Inc()
+	}
 	switch e.Kind {
 	case rlock.EventAcquired, rlock.EventAcquireFailed:
 		if waited(e) {

@@ -109,7 +109,7 @@ func AwaitWaiting(t testing.TB, locker *rlock.Locker, n int64) {
 
 // WithoutTimes returns the counts of s, without what depends on how long something took.
 func WithoutTimes(s rlock.Stats) rlock.Stats {
-	s.Waited, s.Waits, s.Holds = 0, rlock.Histogram{}, rlock.Histogram{}
+	s.Waited, s.OldestWait, s.Waits, s.Holds = 0, 0, rlock.Histogram{}, rlock.Histogram{}
 	return s
 }
 

@@ -44,7 +44,10 @@ func TestStats(t *testing.T) {
 		require.GreaterOrEqual(t, stats.Holds.Sum, 0.02)
 		require.EqualValues(t, 1, stats.Holds.Count())
 		require.EqualValues(t, 1, stats.Waits.Count(), "TryAcquire does not wait")
-		require.Equal(t, rlock.Stats{Acquired: 2, AcquireFailed: 1, Attempts: 1, Contended: 2, HandedOver: 1, Held: 1, Extended: 1, Released: 1}, env.WithoutTimes(stats))
+		require.Equal(t, rlock.Stats{
+			Acquired: 2, AcquireFailed: 1, AcquireFailedBy: rlock.Failures{rlock.ReasonHeld: 1},
+			Attempts: 1, Contended: 2, HandedOver: 1, Held: 1, Extended: 1, Released: 1,
+		}, env.WithoutTimes(stats))
 
 		again, err := locker.Attach(t.Context(), env.Detach(t, next))
 		require.NoError(t, err)
@@ -63,7 +66,7 @@ func TestStats(t *testing.T) {
 		stats = locker.Stats()
 		require.EqualValues(t, 5, stats.Holds.Count())
 		require.Equal(t, rlock.Stats{
-			Acquired: 4, AcquireFailed: 1, Attempts: 3, Contended: 2, HandedOver: 1, Attached: 1, Extended: 1,
+			Acquired: 4, AcquireFailed: 1, AcquireFailedBy: rlock.Failures{rlock.ReasonHeld: 1}, Attempts: 3, Contended: 2, HandedOver: 1, Attached: 1, Extended: 1,
 			Released: 1, Lost: 1, Expired: 1, Detached: 1, Closed: 1, Checks: 5, CacheHits: 4,
 		}, env.WithoutTimes(stats))
 	})
@@ -75,12 +78,16 @@ func TestStatsOfFailures(t *testing.T) {
 		f, locker, _ := env.NewFaulty(t, e)
 		lock, err := locker.Acquire(t.Context(), "job")
 		require.NoError(t, err)
+		loading := rlock.Failures{rlock.ReasonNoAnswer: 1}
 		f.RefuseAll()
 		require.ErrorContains(t, lock.Extend(t.Context(), time.Minute), "LOADING")
 		require.ErrorContains(t, lock.Release(t.Context()), "LOADING")
 		_, err = locker.TryAcquire(t.Context(), "other")
 		require.ErrorContains(t, err, "LOADING")
-		require.Equal(t, rlock.Stats{Acquired: 1, AcquireFailed: 1, Attempts: 2, ExtendFailed: 1, ReleaseFailed: 1}, env.WithoutTimes(locker.Stats()))
+		require.Equal(t, rlock.Stats{
+			Acquired: 1, AcquireFailed: 1, Attempts: 2, ExtendFailed: 1, ReleaseFailed: 1,
+			AcquireFailedBy: loading, ExtendFailedBy: loading, ReleaseFailedBy: loading,
+		}, env.WithoutTimes(locker.Stats()))
 		f.When(nil)
 		require.NoError(t, lock.Release(t.Context()))
 		require.Zero(t, locker.Stats().Released, "the lock had ended before")

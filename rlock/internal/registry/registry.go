@@ -31,7 +31,7 @@ type Registry[T Item] struct {
 	shards [16]shard[T]
 }
 
-// shard is a part of the Items. While it holds its mutex, it calls nothing but Deadline and Entry, so
+// shard is a part of the Items. While it holds its mutex, it calls nothing but Deadline, Entry and what Each was given, so
 // callers may hold a mutex of their own.
 type shard[T Item] struct {
 	mu    sync.Mutex
@@ -98,6 +98,22 @@ func (s *shard[T]) sweep() (over []T) {
 	}
 	s.limit = max(2*len(s.items), 64)
 	return over
+}
+
+// Each calls f for each Item, in no particular order. Some may be over. f is called while a mutex is held: it must be
+// quick, and not use the Registry.
+func (r *Registry[T]) Each(f func(T)) {
+	for i := range r.shards {
+		r.shards[i].each(f)
+	}
+}
+
+func (s *shard[T]) each(f func(T)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, item := range s.items {
+		f(item)
+	}
 }
 
 // All returns the Items, in no particular order. Some may be over.
