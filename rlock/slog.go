@@ -4,55 +4,137 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
 // longWait is the waiting time from which SlogObserver speaks up.
 const longWait = time.Second
 
+// burst is for how long SlogObserver counts failures that are like one that it has logged.
+const burst = time.Minute
+
 // SlogObserver returns an Observer that logs each event to logger, or to slog.Default if that is nil:
 //
-//   - Warn: a lock that was lost, failures other than a lock that is held, and a lease that is too short
-//   - Info: acquisitions that waited for a second or longer, or gave up waiting, and locks that ended
-//     with their Locker
+//   - Warn: a lock that was lost, a lease that is too short, and failures that are about the server or the
+//     program, as with ErrNoAnswer
+//   - Info: acquisitions that waited for a second or longer, that gave up waiting for others, or that their
+//     caller has cancelled, and locks that ended with their Locker
 //   - Debug: everything else
 //
+// Of failures that it warns of, it logs the first, and then counts those of the same kind and reason for a minute: an
+// outage makes as many lines as it lasts minutes, and not as there are locks. With the first event of any kind
+// after that minute it logs how many there were, as more, in a line without a key. It has no timer, so a
+// program that does nothing with locks any more says no number.
+//
 // A key with unprintable bytes is quoted, a long one is cut. The record has the context of the
-// acquisition.
-func SlogObserver(logger *slog.Logger) Observer {
-	return ObserverFunc(func(ctx context.Context, e Event) {
-		to := logger
-		if to == nil {
-			to = slog.Default()
-		}
-		if level := e.level(); to.Enabled(ctx, level) {
-			message := e.Kind.String()
-			if e.Kind == EventLost && errors.Is(e.Err, ErrExpired) {
-				message = "expired"
+// acquisition, that of a count the context of the event that brings it.
+func SlogObserver(logger *slog.Logger) Observer { return &slogObserver{logger: logger} }
+
+// slogObserver has one burst for each kind and reason.
+type slogObserver struct {
+	logger *slog.Logger
+	due    atomic.Int64 // a clock.Instant: when the first burst ends that has counted something; 0: none
+
+	mu     sync.Mutex
+	bursts [eventKinds][failureReasons]struct {
+		end  clock.Instant // zero: there was none
+		more int           // not logged
+	}
+}
+
+// counted is what a burst has not logged.
+type counted struct {
+	kind   EventKind
+	reason FailureReason
+	more   int
+}
+
+// Observe logs the event, unless it is one of a burst.
+func (o *slogObserver) Observe(ctx context.Context, e Event) {
+	to := o.logger
+	if to == nil {
+		to = slog.Default()
+	}
+	level, reason := e.level(), e.Reason()
+	for _, c := range o.ended() {
+		reason, more := slog.String("reason", c.reason.String()), slog.Int("more", c.more)
+		to.LogAttrs(ctx, slog.LevelWarn, "rlock: "+c.kind.String(), reason, more)
+	}
+	if !to.Enabled(ctx, level) || level == slog.LevelWarn && reason != 0 && o.counts(e.Kind, reason) {
+		return
+	}
+	message := e.Kind.String()
+	if e.Kind == EventLost && errors.Is(e.Err, ErrExpired) {
+		message = "expired"
+	}
+	to.LogAttrs(ctx, level, "rlock: "+message, e.attrs(reason)...)
+}
+
+// counts reports whether an event is one of a burst, and then counts it. Otherwise it begins one.
+func (o *slogObserver) counts(kind EventKind, reason FailureReason) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b, now := &o.bursts[kind][reason], clock.Now()
+	if now >= b.end {
+		b.end = now.After(burst)
+		return false
+	}
+	b.more++
+	o.due.CompareAndSwap(0, int64(b.end))
+	return true
+}
+
+// ended returns what the bursts that are over have counted. As long as none has counted anything it takes no mutex.
+func (o *slogObserver) ended() (all []counted) {
+	now := clock.Now()
+	if due := clock.Instant(o.due.Load()); due == 0 || now < due {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var due clock.Instant
+	for kind := range o.bursts {
+		for reason := range o.bursts[kind] {
+			switch b := &o.bursts[kind][reason]; {
+			case b.more > 0 && now >= b.end:
+				all = append(all, counted{EventKind(kind), FailureReason(reason), b.more})
+				b.more = 0
+			case b.more > 0 && (due == 0 || b.end < due):
+				due = b.end
 			}
-			to.LogAttrs(ctx, level, "rlock: "+message, e.attrs()...)
 		}
-	})
+	}
+	o.due.Store(int64(due))
+	return all
 }
 
 func (e Event) level() slog.Level {
 	switch {
 	case e.Kind == EventLost, e.Kind == EventExtendFailed, e.Kind == EventReleaseFailed, e.Kind == EventShortLease:
 		return slog.LevelWarn
-	case e.Kind == EventAcquireFailed && errors.Is(e.Err, ErrGaveUp), e.Kind == EventClosed,
-		e.Kind == EventAcquired && e.Waited >= longWait:
+	case e.Kind == EventClosed, e.Kind == EventAcquired && e.Waited >= longWait:
 		return slog.LevelInfo
-	case e.Kind == EventAcquireFailed && !errors.Is(e.Err, ErrHeld) && !errors.Is(e.Err, ErrClosed):
-		return slog.LevelWarn
 	}
-	return slog.LevelDebug
+	switch e.Reason() {
+	case ReasonGaveUp, ReasonCanceled:
+		return slog.LevelInfo
+	case 0, ReasonHeld, ReasonAlreadyHeld, ReasonClosed:
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 // attrs has those fields of the event that apply.
-func (e Event) attrs() []slog.Attr {
+func (e Event) attrs(reason FailureReason) []slog.Attr {
 	attrs := text.KeysAttrs(e.Key, len(e.Keys), e.Fence)
+	if reason != 0 {
+		attrs = append(attrs, slog.String("reason", reason.String()))
+	}
 	if e.Attempts > 0 {
 		attrs = append(attrs, slog.Int("attempts", e.Attempts))
 	}
