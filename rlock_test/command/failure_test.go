@@ -76,6 +76,18 @@ func TestSignals(t *testing.T) {
 	})
 }
 
+// A server that has gone is no lock that others hold, also if somebody held it before: -E does not apply.
+func TestOutageIsNoConflict(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	server.Do(t, "SET", "held", "x")
+	p := begin(t, url(server.Addr()), "run", "-v", "-w", "5s", "-E", "0", "held", "--", "true")
+	env.Soon(t, func() bool { return strings.Contains(p.stderr.String(), "waiting for held") }, "it waits")
+	server.Kill()
+	require.Equal(t, 125, p.code())
+	require.Contains(t, p.stderr.String(), "the server has not answered for ")
+}
+
 // stubborn ignores SIGTERM, and so does what it has started, which has its standard output.
 const stubborn = `trap "echo told" TERM; sh -c 'trap "" TERM; echo child $$; while :; do sleep 0.05; done' & echo self $$; while :; do sleep 0.05; done`
 

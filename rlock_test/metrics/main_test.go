@@ -48,8 +48,8 @@ type prometheus struct {
 	url string
 }
 
-// startPrometheus returns one that scrapes the target twice a second and looks at the rules as often.
-func startPrometheus(t *testing.T, target string) *prometheus {
+// startPrometheus returns one that scrapes the target twice a second and looks at the file of rules as often.
+func startPrometheus(t *testing.T, target, rules string) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
@@ -59,7 +59,7 @@ rule_files: [%q]
 scrape_configs:
   - job_name: shop
     static_configs: [{targets: [%q]}]
-`, alerts(t), target), 0o600))
+`, rules, target), 0o600))
 	program := unpacked(t, "prometheus")
 	for range 5 {
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -2,11 +2,15 @@ package metrics
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,7 +37,7 @@ func TestPrometheus(t *testing.T) {
 	require.NoError(t, registry.Register(rlockprom.NewCollector(locker)))
 	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer target.Close()
-	p := startPrometheus(t, strings.TrimPrefix(target.URL, "http://"))
+	p := startPrometheus(t, strings.TrimPrefix(target.URL, "http://"), alerts(t))
 	p.shows(`rlock_held`, 0)
 
 	lock, err := locker.Acquire(ctx, "order:17")
@@ -73,6 +77,92 @@ func TestPrometheus(t *testing.T) {
 			require.NotContains(t, value, "17", "a key is no label")
 		}
 	}
+}
+
+// When the server is killed, it rings for that and for nothing else; when it refuses, for that; and when one key is
+// stuck, for that. The windows of the rules are cut, so that nobody has to wait for minutes.
+func TestPrometheusInAnOutage(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	text, err := os.ReadFile(alerts(t))
+	require.NoError(t, err)
+	short := strings.NewReplacer("[1m]", "[6s]", "for: 1m", "for: 2s", "> 60", "> 3", "[10m]", "[1m]").Replace(string(text))
+	rules := filepath.Join(t.TempDir(), "alerts.yml")
+	require.NoError(t, os.WriteFile(rules, []byte(short), 0o600))
+	registry := client.NewRegistry()
+	server := env.Start(t)
+	locker := env.OpenOn(t, server, rlock.WithTTL(time.Minute))
+	require.NoError(t, registry.Register(rlockprom.NewCollector(locker)))
+	target := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	defer target.Close()
+	p := startPrometheus(t, strings.TrimPrefix(target.URL, "http://"), rules)
+	p.shows(`rlock_held`, 0)
+	rings := func(name string) {
+		t.Helper()
+		p.soon(func() bool { return slices.Contains(p.firing(), name) }, name+" rings")
+		require.Equal(t, []string{name}, p.firing())
+	}
+	quiet := func() {
+		t.Helper()
+		p.soon(func() bool { return len(p.firing()) == 0 }, "it stops ringing")
+	}
+
+	// Callers with a second each find nobody, and neither does one that waits without an end.
+	server.Kill()
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	for i := range 10 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				brief, cancel := context.WithTimeout(ctx, time.Second)
+				if lock, err := locker.Acquire(brief, fmt.Sprint("job", i)); err == nil {
+					_ = lock.Release(ctx)
+				}
+				cancel()
+			}
+		})
+	}
+	rings("RlockNoAnswer")
+	close(stop)
+	callers.Wait()
+	server.Restart(t)
+	quiet()
+
+	// A server without memory refuses.
+	env.MustLock(t)(locker.Acquire(ctx, "before"))
+	server.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	refused := time.NewTicker(200 * time.Millisecond)
+	defer refused.Stop()
+	p.soon(func() bool {
+		<-refused.C
+		_, err := locker.TryAcquire(ctx, "another")
+		require.ErrorContains(t, err, "OOM")
+		return slices.Contains(p.firing(), "RlockRefused")
+	}, "RlockRefused rings")
+	require.Equal(t, []string{"RlockRefused"}, p.firing())
+	server.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	quiet()
+
+	// One waits, while others get their locks.
+	next := env.NextInLine(t, locker, "before")
+	p.soon(func() bool {
+		lock, err := locker.Acquire(ctx, "busy")
+		require.NoError(t, err)
+		require.NoError(t, lock.Release(ctx))
+		return slices.Contains(p.firing(), "RlockStuck")
+	}, "RlockStuck rings")
+	require.Equal(t, []string{"RlockStuck"}, p.firing())
+	for _, lock := range locker.Locks() {
+		require.NoError(t, lock.Release(ctx))
+	}
+	require.NoError(t, (<-next).Release(ctx))
+	quiet()
 }
 
 // The rules are what promtool accepts, and ring when they must.
