@@ -102,9 +102,6 @@ func (o *Outage) Explain(cause error, waited time.Duration) error {
 	if lasts == 0 || told == nil && lasts < least {
 		return cause
 	}
-	if told != nil && errors.Is(cause, told) {
-		told = nil
-	}
 	return &unanswered{cause, told, lasts}
 }
 
@@ -124,7 +121,7 @@ func (e *unanswered) Error() string {
 	if e.lasts > 0 {
 		s += fmt.Sprintf(" for %v", max(e.lasts.Round(time.Millisecond), time.Millisecond))
 	}
-	if e.told != nil {
+	if e.told != nil && !errors.Is(e.cause, e.told) {
 		s += ": " + e.told.Error()
 	}
 	if e.cause != nil {
