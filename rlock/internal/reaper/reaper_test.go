@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -235,15 +237,23 @@ func TestManyItemsInAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const items = 5000
-		var calls int
-		up := false
+		var calls atomic.Int32
+		var up atomic.Bool
+		var mu sync.Mutex
 		freed, asked := map[string]bool{}, map[string]bool{}
+		count := func(of map[string]bool) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(of)
+		}
 		r := reaper.New(func(_ context.Context, items []reaper.Item) []reaper.Result {
-			calls++
+			calls.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
 			results := make([]reaper.Result, len(items))
 			for i, item := range items {
 				asked[item.Token] = true
-				if up {
+				if up.Load() {
 					results[i], freed[item.Token] = reaper.Freed, true
 				}
 			}
@@ -253,13 +263,13 @@ func TestManyItemsInAnOutage(t *testing.T) {
 			r.Add(item(fmt.Sprint(i), 0), clock.NoExpiry)
 		}
 		pass(2 * time.Second)
-		calls = 0
+		calls.Store(0)
 		pass(20 * time.Second)
-		require.LessOrEqual(t, calls, 21)
-		require.True(t, len(asked) == items, "%d of them had a turn", len(asked))
-		up = true
+		require.LessOrEqual(t, calls.Load(), int32(21))
+		require.Equal(t, items, count(asked), "they had a turn")
+		up.Store(true)
 		pass(1100 * time.Millisecond)
-		require.True(t, len(freed) == items, "%d of them are free", len(freed))
+		require.Equal(t, items, count(freed), "they are free")
 	})
 }
 
@@ -267,18 +277,18 @@ func TestManyItemsInAnOutage(t *testing.T) {
 func TestTooManyItemsForAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int32
 		r := reaper.New(func(_ context.Context, items []reaper.Item) []reaper.Result {
-			calls++
+			calls.Add(1)
 			return make([]reaper.Result, len(items))
 		})
 		for i := range 1<<14 + 1 {
 			r.Add(item(fmt.Sprint(i), 0), clock.NoExpiry)
 		}
 		pass(time.Minute)
-		calls = 0
+		calls.Store(0)
 		pass(time.Hour)
-		require.Zero(t, calls)
+		require.Zero(t, calls.Load())
 	})
 }
 
