@@ -24,8 +24,9 @@ func ExampleNew() {
 
 	invalidations := rlock.NewInvalidations()
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress:     []string{address},
-		OnInvalidations: invalidations.OnInvalidations, // the server says that a key has changed
+		InitAddress:      []string{address},
+		OnInvalidations:  invalidations.OnInvalidations, // the server says that a key has changed
+		ConnWriteTimeout: 2 * time.Second,               // a dead connection is noticed within a lease of 10 seconds
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -63,7 +63,7 @@ func ExampleLocker_Acquire() {
 
 	lock, err := locker.Acquire(ctx, "order:17", rlock.WithTTL(30*time.Second))
 	if err != nil {
-		log.Fatal(err) // held by others for 5 seconds, or refused by the server
+		log.Fatal(err) // held by others for 5 seconds, no answer, or refused by the server
 	}
 	defer lock.Release(ctx) // does its work even if ctx has ended
 

@@ -14,7 +14,7 @@
 // It is a module of its own, so that rlock itself requires nothing of OpenTelemetry, and requires the API
 // alone, without an SDK:
 //
-//	go get github.com/rlock-go/toolkit/rlock/rlockotel@main
+//	go get github.com/rlock-go/toolkit/rlock/rlockotel
 //
 // It needs v0.1.0 of rlock. Until that is tagged, let a replace in your go.mod point at a clone.
 //

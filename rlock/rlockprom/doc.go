@@ -13,7 +13,7 @@
 //
 // It is a module of its own, so that rlock itself requires nothing of Prometheus:
 //
-//	go get github.com/rlock-go/toolkit/rlock/rlockprom@main
+//	go get github.com/rlock-go/toolkit/rlock/rlockprom
 //
 // It needs v0.1.0 of rlock. Until that is tagged, let a replace in your go.mod point at a clone.
 //
