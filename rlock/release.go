@@ -135,6 +135,7 @@ func (r *releasing) settle() {
 		l.ticket.Leave()
 	}
 	done := r.err == nil || r.moved
+	r.err = remote.NoAnswer(r.err)
 	if !r.shared && !r.gone { // otherwise others have them
 		l.tokenOver(r.minimum != nil && r.err != nil)
 	}
