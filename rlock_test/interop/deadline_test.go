@@ -29,22 +29,19 @@ func TestDeadlineWithoutTheNetwork(t *testing.T) {
 	ours := env.OpenLocker(t, option)
 	held, err := ours.Acquire(t.Context(), "ours", rlock.WithTTL(lease), rlock.WithAutoExtend(true))
 	require.NoError(t, err)
-	ended := held.Context().Done()
+	ctx := held.Context()
 	proxy.BlackHole(true)
 	next, err := other.Acquire(t.Context(), "ours")
 	require.NoError(t, err)
-	select {
-	case <-ended:
-	default:
-		t.Error("rlock: two holders")
-	}
+	require.False(t, held.Valid(), "rlock: two holders")
+	env.Receive(t, ctx.Done()) // by a timer, which a busy machine may run late
 	require.NoError(t, next.Release(t.Context()))
 	proxy.BlackHole(false)
 
 	proxy, option = silent()
 	theirs, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: option, KeyMajority: 1, KeyValidity: lease})
 	require.NoError(t, err)
-	ctx, _, err := theirs.WithContext(t.Context(), "theirs")
+	ctx, _, err = theirs.WithContext(t.Context(), "theirs")
 	require.NoError(t, err)
 	proxy.BlackHole(true)
 	next, err = other.Acquire(t.Context(), "rueidislock:0:theirs")
