@@ -117,6 +117,17 @@ func waitsAgain(ctx context.Context, locker rueidislock.Locker, work func(contex
 	}
 }
 
+// rueidislockHolds has rueidislock take a free lock, and returns its context. WithContext has been seen to wait for one.
+func rueidislockHolds(t *testing.T, parent context.Context, locker rueidislock.Locker, name string) (ctx context.Context) {
+	t.Helper()
+	env.Soon(t, func() (taken bool) {
+		held, _, err := locker.TryWithContext(parent, name)
+		ctx = held
+		return err == nil
+	}, "rueidislock has the lock")
+	return ctx
+}
+
 // runner runs work under a lock.
 type runner func(ctx context.Context, work func(context.Context) error) error
 
@@ -259,8 +270,7 @@ func TestMigrationTraps(t *testing.T) {
 		t.Cleanup(old.Close)
 		locker := env.OpenOn(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
-		_, _, err = old.WithContext(ctx, "theirs")
-		require.NoError(t, err)
+		rueidislockHolds(t, ctx, old, "theirs")
 		ours, err := locker.Acquire(ctx, "ours", rlock.WithTTL(long))
 		require.NoError(t, err)
 		done := make(chan error, 1)
