@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,15 +39,21 @@ func TestDeadlineWithoutTheNetwork(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 	proxy.BlackHole(false)
 
-	proxy, option = silent()
-	theirs, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: option, KeyMajority: 1, KeyValidity: lease})
-	require.NoError(t, err)
-	ctx = rueidislockHolds(t, t.Context(), theirs, "theirs")
-	proxy.BlackHole(true)
-	next, err = other.Acquire(t.Context(), "rueidislock:0:theirs")
-	require.NoError(t, err)
-	require.NoError(t, ctx.Err(), "rueidislock stops in time by now: change the README's table")
-	require.NoError(t, next.Release(t.Context()))
-	proxy.BlackHole(false)
-	theirs.Close()
+	// Of rueidislock both hold for a while. A machine that stands still in that time misses it, so there are some tries.
+	both := false
+	for i := 0; i < 10 && !both; i++ {
+		key := fmt.Sprint("theirs", i)
+		proxy, option = silent()
+		theirs, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: option, KeyMajority: 1, KeyValidity: lease})
+		require.NoError(t, err)
+		ctx = rueidislockHolds(t, t.Context(), theirs, key)
+		proxy.BlackHole(true)
+		next, err = other.Acquire(t.Context(), "rueidislock:0:"+key)
+		require.NoError(t, err)
+		both = ctx.Err() == nil
+		require.NoError(t, next.Release(t.Context()))
+		proxy.BlackHole(false)
+		theirs.Close()
+	}
+	require.True(t, both, "rueidislock stops in time by now: change the README's table")
 }
