@@ -196,6 +196,34 @@ func TestHolderBeforeTheOutage(t *testing.T) {
 	}
 }
 
+// One who waits behind another for a short time finds its question under way, and takes that for an outage only when
+// it has been for long.
+func TestShortWaitBehindAQuestion(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, rival *rlock.Locker) {
+		env.MustLock(t)(rival.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+		first, cancelFirst := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- env.ErrorOf(locker.Acquire(first, "job")) }()
+		briefly := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			return env.ErrorOf(locker.Acquire(ctx, "job"))
+		}
+		time.Sleep(5 * time.Second)
+		server.Silence()
+		time.Sleep(600 * time.Millisecond) // a heartbeat of the first is due twice a second
+		err := briefly()
+		require.NotErrorIs(t, err, rlock.ErrNoAnswer)
+		require.ErrorIs(t, err, rlock.ErrHeld)
+		time.Sleep(3 * time.Second)
+		err = briefly()
+		require.ErrorIs(t, err, rlock.ErrNoAnswer)
+		require.NotErrorIs(t, err, rlock.ErrHeld)
+		cancelFirst()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
 // A caller who leaves soon has not waited for an answer, and one who stays has.
 func TestCancelledBeforeTheAnswer(t *testing.T) {
 	t.Parallel()

@@ -1,36 +1,51 @@
 package clock
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
 
-// Silence is since when somebody waits for an answer. The zero Silence waits for none. Any goroutine may look at
-// it meanwhile.
-type Silence struct{ since atomic.Int64 }
+// Silence is since when somebody waits for an answer, and whether there was one before. The zero Silence waits for
+// none, and had none. Any goroutine may look at it meanwhile.
+type Silence struct {
+	// since is an Instant, or answered, or 0. It is negative if there was an answer before.
+	since atomic.Int64
+}
+
+// answered is the since of a Silence that had an answer and waits for none.
+const answered = math.MinInt64
 
 // Begin notes that an answer is waited for from now on, unless one is already.
-func (s *Silence) Begin(now Instant) { s.since.CompareAndSwap(0, int64(now)) }
-
-// End notes an answer.
-func (s *Silence) End() {
-	if s.since.Load() != 0 {
-		s.since.Store(0)
+func (s *Silence) Begin(now Instant) {
+	if !s.since.CompareAndSwap(0, int64(now)) {
+		s.since.CompareAndSwap(answered, -int64(now))
 	}
 }
 
-// Inherit goes on with the Silence of another, who waits for the same, unless s has one of its own.
+// End notes an answer.
+func (s *Silence) End() {
+	if s.since.Load() != answered {
+		s.since.Store(answered)
+	}
+}
+
+// Inherit goes on with the Silence of another, who waits for the same, unless s waits for an answer itself.
 func (s *Silence) Inherit(from *Silence) {
-	if since := from.since.Load(); since != 0 {
-		s.Begin(Instant(since))
+	since := from.since.Load()
+	if since != 0 && !s.since.CompareAndSwap(0, since) && since != answered {
+		s.since.CompareAndSwap(answered, min(since, -since))
 	}
 }
 
 // Lasts returns how long the Silence has lasted by now, 0 if there is none.
 func (s *Silence) Lasts(now Instant) time.Duration {
 	since := s.since.Load()
-	if since == 0 {
+	if since == 0 || since == answered {
 		return 0
 	}
-	return max(time.Duration(now-Instant(since)), 1)
+	return max(time.Duration(now-Instant(max(since, -since))), 1)
 }
+
+// Answered reports whether there was an answer before.
+func (s *Silence) Answered() bool { return s.since.Load() < 0 }

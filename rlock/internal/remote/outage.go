@@ -86,9 +86,10 @@ func isContextError(err error) bool {
 const LongestAnswer = time.Second
 
 // Explain adds to cause, which has ended the waiting, that the server does not answer or cannot serve, if that is
-// so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A call that is still under way
-// counts if it has lasted for LongestAnswer or, when the time of the caller is over, for half of that time: one who
-// has waited for something else, and asks in the last moment, knows nothing of the server.
+// so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A question that is still under way
+// counts once it is LongestAnswer old. If the server has answered nothing at all, and the time of the caller is over,
+// half of that time is enough: one who has waited for something else, and asks in the last moment, knows nothing
+// of the server.
 func (o *Outage) Explain(cause error, waited time.Duration) error {
 	lasts := o.silence.Lasts(clock.Now())
 	told := o.err
@@ -96,7 +97,7 @@ func (o *Outage) Explain(cause error, waited time.Duration) error {
 		told = nil // it was cut short
 	}
 	least := LongestAnswer
-	if cause == nil || errors.Is(cause, context.DeadlineExceeded) {
+	if !o.silence.Answered() && (cause == nil || errors.Is(cause, context.DeadlineExceeded)) {
 		least = min(least, waited/2)
 	}
 	if lasts == 0 || told == nil && lasts < least {
