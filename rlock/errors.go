@@ -127,8 +127,8 @@ func (e *AcquireError) Unwrap() error { return e.Err }
 // gaveUp is the Err of a call that has ended with ErrGaveUp.
 type gaveUp struct {
 	call  call
-	held  bool  // a holder was seen, or others in the queue
 	cause error // what ended the waiting; nil: the policy
+	wraps remote.Wraps
 }
 
 func (e *gaveUp) Error() string {
@@ -143,22 +143,17 @@ func (e *gaveUp) Error() string {
 }
 
 // Unwrap makes ErrGaveUp and the cause reachable, which may match ErrNoAnswer, and ErrHeld where a holder was seen.
-func (e *gaveUp) Unwrap() []error {
-	list := []error{ErrGaveUp}
-	if e.held {
-		list = append(list, ErrHeld)
-	}
-	if e.cause != nil {
-		list = append(list, e.cause)
-	}
-	return list
-}
+func (e *gaveUp) Unwrap() []error { return e.wraps.Errors() }
 
-// failure returns the Err of an AcquireError. held says that a holder was seen.
+// failure returns the Err of an AcquireError. held says that a holder was seen, or others in the queue.
 func failure(c call, held bool, why noLock) error {
 	switch {
 	case why.err == ErrGaveUp:
-		return &gaveUp{c, held && !errors.Is(why.cause, ErrNoAnswer), why.cause}
+		var holder error
+		if held && !errors.Is(why.cause, ErrNoAnswer) {
+			holder = ErrHeld
+		}
+		return &gaveUp{c, why.cause, remote.NewWraps(ErrGaveUp, holder, why.cause)}
 	case why.cause != nil:
 		return fmt.Errorf("%w: %w", why.err, why.cause)
 	}

@@ -137,10 +137,11 @@ func TestReadmeScriptsPass(t *testing.T) {
 var (
 	goSnippet  = regexp.MustCompile("(?s)```go\n(.*?)```")
 	function   = regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) )?([A-Z]\w*)`)
+	sentinel   = regexp.MustCompile(`(?m)^\t(Err[A-Z]\w*)\b`)
 	calledName = regexp.MustCompile(`\b(?:(?:rlock|rlocktest|locker|lock)\.[A-Z]\w*|With[A-Z]\w+)`)
 )
 
-// The functions of rlock and rlocktest that the README's prose names exist.
+// The functions and errors of rlock and rlocktest that the README's prose names exist.
 func TestReadmeNamesExist(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}
@@ -152,6 +153,9 @@ func TestReadmeNamesExist(t *testing.T) {
 			require.NoError(t, err)
 			for _, f := range function.FindAllStringSubmatch(string(text), -1) {
 				exist[cmp.Or(strings.ToLower(f[1]), pkg)+"."+f[2]] = true
+			}
+			for _, e := range sentinel.FindAllStringSubmatch(string(text), -1) {
+				exist[pkg+"."+e[1]] = true
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func (o *Outage) Explain(cause error, waited time.Duration) error {
 	if lasts == 0 || told == nil && lasts < least {
 		return cause
 	}
-	return &unanswered{cause, told, lasts}
+	return newUnanswered(cause, told, lasts)
 }
 
 // unanswered is an error that matches ErrNoAnswer.
@@ -111,7 +111,34 @@ type unanswered struct {
 	cause error         // what has ended the waiting; nil: nothing has
 	told  error         // of the last attempt; nil: it has no answer
 	lasts time.Duration // of the silence; 0: not known
+
+	wraps Wraps
 }
+
+func newUnanswered(cause, told error, lasts time.Duration) *unanswered {
+	return &unanswered{cause, told, lasts, NewWraps(ErrNoAnswer, cause, told)}
+}
+
+// Wraps are the errors that one error wraps. Many callers may end at once, and each asks often what its error is, so
+// that Errors, unlike a list that Unwrap makes, allocates nothing.
+type Wraps struct {
+	list [3]error
+	n    int
+}
+
+// NewWraps returns those of the errors that are not nil.
+func NewWraps(errs ...error) (w Wraps) {
+	for _, err := range errs {
+		if err != nil {
+			w.list[w.n] = err
+			w.n++
+		}
+	}
+	return w
+}
+
+// Errors is for an Unwrap method.
+func (w *Wraps) Errors() []error { return w.list[:w.n] }
 
 func (e *unanswered) Error() string {
 	s := "the server has not answered"
@@ -132,15 +159,7 @@ func (e *unanswered) Error() string {
 }
 
 // Unwrap makes ErrNoAnswer, the cause and what was told reachable.
-func (e *unanswered) Unwrap() []error {
-	list := []error{ErrNoAnswer}
-	for _, err := range []error{e.cause, e.told} {
-		if err != nil {
-			list = append(list, err)
-		}
-	}
-	return list
-}
+func (e *unanswered) Unwrap() []error { return e.wraps.Errors() }
 
 // NoAnswer returns err such that it matches ErrNoAnswer, if it is that of a call that the server has not answered
 // or cannot serve yet. A caller who has cancelled the call, or never sent it, has not waited for an answer, and a
@@ -151,5 +170,5 @@ func NoAnswer(err error) error {
 		errors.Is(err, context.Canceled), errors.Is(err, rueidis.ErrClosing), errors.Is(err, ErrInterrupted):
 		return err
 	}
-	return &unanswered{told: err}
+	return newUnanswered(nil, err, 0)
 }

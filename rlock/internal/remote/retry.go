@@ -48,7 +48,7 @@ func RetryDetached(ctx context.Context, limit time.Duration, f func(ctx context.
 	defer cancel()
 	err := RetryFor(detached, limit, f)
 	if errors.Is(err, context.DeadlineExceeded) { // which the caller may not have set
-		err = &unanswered{told: err, lasts: limit}
+		err = newUnanswered(nil, err, limit)
 	}
 	return err
 }
