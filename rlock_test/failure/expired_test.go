@@ -92,6 +92,14 @@ func TestTryFreesNothingOfOthers(t *testing.T) {
 			env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithToken("chosen"), rlock.WithTTL(time.Minute)))
 			return ends
 		},
+		"a token that was shown": func(t *testing.T, l *rlock.Locker) *rlock.Lock {
+			ends := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(lease)))
+			other, err := rlock.New(l.Client())
+			require.NoError(t, err)
+			t.Cleanup(other.Close)
+			env.MustLock(t)(other.Acquire(t.Context(), "k", rlock.WithToken(ends.Token()), rlock.WithTTL(time.Minute)))
+			return ends
+		},
 		"readers who share": func(t *testing.T, l *rlock.Locker) *rlock.Lock {
 			ends := env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithTTL(lease)))
 			env.MustLock(t)(l.AcquireShared(t.Context(), "k", rlock.WithTTL(lease), rlock.WithAutoExtend(true)))
