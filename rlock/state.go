@@ -103,7 +103,7 @@ func (l *Lock) ended(to state) {
 	}
 	if cause != released { // the Release does all three when the keys are free
 		if l.token != tokenMoved {
-			l.tokenOver(cause == detached)
+			l.tokenOver(goesOn(l, to))
 		}
 		l.ticket.Leave()
 		l.emit(&Event{Kind: endings[to], Err: cause})

@@ -4,8 +4,12 @@ package rlock
 // says nothing new about such a token; a grant of any other is given back at once. See notify.Grants.
 
 // tokenOver notes that nobody has the tokens of a lock any more. With away, the keys may go on with them, and
-// are given away. The caller holds mu, or is the Release that has ended the lock.
+// are given away. A token that the caller has chosen has not waited with this lock: if it has with another one, it is
+// that one's. The caller holds mu, or is the Release that has ended the lock.
 func (l *Lock) tokenOver(away bool) {
+	if l.claim.Chosen() {
+		return
+	}
 	over := l.locker.grants.Over
 	if away {
 		over = l.locker.grants.PassOn
@@ -22,8 +26,14 @@ func tokensOver(locks []*holder) {
 		l := (*Lock)(h)
 		l.mu.Lock()
 		if l.stateNow() == stateHeld && (l.token == tokenPrivate || l.token == tokenShown) {
-			l.tokenOver(false)
+			l.tokenOver(goesOn(l, stateExpired))
 		}
 		l.mu.Unlock()
 	}
+}
+
+// goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached, or is over here,
+// and somebody who has asked for the token may have made the lease longer. The caller holds mu.
+func goesOn(l *Lock, to state) bool {
+	return to == stateDetached || to == stateExpired && l.token == tokenShown
 }

@@ -106,6 +106,35 @@ func TestLateGrantFreesNothing(t *testing.T) {
 				require.NoError(s.t, lock.Release(s.t.Context()))
 			},
 		},
+		"with its token, others have another key and do not get one": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l) },
+			then: func(s served) {
+				lock := env.Taken(s.t, s.got)
+				same := rlock.WithToken(lock.Token())
+				other := env.MustLock(s.t)(s.l.Acquire(s.t.Context(), "other", same))
+				keeps(s)
+				require.NoError(s.t, other.Release(s.t.Context()))
+				keeps(s)
+				require.NoError(s.t, env.Do(s.t, s.client, "SET", "busy", "stranger").Error())
+				_, err := s.l.TryAcquire(s.t.Context(), "busy", same)
+				require.ErrorIs(s.t, err, rlock.ErrHeld)
+				keeps(s)
+				require.NoError(s.t, lock.Release(s.t.Context()))
+			},
+		},
+		"over here, and another has made it longer by its token": {
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
+				return whole(t, l, rlock.WithTTL(2*time.Second), rlock.WithAutoExtend(false))
+			},
+			then: func(s served) {
+				lock := env.Taken(s.t, s.got)
+				same := rlock.WithToken(lock.Token())
+				other := env.MustLock(s.t)(env.NewLocker(s.t, s.client).Acquire(s.t.Context(), "k", same, rlock.WithTTL(time.Minute)))
+				env.AwaitEnd(s.t, lock, rlock.ErrExpired)
+				keeps(s)
+				require.NoError(s.t, other.Release(s.t.Context()))
+			},
+		},
 		"released, and another's": {
 			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock { return whole(t, l) },
 			then: func(s served) {

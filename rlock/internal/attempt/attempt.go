@@ -303,7 +303,9 @@ func (a *Attempts) GiveUp() {
 	if a.Claim.Possible() > 0 {
 		a.Server.Abandon(a.Claim, a.Lease.Tokens(), a.Lease.TTL(), 0)
 	}
-	a.Grants.Over(a.Lease.Token())
+	if !a.Claim.Chosen() { // or else it may have waited with another lock, and is that one's
+		a.Grants.Over(a.Lease.Token())
+	}
 }
 
 // Interrupted notes that user code has ended an attempt, so that a command may be under way. Of a set with a

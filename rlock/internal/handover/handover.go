@@ -90,7 +90,7 @@ func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 		}
 		g, agreed := h.offer(ctx, &o)
 		if agreed && g.Token != h.Has.Token || h.Freed {
-			h.Grants.Over(h.Has.Token)
+			h.over()
 		}
 		if !agreed {
 			return h.Freed
@@ -102,6 +102,14 @@ func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 		}
 		h.Has, h.As, h.Now = g, o.Request, clock.Now() // the next has left: the lock is for the one after it
 		h.From.TakeBack()
+	}
+}
+
+// over notes that the key has another token now than it had. One that the caller of the lock has chosen may have
+// waited with another lock, and is that one's.
+func (h *Handover[H]) over() {
+	if !h.Claim.Chosen() || h.Has.Token != h.Lease.Token() {
+		h.Grants.Over(h.Has.Token)
 	}
 }
 
