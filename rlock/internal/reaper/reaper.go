@@ -216,9 +216,13 @@ func (r *Reaper) endRound(due []*pending, tried int, prolong bool) {
 	defer r.mu.Unlock()
 	r.rounds++
 	for i, p := range due {
-		if i < tried {
+		switch {
+		case i < tried:
 			p.tried = r.rounds
-		} else {
+		case r.closed: // Close has come meanwhile: its last try is in the next round
+			p.next = now
+			continue
+		default:
 			p.take(NoAnswer, prolong)
 		}
 		p.done = p.done || r.closed || p.next >= p.last

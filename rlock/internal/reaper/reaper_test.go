@@ -406,6 +406,33 @@ func TestClose(t *testing.T) {
 			require.Equal(t, 2*time.Second, time.Since(s.start))
 		})
 	})
+	t.Run("during a call without an answer, of many", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			silent, tried := true, map[string]int{}
+			r := reaper.New(func(ctx context.Context, items []reaper.Item) []reaper.Result {
+				if silent {
+					<-ctx.Done()
+					return make([]reaper.Result, len(items))
+				}
+				for _, i := range items {
+					tried[i.Token]++
+				}
+				return slices.Repeat([]reaper.Result{reaper.Absent}, len(items))
+			})
+			for i := range 2500 {
+				r.Add(item(fmt.Sprint(i), 1), clock.NoExpiry)
+			}
+			pass(3 * time.Second) // a call of the second round is under way, of a thousand
+			time.AfterFunc(500*time.Millisecond, func() { silent = false })
+			r.Close(2 * limit)
+			require.GreaterOrEqual(t, len(tried), 1500, "the others get their last try")
+			pass(time.Hour)
+			for _, n := range tried {
+				require.Equal(t, 1, n)
+			}
+		})
+	})
 	t.Run("of a silent server", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
