@@ -103,18 +103,26 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 
 // confirm asks the server about a lock that has come while ForceRelease or ForceAcquire freed its key. That may
 // have been this one, on its way from another caller of this process, where they do not see it. If ctx ends
-// before there is an answer, the question is asked in the background.
+// before there is an answer, or there is none for lookTimeout, it is asked in the background until there is one.
 func confirm(ctx context.Context, l *Lock) {
-	limited, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	if _, err := l.Verify(limited); err == nil || ctx.Err() == nil || !l.Valid() {
+	if asks(ctx, l) {
 		return
 	}
 	go func() {
-		limited, cancel := context.WithTimeout(l.locker.background, lookTimeout)
-		defer cancel()
-		_, _ = l.Verify(limited)
+		for !asks(l.locker.background, l) && clock.Sleep(l.locker.background, confirmPause, nil) == nil {
+		}
 	}()
+}
+
+// confirmPause is the pause after a question that got no answer: a client that cannot connect says so at once.
+const confirmPause = time.Second / 2
+
+// asks asks the server about a lock, and reports whether there is nothing left to ask.
+func asks(ctx context.Context, l *Lock) (done bool) {
+	limited, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	_, err := l.Verify(limited)
+	return err == nil || !remote.Transient(err) || !l.Valid()
 }
 
 // run acquires the lock, or says why it does not.

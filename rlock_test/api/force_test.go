@@ -346,6 +346,40 @@ func TestContextEndsBeforeForceIsSeen(t *testing.T) {
 	env.Soon(t, func() bool { return errors.Is(lock.Err(), rlock.ErrLost) }, "it is told")
 }
 
+// It ends as well if the context of the caller lasts, and the server says nothing for longer than the call asks.
+func TestForceIsSeenAfterASilence(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	proxy := env.NewProxy(t, server.Addr())
+	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true}, // nobody tells it of lost keys
+		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour))
+	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
+	goOn := make(chan struct{})
+	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventContended {
+			<-goOn
+		}
+	})
+	next := make(chan *rlock.Lock, 1)
+	go func() {
+		lock, err := locker.Acquire(t.Context(), "job", rlock.WithObserver(slow))
+		assert.NoError(t, err)
+		next <- lock
+	}()
+	env.AwaitWaiting(t, locker, 1)
+	require.NoError(t, lock.Release(t.Context()))
+	token := env.Get(t, server.Client(t), "job")
+	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
+	release := proxy.Hold(func(request []byte) bool { return bytes.Contains(request, []byte(gen.InspectSHA1)) })
+	close(goOn)
+	env.Soon(t, func() bool { return proxy.Held() > 0 }, "it asks")
+	lock = <-next
+	require.NoError(t, lock.Err(), "it is not told yet")
+	time.Sleep(3 * time.Second) // for longer than it asks once more
+	release()
+	env.Soon(t, func() bool { return errors.Is(lock.Err(), rlock.ErrLost) }, "it is told")
+}
+
 // Force that is used on other keys costs an acquisition nothing: least of all the time until a silent server answers.
 func TestForceOfOtherKeysAsksNothing(t *testing.T) {
 	t.Parallel()
