@@ -25,8 +25,13 @@ func tokensOver(locks []*holder) {
 	for _, h := range locks {
 		l := (*Lock)(h)
 		l.mu.Lock()
-		if l.stateNow() == stateHeld && (l.token == tokenPrivate || l.token == tokenShown) {
-			l.tokenOver(goesOn(l, stateExpired))
+		if l.stateNow() == stateHeld {
+			if l.token == tokenShared {
+				leaveReaders(l, stateExpired) // the last of them has the token
+			}
+			if l.token != tokenMoved {
+				l.tokenOver(goesOn(l, stateExpired))
+			}
 		}
 		l.mu.Unlock()
 	}

@@ -221,3 +221,40 @@ func TestLateGrantFreesNothing(t *testing.T) {
 		})
 	}
 }
+
+// Whoever has waited and then forgets its lock does not have its token for ever: a grant of it goes back.
+func TestGrantForAForgottenLockGoesBack(t *testing.T) {
+	t.Parallel()
+	for name, forgets := range map[string]func(t *testing.T, l *rlock.Locker, opts ...rlock.Option) *rlock.Lock{
+		"the whole key": func(t *testing.T, l *rlock.Locker, opts ...rlock.Option) *rlock.Lock {
+			return env.MustLock(t)(l.Acquire(t.Context(), "k", opts...))
+		},
+		"a reader": func(t *testing.T, l *rlock.Locker, opts ...rlock.Option) *rlock.Lock {
+			return env.MustLock(t)(l.AcquireShared(t.Context(), "k", opts...))
+		},
+		"a permit": func(t *testing.T, l *rlock.Locker, opts ...rlock.Option) *rlock.Lock {
+			return env.MustLock(t)(l.AcquirePermit(t.Context(), "k", 2, opts...))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := env.Start(t)
+			client, l := server.Client(t), env.OpenOn(t, server)
+			held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k", rlock.WithTTL(time.Minute)))
+			got := make(chan *rlock.Lock, 1)
+			go func() { got <- forgets(t, l, rlock.WithTTL(time.Second)) }()
+			env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
+			member := queued(t, client, "k")[0]
+			require.NoError(t, held.Release(t.Context()))
+			env.Taken(t, got)
+			time.Sleep(1500 * time.Millisecond)
+			results, err := l.TryAcquireEach(t.Context(), env.Keys(4000), rlock.WithTTL(time.Minute)) // so that it looks
+			require.NoError(t, err)
+			require.NoError(t, results[0].Err)
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, env.Do(t, client, "SET", "k", strings.SplitN(member, ":", 3)[2]).Error())
+			says(t, client, "k", member)
+			env.Soon(t, func() bool { return env.Get(t, client, "k") == "" }, "it goes back")
+		})
+	}
+}
