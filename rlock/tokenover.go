@@ -1,5 +1,7 @@
 package rlock
 
+import "github.com/rlock-go/toolkit/rlock/internal/clock"
+
 // A token that has waited in a queue of the server is this process's until it is over. The message of a grant
 // says nothing new about such a token; a grant of any other is given back at once. See notify.Grants.
 
@@ -37,8 +39,9 @@ func tokensOver(locks []*holder) {
 	}
 }
 
-// goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached, or is over here,
-// and somebody who has asked for the token may have made the lease longer. The caller holds mu.
+// goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it is over
+// here, and somebody who has asked for the token may have made the lease longer, or the keys are to keep others out
+// for a little longer. The caller holds mu.
 func goesOn(l *Lock, to state) bool {
-	return to == stateDetached || to == stateExpired && l.token == tokenShown
+	return to == stateDetached || to == stateExpired && (l.token == tokenShown || keptUntil(l) > clock.Now())
 }

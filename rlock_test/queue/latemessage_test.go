@@ -54,6 +54,7 @@ func TestLateGrantFreesNothing(t *testing.T) {
 		return env.MustLock(t)(l.Acquire(t.Context(), "k", opts...))
 	}
 	for name, test := range map[string]struct {
+		after time.Duration // it stands in the queue, the lock is free
 		waits func(t *testing.T, l *rlock.Locker) *rlock.Lock
 		then  func(s served)
 	}{
@@ -96,6 +97,24 @@ func TestLateGrantFreesNothing(t *testing.T) {
 				require.NoError(s.t, env.Taken(s.t, s.got).Release(s.t.Context()))
 				keeps(s)
 				require.NoError(s.t, s.l.ForceRelease(s.t.Context(), "k", env.Get(s.t, s.client, "k")))
+			},
+		},
+		"over here, and to keep others out": {
+			after: 350 * time.Millisecond, // counted off the lease here, as it is of the place
+			waits: func(t *testing.T, l *rlock.Locker) *rlock.Lock {
+				return whole(t, l, rlock.WithTTL(5*time.Second), rlock.WithAtLeast(5*time.Second), rlock.WithAutoExtend(false))
+			},
+			then: func(s served) {
+				lock := env.Taken(s.t, s.got)
+				time.Sleep(time.Until(lock.Deadline()) - 100*time.Millisecond)
+				token, left := env.Get(s.t, s.client, "k"), env.TTL(s.t, s.client, "k")
+				ends := time.Now().Add(left)
+				time.Sleep(time.Until(lock.Deadline()))
+				require.ErrorIs(s.t, lock.Err(), rlock.ErrExpired)
+				s.say()
+				time.Sleep(100 * time.Millisecond)
+				found := env.Get(s.t, s.client, "k")
+				require.True(s.t, found == token || time.Until(ends) < 50*time.Millisecond, "it has freed the key")
 			},
 		},
 		"a chosen token": {
@@ -214,6 +233,7 @@ func TestLateGrantFreesNothing(t *testing.T) {
 				go func() { got <- test.waits(t, l) }()
 				env.Soon(t, func() bool { return len(queued(t, client, "k")) == 1 }, "it stands in the queue")
 				member := queued(t, client, "k")[0]
+				time.Sleep(test.after)
 				require.NoError(t, held.Release(t.Context()))
 				test.then(served{t, client, l, got, strings.SplitN(member, ":", 3)[2], func() { says(t, client, "k", member) }})
 				idle(t, client, "k")
