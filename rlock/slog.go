@@ -85,7 +85,9 @@ func (o *slogObserver) counts(kind EventKind, reason FailureReason) bool {
 		return false
 	}
 	b.more++
-	o.due.CompareAndSwap(0, int64(b.end))
+	if due := clock.Instant(o.due.Load()); due == 0 || b.end < due { // only who has mu changes it
+		o.due.Store(int64(b.end))
+	}
 	return true
 }
 

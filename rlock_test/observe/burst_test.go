@@ -143,3 +143,27 @@ func TestBurstsAreOfOneReason(t *testing.T) {
 		require.Len(t, log.take(), 1, "another burst begins")
 	})
 }
+
+// A number comes a minute after its burst has begun, in whatever order the bursts have begun to count.
+func TestBurstsEndInTheirOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		observer := rlock.SlogObserver(log.logger())
+		tell := func(err error) {
+			observer.Observe(t.Context(), rlock.Event{Kind: rlock.EventAcquireFailed, Key: "job", Err: err})
+		}
+		refused := errors.New("OOM")
+		tell(rlock.ErrNoAnswer) // the burst that ends first
+		time.Sleep(30 * time.Second)
+		tell(refused)
+		tell(refused) // the one that counts first
+		tell(rlock.ErrNoAnswer)
+		require.Len(t, log.take(), 2)
+		time.Sleep(30 * time.Second)
+		tell(rlock.ErrNoAnswer)
+		written := log.take()
+		require.Len(t, written, 2)
+		require.Equal(t, `level=WARN msg="rlock: acquire failed" reason=no_answer more=1`, written[0])
+	})
+}
