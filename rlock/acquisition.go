@@ -189,7 +189,7 @@ func (a *acquisition) localHolder() *Lock {
 // one. If the key is held, the acquisition ends.
 func (a *acquisition) askAboutHolder() noLock {
 	h := a.localHolder()
-	if h == nil {
+	if h == nil || a.ctx.Err() != nil { // then there is no try
 		return noLock{}
 	}
 	a.tries.Outage.Ask()

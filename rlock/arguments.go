@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/argument"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
 // usable refuses a Lock that no acquisition has made.
@@ -64,6 +65,15 @@ func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
 	_, full, err := beginKey(ctx, l, key, nil)
 	if err == nil && l.isClosed() {
 		err = &LockError{op, full, ErrClosed}
+	}
+	return full, err
+}
+
+// asking is begun for a call that only asks: it is not sent if ctx has ended.
+func (l *Locker) asking(ctx context.Context, op, key string) (string, error) {
+	full, err := l.begun(ctx, op, key)
+	if err == nil && ctx.Err() != nil {
+		err = &LockError{op, full, clock.ContextError(ctx, nil)}
 	}
 	return full, err
 }

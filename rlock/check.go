@@ -63,7 +63,7 @@ func (s State) HeldBy(token string) bool { return s.Held && s.Token == token }
 // Where the client has no cache, Check is Inspect. A server that does not answer is asked until ctx
 // ends.
 func (l *Locker) Check(ctx context.Context, key string) (State, error) {
-	full, err := l.begun(ctx, "check", key)
+	full, err := l.asking(ctx, "check", key)
 	if err != nil {
 		return State{}, err
 	}
@@ -91,7 +91,7 @@ func (l *Locker) Check(ctx context.Context, key string) (State, error) {
 
 // Inspect asks the server who holds the lock of key and for how long.
 func (l *Locker) Inspect(ctx context.Context, key string) (State, error) {
-	full, err := l.begun(ctx, "inspect", key)
+	full, err := l.asking(ctx, "inspect", key)
 	if err != nil {
 		return State{}, err
 	}
@@ -113,6 +113,9 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	l.mu.Unlock()
 	if cause != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), cause}
+	}
+	if ctx.Err() != nil {
+		return State{}, &LockError{"verify", l.claim.Key(), clock.ContextError(ctx, nil)}
 	}
 	holders, err := remote.Confirm(ctx, l.locker.remote, &l.claim, tokens)
 	if err != nil {
@@ -169,7 +172,7 @@ type Waiter struct {
 // process that has died stays in the list until the lock would be passed on to it. Who stands in no queue is not
 // in the list: callers of other libraries, and those whose user lacks the right to it.
 func (l *Locker) Waiters(ctx context.Context, key string) ([]Waiter, error) {
-	full, err := l.begun(ctx, "list waiters", key)
+	full, err := l.asking(ctx, "list waiters", key)
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (r ProbeReport) Err() error {
 // ends, the Locker is closed. The findings until then are returned with it. Probe takes a few round trips, and up to a second more for each of two messages that do not
 // come. It subscribes to grants, like the first caller who waits; see New.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
-	key, err := l.begun(ctx, "probe", "rlock:probe:"+remote.NewToken(""))
+	key, err := l.asking(ctx, "probe", "rlock:probe:"+remote.NewToken(""))
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,10 @@ func (l *Locker) WaitFree(ctx context.Context, key string, opts ...Option) error
 		return &AcquireError{Key: full, Err: ErrClosed, call: callWaitFree}
 	}
 	start := clock.Now()
+	if ctx.Err() != nil {
+		why := noLock{ErrGaveUp, clock.ContextError(ctx, nil)}
+		return &AcquireError{Key: full, Err: failure(callWaitFree, false, why), call: callWaitFree}
+	}
 	if _, held := l.heldIn(ctx, []string{full}); held {
 		return &AcquireError{Key: full, Err: ErrAlreadyHeld, call: callWaitFree}
 	}

@@ -244,16 +244,39 @@ func TestCancelledBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// Nothing that was not sent has no answer.
+// Nothing that was not sent has no answer. A Release is sent all the same.
 func TestNotSentIsNoOutage(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, _ *rlock.Locker) {
-		held := env.MustLock(t)(locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Hour)))
-		ctx, cancel := context.WithTimeout(t.Context(), 0)
-		defer cancel()
-		for _, name := range []string{"acquire", "try", "try each", "set", "reader", "permit", "extend", "force release"} {
-			err := calls[name](ctx, locker, held)
-			require.ErrorIs(t, err, context.DeadlineExceeded, name)
-			require.NotErrorIs(t, err, rlock.ErrNoAnswer, name)
+	t.Parallel()
+	for name, call := range calls {
+		if name == "release" {
+			continue
 		}
-	})
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, _ *rlock.Locker) {
+				held := env.MustLock(t)(locker.Acquire(t.Context(), "held", rlock.WithTTL(time.Hour)))
+				ctx, cancel := context.WithTimeout(t.Context(), 0)
+				defer cancel()
+				err := call(ctx, locker, held)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.NotErrorIs(t, err, rlock.ErrNoAnswer)
+			})
+		})
+	}
+}
+
+// A Release that tries for as long as it may says that there is no answer, however its last try has ended.
+func TestReleaseWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			server := rlocktest.StartInMemory(t)
+			locker, err := rlock.Open(server.Option())
+			require.NoError(t, err)
+			t.Cleanup(locker.Close)
+			lock := env.MustLock(t)(locker.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+			server.Stop()
+			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrNoAnswer)
+			require.EqualValues(t, 1, locker.Stats().ReleaseFailedBy[rlock.ReasonNoAnswer])
+		})
+	}
 }
