@@ -365,6 +365,11 @@ func (a *acquisition) fail(why noLock) error {
 	if why.err == closed {
 		why.err = ErrClosed // without ErrNotHeld, because the caller never held the lock
 	}
+	blocker, waited := &a.tries.Blocker, time.Duration(clock.Now()-a.start)
+	if why.err == ErrGaveUp {
+		why.cause = a.tries.Outage.Explain(why.cause, waited)
+	}
+	a.tries.Outage.Leave()
 	a.tries.GiveUp()
 	l.ticket.Leave()
 	a.others()
@@ -376,10 +381,6 @@ func (a *acquisition) fail(why noLock) error {
 	kind := callTry
 	if l.want.wait {
 		kind = callWait
-	}
-	blocker, waited := &a.tries.Blocker, time.Duration(clock.Now()-a.start)
-	if why.err == ErrGaveUp {
-		why.cause = a.tries.Outage.Explain(why.cause, waited)
 	}
 	failed := &AcquireError{
 		Key: blocker.Key, Attempts: l.Attempts(), Waited: waited,

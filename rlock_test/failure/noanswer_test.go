@@ -3,6 +3,7 @@ package failure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,5 +279,34 @@ func TestReleaseWithoutAnswer(t *testing.T) {
 			require.ErrorIs(t, lock.Release(t.Context()), rlock.ErrNoAnswer)
 			require.EqualValues(t, 1, locker.Stats().ReleaseFailedBy[rlock.ReasonNoAnswer])
 		})
+	}
+}
+
+// Callers of one line who leave one after the other, each before the server can have answered it, have seen no outage.
+// Those of a server that is silent have.
+func TestTheLineLeavesOneByOne(t *testing.T) {
+	t.Parallel()
+	for name, outage := range map[string]bool{"slow": false, "silent": true} {
+		for _, kind := range []string{"acquire", "reader", "permit"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, rival *rlock.Locker) {
+					env.MustLock(t)(rival.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+					server.Delay(300 * time.Millisecond)
+					if outage {
+						time.AfterFunc(5*time.Second, func() { server.Silence() })
+					}
+					require.NoError(t, env.Together(30, func(i int) error {
+						limit := 6*time.Second + time.Duration(i)*100*time.Millisecond
+						ctx, cancel := context.WithTimeout(t.Context(), limit)
+						defer cancel()
+						err := calls[kind](ctx, locker, nil)
+						if late := i >= 20; errors.Is(err, rlock.ErrNoAnswer) != outage && (late || !outage) {
+							return fmt.Errorf("after %v: %w", limit, err)
+						}
+						return nil
+					}))
+				})
+			})
+		}
 	}
 }

@@ -16,17 +16,25 @@ type Silence struct {
 // answered is the since of a Silence that had an answer and waits for none.
 const answered = math.MinInt64
 
-// Begin notes that an answer is waited for from now on, unless one is already.
-func (s *Silence) Begin(now Instant) {
-	if !s.since.CompareAndSwap(0, int64(now)) {
-		s.since.CompareAndSwap(answered, -int64(now))
-	}
+// Begin notes that an answer is waited for from now on, and reports true, unless one is already.
+func (s *Silence) Begin(now Instant) bool {
+	return s.since.CompareAndSwap(0, int64(now)) || s.since.CompareAndSwap(answered, -int64(now))
 }
 
 // End notes an answer.
 func (s *Silence) End() {
 	if s.since.Load() != answered {
 		s.since.Store(answered)
+	}
+}
+
+// Leave forgets a question for whose answer nobody waits any more.
+func (s *Silence) Leave() {
+	switch since := s.since.Load(); {
+	case since > 0:
+		s.since.CompareAndSwap(since, 0)
+	case since < 0:
+		s.since.CompareAndSwap(since, answered)
 	}
 }
 

@@ -36,6 +36,15 @@ func TestSilence(t *testing.T) {
 	require.EqualValues(t, 4, s.Lasts(at(10)))
 	require.EqualValues(t, 1, s.Lasts(at(6)), "there is one, however short")
 
+	s.Leave()
+	is(&s, 0, true)
+	var left clock.Silence
+	left.Begin(at(3))
+	left.Leave()
+	is(&left, 0, false)
+	require.True(t, left.Begin(at(4)))
+	require.False(t, left.Begin(at(5)))
+
 	// Who inherits waits for the same.
 	var none, asks, had, again clock.Silence
 	asks.Begin(at(2))

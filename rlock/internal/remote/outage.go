@@ -22,6 +22,7 @@ type Outage struct {
 	silence  *clock.Silence // since the first of the calls in a row that have no answer
 	err      error          // of the last attempt, if it may pass
 	closings int            // in a row
+	begun    bool           // the silence began with a call of this caller, and not of one before it
 }
 
 // mostClosings is how often the client may say that it is closed before all waiters take it
@@ -36,13 +37,27 @@ const closingPause = time.Second / 2
 func (s *Server) Outage(silence *clock.Silence) Outage { return Outage{server: s, silence: silence} }
 
 // Ask notes that the caller is about to ask the server. Record must follow.
-func (o *Outage) Ask() { o.silence.Begin(clock.Now()) }
+func (o *Outage) Ask() {
+	if o.silence.Begin(clock.Now()) {
+		o.begun = true
+	}
+}
+
+// Leave notes that the caller leaves without an answer. Those who go on with the silence count it only if an answer
+// should have been here: else many who leave one after the other, each a moment before it comes, would look
+// like an outage.
+func (o *Outage) Leave() {
+	soon := min(2*o.server.RoundTrip(), LongestAnswer)
+	if o.begun && (o.err == nil || isContextError(o.err)) && o.silence.Lasts(clock.Now()) < soon {
+		o.silence.Leave()
+	}
+}
 
 // Record takes the error of an attempt, nil if it has none. It reports whether another attempt may
 // succeed later, because the server did not answer or cannot serve yet.
 func (o *Outage) Record(err error) (passes bool) {
 	if closed := o.closed(err); err == nil || closed || !Transient(err) {
-		o.err = nil
+		o.err, o.begun = nil, false
 		o.silence.End()
 		return false
 	}
