@@ -16,7 +16,8 @@ func (l *Lock) leaveExpired() {
 	if l.token != tokenPrivate || l.claim.Chosen() || keptUntil(l) > now {
 		return
 	}
-	l.locker.leftover.Add(l.claim.Keys(), l.lease.Tokens(), now.After(time.Second+l.lease.Longest()/100))
+	until := now.After(time.Second + min(l.lease.Longest()/100, time.Minute))
+	l.locker.leftover.Add(l.claim.Keys(), l.lease.Tokens(), until)
 }
 
 // afterExpired takes the outcome of the attempt of a caller who does not wait. If the key in the way has nothing but

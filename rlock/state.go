@@ -74,6 +74,9 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 	}
 	if from == stateHeld {
 		holdEnded(l, to, now)
+		if to == stateExpired && l.shared == nil {
+			l.leaveExpired() // before the context wakes somebody who tries
+		}
 		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context
 		if l.extras != nil && l.ctx != nil {
 			l.ctx.end(causes[to])
@@ -87,12 +90,12 @@ func (l *Lock) ended(to state) {
 	cause, longer := causes[to], l.lease.Unsure()
 	if l.shared != nil {
 		longer = leaveReaders(l, to) || longer
-	}
-	if cause == expired {
-		l.leaveExpired()
-		if longer {
-			freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
+		if cause == expired {
+			l.leaveExpired() // the last of them has the token
 		}
+	}
+	if cause == expired && longer {
+		freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
 	}
 	l.locker.registry.Remove((*holder)(l))
 	if l.watched {
