@@ -283,7 +283,7 @@ func TestReleaseWithoutAnswer(t *testing.T) {
 }
 
 // Callers of one line who leave one after the other, each before the server can have answered it, have seen no outage.
-// Those of a server that is silent have.
+// Those of a server that is silent have, if each stays for longer than the server took to answer before.
 func TestTheLineLeavesOneByOne(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]bool{"slow": false, "silent": true} {
@@ -291,9 +291,11 @@ func TestTheLineLeavesOneByOne(t *testing.T) {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, rival *rlock.Locker) {
 					env.MustLock(t)(rival.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
-					server.Delay(300 * time.Millisecond)
 					if outage {
+						server.Delay(20 * time.Millisecond)
 						time.AfterFunc(5*time.Second, func() { server.Silence() })
+					} else {
+						server.Delay(300 * time.Millisecond)
 					}
 					require.NoError(t, env.Together(30, func(i int) error {
 						limit := 6*time.Second + time.Duration(i)*100*time.Millisecond
