@@ -240,7 +240,7 @@ func testsBelow(t *testing.T, root string) map[string]bool {
 		}
 		text, err := os.ReadFile(path)
 		for line := range strings.Lines(string(text)) {
-			if name, ok := strings.CutPrefix(line, "func "); ok && strings.HasPrefix(name, "Test") {
+			if name, ok := strings.CutPrefix(line, "func "); ok && (strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz")) {
 				name, _, _ = strings.Cut(name, "(")
 				tests[name] = true
 			}

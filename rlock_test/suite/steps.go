@@ -91,7 +91,7 @@ var quickly = append([]string{
 // slow are the tests of them that make quick leaves to make test.
 var slow = append([]string{
 	// They compute for seconds, or build programs.
-	"TestInit", "TestWatch", "TestExitCodes", "TestTypesCompile",
+	"TestInit", "TestWatch", "TestWatchWaitsForRest", "TestExitCodes", "TestTypesCompile", "TestContributingExample", "FuzzGenerator",
 	// They wait for leases, timeouts or failovers: six seconds and more, or many times a few.
 	"TestExtendBesideARenewal", "TestRenewalsOfManyKinds", "TestEmbeddedFaultsAreThoseOfServers", "TestScriptFlushIsInvisible",
 	"TestUnansweredReleaseWithAtLeast", "TestAutoExtendOutlastsRefusals", "TestLossIsNoticedByTheExtension",
@@ -99,7 +99,10 @@ var slow = append([]string{
 	"TestShortenedWithoutAnAnswer", "TestCallsOfASilentServer", "TestFailedReleaseIsFinishedInTheBackground", "TestExtendKeepsItsTTL",
 	"TestClusterFailover", "TestDemotedPrimary", "TestRenewalsOfForbiddenKeys", "TestServerForgetsWhoHolds", "TestServerTakesNoWrites",
 	"TestBlackHole", "TestQueueUnderEverything", "TestAfterBarging", "TestReadersExtend", "TestListenOnACluster", "TestRecheck",
-	"TestListenAfterAFailover", "TestInvalidationsThatHearNothing",
+	"TestListenAfterAFailover", "TestInvalidationsThatHearNothing", "TestSilentDeathOfConnections", "TestFirstCallAfterASilentDeath",
+	"TestCancelledCallsOfASilentServer", "TestObserverEndsACall", "TestReleaseOfAnExpiredLockWithoutAnAnswer",
+	"TestLengtheningWithoutAnAnswer", "TestShortenedLeaseIsExtendedAtOnce", "TestNextTermWaitsForASlowLeader",
+	"TestOutageEndsWithThePolicy", "TestAnyKeyWorksAndShows",
 }, explored...)
 
 // unraced are packages whose tests show what scripts, programs and the tests' own tools do. There is little in them
@@ -162,7 +165,7 @@ func steps(o options) []step {
 // quickSteps are what one runs after each edit.
 func quickSteps() []step {
 	return []step{{name: "quick", short: true,
-		args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=16", "-skip=^(" + strings.Join(slow, "|") + ")$"}, quickly...),
+		args: append([]string{"test", "-short", "-count=1", "-p=4", "-parallel=24", "-skip=^(" + strings.Join(slow, "|") + ")$"}, quickly...),
 		less: fmt.Sprintf("make quick, for make test: the packages %s, and the tests %s",
 			strings.Join(append(without(beside, quickly), alone), " "), strings.Join(slow, ", "))}}
 }
