@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -27,17 +28,12 @@ func (e Engine) StartWithTLS(tb testing.TB) (address, authority string) {
 	server := e.Start(tb,
 		"--tls-cert-file", filepath.Join(dir, "server.crt"), "--tls-key-file", filepath.Join(dir, "server.key"),
 		"--tls-ca-cert-file", authority, "--tls-auth-clients", "no")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freePort() // of those that the system lends to nobody meanwhile
 	if err != nil {
 		tb.Fatal(err)
 	}
-	address = listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	_, port := split(tb, address)
-	server.Do(tb, "CONFIG", "SET", "tls-port", port)
-	return address, authority
+	server.Do(tb, "CONFIG", "SET", "tls-port", strconv.Itoa(port))
+	return net.JoinHostPort(host, strconv.Itoa(port)), authority
 }
 
 // Certificate makes a key pair for 127.0.0.1 with this name that issuer has signed, or without an
