@@ -9,12 +9,12 @@ import (
 // Acquire takes the lock of key, and waits for it until ctx ends or the retry policy gives up: with DefaultRetry
 // and a context that never ends, for ever. The lease is WithTTL long; nothing but WithAutoExtend extends it.
 //
-// On success, Release the lock: also if ctx has ended meanwhile. On an error the caller holds nothing, and what
-// the server may have granted without an answer is released in the background (see WithToken for the
+// On success, Release the lock: also if ctx has ended meanwhile. On an error the caller holds nothing, and
+// what the server may have granted without an answer is released in the background (see WithToken for the
 // exception). The error is an *AcquireError, which says who stood in the way. It matches ErrGaveUp and what
-// ended the waiting, ErrNoAnswer if the server has not answered, ErrAlreadyHeld if ctx is that of a holder of the
-// key, ErrExpired if the grant came after its lease, ErrClosed, or the error of the server. A wrong argument is an
-// *ArgumentError. Look for ErrNoAnswer before ErrGaveUp: a call that gave up may match both.
+// ended the waiting, ErrNoAnswer if the server has not answered, ErrAlreadyHeld if ctx is that of a holder of
+// the key, ErrExpired if the grant came after its lease, ErrClosed, or the error of the server. A wrong
+// argument is an *ArgumentError. Look for ErrNoAnswer before ErrGaveUp: a call that gave up may match both.
 //
 // It also waits for a server that does not answer, or cannot yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN).
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {

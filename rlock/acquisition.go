@@ -101,9 +101,10 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 	return a.lock, nil
 }
 
-// confirm asks the server about a lock that has come while ForceRelease or ForceAcquire freed its key. That may
-// have been this one, on its way from another caller of this process, where they do not see it. If ctx ends
-// before there is an answer, or there is none for lookTimeout, it is asked in the background until there is one.
+// confirm asks the server about a lock that has come while ForceRelease or ForceAcquire freed its key. That
+// may have been this one, on its way from another caller of this process, where they do not see it. If ctx
+// ends before there is an answer, or there is none for lookTimeout, it is asked in the background until there
+// is one.
 func confirm(ctx context.Context, l *Lock) {
 	if asks(ctx, l) {
 		return

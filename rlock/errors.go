@@ -20,11 +20,12 @@ var (
 	ErrHeld = errors.New("rlock: lock is held by another")
 	// ErrGaveUp: the context or the retry policy ended the call before it got the lock.
 	ErrGaveUp = errors.New("rlock: gave up waiting")
-	// ErrNoAnswer: the server had not answered, or could not serve yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN), when
-	// the call ended: look at the server, not at the holder. Errors of all calls match it, those of acquisitions never
-	// together with ErrHeld: whoever was seen before the server fell silent may hold the lock or not. What the server
-	// refuses (NOPERM, OOM, READONLY …) does not match it, nor does a call that its caller cancels within a second,
-	// unless a try of it has failed before, as with a refused connection.
+	// ErrNoAnswer: the server had not answered, or could not serve yet (LOADING, CLUSTERDOWN, MASTERDOWN,
+	// TRYAGAIN), when the call ended: look at the server, not at the holder. Errors of all calls match it,
+	// those of acquisitions never together with ErrHeld: whoever was seen before the server fell silent may
+	// hold the lock or not. What the server refuses (NOPERM, OOM, READONLY …) does not match it, nor does a
+	// call that its caller cancels within a second, unless a try of it has failed before, as with a refused
+	// connection.
 	ErrNoAnswer = remote.ErrNoAnswer
 	// ErrAlreadyHeld: the context belongs to a holder of the same key, so that waiting for
 	// the key would never end. It matches ErrHeld as well.
@@ -73,8 +74,10 @@ func (r *reason) Unwrap() error { return r.kind }
 
 // AcquireError reports a lock that was not acquired.
 type AcquireError struct {
-	Key       string        // the Redis key that stood in the way; of a set, the first one
-	Remaining time.Duration // holder's remaining time by the last look, less what has passed since; NoExpiry when it never expires; 0 when unknown, as with ErrNoAnswer, or over
+	Key string // the Redis key that stood in the way; of a set, the first one
+	// Remaining is the holder's remaining time by the last look, less what has passed since: NoExpiry when
+	// it never expires, 0 when it is over or unknown, as with ErrNoAnswer.
+	Remaining time.Duration
 	Attempts  int           // how often the acquisition tried, see Lock.Attempts
 	Waited    time.Duration // from the call to this error
 
@@ -143,7 +146,8 @@ func (e *gaveUp) Error() string {
 	return message
 }
 
-// Unwrap makes ErrGaveUp and the cause reachable, which may match ErrNoAnswer, and ErrHeld where a holder was seen.
+// Unwrap makes ErrGaveUp and the cause reachable, which may match ErrNoAnswer, and ErrHeld where a holder was
+// seen.
 func (e *gaveUp) Unwrap() []error { return e.wraps.Errors() }
 
 // failure returns the Err of an AcquireError. held says that a holder was seen, or others in the queue.
@@ -171,8 +175,8 @@ type LockError struct {
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrDetached, ErrClosed, or the server's or client's error
 }
 
-// unanswered is the LockError of a call that ended with err. If ctx has ended, it says that: the client may say then
-// what has become of another call on the same connection.
+// unanswered is the LockError of a call that ended with err. If ctx has ended, it says that: the client may
+// say then what has become of another call on the same connection.
 func unanswered(ctx context.Context, op, key string, err error) *LockError {
 	if ctx.Err() != nil && remote.OutcomeOf(err) == remote.Indeterminate {
 		err = clock.ContextError(ctx, err)

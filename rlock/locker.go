@@ -65,9 +65,9 @@ type Locker struct {
 // caller at a time, may go on with a call whose context is cancelled, until the deadline or ConnWriteTimeout.
 //
 // New cannot see the options of the client. Leave ConnLifetime out, with which rueidis sends commands twice,
-// so that two may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the shortest
-// lease that is extended: by default they are 1 and 10 s, and a lock with a lease of 10 s may be lost when
-// connections die silently. CLIENT.md has all options.
+// so that two may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the
+// shortest lease that is extended: by default they are 1 and 10 s, and a lock with a lease of 10 s may be lost
+// when connections die silently. CLIENT.md has all options.
 //
 // From when the first of its callers waits, a Locker has one of the connections that the client has for blocking commands
 // (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys for which they wait.

@@ -11,8 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// FailureReason says in a word why a call has failed. Each *AcquireError, and each Event that tells of a failure, has
-// exactly one. Stats, logs and metrics count and show it.
+// FailureReason says in a word why a call has failed. Each *AcquireError, and each Event that tells of a
+// failure, has exactly one. Stats, logs and metrics count and show it.
 type FailureReason uint8
 
 // The first that applies is the reason.
@@ -21,7 +21,7 @@ const (
 	ReasonClosed                               // the Locker or the client was closed
 	ReasonAlreadyHeld                          // ErrAlreadyHeld: the program waits for itself
 	ReasonCanceled                             // the caller has cancelled the context
-	ReasonGaveUp                               // the time of the caller or the policy was over while others held it
+	ReasonGaveUp                               // the caller's time or policy was over while others held it
 	ReasonHeld                                 // others held the lock, and the call does not wait
 	ReasonLimit                                // ErrLimit: others say that there are more or fewer permits
 	ReasonExpired                              // the lease was over before it was confirmed
@@ -55,8 +55,8 @@ func (r FailureReason) String() string {
 // Reason returns why the acquisition has failed.
 func (e *AcquireError) Reason() FailureReason { return reasonOf(e.Err) }
 
-// Reason returns why what the event tells of has failed, 0 if it is none of EventAcquireFailed, EventExtendFailed and
-// EventReleaseFailed.
+// Reason returns why what the event tells of has failed, 0 if it is none of EventAcquireFailed,
+// EventExtendFailed and EventReleaseFailed.
 func (e Event) Reason() FailureReason {
 	switch e.Kind {
 	case EventAcquireFailed, EventExtendFailed, EventReleaseFailed:

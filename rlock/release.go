@@ -20,10 +20,10 @@ import (
 // try that gets no answer ends with ctx or by the time-outs of the client.
 //
 // ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or ErrExpired
-// that it had ended before; keys that are another's stay as they are. If a call got no answer, or an error, the
-// error matches that as well. The caller has given up the lock all the same, and the Locker frees the keys in the
-// background: for half a minute, and longer while the server does not answer. If that fails, or the caller chose the
-// token (WithToken), they stay until their lease ends. Release may be called again.
+// that it had ended before; keys that are another's stay as they are. If a call got no answer, or an error,
+// the error matches that as well. The caller has given up the lock all the same, and the Locker frees the keys
+// in the background: for half a minute, and longer while the server does not answer. If that fails, or the
+// caller chose the token (WithToken), they stay until their lease ends. Release may be called again.
 //
 // Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
@@ -186,9 +186,9 @@ func notEntered(key string, err error) error {
 //
 // The holder learns of its loss from the server (see Invalidations) or, as one of several shares always, when
 // it next extends, verifies or releases. Until then it may be at work, so let it use the fence. A holder of
-// this Locker has lost its lock, share or permits when ForceRelease returns. A caller to whom they are on their
-// way then has lost them when its call returns, if the server answers in time, and otherwise soon. If a holder
-// has handed over what it had within its process, the next one may have the same token and loses it;
+// this Locker has lost its lock, share or permits when ForceRelease returns. A caller to whom they are on
+// their way then has lost them when its call returns, if the server answers in time, and otherwise soon. If a
+// holder has handed over what it had within its process, the next one may have the same token and loses it;
 // WithUniqueToken prevents that.
 //
 // If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.

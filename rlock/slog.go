@@ -26,10 +26,10 @@ const burst = time.Minute
 //     caller has cancelled, and locks that ended with their Locker
 //   - Debug: everything else
 //
-// Of failures that it warns of, it logs the first, and then counts those of the same kind and reason for a minute: an
-// outage makes as many lines as it lasts minutes, and not as there are locks. With the first event of any kind
-// after that minute it logs how many there were, as more, in a line without a key. It has no timer, so a
-// program that does nothing with locks any more says no number.
+// Of failures that it warns of, it logs the first, and then counts those of the same kind and reason for a
+// minute: an outage makes as many lines as it lasts minutes, and not as there are locks. With the first event
+// of any kind after that minute it logs how many there were, as more, in a line without a key. It has no
+// timer, so a program that does nothing with locks any more says no number.
 //
 // A key with unprintable bytes is quoted, a long one is cut. The record has the context of the
 // acquisition, that of a count the context of the event that brings it.
@@ -91,7 +91,8 @@ func (o *slogObserver) counts(kind EventKind, reason FailureReason) bool {
 	return true
 }
 
-// ended returns what the bursts that are over have counted. As long as none has counted anything it takes no mutex.
+// ended returns what the bursts that are over have counted. As long as none has counted anything it takes no
+// mutex.
 func (o *slogObserver) ended() (all []counted) {
 	now := clock.Now()
 	if due := clock.Instant(o.due.Load()); due == 0 || now < due {
@@ -117,7 +118,8 @@ func (o *slogObserver) ended() (all []counted) {
 
 func (e Event) level() slog.Level {
 	switch {
-	case e.Kind == EventLost, e.Kind == EventExtendFailed, e.Kind == EventReleaseFailed, e.Kind == EventShortLease:
+	case e.Kind == EventLost, e.Kind == EventShortLease,
+		e.Kind == EventExtendFailed, e.Kind == EventReleaseFailed:
 		return slog.LevelWarn
 	case e.Kind == EventClosed, e.Kind == EventAcquired && e.Waited >= longWait:
 		return slog.LevelInfo

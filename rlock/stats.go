@@ -18,9 +18,13 @@ type Stats struct {
 	HandedOver    uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
 	Attached      uint64 // locks that Attach took over, and readers that Downgrade has made
 
-	Waiting    int64         // acquisitions that wait now: for others, or for a server that does not answer, or has not for a second
-	Unanswered int64         // of those, how many the server does not answer; of callers in one line, one asks for all
-	OldestWait time.Duration // for how long the one of those has waited that has waited longest; candidates of Lead count only if unanswered
+	// Waiting is how many acquisitions wait now: for others, or for a server that does not answer, or has not
+	// for a second. Unanswered is how many of those the server does not answer; of callers in one line, one
+	// asks for all. OldestWait is how long the oldest of them has waited. Candidates of Lead, who wait for as
+	// long as others lead, count for it only if they are unanswered.
+	Waiting    int64
+	Unanswered int64
+	OldestWait time.Duration
 
 	Waited time.Duration // total time of the contended acquisitions that have ended
 	Waits  Histogram     // how long each of those took, but for calls that do not wait, such as TryAcquire

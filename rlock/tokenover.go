@@ -6,8 +6,8 @@ import "github.com/rlock-go/toolkit/rlock/internal/clock"
 // says nothing new about such a token; a grant of any other is given back at once. See notify.Grants.
 
 // tokenOver notes that nobody has the tokens of a lock any more. With away, the keys may go on with them, and
-// are given away. A token that the caller has chosen has not waited with this lock: if it has with another one, it is
-// that one's. The caller holds mu, or is the Release that has ended the lock.
+// are given away. A token that the caller has chosen has not waited with this lock: if it has with another
+// one, it is that one's. The caller holds mu, or is the Release that has ended the lock.
 func (l *Lock) tokenOver(away bool) {
 	if l.claim.Chosen() {
 		return
@@ -39,9 +39,9 @@ func tokensOver(locks []*holder) {
 	}
 }
 
-// goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it is over
-// here, and somebody who has asked for the token may have made the lease longer, or the keys are to keep others out
-// for a little longer. The caller holds mu.
+// goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it is
+// over here, and somebody who has asked for the token may have made the lease longer, or the keys are to keep
+// others out for a little longer. The caller holds mu.
 func goesOn(l *Lock, to state) bool {
 	return to == stateDetached || to == stateExpired && (l.token == tokenShown || keptUntil(l) > clock.Now())
 }

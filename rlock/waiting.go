@@ -8,8 +8,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// waiter is a Lock that is being acquired by a call that waits, as the registry of these knows it. Once it is held, it
-// has its entry in the registry of what is held.
+// waiter is a Lock that is being acquired by a call that waits, as the registry of these knows it. Once it is
+// held, it has its entry in the registry of what is held.
 type waiter Lock
 
 // Deadline says that the wait ends by itself.
@@ -34,9 +34,9 @@ func delist(l *Lock) {
 	}
 }
 
-// waitingNow tells how many acquisitions wait now, of how many of them the server has not answered, and for how
-// long the oldest has waited. Candidates of Lead wait for as long as others lead, so the oldest is none of them,
-// unless it is the server that they wait for.
+// waitingNow tells how many acquisitions wait now, of how many of them the server has not answered, and for
+// how long the oldest has waited. Candidates of Lead wait for as long as others lead, so the oldest is none of
+// them, unless it is the server that they wait for.
 func waitingNow(l *Locker) (all, unanswered int64, oldest time.Duration) {
 	now := clock.Now()
 	l.waiters.Each(func(w *waiter) {

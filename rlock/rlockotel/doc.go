@@ -44,8 +44,8 @@
 //	rlock.hold.duration     s  histogram  rlock.end
 //	rlock.wait                 span, of kind internal: rlock.outcome, rlock.attempts, rlock.handed_over, rlock.fence
 //
-// The outcome is acquired, or the name of the [rlock.FailureReason]. With WithClass, rlock.class is an attribute of
-// all three.
+// The outcome is acquired, or the name of the [rlock.FailureReason]. With WithClass, rlock.class is an
+// attribute of all three.
 //
 // The span is a child of the span in the context of the acquisition. It begins when the acquisition did and
 // is recorded when that ends. An acquisition that neither found the lock held nor had to repeat its attempt

@@ -14,7 +14,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock"
 )
 
-// optionFields calls f with each field of a ClientOption, by name; those of a struct of rueidis count by themselves.
+// optionFields calls f with each field of a ClientOption, by name; those of a struct of rueidis count by
+// themselves.
 func optionFields(v reflect.Value, prefix string, f func(name string, field reflect.Value)) {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)

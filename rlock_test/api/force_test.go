@@ -310,8 +310,8 @@ func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 	_ = next.Release(t.Context())
 }
 
-// A lock that force has freed on its way to its caller ends, also if the server says so only after the context of
-// that caller has ended.
+// A lock that force has freed on its way to its caller ends, also if the server says so only after the context
+// of that caller has ended.
 func TestContextEndsBeforeForceIsSeen(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
@@ -346,7 +346,8 @@ func TestContextEndsBeforeForceIsSeen(t *testing.T) {
 	env.Soon(t, func() bool { return errors.Is(lock.Err(), rlock.ErrLost) }, "it is told")
 }
 
-// It ends as well if the context of the caller lasts, and the server says nothing for longer than the call asks.
+// It ends as well if the context of the caller lasts, and the server says nothing for longer than the call
+// asks.
 func TestForceIsSeenAfterASilence(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
@@ -380,7 +381,8 @@ func TestForceIsSeenAfterASilence(t *testing.T) {
 	env.Soon(t, func() bool { return errors.Is(lock.Err(), rlock.ErrLost) }, "it is told")
 }
 
-// Force that is used on other keys costs an acquisition nothing: least of all the time until a silent server answers.
+// Force that is used on other keys costs an acquisition nothing: least of all the time until a silent server
+// answers.
 func TestForceOfOtherKeysAsksNothing(t *testing.T) {
 	t.Parallel()
 	f, locker, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour))

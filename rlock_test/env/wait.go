@@ -25,8 +25,8 @@ func Soon(t testing.TB, condition func() bool, what string) {
 	}
 }
 
-// longestPause is what a pause between two looks counts at most: a machine that takes longer for it stands still,
-// or has many times as much to do as it can. Such time is nobody's fault who is waited for.
+// longestPause is what a pause between two looks counts at most: a machine that takes longer for it stands
+// still, or has many times as much to do as it can. Such time is nobody's fault who is waited for.
 const longestPause = 100 * time.Millisecond
 
 // patience is how long a test still waits.
@@ -37,8 +37,8 @@ type patience struct {
 
 func newPatience(limit time.Duration) *patience { return &patience{limit, time.Now()} }
 
-// over notes the time since the last look, and reports whether that was enough. What is waited for is looked at once
-// more between the end of the time and this answer.
+// over notes the time since the last look, and reports whether that was enough. What is waited for is looked
+// at once more between the end of the time and this answer.
 func (p *patience) over() bool {
 	if p.left <= 0 {
 		return true

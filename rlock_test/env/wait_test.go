@@ -34,7 +34,8 @@ func fails(t *testing.T, test func(t testing.TB)) (failed bool, took time.Durati
 	return f.failed, time.Since(began)
 }
 
-// What waits has its bounds. A machine that stands still, so that one look takes seconds, does not use them up.
+// What waits has its bounds. A machine that stands still, so that one look takes seconds, does not use them
+// up.
 func TestWaitsHaveBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed, took := fails(t, func(t testing.TB) { env.Soon(t, func() bool { return false }, "never") })

@@ -143,8 +143,8 @@ func TestCancelledCallsThatConnect(t *testing.T) {
 	})
 }
 
-// The client may end a cancelled call with what has become of another one, whose deadline has broken the connection of
-// both. The error says all the same that the context of the caller was cancelled.
+// The client may end a cancelled call with what has become of another one, whose deadline has broken the
+// connection of both. The error says all the same that the context of the caller was cancelled.
 func TestCancelledCallsWithTheErrorOfAnother(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(ctx context.Context, l *rlock.Locker, lock *rlock.Lock) error{

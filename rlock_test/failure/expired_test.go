@@ -13,8 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A lease ends a little earlier here than at the server. Who tries right after that, in the same process, has the
-// key although the server has not noticed the end yet: nobody holds it.
+// A lease ends a little earlier here than at the server. Who tries right after that, in the same process, has
+// the key although the server has not noticed the end yet: nobody holds it.
 func TestTryRightAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond

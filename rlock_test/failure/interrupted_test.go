@@ -129,8 +129,8 @@ func TestContextBreaksDuringRelease(t *testing.T) {
 	require.Empty(t, env.Get(t, direct, "a"))
 }
 
-// A context whose methods begin to panic while the client connects for it, or a dial that panics or ends its goroutine,
-// keeps nobody waiting who needs that connection later.
+// A context whose methods begin to panic while the client connects for it, or a dial that panics or ends its
+// goroutine, keeps nobody waiting who needs that connection later.
 func TestConnectingIsInterrupted(t *testing.T) {
 	t.Parallel()
 	dials := map[string]func(ctx *breakingContext){}

@@ -83,7 +83,8 @@ var calls = map[string]func(ctx context.Context, l *rlock.Locker, held *rlock.Lo
 	},
 }
 
-// Whatever the call, its error says that the server does not answer, and no more: not that somebody holds the lock.
+// Whatever the call, its error says that the server does not answer, and no more: not that somebody holds the
+// lock.
 func TestNoAnswerIsTold(t *testing.T) {
 	t.Parallel()
 	for fault, begin := range map[string]func(*rlocktest.Server){
@@ -197,8 +198,8 @@ func TestHolderBeforeTheOutage(t *testing.T) {
 	}
 }
 
-// One who waits behind another for a short time finds its question under way, and takes that for an outage only when
-// it has been for long.
+// One who waits behind another for a short time finds its question under way, and takes that for an outage
+// only when it has been for long.
 func TestShortWaitBehindAQuestion(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *rlocktest.Server, locker, rival *rlock.Locker) {
 		env.MustLock(t)(rival.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
@@ -282,8 +283,9 @@ func TestReleaseWithoutAnswer(t *testing.T) {
 	}
 }
 
-// Callers of one line who leave one after the other, each before the server can have answered it, have seen no outage.
-// Those of a server that is silent have, if each stays for longer than the server took to answer before.
+// Callers of one line who leave one after the other, each before the server can have answered it, have seen no
+// outage. Those of a server that is silent have, if each stays for longer than the server took to answer
+// before.
 func TestTheLineLeavesOneByOne(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]bool{"slow": false, "silent": true} {

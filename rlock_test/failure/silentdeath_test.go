@@ -15,8 +15,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// lostWhenForgotten holds extended locks by several Lockers, and has their connections die silently, at other moments
-// between two extensions for each Locker. It returns how many of how many locks are lost within a lease and a half.
+// lostWhenForgotten holds extended locks by several Lockers, and has their connections die silently, at other
+// moments between two extensions for each Locker. It returns how many of how many locks are lost within a
+// lease and a half.
 func lostWhenForgotten(t *testing.T, ttl time.Duration, lockers, locks int, option rueidis.ClientOption, opts ...rlock.LockerOption) (lost, all int) {
 	t.Helper()
 	server := env.Start(t)

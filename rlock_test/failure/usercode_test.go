@@ -26,8 +26,8 @@ var endings = map[string]func(){
 	"Goexit": runtime.Goexit,
 }
 
-// survive calls f in a goroutine of its own and reports whether it returned. A call that ends in neither way within
-// a minute ends the program, because nobody knows what it holds.
+// survive calls f in a goroutine of its own and reports whether it returned. A call that ends in neither way
+// within a minute ends the program, because nobody knows what it holds.
 func survive(f func()) (returned bool) {
 	done := make(chan struct{})
 	go func() {

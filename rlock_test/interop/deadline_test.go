@@ -39,7 +39,8 @@ func TestDeadlineWithoutTheNetwork(t *testing.T) {
 	require.NoError(t, next.Release(t.Context()))
 	proxy.BlackHole(false)
 
-	// Of rueidislock both hold for a while. A machine that stands still in that time misses it, so there are some tries.
+	// Of rueidislock both hold for a while. A machine that stands still in that time misses it, so there are
+	// some tries.
 	both := false
 	for i := 0; i < 10 && !both; i++ {
 		key := fmt.Sprint("theirs", i)

@@ -98,8 +98,8 @@ func insteadOfRedsync(ctx context.Context, locker *rlock.Locker, work func(conte
 	return err // of work, or rlock.ErrGaveUp after 10 seconds
 }
 
-// waitsAgain is theirRueidislock for a test: it asks again after a while. A waiter of rueidislock relies on a message for
-// ever, and has been seen on a busy machine to wait for a key that was free.
+// waitsAgain is theirRueidislock for a test: it asks again after a while. A waiter of rueidislock relies on a
+// message for ever, and has been seen on a busy machine to wait for a key that was free.
 func waitsAgain(ctx context.Context, locker rueidislock.Locker, work func(context.Context) error) error {
 	for {
 		waits, giveUp := context.WithCancel(ctx)
@@ -117,7 +117,8 @@ func waitsAgain(ctx context.Context, locker rueidislock.Locker, work func(contex
 	}
 }
 
-// rueidislockHolds has rueidislock take a free lock, and returns its context. WithContext has been seen to wait for one.
+// rueidislockHolds has rueidislock take a free lock, and returns its context. WithContext has been seen to
+// wait for one.
 func rueidislockHolds(t *testing.T, parent context.Context, locker rueidislock.Locker, name string) (ctx context.Context) {
 	t.Helper()
 	env.Soon(t, func() (taken bool) {

@@ -79,8 +79,8 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// When the server is killed, it rings for that and for nothing else; when it refuses, for that; and when one key is
-// stuck, for that. The windows of the rules are cut, so that nobody has to wait for minutes.
+// When the server is killed, it rings for that and for nothing else; when it refuses, for that; and when one
+// key is stuck, for that. The windows of the rules are cut, so that nobody has to wait for minutes.
 func TestPrometheusInAnOutage(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -51,7 +51,8 @@ func (l *lines) logger() *slog.Logger {
 	}}))
 }
 
-// An outage makes a line for each kind of what fails, and later one with the number, however many locks there are.
+// An outage makes a line for each kind of what fails, and later one with the number, however many locks there
+// are.
 func TestOutageInTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

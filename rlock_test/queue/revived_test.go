@@ -50,8 +50,8 @@ func inBubble(t *testing.T, test func(t *testing.T, client rueidis.Client, open 
 	})
 }
 
-// Of a replica that was promoted too late, the queue has places that were served. Whoever is granted the key for
-// one of them lives, and does not have what it waited for any more: it gives the key back at once, however
+// Of a replica that was promoted too late, the queue has places that were served. Whoever is granted the key
+// for one of them lives, and does not have what it waited for any more: it gives the key back at once, however
 // many there are. Each would cost its lease otherwise.
 func TestRevivedPlaces(t *testing.T) {
 	t.Parallel()

@@ -4,9 +4,9 @@
 //	go run ./rlock_test/suite [-set test] [-duration 60s] [-seed 0] [-fuzztime 10m] [-known] [-step race]
 //
 // It is behind make quick, test, ci and test-all, each of which is a set of steps. A step that fails keeps no
-// other from running. A test that fails shows at once. A test that is skipped is a failure, unless it says that
-// it is left to make test-all (env.Long), and this is a smaller set. So is a server that RLOCK_SERVERS names and
-// that no test ran on. What a set leaves to a larger one stands in the summary.
+// other from running. A test that fails shows at once. A test that is skipped is a failure, unless it says
+// that it is left to make test-all (env.Long), and this is a smaller set. So is a server that RLOCK_SERVERS
+// names and that no test ran on. What a set leaves to a larger one stands in the summary.
 //
 // A test that fails while the machine stands still runs again, at most twice and by itself, and
 // the summary names it. Leases end in such a time, as they must, so that the test sees what it

@@ -52,16 +52,17 @@ func (p *program) runCommand(args []string) error {
 			tell("contended", "waiting for "+r.want(e.Key)+", which others have: "+left(e.Remaining),
 				fields{"keys": texts(r.keys), "remaining_ms": milliseconds(e.Remaining)})
 		case rlock.EventShortLease:
-			p.say("short_lease", "--ttl "+r.ttl.String()+" may be over before an extension gets through when a connection dies silently: "+
-				"use a longer one, or a shorter write_timeout in the URL", nil)
+			p.say("short_lease", "--ttl "+r.ttl.String()+" may be over before an extension gets through "+
+				"when a connection dies silently: use a longer one, or a shorter write_timeout in the URL", nil)
 		case rlock.EventExtendFailed:
 			failing.Store(&e.Err)
 		case rlock.EventExtended:
 			failing.Store(nil)
 		}
 	})
-	usable := (r.ttl - r.killAfter - margin).Truncate(time.Millisecond) // of the lease, until CMD must stop
-	ctx, locker, done, err := p.locker(rlock.WithTTL(usable))           // by which Open sets the time-outs of the client
+	// Of the lease, until CMD must stop. Open sets the time-outs of the client by it.
+	usable := (r.ttl - r.killAfter - margin).Truncate(time.Millisecond)
+	ctx, locker, done, err := p.locker(rlock.WithTTL(usable))
 	if err != nil {
 		return err
 	}

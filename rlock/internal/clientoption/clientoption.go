@@ -1,9 +1,10 @@
-// Package clientoption decides with which options a client of Open is built: which are refused, and how long the
-// client may take to notice that a connection is dead.
+// Package clientoption decides with which options a client of Open is built: which are refused, and how long
+// the client may take to notice that a connection is dead.
 //
 // A connection dies silently when something between client and server forgets it: a load balancer, connection
-// tracking, a failover behind one address. Nothing closes it, and what is sent on it is lost. rueidis notices that by
-// pings: one each KeepAlive while nothing else is answered, which must be answered within ConnWriteTimeout.
+// tracking, a failover behind one address. Nothing closes it, and what is sent on it is lost. rueidis notices
+// that by pings: one each KeepAlive while nothing else is answered, which must be answered within
+// ConnWriteTimeout.
 //
 // It does not know what is sent on a connection.
 package clientoption
@@ -38,10 +39,11 @@ type TimeOuts struct {
 	Answer time.Duration // in which one must be answered; 0: for ever
 }
 
-// What Open chooses of a lease: a tenth for the pause between pings, and the rest of a third for the answer, so that an
-// idle connection is known to be dead after a third of the lease. With a lease of 10 seconds that is 1 and 2.3 seconds,
-// and of 96 extended locks none was lost when their connections died; with the 10 seconds of rueidis it was 72 of 96
-// (TestSilentDeathOfConnections). Below a second a busy server would count as dead, and more than 5 gain nothing.
+// What Open chooses of a lease: a tenth for the pause between pings, and the rest of a third for the answer,
+// so that an idle connection is known to be dead after a third of the lease. With a lease of 10 seconds that
+// is 1 and 2.3 seconds, and of 96 extended locks none was lost when their connections died; with the 10
+// seconds of rueidis it was 72 of 96 (TestSilentDeathOfConnections). Below a second a busy server would count
+// as dead, and more than 5 gain nothing.
 const (
 	shortestPing   = time.Second / 10
 	longestPing    = rueidis.DefaultTCPKeepAlive
@@ -49,8 +51,8 @@ const (
 	longestAnswer  = 5 * time.Second
 )
 
-// Complete sets those time-outs of an option that the user has left open, for leases of ttl, and returns all. A lease
-// that does not end is like a long one.
+// Complete sets those time-outs of an option that the user has left open, for leases of ttl, and returns all.
+// A lease that does not end is like a long one.
 func Complete(o *rueidis.ClientOption, ttl time.Duration) TimeOuts {
 	if o.Dialer.KeepAlive == 0 {
 		o.Dialer.KeepAlive = min(max(ttl/10, shortestPing), longestPing).Round(time.Millisecond)
@@ -62,8 +64,8 @@ func Complete(o *rueidis.ClientOption, ttl time.Duration) TimeOuts {
 	return TimeOuts{ping, max(o.ConnWriteTimeout, 0)}
 }
 
-// Notices returns after how long a dead connection is known to be dead, clock.NoExpiry: perhaps never. The first ping
-// that gets no answer is the second after an answer.
+// Notices returns after how long a dead connection is known to be dead, clock.NoExpiry: perhaps never. The
+// first ping that gets no answer is the second after an answer.
 func (t TimeOuts) Notices() time.Duration {
 	if t.Ping == 0 || t.Answer == 0 {
 		return clock.NoExpiry
@@ -71,9 +73,9 @@ func (t TimeOuts) Notices() time.Duration {
 	return 2*t.Ping + t.Answer
 }
 
-// ShortestLease returns the shortest lease that, while it is extended, outlasts the silent death of a connection. An
-// extension is sent after a third of the lease, at worst in the moment of the death, and is made again a twentieth of
-// the lease after the error (see renew.RetryPause).
+// ShortestLease returns the shortest lease that, while it is extended, outlasts the silent death of a
+// connection. An extension is sent after a third of the lease, at worst in the moment of the death, and is
+// made again a twentieth of the lease after the error (see renew.RetryPause).
 func (t TimeOuts) ShortestLease() time.Duration {
 	notices := t.Notices()
 	if notices == clock.NoExpiry {
@@ -102,18 +104,18 @@ func (t *TimeOuts) Short(ttl time.Duration) error {
 		"dies silently: %s", ttl, t.Enough())
 }
 
-// SendsAgain reports whether a client was built with ConnLifetime. It looks at a field of rueidis, so it is not known
-// of a client that others have wrapped, or of another version of rueidis.
+// SendsAgain reports whether a client was built with ConnLifetime. It looks at a field of rueidis, so it is
+// not known of a client that others have wrapped, or of another version of rueidis.
 func SendsAgain(client rueidis.Client) (does, known bool) {
-	v := reflect.ValueOf(client)
-	if v.Kind() != reflect.Pointer || v.Type().Elem().PkgPath() != reflect.TypeFor[rueidis.ClientOption]().PkgPath() {
+	v, option := reflect.ValueOf(client), reflect.TypeFor[rueidis.ClientOption]()
+	if v.Kind() != reflect.Pointer || v.Type().Elem().PkgPath() != option.PkgPath() {
 		return false, false
 	}
 	if v = v.Elem(); v.Kind() != reflect.Struct {
 		return false, false
 	}
-	if option := v.FieldByName("opt"); option.IsValid() && option.Type() == reflect.TypeFor[*rueidis.ClientOption]() {
-		return !option.IsNil() && option.Elem().FieldByName("ConnLifetime").Int() > 0, true
+	if field := v.FieldByName("opt"); field.IsValid() && field.Type() == reflect.PointerTo(option) {
+		return !field.IsNil() && field.Elem().FieldByName("ConnLifetime").Int() > 0, true
 	}
 	if field := v.FieldByName("hasLftm"); field.IsValid() && field.Kind() == reflect.Bool {
 		return field.Bool(), true

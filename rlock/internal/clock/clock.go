@@ -16,8 +16,8 @@ import (
 // NoExpiry is the length of a lease that does not end.
 const NoExpiry time.Duration = math.MaxInt64
 
-// Instant is a reading of the monotonic clock. Wall clocks jump; leases must not. The zero Instant is earlier than
-// every reading.
+// Instant is a reading of the monotonic clock. Wall clocks jump; leases must not. The zero Instant is earlier
+// than every reading.
 type Instant int64
 
 // Never is later than every reading.
@@ -28,8 +28,8 @@ const Past Instant = math.MinInt64
 
 var epoch = time.Now()
 
-// beforeEpoch is the time from the zero Instant to epoch. The clock of a bubble of testing/synctest begins in the year
-// 2000, before epoch.
+// beforeEpoch is the time from the zero Instant to epoch. The clock of a bubble of testing/synctest begins in
+// the year 2000, before epoch.
 const beforeEpoch = 100 * 365 * 24 * time.Hour
 
 // Now reads the clock.
@@ -142,7 +142,8 @@ func EndsWith(ctx, other context.Context) (_ context.Context, end func()) {
 	}
 }
 
-// Use calls the methods of ctx, so that one that panics does so here, and not where nobody can go on after that.
+// Use calls the methods of ctx, so that one that panics does so here, and not where nobody can go on after
+// that.
 func Use(ctx context.Context) {
 	_, _ = ctx.Deadline()
 	_ = ctx.Err()

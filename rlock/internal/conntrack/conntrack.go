@@ -10,8 +10,9 @@
 // It waits for the first answer of a server until Dialer.Timeout, and does not heed meanwhile
 // that the context of the call is cancelled (_newPipe).
 //
-// If code of the user's panics or ends its goroutine while the client dials, such as a method of the context, all who
-// need that connection would wait for ever (mux._pipe). The client is told of an error in place of that.
+// If code of the user's panics or ends its goroutine while the client dials, such as a method of the context,
+// all who need that connection would wait for ever (mux._pipe). The client is told of an error in place of
+// that.
 //
 // It never knows what is sent on a connection, nor who uses the client.
 package conntrack
@@ -90,8 +91,8 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 	return option
 }
 
-// guarded calls dial in a goroutine of its own, and returns an error if code of the user's ends that. What dial has told
-// keep of is closed then.
+// guarded calls dial in a goroutine of its own, and returns an error if code of the user's ends that. What
+// dial has told keep of is closed then.
 func guarded(dial func(keep func(net.Conn)) (net.Conn, error)) (conn net.Conn, err error) {
 	var open net.Conn
 	returned, done := false, make(chan struct{})
@@ -116,7 +117,8 @@ func guarded(dial func(keep func(net.Conn)) (net.Conn, error)) (conn net.Conn, e
 	return conn, err
 }
 
-var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in the context or in the dial function has kept the client from connecting")
+var errInterrupted = errors.New("rlock: a panic or runtime.Goexit in the context or in the dial function " +
+	"has kept the client from connecting")
 
 type dialFunc = func(ctx context.Context, address string, dialer *net.Dialer, security *tls.Config) (net.Conn, error)
 

@@ -310,8 +310,8 @@ func (b *breaking) Err() error {
 	return b.Context.Err()
 }
 
-// Code of the user's that panics or ends its goroutine during a dial is an error to the client, and leaves no connection
-// open.
+// Code of the user's that panics or ends its goroutine during a dial is an error to the client, and leaves no
+// connection open.
 func TestUserCodeEndsADial(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -1,6 +1,6 @@
-// Package forced counts the calls that free or take a key by force, and then look for the locks of this process
-// that they have robbed. Whoever gets a lock compares the counts of its keys: a call that has begun since may have
-// missed a lock that was on its way.
+// Package forced counts the calls that free or take a key by force, and then look for the locks of this
+// process that they have robbed. Whoever gets a lock compares the counts of its keys: a call that has begun
+// since may have missed a lock that was on its way.
 //
 // It does not know what a lock is.
 package forced
@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// Counts has the counts of all keys. Keys share them by their hashes, so that a count may be of another key too.
+// Counts has the counts of all keys. Keys share them by their hashes, so that a count may be of another key
+// too.
 type Counts struct {
 	seed   maphash.Seed
 	any    atomic.Bool // a call has begun
@@ -20,8 +21,8 @@ type Counts struct {
 // Init makes Counts ready. Its methods may be called from then on.
 func (c *Counts) Init() { c.seed = maphash.MakeSeed() }
 
-// Begin counts a call that is going to look for locks of the key, and returns how many have begun. The caller calls
-// End when it has looked.
+// Begin counts a call that is going to look for locks of the key, and returns how many have begun. The caller
+// calls End when it has looked.
 func (c *Counts) Begin(key string) uint64 {
 	c.any.Store(true)
 	return c.shards[c.of(key)].begun.Add(1)
@@ -40,8 +41,8 @@ func (c *Counts) Begun(keys []string) (n uint64) {
 	return n
 }
 
-// Done returns how many calls for the keys have ended. It is equal to a later Begun only if all had ended, and none
-// has begun since.
+// Done returns how many calls for the keys have ended. It is equal to a later Begun only if all had ended, and
+// none has begun since.
 func (c *Counts) Done(keys []string) (n uint64) {
 	if c.any.Load() {
 		for _, key := range keys {

@@ -105,8 +105,8 @@ func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 	}
 }
 
-// over notes that the key has another token now than it had. One that the caller of the lock has chosen may have
-// waited with another lock, and is that one's.
+// over notes that the key has another token now than it had. One that the caller of the lock has chosen may
+// have waited with another lock, and is that one's.
 func (h *Handover[H]) over() {
 	if !h.Claim.Chosen() || h.Has.Token != h.Lease.Token() {
 		h.Grants.Over(h.Has.Token)

@@ -1,7 +1,8 @@
-// Package leftover remembers tokens that are nobody's any more although the server may still have keys with them.
+// Package leftover remembers tokens that are nobody's any more although the server may still have keys with
+// them.
 //
-// A lease ends a little earlier here than at the server, because clocks differ. In between, nobody holds the key,
-// and a caller who is told that it is held can do no more than come again.
+// A lease ends a little earlier here than at the server, because clocks differ. In between, nobody holds the
+// key, and a caller who is told that it is held can do no more than come again.
 package leftover
 
 import (

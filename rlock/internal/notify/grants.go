@@ -62,11 +62,11 @@ type Channel struct {
 	grants *Grants
 }
 
-// NewGrants returns Grants for the client; channel returns the name of the one on which the process is
-// told of grants of a key, which on a cluster is in the key's slot, and otherwise the same for all.
-// stray is called, one call at a time and on no goroutine of the client's, with each grant of a token
-// that this process does not have now: one that was given up, or that was served and then released, as a
-// replica that is promoted has places of the past. Nothing is sent before the first Listen. Grants end with background, as by Close.
+// NewGrants returns Grants for the client; channel returns the name of the one on which the process is told of
+// grants of a key, which on a cluster is in the key's slot, and otherwise the same for all. stray is called,
+// one call at a time and on no goroutine of the client's, with each grant of a token that this process does
+// not have now: one that was given up, or that was served and then released, as a replica that is promoted has
+// places of the past. Nothing is sent before the first Listen. Grants end with background, as by Close.
 func NewGrants(background context.Context, client rueidis.Client, channel func(key string) string, stray func(Grant)) *Grants {
 	g := &Grants{seed: maphash.MakeSeed(), stray: stray, name: channel, channels: map[uint16]*Channel{}}
 	for i := range g.shards {
@@ -287,8 +287,9 @@ func (g *Grants) Over(token string) {
 	}
 }
 
-// PassOn is Over for a token with which keys go on that this process gives away. So long a message may still be
-// under way about how it got them, which must not free them. A later grant is of a time when the keys were free.
+// PassOn is Over for a token with which keys go on that this process gives away. So long a message may still
+// be under way about how it got them, which must not free them. A later grant is of a time when the keys were
+// free.
 func (g *Grants) PassOn(token string) {
 	s := g.shard(token)
 	s.mu.Lock()

@@ -181,8 +181,8 @@ func (t *Ticket) Ready() Role {
 	return t.role
 }
 
-// AskedBy notes that the caller, who asks, shows others by silence since when it has no answer. It goes on with the
-// silence of the one who has begun to ask before.
+// AskedBy notes that the caller, who asks, shows others by silence since when it has no answer. It goes on
+// with the silence of the one who has begun to ask before.
 func (t *Ticket) AskedBy(silence *clock.Silence) {
 	t.shard.mu.Lock()
 	defer t.shard.mu.Unlock()

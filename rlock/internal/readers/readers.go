@@ -223,8 +223,8 @@ func (h *Holder) Ready() Role {
 	return Shares
 }
 
-// AskedBy notes that the reader who asks shows others by silence since when it has no answer. It goes on with the
-// silence of the one who has asked before.
+// AskedBy notes that the reader who asks shows others by silence since when it has no answer. It goes on with
+// the silence of the one who has asked before.
 func (h *Holder) AskedBy(silence *clock.Silence) {
 	h.shard.mu.Lock()
 	defer h.shard.mu.Unlock()

@@ -145,9 +145,9 @@ func (r *Reaper) arm(next clock.Instant) {
 	r.timer = time.AfterFunc(max(next.Until(), 0), r.round)
 }
 
-// round tries what is due. A call in which nobody answers for any item is the last of its round, so that a server
-// that is down costs one call at a time, however much there is to free. The items of that call come last in the next
-// round: those behind them may be at another server.
+// round tries what is due. A call in which nobody answers for any item is the last of its round, so that a
+// server that is down costs one call at a time, however much there is to free. The items of that call come
+// last in the next round: those behind them may be at another server.
 func (r *Reaper) round() {
 	r.mu.Lock()
 	now := clock.Now()
@@ -170,8 +170,8 @@ func (r *Reaper) round() {
 }
 
 // reap makes one try, and reports whether there was an answer for any of the items. Of several unanswered
-// commands, no answer says that all are undone: such an item is tried until its last time. With prolong, that is
-// put off while the slot of an item moves, and while nobody answers.
+// commands, no answer says that all are undone: such an item is tried until its last time. With prolong, that
+// is put off while the slot of an item moves, and while nobody answers.
 func (r *Reaper) reap(due []*pending, prolong bool) (answered bool) {
 	items := make([]Item, len(due))
 	for i, p := range due {

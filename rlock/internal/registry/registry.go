@@ -31,8 +31,8 @@ type Registry[T Item] struct {
 	shards [16]shard[T]
 }
 
-// shard is a part of the Items. While it holds its mutex, it calls nothing but Deadline, Entry and what Each was given, so
-// callers may hold a mutex of their own.
+// shard is a part of the Items. While it holds its mutex, it calls nothing but Deadline, Entry and what Each
+// was given, so callers may hold a mutex of their own.
 type shard[T Item] struct {
 	mu    sync.Mutex
 	items []T
@@ -100,8 +100,8 @@ func (s *shard[T]) sweep() (over []T) {
 	return over
 }
 
-// Each calls f for each Item, in no particular order. Some may be over. f is called while a mutex is held: it must be
-// quick, and not use the Registry.
+// Each calls f for each Item, in no particular order. Some may be over. f is called while a mutex is held: it
+// must be quick, and not use the Registry.
 func (r *Registry[T]) Each(f func(T)) {
 	for i := range r.shards {
 		r.shards[i].each(f)

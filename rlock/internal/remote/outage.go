@@ -33,7 +33,8 @@ const mostClosings = 4
 // closingPause is the longest pause before the client is asked again whether it is closed.
 const closingPause = time.Second / 2
 
-// Outage returns an Outage for one caller who waits, which tells others by silence since when that has no answer.
+// Outage returns an Outage for one caller who waits, which tells others by silence since when that has no
+// answer.
 func (s *Server) Outage(silence *clock.Silence) Outage { return Outage{server: s, silence: silence} }
 
 // Ask notes that the caller is about to ask the server. Record must follow.
@@ -43,9 +44,9 @@ func (o *Outage) Ask() {
 	}
 }
 
-// Leave notes that the caller leaves without an answer. Those who go on with the silence count it only if an answer
-// should have been here: else many who leave one after the other, each a moment before it comes, would look
-// like an outage.
+// Leave notes that the caller leaves without an answer. Those who go on with the silence count it only if an
+// answer should have been here: else many who leave one after the other, each a moment before it comes, would
+// look like an outage.
 func (o *Outage) Leave() {
 	soon := min(2*o.server.RoundTrip(), LongestAnswer)
 	if o.begun && (o.err == nil || isContextError(o.err)) && o.silence.Lasts(clock.Now()) < soon {
@@ -96,15 +97,15 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// LongestAnswer is how long the server may take to answer before a caller who has heard of it takes it as silent:
-// two heartbeats of a waiter. A slow network or server answers within some 100 ms.
+// LongestAnswer is how long the server may take to answer before a caller who has heard of it takes it as
+// silent: two heartbeats of a waiter. A slow network or server answers within some 100 ms.
 const LongestAnswer = time.Second
 
-// Explain adds to cause, which has ended the waiting, that the server does not answer or cannot serve, if that is
-// so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A question that is still under way
-// counts once it is LongestAnswer old. If the server has answered nothing at all, and the time of the caller is over,
-// half of that time is enough: one who has waited for something else, and asks in the last moment, knows nothing
-// of the server.
+// Explain adds to cause, which has ended the waiting, that the server does not answer or cannot serve, if that
+// is so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A question that is still
+// under way counts once it is LongestAnswer old. If the server has answered nothing at all, and the time of
+// the caller is over, half of that time is enough: one who has waited for something else, and asks in the last
+// moment, knows nothing of the server.
 func (o *Outage) Explain(cause error, waited time.Duration) error {
 	lasts := o.silence.Lasts(clock.Now())
 	told := o.err
@@ -134,8 +135,8 @@ func newUnanswered(cause, told error, lasts time.Duration) *unanswered {
 	return &unanswered{cause, told, lasts, NewWraps(ErrNoAnswer, cause, told)}
 }
 
-// Wraps are the errors that one error wraps. Many callers may end at once, and each asks often what its error is, so
-// that Errors, unlike a list that Unwrap makes, allocates nothing.
+// Wraps are the errors that one error wraps. Many callers may end at once, and each asks often what its error
+// is, so that Errors, unlike a list that Unwrap makes, allocates nothing.
 type Wraps struct {
 	list [3]error
 	n    int
@@ -176,9 +177,9 @@ func (e *unanswered) Error() string {
 // Unwrap makes ErrNoAnswer, the cause and what was told reachable.
 func (e *unanswered) Unwrap() []error { return e.wraps.Errors() }
 
-// NoAnswer returns err such that it matches ErrNoAnswer, if it is that of a call that the server has not answered
-// or cannot serve yet. A caller who has cancelled the call, or never sent it, has not waited for an answer, and a
-// client that is closed asks nobody.
+// NoAnswer returns err such that it matches ErrNoAnswer, if it is that of a call that the server has not
+// answered or cannot serve yet. A caller who has cancelled the call, or never sent it, has not waited for an
+// answer, and a client that is closed asks nobody.
 func NoAnswer(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrNoAnswer), !Transient(err), errors.Is(err, errUnsent),

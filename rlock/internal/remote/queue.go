@@ -220,8 +220,8 @@ func (c *Claim) KeepsPlace(token string) {
 	}
 }
 
-// DiscardStray is Discard for the token of a grant that this process does not expect. The server has granted it
-// before it has said so, so one answer is enough.
+// DiscardStray is Discard for the token of a grant that this process does not expect. The server has granted
+// it before it has said so, so one answer is enough.
 func (q *Queues) DiscardStray(key, token string, ttl time.Duration, silent bool) {
 	q.discard(key, token, ttl, silent, 0)
 }

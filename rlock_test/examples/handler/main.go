@@ -3,9 +3,9 @@
 //	REDIS_ADDR=localhost:6379 go run ./rlock_test/examples/handler -listen localhost:8080
 //	curl -X POST 'localhost:8080/accounts/17/withdraw?amount=10'
 //
-// A request waits for its account for two seconds at most. It is then told that the account is busy (409) or, if Redis
-// has not answered, that the service is not available (503), which the service logs. On SIGTERM, the service ends its
-// requests, and each of them releases its lock.
+// A request waits for its account for two seconds at most. It is then told that the account is busy (409) or,
+// if Redis has not answered, that the service is not available (503), which the service logs. On SIGTERM, the
+// service ends its requests, and each of them releases its lock.
 package main
 
 import (
