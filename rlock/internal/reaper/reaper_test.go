@@ -409,9 +409,10 @@ func TestClose(t *testing.T) {
 	t.Run("during a call without an answer, of many", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			silent, tried := true, map[string]int{}
+			var answers atomic.Bool
+			tried := map[string]int{}
 			r := reaper.New(func(ctx context.Context, items []reaper.Item) []reaper.Result {
-				if silent {
+				if !answers.Load() {
 					<-ctx.Done()
 					return make([]reaper.Result, len(items))
 				}
@@ -424,7 +425,7 @@ func TestClose(t *testing.T) {
 				r.Add(item(fmt.Sprint(i), 1), clock.NoExpiry)
 			}
 			pass(3 * time.Second) // a call of the second round is under way, of a thousand
-			time.AfterFunc(500*time.Millisecond, func() { silent = false })
+			time.AfterFunc(500*time.Millisecond, func() { answers.Store(true) })
 			r.Close(2 * limit)
 			require.GreaterOrEqual(t, len(tried), 1500, "the others get their last try")
 			pass(time.Hour)
