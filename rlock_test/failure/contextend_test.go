@@ -114,15 +114,18 @@ func TestGaveUpWhereverTheContextEnds(t *testing.T) {
 		held, err := env.NewLocker(t, l.direct).Acquire(t.Context(), "job", rlock.WithTTL(time.Minute))
 		require.NoError(t, err)
 		l.proxy.Delay(20 * time.Millisecond)
-		for range 3 {
+		for round := range 3 {
 			why := context.Canceled
 			ctx, cancel := context.WithTimeoutCause(t.Context(), 6*time.Second, why) // in which an answer must have come
 			_, err = l.locker.Acquire(ctx, "job", rlock.WithRetry(rlock.Fixed(time.Millisecond)))
 			cancel()
 			require.ErrorIs(t, err, rlock.ErrGaveUp)
-			require.ErrorIs(t, err, rlock.ErrHeld)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, why, "the context's cause")
+			if errors.Is(err, rlock.ErrNoAnswer) && round < 2 {
+				continue // a busy machine took a second for the last answer
+			}
+			require.ErrorIs(t, err, rlock.ErrHeld)
 			var facts *rlock.AcquireError
 			require.ErrorAs(t, err, &facts)
 			require.Positive(t, facts.Remaining)

@@ -142,7 +142,8 @@ func TestCloseLeavesNoConnection(t *testing.T) {
 				locker, err := rlock.Open(rueidis.ClientOption{
 					InitAddress:       test.addresses,
 					DialCtxFn:         c.dial,
-					PipelineMultiplex: 3, // eight connections
+					PipelineMultiplex: 3,                // eight connections
+					ConnWriteTimeout:  10 * time.Second, // a busy machine may take longer than Open allows
 				})
 				require.NoError(t, err)
 				for i := range 100 {
