@@ -183,7 +183,7 @@ func (r *replied) acquire(ctx context.Context) {
 	case len(r.answers(gen.AcquireSHA1)) > 0: // the user may not use the queue
 		answer, at = r.last(gen.AcquireSHA1), 2
 		granted = grants(answer, 3)
-	case len(r.answers(gen.JoinSHA1)) > 0: // the try has done nothing
+	case !granted && len(r.answers(gen.JoinSHA1)) > 0: // the try has done nothing; one that is repeated may take it
 		answer = r.last(gen.JoinSHA1)
 		granted = grants(answer, 5)
 	}
