@@ -115,7 +115,8 @@ func confirm(ctx context.Context, l *Lock) {
 	}()
 }
 
-// confirmPause is the pause after a question that got no answer: a client that cannot connect says so at once.
+// confirmPause is the pause after a question that got no answer: a client that cannot connect says so at
+// once.
 const confirmPause = time.Second / 2
 
 // asks asks the server about a lock, and reports whether there is nothing left to ask.

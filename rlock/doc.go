@@ -81,6 +81,6 @@
 // a silent network, a call whose context has no deadline ends with the client's own time-outs: some 20 seconds.
 // Check asks until its context ends, so give it a deadline. No error text has a token in it.
 //
-// ErrNoAnswer tells an outage from a lock that others hold, for every call. A FailureReason is the same as one
-// word for each failure, which Stats, SlogObserver and both modules show.
+// ErrNoAnswer tells an outage from a lock that others hold, for every call. A FailureReason is the same as
+// one word for each failure, which Stats, SlogObserver and both modules show.
 package rlock

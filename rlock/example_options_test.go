@@ -26,7 +26,7 @@ func ExampleNew() {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:      []string{address},
 		OnInvalidations:  invalidations.OnInvalidations, // the server says that a key has changed
-		ConnWriteTimeout: 2 * time.Second,               // a dead connection is noticed within a lease of 10 seconds
+		ConnWriteTimeout: 2 * time.Second,               // a dead connection is noticed within a lease
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -8,9 +8,10 @@ import (
 )
 
 // leaveExpired notes that the keys of a lock which has expired here may have its token for a little longer:
-// for the margin for clock drift, and for as long as the last command about the lease was under way. The token
-// is nobody's then, unless the caller has chosen it or asked for it, so that another may hold by it, or others
-// of this process go on with it, or the keys are to keep others out until the end. The caller holds mu.
+// for the margin for clock drift, and for as long as the last command about the lease was under way. The
+// token is nobody's then, unless the caller has chosen it or asked for it, so that another may hold by it,
+// or others of this process go on with it, or the keys are to keep others out until the end. The caller
+// holds mu.
 func (l *Lock) leaveExpired() {
 	now := clock.Now()
 	if l.token != tokenPrivate || l.claim.Chosen() || keptUntil(l) > now {

@@ -66,8 +66,8 @@ type Locker struct {
 //
 // New cannot see the options of the client. Leave ConnLifetime out, with which rueidis sends commands twice,
 // so that two may hold a lock. Set Dialer.KeepAlive to a tenth, and ConnWriteTimeout to a fifth of the
-// shortest lease that is extended: by default they are 1 and 10 s, and a lock with a lease of 10 s may be lost
-// when connections die silently. CLIENT.md has all options.
+// shortest lease that is extended: by default they are 1 and 10 s, and a lock with a lease of 10 s may be
+// lost when connections die silently. CLIENT.md has all options.
 //
 // From when the first of its callers waits, a Locker has one of the connections that the client has for blocking commands
 // (BlockingPoolSize), to hear of grants: on a cluster one to each node that has keys for which they wait.
@@ -126,11 +126,11 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 // refused then, and so are ReplicaOnly, since a replica takes no lock, and ConnLifetime, with which rueidis
 // sends commands twice. Wrong options are refused before anything is dialled. CLIENT.md has all options.
 //
-// Where the option leaves them open, Dialer.KeepAlive and ConnWriteTimeout are such that locks WithAutoExtend
-// outlast connections that die silently: with the lease of WithTTL (10 s by default) a ping each second, which
-// must be answered within 2.3 s. The default of rueidis is 10 s, which is a whole lease. If a lock is extended
-// whose lease is too short for that, an observer is told once, by EventShortLease, and Probe tells of the
-// lease of WithTTL.
+// Where the option leaves them open, Dialer.KeepAlive and ConnWriteTimeout are such that locks
+// WithAutoExtend outlast connections that die silently: with the lease of WithTTL (10 s by default) a ping
+// each second, which must be answered within 2.3 s. The default of rueidis is 10 s, which is a whole lease.
+// If a lock is extended whose lease is too short for that, an observer is told once, by EventShortLease, and
+// Probe tells of the lease of WithTTL.
 func Open(option rueidis.ClientOption, opts ...LockerOption) (*Locker, error) {
 	set, err := lockerSettings(opts)
 	if err != nil {

@@ -92,8 +92,8 @@ func (r ProbeReport) Err() error {
 //
 // What is missing is a finding; see ProbeReport.Err. What a client of New was built with cannot be seen for
 // certain, and is a note. The error is for what keeps Probe from finding out: no server answers, the context
-// ends, the Locker is closed. The findings until then are returned with it. Probe takes a few round trips, and
-// up to a second more for each of two messages that do not come. It subscribes to grants, like the first
+// ends, the Locker is closed. The findings until then are returned with it. Probe takes a few round trips,
+// and up to a second more for each of two messages that do not come. It subscribes to grants, like the first
 // caller who waits; see New.
 func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 	key, err := l.asking(ctx, "probe", "rlock:probe:"+remote.NewToken(""))

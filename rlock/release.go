@@ -19,11 +19,12 @@ import (
 // has ended, within 2 seconds, so it may be deferred. The lock's Context ends first. While ctx lasts, a first
 // try that gets no answer ends with ctx or by the time-outs of the client.
 //
-// ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or ErrExpired
-// that it had ended before; keys that are another's stay as they are. If a call got no answer, or an error,
-// the error matches that as well. The caller has given up the lock all the same, and the Locker frees the keys
-// in the background: for half a minute, and longer while the server does not answer. If that fails, or the
-// caller chose the token (WithToken), they stay until their lease ends. Release may be called again.
+// ErrReleased means that the lock was released before, ErrDetached that it was detached, ErrLost or
+// ErrExpired that it had ended before; keys that are another's stay as they are. If a call got no answer, or
+// an error, the error matches that as well. The caller has given up the lock all the same, and the Locker
+// frees the keys in the background: for half a minute, and longer while the server does not answer. If that
+// fails, or the caller chose the token (WithToken), they stay until their lease ends. Release may be called
+// again.
 //
 // Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {

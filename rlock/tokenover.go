@@ -22,7 +22,8 @@ func (l *Lock) tokenOver(away bool) {
 	over(l.lease.Token())
 }
 
-// tokensOver does so for locks that nobody has released, and whose leases have ended without anybody noticing.
+// tokensOver does so for locks that nobody has released, and whose leases have ended without anybody
+// noticing.
 func tokensOver(locks []*holder) {
 	for _, h := range locks {
 		l := (*Lock)(h)
@@ -39,9 +40,9 @@ func tokensOver(locks []*holder) {
 	}
 }
 
-// goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it is
-// over here, and somebody who has asked for the token may have made the lease longer, or the keys are to keep
-// others out for a little longer. The caller holds mu.
+// goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it
+// is over here, and somebody who has asked for the token may have made the lease longer, or the keys are to
+// keep others out for a little longer. The caller holds mu.
 func goesOn(l *Lock, to state) bool {
 	return to == stateDetached || to == stateExpired && (l.token == tokenShown || keptUntil(l) > clock.Now())
 }

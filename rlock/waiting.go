@@ -35,8 +35,8 @@ func delist(l *Lock) {
 }
 
 // waitingNow tells how many acquisitions wait now, of how many of them the server has not answered, and for
-// how long the oldest has waited. Candidates of Lead wait for as long as others lead, so the oldest is none of
-// them, unless it is the server that they wait for.
+// how long the oldest has waited. Candidates of Lead wait for as long as others lead, so the oldest is none
+// of them, unless it is the server that they wait for.
 func waitingNow(l *Locker) (all, unanswered int64, oldest time.Duration) {
 	now := clock.Now()
 	l.waiters.Each(func(w *waiter) {

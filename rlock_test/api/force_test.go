@@ -310,8 +310,8 @@ func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 	_ = next.Release(t.Context())
 }
 
-// A lock that force has freed on its way to its caller ends, also if the server says so only after the context
-// of that caller has ended.
+// A lock that force has freed on its way to its caller ends, also if the server says so only after the
+// context of that caller has ended.
 func TestContextEndsBeforeForceIsSeen(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)

@@ -283,8 +283,8 @@ func TestReleaseWithoutAnswer(t *testing.T) {
 	}
 }
 
-// Callers of one line who leave one after the other, each before the server can have answered it, have seen no
-// outage. Those of a server that is silent have, if each stays for longer than the server took to answer
+// Callers of one line who leave one after the other, each before the server can have answered it, have seen
+// no outage. Those of a server that is silent have, if each stays for longer than the server took to answer
 // before.
 func TestTheLineLeavesOneByOne(t *testing.T) {
 	t.Parallel()

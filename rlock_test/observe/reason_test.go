@@ -132,8 +132,8 @@ func TestReasonsOfLocks(t *testing.T) {
 	}
 }
 
-// Everybody who has not got the lock counts as waiting, for as long as the call lasts: for a holder, in a line
-// of the process, and for a server that refuses connections or says nothing.
+// Everybody who has not got the lock counts as waiting, for as long as the call lasts: for a holder, in a
+// line of the process, and for a server that refuses connections or says nothing.
 func TestWaitingIsCounted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,7 +14,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// place is one of a queue, as a replica may have it that is promoted too late to know that it has been served.
+// place is one of a queue, as a replica may have it that is promoted too late to know that it has been
+// served.
 type place struct{ queue, score, member string }
 
 // places returns those of the queue of a key.
@@ -51,8 +52,8 @@ func inBubble(t *testing.T, test func(t *testing.T, client rueidis.Client, open 
 }
 
 // Of a replica that was promoted too late, the queue has places that were served. Whoever is granted the key
-// for one of them lives, and does not have what it waited for any more: it gives the key back at once, however
-// many there are. Each would cost its lease otherwise.
+// for one of them lives, and does not have what it waited for any more: it gives the key back at once,
+// however many there are. Each would cost its lease otherwise.
 func TestRevivedPlaces(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -105,8 +105,8 @@ var slow = append([]string{
 	"TestOutageEndsWithThePolicy", "TestAnyKeyWorksAndShows",
 }, explored...)
 
-// unraced are packages whose tests show what scripts, programs and the tests' own tools do. There is little in
-// them that the race detector sees, so make ci does not run them again with it.
+// unraced are packages whose tests show what scripts, programs and the tests' own tools do. There is little
+// in them that the race detector sees, so make ci does not run them again with it.
 var unraced = []string{
 	platforms, "./gen/...", "./rlock_test/generator", "./rlock_test/corpus/...", "./rlock_test/demo", "./rlock_test/examples/...",
 	"./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",

@@ -11,8 +11,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// Probe finds a ConnLifetime, with which commands are sent twice, on every kind of client of rueidis, and does
-// not suspect the others of it.
+// Probe finds a ConnLifetime, with which commands are sent twice, on every kind of client of rueidis, and
+// does not suspect the others of it.
 func TestProbeFindsALifetime(t *testing.T) {
 	t.Parallel()
 	e := env.Engines(t)[0]

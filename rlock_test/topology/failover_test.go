@@ -32,9 +32,9 @@ func (p *pace) waited(what string, d time.Duration) {
 	}
 }
 
-// The replica that an operator has promoted under load is milliseconds behind: it has places that were served,
-// and not the last releases. Nobody waits for longer than a lease because of the releases, and a little more
-// for all places together.
+// The replica that an operator has promoted under load is milliseconds behind: it has places that were
+// served, and not the last releases. Nobody waits for longer than a lease because of the releases, and a
+// little more for all places together.
 func TestFailoverUnderLoad(t *testing.T) {
 	env.Long(t)
 	const lease = 10 * time.Second

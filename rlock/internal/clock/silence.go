@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Silence is since when somebody waits for an answer, and whether there was one before. The zero Silence waits
-// for none, and had none. Any goroutine may look at it meanwhile.
+// Silence is since when somebody waits for an answer, and whether there was one before. The zero Silence
+// waits for none, and had none. Any goroutine may look at it meanwhile.
 type Silence struct {
 	// since is an Instant, or answered, or 0. It is negative if there was an answer before.
 	since atomic.Int64

@@ -195,8 +195,8 @@ func (x *explorer) settle(w world, tell func(world, move)) (passed int, err erro
 
 const mostTicks = 14
 
-// afterLeases is when the leases are over that were released before a failover to a server which does not know
-// that.
+// afterLeases is when the leases are over that were released before a failover to a server which does not
+// know that.
 const afterLeases = 3
 
 // calm does the next thing that needs no fault and no time.

@@ -41,8 +41,8 @@ func (c *Counts) Begun(keys []string) (n uint64) {
 	return n
 }
 
-// Done returns how many calls for the keys have ended. It is equal to a later Begun only if all had ended, and
-// none has begun since.
+// Done returns how many calls for the keys have ended. It is equal to a later Begun only if all had ended,
+// and none has begun since.
 func (c *Counts) Done(keys []string) (n uint64) {
 	if c.any.Load() {
 		for _, key := range keys {

@@ -62,11 +62,12 @@ type Channel struct {
 	grants *Grants
 }
 
-// NewGrants returns Grants for the client; channel returns the name of the one on which the process is told of
-// grants of a key, which on a cluster is in the key's slot, and otherwise the same for all. stray is called,
-// one call at a time and on no goroutine of the client's, with each grant of a token that this process does
-// not have now: one that was given up, or that was served and then released, as a replica that is promoted has
-// places of the past. Nothing is sent before the first Listen. Grants end with background, as by Close.
+// NewGrants returns Grants for the client; channel returns the name of the one on which the process is told
+// of grants of a key, which on a cluster is in the key's slot, and otherwise the same for all. stray is
+// called, one call at a time and on no goroutine of the client's, with each grant of a token that this
+// process does not have now: one that was given up, or that was served and then released, as a replica that
+// is promoted has places of the past. Nothing is sent before the first Listen. Grants end with background,
+// as by Close.
 func NewGrants(background context.Context, client rueidis.Client, channel func(key string) string, stray func(Grant)) *Grants {
 	g := &Grants{seed: maphash.MakeSeed(), stray: stray, name: channel, channels: map[uint16]*Channel{}}
 	for i := range g.shards {
@@ -273,8 +274,8 @@ func (e *Expected) Taken() {
 	e.grant, e.granted = Grant{}, false
 }
 
-// Over notes that nobody has a token any more, or will have it again: a grant of it is a stray from now on. Of
-// a token that is expected, or that this process has never expected, it changes nothing.
+// Over notes that nobody has a token any more, or will have it again: a grant of it is a stray from now on.
+// Of a token that is expected, or that this process has never expected, it changes nothing.
 func (g *Grants) Over(token string) {
 	if token == "" || g.live.Load() == 0 {
 		return

@@ -26,8 +26,8 @@ type Ticket[R, G any, H Holder] struct {
 	silence clock.Silence
 }
 
-// Silence is since when the server has not answered the acquisition that has the ticket, if that is the front.
-// The next front goes on with it, and one that leaves from behind knows of it then.
+// Silence is since when the server has not answered the acquisition that has the ticket, if that is the
+// front. The next front goes on with it, and one that leaves from behind knows of it then.
 func (t *Ticket[R, G, H]) Silence() *clock.Silence { return &t.silence }
 
 // state tells where in its queue a ticket is.

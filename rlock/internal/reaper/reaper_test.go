@@ -231,8 +231,8 @@ func TestOutageLongerThanALease(t *testing.T) {
 	})
 }
 
-// A server that does not answer gets one call a second, however much there is to free, and each item its turn:
-// at another server, which answers, they may be free at once.
+// A server that does not answer gets one call a second, however much there is to free, and each item its
+// turn: at another server, which answers, they may be free at once.
 func TestManyItemsInAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

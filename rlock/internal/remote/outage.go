@@ -101,11 +101,11 @@ func isContextError(err error) bool {
 // silent: two heartbeats of a waiter. A slow network or server answers within some 100 ms.
 const LongestAnswer = time.Second
 
-// Explain adds to cause, which has ended the waiting, that the server does not answer or cannot serve, if that
-// is so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A question that is still
-// under way counts once it is LongestAnswer old. If the server has answered nothing at all, and the time of
-// the caller is over, half of that time is enough: one who has waited for something else, and asks in the last
-// moment, knows nothing of the server.
+// Explain adds to cause, which has ended the waiting, that the server does not answer or cannot serve, if
+// that is so: the error matches ErrNoAnswer then. waited is how long the call has lasted. A question that is
+// still under way counts once it is LongestAnswer old. If the server has answered nothing at all, and the
+// time of the caller is over, half of that time is enough: one who has waited for something else, and asks
+// in the last moment, knows nothing of the server.
 func (o *Outage) Explain(cause error, waited time.Duration) error {
 	lasts := o.silence.Lasts(clock.Now())
 	told := o.err
