@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/rlock-go/toolkit/gen"
@@ -39,7 +41,9 @@ func quiet(string, string) (message string, granted bool) { return "", false }
 // outlives the test, or all of them wait for nothing.
 func onPuppet(t *testing.T, answer func(sha string) value, push func(key, token string) (string, bool), test func(t *testing.T, client rueidis.Client, p *puppet)) {
 	t.Helper()
+	defer time.AfterFunc(inputTakes, func() { stuck(t, inputTakes) }).Stop()
 	synctest.Test(t, func(t *testing.T) {
+		defer time.AfterFunc(inputLasts, func() { stuck(t, inputLasts) }).Stop()
 		p := &puppet{answer: answer, push: push, said: map[string][]value{}}
 		client, err := rueidis.NewClient(rueidis.ClientOption{
 			InitAddress: []string{"puppet:0"}, ForceSingleClient: true, DisableCache: true, PipelineMultiplex: -1,
@@ -54,6 +58,19 @@ func onPuppet(t *testing.T, answer func(sha string) value, push func(key, token 
 		defer client.Close()
 		test(t, client, p)
 	})
+}
+
+// A call that waits for ever does not look so in a bubble: the client's pings let the fake time pass. And one
+// that goes round without a pause lets no time pass. So both times have an end for each input.
+const (
+	inputTakes = time.Minute
+	inputLasts = 24 * time.Hour // of fake time: a lock that is extended lasts for as long as there is input
+)
+
+// stuck ends the tests with all goroutines.
+func stuck(t *testing.T, after time.Duration) {
+	debug.SetTraceback("all")
+	panic(fmt.Sprintf("%s has not ended after %v", t.Name(), after))
 }
 
 // calls counts the answers so far.
