@@ -75,14 +75,14 @@ func keptUntil(l *Lock) clock.Instant {
 // keepsOut reports whether the time for which the lock keeps others out is not over.
 func keepsOut(l *Lock) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	return clock.Now() < keptUntil(l)
 }
 
 // keepNobodyOut undoes keepFor, because the work under the lock has not begun.
 func keepNobodyOut(l *Lock) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if l.extras != nil {
 		l.minimum = nil
 	}

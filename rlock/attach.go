@@ -101,7 +101,7 @@ func (l *Lock) Detach() (Handoff, error) {
 	}
 	defer l.deliver()
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if l.shared != nil {
 		return Handoff{}, invalid("WithUniqueToken", "readers of this process may share what the reader has at the server; acquire it WithUniqueToken(true)")
 	}

@@ -110,7 +110,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	l.mu.Lock()
 	l.endIfOver()
 	cause, version, tokens := l.cause(), l.lease.Version(), l.lease.Tokens()
-	l.mu.Unlock()
+	l.unlock()
 	if cause != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), cause}
 	}

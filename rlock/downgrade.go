@@ -93,7 +93,7 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 // before: of several calls of Downgrade and Detach, one has the lock.
 func endForShare(l *Lock) *reason {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.endIfOver()
 	if cause := l.cause(); cause != nil {
 		return cause

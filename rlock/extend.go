@@ -101,7 +101,7 @@ func (x *extending) Start() (ask remote.Extension, ok bool) {
 func (x *extending) begin() error {
 	l := x.lock
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.endIfOver()
 	if cause := l.cause(); cause != nil {
 		return &LockError{"extend", l.claim.Key(), cause}
@@ -135,7 +135,7 @@ func extension(l *Lock, sent lease.Extension) remote.Extension {
 // Settle takes the answer to a try.
 func (x *extending) Settle(answer remote.Extended) error {
 	x.lock.mu.Lock()
-	defer x.lock.mu.Unlock()
+	defer x.lock.unlock()
 	x.err, x.open = settle(x.lock, x.sent, answer)
 	if x.open {
 		return x.err
@@ -147,7 +147,7 @@ func (x *extending) Settle(answer remote.Extended) error {
 func (x *extending) Finish() {
 	l := x.lock
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if l.cause() == nil { // a Release may be reading the lease of a lock that has ended
 		l.lease.Returned()
 	}

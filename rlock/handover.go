@@ -51,7 +51,7 @@ func (h *holder) Watch() {
 	l := (*Lock)(h)
 	defer l.deliver()
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if l.stateNow() == stateHeld && !l.watched {
 		l.watch()
 	}
@@ -66,7 +66,7 @@ type lender Lock
 // Lend gives the token to the next holder, unless somebody has asked for it.
 func (l *lender) Lend(next handover.Request, now clock.Instant) (deadline clock.Instant, lent bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer (*Lock)(l).unlock()
 	if l.token == tokenShown || !next.Fits(&l.lease, now) {
 		return 0, false
 	}
@@ -77,7 +77,7 @@ func (l *lender) Lend(next handover.Request, now clock.Instant) (deadline clock.
 // TakeBack notes that the token is this lock's again.
 func (l *lender) TakeBack() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer (*Lock)(l).unlock()
 	if l.token == tokenMoved {
 		l.token = tokenPrivate
 	}

@@ -70,7 +70,8 @@ type extras struct {
 // lockContext is what Context has made. It is apart because few locks are asked for it.
 type lockContext struct {
 	context.Context
-	end context.CancelCauseFunc
+	end  context.CancelCauseFunc
+	over bool // it has ended, or is about to; guarded by mu
 }
 
 // needExtras makes the extras, unless the lock has them. The caller holds mu.
@@ -121,7 +122,7 @@ func (l *Lock) Token() string {
 		return ""
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	switch l.token {
 	case tokenMoved:
 		return ""
@@ -171,7 +172,7 @@ func (l *Lock) Deadline() time.Time {
 // version returns the version of the lease.
 func (l *Lock) version() lease.Version {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	return l.lease.Version()
 }
 
@@ -195,7 +196,7 @@ func (l *Lock) Err() error {
 	}
 	defer l.deliver()
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.endIfOver()
 	if cause := l.cause(); cause != nil {
 		return cause
@@ -215,26 +216,39 @@ func (l *Lock) Context() context.Context {
 		cancel(wrong)
 		return ctx
 	}
-	defer l.deliver()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.needExtras()
-	if l.ctx != nil {
-		return l.ctx.Context
+	if ctx := l.keepContext(nil); ctx != nil {
+		return ctx
 	}
-	l.endIfOver()
 	parent := l.parent
 	if !l.want.do {
 		parent = context.WithoutCancel(parent)
 	}
-	ctx, end := context.WithCancelCause(holderContext{parent, l})
-	l.ctx = &lockContext{ctx, end}
-	if cause := l.cause(); cause != nil {
-		end(cause)
-	} else {
+	ctx, end := context.WithCancelCause(holderContext{parent, l}) // calls methods of the caller's context
+	kept := l.keepContext(&lockContext{Context: ctx, end: end})
+	if kept != ctx {
+		end(nil) // another call was first
+	}
+	return kept
+}
+
+// keepContext returns what Context has made before, or else keeps what it makes now, if that is not nil.
+func (l *Lock) keepContext(made *lockContext) context.Context {
+	defer l.deliver()
+	l.mu.Lock()
+	defer l.unlock()
+	if l.extras != nil && l.ctx != nil {
+		return l.ctx.Context
+	}
+	if made == nil {
+		return nil
+	}
+	l.needExtras()
+	l.ctx = made
+	l.endIfOver()
+	if l.cause() == nil {
 		l.watch()
 	}
-	return ctx
+	return made.Context
 }
 
 // holderContext marks a context as that of a holder. rlock refuses an acquisition with it of a key

@@ -22,14 +22,14 @@ func (l *monitored) Keys() []string { return l.claim.Keys() }
 // Version returns the version of the lock's lease, and false once the lock has ended.
 func (l *monitored) Version() (lease.Version, bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer (*Lock)(l).unlock()
 	return l.lease.Version(), (*Lock)(l).cause() == nil
 }
 
 // Owners ends the lock if one of its keys has an owner that is not its token.
 func (l *monitored) Owners(owners []string, v lease.Version) (held, again bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer (*Lock)(l).unlock()
 	for _, owner := range owners {
 		switch is, again := l.lease.Lost(asOwner((*Lock)(l), owner), v); {
 		case is:
@@ -47,7 +47,7 @@ func (l *monitored) Owners(owners []string, v lease.Version) (held, again bool) 
 // extended at once.
 func (l *monitored) Left(left time.Duration, v lease.Version, sent, received clock.Instant) lease.Verdict {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer (*Lock)(l).unlock()
 	if (*Lock)(l).cause() != nil {
 		return lease.Settled
 	}

@@ -80,7 +80,7 @@ func beginTurn(l *Lock) {
 // setTurn notes until when the permits of a lock may go to another caller of this process.
 func setTurn(l *Lock, until clock.Instant) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.needExtras()
 	l.turn = until
 }

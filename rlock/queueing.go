@@ -118,7 +118,7 @@ func (a *acquisition) receive(g handover.Grant) error {
 func (l *Lock) endIfLost(owner string, version lease.Version) (is, again bool) {
 	defer l.deliver()
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if is, again = l.lease.Lost(owner, version); is {
 		l.finish(stateLost)
 	}

@@ -55,7 +55,7 @@ func shareReader(a *acquisition, h *readers.Holder) noLock {
 	l.token, l.shared = tokenShared, h
 	err := l.hold(g.Deadline, g.Fence, arrival{EventAcquired, a.start, true, 0})
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if err != nil {
 		if h.Leave() {
 			a.tries.MayHaveTaken()
@@ -82,7 +82,7 @@ func admitReaders(a *acquisition) {
 		return
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
 	if l.cause() != nil || l.token != tokenPrivate || !l.lease.Certain() || l.claim.Possible() > 0 {
 		return

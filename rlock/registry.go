@@ -30,7 +30,7 @@ func eachLock(l *Locker, meant func(*Lock) bool, do func(*Lock)) {
 	events.Each(l.registry.All(), func(item *holder) {
 		lock := (*Lock)(item)
 		lock.mu.Lock()
-		defer lock.mu.Unlock()
+		defer lock.unlock()
 		if meant(lock) {
 			done = append(done, lock) // first, because do may panic
 			do(lock)

@@ -93,7 +93,7 @@ type releasing struct {
 func (r *releasing) begin(now clock.Instant) bool {
 	l := r.lock
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.endIfOverAt(now)
 	r.ends = l.cause() == nil
 	l.become(stateReleased, now)
@@ -119,7 +119,7 @@ func (r *releasing) interrupted(token string) {
 	if !left && r.minimum == nil { // begin may not have come to it
 		r.keepOthersOut(clock.Now())
 	}
-	l.mu.Unlock()
+	l.unlock()
 	if left {
 		return
 	}

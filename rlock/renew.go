@@ -19,7 +19,7 @@ func (s *scheduled) Entry() *renew.Entry { return &s.renewal }
 func (s *scheduled) Begin() (sent lease.Extension, ask remote.Extension, ok bool) {
 	lock := (*Lock)(s)
 	lock.mu.Lock()
-	defer lock.mu.Unlock()
+	defer lock.unlock()
 	lock.endIfOver()
 	if lock.cause() != nil {
 		return sent, ask, false
@@ -34,7 +34,7 @@ func (s *scheduled) Begin() (sent lease.Extension, ask remote.Extension, ok bool
 func (s *scheduled) Settle(sent lease.Extension, answer remote.Extended) {
 	lock := (*Lock)(s)
 	lock.mu.Lock()
-	defer lock.mu.Unlock()
+	defer lock.unlock()
 	if err, _ := settle(lock, sent, answer); err != nil {
 		s.advance(clock.Now().After(renew.RetryPause(sent.TTL)))
 	}
@@ -45,7 +45,7 @@ func (s *scheduled) Settle(sent lease.Extension, answer remote.Extended) {
 func (s *scheduled) Expire() {
 	lock := (*Lock)(s)
 	lock.mu.Lock()
-	defer lock.mu.Unlock()
+	defer lock.unlock()
 	lock.endIfOver()
 	if lock.cause() == nil {
 		lock.watch()

@@ -77,12 +77,24 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 		if to == stateExpired && l.shared == nil {
 			l.leaveExpired() // before the context wakes somebody who tries
 		}
-		defer l.ended(to) // even if cancel panics: it may call a method of the caller's context
-		if l.extras != nil && l.ctx != nil {
-			l.ctx.end(causes[to])
-		}
+		l.ended(to)
 	}
 	return true
+}
+
+// unlock ends a critical section of mu. If the lock has ended in it, its Context ends after it: that calls
+// methods of the caller's context, which may panic, or ask this very lock.
+func (l *Lock) unlock() {
+	var over *lockContext
+	cause := l.cause()
+	if cause != nil && l.extras != nil && l.ctx != nil && !l.ctx.over {
+		over = l.ctx
+		over.over = true
+	}
+	l.mu.Unlock()
+	if over != nil {
+		over.end(cause)
+	}
 }
 
 // ended does what follows when a lock that was held has ended. The caller holds mu.
@@ -160,7 +172,7 @@ type arrival struct {
 // and holds mu meanwhile.
 func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.fence = fence
 	l.lease.Start(deadline)
 	now := clock.Now()

@@ -36,7 +36,7 @@ func tokensOver(locks []*holder) {
 				l.tokenOver(goesOn(l, stateExpired))
 			}
 		}
-		l.mu.Unlock()
+		l.unlock()
 	}
 }
 
