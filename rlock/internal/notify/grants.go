@@ -99,8 +99,8 @@ func (g *Grants) Channel(key string) *Channel {
 }
 
 // Close ends the subscriptions and their connections, and all calls of Listen. Nothing is heard any more. It
-// returns when that is done, which takes a second if a server does not answer. What the client dials just
-// then is closed when it is there.
+// returns when that is done, which takes a second if a server does not answer, and after longestClose at the
+// latest. What the client dials just then is closed when it is there.
 func (g *Grants) Close() {
 	g.stop()
 	g.naming.Lock()
@@ -108,8 +108,18 @@ func (g *Grants) Close() {
 		c.change(stopped, clock.ErrStopped)
 	}
 	g.naming.Unlock()
-	g.connections.running.Wait()
+	ended := make(chan struct{})
+	go func() {
+		g.connections.running.Wait()
+		close(ended)
+	}()
+	_, _ = clock.Receive(context.Background(), ended, longestClose, nil)
 }
+
+// longestClose is longer than rueidis takes to close a connection, which is a second. It takes for ever if a
+// ping of its own begins in the moment in which an idle connection is closed: nobody then reads the answer to
+// the ping that Close sends.
+const longestClose = 2 * time.Second
 
 func (g *Grants) shard(token string) *expecting {
 	return &g.shards[maphash.String(g.seed, token)%uint64(len(g.shards))]

@@ -359,6 +359,44 @@ func TestCloseOnAServerThatStandsStill(t *testing.T) {
 	})
 }
 
+// held is a client whose dedicated connections do not close before end is closed.
+type held struct {
+	rueidis.Client
+	end chan struct{}
+}
+
+func (h held) Dedicate() (rueidis.DedicatedClient, func()) {
+	dedicated, release := h.Client.Dedicate()
+	return heldConnection{dedicated, h.end}, release
+}
+
+type heldConnection struct {
+	rueidis.DedicatedClient
+	end chan struct{}
+}
+
+func (h heldConnection) Close() {
+	<-h.end
+	h.DedicatedClient.Close()
+}
+
+// Close of a connection of rueidis may never return, if a command of its own begins in that moment.
+func TestCloseDoesNotWaitForAConnectionForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, err := rlocktest.StartInMemory(t).Client()
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+		end := make(chan struct{})
+		t.Cleanup(func() { close(end) })
+		l := listening(t, held{client, end})
+		began := time.Now()
+		l.Close()
+		require.LessOrEqual(t, time.Since(began), 2*time.Second)
+		require.ErrorIs(t, l.Listen(t.Context()), clock.ErrStopped)
+	})
+}
+
 // A pool that is used up makes callers wait as long as they like, and one goroutine.
 func TestListenWhenThePoolIsUsedUp(t *testing.T) {
 	each(t, func(t *testing.T, server *env.Server) {
