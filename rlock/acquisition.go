@@ -68,7 +68,7 @@ func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, 
 	lock := l.newLock(ctx, claim, set, want, start)
 	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
 	a.tries.Settings = attempt.Settings{
-		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Lease: &lock.lease,
+		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Terms: &lock.terms,
 		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
 		Silence: lock.ticket.Silence(),
 	}
@@ -280,7 +280,7 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	}
 	l := a.lock
 	beginTurn(l)
-	err := l.hold(grant.Deadline, grant.Fence, arrival{EventAcquired, a.start, false, l.set.atLeast})
+	err := l.hold(grant.Deadline, grant.Fence, arrival{kind: EventAcquired, start: a.start, atLeast: l.set.atLeast})
 	if l.want.force {
 		a.robs(err == nil)
 	}
@@ -302,7 +302,7 @@ func (a *acquisition) robs(held bool) {
 	sure := l.locker.forces.Begin(l.claim.Key()) == a.forced && held
 	var others []*Lock
 	endForced(l.locker, l.claim.Key(), func(other *Lock) bool {
-		robbed := other != l && other.lease.Token() != l.set.token
+		robbed := other != l && other.terms.Token() != l.set.token
 		if robbed && !sure {
 			others = append(others, other)
 		}
@@ -317,7 +317,7 @@ func (a *acquisition) robs(held bool) {
 // what Lock.hold returned.
 func (a *acquisition) notHeld(err error, deadline clock.Instant) noLock {
 	if err == expired {
-		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, a.lock.lease.TTL(), -deadline.Until())
+		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, a.lock.terms.TTL(), -deadline.Until())
 	}
 	return noLock{err: err}
 }

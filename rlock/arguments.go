@@ -10,7 +10,7 @@ import (
 
 // usable refuses a Lock that no acquisition has made.
 func (l *Lock) usable() error {
-	if l == nil || l.locker == nil {
+	if l == nil || l.lease == nil {
 		return invalid("lock", "it is nil or the zero Lock; use one that an acquisition or Attach has returned")
 	}
 	return nil

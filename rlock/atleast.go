@@ -93,14 +93,14 @@ func keepNobodyOut(l *Lock) {
 // by the margin for clock drift. It frees nothing if the token is another holder's: a reader's lock may
 // expire before those of others who share what it has. The caller holds mu.
 func freeExpired(l *Lock, ttl time.Duration) {
-	if l.token == tokenMoved {
+	if l.left || l.token == tokenMoved {
 		return
 	}
 	if until := keptUntil(l); until > clock.Now() {
-		remote.FreeLater(l.locker.remote, &l.claim, l.lease.Token(), l.lease.Former(), until)
+		remote.FreeLater(l.locker.remote, &l.claim, l.terms.Token(), l.terms.Former(), until)
 		return
 	}
-	l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), ttl, 1)
+	l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), ttl, 1)
 }
 
 // keepOthersOut decides whether this Release only shortens the lease, because others are to be kept out. It also
@@ -128,9 +128,9 @@ func (r *releasing) shortening() *remote.Shortening {
 func (r *releasing) freeing() (f remote.Freeing, until clock.Instant) {
 	l := r.lock
 	if r.minimum != nil {
-		return remote.Freeing{Claim: &l.claim, Token: r.minimum.token, Former: l.lease.Tokens()}, r.minimum.until
+		return remote.Freeing{Claim: &l.claim, Token: r.minimum.token, Former: l.terms.Tokens()}, r.minimum.until
 	}
-	return remote.Freeing{Claim: &l.claim, Token: l.lease.Token(), Former: l.lease.Former()}, clock.Past
+	return remote.Freeing{Claim: &l.claim, Token: l.terms.Token(), Former: l.terms.Former()}, clock.Past
 }
 
 // shorten makes the call of a Release that keeps others out, or that comes after one that did.

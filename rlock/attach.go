@@ -54,10 +54,10 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 	lock := l.newLock(ctx, claim, &set, wanted{}, clock.Now())
 	lock.fence, lock.attempts = h.Fence, 1
 	if set.token == "" {
-		lock.lease.SetToken(h.Begin(set.owner))
+		lock.terms.SetToken(h.Begin(set.owner))
 	}
 	spent := false
-	defer func() { h.End(lock.lease.Token(), spent) }()
+	defer func() { h.End(lock.terms.Token(), spent) }()
 	if err := lock.takeOver(ctx, h); err != nil {
 		spent = errors.Is(err, ErrNotHeld) && !errors.Is(err, ErrClosed)
 		return nil, err
@@ -75,14 +75,14 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 // takeOver gives the keys the lock's token in place of the tokens of a Handoff, and begins the
 // lease with what is left of theirs.
 func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
-	a, err := l.locker.remote.Attach(ctx, &l.claim, l.lease.Token(), h, l.lease.TTL())
+	a, err := l.locker.remote.Attach(ctx, &l.claim, l.terms.Token(), h, l.terms.TTL())
 	switch {
 	case err != nil:
 		return unanswered(ctx, "attach", a.Key, err)
 	case a.Lost:
 		return &LockError{"attach", a.Key, ErrLost}
 	}
-	l.lease.Resume(a.Remaining, a.End)
+	l.terms.Resume(a.Remaining, a.End)
 	if cause := l.hold(a.End, l.fence, arrival{kind: EventAttached, start: clock.Now(), atLeast: min(h.AtLeast, a.Remaining)}); cause != nil {
 		return &LockError{"attach", l.claim.Key(), cause}
 	}
@@ -93,8 +93,8 @@ func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
 // Attach. The handle ends with ErrDetached, nothing extends the lease any more, and it runs on. Called
 // again, Detach returns the same Handoff. If fn of Do detaches the lock, Do returns ErrDetached.
 //
-// Detach fails if the lock has ended in another way, also by Downgrade. It refuses a reader's share that
-// was not acquired WithUniqueToken(true), because other readers of the process may have the same token.
+// Detach fails if the lock has ended in another way, also by Downgrade. It refuses a reader's share
+// that other readers of the process have too; one WithUniqueToken(true) is never shared.
 func (l *Lock) Detach() (Handoff, error) {
 	if err := l.usable(); err != nil {
 		return Handoff{}, err
@@ -102,16 +102,16 @@ func (l *Lock) Detach() (Handoff, error) {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.unlock()
-	if l.shared != nil {
-		return Handoff{}, invalid("WithUniqueToken", "readers of this process may share what the reader has at the server; acquire it WithUniqueToken(true)")
-	}
 	l.endIfOver()
+	if l.cause() == nil && !l.alone() {
+		return Handoff{}, invalid("WithUniqueToken", "other readers of this process share what the reader has at the server; acquire it WithUniqueToken(true)")
+	}
 	if cause := l.finish(stateDetached); cause != detached || l.token == tokenMoved {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
 	l.needExtras()
 	if l.handoff == nil {
-		l.handoff = remote.HandoffOf(l.locker.remote, &l.claim, l.lease.Tokens(), l.fence)
+		l.handoff = remote.HandoffOf(l.locker.remote, &l.claim, l.terms.Tokens(), l.fence)
 		if until := keptUntil(l); until != clock.Past {
 			l.handoff.AtLeast = max(until.Until(), 0)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // AcquireResult is what became of one key of TryAcquireEach: a Lock, or the error that
@@ -101,7 +101,7 @@ func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	var (
 		contested []int
 		holders   []*Lock
-		versions  []lease.Version
+		versions  []terms.Version
 		keys      []string
 	)
 	for _, i := range asked {
@@ -202,6 +202,9 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 				asked = asked[:len(asked)-1]
 				continue
 			}
+			lock.mu.Lock()
+			lock.retire(leaseBack)
+			lock.unlock()
 			if r.minimum != nil && !r.over {
 				shortening = append(shortening, r.shortening())
 				r.call = &shortening[len(shortening)-1].Freeing

@@ -109,7 +109,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	defer l.deliver()
 	l.mu.Lock()
 	l.endIfOver()
-	cause, version, tokens := l.cause(), l.lease.Version(), l.lease.Tokens()
+	cause, version, tokens := l.cause(), l.terms.Version(), l.terms.Tokens()
 	l.unlock()
 	if cause != nil {
 		return State{}, &LockError{"verify", l.claim.Key(), cause}

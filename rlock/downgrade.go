@@ -51,14 +51,14 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 			l.tokenOver(false)
 		}
 		if ended && (!held || l.claim.Possible() > 0) {
-			l.locker.remote.Abandon(&l.claim, l.lease.Tokens(), NoExpiry, 1)
+			l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), NoExpiry, 1)
 		}
 		switch {
 		case returned || lock == nil:
 		case held: // the observer has panicked
 			_ = lock.Release(endedContext)
 		default:
-			l.locker.remote.Abandon(&lock.claim, lock.lease.Tokens(), lock.lease.TTL(), 1)
+			l.locker.remote.Abandon(&lock.claim, lock.terms.Tokens(), lock.terms.TTL(), 1)
 		}
 	}()
 	ended = true // by endForShare, also if user code panics, unless it says why l had ended before
@@ -68,13 +68,13 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	if cause != nil {
 		return nil, &LockError{"downgrade", key, cause}
 	}
-	former, ttl := l.lease.Tokens(), l.lease.TTL()
+	former, ttl := l.terms.Tokens(), l.terms.TTL()
 	claim := remote.One(key)
 	claim.Wants(remote.Share{Permits: 1})
 	lock = l.locker.newLock(l.parent, claim, l.set, wanted{do: l.want.do}, clock.Now())
 	lock.attempts = 1
-	lock.lease.Prepare(ttl, lock.mint())
-	d, err := l.locker.remote.Shares().Downgrade(ctx, &lock.claim, remote.Request{Token: lock.lease.Token(), TTL: ttl}, l.fence, former)
+	lock.terms.Prepare(ttl, lock.mint())
+	d, err := l.locker.remote.Shares().Downgrade(ctx, &lock.claim, remote.Request{Token: lock.terms.Token(), TTL: ttl}, l.fence, former)
 	switch {
 	case err != nil:
 		return nil, &LockError{"downgrade", key, remote.NoAnswer(err)}

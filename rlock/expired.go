@@ -17,8 +17,8 @@ func (l *Lock) leaveExpired() {
 	if l.token != tokenPrivate || l.claim.Chosen() || keptUntil(l) > now {
 		return
 	}
-	until := now.After(time.Second + min(l.lease.Longest()/100, time.Minute))
-	l.locker.leftover.Add(l.claim.Keys(), l.lease.Tokens(), until)
+	until := now.After(time.Second + min(l.terms.Longest()/100, time.Minute))
+	l.locker.leftover.Add(l.claim.Keys(), l.terms.Tokens(), until)
 }
 
 // afterExpired takes the outcome of the attempt of a caller who does not wait. If the key in the way has

@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,9 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
 )
 
@@ -82,7 +83,7 @@ type extending struct {
 	lock *Lock
 	ttl  time.Duration
 	at   int             // position in ExtendEach
-	sent lease.Extension // by the last try
+	sent terms.Extension // by the last try
 	err  error           // of the last try, and then of the call
 	open bool            // after the last try nobody knows what has become of it
 }
@@ -95,7 +96,7 @@ func (x *extending) Start() (ask remote.Extension, ok bool) {
 	if x.err, x.open = x.begin(), false; x.err != nil {
 		return ask, false
 	}
-	return extension(x.lock, x.sent), true
+	return extension(x.lock.lease, x.sent), true
 }
 
 func (x *extending) begin() error {
@@ -106,29 +107,30 @@ func (x *extending) begin() error {
 	if cause := l.cause(); cause != nil {
 		return &LockError{"extend", l.claim.Key(), cause}
 	}
-	longest := l.lease.Longest()
+	longest := l.terms.Longest()
 	if l.claim.Chosen() && x.ttl < longest {
 		return invalid("TTL", fmt.Sprintf(
 			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", x.ttl, text.TTL(longest)))
 	}
-	before, now := l.lease.Deadline(), clock.Now()
+	before, now := l.deadline(), clock.Now()
 	if until := keptUntil(l); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
 		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithAtLeast, of which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
 	}
-	if extendsForAll(l) {
-		x.sent = l.lease.BeginCommon(now, x.ttl)
+	if l.alone() {
+		x.sent = l.terms.Begin(now, x.ttl, l.mint)
 	} else {
-		x.sent = l.lease.Begin(now, x.ttl, l.mint)
+		x.sent = l.terms.BeginJoint(now, x.ttl)
+		l.until.Store(int64(min(l.deadline(), clock.LeaseEnd(now, x.ttl))))
+		l.beWatched() // the lease may outlive those who have it
 	}
-	if l.lease.Deadline() < before {
-		renewal := (*scheduled)(l)
-		renewal.advance(renewal.next(x.sent.Sent))
+	if l.deadline() < before {
+		l.advance(l.nextRenewal(x.sent.Sent))
 	}
 	return nil
 }
 
 // extension returns what the server is asked for.
-func extension(l *Lock, sent lease.Extension) remote.Extension {
+func extension(l *lease, sent terms.Extension) remote.Extension {
 	return remote.Extension{Parts: l.claim.BySlot(), Token: sent.Token, Former: sent.Former, TTL: sent.TTL}
 }
 
@@ -136,7 +138,7 @@ func extension(l *Lock, sent lease.Extension) remote.Extension {
 func (x *extending) Settle(answer remote.Extended) error {
 	x.lock.mu.Lock()
 	defer x.lock.unlock()
-	x.err, x.open = settle(x.lock, x.sent, answer)
+	x.err, x.open = settle(x.lock.lease, x.lock, x.sent, answer)
 	if x.open {
 		return x.err
 	}
@@ -149,7 +151,7 @@ func (x *extending) Finish() {
 	l.mu.Lock()
 	defer l.unlock()
 	if l.cause() == nil { // a Release may be reading the lease of a lock that has ended
-		l.lease.Returned()
+		l.terms.Returned()
 	}
 	if x.open {
 		l.endIfOver()
@@ -164,53 +166,97 @@ func (x *extending) Finish() {
 	}
 }
 
-// settle takes the answer to an extension. It returns nil if the lock is held with the new
-// lease, and plans the next renewal then. open reports that the outcome is unknown, so that another
-// try is worth it. The caller holds mu.
-func settle(l *Lock, sent lease.Extension, answer remote.Extended) (err error, open bool) {
-	l.endIfOver() // an answer that comes after the deadline revives nothing
-	deadline := l.lease.Deadline()
-	switch renew.Take(&l.lease, sent, answer, l.cause() != nil) {
+// settle takes the answer to an extension, which the lock by has asked for, or the schedule if by is nil. It
+// returns nil if the lease is extended, and plans the next renewal then. open reports that the outcome is unknown,
+// so that another try is worth it. The caller holds mu.
+func settle(s *lease, by *Lock, sent terms.Extension, answer remote.Extended) (err error, open bool) {
+	s.endOver(clock.Now()) // an answer that comes after the deadline revives nothing
+	deadline := s.terms.Deadline()
+	switch renew.Take(&s.terms, sent, answer, !s.used()) {
 	case renew.Lost:
-		return &LockError{"extend", answer.Lost, l.finish(stateLost)}, false
+		s.lose()
+		return &LockError{"extend", answer.Lost, cmp.Or(s.endOf(by), lost)}, false
 	case renew.Failed:
-		return failed(l, answer.Err, l.lease.Deadline() != deadline)
+		return failed(s, by, answer.Err, s.terms.Deadline() != deadline)
 	case renew.Superseded:
-		if l.cause() == nil {
+		if s.endOf(by) == nil {
 			return errSuperseded, true
 		}
 	}
-	l.endIfOver() // a lease that was over when its answer came stays over
-	if cause := l.cause(); cause != nil {
-		if cause == expired {
-			// The keys now have a whole lease that nobody uses.
-			freeExpired(l, sent.TTL)
+	s.endOver(clock.Now()) // a lease that was over when its answer came stays over
+	if cause := s.endOf(by); cause != nil {
+		if cause == expired && by != nil && !s.used() && !by.left {
+			freeExpired(by, sent.TTL) // the keys now have a whole lease that nobody uses
 		}
-		return &LockError{"extend", l.claim.Key(), cause}, false
+		return &LockError{"extend", s.claim.Key(), cause}, false
 	}
 	for _, token := range sent.Former {
-		if !slices.Contains(l.lease.Former(), token) {
-			l.locker.grants.Over(token)
+		if !slices.Contains(s.terms.Former(), token) {
+			s.locker.grants.Over(token)
 		}
 	}
-	(*scheduled)(l).plan(sent.Sent)
-	l.emit(&Event{Kind: EventExtended})
+	s.lengthen(by, sent)
+	s.plan(sent.Sent)
+	s.tell(by, &Event{Kind: EventExtended})
 	return nil, false
+}
+
+// endOf returns why the lock by has ended, or nobody has the lease any more if by is nil; nil if that is not so.
+// The caller holds mu.
+func (s *lease) endOf(by *Lock) *reason {
+	switch {
+	case by != nil:
+		return by.cause()
+	case !s.used():
+		return expired
+	}
+	return nil
+}
+
+// lengthen moves the ends of those for whom a confirmed extension was. Where others share the lease, that is the
+// lock by, or each that wants to be extended, for as long as it wants. The caller holds mu.
+func (s *lease) lengthen(by *Lock, sent terms.Extension) {
+	if s.joint == nil {
+		s.user.until.Store(int64(clock.Never)) // others may have shared it
+		return
+	}
+	end := clock.LeaseEnd(sent.Sent, sent.TTL)
+	if by != nil {
+		by.needExtras()
+		by.wants = sent.TTL
+		by.until.Store(int64(max(by.deadline(), end)))
+		return
+	}
+	for u := range s.wanted() {
+		u.until.Store(int64(max(u.deadline(), min(end, clock.LeaseEnd(sent.Sent, u.ttl())))))
+	}
+}
+
+// tell adds an event for the lock by, or for each that wants to be extended if by is nil. The caller holds mu.
+func (s *lease) tell(by *Lock, e *Event) {
+	if by != nil {
+		by.emit(e)
+		return
+	}
+	for u := range s.wanted() {
+		each := *e
+		u.emit(&each)
+	}
 }
 
 // failed is settle for an extension that was refused or got no answer, which may have moved the
 // deadline. The caller holds mu.
-func failed(l *Lock, err error, moved bool) (_ error, open bool) {
-	if l.lease.Unsure() && l.cause() == nil && !l.watched && !l.claim.Chosen() {
-		l.watch() // the keys must be freed when the lock expires; see ended
+func failed(s *lease, by *Lock, err error, moved bool) (_ error, open bool) {
+	if s.terms.Unsure() && s.used() && s.watch == nil && !s.claim.Chosen() {
+		s.beWatched() // the keys must be freed when the lock expires; see ended
 	}
 	if moved {
-		(*scheduled)(l).advance(clock.Never)
+		s.advance(clock.Never)
 	}
 	open = remote.OutcomeOf(err) == remote.Indeterminate
-	told := &LockError{"extend", l.claim.Key(), remote.NoAnswer(err)}
-	if l.stateNow() == stateHeld {
-		l.emit(&Event{Kind: EventExtendFailed, Err: told})
+	told := &LockError{"extend", s.claim.Key(), remote.NoAnswer(err)}
+	if by == nil || by.cause() == nil {
+		s.tell(by, &Event{Kind: EventExtendFailed, Err: told})
 	}
 	if open {
 		return err, true

@@ -14,14 +14,14 @@ type queueTicket = queue.Ticket[handover.Request, handover.Grant, *holder]
 
 // request returns what the lock was acquired as.
 func (l *Lock) request() handover.Request {
-	return handover.Request{TTL: l.lease.TTL(), Owner: l.set.owner, Extends: l.set.extends(l.want.do), Inherits: !l.set.uniqueToken, Fenced: !l.set.unfenced, FullLease: l.set.atLeast > 0}
+	return handover.Request{TTL: l.terms.TTL(), Owner: l.set.owner, Extends: l.set.extends(l.want.do), Inherits: !l.set.uniqueToken, Fenced: !l.set.unfenced, FullLease: l.set.atLeast > 0}
 }
 
 // holder is a lock as the queue and the registry know it.
 type holder Lock
 
 // Deadline is when the lease ends.
-func (h *holder) Deadline() clock.Instant { return h.lease.Deadline() }
+func (h *holder) Deadline() clock.Instant { return (*Lock)(h).deadline() }
 
 // Entry is its place in the registry of the Locker.
 func (h *holder) Entry() *registry.Entry { return &h.listed }
@@ -52,8 +52,8 @@ func (h *holder) Watch() {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.unlock()
-	if l.stateNow() == stateHeld && !l.watched {
-		l.watch()
+	if l.stateNow() == stateHeld {
+		l.beWatched()
 	}
 }
 
@@ -66,27 +66,28 @@ type lender Lock
 // Lend gives the token to the next holder, unless somebody has asked for it.
 func (l *lender) Lend(next handover.Request, now clock.Instant) (deadline clock.Instant, lent bool) {
 	l.mu.Lock()
-	defer (*Lock)(l).unlock()
-	if l.token == tokenShown || !next.Fits(&l.lease, now) {
+	defer l.unlock()
+	if l.token == tokenShown || !next.Fits(&l.terms, now) {
 		return 0, false
 	}
-	l.token = tokenMoved
-	return l.lease.Deadline(), true
+	l.left = true
+	return l.terms.Deadline(), true
 }
 
 // TakeBack notes that the token is this lock's again.
 func (l *lender) TakeBack() {
 	l.mu.Lock()
-	defer (*Lock)(l).unlock()
-	if l.token == tokenMoved {
-		l.token = tokenPrivate
-	}
+	defer l.unlock()
+	l.left = false
 }
+
+// Lent returns the lease.
+func (l *lender) Lent() any { return l.lease }
 
 // handOver makes h, which is new, give the lock, which Release has just ended, to the next holder. now is
 // a recent reading of the clock; forced is how often force had been used before the Release.
 func (l *Lock) handOver(h *handover.Handover[*holder], now clock.Instant, forced uint64) {
 	h.Server, h.Grants, h.Background, h.From = l.locker.remote, l.locker.grants, l.locker.background, (*lender)(l)
-	h.Ticket, h.Claim, h.Lease, h.As, h.Now, h.Forced = &l.ticket, &l.claim, &l.lease, l.request(), now, forced
-	h.Has.Token = l.lease.Token()
+	h.Ticket, h.Claim, h.Terms, h.As, h.Now, h.Forced = &l.ticket, &l.claim, &l.terms, l.request(), now, forced
+	h.Has.Token = l.terms.Token()
 }

@@ -3,18 +3,14 @@ package rlock
 import (
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
-	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/registry"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
-	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // Lock is one acquisition of a key, or of a set of keys. It is safe for concurrent use. Once it has
@@ -22,56 +18,52 @@ import (
 // zero Lock holds nothing: its methods return zero values, a context that has ended, or an error that
 // matches ErrInvalid.
 type Lock struct {
-	locker   *Locker
+	*lease                   // that it uses, its own at first; it is set before others have the Lock
 	set      *settings       // what it was acquired with; nobody changes them
 	parent   context.Context // what it was acquired with
-	claim    remote.Claim    // its keys, and the commands for them that got no answer
 	fence    uint64
 	since    clock.Instant // when it began to be held; before that, when the acquisition began
 	ticket   queueTicket   // its place in the queue of this process for the key
 	events   *observed     // nil: nobody is told of them
-	lease    lease.Lease   // guarded by mu while held
 	releases gate.Gate
-	shared   *readers.Holder // of a reader that may share it with others; guarded by mu
-	*extras                  // nil until something needs it; made under mu, and never changed after that
+	*extras  // nil until something needs it; made under mu, and never changed after that
 
 	attempts int32
 	listed   registry.Entry // guarded by the registry
 	state    atomic.Uint32  // see state.go
 	want     wanted
-
-	token   tokenUse // guarded by mu
-	watched bool     // it is on the schedule of renewals; guarded by mu
-	waits   bool     // it is in the registry of those that wait; only for the acquisition
-	mu      sync.Mutex
+	waits    bool         // it is in the registry of those that wait; only for the acquisition
+	uses     bool         // it is one of those who have the lease; guarded by mu
+	left     bool         // it has ended, and another has the lease; guarded by mu
+	position int32        // among the readers who share the lease; guarded by mu
+	until    atomic.Int64 // a clock.Instant: its own end in a lease that others share; Never: that of the lease
+	own      lease
 }
 
-// tokenUse says who may have a lock's token beside the lock.
-type tokenUse uint8
-
-const (
-	tokenPrivate tokenUse = iota
-	tokenShown            // somebody has asked for it
-	tokenMoved            // it is another holder's, and no longer the lock's
-	tokenShared           // other readers of this process may have it too
-)
-
-// extras are what few locks need: those that are extended automatically, watched, asked for their
-// Context, acquired WithAtLeast or detached, and permits. They are apart so that other locks stay small.
+// extras are what few locks need: those that are asked for their Context, acquired WithAtLeast, or detached,
+// permits, and readers that are extended. They are apart so that other locks stay small.
 type extras struct {
 	ctx     *lockContext    // made by Context; guarded by mu
 	minimum *minimum        // of WithAtLeast; nil: none; guarded by mu
 	handoff *remote.Handoff // of Detach, which has one only, because it knows what attempts to take the keys over have done; guarded by mu
 	turn    clock.Instant   // until when its permits may go to another caller of this process; 0: never; guarded by mu
-	renewal renew.Entry
-	monitor notify.Entry
+	wants   time.Duration   // the TTL of the last Extend of a lease that others share; 0: there was none; guarded by mu
 }
 
 // lockContext is what Context has made. It is apart because few locks are asked for it.
 type lockContext struct {
 	context.Context
 	end  context.CancelCauseFunc
-	over bool // it has ended, or is about to; guarded by mu
+	over *reason      // why the lock has ended; nil: it has not; guarded by mu
+	next *lockContext // that is to end too; guarded by mu
+}
+
+// endAll ends the context and the next ones, also if a method of a caller's context panics.
+func (c *lockContext) endAll() {
+	if c != nil {
+		defer c.next.endAll()
+		c.end(c.over)
+	}
 }
 
 // needExtras makes the extras, unless the lock has them. The caller holds mu.
@@ -83,18 +75,19 @@ func (l *Lock) needExtras() {
 
 // newLock returns a Lock of the keys of a claim, not held yet, for a call that began at start.
 func (l *Locker) newLock(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) *Lock {
-	lock := &Lock{locker: l, set: set, want: want, parent: ctx, claim: claim, since: start}
+	lock := &Lock{set: set, want: want, parent: ctx, since: start, own: lease{claim: claim, locker: l}}
+	lock.lease = &lock.own
 	if set.token != "" {
 		lock.claim.Choose()
 	}
-	lock.lease.Prepare(set.ttl, set.token)
+	lock.terms.Prepare(set.ttl, set.token)
 	lock.events = observe(ctx, set.observer, start)
 	return lock
 }
 
 // Key returns the Redis key, prefix included; of a set, the first one.
 func (l *Lock) Key() string {
-	if l == nil {
+	if l.usable() != nil {
 		return ""
 	}
 	return l.claim.Key()
@@ -123,15 +116,14 @@ func (l *Lock) Token() string {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	switch l.token {
-	case tokenMoved:
+	if l.left || l.token == tokenMoved {
 		return ""
-	case tokenShared:
-		l.shared.Close()
-	default:
-		l.token = tokenShown
 	}
-	return l.lease.Token()
+	l.token = tokenShown
+	if l.joint != nil {
+		l.joint.Close()
+	}
+	return l.terms.Token()
 }
 
 // Fence returns a number that is larger than that of every earlier holder of any of the keys, or 0 if the lock
@@ -162,7 +154,7 @@ func (l *Lock) Deadline() time.Time {
 	if l.usable() != nil {
 		return time.Time{}
 	}
-	end := l.lease.Deadline()
+	end := l.deadline()
 	if end == clock.Never {
 		return time.Time{}
 	}
@@ -170,10 +162,10 @@ func (l *Lock) Deadline() time.Time {
 }
 
 // version returns the version of the lease.
-func (l *Lock) version() lease.Version {
+func (l *Lock) version() terms.Version {
 	l.mu.Lock()
 	defer l.unlock()
-	return l.lease.Version()
+	return l.terms.Version()
 }
 
 // Valid reports whether the lock is held as far as this process can know without asking: it was not
@@ -181,7 +173,7 @@ func (l *Lock) version() lease.Version {
 // process that is paused after it has called Valid acts on an old answer, and the clock may stand still
 // while the machine is suspended. Use the Fence where that must do no harm.
 func (l *Lock) Valid() bool {
-	return l != nil && l.locker != nil && l.stateNow() == stateHeld && clock.Now() < l.lease.Deadline() && !l.locker.isClosed()
+	return l != nil && l.lease != nil && l.stateNow() == stateHeld && clock.Now() < l.deadline() && !l.locker.isClosed()
 }
 
 // Err returns nil while the lock is Valid, and after that why it ended: ErrReleased, ErrLost,
@@ -234,6 +226,12 @@ func (l *Lock) Context() context.Context {
 // keepContext returns what Context has made before, or else keeps what it makes now, if that is not nil.
 func (l *Lock) keepContext(made *lockContext) context.Context {
 	defer l.deliver()
+	var over *reason
+	defer func() {
+		if over != nil {
+			made.end(over)
+		}
+	}()
 	l.mu.Lock()
 	defer l.unlock()
 	if l.extras != nil && l.ctx != nil {
@@ -242,11 +240,12 @@ func (l *Lock) keepContext(made *lockContext) context.Context {
 	if made == nil {
 		return nil
 	}
+	l.endIfOver()
 	l.needExtras()
 	l.ctx = made
-	l.endIfOver()
-	if l.cause() == nil {
-		l.watch()
+	if over = l.cause(); over == nil {
+		l.beWatched()
+		over = l.cause() // if the Locker is closed
 	}
 	return made.Context
 }

@@ -6,12 +6,12 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
-// monitored is a Lock as the monitor sees it.
-type monitored Lock
+// monitored is a lease as the monitor sees it.
+type monitored lease
 
 // Entry returns what the monitor knows of the lock.
 func (l *monitored) Entry() *notify.Entry { return &l.monitor }
@@ -20,20 +20,20 @@ func (l *monitored) Entry() *notify.Entry { return &l.monitor }
 func (l *monitored) Keys() []string { return l.claim.Keys() }
 
 // Version returns the version of the lock's lease, and false once the lock has ended.
-func (l *monitored) Version() (lease.Version, bool) {
+func (l *monitored) Version() (terms.Version, bool) {
 	l.mu.Lock()
-	defer (*Lock)(l).unlock()
-	return l.lease.Version(), (*Lock)(l).cause() == nil
+	defer (*lease)(l).unlock()
+	return l.terms.Version(), l.state <= leaseLive
 }
 
 // Owners ends the lock if one of its keys has an owner that is not its token.
-func (l *monitored) Owners(owners []string, v lease.Version) (held, again bool) {
+func (l *monitored) Owners(owners []string, v terms.Version) (held, again bool) {
 	l.mu.Lock()
-	defer (*Lock)(l).unlock()
+	defer (*lease)(l).unlock()
 	for _, owner := range owners {
-		switch is, again := l.lease.Lost(asOwner((*Lock)(l), owner), v); {
+		switch is, again := l.terms.Lost(asOwner((*lease)(l), owner), v); {
 		case is:
-			(*Lock)(l).finish(stateLost)
+			(*lease)(l).lose()
 			return false, false
 		case again:
 			return true, true
@@ -45,27 +45,27 @@ func (l *monitored) Owners(owners []string, v lease.Version) (held, again bool) 
 // Left takes the server's answer about a lease that somebody else may have shortened. If the
 // lease is shorter, the deadline comes nearer, and a lock that is extended automatically is
 // extended at once.
-func (l *monitored) Left(left time.Duration, v lease.Version, sent, received clock.Instant) lease.Verdict {
+func (l *monitored) Left(left time.Duration, v terms.Version, sent, received clock.Instant) terms.Verdict {
 	l.mu.Lock()
-	defer (*Lock)(l).unlock()
-	if (*Lock)(l).cause() != nil {
-		return lease.Settled
+	defer (*lease)(l).unlock()
+	if !(*lease)(l).used() {
+		return terms.Settled
 	}
-	before := l.lease.Deadline()
-	verdict := l.lease.Shortened(v, left, sent, received)
-	if l.lease.Deadline() < before {
+	before := l.terms.Deadline()
+	verdict := l.terms.Shortened(v, left, sent, received)
+	if l.terms.Deadline() < before {
 		at := clock.Never
-		if verdict == lease.Settled {
+		if verdict == terms.Settled {
 			at = clock.Now()
 		}
-		(*scheduled)(l).advance(at)
+		(*lease)(l).advance(at)
 	}
 	return verdict
 }
 
 // deliverRead tells the observers of locks that the monitor has read.
 func deliverRead(read []notify.Held) {
-	events.Each(read, func(h notify.Held) { (*Lock)(h.(*monitored)).deliver() })
+	events.Each(read, func(h notify.Held) { (*lease)(h.(*monitored)).deliver() })
 }
 
 // newWait returns a Wait for keys of the Locker.

@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -12,6 +13,9 @@ import (
 type observed struct {
 	list  events.List[Event]
 	since clock.Instant // when the call began, then when the lock was held
+
+	listed bool      // it is among those of its lease that are to be told; guarded by the lease's mu
+	next   *observed // that is to be told too; guarded by the lease's mu
 }
 
 // observe returns what a Lock keeps for an observer of a call that began at start. Until that
@@ -50,16 +54,34 @@ func (l *Lock) emit(e *Event) {
 		e.Held, e.Fence = passed, l.fence
 	}
 	if l.stateNow() == stateHeld {
-		e.Remaining = max(l.lease.Deadline().Until(), 0)
+		e.Remaining = max(l.deadline().Until(), 0)
 	}
 	o.list.Add(*e)
+	if state := l.stateNow(); state > stateReleased || state == stateHeld {
+		l.lease.toldOf(o)
+	}
 }
 
-// deliver tells the observer what has happened to the lock, unless another goroutine is
-// at it, which then tells this too. The caller holds no mutex.
+// deliver tells the observer what has happened to the lock, unless another goroutine is at it, which then tells
+// this too. Observers of others who have the lease are told by another goroutine, as one of them may take long.
+// The caller holds no mutex.
 func (l *Lock) deliver() {
-	if l != nil && l.events != nil {
-		l.events.list.Deliver()
+	if l == nil || l.lease == nil {
+		return
+	}
+	if l.watch != nil {
+		others := slices.DeleteFunc(l.toTell(), func(o *observed) bool { return o == l.events })
+		if len(others) > 0 {
+			go events.Each(others, (*observed).deliver)
+		}
+	}
+	l.events.deliver()
+}
+
+// deliver tells the observer, unless another goroutine is at it.
+func (o *observed) deliver() {
+	if o != nil {
+		o.list.Deliver()
 	}
 }
 

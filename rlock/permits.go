@@ -50,13 +50,23 @@ func joinPermits(a *acquisition) (has bool, why noLock) {
 // receivePermit begins to hold what another caller of this process has given up.
 func receivePermit(a *acquisition) noLock {
 	l, g := a.lock, a.permit.Grant()
-	l.lease.SetToken(g.Token)
+	l.lease = g.Lease.(*lease)
 	setTurn(l, g.Turn)
-	if err := l.hold(g.Deadline, g.Fence, arrival{EventAcquired, a.start, true, 0}); err != nil {
-		a.tries.MayHaveTaken()
-		return a.notHeld(err, g.Deadline)
+	err := l.hold(g.Deadline, g.Fence, arrival{kind: EventAcquired, start: a.start, handedOver: true, goesOn: true})
+	if err == nil {
+		return noLock{}
 	}
-	return noLock{}
+	l.backed()
+	return a.notHeld(err, g.Deadline)
+}
+
+// backed gives back the lease of a lock that was to go on with it, and does not hold it.
+func (l *Lock) backed() {
+	l.mu.Lock()
+	l.retire(leaseBack)
+	l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), l.terms.TTL(), 1)
+	l.unlock()
+	l.lease = &l.own
 }
 
 // quitPermits ends the part of an acquisition in the line of this process. It may have been given permits
@@ -95,14 +105,14 @@ func (r *releasing) givePermits(now clock.Instant) bool {
 		return false
 	}
 	next := l.request()
-	if next.TTL = l.set.ttl; !next.Fits(&l.lease, now) { // an Extend may have changed the lease
+	if next.TTL = l.set.ttl; !next.Fits(&l.terms, now) { // an Extend may have changed the lease
 		return false
 	}
 	kind, may := permitKind(l)
-	if !may || !l.locker.permits.Give(kind, permits.Grant{Token: l.lease.Token(), Fence: l.fence, Deadline: l.lease.Deadline(), Turn: l.turn}, now) {
+	if !may || !l.locker.permits.Give(kind, permits.Grant{Lease: l.lease, Fence: l.fence, Deadline: l.terms.Deadline(), Turn: l.turn}, now) {
 		return false
 	}
-	l.token = tokenMoved
+	l.left = true
 	r.shared, r.freed = true, remote.Free
 	r.settle()
 	return true

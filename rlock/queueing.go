@@ -7,9 +7,9 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/front"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // waitInQueue waits in the queue of this process for the key, if the acquisition may. It reports
@@ -107,19 +107,27 @@ func (a *acquisition) quit(err error) (handed bool, _ error) {
 
 // receive begins to hold the lock that was handed over, perhaps from before this acquisition began.
 func (a *acquisition) receive(g handover.Grant) error {
-	a.tries.Adopt(g)
 	a.forced = min(a.forced, g.Forced)
-	return a.lock.hold(g.Deadline, g.Fence, arrival{EventAcquired, a.start, true, a.lock.set.atLeast})
+	if l := a.lock; g.Lease != nil {
+		l.lease = g.Lease.(*lease)
+		err := l.hold(g.Deadline, g.Fence, arrival{kind: EventAcquired, start: a.start, handedOver: true, goesOn: true})
+		if err != nil {
+			l.backed()
+		}
+		return err
+	}
+	a.tries.Adopt(g)
+	return a.lock.hold(g.Deadline, g.Fence, arrival{kind: EventAcquired, start: a.start, handedOver: true, atLeast: a.lock.set.atLeast})
 }
 
 // endIfLost ends a lock if its key is gone or another's, and reports whether that is so. The
 // server has answered that the key has that owner, "" if it is gone. If the lock has got another
 // token since version, again is true and the answer says nothing.
-func (l *Lock) endIfLost(owner string, version lease.Version) (is, again bool) {
+func (l *Lock) endIfLost(owner string, version terms.Version) (is, again bool) {
 	defer l.deliver()
 	l.mu.Lock()
 	defer l.unlock()
-	if is, again = l.lease.Lost(owner, version); is {
+	if is, again = l.terms.Lost(owner, version); is {
 		l.finish(stateLost)
 	}
 	return is, again
@@ -128,7 +136,7 @@ func (l *Lock) endIfLost(owner string, version lease.Version) (is, again bool) {
 // lookFor asks the server who has the key of a claim. holder is the lock of this Locker that seems to
 // hold it, or nil: if it has lost the key, it ends, and lookFor reports that.
 func (l *Locker) lookFor(ctx context.Context, claim *remote.Claim, holder *Lock) (seen remote.Holder, lost bool, err error) {
-	var version lease.Version
+	var version terms.Version
 	if holder != nil {
 		version = holder.version()
 	}

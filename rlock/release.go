@@ -51,13 +51,18 @@ func (l *Lock) Release(ctx context.Context) error {
 		r.shorten(ctx)
 	} else if r.cause == released && h.Give(ctx) {
 		r.freed, r.gone = remote.Free, !h.Freed
-	} else if h.Has.Token == l.lease.Token() {
-		r.freed, r.err = l.locker.remote.Release(ctx, &l.claim, l.lease.Token(), l.lease.Former())
+	} else if h.Has.Token == l.terms.Token() {
+		r.freed, r.err = l.locker.remote.Release(ctx, &l.claim, l.terms.Token(), l.terms.Former())
 	} else { // the acquisition that was to have the lock gave up waiting in that moment
 		r.freed, r.moved, r.err = remote.Free, true, h.FreeUnwanted(ctx)
 		l.locker.grants.Over(h.Has.Token)
 	}
 	returned = true
+	if !l.left {
+		l.mu.Lock()
+		l.retire(leaseBack)
+		l.unlock()
+	}
 	r.settle()
 	return r.err
 }
@@ -107,6 +112,9 @@ func (r *releasing) begin(now clock.Instant) bool {
 		return true
 	}
 	r.keepOthersOut(now)
+	if r.minimum != nil || r.cause != released {
+		l.retire(leaseBack)
+	}
 	return true
 }
 
@@ -118,6 +126,9 @@ func (r *releasing) interrupted(token string) {
 	left := r.leaveReaders()
 	if !left && r.minimum == nil { // begin may not have come to it
 		r.keepOthersOut(clock.Now())
+	}
+	if !left {
+		l.retire(leaseBack)
 	}
 	l.unlock()
 	if left {
@@ -212,7 +223,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 		return &LockError{"force release", full, ErrLost}
 	}
 	l.forces.Begin(full)
-	endForced(l, full, func(lock *Lock) bool { return slices.Contains(lock.lease.Tokens(), token) })
+	endForced(l, full, func(lock *Lock) bool { return slices.Contains(lock.terms.Tokens(), token) })
 	return nil
 }
 

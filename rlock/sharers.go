@@ -57,9 +57,9 @@ func inspectShared(ctx context.Context, l *Locker, op, key string) (State, error
 // asOwner returns the token that the value of a key stands for. A shared key has no token. To a lock that
 // is a share of it, asOwner returns the lock's own token as long as the phase in which the share was
 // granted lasts. Whether the lock still has its share then, only the server knows.
-func asOwner(l *Lock, value string) string {
-	if phase, _, shared := remote.SharedValue(value); shared && l.claim.IsShare() && phase == l.fence {
-		return l.lease.Token()
+func asOwner(t *lease, value string) string {
+	if phase, _, shared := remote.SharedValue(value); shared && t.claim.IsShare() && phase == t.fence {
+		return t.terms.Token()
 	}
 	return value
 }

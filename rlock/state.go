@@ -74,50 +74,33 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 	}
 	if from == stateHeld {
 		holdEnded(l, to, now)
-		if to == stateExpired && l.shared == nil {
-			l.leaveExpired() // before the context wakes somebody who tries
+		if l.extras != nil && l.ctx != nil {
+			l.ctx.over, l.ctx.next, l.lease.ended = causes[to], l.lease.ended, l.ctx
 		}
 		l.ended(to)
 	}
 	return true
 }
 
-// unlock ends a critical section of mu. If the lock has ended in it, its Context ends after it: that calls
-// methods of the caller's context, which may panic, or ask this very lock.
-func (l *Lock) unlock() {
-	var over *lockContext
-	cause := l.cause()
-	if cause != nil && l.extras != nil && l.ctx != nil && !l.ctx.over {
-		over = l.ctx
-		over.over = true
-	}
-	l.mu.Unlock()
-	if over != nil {
-		over.end(cause)
-	}
-}
-
 // ended does what follows when a lock that was held has ended. The caller holds mu.
 func (l *Lock) ended(to state) {
-	cause, longer := causes[to], l.lease.Unsure()
-	if l.shared != nil {
-		longer = leaveReaders(l, to) || longer
+	cause := causes[to]
+	longer := l.terms.Unsure() || l.terms.Deadline() > l.deadline()
+	switch last := l.leave(l); {
+	case !last:
+		l.left = true
+	case cause != released: // the Release gives the lease on, or back
 		if cause == expired {
-			l.leaveExpired() // the last of them has the token
+			l.leaveExpired()
+			if longer {
+				freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
+			}
 		}
-	}
-	if cause == expired && longer {
-		freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
+		l.retire(endedBy[to])
 	}
 	l.locker.registry.Remove((*holder)(l))
-	if l.watched {
-		l.locker.renewals.Remove((*scheduled)(l))
-		if l.locker.monitor != nil {
-			l.locker.monitor.Remove((*monitored)(l))
-		}
-	}
 	if cause != released { // the Release does all three when the keys are free
-		if l.token != tokenMoved {
+		if !l.left && l.token != tokenMoved {
 			l.tokenOver(goesOn(l, to))
 		}
 		l.ticket.Leave()
@@ -125,11 +108,31 @@ func (l *Lock) ended(to state) {
 	}
 }
 
-// finish ends the lock, unless it has ended before, and returns why it ended. The
-// caller holds mu.
+// finish ends the lock, unless it has ended before, and returns why it ended. A loss is that of all who have
+// the lease. The caller holds mu.
 func (l *Lock) finish(to state) *reason {
+	if to == stateLost && l.uses {
+		l.lose()
+	}
 	l.become(to, clock.Now())
 	return l.cause()
+}
+
+// deadline is when the lock ends: with its lease, or before.
+func (l *Lock) deadline() clock.Instant {
+	return min(l.terms.Deadline(), clock.Instant(l.until.Load()))
+}
+
+// extends reports whether the lock is extended automatically.
+func (l *Lock) extends() bool { return l.set.extends(l.want.do) }
+
+// ttl is what an automatic extension of a lease that others share asks for on behalf of this lock. The caller
+// holds mu.
+func (l *Lock) ttl() time.Duration {
+	if l.extras != nil && l.wants > 0 {
+		return l.wants
+	}
+	return l.set.ttl
 }
 
 // overdue reports whether a held lock must end, and returns the state in which it ends: whichever
@@ -140,7 +143,7 @@ func (l *Lock) overdue(now clock.Instant) (to state, over bool) {
 		now = l.locker.closedAt
 	}
 	switch {
-	case l.lease.Deadline() <= now:
+	case l.deadline() <= now:
 		return stateExpired, true
 	case closed:
 		return stateClosed, true
@@ -163,6 +166,8 @@ type arrival struct {
 	kind       EventKind // EventAcquired or EventAttached
 	start      clock.Instant
 	handedOver bool
+	joins      bool          // a lease that others have
+	goesOn     bool          // with a lease that another had
 	atLeast    time.Duration // for how long it keeps others out
 }
 
@@ -173,14 +178,26 @@ type arrival struct {
 func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.mu.Lock()
 	defer l.unlock()
-	l.fence = fence
-	l.lease.Start(deadline)
+	l.fence, l.lease.fence = fence, fence
+	l.until.Store(int64(clock.Never))
+	switch {
+	case how.joins:
+		l.until.Store(int64(deadline))
+	case !how.goesOn:
+		l.terms.Start(deadline)
+		l.lease.state = leaseLive
+	}
+	if l.lease.state == leaseLost { // on its way: the caller holds it, and learns that at once
+		defer l.finish(stateLost)
+	}
 	now := clock.Now()
 	if to, over := l.overdue(now); over {
 		return causes[to]
 	}
 	waitedFor := l.ticket.Hold((*holder)(l), now)
-	if needsWatch := waitedFor || l.set.extends(l.want.do) || l.events != nil; needsWatch && !l.watch() {
+	l.join(l)
+	if needsWatch := waitedFor || l.extends() || l.events != nil; needsWatch && !l.beWatched() {
+		l.part(l)
 		return closed
 	}
 	contended := l.stateNow() == stateWaiting
@@ -191,27 +208,11 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.become(stateHeld, now)
 	l.since = now
 	l.emit(&Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
-	if l.events != nil && l.set.extends(l.want.do) && !l.locker.short.Load() {
-		if short := l.locker.timeOuts.Short(l.lease.TTL()); short != nil && !l.locker.short.Swap(true) {
+	if l.events != nil && l.extends() && !l.locker.short.Load() {
+		if short := l.locker.timeOuts.Short(l.terms.TTL()); short != nil && !l.locker.short.Swap(true) {
 			l.emit(&Event{Kind: EventShortLease, Err: short})
 		}
 	}
 	l.locker.registry.Add((*holder)(l))
 	return nil
-}
-
-// watch puts the lock on the schedule of renewals, which extends it, or only ends it on time. If the
-// server tells of changed keys, watch also adds the lock to the monitor. If the Locker is closed, watch
-// ends the lock and reports false. The caller holds mu.
-func (l *Lock) watch() bool {
-	l.needExtras()
-	l.watched = true
-	if !l.locker.renewals.Add((*scheduled)(l), (*scheduled)(l).next(clock.Now()), l.lease.Deadline()) {
-		l.endIfOver()
-		return false
-	}
-	if l.locker.monitor != nil {
-		l.locker.monitor.Add((*monitored)(l))
-	}
-	return true
 }

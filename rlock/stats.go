@@ -165,7 +165,7 @@ func (c *counters) addWait(d time.Duration, waits bool) {
 // holdEnded counts that a lock which was held has ended. One that ended without a call, and was
 // noticed later, was held until then and not until now. The caller holds mu.
 func holdEnded(l *Lock, to state, now clock.Instant) {
-	until := min(now, l.lease.Deadline())
+	until := min(now, l.deadline())
 	if to == stateClosed {
 		until = l.locker.closedAt
 	}

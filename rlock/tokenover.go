@@ -1,6 +1,9 @@
 package rlock
 
-import "github.com/rlock-go/toolkit/rlock/internal/clock"
+import (
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
+)
 
 // A token that has waited in a queue of the server is this process's until it is over. The message of a grant
 // says nothing new about such a token; a grant of any other is given back at once. See notify.Grants.
@@ -16,28 +19,21 @@ func (l *Lock) tokenOver(away bool) {
 	if away {
 		over = l.locker.grants.PassOn
 	}
-	for _, token := range l.lease.Former() {
+	for _, token := range l.terms.Former() {
 		over(token)
 	}
-	over(l.lease.Token())
+	over(l.terms.Token())
 }
 
-// tokensOver does so for locks that nobody has released, and whose leases have ended without anybody
-// noticing.
+// tokensOver ends locks that nobody has released, and whose leases have ended without anybody noticing.
 func tokensOver(locks []*holder) {
-	for _, h := range locks {
+	events.Each(locks, func(h *holder) {
 		l := (*Lock)(h)
+		defer l.deliver()
 		l.mu.Lock()
-		if l.stateNow() == stateHeld {
-			if l.token == tokenShared {
-				leaveReaders(l, stateExpired) // the last of them has the token
-			}
-			if l.token != tokenMoved {
-				l.tokenOver(goesOn(l, stateExpired))
-			}
-		}
-		l.unlock()
-	}
+		defer l.unlock()
+		l.endIfOver()
+	})
 }
 
 // goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it

@@ -16,10 +16,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/collect"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // Attempts are those of one acquisition. One goroutine at a time uses them.
@@ -42,7 +42,7 @@ type Settings struct {
 	Grants *notify.Grants
 	Ticket Ticket
 	Claim  *remote.Claim
-	Lease  *lease.Lease // prepared with the TTL, and with the token if the caller has chosen one
+	Terms  *terms.Terms // prepared with the TTL, and with the token if the caller has chosen one
 	Want   handover.Request
 	Wait   bool          // until the keys are free
 	Force  bool          // take the key, whoever has it
@@ -137,7 +137,7 @@ func (a *Attempts) MayQueue() bool {
 // place in the queue of the server.
 func (a *Attempts) Adopt(g handover.Grant) {
 	if g.Token != "" {
-		a.Lease.SetToken(g.Token)
+		a.Terms.SetToken(g.Token)
 		a.Claim.AddPossible(g.Token, g.Unanswered)
 	}
 	if g.Place != nil {
@@ -193,7 +193,7 @@ func (a *Attempts) tryOnce(ctx context.Context) (Grant, Setback) {
 // keeps its turn, and the score with which it stands in queues.
 func beginAnew(ctx context.Context, a *Attempts) (Grant, Setback) {
 	a.leavePlace()
-	a.collect.GiveBack(ctx, a.Lease.Token())
+	a.collect.GiveBack(ctx, a.Terms.Token())
 	a.replaceToken(a.Claim.NewToken(a.Want.Owner))
 	return a.tryOnce(ctx)
 }
@@ -201,8 +201,8 @@ func beginAnew(ctx context.Context, a *Attempts) (Grant, Setback) {
 // replaceToken gives the acquisition another token, "" if the next Request makes one. What the former one may
 // have is given up.
 func (a *Attempts) replaceToken(token string) {
-	a.Grants.Over(a.Lease.Token())
-	a.Lease.SetToken(token)
+	a.Grants.Over(a.Terms.Token())
+	a.Terms.SetToken(token)
 }
 
 // transient is the Setback of an attempt that the server has not answered, or cannot serve yet.
@@ -219,11 +219,11 @@ func (a *Attempts) transient(ctx context.Context, err error) Setback {
 // Request returns what to ask the server for. It makes a token, unless an earlier attempt or a hand-over has
 // given one.
 func (a *Attempts) Request() remote.Request {
-	if a.Lease.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil {
-		a.Lease.SetToken(a.Claim.NewToken(a.Want.Owner))
+	if a.Terms.Token() == "" || a.Claim.SpansSlots() && a.collect.Keys() == nil {
+		a.Terms.SetToken(a.Claim.NewToken(a.Want.Owner))
 	}
 	return remote.Request{
-		Token: a.Lease.Token(), TTL: a.Lease.TTL(), Fenced: a.Want.Fenced, Force: a.Force, Keep: a.collect.Keys(), Patience: patience(a),
+		Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced, Force: a.Force, Keep: a.collect.Keys(), Patience: patience(a),
 	}
 }
 
@@ -250,7 +250,7 @@ func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (G
 			return Grant{}, why
 		}
 	}
-	return Grant{clock.LeaseEnd(answer.Sent, a.Lease.TTL()), answer.Fence}, Setback{}
+	return Grant{clock.LeaseEnd(answer.Sent, a.Terms.TTL()), answer.Fence}, Setback{}
 }
 
 // blocked notes who holds the key.
@@ -271,9 +271,9 @@ func (a *Attempts) switchCollecting(ctx context.Context) bool {
 		return false
 	}
 	if a.collect == nil {
-		a.collect = collect.New(a.Server, a.Claim, a.Lease.TTL())
+		a.collect = collect.New(a.Server, a.Claim, a.Terms.TTL())
 	}
-	begun, ended := a.collect.Step(ctx, a.Lease.Token())
+	begun, ended := a.collect.Step(ctx, a.Terms.Token())
 	switch {
 	case ended:
 		a.replaceToken("")
@@ -288,7 +288,7 @@ func (a *Attempts) switchCollecting(ctx context.Context) bool {
 
 // MayHaveTaken notes that the keys may have the acquisition's token, so that GiveUp frees them.
 func (a *Attempts) MayHaveTaken() {
-	if token := a.Lease.Token(); token != "" {
+	if token := a.Terms.Token(); token != "" {
 		a.Claim.AddPossible(token, 1)
 	}
 }
@@ -301,10 +301,10 @@ func (a *Attempts) GiveUp() {
 	}
 	a.leavePlace()
 	if a.Claim.Possible() > 0 {
-		a.Server.Abandon(a.Claim, a.Lease.Tokens(), a.Lease.TTL(), 0)
+		a.Server.Abandon(a.Claim, a.Terms.Tokens(), a.Terms.TTL(), 0)
 	}
 	if !a.Claim.Chosen() { // or else it may have waited with another lock, and is that one's
-		a.Grants.Over(a.Lease.Token())
+		a.Grants.Over(a.Terms.Token())
 	}
 }
 

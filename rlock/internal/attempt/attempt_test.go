@@ -14,11 +14,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -58,7 +58,7 @@ func (*none) Over(clock.Instant) bool { return true }
 type acquisition struct {
 	attempt.Attempts
 	claim  remote.Claim
-	lease  lease.Lease
+	lease  terms.Terms
 	ticket queue.Ticket[handover.Request, handover.Grant, *none]
 	count  int32
 	notice notify.Wait
@@ -70,7 +70,7 @@ func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.
 	a.lease.Prepare(ttl, "")
 	queue.New[handover.Request, handover.Grant, *none](0).Join(&a.ticket, keys[0], handover.Request{}, clock.Now())
 	s := attempt.Settings{
-		Server: p.server, Grants: p.grants, Ticket: &a.ticket, Claim: &a.claim, Lease: &a.lease, Silence: new(clock.Silence),
+		Server: p.server, Grants: p.grants, Ticket: &a.ticket, Claim: &a.claim, Terms: &a.lease, Silence: new(clock.Silence),
 		Want: handover.Request{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
 	}
 	for _, c := range change {

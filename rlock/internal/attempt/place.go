@@ -30,7 +30,7 @@ func wantsPlace(a *Attempts) bool {
 // has left a token that the key may have. A set always tries first, which tells it where to stand: if it
 // stood for a key and had not those before it, it would get its keys out of order.
 func (a *Attempts) enter() bool {
-	if a.place == nil && a.Lease.Token() == "" && a.mayStand() && !a.Claim.IsSet() && (a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
+	if a.place == nil && a.Terms.Token() == "" && a.mayStand() && !a.Claim.IsSet() && (a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
 		a.stand(false)
 	}
 	return a.place != nil
@@ -57,7 +57,7 @@ const longestListen = notify.LongestPoll
 
 // stand begins a place. With silent, the server is told to send no message of a grant.
 func (a *Attempts) stand(silent bool) {
-	token, want, claim := a.Lease.Token(), a.Want.Place(), a.Claim
+	token, want, claim := a.Terms.Token(), a.Want.Place(), a.Claim
 	want.Silent = silent
 	if a.MayQueue() || claim.IsShare() {
 		if token != "" && claim.Possible() > 0 {
@@ -131,14 +131,14 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		}
 	}
 	switch {
-	case a.Claim.IsSet() && (held || p.Token() != a.Lease.Token()):
+	case a.Claim.IsSet() && (held || p.Token() != a.Terms.Token()):
 		return a.collected(ctx, held)
 	case held && a.Claim.Chosen():
 		return a.choose(ctx)
 	case held:
 		p.Taken()
 		a.place = nil
-		a.Lease.SetToken(p.Token())
+		a.Terms.SetToken(p.Token())
 		deadline, fence := p.Granted()
 		return Grant{deadline, fence}, Setback{}
 	case beating && !a.MayQueue() && !a.Claim.IsShare():
@@ -174,7 +174,7 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 // its keys. If the place was lost, the set begins anew, because a token enters a queue only once; another
 // token may have got the key instead.
 func (a *Attempts) collected(ctx context.Context, granted bool) (Grant, Setback) {
-	if granted && a.place.Token() == a.Lease.Token() {
+	if granted && a.place.Token() == a.Terms.Token() {
 		a.collect.Got(a.place.Key())
 		a.place.GoesOn(a.Claim)
 		a.place.Taken()
@@ -202,7 +202,7 @@ func (a *Attempts) choose(ctx context.Context) (Grant, Setback) {
 		}
 	}()
 	claim := remote.One(a.Claim.Key())
-	r := remote.Request{Token: a.Lease.Token(), TTL: a.Lease.TTL(), Fenced: a.Want.Fenced}
+	r := remote.Request{Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced}
 	handed, err := a.Server.HandOver(ctx, &claim, p.Token(), r, 1)
 	over = handed.Over
 	switch {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clientoption"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // What the user has set stays, and the rest fits the lease.
@@ -57,7 +57,7 @@ func TestShortestLease(t *testing.T) {
 	t.Parallel()
 	times := clientoption.TimeOuts{Ping: time.Second, Answer: 3 * time.Second}
 	ttl := times.ShortestLease()
-	left := ttl - ttl/lease.Renewals - renew.RetryPause(ttl)
+	left := ttl - ttl/terms.Renewals - renew.RetryPause(ttl)
 	require.InDelta(t, times.Notices(), left, float64(10*time.Millisecond))
 }
 

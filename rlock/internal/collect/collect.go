@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // A set that waits takes its keys one by one for so long. Then it takes all or none for as long, so that
@@ -174,5 +174,5 @@ func (c *Collector) End() clock.Instant {
 	case c.keys == nil || c.ttl == clock.NoExpiry:
 		return c.turn
 	}
-	return min(c.turn, clock.Now().After(c.ttl/lease.Renewals))
+	return min(c.turn, clock.Now().After(c.ttl/terms.Renewals))
 }

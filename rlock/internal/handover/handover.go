@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // Request is what an acquisition wants of the lock.
@@ -36,6 +36,7 @@ func (r Request) Place() place.Want {
 
 // Grant is a lock on its way from one holder to the next.
 type Grant struct {
+	Lease      any // that the next goes on with; nil: it has what Token says
 	Token      string
 	Fence      uint64
 	Deadline   clock.Instant // of the lease
@@ -52,6 +53,8 @@ type Lender interface {
 	Lend(next Request, now clock.Instant) (deadline clock.Instant, lent bool)
 	// TakeBack undoes a Lend, because the acquisition that was to have the token has left.
 	TakeBack()
+	// Lent returns what was lent.
+	Lent() any
 }
 
 // Handover gives one lock that was given up to the next holder. Only its release uses it.
@@ -62,7 +65,7 @@ type Handover[H queue.Holder] struct {
 	From       Lender
 	Ticket     *queue.Ticket[Request, Grant, H]
 	Claim      *remote.Claim
-	Lease      *lease.Lease
+	Terms      *terms.Terms
 	As         Request       // of the acquisition for which the token was made
 	Now        clock.Instant // a recent reading of the clock
 	Forced     uint64        // how often force had been used when the holder gave the lock up
@@ -108,7 +111,7 @@ func (h *Handover[H]) Give(ctx context.Context) (passed bool) {
 // over notes that the key has another token now than it had. One that the caller of the lock has chosen may
 // have waited with another lock, and is that one's.
 func (h *Handover[H]) over() {
-	if !h.Claim.Chosen() || h.Has.Token != h.Lease.Token() {
+	if !h.Claim.Chosen() || h.Has.Token != h.Terms.Token() {
 		h.Grants.Over(h.Has.Token)
 	}
 }
@@ -124,6 +127,9 @@ func (h *Handover[H]) offer(ctx context.Context, o *queue.Offer[Request, Grant, 
 			h.askMeanwhile(o)
 		}
 		g = Grant{Token: h.Has.Token, Fence: o.Fence, Deadline: deadline}
+		if h.Has.Token == h.Terms.Token() {
+			g.Lease = h.From.Lent()
+		}
 	} else if g, ok = h.pass(ctx, o); !ok {
 		return Grant{}, false
 	}
@@ -140,7 +146,7 @@ func (h *Handover[H]) inherit(o *queue.Offer[Request, Grant, H]) (deadline clock
 	switch {
 	case o.Itself || next.FullLease || !h.As.Inherits || !next.Inherits || h.As.Owner != next.Owner || h.As.TTL != next.TTL || next.Fenced && o.Fence == 0:
 		return 0, false
-	case h.Has.Token != h.Lease.Token():
+	case h.Has.Token != h.Terms.Token():
 		return h.Has.Deadline, next.accepts(h.Has.Deadline, h.Now)
 	case h.Claim.Possible() > 0:
 		return 0, false
@@ -149,7 +155,7 @@ func (h *Handover[H]) inherit(o *queue.Offer[Request, Grant, H]) (deadline clock
 }
 
 // Fits reports whether a lease is one that a holder with this Request can go on with.
-func (r Request) Fits(l *lease.Lease, now clock.Instant) bool {
+func (r Request) Fits(l *terms.Terms, now clock.Instant) bool {
 	return l.Certain() && l.TTL() == r.TTL && r.accepts(l.Deadline(), now)
 }
 
@@ -202,7 +208,7 @@ func (h *Handover[H]) pass(ctx context.Context, o *queue.Offer[Request, Grant, H
 			h.Server.Abandon(&unwanted, nil, next.TTL, 0)
 		}
 	}()
-	if ctx.Err() != nil || len(h.Lease.Former()) > 0 {
+	if ctx.Err() != nil || len(h.Terms.Former()) > 0 {
 		return Grant{}, false // the release does the rest: it has its own time and knows all tokens
 	}
 	fences := 1
@@ -229,7 +235,7 @@ func (h *Handover[H]) pass(ctx context.Context, o *queue.Offer[Request, Grant, H
 // A process that has always got its keys at once is not told of grants yet. It begins to listen now.
 func (h *Handover[H]) passOn(ctx context.Context, o *queue.Offer[Request, Grant, H]) (g Grant, granted bool) {
 	claim, want := remote.One(h.Claim.Key()), o.Request.Place()
-	may := ctx.Err() == nil && len(h.Lease.Former()) == 0 && h.Claim.Possible() == 0 && h.Server.Queues().Usable(h.Claim.Key())
+	may := ctx.Err() == nil && len(h.Terms.Former()) == 0 && h.Claim.Possible() == 0 && h.Server.Queues().Usable(h.Claim.Key())
 	want.Silent = may && !h.Grants.Channel(h.Claim.Key()).Begin()
 	p := place.New(h.Server, h.Grants, &claim, want)
 	defer func() { // also when user code has panicked
@@ -286,6 +292,6 @@ func (h *Handover[H]) FreeUnwanted(ctx context.Context) error {
 // answer. They may still arrive after the end of the next holder's lock, and take the key.
 func (h *Handover[H]) abandonLate() {
 	if h.Claim.Possible() > 0 {
-		h.Server.Abandon(h.Claim, h.Lease.Tokens(), clock.NoExpiry, 1)
+		h.Server.Abandon(h.Claim, h.Terms.Tokens(), clock.NoExpiry, 1)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/handover"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
@@ -26,7 +26,7 @@ const ttl = time.Minute
 type caller struct {
 	ticket queue.Ticket[handover.Request, handover.Grant, *caller]
 	claim  remote.Claim
-	lease  lease.Lease
+	lease  terms.Terms
 	shown  bool // somebody knows the token
 	lent   int
 }
@@ -43,6 +43,7 @@ func (c *caller) Lend(next handover.Request, now clock.Instant) (clock.Instant, 
 }
 
 func (c *caller) TakeBack() { c.lent-- }
+func (c *caller) Lent() any { return nil }
 
 // process is a process whose callers hand a lock over.
 type process struct {
@@ -89,7 +90,7 @@ func (p *process) holds(t *testing.T, key string) *caller {
 // gives returns the hand-over of a caller's lock.
 func (p *process) gives(c *caller) *handover.Handover[*caller] {
 	h := &handover.Handover[*caller]{
-		Server: p.server, Grants: p.grants, Background: context.Background(), From: c, Ticket: &c.ticket, Claim: &c.claim, Lease: &c.lease, As: request, Now: clock.Now(),
+		Server: p.server, Grants: p.grants, Background: context.Background(), From: c, Ticket: &c.ticket, Claim: &c.claim, Terms: &c.lease, As: request, Now: clock.Now(),
 	}
 	h.Has.Token = c.lease.Token()
 	return h
@@ -258,7 +259,7 @@ func TestFits(t *testing.T) {
 		"another TTL":         {10 * time.Second, 9 * time.Second, 0, true, false},
 		"without an end":      {never, never, 0, true, false},
 	} {
-		var l lease.Lease
+		var l terms.Terms
 		l.Prepare(c.ttl, "token")
 		sent := clock.Now()
 		l.Start(clock.LeaseEnd(sent, c.ttl))

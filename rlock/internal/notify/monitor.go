@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // Held is a lock that somebody holds. The Monitor may hold a mutex while it calls Keys or
@@ -18,14 +18,14 @@ type Held interface {
 	// Keys returns its keys, always the same.
 	Keys() []string
 	// Version returns the version of its lease; false once the lock has ended.
-	Version() (lease.Version, bool)
+	Version() (terms.Version, bool)
 	// Owners takes the server's answer who owns each key, "" for nobody. The Monitor has
 	// asked after Version returned v. If a key is another's, the lock ends. Owners reports
 	// whether the lock is still held, and whether to read again because v is too old to tell.
-	Owners(owners []string, v lease.Version) (held, again bool)
+	Owners(owners []string, v terms.Version) (held, again bool)
 	// Left takes the server's answer how much of the shortest lease is left; see
-	// lease.Lease.Shortened.
-	Left(left time.Duration, v lease.Version, sent, received clock.Instant) lease.Verdict
+	// terms.Terms.Shortened.
+	Left(left time.Duration, v terms.Version, sent, received clock.Instant) terms.Verdict
 }
 
 // Entry is what a Monitor knows of a lock. The Monitor's mutex guards it.
@@ -225,7 +225,7 @@ type reading struct {
 	keys    []string      // all its keys, or those of one slot
 	told    bool          // the server told of a change
 	foreign bool          // no extension of the lock itself explains the change
-	version lease.Version // before it was read
+	version terms.Version // before it was read
 }
 
 func heldOf(due []reading) []Held {
@@ -382,17 +382,17 @@ func (m *Monitor) judge(r reading, answer Answer[time.Duration], sent, received 
 	if answer.Err != nil {
 		return false
 	}
-	found := lease.Unharmed
+	found := terms.Unharmed
 	switch least := slices.Min(answer.Keys); least {
 	case Gone:
-		found = lease.Settled // the server will tell
+		found = terms.Settled // the server will tell
 	case clock.NoExpiry:
 	default:
 		found = r.held.Left(least, r.version, sent, received)
 	}
-	if found != lease.Unharmed {
+	if found != terms.Unharmed {
 		m.calm(r.held)
-		return found != lease.Unsettled
+		return found != terms.Unsettled
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

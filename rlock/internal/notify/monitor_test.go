@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // server has keys, and tells of changes to those that were read since the last one.
@@ -135,20 +135,20 @@ type lock struct {
 	keys  []string
 
 	mu    sync.Mutex
-	lease lease.Lease
+	lease terms.Terms
 	lost  bool
 }
 
 func (l *lock) Entry() *notify.Entry { return &l.entry }
 func (l *lock) Keys() []string       { return l.keys }
 
-func (l *lock) Version() (lease.Version, bool) {
+func (l *lock) Version() (terms.Version, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lease.Version(), !l.lost
 }
 
-func (l *lock) Owners(owners []string, v lease.Version) (held, again bool) {
+func (l *lock) Owners(owners []string, v terms.Version) (held, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, owner := range owners {
@@ -161,7 +161,7 @@ func (l *lock) Owners(owners []string, v lease.Version) (held, again bool) {
 	return true, false
 }
 
-func (l *lock) Left(left time.Duration, v lease.Version, sent, received clock.Instant) lease.Verdict {
+func (l *lock) Left(left time.Duration, v terms.Version, sent, received clock.Instant) terms.Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lease.Shortened(v, left, sent, received)
@@ -365,7 +365,7 @@ type hasty struct {
 	end   func()
 }
 
-func (h *hasty) Version() (lease.Version, bool) {
+func (h *hasty) Version() (terms.Version, bool) {
 	h.asked = true
 	return h.lock.Version()
 }

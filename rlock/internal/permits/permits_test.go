@@ -32,7 +32,7 @@ func enters(t *testing.T, p *permits.Permits, want permits.Role) *permits.Ticket
 
 // granted is what a caller gives at once after the server has granted it.
 func granted(token string, now clock.Instant) permits.Grant {
-	return permits.Grant{Token: token, Fence: 7, Deadline: now.After(kind.TTL), Turn: now.After(turn)}
+	return permits.Grant{Lease: token, Fence: 7, Deadline: now.After(kind.TTL), Turn: now.After(turn)}
 }
 
 // woken requires that a caller who waited was woken, and what it is to do.

@@ -65,15 +65,14 @@ type Holder struct {
 	score int64 // see Score
 
 	// Guarded by the shard.
-	state    state
-	waiting  int  // readers, for what becomes of the one who asks
-	sharing  int  // readers
-	extended bool // see Extend
-	grant    Grant
-	until    clock.Instant // when the turn is over
-	granted  chan struct{} // closed with the grant; nil: nobody has waited
-	vacancy  chan struct{} // receives when nobody asks; of capacity 1
-	silence  *clock.Silence
+	state   state
+	waiting int // readers, for what becomes of the one who asks
+	sharing int // readers
+	grant   Grant
+	until   clock.Instant // when the turn is over
+	granted chan struct{} // closed with the grant; nil: nobody has waited
+	vacancy chan struct{} // receives when nobody asks; of capacity 1
+	silence *clock.Silence
 }
 
 // state is the state of a Holder. Only become changes it.
@@ -90,7 +89,7 @@ const (
 	open                // new readers may share it
 	closed              // those who share it have it, and nobody else gets it
 	over                // nobody shares it: the last has left, or one has it alone
-	lost
+	lost                // unused
 )
 
 // transitions has, for each state, the set of states that may follow it.
@@ -120,6 +119,7 @@ type Grant struct {
 	Token    string
 	Fence    uint64
 	Deadline clock.Instant // of the lease
+	Lease    any           // that readers join
 }
 
 // Role is what a reader has to do about a Holder.
@@ -289,30 +289,6 @@ func (h *Holder) Close() {
 	h.shard.mu.Lock()
 	defer h.shard.mu.Unlock()
 	h.become(closed)
-}
-
-// Extend notes that a reader extends the lease for all, and reports whether it is the first one that
-// does. From then on the end of each reader's lease must be noticed, as the lease at the server may end
-// later than those of all who share it.
-func (h *Holder) Extend() (first bool) {
-	h.shard.mu.Lock()
-	defer h.shard.mu.Unlock()
-	first, h.extended = !h.extended, true
-	return first
-}
-
-// Lose notes that the server has taken the Holder away from all. It reports false if that is known.
-func (h *Holder) Lose() bool {
-	h.shard.mu.Lock()
-	defer h.shard.mu.Unlock()
-	return h.become(lost)
-}
-
-// Fate tells a reader what has happened to the Holder so far.
-func (h *Holder) Fate() (extended, gone bool) {
-	h.shard.mu.Lock()
-	defer h.shard.mu.Unlock()
-	return h.extended, h.state == lost
 }
 
 // The one who asks the server has these for its place in the queue there. What it does not need to

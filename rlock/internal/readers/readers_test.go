@@ -191,26 +191,6 @@ func TestEnds(t *testing.T) {
 		require.False(t, h.Leave())
 		require.True(t, h.Own())
 	})
-	t.Run("lost", func(t *testing.T) {
-		r, h := shared(t)
-		require.True(t, h.Lose())
-		require.False(t, h.Lose())
-		_, gone := h.Fate()
-		require.True(t, gone)
-		require.False(t, h.Own())
-		enter(t, r, now, readers.Asks)
-		require.False(t, h.Leave())
-		require.True(t, h.Leave())
-	})
-	t.Run("extended", func(t *testing.T) {
-		_, h := shared(t)
-		extended, _ := h.Fate()
-		require.False(t, extended)
-		require.True(t, h.Extend())
-		require.False(t, h.Extend())
-		extended, _ = h.Fate()
-		require.True(t, extended)
-	})
 }
 
 // Whatever readers do at the same time, each grant is given up exactly once, by the last that has it,

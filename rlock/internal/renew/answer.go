@@ -2,8 +2,8 @@ package renew
 
 import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // Result says what the answer to an extension means.
@@ -18,7 +18,7 @@ const (
 
 // Take enters the answer to an extension into the lease. ended reports that the lock has ended: the
 // lease then stays as it is.
-func Take(l *lease.Lease, e lease.Extension, answer remote.Extended, ended bool) Result {
+func Take(l *terms.Terms, e terms.Extension, answer remote.Extended, ended bool) Result {
 	superseded := l.Superseded(e)
 	lost := answer.Lost != "" && !superseded
 	switch outcome := remote.OutcomeOf(answer.Err); {

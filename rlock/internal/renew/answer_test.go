@@ -10,9 +10,9 @@ import (
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // An answer to an extension by 20 s of a lease of 10 s, or to one by 5 s, which changes the token.
@@ -49,7 +49,7 @@ func TestTake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var l lease.Lease
+				var l terms.Terms
 				l.Prepare(ttl, "a")
 				now := clock.Now()
 				l.Start(clock.LeaseEnd(now, ttl))

@@ -7,8 +7,8 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // Server extends leases, as remote.Server does.
@@ -22,7 +22,7 @@ const shortestCall = 50 * time.Millisecond
 // begun is an Item with an extension that has begun. Its Settle follows, whatever becomes of the call.
 type begun[T Item] struct {
 	item    T
-	sent    lease.Extension
+	sent    terms.Extension
 	answer  remote.Extended // that says, until there is one, that the call was interrupted
 	settled bool
 }
@@ -40,7 +40,7 @@ func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 			s.settle(open)
 		}
 	}()
-	s.begin(due, func(item T, e lease.Extension, ask remote.Extension) {
+	s.begin(due, func(item T, e terms.Extension, ask remote.Extension) {
 		all = append(all, &begun[T]{item: item, sent: e, answer: remote.Extended{Err: remote.ErrInterrupted}})
 		list = append(list, ask)
 	})
@@ -60,7 +60,7 @@ func (s *Schedule[T]) extend(due []T, last clock.Instant) {
 }
 
 // begin begins the extensions, and tells of those that have ended.
-func (s *Schedule[T]) begin(due []T, note func(item T, e lease.Extension, ask remote.Extension)) {
+func (s *Schedule[T]) begin(due []T, note func(item T, e terms.Extension, ask remote.Extension)) {
 	var ended []T
 	defer func() {
 		if len(ended) > 0 {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // round is the number of leases up to which coalesce adds those that are due a little later.
@@ -28,9 +28,9 @@ type Item interface {
 	Entry() *Entry
 	// Begin begins an extension, and returns what the server is asked for. It reports false if
 	// the Item has ended.
-	Begin() (sent lease.Extension, ask remote.Extension, ok bool)
+	Begin() (sent terms.Extension, ask remote.Extension, ok bool)
 	// Settle takes the answer to an extension, and plans the next one by Set or Advance.
-	Settle(sent lease.Extension, answer remote.Extended)
+	Settle(sent terms.Extension, answer remote.Extended)
 	// Expire ends the Item. If it was extended meanwhile, it is added again.
 	Expire()
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // item has a lease that is extended by ttl each time, or not at all. The fixture guards it.
@@ -33,15 +33,15 @@ type item struct {
 
 func (i *item) Entry() *renew.Entry { return &i.entry }
 
-func (i *item) Begin() (lease.Extension, remote.Extension, bool) {
+func (i *item) Begin() (terms.Extension, remote.Extension, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.extended = append(i.extended, time.Now())
 	i.quit("Begin")
-	return lease.Extension{Sent: clock.Now(), TTL: i.ttl}, remote.Extension{TTL: i.ttl}, !i.ends
+	return terms.Extension{Sent: clock.Now(), TTL: i.ttl}, remote.Extension{TTL: i.ttl}, !i.ends
 }
 
-func (i *item) Settle(sent lease.Extension, answer remote.Extended) {
+func (i *item) Settle(sent terms.Extension, answer remote.Extended) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.answers = append(i.answers, answer)

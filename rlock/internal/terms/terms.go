@@ -1,4 +1,4 @@
-// Package lease computes how long one lock is certainly held, and by which tokens, while
+// Package terms computes how long one lock is certainly held, and by which tokens, while
 // extensions of its lease overlap, shorten it, are refused or get no answer.
 //
 // It only computes: it never asks a server, has no mutex, and does not know what the lock
@@ -10,7 +10,7 @@
 // the lease that it asked for. A command that shortens the lease also changes the token.
 // Commands with the former token then have no effect on the server, and a second copy of the
 // command that shortens finds the new token, so it can only make the lease longer.
-package lease
+package terms
 
 import (
 	"slices"
@@ -24,10 +24,10 @@ import (
 // without a loss.
 const Renewals = 3
 
-// Lease is the lease of one lock. One goroutine at a time may call its methods, except Deadline,
+// Terms are the terms of one lease. One goroutine at a time may call its methods, except Deadline,
 // which any goroutine may call. After the lock has ended, the caller reports every answer with
 // Forget, so that only the number of extensions under way and Unsure change.
-type Lease struct {
+type Terms struct {
 	deadline atomic.Int64
 	ttl      time.Duration
 	token    string
@@ -81,65 +81,65 @@ type Version struct {
 }
 
 // Prepare sets the TTL of a lease that is to begin, and the token if it is known yet.
-func (l *Lease) Prepare(ttl time.Duration, token string) { l.ttl, l.token = ttl, token }
+func (t *Terms) Prepare(ttl time.Duration, token string) { t.ttl, t.token = ttl, token }
 
 // SetToken sets the token of a lease that has not begun.
-func (l *Lease) SetToken(token string) { l.token = token }
+func (t *Terms) SetToken(token string) { t.token = token }
 
 // Start begins the lease that the server has confirmed until deadline.
-func (l *Lease) Start(deadline clock.Instant) { l.deadline.Store(int64(deadline)) }
+func (t *Terms) Start(deadline clock.Instant) { t.deadline.Store(int64(deadline)) }
 
 // Resume begins the lease of a lock that was held before. The server said that longest is left
 // of it, which may be less or more than the TTL.
-func (l *Lease) Resume(longest time.Duration, deadline clock.Instant) {
-	l.history = &history{longest: longest}
-	l.Start(deadline)
+func (t *Terms) Resume(longest time.Duration, deadline clock.Instant) {
+	t.history = &history{longest: longest}
+	t.Start(deadline)
 }
 
 // Deadline is when the lease must count as over. Any goroutine may call it.
-func (l *Lease) Deadline() clock.Instant { return clock.Instant(l.deadline.Load()) }
+func (t *Terms) Deadline() clock.Instant { return clock.Instant(t.deadline.Load()) }
 
 // TTL is what renewals ask for: first the TTL of the acquisition, then that of the last Begin
 // that the server has confirmed.
-func (l *Lease) TTL() time.Duration { return l.ttl }
+func (t *Terms) TTL() time.Duration { return t.ttl }
 
 // Longest is the longest TTL that was asked for with the token. A shorter one needs a new
 // token.
-func (l *Lease) Longest() time.Duration {
-	if l.history == nil {
-		return l.ttl
+func (t *Terms) Longest() time.Duration {
+	if t.history == nil {
+		return t.ttl
 	}
-	return l.history.longest
+	return t.history.longest
 }
 
 // Token is what the keys are to have.
-func (l *Lease) Token() string { return l.token }
+func (t *Terms) Token() string { return t.token }
 
 // Former returns the tokens that the keys may still have, because the server has not confirmed a
 // command with the new one.
-func (l *Lease) Former() []string { return l.history.latest().former }
+func (t *Terms) Former() []string { return t.history.latest().former }
 
 // Tokens returns all tokens that the keys may have. The last is the one that they are to have.
 // Release them in this order, because a late command that changes one token to the next then
 // finds nothing to change.
-func (l *Lease) Tokens() []string { return append(slices.Clone(l.Former()), l.token) }
+func (t *Terms) Tokens() []string { return append(slices.Clone(t.Former()), t.token) }
 
 // Certain reports whether the keys certainly have the token, with a lease no longer than TTL, and will have
 // none that is longer unless somebody asks for it: an extension that is under way, or has got no answer,
 // would lengthen the lease of whoever goes on with it.
-func (l *Lease) Certain() bool { return !l.Unsure() && l.Longest() == l.ttl }
+func (t *Terms) Certain() bool { return !t.Unsure() && t.Longest() == t.ttl }
 
 // Unsure reports whether the keys may have a longer lease than is known here: an extension has got no
 // answer or is under way, or they may still have a former token.
-func (l *Lease) Unsure() bool {
-	return l.history != nil && (l.history.unsure || l.history.pending > 0 || len(l.Former()) > 0)
+func (t *Terms) Unsure() bool {
+	return t.history != nil && (t.history.unsure || t.history.pending > 0 || len(t.Former()) > 0)
 }
 
 // Version returns the present version. Lost and Shortened compare it with a later one.
-func (l *Lease) Version() Version {
-	v := Version{changes: l.history.latest().changes}
-	if l.history != nil {
-		v.Sent = l.history.sent
+func (t *Terms) Version() Version {
+	v := Version{changes: t.history.latest().changes}
+	if t.history != nil {
+		v.Sent = t.history.sent
 	}
 	return v
 }
@@ -148,10 +148,10 @@ func (l *Lease) Version() Version {
 // answered that the key has that owner. If the tokens have changed since v, the answer may be
 // about a token that this lease has given up: again is true then, and the caller reads the key
 // again.
-func (l *Lease) Lost(owner string, v Version) (is, again bool) {
-	g := l.history.latest()
+func (t *Terms) Lost(owner string, v Version) (is, again bool) {
+	g := t.history.latest()
 	switch {
-	case owner == l.token || slices.Contains(g.former, owner):
+	case owner == t.token || slices.Contains(g.former, owner):
 		return false, false
 	case g.changes != v.changes:
 		return false, true
@@ -171,17 +171,17 @@ const (
 // Shortened takes an answer of the server about how much is left of the lease. The server was
 // asked at sent, after Version was v, and its answer came at received. If less may be left than
 // is known here, the deadline comes nearer.
-func (l *Lease) Shortened(v Version, left time.Duration, sent, received clock.Instant) Verdict {
+func (t *Terms) Shortened(v Version, left time.Duration, sent, received clock.Instant) Verdict {
 	switch {
-	case l.Version().Sent != v.Sent:
+	case t.Version().Sent != v.Sent:
 		return Settled // whoever asks after that extension learns more
-	case l.history != nil && l.history.pending > 0:
+	case t.history != nil && t.history.pending > 0:
 		return Unsettled
-	case sent.After(left) >= l.Deadline():
+	case sent.After(left) >= t.Deadline():
 		return Unharmed
 	}
-	slow := received.After(left+time.Millisecond) >= l.Deadline() // and so the answer does not tell
-	l.Start(min(l.Deadline(), clock.LeaseEnd(sent, left)))
+	slow := received.After(left+time.Millisecond) >= t.Deadline() // and so the answer does not tell
+	t.Start(min(t.Deadline(), clock.LeaseEnd(sent, left)))
 	if slow {
 		return Unharmed
 	}
@@ -190,12 +190,12 @@ func (l *Lease) Shortened(v Version, left time.Duration, sent, received clock.In
 
 // NextRenewal returns when to extend the lease, if the last command that the server has confirmed
 // was sent at from.
-func (l *Lease) NextRenewal(from clock.Instant) clock.Instant {
-	end := l.Deadline()
+func (t *Terms) NextRenewal(from clock.Instant) clock.Instant {
+	end := t.Deadline()
 	if end == clock.Never {
 		return clock.Never
 	}
-	span := min(l.ttl, time.Duration(end-from)) // the deadline is nearer if a Begin that shortens got no answer
+	span := min(t.ttl, time.Duration(end-from)) // the deadline is nearer if a Begin that shortens got no answer
 	return from.After(max(span, 0) / Renewals)
 }
 

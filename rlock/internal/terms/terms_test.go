@@ -1,4 +1,4 @@
-package lease_test
+package terms_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // at is so many seconds after the acquisition was sent.
@@ -26,8 +26,8 @@ func minter() func() string {
 }
 
 // started is a lease of 10 seconds with the token t0, sent at 0.
-func started() *lease.Lease {
-	l := &lease.Lease{}
+func started() *terms.Terms {
+	l := &terms.Terms{}
 	l.Prepare(10*time.Second, "")
 	l.SetToken("t0")
 	l.Start(clock.LeaseEnd(at(0), 10*time.Second))
@@ -42,10 +42,10 @@ func end(sent, seconds float64) clock.Instant {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	type run struct {
-		*lease.Lease
+		*terms.Terms
 		mint func() string
 	}
-	begin := func(l run, sent, seconds float64) lease.Extension {
+	begin := func(l run, sent, seconds float64) terms.Extension {
 		return l.Begin(at(sent), time.Duration(seconds*float64(time.Second)), l.mint)
 	}
 	for name, test := range map[string]struct {
@@ -244,7 +244,7 @@ func TestExtension(t *testing.T) {
 func TestResume(t *testing.T) {
 	t.Parallel()
 	for _, longest := range []time.Duration{5 * time.Second, time.Minute} {
-		l := &lease.Lease{}
+		l := &terms.Terms{}
 		l.Prepare(10*time.Second, "t0")
 		l.Resume(longest, end(0, 5))
 		require.Equal(t, longest, l.Longest())
@@ -255,7 +255,7 @@ func TestResume(t *testing.T) {
 func TestLost(t *testing.T) {
 	t.Parallel()
 	l, mint := started(), minter()
-	lost := func(owner string, v lease.Version, is, again bool) {
+	lost := func(owner string, v terms.Version, is, again bool) {
 		t.Helper()
 		gotIs, gotAgain := l.Lost(owner, v)
 		require.Equal(t, [2]bool{is, again}, [2]bool{gotIs, gotAgain})
@@ -286,20 +286,20 @@ func TestShortened(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		left     float64
-		events   func(l *lease.Lease, v lease.Version) lease.Version
-		verdict  lease.Verdict
+		events   func(l *terms.Terms, v terms.Version) terms.Version
+		verdict  terms.Verdict
 		deadline clock.Instant
 	}{
-		"all is left":   {9, nil, lease.Unharmed, end(0, 10)},
-		"less is left":  {3, nil, lease.Settled, end(1, 3)},
-		"nothing is":    {0, nil, lease.Settled, end(1, 0)},
-		"a slow answer": {8.95, nil, lease.Unharmed, end(1, 8.95)},
-		"out of date":   {3, func(l *lease.Lease, v lease.Version) lease.Version { l.BeginRenewal(at(1)); return v }, lease.Settled, end(0, 10)},
-		"beside others": {3, func(l *lease.Lease, _ lease.Version) lease.Version { l.BeginRenewal(at(0.5)); return l.Version() }, lease.Unsettled, end(0, 10)},
-		"after a lost one": {3, func(l *lease.Lease, _ lease.Version) lease.Version {
+		"all is left":   {9, nil, terms.Unharmed, end(0, 10)},
+		"less is left":  {3, nil, terms.Settled, end(1, 3)},
+		"nothing is":    {0, nil, terms.Settled, end(1, 0)},
+		"a slow answer": {8.95, nil, terms.Unharmed, end(1, 8.95)},
+		"out of date":   {3, func(l *terms.Terms, v terms.Version) terms.Version { l.BeginRenewal(at(1)); return v }, terms.Settled, end(0, 10)},
+		"beside others": {3, func(l *terms.Terms, _ terms.Version) terms.Version { l.BeginRenewal(at(0.5)); return l.Version() }, terms.Unsettled, end(0, 10)},
+		"after a lost one": {3, func(l *terms.Terms, _ terms.Version) terms.Version {
 			l.Forget(l.BeginRenewal(at(0.5)))
 			return l.Version()
-		}, lease.Settled, end(1, 3)},
+		}, terms.Settled, end(1, 3)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,4 @@
-package lease
+package terms
 
 import (
 	"time"
@@ -12,27 +12,25 @@ import (
 // long before its answer is here.
 //
 // Exactly one Confirm, Refuse or Forget must follow each Begin, BeginCommon and BeginRenewal.
-func (l *Lease) Begin(sent clock.Instant, ttl time.Duration, mint func() string) Extension {
-	if ttl >= l.Longest() {
-		return l.begin(sent, ttl, nil)
+func (t *Terms) Begin(sent clock.Instant, ttl time.Duration, mint func() string) Extension {
+	if ttl >= t.Longest() {
+		return t.begin(sent, ttl, nil)
 	}
-	g := l.history.latest()
-	old := &before{l.token, l.Longest(), g, l.Deadline()}
-	next := &generation{number: g.number + 1, changes: g.changes + 1, former: l.Tokens(), ttl: ttl}
-	l.token = mint()
-	e := l.begin(sent, ttl, next)
+	g := t.history.latest()
+	old := &before{t.token, t.Longest(), g, t.Deadline()}
+	next := &generation{number: g.number + 1, changes: g.changes + 1, former: t.Tokens(), ttl: ttl}
+	t.token = mint()
+	e := t.begin(sent, ttl, next)
 	e.before = old
-	l.Start(min(old.deadline, clock.LeaseEnd(sent, ttl)))
+	t.Start(min(old.deadline, clock.LeaseEnd(sent, ttl)))
 	return e
 }
 
-// BeginCommon is Begin for a lease whose token others have too, who count on the lease that the keys
-// have. A ttl that is shorter than Longest counts here alone, and at once.
-func (l *Lease) BeginCommon(sent clock.Instant, ttl time.Duration) Extension {
-	if ttl < l.Longest() {
-		l.Start(min(l.Deadline(), clock.LeaseEnd(sent, ttl)))
-	}
-	return l.begin(sent, ttl, nil)
+// BeginJoint notes an extension by ttl of a lease that several use. It never shortens the lease.
+func (t *Terms) BeginJoint(sent clock.Instant, ttl time.Duration) Extension {
+	e := t.begin(sent, ttl, nil)
+	e.renewal = true
+	return e
 }
 
 // BeginRenewal notes an automatic extension, which asks for TTL and never shortens the lease.
@@ -41,32 +39,32 @@ func (l *Lease) BeginCommon(sent clock.Instant, ttl time.Duration) Extension {
 // longer one, the renewal could arrive after the caller was told that the lease is short. With a
 // shorter one, it could arrive first, and the keys would have the new token with a lease that
 // ends before Deadline.
-func (l *Lease) BeginRenewal(sent clock.Instant) Extension {
-	ttl := l.ttl
-	switch g := l.history.latest(); {
+func (t *Terms) BeginRenewal(sent clock.Instant) Extension {
+	ttl := t.ttl
+	switch g := t.history.latest(); {
 	case g.number > 0 && !g.returned:
 		ttl = g.ttl
 	case len(g.former) > 0:
 		ttl = max(ttl, g.ttl)
 	}
-	e := l.begin(sent, ttl, nil)
+	e := t.begin(sent, ttl, nil)
 	e.renewal = true
 	return e
 }
 
 // Returned notes that the caller of Begin was told the outcome, and no longer sends the extension.
-func (l *Lease) Returned() {
-	if l.history != nil && l.history.generation != nil {
-		l.history.generation.returned = true
+func (t *Terms) Returned() {
+	if t.history != nil && t.history.generation != nil {
+		t.history.generation.returned = true
 	}
 }
 
 // begin notes an extension. If next is not nil, the extension is the first with that token.
-func (l *Lease) begin(sent clock.Instant, ttl time.Duration, next *generation) Extension {
-	if l.history == nil {
-		l.history = &history{longest: l.ttl}
+func (t *Terms) begin(sent clock.Instant, ttl time.Duration, next *generation) Extension {
+	if t.history == nil {
+		t.history = &history{longest: t.ttl}
 	}
-	h := l.history
+	h := t.history
 	if next != nil {
 		h.generation, h.longest = next, 0
 	}
@@ -76,50 +74,50 @@ func (l *Lease) begin(sent clock.Instant, ttl time.Duration, next *generation) E
 	if h.generation != nil {
 		h.generation.sent++
 	}
-	g := l.history.latest()
-	return Extension{Sent: sent, TTL: ttl, Token: l.token, Former: g.former, number: g.number}
+	g := t.history.latest()
+	return Extension{Sent: sent, TTL: ttl, Token: t.token, Former: g.former, number: g.number}
 }
 
 // Superseded reports whether the lease has got another token since an extension was sent. The
 // answer to that extension then says nothing, because the server may have shortened the lease
 // after it, or refused it for its token.
-func (l *Lease) Superseded(e Extension) bool { return e.number != l.history.latest().number }
+func (t *Terms) Superseded(e Extension) bool { return e.number != t.history.latest().number }
 
 // Confirm notes that the server has run an extension; at is the present time. It changes nothing
 // if the extension is superseded, or if the lease was over before the answer came.
-func (l *Lease) Confirm(e Extension, at clock.Instant) {
-	l.history.pending--
-	if l.Superseded(e) || at >= l.Deadline() {
+func (t *Terms) Confirm(e Extension, at clock.Instant) {
+	t.history.pending--
+	if t.Superseded(e) || at >= t.Deadline() {
 		return
 	}
-	if g := l.history.generation; g != nil && len(g.former) > 0 {
+	if g := t.history.generation; g != nil && len(g.former) > 0 {
 		g.former = nil
 		g.changes++
 	}
 	if !e.renewal {
-		l.ttl = e.TTL
+		t.ttl = e.TTL
 	}
-	l.Start(max(l.Deadline(), clock.LeaseEnd(e.Sent, e.TTL)))
+	t.Start(max(t.Deadline(), clock.LeaseEnd(e.Sent, e.TTL)))
 }
 
 // Refuse notes that the server has not run an extension; at is the present time. If the extension
 // was to shorten the lease, and no other was sent with its token, the server has never seen that
 // token. The lease then is what it was before.
-func (l *Lease) Refuse(e Extension, at clock.Instant) {
-	l.history.pending--
-	g := l.history.generation
-	if e.before == nil || l.Superseded(e) || g.sent > 1 || at >= l.Deadline() {
+func (t *Terms) Refuse(e Extension, at clock.Instant) {
+	t.history.pending--
+	g := t.history.generation
+	if e.before == nil || t.Superseded(e) || g.sent > 1 || at >= t.Deadline() {
 		return
 	}
 	changes := g.changes + 1
-	l.token, l.history.longest = e.before.token, e.before.longest
+	t.token, t.history.longest = e.before.token, e.before.longest
 	*g = e.before.generation
 	g.changes = changes
-	l.Start(max(l.Deadline(), e.before.deadline))
+	t.Start(max(t.Deadline(), e.before.deadline))
 }
 
 // Forget notes that nobody knows whether the server has run an extension, or will still run it.
-func (l *Lease) Forget(Extension) {
-	l.history.pending--
-	l.history.unsure = true
+func (t *Terms) Forget(Extension) {
+	t.history.pending--
+	t.history.unsure = true
 }

@@ -1,4 +1,4 @@
-package lease_test
+package terms_test
 
 import (
 	"flag"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/lease"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 var (
@@ -46,7 +46,7 @@ func TestModel(t *testing.T) {
 
 // command is an extension on its way.
 type command struct {
-	lease.Extension
+	terms.Extension
 	arrives  bool // the server has not run it yet, but will
 	answered bool // the lease knows what became of it
 	ran      bool
@@ -55,7 +55,7 @@ type command struct {
 
 // model is a lease and the server that it is about.
 type model struct {
-	*lease.Lease
+	*terms.Terms
 	*rand.Rand
 	t     *testing.T
 	seed  uint64
@@ -71,7 +71,7 @@ type model struct {
 }
 
 func newModel(t *testing.T, seed uint64, seen map[string]int) *model {
-	m := &model{Lease: &lease.Lease{}, Rand: rand.New(rand.NewPCG(seed, 0)), t: t, seed: seed, now: at(0), seen: seen, mint: minter()}
+	m := &model{Terms: &terms.Terms{}, Rand: rand.New(rand.NewPCG(seed, 0)), t: t, seed: seed, now: at(0), seen: seen, mint: minter()}
 	sent, ttl := m.now, m.ttl()
 	m.Prepare(ttl, "t0")
 	m.pass()
@@ -128,7 +128,7 @@ func (m *model) step() {
 	}
 }
 
-func (m *model) send(e lease.Extension) {
+func (m *model) send(e terms.Extension) {
 	m.commands = append(m.commands, &command{Extension: e, arrives: true})
 	if len(e.Former) > 0 {
 		m.seen["shortened"]++
@@ -228,17 +228,17 @@ func (m *model) read() {
 	}
 	before := m.Deadline()
 	switch verdict := m.Shortened(v, left, sent, m.now); {
-	case verdict == lease.Unsettled:
+	case verdict == terms.Unsettled:
 		if cut {
 			m.seen["cut, beside an extension"]++
 		}
-	case verdict == lease.Settled && m.Version().Sent != v.Sent:
+	case verdict == terms.Settled && m.Version().Sent != v.Sent:
 		if m.Deadline() != before {
 			m.wrong("an answer that is out of date has moved the deadline")
 		}
 	default:
 		m.cut = false
-		if cut && verdict == lease.Settled {
+		if cut && verdict == terms.Settled {
 			m.seen["cut, found"]++
 		}
 	}

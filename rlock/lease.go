@@ -1,0 +1,272 @@
+package rlock
+
+import (
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
+	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/readers"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+	"github.com/rlock-go/toolkit/rlock/internal/renew"
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
+)
+
+// lease is what the server has given to this process. It alone is renewed, watched, lost and given back: the
+// Locks that use it are handles. Whoever gives a lease on gives its pointer on, and while it is on its way
+// nobody uses it. It has one mutex, for itself and for the Locks that use it.
+//
+// A mutex of the registry, of a queue of this process, or of the schedule may be locked under mu, and never mu
+// under one of them.
+type lease struct {
+	mu     sync.Mutex
+	locker *Locker
+	claim  remote.Claim // its keys, and the commands for them that got no answer
+	terms  terms.Terms  // guarded by mu from when a Lock holds it
+	fence  uint64       // that the server has granted; set before others have the lease
+	user   *Lock        // who has it alone; guarded by mu
+	joint  *joint       // readers who have it together; nil: no others may have it; guarded by mu
+	*watch              // nil until somebody must learn when it is over; made under mu, and never changed after that
+	state  leaseState   // guarded by mu
+	token  tokenUse     // guarded by mu
+}
+
+// joint is what readers have who share a lease.
+type joint struct {
+	*readers.Holder         // which counts those who have the lease, or are about to
+	users           []*Lock // guarded by the lease's mu
+}
+
+// watch is what a lease needs that is renewed or watched.
+type watch struct {
+	renewal renew.Entry
+	monitor notify.Entry
+	due     clock.Instant // of the next renewal; guarded by mu
+	ended   *lockContext  // the first of the contexts that are to end; guarded by mu
+	told    *observed     // the first of those that are to be told; guarded by mu
+}
+
+// leaseState is the state of a lease. Only retire changes it.
+//
+//	asked ─▶ live ─▶ back, lost, expired, detached or closed
+//
+// A lease that is on its way from one Lock to the next is live.
+type leaseState uint8
+
+const (
+	leaseAsked leaseState = iota // the server has not granted it yet
+	leaseLive                    // it is renewed if somebody wants that, and its loss is noticed
+	leaseBack                    // it is given back, or about to be
+	leaseLost
+	leaseExpired
+	leaseDetached
+	leaseClosed
+)
+
+// endedBy has, for each state in which the last user has ended, that of the lease.
+var endedBy = [...]leaseState{
+	stateReleased: leaseBack,
+	stateLost:     leaseLost,
+	stateExpired:  leaseExpired,
+	stateDetached: leaseDetached,
+	stateClosed:   leaseClosed,
+}
+
+// tokenUse says who may have a lease's token beside those who use the lease.
+type tokenUse uint8
+
+const (
+	tokenPrivate tokenUse = iota
+	tokenShown            // somebody has asked for it
+	tokenMoved            // it is another lease's now
+)
+
+// unlock ends a critical section of mu. The contexts of the Locks that have ended in it end after it, because that
+// calls methods of their callers' contexts, which may panic, or ask these very Locks.
+func (s *lease) unlock() {
+	var ended *lockContext
+	if s.watch != nil {
+		ended, s.ended = s.ended, nil
+	}
+	s.mu.Unlock()
+	ended.endAll()
+}
+
+// deliver tells the observers of all Locks about which something has happened. The caller holds no mutex.
+func (s *lease) deliver() { events.Each(s.toTell(), (*observed).deliver) }
+
+// toldOf notes that an observer is to be told. A lock that has one is watched. The caller holds mu.
+func (s *lease) toldOf(o *observed) {
+	if !o.listed {
+		o.listed, o.next, s.told = true, s.told, o
+	}
+}
+
+// toTell takes those that are to be told.
+func (s *lease) toTell() (told []*observed) {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.watch == nil {
+		return nil
+	}
+	for o := s.told; o != nil; {
+		told = append(told, o)
+		o.listed, o.next, o = false, nil, o.next
+	}
+	s.told = nil
+	return told
+}
+
+// used reports whether a Lock has the lease. The caller holds mu.
+func (s *lease) used() bool { return s.user != nil || s.joint != nil && len(s.joint.users) > 0 }
+
+// users are the Locks that have the lease. They may end meanwhile. The caller holds mu.
+func (s *lease) users() iter.Seq[*Lock] {
+	return func(yield func(*Lock) bool) {
+		if s.joint == nil {
+			if s.user != nil {
+				yield(s.user)
+			}
+			return
+		}
+		for _, u := range slices.Backward(s.joint.users) { // leave moves the last one
+			if !yield(u) {
+				return
+			}
+		}
+	}
+}
+
+// wanted are those who want the lease extended. The caller holds mu.
+func (s *lease) wanted() iter.Seq[*Lock] {
+	return func(yield func(*Lock) bool) {
+		for u := range s.users() {
+			if u.extends() && !yield(u) {
+				return
+			}
+		}
+	}
+}
+
+// join makes l a user. The caller holds mu.
+func (s *lease) join(l *Lock) {
+	l.uses = true
+	if s.joint == nil {
+		s.user = l
+		return
+	}
+	l.position = int32(len(s.joint.users))
+	s.joint.users = append(s.joint.users, l)
+}
+
+// part undoes join. The caller holds mu.
+func (s *lease) part(l *Lock) {
+	if !l.uses {
+		return
+	}
+	l.uses = false
+	if s.joint == nil {
+		s.user = nil
+		return
+	}
+	users := s.joint.users
+	end := len(users) - 1
+	users[l.position], users[end].position = users[end], l.position
+	users[end] = nil
+	s.joint.users = users[:end]
+}
+
+// share has other readers join the lease from now on. The caller, who has it, holds mu.
+func (s *lease) share(h *readers.Holder) {
+	l := s.user
+	s.user, s.joint = nil, &joint{Holder: h}
+	l.until.Store(int64(s.terms.Deadline()))
+	s.join(l)
+}
+
+// alone gives the lease to the only one who has it, if no other can join any more. It reports whether the
+// caller, who has it, has it alone. The caller holds mu.
+func (s *lease) alone() bool {
+	switch {
+	case s.joint == nil:
+		return true
+	case !s.joint.Own():
+		return false
+	}
+	l := s.joint.users[0]
+	s.joint = nil
+	s.join(l)
+	s.terms.Prepare(l.ttl(), s.terms.Token())
+	if s.terms.Deadline() == clock.Instant(l.until.Load()) {
+		l.until.Store(int64(clock.Never))
+	}
+	return true
+}
+
+// leave takes a user away that has ended, and reports whether nobody else has the lease. The caller holds mu.
+func (s *lease) leave(l *Lock) (last bool) {
+	s.part(l)
+	return s.joint == nil || s.joint.Leave()
+}
+
+// retire ends the lease: nothing renews or watches it any more. The first end counts. The caller holds mu.
+func (s *lease) retire(to leaseState) {
+	if s.state > leaseLive {
+		return
+	}
+	s.state = to
+	if s.watch == nil {
+		return
+	}
+	s.locker.renewals.Remove((*scheduled)(s))
+	if s.locker.monitor != nil {
+		s.locker.monitor.Remove((*monitored)(s))
+	}
+}
+
+// lose ends the lease, and all who have it, because the server has given its keys to another, or freed them. The
+// caller holds mu.
+func (s *lease) lose() {
+	now := clock.Now()
+	s.retire(leaseLost)
+	for u := range s.users() {
+		u.become(stateLost, now)
+	}
+}
+
+// endOver ends the users whose time is over. The caller holds mu.
+func (s *lease) endOver(now clock.Instant) {
+	for u := range s.users() {
+		u.endIfOverAt(now)
+	}
+}
+
+// firstEnd is when the first of the users ends. The caller holds mu.
+func (s *lease) firstEnd() clock.Instant {
+	end := s.terms.Deadline()
+	for u := range s.users() {
+		end = min(end, u.deadline())
+	}
+	return end
+}
+
+// beWatched puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and has
+// the monitor look after it if the server tells of changed keys. If the Locker is closed, it ends the users and
+// reports false. The caller holds mu.
+func (s *lease) beWatched() bool {
+	if s.watch == nil {
+		s.watch = &watch{due: clock.Never}
+	}
+	s.due = min(s.due, s.nextRenewal(clock.Now()))
+	if !s.locker.renewals.Add((*scheduled)(s), s.due, s.firstEnd()) {
+		s.endOver(clock.Now())
+		return false
+	}
+	s.locker.renewals.Advance((*scheduled)(s), s.due, s.firstEnd())
+	if s.locker.monitor != nil {
+		s.locker.monitor.Add((*monitored)(s))
+	}
+	return true
+}
