@@ -280,7 +280,8 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	}
 	l := a.lock
 	beginTurn(l)
-	err := l.hold(grant.Deadline, grant.Fence, arrival{kind: EventAcquired, start: a.start, atLeast: l.set.atLeast})
+	how := arrival{kind: EventAcquired, start: a.start, atLeast: l.set.atLeast}
+	err := l.hold(grant.Deadline, grant.Fence, how)
 	if l.want.force {
 		a.robs(err == nil)
 	}
@@ -317,7 +318,8 @@ func (a *acquisition) robs(held bool) {
 // what Lock.hold returned.
 func (a *acquisition) notHeld(err error, deadline clock.Instant) noLock {
 	if err == expired {
-		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL", ErrExpired, a.lock.terms.TTL(), -deadline.Until())
+		err = fmt.Errorf("%w: the lease of %v was over %v before the grant arrived; use a longer TTL",
+			ErrExpired, a.lock.terms.TTL(), -deadline.Until())
 	}
 	return noLock{err: err}
 }

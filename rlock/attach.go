@@ -104,7 +104,8 @@ func (l *Lock) Detach() (Handoff, error) {
 	defer l.unlock()
 	l.endIfOver()
 	if l.cause() == nil && !l.alone() {
-		return Handoff{}, invalid("WithUniqueToken", "other readers of this process share what the reader has at the server; acquire it WithUniqueToken(true)")
+		return Handoff{}, invalid("WithUniqueToken",
+			"other readers of this process share what the reader has at the server; acquire it WithUniqueToken(true)")
 	}
 	if cause := l.finish(stateDetached); cause != detached || l.token == tokenMoved {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}

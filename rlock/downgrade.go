@@ -74,7 +74,8 @@ func (l *Lock) Downgrade(ctx context.Context) (*Lock, error) {
 	lock = l.locker.newLock(l.parent, claim, l.set, wanted{do: l.want.do}, clock.Now())
 	lock.attempts = 1
 	lock.terms.Prepare(ttl, lock.mint())
-	d, err := l.locker.remote.Shares().Downgrade(ctx, &lock.claim, remote.Request{Token: lock.terms.Token(), TTL: ttl}, l.fence, former)
+	request := remote.Request{Token: lock.terms.Token(), TTL: ttl}
+	d, err := l.locker.remote.Shares().Downgrade(ctx, &lock.claim, request, l.fence, former)
 	switch {
 	case err != nil:
 		return nil, &LockError{"downgrade", key, remote.NoAnswer(err)}

@@ -167,8 +167,8 @@ func (x *extending) Finish() {
 }
 
 // settle takes the answer to an extension, which the lock by has asked for, or the schedule if by is nil. It
-// returns nil if the lease is extended, and plans the next renewal then. open reports that the outcome is unknown,
-// so that another try is worth it. The caller holds mu.
+// returns nil if the lease is extended, and plans the next renewal then. open reports that the outcome is
+// unknown, so that another try is worth it. The caller holds mu.
 func settle(s *lease, by *Lock, sent terms.Extension, answer remote.Extended) (err error, open bool) {
 	s.endOver(clock.Now()) // an answer that comes after the deadline revives nothing
 	deadline := s.terms.Deadline()
@@ -201,8 +201,8 @@ func settle(s *lease, by *Lock, sent terms.Extension, answer remote.Extended) (e
 	return nil, false
 }
 
-// endOf returns why the lock by has ended, or nobody has the lease any more if by is nil; nil if that is not so.
-// The caller holds mu.
+// endOf returns why the lock by has ended, or nobody has the lease any more if by is nil; nil if that is not
+// so. The caller holds mu.
 func (s *lease) endOf(by *Lock) *reason {
 	switch {
 	case by != nil:
@@ -213,8 +213,8 @@ func (s *lease) endOf(by *Lock) *reason {
 	return nil
 }
 
-// lengthen moves the ends of those for whom a confirmed extension was. Where others share the lease, that is the
-// lock by, or each that wants to be extended, for as long as it wants. The caller holds mu.
+// lengthen moves the ends of those for whom a confirmed extension was. Where others share the lease, that is
+// the lock by, or each that wants to be extended, for as long as it wants. The caller holds mu.
 func (s *lease) lengthen(by *Lock, sent terms.Extension) {
 	if s.joint == nil {
 		s.user.until.Store(int64(clock.Never)) // others may have shared it
@@ -232,7 +232,8 @@ func (s *lease) lengthen(by *Lock, sent terms.Extension) {
 	}
 }
 
-// tell adds an event for the lock by, or for each that wants to be extended if by is nil. The caller holds mu.
+// tell adds an event for the lock by, or for each that wants to be extended if by is nil. The caller holds
+// mu.
 func (s *lease) tell(by *Lock, e *Event) {
 	if by != nil {
 		by.emit(e)

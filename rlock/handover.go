@@ -14,7 +14,10 @@ type queueTicket = queue.Ticket[handover.Request, handover.Grant, *holder]
 
 // request returns what the lock was acquired as.
 func (l *Lock) request() handover.Request {
-	return handover.Request{TTL: l.terms.TTL(), Owner: l.set.owner, Extends: l.set.extends(l.want.do), Inherits: !l.set.uniqueToken, Fenced: !l.set.unfenced, FullLease: l.set.atLeast > 0}
+	return handover.Request{
+		TTL: l.terms.TTL(), Owner: l.set.owner, Extends: l.extends(), Inherits: !l.set.uniqueToken,
+		Fenced: !l.set.unfenced, FullLease: l.set.atLeast > 0,
+	}
 }
 
 // holder is a lock as the queue and the registry know it.

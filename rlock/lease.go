@@ -18,8 +18,8 @@ import (
 // Locks that use it are handles. Whoever gives a lease on gives its pointer on, and while it is on its way
 // nobody uses it. It has one mutex, for itself and for the Locks that use it.
 //
-// A mutex of the registry, of a queue of this process, or of the schedule may be locked under mu, and never mu
-// under one of them.
+// A mutex of the registry, of a queue of this process, or of the schedule may be locked under mu, and never
+// mu under one of them.
 type lease struct {
 	mu     sync.Mutex
 	locker *Locker
@@ -28,7 +28,7 @@ type lease struct {
 	fence  uint64       // that the server has granted; set before others have the lease
 	user   *Lock        // who has it alone; guarded by mu
 	joint  *joint       // readers who have it together; nil: no others may have it; guarded by mu
-	*watch              // nil until somebody must learn when it is over; made under mu, and never changed after that
+	*watch              // nil until somebody must learn when it is over; made under mu, once
 	state  leaseState   // guarded by mu
 	token  tokenUse     // guarded by mu
 }
@@ -83,8 +83,8 @@ const (
 	tokenMoved            // it is another lease's now
 )
 
-// unlock ends a critical section of mu. The contexts of the Locks that have ended in it end after it, because that
-// calls methods of their callers' contexts, which may panic, or ask these very Locks.
+// unlock ends a critical section of mu. The contexts of the Locks that have ended in it end after it, because
+// that calls methods of their callers' contexts, which may panic, or ask these very Locks.
 func (s *lease) unlock() {
 	var ended *lockContext
 	if s.watch != nil {
@@ -226,8 +226,8 @@ func (s *lease) retire(to leaseState) {
 	}
 }
 
-// lose ends the lease, and all who have it, because the server has given its keys to another, or freed them. The
-// caller holds mu.
+// lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.
+// The caller holds mu.
 func (s *lease) lose() {
 	now := clock.Now()
 	s.retire(leaseLost)
@@ -252,9 +252,9 @@ func (s *lease) firstEnd() clock.Instant {
 	return end
 }
 
-// beWatched puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and has
-// the monitor look after it if the server tells of changed keys. If the Locker is closed, it ends the users and
-// reports false. The caller holds mu.
+// beWatched puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and
+// has the monitor look after it if the server tells of changed keys. If the Locker is closed, it ends the
+// users and reports false. The caller holds mu.
 func (s *lease) beWatched() bool {
 	if s.watch == nil {
 		s.watch = &watch{due: clock.Never}

@@ -10,13 +10,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock_test/env"
 )
 
-// A lease that is on its way from one lock to the next is watched as one that is held: what the server tells then is
-// not forgotten, and neither is what it would tell next.
+// A lease that is on its way from one lock to the next is watched as one that is held: what the server tells
+// then is not forgotten, and neither is what it would tell next.
 func TestLeaseOnItsWayIsWatched(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	locker, client := env.OpenOn(t, server), server.Client(t)
-	lock := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true)))
+	opts := []rlock.Option{rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true)}
+	lock := env.MustLock(t)(locker.Acquire(t.Context(), "k", opts...))
 	server.AwaitTracked(t, 1)
 	reads := server.CommandStats(t)["mget"]
 	lock.Transit(func() {

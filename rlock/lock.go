@@ -47,7 +47,7 @@ type extras struct {
 	minimum *minimum        // of WithAtLeast; nil: none; guarded by mu
 	handoff *remote.Handoff // of Detach, which has one only, because it knows what attempts to take the keys over have done; guarded by mu
 	turn    clock.Instant   // until when its permits may go to another caller of this process; 0: never; guarded by mu
-	wants   time.Duration   // the TTL of the last Extend of a lease that others share; 0: there was none; guarded by mu
+	wants   time.Duration   // the TTL of the last Extend beside others; 0: there was none; guarded by mu
 }
 
 // lockContext is what Context has made. It is apart because few locks are asked for it.
@@ -173,7 +173,8 @@ func (l *Lock) version() terms.Version {
 // process that is paused after it has called Valid acts on an old answer, and the clock may stand still
 // while the machine is suspended. Use the Fence where that must do no harm.
 func (l *Lock) Valid() bool {
-	return l != nil && l.lease != nil && l.stateNow() == stateHeld && clock.Now() < l.deadline() && !l.locker.isClosed()
+	return l != nil && l.lease != nil && l.stateNow() == stateHeld &&
+		clock.Now() < l.deadline() && !l.locker.isClosed()
 }
 
 // Err returns nil while the lock is Valid, and after that why it ended: ErrReleased, ErrLost,

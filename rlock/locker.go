@@ -190,8 +190,9 @@ func (l *Locker) Client() rueidis.Client {
 // of every held lock ends with ErrClosed. An acquisition that is under way may leave its key until its
 // lease ends. Closing twice is fine.
 //
-// Close takes at most 6 seconds if the server does not answer: 2 for the connection for grants, 2 for a last try
-// to free what lost replies may have left, and 2 for the client of Open (4 if its way of dialling heeds no context).
+// Close takes at most 6 seconds if the server does not answer: 2 for the connection for grants, 2 for a last
+// try to free what lost replies may have left, and 2 for the client of Open (4 if its way of dialling heeds
+// no context).
 func (l *Locker) Close() {
 	if l.usable() != nil {
 		return

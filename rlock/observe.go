@@ -62,9 +62,9 @@ func (l *Lock) emit(e *Event) {
 	}
 }
 
-// deliver tells the observer what has happened to the lock, unless another goroutine is at it, which then tells
-// this too. Observers of others who have the lease are told by another goroutine, as one of them may take long.
-// The caller holds no mutex.
+// deliver tells the observer what has happened to the lock, unless another goroutine is at it, which then
+// tells this too. Observers of others who have the lease are told by another goroutine, as one of them may
+// take long. The caller holds no mutex.
 func (l *Lock) deliver() {
 	if l == nil || l.lease == nil {
 		return

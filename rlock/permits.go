@@ -52,7 +52,8 @@ func receivePermit(a *acquisition) noLock {
 	l, g := a.lock, a.permit.Grant()
 	l.lease = g.Lease.(*lease)
 	setTurn(l, g.Turn)
-	err := l.hold(g.Deadline, g.Fence, arrival{kind: EventAcquired, start: a.start, handedOver: true, goesOn: true})
+	how := arrival{kind: EventAcquired, start: a.start, handedOver: true, goesOn: true}
+	err := l.hold(g.Deadline, g.Fence, how)
 	if err == nil {
 		return noLock{}
 	}
@@ -109,7 +110,8 @@ func (r *releasing) givePermits(now clock.Instant) bool {
 		return false
 	}
 	kind, may := permitKind(l)
-	if !may || !l.locker.permits.Give(kind, permits.Grant{Lease: l.lease, Fence: l.fence, Deadline: l.terms.Deadline(), Turn: l.turn}, now) {
+	grant := permits.Grant{Lease: l.lease, Fence: l.fence, Deadline: l.terms.Deadline(), Turn: l.turn}
+	if !may || !l.locker.permits.Give(kind, grant, now) {
 		return false
 	}
 	l.left = true

@@ -108,16 +108,18 @@ func (a *acquisition) quit(err error) (handed bool, _ error) {
 // receive begins to hold the lock that was handed over, perhaps from before this acquisition began.
 func (a *acquisition) receive(g handover.Grant) error {
 	a.forced = min(a.forced, g.Forced)
-	if l := a.lock; g.Lease != nil {
-		l.lease = g.Lease.(*lease)
-		err := l.hold(g.Deadline, g.Fence, arrival{kind: EventAcquired, start: a.start, handedOver: true, goesOn: true})
-		if err != nil {
-			l.backed()
-		}
-		return err
+	l, how := a.lock, arrival{kind: EventAcquired, start: a.start, handedOver: true}
+	if g.Lease == nil {
+		a.tries.Adopt(g)
+		how.atLeast = l.set.atLeast
+		return l.hold(g.Deadline, g.Fence, how)
 	}
-	a.tries.Adopt(g)
-	return a.lock.hold(g.Deadline, g.Fence, arrival{kind: EventAcquired, start: a.start, handedOver: true, atLeast: a.lock.set.atLeast})
+	l.lease, how.goesOn = g.Lease.(*lease), true
+	err := l.hold(g.Deadline, g.Fence, how)
+	if err != nil {
+		l.backed()
+	}
+	return err
 }
 
 // endIfLost ends a lock if its key is gone or another's, and reports whether that is so. The

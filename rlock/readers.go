@@ -52,7 +52,8 @@ func quitReaders(a *acquisition) {
 func shareReader(a *acquisition, h *readers.Holder) noLock {
 	l, g := a.lock, h.Grant()
 	l.lease = g.Lease.(*lease)
-	err := l.hold(g.Deadline, g.Fence, arrival{kind: EventAcquired, start: a.start, handedOver: true, joins: true})
+	how := arrival{kind: EventAcquired, start: a.start, handedOver: true, joins: true}
+	err := l.hold(g.Deadline, g.Fence, how)
 	if err == nil {
 		return noLock{}
 	}

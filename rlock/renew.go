@@ -66,8 +66,8 @@ func (s *scheduled) Expire() {
 	}
 }
 
-// nextRenewal returns when to extend the lease, counted from the instant from: a joint one as soon as one of those
-// who want it extended needs it. The caller holds mu.
+// nextRenewal returns when to extend the lease, counted from the instant from: a joint one as soon as one of
+// those who want it extended needs it. The caller holds mu.
 func (s *lease) nextRenewal(from clock.Instant) clock.Instant {
 	next := clock.Never
 	for u := range s.wanted() {

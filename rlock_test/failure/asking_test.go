@@ -34,6 +34,9 @@ func (c *askingContext) Done() <-chan struct{}       { return c.now().Done() }
 func (c *askingContext) Err() error                  { return c.now().Err() }
 func (c *askingContext) Value(key any) any           { return c.now().Value(key) }
 
+// work is what Do runs.
+type work = func(context.Context, *rlock.Lock) error
+
 // A context may ask the lock that was acquired with it, and others of the Locker, whatever calls its methods.
 func TestContextAsksItsLock(t *testing.T) {
 	t.Parallel()
@@ -57,11 +60,11 @@ func TestContextAsksItsLock(t *testing.T) {
 		"Detach": func(t *testing.T, _ *rlock.Locker, lock *rlock.Lock) { env.Detach(t, lock) },
 		"Close":  func(_ *testing.T, locker *rlock.Locker, _ *rlock.Lock) { locker.Close() },
 	} {
-		for kind, do := range map[string]func(l *rlock.Locker, ctx context.Context, fn func(context.Context, *rlock.Lock) error) error{
-			"whole": func(l *rlock.Locker, ctx context.Context, fn func(context.Context, *rlock.Lock) error) error {
+		for kind, do := range map[string]func(l *rlock.Locker, ctx context.Context, fn work) error{
+			"whole": func(l *rlock.Locker, ctx context.Context, fn work) error {
 				return l.Do(ctx, "a", fn, rlock.WithAutoExtend(false))
 			},
-			"reader": func(l *rlock.Locker, ctx context.Context, fn func(context.Context, *rlock.Lock) error) error {
+			"reader": func(l *rlock.Locker, ctx context.Context, fn work) error {
 				return l.DoShared(ctx, "a", fn, rlock.WithAutoExtend(false))
 			},
 		} {

@@ -63,8 +63,8 @@ func onPuppet(t *testing.T, answer func(sha string) value, push func(key, token 
 	})
 }
 
-// A call that waits for ever does not look so in a bubble if something else lets the fake time pass. And one that
-// goes round without a pause lets no time pass. So both times have an end for each input.
+// A call that waits for ever does not look so in a bubble if something else lets the fake time pass. And one
+// that goes round without a pause lets no time pass. So both times have an end for each input.
 const (
 	inputTakes = time.Minute
 	inputLasts = 24 * time.Hour // of fake time: a lock that is extended lasts for as long as there is input

@@ -223,7 +223,8 @@ func (a *Attempts) Request() remote.Request {
 		a.Terms.SetToken(a.Claim.NewToken(a.Want.Owner))
 	}
 	return remote.Request{
-		Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced, Force: a.Force, Keep: a.collect.Keys(), Patience: patience(a),
+		Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced, Force: a.Force,
+		Keep: a.collect.Keys(), Patience: patience(a),
 	}
 }
 

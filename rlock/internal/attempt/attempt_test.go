@@ -70,8 +70,9 @@ func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.
 	a.lease.Prepare(ttl, "")
 	queue.New[handover.Request, handover.Grant, *none](0).Join(&a.ticket, keys[0], handover.Request{}, clock.Now())
 	s := attempt.Settings{
-		Server: p.server, Grants: p.grants, Ticket: &a.ticket, Claim: &a.claim, Terms: &a.lease, Silence: new(clock.Silence),
-		Want: handover.Request{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
+		Server: p.server, Grants: p.grants, Ticket: &a.ticket, Claim: &a.claim, Terms: &a.lease,
+		Silence: new(clock.Silence),
+		Want:    handover.Request{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
 	}
 	for _, c := range change {
 		c(a, &s)

@@ -30,7 +30,8 @@ func wantsPlace(a *Attempts) bool {
 // has left a token that the key may have. A set always tries first, which tells it where to stand: if it
 // stood for a key and had not those before it, it would get its keys out of order.
 func (a *Attempts) enter() bool {
-	if a.place == nil && a.Terms.Token() == "" && a.mayStand() && !a.Claim.IsSet() && (a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
+	if a.place == nil && a.Terms.Token() == "" && a.mayStand() && !a.Claim.IsSet() &&
+		(a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
 		a.stand(false)
 	}
 	return a.place != nil

@@ -235,7 +235,8 @@ func (h *Handover[H]) pass(ctx context.Context, o *queue.Offer[Request, Grant, H
 // A process that has always got its keys at once is not told of grants yet. It begins to listen now.
 func (h *Handover[H]) passOn(ctx context.Context, o *queue.Offer[Request, Grant, H]) (g Grant, granted bool) {
 	claim, want := remote.One(h.Claim.Key()), o.Request.Place()
-	may := ctx.Err() == nil && len(h.Terms.Former()) == 0 && h.Claim.Possible() == 0 && h.Server.Queues().Usable(h.Claim.Key())
+	may := ctx.Err() == nil && len(h.Terms.Former()) == 0 && h.Claim.Possible() == 0 &&
+		h.Server.Queues().Usable(h.Claim.Key())
 	want.Silent = may && !h.Grants.Channel(h.Claim.Key()).Begin()
 	p := place.New(h.Server, h.Grants, &claim, want)
 	defer func() { // also when user code has panicked

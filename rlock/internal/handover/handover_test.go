@@ -90,7 +90,8 @@ func (p *process) holds(t *testing.T, key string) *caller {
 // gives returns the hand-over of a caller's lock.
 func (p *process) gives(c *caller) *handover.Handover[*caller] {
 	h := &handover.Handover[*caller]{
-		Server: p.server, Grants: p.grants, Background: context.Background(), From: c, Ticket: &c.ticket, Claim: &c.claim, Terms: &c.lease, As: request, Now: clock.Now(),
+		Server: p.server, Grants: p.grants, Background: context.Background(), From: c,
+		Ticket: &c.ticket, Claim: &c.claim, Terms: &c.lease, As: request, Now: clock.Now(),
 	}
 	h.Has.Token = c.lease.Token()
 	return h

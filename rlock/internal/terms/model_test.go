@@ -71,7 +71,10 @@ type model struct {
 }
 
 func newModel(t *testing.T, seed uint64, seen map[string]int) *model {
-	m := &model{Terms: &terms.Terms{}, Rand: rand.New(rand.NewPCG(seed, 0)), t: t, seed: seed, now: at(0), seen: seen, mint: minter()}
+	m := &model{
+		Terms: &terms.Terms{}, Rand: rand.New(rand.NewPCG(seed, 0)),
+		t: t, seed: seed, now: at(0), seen: seen, mint: minter(),
+	}
 	sent, ttl := m.now, m.ttl()
 	m.Prepare(ttl, "t0")
 	m.pass()

@@ -294,8 +294,14 @@ func TestShortened(t *testing.T) {
 		"less is left":  {3, nil, terms.Settled, end(1, 3)},
 		"nothing is":    {0, nil, terms.Settled, end(1, 0)},
 		"a slow answer": {8.95, nil, terms.Unharmed, end(1, 8.95)},
-		"out of date":   {3, func(l *terms.Terms, v terms.Version) terms.Version { l.BeginRenewal(at(1)); return v }, terms.Settled, end(0, 10)},
-		"beside others": {3, func(l *terms.Terms, _ terms.Version) terms.Version { l.BeginRenewal(at(0.5)); return l.Version() }, terms.Unsettled, end(0, 10)},
+		"out of date": {3, func(l *terms.Terms, v terms.Version) terms.Version {
+			l.BeginRenewal(at(1))
+			return v
+		}, terms.Settled, end(0, 10)},
+		"beside others": {3, func(l *terms.Terms, _ terms.Version) terms.Version {
+			l.BeginRenewal(at(0.5))
+			return l.Version()
+		}, terms.Unsettled, end(0, 10)},
 		"after a lost one": {3, func(l *terms.Terms, _ terms.Version) terms.Version {
 			l.Forget(l.BeginRenewal(at(0.5)))
 			return l.Version()
