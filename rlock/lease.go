@@ -211,12 +211,16 @@ func (s *lease) leave(l *Lock) (last bool) {
 	return s.joint == nil || s.joint.Leave()
 }
 
-// retire ends the lease: nothing renews or watches it any more. The first end counts. The caller holds mu.
+// retire ends the lease: nobody joins it, and nothing renews or watches it any more. The first end counts.
+// The caller holds mu.
 func (s *lease) retire(to leaseState) {
 	if s.state > leaseLive {
 		return
 	}
 	s.state = to
+	if s.joint != nil {
+		s.joint.Close()
+	}
 	if s.watch == nil {
 		return
 	}
