@@ -230,6 +230,15 @@ func (s *lease) retire(to leaseState) {
 	}
 }
 
+// giveBack gives back a lease that somebody was to go on with who does not: nobody has it. The caller does not
+// hold mu.
+func (s *lease) giveBack() {
+	s.mu.Lock()
+	defer s.unlock()
+	s.retire(leaseBack)
+	s.locker.remote.Abandon(&s.claim, s.terms.Tokens(), s.terms.TTL(), 1)
+}
+
 // lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.
 // The caller holds mu.
 func (s *lease) lose() {

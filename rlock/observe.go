@@ -66,14 +66,12 @@ func (l *Lock) emit(e *Event) {
 // tells this too. Observers of others who have the lease are told by another goroutine, as one of them may
 // take long. The caller holds no mutex.
 func (l *Lock) deliver() {
-	if l == nil || l.lease == nil {
+	if l == nil || l.lease == nil || l.events == nil && !l.claim.IsShare() { // only shares have others
 		return
 	}
-	if l.watch != nil {
-		others := slices.DeleteFunc(l.toTell(), func(o *observed) bool { return o == l.events })
-		if len(others) > 0 {
-			go events.Each(others, (*observed).deliver)
-		}
+	others := slices.DeleteFunc(l.toTell(), func(o *observed) bool { return o == l.events })
+	if len(others) > 0 {
+		go events.Each(others, (*observed).deliver)
 	}
 	l.events.deliver()
 }

@@ -57,17 +57,8 @@ func receivePermit(a *acquisition) noLock {
 	if err == nil {
 		return noLock{}
 	}
-	l.backed()
+	l.giveBack()
 	return a.notHeld(err, g.Deadline)
-}
-
-// backed gives back the lease of a lock that was to go on with it, and does not hold it.
-func (l *Lock) backed() {
-	l.mu.Lock()
-	l.retire(leaseBack)
-	l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), l.terms.TTL(), 1)
-	l.unlock()
-	l.lease = &l.own
 }
 
 // quitPermits ends the part of an acquisition in the line of this process. It may have been given permits

@@ -117,7 +117,7 @@ func (a *acquisition) receive(g handover.Grant) error {
 	l.lease, how.goesOn = g.Lease.(*lease), true
 	err := l.hold(g.Deadline, g.Fence, how)
 	if err != nil {
-		l.backed()
+		l.giveBack()
 	}
 	return err
 }

@@ -57,14 +57,18 @@ func shareReader(a *acquisition, h *readers.Holder) noLock {
 	if err == nil {
 		return noLock{}
 	}
-	l.mu.Lock()
-	last := h.Leave()
-	l.unlock()
-	if last {
-		l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), l.terms.TTL(), 1)
+	if l.leaves(h) {
+		l.giveBack()
 	}
-	l.lease = &l.own
 	return a.notHeld(err, g.Deadline)
+}
+
+// leaves ends the part that a reader was to have in what others share, and reports whether nobody has it any
+// more.
+func (l *Lock) leaves(h *readers.Holder) (last bool) {
+	l.mu.Lock()
+	defer l.unlock()
+	return h.Leave()
 }
 
 // admitReaders has others share what the reader who has asked for them has got, unless that has
