@@ -66,7 +66,7 @@ func (l *Locker) holder(key string) *Lock { return (*Lock)(l.queue.Holder(key)) 
 // lender is a lock that its Release has just ended, as the hand-over knows it.
 type lender Lock
 
-// Lend gives the token to the next holder, unless somebody has asked for it.
+// Lend gives the lease to the next holder, unless somebody has asked for its token.
 func (l *lender) Lend(next handover.Request, now clock.Instant) (deadline clock.Instant, lent bool) {
 	l.mu.Lock()
 	defer l.unlock()
@@ -77,14 +77,14 @@ func (l *lender) Lend(next handover.Request, now clock.Instant) (deadline clock.
 	return l.terms.Deadline(), true
 }
 
-// TakeBack notes that the token is this lock's again.
+// TakeBack notes that the lease is this lock's again.
 func (l *lender) TakeBack() {
 	l.mu.Lock()
 	defer l.unlock()
 	l.left = false
 }
 
-// Lent returns the lease.
+// Lent returns the lease that Lend has given.
 func (l *lender) Lent() any { return l.lease }
 
 // handOver makes h, which is new, give the lock, which Release has just ended, to the next holder. now is

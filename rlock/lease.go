@@ -48,7 +48,7 @@ type watch struct {
 	told    *observed     // the first of those that are to be told; guarded by mu
 }
 
-// leaseState is the state of a lease. Only retire changes it.
+// leaseState is the state of a lease. Lock.hold begins it, and retire ends it.
 //
 //	asked ─▶ live ─▶ back, lost, expired, detached or closed
 //

@@ -48,12 +48,12 @@ type Grant struct {
 
 // Lender is the lock of the holder that gives it up.
 type Lender interface {
-	// Lend gives the next holder the token and what is left of its lease, if nobody else can have
-	// the token and the Request fits the lease. It returns the deadline of the lease.
+	// Lend gives the next holder the lease with its token, if nobody else can have the token and the
+	// Request fits the lease. It returns the deadline of the lease.
 	Lend(next Request, now clock.Instant) (deadline clock.Instant, lent bool)
-	// TakeBack undoes a Lend, because the acquisition that was to have the token has left.
+	// TakeBack undoes a Lend, because the acquisition that was to have the lease has left.
 	TakeBack()
-	// Lent returns what was lent.
+	// Lent returns the lease that Lend has given.
 	Lent() any
 }
 

@@ -85,7 +85,7 @@ type Ticket struct {
 
 // Grant is what one caller gives to the next.
 type Grant struct {
-	Lease    any
+	Lease    any // that the next goes on with; the caller knows what it is
 	Fence    uint64
 	Deadline clock.Instant // of the lease
 	Turn     clock.Instant // when the turn is over

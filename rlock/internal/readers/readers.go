@@ -78,8 +78,8 @@ type Holder struct {
 // state is the state of a Holder. Only become changes it.
 //
 //	asking ─▶ open ─▶ closed ─▶ over
-//	 │  ▲      ├────────┴─────▶ lost
-//	 ▼  │      └─▶ over
+//	 │  ▲      └─▶ over
+//	 ▼  │
 //	vacant ─▶ over
 type state uint8
 
@@ -89,16 +89,15 @@ const (
 	open                // new readers may share it
 	closed              // those who share it have it, and nobody else gets it
 	over                // nobody shares it: the last has left, or one has it alone
-	lost                // unused
 )
 
 // transitions has, for each state, the set of states that may follow it.
 var transitions = [...]uint8{
 	asking: 1<<vacant | 1<<open | 1<<over,
 	vacant: 1<<asking | 1<<over,
-	open:   1<<closed | 1<<over | 1<<lost,
-	closed: 1<<over | 1<<lost,
-	lost:   0,
+	open:   1<<closed | 1<<over,
+	closed: 1 << over,
+	over:   0,
 }
 
 // become changes the state. It reports false, and changes nothing, if the new state may not follow the
@@ -116,10 +115,9 @@ func (h *Holder) become(to state) bool {
 
 // Grant is what the server has granted to the reader who has asked.
 type Grant struct {
-	Token    string
+	Lease    any // that readers join; the caller knows what it is
 	Fence    uint64
 	Deadline clock.Instant // of the lease
-	Lease    any           // that readers join
 }
 
 // Role is what a reader has to do about a Holder.

@@ -37,7 +37,7 @@ func enter(t *testing.T, r *readers.Readers, now clock.Instant, want readers.Rol
 }
 
 func grant(h *readers.Holder, now clock.Instant) {
-	h.Granted(readers.Grant{Token: "t", Fence: 7, Deadline: clock.LeaseEnd(now, ttl)}, now)
+	h.Granted(readers.Grant{Lease: "t", Fence: 7, Deadline: clock.LeaseEnd(now, ttl)}, now)
 }
 
 func woken(signal <-chan struct{}) bool {
@@ -64,7 +64,7 @@ func TestReadersShareAHolder(t *testing.T) {
 	require.False(t, woken(vacancy))
 	require.Equal(t, readers.Shares, h.Ready())
 	require.Equal(t, readers.Shares, h.Quit(), "it has it")
-	require.Equal(t, readers.Grant{Token: "t", Fence: 7, Deadline: clock.LeaseEnd(now, ttl)}, h.Grant())
+	require.Equal(t, readers.Grant{Lease: "t", Fence: 7, Deadline: clock.LeaseEnd(now, ttl)}, h.Grant())
 	require.Same(t, h, enter(t, r, now.After(turn-1), readers.Shares))
 	for range 3 {
 		require.False(t, h.Leave())
@@ -93,7 +93,7 @@ func TestNobodySharesForLong(t *testing.T) {
 			r, now := newReaders(), clock.Now()
 			h, role := r.Enter(test.kind, true, now)
 			require.Equal(t, readers.Asks, role)
-			h.Granted(readers.Grant{Token: "t", Deadline: clock.LeaseEnd(now, test.kind.TTL)}, now)
+			h.Granted(readers.Grant{Lease: "t", Deadline: clock.LeaseEnd(now, test.kind.TTL)}, now)
 			next, role := r.Enter(test.kind, true, now.After(test.after))
 			require.Equal(t, test.shares, role == readers.Shares)
 			require.Equal(t, test.shares, h == next)
