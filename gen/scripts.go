@@ -18,7 +18,6 @@ type Scripts struct {
 	acquireSharedScript luaScript
 	attachScript        luaScript
 	changeLimitScript   luaScript
-	downgradeScript     luaScript
 	extendScript        luaScript
 	extendManyScript    luaScript
 	extendSharedScript  luaScript
@@ -54,7 +53,6 @@ func New(opts ...Option) *Scripts {
 		acquireSharedScript: newLuaScript("AcquireShared", AcquireSharedSHA1, acquireSharedSource, false, nil, o.lua),
 		attachScript:        newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil, o.lua),
 		changeLimitScript:   newLuaScript("ChangeLimit", ChangeLimitSHA1, changeLimitSource, o.retry, nil, o.lua),
-		downgradeScript:     newLuaScript("Downgrade", DowngradeSHA1, downgradeSource, o.retry, nil, o.lua),
 		extendManyScript:    newLuaScript("ExtendMany", ExtendManySHA1, extendManySource, o.retry, nil, o.lua),
 		extendScript:        newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil, o.lua),
 		extendSharedScript:  newLuaScript("ExtendShared", ExtendSharedSHA1, extendSharedSource, o.retry, nil, o.lua),
@@ -89,7 +87,6 @@ func (s *Scripts) Load(ctx context.Context, c rueidis.Client) error {
 		&s.acquireSharedScript,
 		&s.attachScript,
 		&s.changeLimitScript,
-		&s.downgradeScript,
 		&s.extendScript,
 		&s.extendManyScript,
 		&s.extendSharedScript,
@@ -128,8 +125,6 @@ type Caller interface {
 	AttachBatch(ctx context.Context, c rueidis.Client, params []AttachParams) []Reply[AttachResult]
 	ChangeLimit(ctx context.Context, c rueidis.Client, p ChangeLimitParams) (int64, error)
 	ChangeLimitBatch(ctx context.Context, c rueidis.Client, params []ChangeLimitParams) []Reply[int64]
-	Downgrade(ctx context.Context, c rueidis.Client, p DowngradeParams) (DowngradeResult, error)
-	DowngradeBatch(ctx context.Context, c rueidis.Client, params []DowngradeParams) []Reply[DowngradeResult]
 	Extend(ctx context.Context, c rueidis.Client, p ExtendParams) (int64, error)
 	ExtendBatch(ctx context.Context, c rueidis.Client, params []ExtendParams) []Reply[int64]
 	ExtendMany(ctx context.Context, c rueidis.Client, p ExtendManyParams) ([]int64, error)

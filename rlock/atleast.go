@@ -26,7 +26,7 @@ import (
 // order, and the first gets the lock then. ForceRelease frees the keys at any time. If fn of Do is not
 // called because its context has ended, the keys are freed at once.
 //
-// Shares cannot have it, and Downgrade refuses a lock that keeps others out.
+// Shares cannot have it.
 func WithAtLeast(d time.Duration) CommonOption {
 	return sharedOption(func(s *settings) error {
 		s.atLeast = d
@@ -72,13 +72,6 @@ func keptUntil(l *Lock) clock.Instant {
 	return l.minimum.until
 }
 
-// keepsOut reports whether the time for which the lock keeps others out is not over.
-func keepsOut(l *Lock) bool {
-	l.mu.Lock()
-	defer l.unlock()
-	return clock.Now() < keptUntil(l)
-}
-
 // keepNobodyOut undoes keepFor, because the work under the lock has not begun.
 func keepNobodyOut(l *Lock) {
 	l.mu.Lock()
@@ -93,7 +86,7 @@ func keepNobodyOut(l *Lock) {
 // by the margin for clock drift. It frees nothing if the token is another holder's: a reader's lock may
 // expire before those of others who share what it has. The caller holds mu.
 func freeExpired(l *Lock, ttl time.Duration) {
-	if l.left || l.token == tokenMoved {
+	if l.left {
 		return
 	}
 	if until := keptUntil(l); until > clock.Now() {

@@ -93,8 +93,8 @@ func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
 // Attach. The handle ends with ErrDetached, nothing extends the lease any more, and it runs on. Called
 // again, Detach returns the same Handoff. If fn of Do detaches the lock, Do returns ErrDetached.
 //
-// Detach fails if the lock has ended in another way, also by Downgrade. It refuses a reader's share
-// that other readers of the process have too; one WithUniqueToken(true) is never shared.
+// Detach fails if the lock has ended in another way. It refuses a reader's share that other readers of
+// the process have too; one WithUniqueToken(true) is never shared.
 func (l *Lock) Detach() (Handoff, error) {
 	if err := l.usable(); err != nil {
 		return Handoff{}, err
@@ -107,7 +107,7 @@ func (l *Lock) Detach() (Handoff, error) {
 		return Handoff{}, invalid("WithUniqueToken",
 			"other readers of this process share what the reader has at the server; acquire it WithUniqueToken(true)")
 	}
-	if cause := l.finish(stateDetached); cause != detached || l.token == tokenMoved {
+	if cause := l.finish(stateDetached); cause != detached {
 		return Handoff{}, &LockError{"detach", l.claim.Key(), cause}
 	}
 	l.needExtras()

@@ -22,7 +22,7 @@ const (
 	EventContended EventKind = iota + 1
 	// EventAcquired: the lock is held.
 	EventAcquired
-	// EventAttached: Attach has taken over a held lock, or Downgrade has made its holder a reader.
+	// EventAttached: Attach has taken over a held lock.
 	EventAttached
 	// EventAcquireFailed: the acquisition has ended without a lock; Err is what the
 	// caller gets.

@@ -14,7 +14,7 @@ import (
 // holds mu.
 func (l *Lock) leaveExpired() {
 	now := clock.Now()
-	if l.token != tokenPrivate || l.claim.Chosen() || keptUntil(l) > now {
+	if l.shown || l.claim.Chosen() || keptUntil(l) > now {
 		return
 	}
 	until := now.After(time.Second + min(l.terms.Longest()/100, time.Minute))

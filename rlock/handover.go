@@ -70,7 +70,7 @@ type lender Lock
 func (l *lender) Lend(next handover.Request, now clock.Instant) (deadline clock.Instant, lent bool) {
 	l.mu.Lock()
 	defer l.unlock()
-	if l.token == tokenShown || !next.Fits(&l.terms, now) {
+	if l.shown || !next.Fits(&l.terms, now) {
 		return 0, false
 	}
 	l.left = true

@@ -30,7 +30,7 @@ type lease struct {
 	joint  *joint       // readers who have it together; nil: no others may have it; guarded by mu
 	*watch              // nil until somebody must learn when it is over; made under mu, once
 	state  leaseState   // guarded by mu
-	token  tokenUse     // guarded by mu
+	shown  bool         // somebody has asked for the token, and may use it; guarded by mu
 }
 
 // joint is what readers have who share a lease.
@@ -73,15 +73,6 @@ var endedBy = [...]leaseState{
 	stateDetached: leaseDetached,
 	stateClosed:   leaseClosed,
 }
-
-// tokenUse says who may have a lease's token beside those who use the lease.
-type tokenUse uint8
-
-const (
-	tokenPrivate tokenUse = iota
-	tokenShown            // somebody has asked for it
-	tokenMoved            // it is another lease's now
-)
 
 // unlock ends a critical section of mu. The contexts of the Locks that have ended in it end after it, because
 // that calls methods of their callers' contexts, which may panic, or ask these very Locks.

@@ -103,8 +103,7 @@ func (l *Lock) Keys() []string {
 
 // Token returns the value that the keys have on the server while the lock is held. Whoever has it can
 // extend and release the lock. Ask for it each time it is needed: it changes when Extend shortens the
-// lease, and a command with the former token then fails, as if somebody else held the lock. After
-// Downgrade it is "", because the share has a token of its own.
+// lease, and a command with the former token then fails, as if somebody else held the lock.
 //
 // Once Token has returned a token, no other holder gets it. Before that, Release may hand it over to
 // the next holder of this process together with the lease: Token then returns "", and only the fences
@@ -116,10 +115,10 @@ func (l *Lock) Token() string {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	if l.left || l.token == tokenMoved {
+	if l.left {
 		return ""
 	}
-	l.token = tokenShown
+	l.shown = true
 	if l.joint != nil {
 		l.joint.Close()
 	}

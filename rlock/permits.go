@@ -93,7 +93,7 @@ func setTurn(l *Lock, until clock.Instant) {
 func (r *releasing) givePermits(now clock.Instant) bool {
 	l := r.lock
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
-	if l.extras == nil || now >= l.turn || r.cause != released || !r.ends || l.token != tokenPrivate || l.claim.Possible() > 0 {
+	if l.extras == nil || now >= l.turn || r.cause != released || !r.ends || l.shown || l.claim.Possible() > 0 {
 		return false
 	}
 	next := l.request()

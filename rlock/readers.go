@@ -81,7 +81,7 @@ func admitReaders(a *acquisition) {
 	l.mu.Lock()
 	defer l.unlock()
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
-	if l.cause() != nil || l.token != tokenPrivate || !l.terms.Certain() || l.claim.Possible() > 0 {
+	if l.cause() != nil || l.shown || !l.terms.Certain() || l.claim.Possible() > 0 {
 		return
 	}
 	a.asks = nil

@@ -14,7 +14,8 @@ import (
 // Readers and those who want the whole lock take turns: one who waits for the whole lock stops readers
 // who come later, and when it has released the lock, all who wait by then get in together. A reader
 // cannot go on to the whole lock, because two who wanted that would wait for each other: release the
-// share, acquire the lock, and look again at what was read. Lock.Downgrade is the other way.
+// share, acquire the lock, and look again at what was read. Nor can one who has the whole lock go on to a
+// share of it: release the lock, and acquire a share.
 //
 // Options, waiting and errors are those of Acquire, but WithToken and WithAtLeast are refused, and
 // there is a fence whatever WithFence says. While permits of the key are held (see AcquirePermit), the

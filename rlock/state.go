@@ -100,7 +100,7 @@ func (l *Lock) ended(to state) {
 	}
 	l.locker.registry.Remove((*holder)(l))
 	if cause != released { // the Release does all three when the keys are free
-		if !l.left && l.token != tokenMoved {
+		if !l.left {
 			l.tokenOver(goesOn(l, to))
 		}
 		l.ticket.Leave()

@@ -16,7 +16,7 @@ type Stats struct {
 	Attempts      uint64 // commands to acquire that were sent to the server, repeated ones and heartbeats included
 	Contended     uint64 // acquisitions that found the lock held, or others before them
 	HandedOver    uint64 // acquisitions to which the last holder, of this Locker, handed the lock over, and readers who share what another reader has
-	Attached      uint64 // locks that Attach took over, and readers that Downgrade has made
+	Attached      uint64 // locks that Attach took over
 
 	// Waiting is how many acquisitions wait now: for others, or for a server that does not answer, or has not
 	// for a second. Unanswered is how many of those the server does not answer; of callers in one line, one
@@ -38,7 +38,7 @@ type Stats struct {
 	ReleaseFailed uint64 // locks given up without the server's confirmation
 	Lost          uint64 // locks that the server said were lost
 	Expired       uint64 // locks whose lease ended, counted when this process notices
-	Detached      uint64 // locks ended with Detach or Downgrade
+	Detached      uint64 // locks ended with Detach
 	Closed        uint64 // locks that ended with the Locker, counted when this process notices
 
 	AcquireFailedBy, ExtendFailedBy, ReleaseFailedBy Failures // the same by their reasons

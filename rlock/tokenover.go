@@ -40,5 +40,5 @@ func tokensOver(locks []*holder) {
 // is over here, and somebody who has asked for the token may have made the lease longer, or the keys are to
 // keep others out for a little longer. The caller holds mu.
 func goesOn(l *Lock, to state) bool {
-	return to == stateDetached || to == stateExpired && (l.token == tokenShown || keptUntil(l) > clock.Now())
+	return to == stateDetached || to == stateExpired && (l.shown || keptUntil(l) > clock.Now())
 }

@@ -219,9 +219,7 @@ func TestAdvanceEndsShares(t *testing.T) {
 		require.False(t, long.Valid())
 		writer := <-wrote
 		require.True(t, writer.Valid())
-		reader, err := writer.Downgrade(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, reader.Release(t.Context()))
+		require.NoError(t, writer.Release(t.Context()))
 
 		const limit = 2
 		_, err = a.AcquirePermit(t.Context(), "pool", limit, rlock.WithTTL(time.Minute))

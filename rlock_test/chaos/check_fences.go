@@ -35,17 +35,7 @@ func (h *history) checkFences(grants map[string][]*grant) (found []violation) {
 	return found
 }
 
-// inPhaseOf reports whether two grants may have the same fence: they share the key in one phase, or one
-// of them was the whole lock, with which a phase of readers began.
+// inPhaseOf reports whether two grants may have the same fence: they share the key in one phase.
 func (g *grant) inPhaseOf(other *grant) bool {
-	switch {
-	case g.share.whole() && other.share.whole():
-		return false
-	case g.share.whole():
-		return g.lowered && other.share.Limit == 0
-	case other.share.whole():
-		return other.lowered && g.share.Limit == 0
-	default:
-		return g.share.together(other.share)
-	}
+	return !g.share.whole() && !other.share.whole() && g.share.together(other.share)
 }

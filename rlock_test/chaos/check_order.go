@@ -20,7 +20,6 @@ type operation int
 
 const (
 	take      operation = iota // what the owner wants of the key was free, and is the owner's
-	lower                      // the key was another owner's, and is shared by this one
 	keep                       // the key was the owner's, and stays so
 	free                       // the key was the owner's, and is so no more
 	miss                       // the key was not the owner's
@@ -30,15 +29,14 @@ const (
 )
 
 func (o operation) String() string {
-	return [...]string{"take", "lower", "keep", "free", "miss", "refuse", "differ", "may expire"}[o]
+	return [...]string{"take", "keep", "free", "miss", "refuse", "differ", "may expire"}[o]
 }
 
 // step is the input of an operation.
 type step struct {
 	operation
-	owner  owner
-	share  share
-	former owner // of lower: the other owner
+	owner owner
+	share share
 }
 
 // holders are who has a key. A text has those who share it, because states must be comparable: sorted,
@@ -101,8 +99,6 @@ var leases = porcupine.Model{
 		switch s.operation {
 		case take:
 			return s.fits(h), s.with(h)
-		case lower:
-			return h.whole == s.former, s.with(holders{})
 		case keep:
 			return s.has(h), h
 		case free:
@@ -167,17 +163,13 @@ func (h *history) steps(grants map[string][]*grant) map[string][]porcupine.Opera
 	for key, list := range grants {
 		for _, g := range list {
 			shares[g.owner] = g.share
-			if g.former != (owner{}) {
-				add(key, step{lower, g.owner, g.share, g.former}, g.call, g.from)
-			} else {
-				add(key, step{take, g.owner, g.share, owner{}}, g.call, g.from)
-			}
+			add(key, step{take, g.owner, g.share}, g.call, g.from)
 			if !g.freed {
 				over := g.over
 				if over >= g.from { // not before it is taken; a lease may be over when its acquisition returns
 					over = max(over, g.from+1)
 				}
-				add(key, step{mayExpire, g.owner, g.share, owner{}}, over, max(over, g.gone))
+				add(key, step{mayExpire, g.owner, g.share}, over, max(over, g.gone))
 			}
 		}
 	}
@@ -188,16 +180,16 @@ func (h *history) steps(grants map[string][]*grant) map[string][]porcupine.Opera
 		for _, key := range e.Keys {
 			switch {
 			case e.Outcome == done && (e.Kind == extended || e.Kind == checked):
-				add(key, step{keep, who, has, owner{}}, e.Call, e.Return)
+				add(key, step{keep, who, has}, e.Call, e.Return)
 			case h.freedAtOnce(e):
-				add(key, step{free, who, has, owner{}}, e.Call, e.Return)
-			case e.Outcome == lost && len(e.Keys) == 1 && e.Former == 0:
-				add(key, step{miss, who, has, owner{}}, e.Call, e.Return)
+				add(key, step{free, who, has}, e.Call, e.Return)
+			case e.Outcome == lost && len(e.Keys) == 1:
+				add(key, step{miss, who, has}, e.Call, e.Return)
 			case strangers.meet(key, during):
 			case tried && e.Outcome == held && (e.Share.whole() || nobodyWaits(key)):
-				add(key, step{refuse, who, e.Share, owner{}}, e.Call, e.Return)
+				add(key, step{refuse, who, e.Share}, e.Call, e.Return)
 			case tried && e.Outcome == otherMode && strings.HasPrefix(e.Method, "Try"):
-				add(key, step{differ, who, e.Share, owner{}}, e.Call, e.Return)
+				add(key, step{differ, who, e.Share}, e.Call, e.Return)
 			}
 		}
 	}

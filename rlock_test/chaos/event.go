@@ -53,8 +53,7 @@ type event struct {
 	Outcome outcome  `json:"outcome,omitempty"`
 	Error   string   `json:"error,omitempty"`
 
-	Share  share `json:"share,omitzero"`   // of asking and acquired: what of the lock is wanted
-	Former int   `json:"former,omitempty"` // of those: the lock that becomes this one
+	Share share `json:"share,omitzero"` // of asking and acquired: what of the lock is wanted
 
 	Fence    uint64        `json:"fence,omitempty"`
 	TTL      time.Duration `json:"ttl,omitempty"`      // longest lease that was asked for until now

@@ -41,8 +41,6 @@ type grant struct {
 	released bool // a release said that it is free
 	freed    bool // and certainly did that
 	share    share
-	former   owner // who downgraded the lock to this share; zero: nobody
-	lowered  bool  // its holder wanted to downgrade it
 }
 
 // grants returns the grants of every key, in the order of their returns.
@@ -58,9 +56,6 @@ func (h *history) grants() map[string][]*grant {
 				owner: owner{e.Process, e.Lock}, key: key, fence: e.Fence, ttl: e.TTL, share: e.Share,
 				call: e.Call, from: e.Return, until: never, deadline: e.Deadline, over: never, gone: e.Return,
 			}
-			if e.Former != 0 {
-				g.former = owner{e.Process, e.Former}
-			}
 			byKey[key] = append(byKey[key], g)
 			byOwner[g.owner] = append(byOwner[g.owner], g)
 		}
@@ -68,13 +63,6 @@ func (h *history) grants() map[string][]*grant {
 	for _, e := range h.events {
 		for _, g := range byOwner[owner{e.Process, e.Lock}] {
 			h.follow(g, e)
-		}
-		if e.Former != 0 {
-			for _, g := range byOwner[owner{e.Process, e.Former}] {
-				g.lowered = true
-				g.freed = g.freed || e.Kind == acquired && e.Outcome == done
-				g.gone = max(g.gone, e.Return)
-			}
 		}
 	}
 	for _, list := range byKey {

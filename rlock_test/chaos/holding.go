@@ -105,17 +105,6 @@ func (h *holding) outlast() {
 	}
 }
 
-// downgrade makes the lock a reader's share. It returns nil if nothing is held any more.
-func (h *holding) downgrade() *holding {
-	ctx, cancel := context.WithTimeout(context.Background(), operationLimit)
-	defer cancel()
-	how := wish{ttl: h.ttl, extend: h.extend, worker: h.worker.number, share: share{Permits: 1}, former: h.number}
-	h.end(done)
-	asked := h.ask("Downgrade", h.keys, how)
-	l, err := h.service.downgrade(ctx, h.lock, how)
-	return h.settle(asked, how, l, err)
-}
-
 // give gives the lock up in one of several ways.
 func (h *holding) give() {
 	const most = 300 * time.Millisecond // nobody gets anything done while longer leases end

@@ -18,8 +18,6 @@ type lockService interface {
 	acquire(ctx context.Context, keys []string, w wish) (lock, error)
 	// acquireEach takes each key by itself, without waiting.
 	acquireEach(ctx context.Context, keys []string, w wish) []attempt
-	// downgrade makes a whole lock a reader's share.
-	downgrade(ctx context.Context, l lock, w wish) (lock, error)
 	// do runs fn while it holds key.
 	do(ctx context.Context, key string, w wish, fn func(lock)) error
 	// look asks who holds key.
@@ -47,9 +45,6 @@ type wish struct {
 	extend bool // automatically
 	worker int  // who asks, from 1, distinct in the whole run
 	share       // of one key; none: the whole lock
-
-	downgrades bool // while it is held
-	former     int  // the lock that becomes this one; 0: none
 }
 
 // share is what of a lock is wanted, or held: none of it is the whole lock.
@@ -161,10 +156,6 @@ func (s rlockService) do(ctx context.Context, key string, w wish, fn func(lock))
 	default:
 		return s.locker.DoPermit(ctx, key, w.Limit, run, rlock.WithTTL(w.ttl), rlock.WithPermits(w.Permits))
 	}
-}
-
-func (s rlockService) downgrade(ctx context.Context, l lock, _ wish) (lock, error) {
-	return l.(*rlock.Lock).Downgrade(ctx)
 }
 
 func (s rlockService) look(ctx context.Context, key string, cached bool) (err error) {

@@ -94,19 +94,14 @@ end
 return 1`)
 
 	// Who shares a key is in a sorted set under its name: "<fence> <limit> <number> <token>", with the end of
-	// the lease as the score. ARGV is the token, the lease, the limit, the permits, the flaw, and the
-	// token of a lock that becomes this share.
+	// the lease as the score. ARGV is the token, the lease, the limit, the permits, and the flaw.
 	shareSimply = rueidis.NewLuaScriptNoSha(`
 local key, token, limit, permits, flaw = KEYS[1], ARGV[1], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local fence
 if redis.call('TYPE', key).ok == 'string' then
-  if redis.call('GET', key) ~= ARGV[6] then
-    return 0
-  end
-  redis.call('DEL', key)
-  fence = ARGV[7]
+  return 0
 end
 redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
 local first = redis.call('ZRANGE', key, 0, 0)[1]
@@ -183,7 +178,7 @@ func (s *simple) acquire(ctx context.Context, keys []string, w wish) (lock, erro
 		l.token = strconv.Itoa(w.worker % 30) // the names of jobs: 1, 2, … 10, 11 …
 	}
 	for {
-		fence, err := l.try(ctx, w.ttl, &simpleLock{})
+		fence, err := l.try(ctx, w.ttl)
 		switch {
 		case err != nil:
 			return nil, err
@@ -205,7 +200,7 @@ func (s *simple) acquire(ctx context.Context, keys []string, w wish) (lock, erro
 }
 
 // try asks the server until it answers. What it does not answer is undone.
-func (l *simpleLock) try(ctx context.Context, ttl time.Duration, former *simpleLock) (fence int64, err error) {
+func (l *simpleLock) try(ctx context.Context, ttl time.Duration) (fence int64, err error) {
 	blind, clock := "", "clock"
 	switch l.service.flaw {
 	case blindRetry:
@@ -218,7 +213,7 @@ func (l *simpleLock) try(ctx context.Context, ttl time.Duration, former *simpleL
 		if lease := strconv.FormatInt(ttl.Milliseconds(), 10); l.share.whole() {
 			fence, err = takeSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, lease, blind, clock}).AsInt64()
 		} else {
-			fence, err = l.tryShare(ctx, lease, former)
+			fence, err = l.tryShare(ctx, lease)
 		}
 		if err == nil {
 			l.fence, l.deadline = uint64(fence), sent.Add(ttl-2*time.Millisecond)
@@ -229,7 +224,7 @@ func (l *simpleLock) try(ctx context.Context, ttl time.Duration, former *simpleL
 	return 0, fmt.Errorf("%w; undone: %w", err, l.free(context.WithoutCancel(ctx)))
 }
 
-func (l *simpleLock) tryShare(ctx context.Context, lease string, former *simpleLock) (fence int64, err error) {
+func (l *simpleLock) tryShare(ctx context.Context, lease string) (fence int64, err error) {
 	steps := []string{""}
 	switch {
 	case l.service.flaw == lastLease:
@@ -239,31 +234,12 @@ func (l *simpleLock) tryShare(ctx context.Context, lease string, former *simpleL
 	}
 	for _, step := range steps {
 		fence, err = shareSimply.Exec(ctx, l.service.client, l.keys, []string{l.token, lease, strconv.Itoa(l.share.Limit), strconv.Itoa(l.share.Permits),
-			step, former.token, strconv.FormatUint(former.fence, 10)}).AsInt64()
+			step}).AsInt64()
 		if err != nil || fence <= 0 {
 			return fence, err
 		}
 	}
 	return fence, nil
-}
-
-func (s *simple) downgrade(ctx context.Context, from lock, w wish) (lock, error) {
-	former := from.(*simpleLock)
-	if !former.Valid() {
-		return nil, rlock.ErrExpired
-	}
-	former.over = true
-	l := &simpleLock{service: s, keys: former.keys, share: w.share, token: fmt.Sprintf("%d:%d", w.worker, simpleTokens.Add(1))}
-	fence, err := l.try(ctx, w.ttl, former)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w, %w", err, former.free(context.WithoutCancel(ctx)))
-	case fence > 0 && !l.Valid():
-		return nil, fmt.Errorf("%w, %w", rlock.ErrExpired, l.Release(ctx))
-	case fence <= 0:
-		return nil, rlock.ErrLost
-	}
-	return l, nil
 }
 
 func (l *simpleLock) free(ctx context.Context) error {

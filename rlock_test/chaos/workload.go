@@ -70,12 +70,6 @@ func (w *worker) take(limit time.Duration, method string, keys []string, how wis
 	l, err := w.service.acquire(ctx, keys, how)
 	if h := w.settle(asked, how, l, err); h != nil {
 		h.use()
-		if how.downgrades {
-			if h = h.downgrade(); h == nil {
-				return
-			}
-			h.use()
-		}
 		h.give()
 	}
 }
@@ -99,7 +93,7 @@ func (w *worker) share() {
 	}
 	name := map[bool]string{true: "Shared", false: "Permit"}[how.Limit == 0]
 	if w.chance(25) {
-		how.share, name, how.downgrades = share{}, "", limitOf(key) == 0 && w.chance(40)
+		how.share, name = share{}, ""
 	}
 	switch {
 	case wait && name != "" && w.chance(25):
@@ -177,7 +171,7 @@ func (w *worker) doWith(keys []string, wanted share, fn func(*holding)) {
 
 // ask notes that an acquisition begins.
 func (w *worker) ask(method string, keys []string, how wish) event {
-	e := event{Kind: asking, Lock: w.newLock(), Keys: keys, TTL: how.ttl, Share: how.share, Former: how.former, Call: now()}
+	e := event{Kind: asking, Lock: w.newLock(), Keys: keys, TTL: how.ttl, Share: how.share, Call: now()}
 	w.record(e)
 	e.Kind, e.Method = acquired, method
 	return e

@@ -111,7 +111,6 @@ func TestSums(t *testing.T) {
 		"extend_shared.lua":  {gen.ExtendSharedSHA1, gen.ExtendSharedSHA256},
 		"inspect_shared.lua": {gen.InspectSharedSHA1, gen.InspectSharedSHA256},
 		"waiters.lua":        {gen.WaitersSHA1, gen.WaitersSHA256},
-		"downgrade.lua":      {gen.DowngradeSHA1, gen.DowngradeSHA256},
 		"change_limit.lua":   {gen.ChangeLimitSHA1, gen.ChangeLimitSHA256},
 	}
 	paths, err := filepath.Glob(filepath.Join(root, "scripts", "*.lua"))

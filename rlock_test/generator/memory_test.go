@@ -149,10 +149,6 @@ func TestScriptsWithoutMemory(t *testing.T) {
 			"AcquireShared, a second permit":        {f.share(gen.AcquireSharedHowTry, memoryPermit), f.share(gen.AcquireSharedHowTry, memoryPermit2)},
 			"AcquireShared, a place":                {held, f.share(gen.AcquireSharedHowJoin, memoryReader)},
 			"AcquireShared, a second place":         {held, waits, f.share(gen.AcquireSharedHowJoin, memoryPermit)},
-			"Downgrade": {mine, does(f, f.scripts.Downgrade, gen.DowngradeParams{
-				Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Counter: memoryFence, Grants: memoryGrants,
-				Token: memoryReader, TTL: time.Minute, Former: []string{"t"},
-			})},
 			"ChangeLimit": {f.share(gen.AcquireSharedHowTry, memoryPermit), does(f, f.scripts.ChangeLimit, gen.ChangeLimitParams{
 				Lock: memoryLock, Holders: memoryHolders, Queue: memoryQueue, Grants: memoryGrants,
 				Limit: 8,

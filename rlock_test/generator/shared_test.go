@@ -18,7 +18,6 @@ func init() {
 	maps.Copy(survives, map[string][]string{
 		"AcquireShared": {"&<grants>*", "+pubsub|shardnumsub", "+spublish"},
 		"ReleaseShared": {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+incr", "+set", "+pexpire"},
-		"Downgrade":     {"&<grants>*", "+pubsub|shardnumsub", "+spublish", "+zcard", "+zrem"},
 		"ChangeLimit":   {"&<grants>*", "+pubsub|shardnumsub", "+spublish"},
 	})
 }
@@ -189,25 +188,6 @@ var sharedJourneys = map[string]journey{
 			all := sharers{ctx, owner}
 			err := errors.Join(all.takes(share(3, "a"), time.Minute), all.takes(share(3, "b"), 0))
 			return errors.Join(err, sharers{ctx, client}.has(2))
-		},
-	},
-	"Downgrade": {
-		sharedKeys,
-		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			all := sharers{ctx, owner}
-			down := func(ttl time.Duration, fence int64) error {
-				r, err := gen.New().Downgrade(ctx, client, gen.DowngradeParams{
-					Lock: "{s}lock", Holders: "{s}holders", Queue: "{s}queue", Counter: "{s}fence", Grants: "{s}grants:",
-					Token: share(0, "a"), TTL: ttl, Fence: fence, Former: []string{mine},
-				})
-				return errors.Join(err, expect(r.Downgraded, "it is downgraded"))
-			}
-			err1 := command(ctx, owner, "SET", "{s}lock", mine)
-			err3 := told(ctx, owner, patience, func() error { return errors.Join(all.joins(share(0, "b")), down(2*time.Minute, 5)) })
-			err4 := errors.Join(down(time.Minute, 5), all.has(2)) // again
-			err5 := command(ctx, owner, "SET", "{s}lock", mine)
-			err6 := errors.Join(command(ctx, owner, "SET", "{s}fence", "7"), down(0, 0), all.has(1))
-			return errors.Join(err1, err3, err4, err5, err6)
 		},
 	},
 	"ChangeLimit": {

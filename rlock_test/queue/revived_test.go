@@ -94,11 +94,6 @@ func TestRevivedPlaces(t *testing.T) {
 			require.NoError(t, lock.Extend(t.Context(), time.Second))
 			require.NoError(t, lock.Release(t.Context()))
 		}},
-		"that have become a share": {n: 1, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
-			share, err := env.Taken(t, got).Downgrade(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, share.Release(t.Context()))
-		}},
 		"that keep others out": {n: 1, opts: []rlock.Option{rlock.WithAtLeast(5 * time.Second)}, served: func(t *testing.T, l *rlock.Locker, got <-chan *rlock.Lock) {
 			require.NoError(t, env.Taken(t, got).Release(t.Context()))
 			time.Sleep(10 * time.Second)

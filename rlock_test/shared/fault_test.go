@@ -30,26 +30,6 @@ func TestShareIsExtended(t *testing.T) {
 	idle(t, server.Client(t))
 }
 
-// An observer that panics during a Downgrade leaves neither the lock nor the share behind.
-func TestObserverPanicsDuringDowngrade(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []rlock.EventKind{rlock.EventDetached, rlock.EventAttached} {
-		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			server := env.Start(t)
-			l := env.OpenOn(t, server)
-			observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-				if e.Kind == kind {
-					panic("observer")
-				}
-			})
-			lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(rlock.NoExpiry), rlock.WithObserver(observer)))
-			require.PanicsWithValue(t, "observer", func() { _, _ = lock.Downgrade(t.Context()) })
-			idle(t, server.Client(t))
-		})
-	}
-}
-
 // A share whose replies are lost is not left behind, and a lost reply of a release or an extension
 // costs time and nothing else.
 func TestSharesWithoutAnAnswer(t *testing.T) {
@@ -253,27 +233,6 @@ func TestWaiterWithAnotherLimitStandsStill(t *testing.T) {
 		require.ErrorIs(t, comes(t, reads).err, rlock.ErrLimit, "it is told")
 		require.NoError(t, one.lock.Release(t.Context()))
 		require.NoError(t, two.lock.Release(t.Context()))
-		idle(t, client)
-	})
-}
-
-// A share whose Downgrade was answered only when it was sent again has the lease that its holder counts
-// on: from the call that was answered.
-func TestDowngradeIsAnsweredLate(t *testing.T) {
-	t.Parallel()
-	env.Each(t, func(t *testing.T, e env.Engine) {
-		t.Parallel()
-		f, l, client := env.NewFaulty(t, e)
-		lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(5*time.Second)))
-		f.When(env.Once(gen.DowngradeSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
-			run()
-			time.Sleep(500 * time.Millisecond)
-			return env.NoReply()
-		}))
-		share := env.MustLock(t)(lock.Downgrade(t.Context()))
-		left := env.TTL(t, client, "k")
-		require.GreaterOrEqual(t, left, time.Until(share.Deadline()))
-		require.NoError(t, share.Release(t.Context()))
 		idle(t, client)
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock"
 	"github.com/rlock-go/toolkit/rlock_test/env"
 	"github.com/stretchr/testify/require"
@@ -61,11 +60,6 @@ func TestSharesAreFenced(t *testing.T) {
 			last = fenced.Fence()
 			require.NoError(t, fenced.Release(ctx))
 		}
-		shared, err := without.Acquire(ctx, "k")
-		require.NoError(t, err)
-		reader := env.MustLock(t)(shared.Downgrade(ctx))
-		require.Greater(t, reader.Fence(), last, "a holder without a fence gets one")
-		require.NoError(t, reader.Release(ctx))
 	})
 }
 
@@ -275,10 +269,6 @@ func TestForceReleaseOfShares(t *testing.T) {
 		require.NoError(t, env.ErrorOf(alone.Verify(ctx)))
 		require.NoError(t, alone.Release(ctx))
 
-		share, err := env.MustLock(t)(l.Acquire(ctx, "downgraded")).Downgrade(ctx)
-		require.NoError(t, err)
-		freed("downgraded")
-		ends(share)
 		idle(t, client)
 	})
 }
@@ -331,141 +321,6 @@ func TestShareArguments(t *testing.T) {
 	}
 	require.NoError(t, share.Release(ctx))
 	idle(t, l.Client())
-}
-
-// The context that Do gives to its function, and that of the lock, end with the lock. A downgrade with one
-// of them goes on all the same.
-func TestDowngradeWithItsOwnContext(t *testing.T) {
-	t.Parallel()
-	env.Each(t, func(t *testing.T, e env.Engine) {
-		t.Parallel()
-		l := env.OpenOn(t, e.Start(t))
-		ctx := t.Context()
-		var share *rlock.Lock
-		err := l.Do(ctx, "k", func(ctx context.Context, lock *rlock.Lock) (err error) {
-			share, err = lock.Downgrade(ctx)
-			require.ErrorIs(t, ctx.Err(), context.Canceled)
-			return err
-		})
-		require.ErrorIs(t, err, rlock.ErrDetached)
-		require.NoError(t, env.ErrorOf(share.Verify(ctx)))
-		require.NoError(t, share.Release(ctx))
-
-		lock := env.MustLock(t)(l.Acquire(ctx, "k"))
-		share, err = lock.Downgrade(lock.Context())
-		require.NoError(t, err)
-		require.NoError(t, share.Release(ctx))
-		idle(t, l.Client())
-
-		lock = env.MustLock(t)(l.Acquire(ctx, "k"))
-		ended, end := context.WithCancel(lock.Context())
-		end()
-		require.ErrorIs(t, env.ErrorOf(lock.Downgrade(ended)), context.Canceled)
-		require.True(t, lock.Valid(), "nothing was asked of the server")
-		require.NoError(t, lock.Release(ctx))
-	})
-}
-
-// A lock that is downgraded is a share, and readers who wait get in with it.
-func TestDowngrade(t *testing.T) {
-	t.Parallel()
-	env.Each(t, func(t *testing.T, e env.Engine) {
-		t.Parallel()
-		server := e.Start(t)
-		l, other := env.OpenOn(t, server), env.OpenOn(t, server)
-		ctx := t.Context()
-		lock := env.MustLock(t)(l.Acquire(ctx, "k", rlock.WithAutoExtend(true)))
-		fence := lock.Fence()
-		reads := make(chan error, 2)
-		for _, from := range []*rlock.Locker{l, other} {
-			go func() {
-				reads <- from.DoShared(ctx, "k", func(_ context.Context, r *rlock.Lock) error {
-					if r.Fence() != fence {
-						return errors.New("another phase")
-					}
-					return nil
-				})
-			}()
-		}
-		env.AwaitWaiting(t, l, 1)
-		env.AwaitWaiting(t, other, 1)
-		share, err := lock.Downgrade(ctx)
-		require.NoError(t, err)
-		require.Equal(t, fence, share.Fence())
-		require.ErrorIs(t, lock.Err(), rlock.ErrDetached)
-		require.NoError(t, env.Receive(t, reads))
-		require.NoError(t, env.Receive(t, reads))
-		require.True(t, share.Valid())
-		_, err = share.Verify(ctx)
-		require.NoError(t, err)
-		_, err = share.Downgrade(ctx)
-		require.ErrorIs(t, err, rlock.ErrInvalid)
-		_, err = lock.Downgrade(ctx)
-		require.ErrorIs(t, err, rlock.ErrDetached)
-		require.NoError(t, share.Release(ctx))
-		idle(t, l.Client())
-
-		lock = env.MustLock(t)(l.Acquire(ctx, "k"))
-		env.Do(t, l.Client(), "SET", "k", "foreign")
-		_, err = lock.Downgrade(ctx)
-		require.ErrorIs(t, err, rlock.ErrLost)
-		require.Equal(t, "foreign", env.Get(t, l.Client(), "k"))
-	})
-}
-
-// during is a context that calls a function when Downgrade looks at it.
-type during struct {
-	context.Context
-	call func()
-}
-
-func (c during) Value(key any) any { c.call(); return c.Context.Value(key) }
-
-// Of two calls at the same time, of which each would give the lock away, one has it. The other one leaves
-// it alone, also when the server refuses the downgrade.
-func TestDowngradeAndDetach(t *testing.T) {
-	t.Parallel()
-	refused := func(t *testing.T) (*rlock.Locker, rueidis.Client) {
-		f, l, client := env.NewFaulty(t, env.Engines(t)[0])
-		f.When(env.Once(gen.DowngradeSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { return f.Refuse("ERR no") }))
-		return l, client
-	}
-	for name, start := range map[string]func(t *testing.T) (*rlock.Locker, rueidis.Client){
-		"allowed": func(t *testing.T) (*rlock.Locker, rueidis.Client) {
-			client := env.Start(t).Client(t)
-			return env.NewLocker(t, client), client
-		},
-		"refused": refused,
-	} {
-		t.Run("Detach, "+name, func(t *testing.T) {
-			t.Parallel()
-			l, client := start(t)
-			lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
-			var handoff rlock.Handoff
-			detach := sync.OnceFunc(func() { handoff = env.Detach(t, lock) })
-			require.ErrorIs(t, env.ErrorOf(lock.Downgrade(during{t.Context(), detach})), rlock.ErrDetached)
-			l.Close() // which frees what is to be freed
-			attached := env.MustLock(t)(env.NewLocker(t, client).Attach(t.Context(), handoff))
-			require.NoError(t, attached.Release(t.Context()))
-			idle(t, client)
-		})
-		t.Run("Downgrade, "+name, func(t *testing.T) {
-			t.Parallel()
-			l, client := start(t)
-			lock := env.MustLock(t)(l.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
-			var share *rlock.Lock
-			var err error
-			downgrade := sync.OnceFunc(func() { share, err = lock.Downgrade(t.Context()) })
-			require.ErrorIs(t, env.ErrorOf(lock.Downgrade(during{t.Context(), downgrade})), rlock.ErrDetached)
-			require.ErrorIs(t, env.ErrorOf(lock.Detach()), rlock.ErrDetached)
-			if name == "allowed" {
-				require.NoError(t, err)
-				require.NoError(t, env.ErrorOf(share.Verify(t.Context())))
-				require.NoError(t, share.Release(t.Context()))
-			}
-			idle(t, client)
-		})
-	}
 }
 
 // resource counts who uses it.

@@ -52,9 +52,7 @@ func TestRightsForShares(t *testing.T) {
 		_, err = l.Inspect(ctx, "k")
 		require.NoError(t, err)
 		require.NoError(t, b.Release(ctx))
-		share, err := env.MustLock(t)(l.Acquire(ctx, "k")).Downgrade(ctx)
-		require.NoError(t, err)
-		require.NoError(t, share.Release(ctx))
+		require.NoError(t, env.MustLock(t)(l.Acquire(ctx, "k")).Release(ctx))
 	})
 }
 

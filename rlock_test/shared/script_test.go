@@ -357,9 +357,6 @@ func (r raw) everyScript() {
 	_, _ = r.scripts.ExtendShared(ctx, r.client, gen.ExtendSharedParams{Lock: key, Holders: holders, Token: token, TTL: minute, Former: []string{"x"}})
 	_, _ = r.scripts.InspectShared(ctx, r.client, gen.InspectSharedParams{Lock: key, Holders: holders})
 	_, _ = r.scripts.ChangeLimit(ctx, r.client, gen.ChangeLimitParams{Lock: key, Holders: holders, Queue: queue, Grants: grants, Limit: 7})
-	_, _ = r.scripts.Downgrade(ctx, r.client, gen.DowngradeParams{
-		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, Fence: 3, Former: []string{"x"},
-	})
 	_, _ = r.scripts.ReleaseShared(ctx, r.client, gen.ReleaseSharedParams{
 		Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: token, TTL: minute, Process: r.process,
 	})
@@ -544,41 +541,6 @@ func TestScriptAnotherLimit(t *testing.T) {
 		require.EqualValues(t, -1, reply.Limit)
 		require.True(t, r.pass("w2"))
 		require.True(t, r.beats(reader("e")), "it is still there")
-	})
-}
-
-// The whole lock becomes a share without being free in between, keeps its fence, and lets readers in.
-func TestScriptDowngrade(t *testing.T) {
-	onScripts(t, func(r raw) {
-		fence := r.write(gen.JoinHowTry, "w").Fence
-		r.joins(reader("b"))
-		require.NotZero(r.t, r.write(gen.JoinHowJoin, "w2").Score)
-		r.joins(reader("c"))
-		down := func(former string) gen.DowngradeResult {
-			reply, err := r.scripts.Downgrade(t.Context(), r.client, gen.DowngradeParams{
-				Lock: key, Holders: holders, Queue: queue, Counter: counter, Grants: grants, Token: reader("w"), TTL: minute, Fence: fence, Former: []string{former},
-			})
-			require.NoError(r.t, err)
-			return reply
-		}
-		require.False(r.t, down("other").Downgraded)
-		for range 2 {
-			reply := down("w")
-			require.True(r.t, reply.Downgraded)
-			require.Equal(r.t, fence, reply.Fence)
-		}
-		require.Len(r.t, r.inspect().Members, 2)
-		require.False(r.t, r.pass("w"), "the former token has nothing")
-		require.True(r.t, r.extend(reader("short"), minute/2, reader("w")), "its holder shortens the lease, and it gets another token")
-		shortened := r.inspect()
-		require.False(r.t, down("w").Downgraded, "a copy that comes late")
-		require.Equal(r.t, shortened.Members, r.inspect().Members)
-		require.LessOrEqual(r.t, r.inspect().Left[0], shortened.Left[0])
-		require.True(r.t, r.extend(reader("w"), minute, reader("short")))
-		require.True(r.t, r.beats(reader("b")))
-		require.False(r.t, r.beats(reader("c")))
-		require.True(r.t, r.release(reader("w")))
-		require.False(r.t, down("w").Downgraded)
 	})
 }
 

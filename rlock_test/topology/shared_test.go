@@ -68,8 +68,7 @@ func TestClusterShares(t *testing.T) {
 			require.NoError(t, second.Release(ctx))
 			require.NoError(t, next.Release(ctx))
 
-			share := env.MustLock(t)(env.MustLock(t)(a.Acquire(ctx, key)).Downgrade(ctx))
-			require.NoError(t, share.Release(ctx))
+			require.NoError(t, env.MustLock(t)(a.AcquireShared(ctx, key)).Release(ctx))
 			reply := node.Do(t, "KEYS", "rlock:holders:*")
 			left, err := reply.AsStrSlice()
 			require.NoError(t, err)

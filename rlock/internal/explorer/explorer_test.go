@@ -3,12 +3,12 @@
 // but tests.
 //
 // What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua, hand_over.lua and
-// attach.lua, of acquire_all.lua and pass_all.lua for sets, and of acquire_shared.lua, release_shared.lua, extend_shared.lua, downgrade.lua and
+// attach.lua, of acquire_all.lua and pass_all.lua for sets, and of acquire_shared.lua, release_shared.lua, extend_shared.lua and
 // change_limit.lua for readers and holders of permits, in a Lua machine, and the Wait of package queue. It
 // models:
 //
 //   - what a holder does with its lock: it extends it, makes its lease shorter, hands it over to the next
-//     caller of its process, downgrades it, detaches it and has another handle attach it, releases it, or
+//     caller of its process, detaches it and has another handle attach it, releases it, or
 //     finds it over
 //   - callers who try once, who go at any time, and who are told of another limit
 //   - the server's commands, which TestServer compares with real servers
@@ -89,10 +89,6 @@ var scenarios = []scenario{
 	{name: "the lock goes on within a process, a call is repeated and callers give up", processes: 2, wants: 2, budget: map[fault]uint8{handing: 2, retry: 1, cancel: 1}},
 	{name: "the lock goes on within a process, with loss", processes: 2, wants: 2, budget: map[fault]uint8{handing: 2, loss: 1}},
 	{name: "the lock goes on within a process that dies", processes: 3, wants: 1, more: 1, budget: map[fault]uint8{handing: 1, crash: 1}},
-	{name: "a writer that goes on as a reader", processes: 3, wants: 1, shares: [maxProcesses]string{"", "0:1", ""}, budget: map[fault]uint8{downgrade: 1}},
-	{name: "a writer that goes on as a reader, with loss and a call that is repeated", processes: 3, wants: 1, shares: [maxProcesses]string{"", "0:1", ""}, budget: map[fault]uint8{downgrade: 1, loss: 1, retry: 1}},
-	{name: "a writer that goes on as a reader, and a process dies", processes: 3, wants: 1, shares: [maxProcesses]string{"", "0:1", "0:1"}, budget: map[fault]uint8{downgrade: 1, crash: 1}},
-	{name: "writers that hand over and go on as readers", processes: 2, wants: 2, apart: true, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, handing: 1, retry: 1}},
 	{name: "a reader, a writer and a reader", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}},
 	{name: "a reader, a writer and a reader, with loss", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{loss: 1, doubling: 1}},
 	{name: "a reader, a writer and a reader, of whom one dies", processes: 3, wants: 1, shares: [maxProcesses]string{"0:1", "", "0:1"}, budget: map[fault]uint8{crash: 1, extension: 1}},

@@ -34,9 +34,6 @@ func TestPlantedFlaws(t *testing.T) {
 	permits := func(f flaw) scenario {
 		return scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "2:1"}, flaw: f}
 	}
-	writer := func(f flaw) scenario {
-		return scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1}, flaw: f}
-	}
 	limit := func(f flaw) scenario {
 		return scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"2:1", "2:1", "1:1"}, budget: map[fault]uint8{change: 1}, flaw: f}
 	}
@@ -95,16 +92,6 @@ func TestPlantedFlaws(t *testing.T) {
 			"redis.call('SET', lock, next, 'PX', ttl)", "redis.call('SET', lock, next, 'PX', redis.call('PTTL', lock))")}), says: "by its own deadline"},
 		"a hand-over with the fence of before": {scenario: twice(map[fault]uint8{handing: 1}, flaw{scripts: replace(t, "hand_over",
 			"fence = math.max(last + 1, minimum)", "fence = last")}), says: "had fence"},
-		"a downgrade that keeps no share": {scenario: writer(flaw{scripts: replace(t, "downgrade",
-			"limit, token, tonumber(permits), deadline)", "limit, 'rlock:share:0:1:x1', 1, deadline)")})},
-		"a downgrade that does not look at the owner": {scenario: two(map[fault]uint8{downgrade: 1, deletion: 1}, flaw{scripts: replace(t, "downgrade",
-			"had = had or value == ARGV[i]", "had = value")}), says: "by its own deadline"},
-		"a downgrade that lets in all who wait": {scenario: scenario{processes: 3, wants: 1, shares: [maxProcesses]string{"", "", "0:1"}, budget: map[fault]uint8{downgrade: 1}, flaw: flaw{scripts: replace(t, "downgrade",
-			"local head = redis.pcall('ZRANGE', queue, 0, 0)", "local head = redis.pcall('ZRANGE', queue, -1, -1, 'WITHSCORES')")}}, says: "had joined earlier"},
-		"a downgrade that is forgotten": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, loss: 1}, flaw: flaw{drops: true}}, says: "does not wait for it"},
-		"a downgrade that is repeated and begins no lease": {scenario: scenario{processes: 2, wants: 1, shares: [maxProcesses]string{"", "0:1"}, budget: map[fault]uint8{downgrade: 1, loss: 1}, flaw: flaw{scripts: replace(t, "downgrade",
-			"if ttl == '' or score ~= 'inf' and tonumber(score) < tonumber(deadline) then\n    add(holders, phase, token, tonumber(permits), deadline)\n    keep(lock, holders)\n  end\n  return {1, tonumber(phase)}",
-			"return {1, tonumber(phase)}")}}, says: "by its own deadline", tells: "asks once more"},
 		"a lease that is made shorter and counts as long until then": {scenario: two(map[fault]uint8{shortening: 1}, flaw{long: true}), says: "by its own deadline"},
 		"a lease that is made shorter with the token of before": {scenario: two(map[fault]uint8{shortening: 1, extension: 1}, flaw{scripts: replace(t, "extend",
 			"redis.call('SET', lock, token, 'PX', ttl)", "redis.call('PEXPIRE', lock, ttl)")}), says: "by its own deadline"},

@@ -28,7 +28,6 @@ const (
 	extends
 	expires
 	handsOver
-	downgradesLock
 	detaches
 	shortens
 	asksAgain
@@ -127,7 +126,7 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 			continue
 		}
 		ofProcess = add(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
-			extension: {extends}, handing: {handsOver, givesUp}, downgrade: {downgradesLock, asksAgain, givesUp}, attachment: {detaches, asksAgain}, shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp}, change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
+			extension: {extends}, handing: {handsOver, givesUp}, attachment: {detaches, asksAgain}, shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp}, change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
 		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases}, change: {changesLimit},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}, barging: {opens, shuts}}[f]...)
 	}
@@ -285,11 +284,6 @@ func (x *explorer) happen(w *world, m move, calm bool) error {
 		}
 		proc.wants--
 		return x.replaces(w, p, proc, handOver, "")
-	case downgradesLock:
-		if err := w.spend(downgrade, wait.Phase == queue.Held && wait.Deadline > 0 && !isShare(wait.Token)); err != nil {
-			return err
-		}
-		return x.replaces(w, p, proc, downgrades, "rlock:share:0:1:")
 	case detaches:
 		if err := w.spend(attachment, wait.Phase == queue.Held && wait.Deadline > 0 && isShare(wait.Token) == (x.shares[p] != "")); err != nil {
 			return err
@@ -400,9 +394,6 @@ func (x *explorer) arrive(w *world, m move) error {
 		if errors.Is(err, errFull) {
 			return err
 		}
-		if msg.request.Call == downgrades && e.answer.Granted && e.answer.Fence == w.used {
-			w.phase = true // those who are let in have the fence of the holder
-		}
 		if err == nil && !e.refused && !x.of(w, msg.process).dead {
 			// The answer to a call of the reaper changes nothing but whether it calls again, and
 			// it may call as late as it likes, so nothing is lost if the answer arrives at once.
@@ -459,8 +450,6 @@ func (x *explorer) arrive(w *world, m move) error {
 func (proc *process) replacement() queue.Request {
 	r := queue.Request{Call: proc.call, Token: proc.wait.Token, Again: proc.next}
 	switch proc.call {
-	case downgrades:
-		r.Since = proc.wait.Fence
 	case tries:
 		r.Token = proc.next
 	}
@@ -524,7 +513,7 @@ func (x *explorer) replaced(w *world, msg message) error {
 	switch {
 	case proc.wait.Deadline <= 0: // the lock is over before its holder begins
 		return x.giveUp(w, p, r.Again)
-	case r.Call == downgrades || r.Call == attaches || r.Call == shortened:
+	case r.Call == attaches || r.Call == shortened:
 		return nil // it goes on with its fence
 	}
 	return x.rises(w, p, proc.wait)

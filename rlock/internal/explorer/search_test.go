@@ -179,8 +179,6 @@ func (x *explorer) tell(w *world, m move) string {
 		return fmt.Sprintf("%s notices that the lease of %s is over.", who, short(proc.wait.Token))
 	case handsOver:
 		return fmt.Sprintf("The holder of %s hands %s over to the next caller of %s.", who, short(proc.wait.Token), who)
-	case downgradesLock:
-		return fmt.Sprintf("%s downgrades %s to a share.", who, short(proc.wait.Token))
 	case asksAgain:
 		return fmt.Sprintf("%s has no answer, and asks once more for %s.", who, short(proc.next))
 	case givesUp:
@@ -209,7 +207,7 @@ func (x *explorer) tell(w *world, m move) string {
 func (x *explorer) tellMessage(w *world, m move) string {
 	msg := x.in(w, m.index)
 	who := name(msg.process)
-	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension", handOver: "hand-over", downgrades: "downgrade", attaches: "attach", shortened: "call that shortens the lease", tries: "try", passesAll: "release of the set", admits: "call for shares after the release"}[msg.request.Call] + " of " + short(msg.request.Token)
+	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension", handOver: "hand-over", attaches: "attach", shortened: "call that shortens the lease", tries: "try", passesAll: "release of the set", admits: "call for shares after the release"}[msg.request.Call] + " of " + short(msg.request.Token)
 	if msg.request.Again != "" && msg.request.Call != tries {
 		what += " that has " + short(msg.request.Again) + " join"
 	}

@@ -86,8 +86,6 @@ func TestSharedScripts(t *testing.T) {
 				_, err := run.do([]string{"DEL", lockKey})
 				require.NoError(t, err)
 				require.NoError(t, env.Do(t, client, "DEL", lockKey).Error())
-			case n >= whole && c == 4:
-				got, want = downgradesWhole(t, client, m, &run, tokens[r.IntN(whole)], token, lease)
 			case n >= whole && c == 5:
 				got, want = handsWhole(t, client, m, &run, token, tokens[whole+r.IntN(2)], lease)
 			case n >= whole && c == 6:
@@ -143,17 +141,6 @@ func releasesShare(t *testing.T, client rueidis.Client, m *vm, run *execution, t
 	require.NoError(t, err)
 	require.False(t, refused)
 	return fmt.Sprint(freed), fmt.Sprint(reply[0] == 1)
-}
-
-func downgradesWhole(t *testing.T, client rueidis.Client, m *vm, run *execution, share, former string, lease time.Duration) (got, want string) {
-	t.Helper()
-	r, err := gen.New().Downgrade(t.Context(), client, gen.DowngradeParams{Lock: lockKey, Holders: holdersKey, Queue: queueKey, Counter: counterKey, Grants: grants,
-		Token: share, TTL: lease, Former: []string{former}})
-	require.NoError(t, err)
-	reply, refused, err := m.call(run, "downgrade", []string{lockKey, holdersKey, queueKey, counterKey, grants}, []string{share, leaseText(lease), "0", former})
-	require.NoError(t, err)
-	require.False(t, refused)
-	return fmt.Sprint(r.Downgraded), fmt.Sprint(reply[0] == 1)
 }
 
 func handsWhole(t *testing.T, client rueidis.Client, m *vm, run *execution, token, next string, lease time.Duration) (got, want string) {

@@ -77,7 +77,6 @@ const (
 	doubling                // of a push
 	ticks                   // which pass; a scenario without a number has no end of them
 	handing                 // of the lock to the next caller of a process, as long as callers of it want the lock
-	downgrade               // of a whole lock
 	trying                  // for the lock without a place in the queue
 	attachment              // of a lock that its holder detaches
 	change                  // of the limit of permits
@@ -331,9 +330,6 @@ func (x *explorer) run(w *world, m message) (effect, error) {
 		script, keys, args = "hand_over", []string{lockKey, queueKey, counterKey}, []string{r.Token, r.Again, lease, "1"}
 	case admits:
 		script, keys, args = "release_shared", sharedKeys, []string{r.Token, lease, process}
-	case downgrades:
-		script, keys = "downgrade", sharedKeys
-		args = []string{r.Again, lease, strconv.FormatInt(r.Since, 10), r.Token}
 	case tries:
 		args[3] = "try"
 		if x.sets[m.process] {
@@ -425,7 +421,7 @@ func answerOf(call queue.Call, script string, reply []int64) queue.Answer {
 		return queue.Answer{Granted: reply[0] == 0, Remaining: ms(reply[1])}
 	case script == "extend_shared":
 		return queue.Answer{Granted: reply[0] == 1}
-	case call == handOver || call == downgrades:
+	case call == handOver:
 		a := queue.Answer{Granted: reply[0] == 1}
 		if a.Granted {
 			a.Fence = reply[1]
@@ -523,13 +519,12 @@ func (x *explorer) step(w *world, p int, e queue.Event) error {
 // extend is a call of a holder, with scripts/extend.lua. A queue.Wait makes none.
 const extend = queue.Pass + 1
 
-// These are calls of a holder too. They give the lock the token Again in place of Token; a downgrade has
-// the fence of the holder in Since. One that tries has no lock, and one token.
+// These are calls of a holder too. They give the lock the token Again in place of Token. One that tries
+// has no lock, and one token.
 const (
-	handOver   = queue.Pass + 2
-	downgrades = queue.Pass + 3
-	attaches   = queue.Pass + 4
-	tries      = queue.Pass + 5
+	handOver = queue.Pass + 2
+	attaches = queue.Pass + 4
+	tries    = queue.Pass + 5
 )
 
 // changes is a call of somebody who has no lock. Its limit is in Since.
@@ -671,7 +666,6 @@ func (x *explorer) renumber(w *world) {
 		}
 		for i := range w.load() {
 			m := x.in(w, i)
-			f(&m.request.Since, m.request.Call == downgrades)
 			f(&m.answer.Fence, true)
 			f(&m.answer.Score, false)
 			w.bag[i] = x.messages.number(m)

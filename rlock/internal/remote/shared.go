@@ -194,29 +194,6 @@ func (s Shares) attach(ctx context.Context, key, token string, former []string, 
 	return lost, sent, ttl, Redact(Redact(err, token), former...)
 }
 
-// Downgraded is what Downgrade has done.
-type Downgraded struct {
-	Done  bool
-	Sent  clock.Instant
-	Fence uint64
-}
-
-// Downgrade gives the share of a Claim to the holder of the whole key, which has one of the former
-// tokens, within Patience. After an error the key may have any of the tokens.
-func (s Shares) Downgrade(ctx context.Context, c *Claim, r Request, fence uint64, former []string) (d Downgraded, err error) {
-	p := s.params(c.key[0], r.Token, r.TTL, false)
-	err = RetryFor(ctx, Patience, func(ctx context.Context) error {
-		d.Sent = clock.Now()
-		reply, err := s.calls.scripts.Downgrade(ctx, s.calls.client, gen.DowngradeParams{
-			Lock: p.Lock, Holders: p.Holders, Queue: p.Queue, Counter: p.Counter, Grants: p.Grants,
-			Token: p.Token, TTL: p.TTL, Fence: int64(fence), Former: former,
-		})
-		d.Done, d.Fence = err == nil && reply.Downgraded, uint64(reply.Fence)
-		return err
-	})
-	return d, Redact(Redact(err, r.Token), former...)
-}
-
 // NotShared is what ChangeLimit returns for a key that nobody shares.
 const NotShared = -1
 

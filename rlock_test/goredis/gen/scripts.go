@@ -17,7 +17,6 @@ type Scripts struct {
 	acquireSharedScript luaScript
 	attachScript        luaScript
 	changeLimitScript   luaScript
-	downgradeScript     luaScript
 	extendScript        luaScript
 	extendManyScript    luaScript
 	extendSharedScript  luaScript
@@ -54,7 +53,6 @@ func New(opts ...Option) *Scripts {
 		acquireSharedScript: newLuaScript("AcquireShared", AcquireSharedSHA1, acquireSharedSource, false, nil),
 		attachScript:        newLuaScript("Attach", AttachSHA1, attachSource, o.retry, nil),
 		changeLimitScript:   newLuaScript("ChangeLimit", ChangeLimitSHA1, changeLimitSource, o.retry, nil),
-		downgradeScript:     newLuaScript("Downgrade", DowngradeSHA1, downgradeSource, o.retry, nil),
 		extendManyScript:    newLuaScript("ExtendMany", ExtendManySHA1, extendManySource, o.retry, nil),
 		extendScript:        newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil),
 		extendSharedScript:  newLuaScript("ExtendShared", ExtendSharedSHA1, extendSharedSource, o.retry, nil),
@@ -89,7 +87,6 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 		&s.acquireSharedScript,
 		&s.attachScript,
 		&s.changeLimitScript,
-		&s.downgradeScript,
 		&s.extendScript,
 		&s.extendManyScript,
 		&s.extendSharedScript,
@@ -128,8 +125,6 @@ type Caller interface {
 	AttachBatch(ctx context.Context, c redis.UniversalClient, params []AttachParams) []Reply[AttachResult]
 	ChangeLimit(ctx context.Context, c redis.UniversalClient, p ChangeLimitParams) (int64, error)
 	ChangeLimitBatch(ctx context.Context, c redis.UniversalClient, params []ChangeLimitParams) []Reply[int64]
-	Downgrade(ctx context.Context, c redis.UniversalClient, p DowngradeParams) (DowngradeResult, error)
-	DowngradeBatch(ctx context.Context, c redis.UniversalClient, params []DowngradeParams) []Reply[DowngradeResult]
 	Extend(ctx context.Context, c redis.UniversalClient, p ExtendParams) (int64, error)
 	ExtendBatch(ctx context.Context, c redis.UniversalClient, params []ExtendParams) []Reply[int64]
 	ExtendMany(ctx context.Context, c redis.UniversalClient, p ExtendManyParams) ([]int64, error)
