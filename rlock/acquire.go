@@ -45,22 +45,11 @@ func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 	return l.acquireAll(ctx, keys, opts, wanted{})
 }
 
-// ForceAcquire takes the lock of key from whoever holds it, in one step. It is for repair. Those who
-// wait keep their places. The former holder learns of its loss as after ForceRelease; the fence of the
-// new lock is larger than its fence.
-//
-// One command is sent, once. The errors are those of TryAcquire; ErrHeld only as ErrAlreadyHeld. If the server
-// did not answer, the former holder may have lost the lock all the same.
-func (l *Locker) ForceAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return l.acquire(ctx, key, opts, wanted{force: true})
-}
-
 // wanted is how the methods that acquire differ.
 type wanted struct {
-	wait  bool // for a held lock to become free
-	do    bool // for Do: extended by default, and bound to the caller's context
-	force bool // the lock, whoever holds it
-	lead  bool // for Lead
+	wait bool // for a held lock to become free
+	do   bool // for Do: extended by default, and bound to the caller's context
+	lead bool // for Lead
 }
 
 func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wanted) (*Lock, error) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/permits"
 	"github.com/rlock-go/toolkit/rlock/internal/readers"
@@ -30,7 +29,7 @@ type acquisition struct {
 	asks      *readers.Holder // for other readers of this process; nil: for itself
 	waits     *readers.Holder // for what another reader asks for; nil: it does not
 	permit    *permits.Ticket // in the line of this process for permits; nil: it asks for itself
-	forced    uint64          // how often the Locker had used force before, and this acquisition has
+	forced    uint64          // how often the Locker had used force before
 }
 
 // noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
@@ -69,7 +68,7 @@ func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, 
 	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
 	a.tries.Settings = attempt.Settings{
 		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Terms: &lock.terms,
-		Want: lock.request(), Wait: want.wait, Force: want.force, Start: start, Count: &lock.attempts,
+		Want: lock.request(), Wait: want.wait, Start: start, Count: &lock.attempts,
 		Silence: lock.ticket.Silence(),
 	}
 	attempt.Begin(&a.tries)
@@ -101,7 +100,7 @@ func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *sett
 	return a.lock, nil
 }
 
-// confirm asks the server about a lock that has come while ForceRelease or ForceAcquire freed its key. That
+// confirm asks the server about a lock that has come while ForceRelease freed its key. That
 // may have been this one, on its way from another caller of this process, where they do not see it. If ctx
 // ends before there is an answer, or there is none for lookTimeout, it is asked in the background until there
 // is one.
@@ -282,9 +281,6 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	beginTurn(l)
 	how := arrival{kind: EventAcquired, start: a.start, atLeast: l.set.atLeast}
 	err := l.hold(grant.Deadline, grant.Fence, how)
-	if l.want.force {
-		a.robs(err == nil)
-	}
 	if err == nil {
 		admitReaders(a)
 		a.permit.Done(true)
@@ -293,25 +289,6 @@ func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
 	}
 	a.tries.MayHaveTaken()
 	return a.notHeld(err, grant.Deadline)
-}
-
-// robs ends the locks of this Locker whose key has been taken by force, unless by their own token. If another call
-// uses force at the same time, or the lock is over already, nobody knows whose the key is now: each asks the server.
-func (a *acquisition) robs(held bool) {
-	l := a.lock
-	a.forced++
-	sure := l.locker.forces.Begin(l.claim.Key()) == a.forced && held
-	var others []*Lock
-	endForced(l.locker, l.claim.Key(), func(other *Lock) bool {
-		robbed := other != l && other.terms.Token() != l.set.token
-		if robbed && !sure {
-			others = append(others, other)
-		}
-		return robbed && sure
-	})
-	limited, cancel := context.WithTimeout(a.ctx, lookTimeout) // for all of them
-	defer cancel()
-	events.Each(others, func(other *Lock) { confirm(limited, other) })
 }
 
 // notHeld returns the noLock of a call that was granted the lock until deadline and does not hold it, with

@@ -47,25 +47,6 @@ func ExampleLocker_ForceRelease() {
 	// true
 }
 
-func ExampleLocker_ForceAcquire() {
-	locker, done := embedded()
-	defer done()
-	ctx := context.Background()
-	former, err := locker.Acquire(ctx, "import")
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	lock, err := locker.ForceAcquire(ctx, "import") // nobody else gets in between
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer lock.Release(ctx)
-	_, err = former.Verify(ctx)
-	fmt.Println(errors.Is(err, rlock.ErrLost), lock.Fence() > former.Fence())
-	// Output: true true
-}
-
 func ExampleLocker_WaitFree() {
 	locker, done := embedded()
 	defer done()

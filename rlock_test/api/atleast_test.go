@@ -33,9 +33,6 @@ func TestAtLeast(t *testing.T) {
 			"a set": {acquire: func(l *rlock.Locker, o ...rlock.Option) (*rlock.Lock, error) {
 				return l.AcquireAll(t.Context(), keys, o...)
 			}},
-			"by force": {acquire: func(l *rlock.Locker, o ...rlock.Option) (*rlock.Lock, error) {
-				return l.ForceAcquire(t.Context(), keys[1], o...)
-			}},
 			"endless": {acquire: func(l *rlock.Locker, o ...rlock.Option) (*rlock.Lock, error) {
 				return l.Acquire(t.Context(), keys[1], o...)
 			}, opts: []rlock.Option{rlock.WithTTL(rlock.NoExpiry)}},

@@ -87,7 +87,6 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 	for name, acquire := range map[string]func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error){
 		"acquired": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.Acquire(ctx, "job") },
 		"at once":  func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.TryAcquire(ctx, "job") },
-		"by force": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) { return l.ForceAcquire(ctx, "job") },
 		"with a token": func(ctx context.Context, l *rlock.Locker) (*rlock.Lock, error) {
 			return l.Acquire(ctx, "job", rlock.WithToken("mine"))
 		},

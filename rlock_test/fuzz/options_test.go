@@ -293,8 +293,6 @@ func (c *callOf) call(ctx context.Context) (err error) {
 		err = c.locker.WaitFree(ctx, c.key())
 	case 10:
 		err = c.locker.ForceRelease(ctx, c.key(), c.owner())
-	case 11:
-		c.lock, err = c.locker.ForceAcquire(ctx, c.key(), c.opts...)
 	default:
 		c.prefix = ""
 		var h rlock.Handoff

@@ -373,18 +373,6 @@ var journeys = map[string]journey{
 			return errors.Join(err1, err2, expect(slices.Equal(members, []string{"a", "1", "b", "2"}), "waiters are told in order"))
 		},
 	},
-	"ForceAcquire": {
-		map[string][]string{"lock": {"{s}lock"}, "counter": {"{s}fence"}},
-		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {
-			s, p := gen.New(), gen.ForceAcquireParams{Lock: "{s}lock", Counter: []string{"{s}fence"}, Token: mine}
-			err1 := command(ctx, owner, "SET", "{s}lock", theirs)
-			fence, err2 := s.ForceAcquire(ctx, client, p)
-			err3 := holds(ctx, owner, mine)
-			p.Token, p.TTL = theirs, time.Minute
-			next, err4 := s.ForceAcquire(ctx, client, p)
-			return errors.Join(err1, err2, err3, err4, holds(ctx, owner, theirs), expect(next > fence, "the fence rises"))
-		},
-	},
 	"RaiseFence": {
 		map[string][]string{"keys": {"{s}a", "{s}fence"}},
 		func(ctx context.Context, client, owner rueidis.Client, patience time.Duration) error {

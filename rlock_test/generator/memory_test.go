@@ -129,13 +129,7 @@ func TestScriptsWithoutMemory(t *testing.T) {
 			"Try, no fence": {does(f, f.scripts.Try, gen.TryParams{
 				Lock: memoryLock, Queue: memoryQueue, Token: "t", TTL: time.Minute,
 			})},
-			"TryMany": {f.tryMany},
-			"ForceAcquire": {held, does(f, f.scripts.ForceAcquire, gen.ForceAcquireParams{
-				Lock: memoryLock, Token: "t", TTL: time.Minute, Counter: counter,
-			})},
-			"ForceAcquire, no fence": {held, does(f, f.scripts.ForceAcquire, gen.ForceAcquireParams{
-				Lock: memoryLock, Token: "t", TTL: time.Minute,
-			})},
+			"TryMany":                               {f.tryMany},
 			"Join":                                  {f.join(gen.JoinHowJoin, "t", true)},
 			"Join, no fence":                        {f.join(gen.JoinHowJoin, "t", false)},
 			"Join, a try":                           {f.join(gen.JoinHowTry, "t", true)},

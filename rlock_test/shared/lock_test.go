@@ -196,7 +196,6 @@ func TestShareIsLost(t *testing.T) {
 		"DEL":             func(*rlock.Lock) { env.Do(t, client, "DEL", "k") },
 		"another phase":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "rlock:shared 1 0") },
 		"somebody else":   func(*rlock.Lock) { env.Do(t, client, "SET", "k", "foreign") },
-		"ForceAcquire":    func(*rlock.Lock) { env.MustLock(t)(l.ForceAcquire(t.Context(), "k")) },
 		"its member gone": func(lock *rlock.Lock) { require.NoError(t, operator.ForceRelease(t.Context(), "k", lock.Token())) },
 	} {
 		env.Do(t, client, "FLUSHALL")

@@ -424,7 +424,8 @@ func TestPermitIsLostBeforeItIsGiven(t *testing.T) {
 	require.ErrorIs(t, comes(t, p.asks).err, rlock.ErrGaveUp)
 	queued(t, client, "k", 1) // the next one asks now
 	last := waits(t, t.Context(), l, 2)
-	other := env.MustLock(t)(env.OpenOn(t, server).ForceAcquire(t.Context(), "k"))
+	require.NoError(t, env.Do(t, client, "DEL", "k").Error())
+	other := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
 	require.NoError(t, p.a.Release(t.Context()))
 	got := comes(t, last)
 	require.NoError(t, got.err)

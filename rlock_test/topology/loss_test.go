@@ -65,9 +65,10 @@ func TestClusterLossIsNoticed(t *testing.T) {
 						time.Sleep(50 * time.Millisecond)
 					}
 					require.NoError(t, lock.Err())
-					robber := env.MustLock(t)(other.ForceAcquire(t.Context(), key))
+					require.NoError(t, other.ForceRelease(t.Context(), key, lock.Token()))
+					next := env.MustLock(t)(other.Acquire(t.Context(), key))
 					lost(t, lock)
-					require.NoError(t, robber.Release(t.Context()))
+					require.NoError(t, next.Release(t.Context()))
 
 					lock = takesLong(t, holder, key)[0]
 					node.Do(t, "PEXPIRE", key, "5000")

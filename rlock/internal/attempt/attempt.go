@@ -45,7 +45,6 @@ type Settings struct {
 	Terms  *terms.Terms // prepared with the TTL, and with the token if the caller has chosen one
 	Want   handover.Request
 	Wait   bool          // until the keys are free
-	Force  bool          // take the key, whoever has it
 	Start  clock.Instant // of the acquisition
 	Count  *int32        // counts the attempts, as the policy does
 
@@ -130,7 +129,7 @@ func FailedCall(ctx context.Context, err error) Setback {
 // MayQueue reports whether the acquisition may wait in the queue of this process, and take over what
 // a holder hands to it: it is about one whole key, and the caller did not choose the token.
 func (a *Attempts) MayQueue() bool {
-	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare() && !a.Force
+	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare()
 }
 
 // Adopt takes what a hand-over has left for this acquisition: a token, which the key may have, or a
@@ -152,7 +151,7 @@ func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
 	if ctx.Err() != nil {
 		return Grant{}, ended(ctx, nil)
 	}
-	stands := !a.Force && a.enter()
+	stands := a.enter()
 	if a.counted = !a.early; stands {
 		a.counted = clock.Now() >= a.until // otherwise it is a heartbeat, or takes a grant
 	}
@@ -223,7 +222,7 @@ func (a *Attempts) Request() remote.Request {
 		a.Terms.SetToken(a.Claim.NewToken(a.Want.Owner))
 	}
 	return remote.Request{
-		Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced, Force: a.Force,
+		Token: a.Terms.Token(), TTL: a.Terms.TTL(), Fenced: a.Want.Fenced,
 		Keep: a.collect.Keys(), Patience: patience(a),
 	}
 }

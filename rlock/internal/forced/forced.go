@@ -1,4 +1,4 @@
-// Package forced counts the calls that free or take a key by force, and then look for the locks of this
+// Package forced counts the calls that free a key by force, and then look for the locks of this
 // process that they have robbed. Whoever gets a lock compares the counts of its keys: a call that has begun
 // since may have missed a lock that was on its way.
 //
@@ -21,11 +21,10 @@ type Counts struct {
 // Init makes Counts ready. Its methods may be called from then on.
 func (c *Counts) Init() { c.seed = maphash.MakeSeed() }
 
-// Begin counts a call that is going to look for locks of the key, and returns how many have begun. The caller
-// calls End when it has looked.
-func (c *Counts) Begin(key string) uint64 {
+// Begin counts a call that is going to look for locks of the key. The caller calls End when it has looked.
+func (c *Counts) Begin(key string) {
 	c.any.Store(true)
-	return c.shards[c.of(key)].begun.Add(1)
+	c.shards[c.of(key)].begun.Add(1)
 }
 
 // End counts a call that has looked for locks of the key.

@@ -17,7 +17,7 @@ func TestCounts(t *testing.T) {
 	keys := []string{"a", "b"}
 	before := c.Done(keys)
 	require.Equal(t, before, c.Begun(keys))
-	require.EqualValues(t, 1, c.Begin("a"))
+	c.Begin("a")
 	require.NotEqual(t, c.Done(keys), c.Begun(keys), "it is looking")
 	c.End("a")
 	require.NotEqual(t, before, c.Begun(keys), "it has begun since")

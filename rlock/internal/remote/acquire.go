@@ -18,7 +18,6 @@ type Request struct {
 	Token  string
 	TTL    time.Duration
 	Fenced bool
-	Force  bool     // of one key: take it, whoever has it
 	Keep   []string // the keys of a set, sorted: keep those that are free, slot by slot, up to the first that is held; nil: all or none
 
 	Patience time.Duration // for how long each of several slots may be silent; 0: as long as the client and the context let it
@@ -35,8 +34,7 @@ type Answer struct {
 }
 
 // Acquire makes one attempt to take the keys. It repeats a command that got no answer, which is
-// safe because the script knows the token, and counts it in the Claim. It does not repeat one by
-// force: a copy that is late would take the key from its next holder.
+// safe because the script knows the token, and counts it in the Claim.
 //
 // If the keys are in several slots, Acquire takes one slot after the other. If it does not get all
 // of them, it frees those that it has taken, unless it is to keep them. After that, the Claim needs a
@@ -57,18 +55,12 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 	if r.Fenced {
 		counters = slot.FenceCounters(keys)
 	}
-	attempts := Attempts
-	if r.Force {
-		attempts = 1
-	}
-	_ = RetryTimes(ctx, attempts, func(ctx context.Context) (err error) {
+	_ = RetryTimes(ctx, Attempts, func(ctx context.Context) (err error) {
 		s.acquisitions.Add(1)
 		sent := clock.Now()
 		switch {
 		case c.IsShare():
 			a, err = s.calls.shares().try(ctx, c, r)
-		case r.Force:
-			a, err = s.calls.acquireForced(ctx, c, counters, r)
 		case c.IsSet():
 			a, err = s.calls.acquireSet(ctx, keys, counters, r)
 		default:
@@ -93,14 +85,6 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 		return failure
 	})
 	return a, failure
-}
-
-// acquireForced takes a key, whoever has it.
-func (s calls) acquireForced(ctx context.Context, c *Claim, counters []string, r Request) (Answer, error) {
-	fence, err := s.scripts.ForceAcquire(ctx, s.client, gen.ForceAcquireParams{
-		Lock: c.key[0], Counter: counters, Token: r.Token, TTL: ttlParam(r.TTL),
-	})
-	return Answer{Acquired: err == nil, Fence: uint64(fence)}, err
 }
 
 // acquireOne takes a key, but not before those who wait in its queue.

@@ -20,7 +20,6 @@ type Scripts struct {
 	extendScript        luaScript
 	extendManyScript    luaScript
 	extendSharedScript  luaScript
-	forceAcquireScript  luaScript
 	handOverScript      luaScript
 	holderScript        luaScript
 	inspectScript       luaScript
@@ -56,7 +55,6 @@ func New(opts ...Option) *Scripts {
 		extendManyScript:    newLuaScript("ExtendMany", ExtendManySHA1, extendManySource, o.retry, nil),
 		extendScript:        newLuaScript("Extend", ExtendSHA1, extendSource, o.retry, nil),
 		extendSharedScript:  newLuaScript("ExtendShared", ExtendSharedSHA1, extendSharedSource, o.retry, nil),
-		forceAcquireScript:  newLuaScript("ForceAcquire", ForceAcquireSHA1, forceAcquireSource, false, nil),
 		handOverScript:      newLuaScript("HandOver", HandOverSHA1, handOverSource, o.retry, nil),
 		holderScript:        newLuaScript("Holder", HolderSHA1, holderSource, o.retry, nil),
 		inspectScript:       newLuaScript("Inspect", InspectSHA1, inspectSource, o.retry, nil),
@@ -90,7 +88,6 @@ func (s *Scripts) Load(ctx context.Context, c redis.UniversalClient) error {
 		&s.extendScript,
 		&s.extendManyScript,
 		&s.extendSharedScript,
-		&s.forceAcquireScript,
 		&s.handOverScript,
 		&s.holderScript,
 		&s.inspectScript,
@@ -131,8 +128,6 @@ type Caller interface {
 	ExtendManyBatch(ctx context.Context, c redis.UniversalClient, params []ExtendManyParams) []Reply[[]int64]
 	ExtendShared(ctx context.Context, c redis.UniversalClient, p ExtendSharedParams) (bool, error)
 	ExtendSharedBatch(ctx context.Context, c redis.UniversalClient, params []ExtendSharedParams) []Reply[bool]
-	ForceAcquire(ctx context.Context, c redis.UniversalClient, p ForceAcquireParams) (int64, error)
-	ForceAcquireBatch(ctx context.Context, c redis.UniversalClient, params []ForceAcquireParams) []Reply[int64]
 	HandOver(ctx context.Context, c redis.UniversalClient, p HandOverParams) (HandOverResult, error)
 	HandOverBatch(ctx context.Context, c redis.UniversalClient, params []HandOverParams) []Reply[HandOverResult]
 	Holder(ctx context.Context, c redis.UniversalClient, p HolderParams) (Null[string], error)
