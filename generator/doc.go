@@ -182,9 +182,9 @@
 // This form accepts one who has the whole lock. A reader and a holder of permits are refused:
 // the key of a shared lock has no holder's token.
 //
-// The second form is the same for a reader, which has the lock by AcquireShared of package rlock. The proof is that of the first form. ARGV[m] is what the key has as long as
-// the lock is shared by the readers that shared it when the caller's share was granted, so
-// no writer has had the lock since, and none has it now:
+// The second form is the same for a reader, which has the lock by AcquireShared of package rlock. The proof
+// is that of the first form. ARGV[m] is what the key has as long as the lock is shared by the readers that
+// shared it when the caller's share was granted, so no writer has had the lock since, and none has it now:
 //
 //	-- mode: write
 //	-- KEYS[1] lock   key

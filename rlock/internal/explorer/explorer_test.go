@@ -3,9 +3,9 @@
 // but tests.
 //
 // What it runs is real: the text of scripts/join.lua, pass.lua, requeue.lua, extend.lua, hand_over.lua and
-// attach.lua, of acquire_all.lua and pass_all.lua for sets, and of acquire_shared.lua, release_shared.lua, extend_shared.lua and
-// change_limit.lua for readers and holders of permits, in a Lua machine, and the Wait of package queue. It
-// models:
+// attach.lua, of acquire_all.lua and pass_all.lua for sets, and of acquire_shared.lua, release_shared.lua,
+// extend_shared.lua and change_limit.lua for readers and holders of permits, in a Lua machine, and the Wait
+// of package queue. It models:
 //
 //   - what a holder does with its lock: it extends it, makes its lease shorter, hands it over to the next
 //     caller of its process, detaches it and has another handle attach it, releases it, or

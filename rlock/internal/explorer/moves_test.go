@@ -126,7 +126,9 @@ func (s scenario) kinds() (ofProcess, ofServer []moveKind) {
 			continue
 		}
 		ofProcess = add(ofProcess, map[fault][]moveKind{cancel: {leaves}, breakage: {breaks, listens}, crash: {crashes, closes},
-			extension: {extends}, handing: {handsOver, givesUp}, attachment: {detaches, asksAgain}, shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp}, change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
+			extension: {extends}, handing: {handsOver, givesUp}, attachment: {detaches, asksAgain},
+			shortening: {shortens, asksAgain, givesUp}, trying: {triesOnce, asksAgain, givesUp},
+			change: {asksAgain, givesUp}, mishearing: {mishears}, failover: {listens}}[f]...)
 		ofServer = add(ofServer, map[fault][]moveKind{deletion: {strangerDeletes}, taking: {strangerTakes, strangerReleases}, change: {changesLimit},
 			failover: {remembers, failsOver}, mistype: {mistypes, mends}, barging: {opens, shuts}}[f]...)
 	}

@@ -207,7 +207,11 @@ func (x *explorer) tell(w *world, m move) string {
 func (x *explorer) tellMessage(w *world, m move) string {
 	msg := x.in(w, m.index)
 	who := name(msg.process)
-	what := map[queue.Call]string{queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension", handOver: "hand-over", attaches: "attach", shortened: "call that shortens the lease", tries: "try", passesAll: "release of the set", admits: "call for shares after the release"}[msg.request.Call] + " of " + short(msg.request.Token)
+	what := map[queue.Call]string{
+		queue.Join: "join", queue.Heartbeat: "heartbeat", queue.Pass: "release", extend: "extension",
+		handOver: "hand-over", attaches: "attach", shortened: "call that shortens the lease", tries: "try",
+		passesAll: "release of the set", admits: "call for shares after the release",
+	}[msg.request.Call] + " of " + short(msg.request.Token)
 	if msg.request.Again != "" && msg.request.Call != tries {
 		what += " that has " + short(msg.request.Again) + " join"
 	}
