@@ -8,9 +8,8 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/permits"
-	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -21,15 +20,16 @@ type acquisition struct {
 	start     clock.Instant
 	tries     attempt.Attempts
 	notice    *notify.Wait
-	asked     int             // how often the retry policy was asked
-	gaveUp    bool            // it has given up, and is not asked again
-	pause     time.Duration   // what the policy answered last
-	until     clock.Instant   // when that pause is over; before the first one, start
-	delivered bool            // its events were delivered, and the lock delivers later ones
-	asks      *readers.Holder // for other readers of this process; nil: for itself
-	waits     *readers.Holder // for what another reader asks for; nil: it does not
-	permit    *permits.Ticket // in the line of this process for permits; nil: it asks for itself
-	forced    uint64          // how often the Locker had used force before
+	asked     int           // how often the retry policy was asked
+	gaveUp    bool          // it has given up, and is not asked again
+	pause     time.Duration // what the policy answered last
+	until     clock.Instant // when that pause is over; before the first one, start
+	delivered bool          // its events were delivered, and the lock delivers later ones
+	role      line.Role     // among the callers of this process
+	caller    *line.Caller  // while it Waits
+	left      time.Duration // while it Waits: what is left of the lease in its way; 0: not known
+	given     line.Grant    // while it is Given one that it does not hold yet
+	forced    uint64        // how often the Locker had used force before
 }
 
 // noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
@@ -67,9 +67,9 @@ func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, 
 	lock := l.newLock(ctx, claim, set, want, start)
 	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
 	a.tries.Settings = attempt.Settings{
-		Server: l.remote, Grants: l.grants, Ticket: &lock.ticket, Claim: &lock.claim, Terms: &lock.terms,
-		Want: lock.request(), Wait: want.wait, Start: start, Count: &lock.attempts,
-		Silence: lock.ticket.Silence(),
+		Server: l.remote, Grants: l.grants, Asker: line.Asker{Lease: (*inLine)(&lock.own)}, Claim: &lock.claim,
+		Terms: &lock.terms, Want: lock.request(), Wait: want.wait, Start: start, Count: &lock.attempts,
+		Silence: lock.own.line.Silence(),
 	}
 	attempt.Begin(&a.tries)
 }
@@ -78,7 +78,7 @@ func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, 
 func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *settings, want wanted) (*Lock, error) {
 	a, returned := acquisition{}, false
 	a.begin(l, ctx, claim, set, want, clock.Now())
-	defer a.others() // also when an observer panics again
+	defer a.leave() // also when an observer panics again
 	defer func() {
 		a.notice.Leave()
 		if !returned {
@@ -135,27 +135,29 @@ func (a *acquisition) run() noLock {
 	if !why.none() {
 		return why
 	}
-	if handed, why := a.waitInQueue(); handed || !why.none() {
-		return why
-	}
-	if shares, why := joinReaders(a); shares || !why.none() {
-		return why
-	}
-	if has, why := joinPermits(a); has || !why.none() {
-		return why
-	}
-	for {
-		if a.lock.locker.isClosed() {
-			return noLock{err: ErrClosed}
-		}
-		a.enlist()
-		grant, why := a.afterExpired(a.tries.Try(a.ctx))
-		outcome := a.take(grant, why)
-		if !a.lock.want.wait || !why.Passes() {
-			return outcome
-		}
-		if ended := a.wait(why); !ended.none() {
-			return ended
+	for a.enter(true, a.start); ; {
+		switch a.role {
+		case line.Waits:
+			if why = a.waitInLine(); !why.none() {
+				return why
+			}
+		case line.Given:
+			if has, why := a.receive(); has || !why.none() {
+				return why
+			}
+		case line.Asks:
+			if a.lock.locker.isClosed() {
+				return noLock{err: ErrClosed}
+			}
+			a.enlist()
+			grant, why := a.afterExpired(a.tries.Try(a.ctx))
+			outcome := a.take(grant, why)
+			if !a.lock.want.wait || !why.Passes() {
+				return outcome
+			}
+			if ended := a.wait(why); !ended.none() {
+				return ended
+			}
 		}
 	}
 }
@@ -173,14 +175,14 @@ func (a *acquisition) precheck() noLock {
 	return noLock{}
 }
 
-// localHolder returns the lock of this Locker that seems to hold the key, nil if there is none. The
-// caller asks the server about it before the try. If that lock has lost its key, it then ends before the
+// localHolder returns the lease by which this Locker seems to hold the key, nil if there is none. The
+// caller asks the server about it before the try. If that lease has lost its key, it then ends before the
 // key is taken again.
-func (a *acquisition) localHolder() *Lock {
+func (a *acquisition) localHolder() *lease {
 	if !a.tries.MayQueue() {
 		return nil
 	}
-	if h := a.lock.locker.holder(a.lock.claim.Key()); h != nil && h.Valid() {
+	if h := a.lock.locker.holder(a.lock.claim.Key()); h != nil && h.valid() {
 		return h
 	}
 	return nil
@@ -234,61 +236,26 @@ func (a *acquisition) behind(left time.Duration, now clock.Instant) clock.Instan
 	return clock.Now()
 }
 
-// caller is the part of an acquisition in what readers, or those who want permits, do together.
-type caller[R comparable] interface {
-	Ready() R
-	Quit() R
-	Silence() *clock.Silence
-}
-
-// awaitCaller waits behind another caller of this process. It asks Ready after each signal, and returns once
-// that answers something else than waits. If the policy gives up or ctx ends before, Quit says what this
-// caller is to do.
-func awaitCaller[R comparable](
-	a *acquisition, waits R, by caller[R], one, other <-chan struct{},
-) (role R, err error) {
-	l := a.lock
-	ready, quit := by.Ready, func() R {
-		if silence := by.Silence(); silence != nil {
-			l.ticket.Silence().Inherit(silence)
-		}
-		return by.Quit()
-	}
-	for now := a.behind(0, a.start); a.nextPause(now); now = clock.Now() {
-		until := min(now.After(a.pause), l.set.retry.end(a.start))
-		if _, err := clock.Select(a.ctx, one, other, until.Until(), l.locker.closed); err != nil {
-			return quit(), err
-		}
-		if role = ready(); role != waits {
-			return role, nil
-		}
-	}
-	return quit(), nil
-}
-
 // take takes the outcome of an attempt: it begins to hold the lock that the server has granted.
 func (a *acquisition) take(grant attempt.Grant, why attempt.Setback) noLock {
-	if a.permit != nil && why.Kind == attempt.Busy {
-		a.permit.Told()
-	}
 	if a.tries.Blocker.Held {
 		a.contended(false)
 	}
 	if why.Kind != attempt.None {
 		return noLockOf(&a.lock.claim, why)
 	}
+	return a.hold(grant, false)
+}
+
+// hold begins to hold what the server has granted to the acquisition itself.
+func (a *acquisition) hold(grant attempt.Grant, handedOver bool) noLock {
 	l := a.lock
-	beginTurn(l)
-	how := arrival{kind: EventAcquired, start: a.start, atLeast: l.set.atLeast}
-	err := l.hold(grant.Deadline, grant.Fence, how)
-	if err == nil {
-		admitReaders(a)
-		a.permit.Done(true)
-		a.others()
-		return noLock{}
+	how := arrival{kind: EventAcquired, start: a.start, handedOver: handedOver, atLeast: l.set.atLeast}
+	if err := l.hold(grant.Deadline, grant.Fence, how); err != nil {
+		a.tries.MayHaveTaken()
+		return a.notHeld(err, grant.Deadline)
 	}
-	a.tries.MayHaveTaken()
-	return a.notHeld(err, grant.Deadline)
+	return noLock{}
 }
 
 // notHeld returns the noLock of a call that was granted the lock until deadline and does not hold it, with
@@ -352,8 +319,7 @@ func (a *acquisition) fail(why noLock) error {
 	}
 	a.tries.Outage.Leave()
 	a.tries.GiveUp()
-	l.ticket.Leave()
-	a.others()
+	a.leave()
 	contended := l.stateNow() == stateWaiting
 	if contended {
 		l.locker.counters.addWait(time.Duration(clock.Now()-a.start), l.want.wait)
@@ -374,14 +340,17 @@ func (a *acquisition) fail(why noLock) error {
 	return failed
 }
 
-// others has another caller of this process ask the server, if some wait for what this one has not got. It
-// comes before observers are told, because one of them may take long.
-func (a *acquisition) others() {
-	if a.asks != nil {
-		a.asks.Failed()
-		a.asks = nil
+// leave ends the part of an acquisition among the callers of this process, unless it has got the lock. It comes before
+// observers are told, because one of them may take long.
+func (a *acquisition) leave() {
+	if a.caller != nil {
+		_ = a.quit(noLock{})
 	}
-	a.permit.Done(false)
+	a.passBy()
+	if l := a.lock; l.stateNow() < stateHeld || l.stateNow() == stateFailed {
+		l.own.line.Failed((*inLine)(&l.own))
+		l.own.line.Ended((*inLine)(&l.own))
+	}
 }
 
 // interrupted cleans up after an acquisition that does not return, because user code has
@@ -389,11 +358,6 @@ func (a *acquisition) others() {
 // that context may be what panicked.
 func (a *acquisition) interrupted() {
 	l := a.lock
-	if l.stateNow() < stateHeld {
-		_, _ = a.quit(nil)
-		quitReaders(a)
-		quitPermits(a)
-	}
 	switch {
 	case l.stateNow() < stateHeld:
 		a.tries.Interrupted() // a command may be under way

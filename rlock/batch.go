@@ -100,7 +100,7 @@ func (b *batch) fails(i int, why noLock) bool {
 func (b *batch) askAboutHolders(ctx context.Context, asked []int) (rest []int) {
 	var (
 		contested []int
-		holders   []*Lock
+		holders   []*lease
 		versions  []terms.Version
 		keys      []string
 	)
@@ -179,7 +179,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	)
 	defer func() {
 		for _, r := range asked { // only if user code has panicked
-			r.interrupted("")
+			r.interrupted()
 		}
 	}()
 	for i, lock := range locks {
@@ -197,14 +197,11 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 			errs[i] = notEntered(lock.claim.Key(), err)
 		default:
 			asked = append(asked, r) // begin may call a method of a context, which may panic
-			if !r.begin(clock.Now()) || r.shared {
+			if !r.begin(clock.Now()) || lock.left {
 				errs[i] = r.err
 				asked = asked[:len(asked)-1]
 				continue
 			}
-			lock.mu.Lock()
-			lock.retire(leaseBack)
-			lock.unlock()
 			if r.minimum != nil && !r.over {
 				shortening = append(shortening, r.shortening())
 				r.call = &shortening[len(shortening)-1].Freeing

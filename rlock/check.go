@@ -123,7 +123,7 @@ func (l *Lock) Verify(ctx context.Context) (State, error) {
 	}
 	least := stateOf(holders[0])
 	for _, h := range holders {
-		is, again := l.endIfLost(h.Token, version)
+		is, again := l.lease.endIfLost(h.Token, version)
 		s := stateOf(h)
 		switch {
 		case again: // the lock has got another token meanwhile

@@ -35,8 +35,8 @@ func (a *acquisition) afterExpired(
 
 func (a *acquisition) freesLeftover(key string) (freed bool) {
 	l := a.lock.locker
-	if h := l.holder(key); h != nil && !h.Valid() {
-		_ = h.Err() // perhaps nobody has noticed yet that it has expired
+	if h := l.holder(key); h != nil {
+		h.expire() // perhaps nobody has noticed yet that it has
 	}
 	for _, token := range l.leftover.Take(key) {
 		if _, err := l.remote.ReleaseWhile(a.ctx, key, token); err != nil {

@@ -4,11 +4,12 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
@@ -29,15 +30,13 @@ type lease struct {
 	user   *Lock        // who has it alone; guarded by mu
 	joint  *joint       // readers who have it together; nil: no others may have it; guarded by mu
 	*watch              // nil until somebody must learn when it is over; made under mu, once
+	line   line.Lease   // that the line has in which callers of this process wait for it
 	state  leaseState   // guarded by mu
 	shown  bool         // somebody has asked for the token, and may use it; guarded by mu
 }
 
-// joint is what readers have who share a lease.
-type joint struct {
-	*readers.Holder         // which counts those who have the lease, or are about to
-	users           []*Lock // guarded by the lease's mu
-}
+// joint are the readers who share a lease. The line also counts those who are about to.
+type joint struct{ users []*Lock } // guarded by the lease's mu
 
 // watch is what a lease needs that is renewed or watched.
 type watch struct {
@@ -170,9 +169,9 @@ func (s *lease) part(l *Lock) {
 }
 
 // share has other readers join the lease from now on. The caller, who has it, holds mu.
-func (s *lease) share(h *readers.Holder) {
+func (s *lease) share() {
 	l := s.user
-	s.user, s.joint = nil, &joint{Holder: h}
+	s.user, s.joint = nil, &joint{}
 	l.until.Store(int64(s.terms.Deadline()))
 	s.join(l)
 }
@@ -183,7 +182,7 @@ func (s *lease) alone() bool {
 	switch {
 	case s.joint == nil:
 		return true
-	case !s.joint.Own():
+	case !s.line.Own((*inLine)(s)):
 		return false
 	}
 	l := s.joint.users[0]
@@ -196,10 +195,55 @@ func (s *lease) alone() bool {
 	return true
 }
 
-// leave takes a user away that has ended, and reports whether nobody else has the lease. The caller holds mu.
-func (s *lease) leave(l *Lock) (last bool) {
-	s.part(l)
-	return s.joint == nil || s.joint.Leave()
+// valid reports whether the lease is live as far as this process knows.
+func (s *lease) valid() bool {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.state == leaseLive && s.terms.Deadline() > clock.Now()
+}
+
+// renewed reports whether the lease is extended automatically, which one without an end is not.
+func (s *lease) renewed() bool {
+	s.mu.Lock()
+	defer s.unlock()
+	for u := range s.users() {
+		if u.extends() && s.terms.Deadline() != clock.Never {
+			return true
+		}
+	}
+	return false
+}
+
+// done gives a lease that one who had it, or was given it, does not use any more to the first who waits for it in
+// this process, unless plain is true. back reports that nobody has it, so that the caller gives it back. next is to
+// be sent when the caller does not hold mu any more, which it holds now.
+func (s *lease) done(now clock.Instant, plain bool) (back bool, next *clock.Signal) {
+	e := line.Event{Now: now, Plain: true}
+	// A command without an answer may take the key for the token later. Whoever gives that up must know.
+	if !plain && s.state == leaseLive && s.claim.Possible() == 0 && len(s.terms.Former()) == 0 {
+		server := s.locker.remote
+		e.Plain, e.Blind = false, !server.Queues().Usable(s.claim.Key())
+		e.TTL, e.Sealed = s.terms.TTL(), s.shown || !s.terms.Certain()
+		e.Patience = min(2*server.RoundTrip(), longestQuestion)
+	}
+	return s.line.Done((*inLine)(s), e)
+}
+
+// longestQuestion is how long the server may take to say whether another process waits before the next hand-over
+// asks for itself.
+const longestQuestion = 100 * time.Millisecond
+
+// leave gives a lease that somebody was given, and does not use, to the next, or back. The caller does not hold mu.
+func (s *lease) leave(plain bool) {
+	s.mu.Lock()
+	back, next := s.done(clock.Now(), plain)
+	s.unlock()
+	if next != nil {
+		next.Send()
+	}
+	if back {
+		s.giveBack()
+	}
 }
 
 // retire ends the lease: nobody joins it, and nothing renews or watches it any more. The first end counts.
@@ -209,8 +253,8 @@ func (s *lease) retire(to leaseState) {
 		return
 	}
 	s.state = to
-	if s.joint != nil {
-		s.joint.Close()
+	if to != leaseBack { // otherwise the key is free later
+		s.line.Ended((*inLine)(s))
 	}
 	if s.watch == nil {
 		return
@@ -221,13 +265,23 @@ func (s *lease) retire(to leaseState) {
 	}
 }
 
-// giveBack gives back a lease that somebody was to go on with who does not: nobody has it. The caller does not
-// hold mu.
+// giveBack gives back a lease that nobody has, in the background. The caller does not hold mu.
 func (s *lease) giveBack() {
 	s.mu.Lock()
 	defer s.unlock()
 	s.retire(leaseBack)
 	s.locker.remote.Abandon(&s.claim, s.terms.Tokens(), s.terms.TTL(), 1)
+	s.over()
+	s.line.Ended((*inLine)(s))
+}
+
+// over notes that nobody has the tokens of the lease any more. The caller holds mu.
+func (s *lease) over() {
+	if !s.claim.Chosen() {
+		for _, token := range s.terms.Tokens() {
+			s.locker.grants.Over(token)
+		}
+	}
 }
 
 // lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.
@@ -245,6 +299,47 @@ func (s *lease) endOver(now clock.Instant) {
 	for u := range s.users() {
 		u.endIfOverAt(now)
 	}
+}
+
+// endIfLost ends a lease if its key is gone or another's, and reports whether that is so. The server has answered
+// that the key has that owner, "" if it is gone. If the lease has got another token since version, again is true and
+// the answer says nothing.
+func (s *lease) endIfLost(owner string, version terms.Version) (is, again bool) {
+	defer s.deliver()
+	s.mu.Lock()
+	defer s.unlock()
+	if is, again = s.terms.Lost(owner, version); is {
+		s.lose()
+	}
+	return is, again
+}
+
+// version returns the version of the lease.
+func (s *lease) version() terms.Version {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.terms.Version()
+}
+
+// watchFor has the lease watched for those who wait for its end. A nil one is none.
+func (s *lease) watchFor() {
+	if s == nil {
+		return
+	}
+	defer s.deliver()
+	s.mu.Lock()
+	defer s.unlock()
+	if s.state == leaseLive {
+		s.beWatched()
+	}
+}
+
+// expire ends the users whose time is over.
+func (s *lease) expire() {
+	defer s.deliver()
+	s.mu.Lock()
+	defer s.unlock()
+	s.endOver(clock.Now())
 }
 
 // firstEnd is when the first of the users ends. The caller holds mu.

@@ -10,7 +10,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
 	"github.com/rlock-go/toolkit/rlock/internal/registry"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
-	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // Lock is one acquisition of a key, or of a set of keys. It is safe for concurrent use. Once it has
@@ -23,7 +22,6 @@ type Lock struct {
 	parent   context.Context // what it was acquired with
 	fence    uint64
 	since    clock.Instant // when it began to be held; before that, when the acquisition began
-	ticket   queueTicket   // its place in the queue of this process for the key
 	events   *observed     // nil: nobody is told of them
 	releases gate.Gate
 	*extras  // nil until something needs it; made under mu, and never changed after that
@@ -34,7 +32,7 @@ type Lock struct {
 	want     wanted
 	waits    bool         // it is in the registry of those that wait; only for the acquisition
 	uses     bool         // it is one of those who have the lease; guarded by mu
-	left     bool         // it has ended, and another has the lease; guarded by mu
+	left     bool         // it has ended, and others have the lease; guarded by mu
 	position int32        // among the readers who share the lease; guarded by mu
 	until    atomic.Int64 // a clock.Instant: its own end in a lease that others share; Never: that of the lease
 	own      lease
@@ -46,7 +44,6 @@ type extras struct {
 	ctx     *lockContext    // made by Context; guarded by mu
 	minimum *minimum        // of WithAtLeast; nil: none; guarded by mu
 	handoff *remote.Handoff // of Detach, which has one only, because it knows what attempts to take the keys over have done; guarded by mu
-	turn    clock.Instant   // until when its permits may go to another caller of this process; 0: never; guarded by mu
 	wants   time.Duration   // the TTL of the last Extend beside others; 0: there was none; guarded by mu
 }
 
@@ -119,9 +116,7 @@ func (l *Lock) Token() string {
 		return ""
 	}
 	l.shown = true
-	if l.joint != nil {
-		l.joint.Close()
-	}
+	l.lease.line.Seal((*inLine)(l.lease))
 	return l.terms.Token()
 }
 
@@ -158,13 +153,6 @@ func (l *Lock) Deadline() time.Time {
 		return time.Time{}
 	}
 	return end.Time()
-}
-
-// version returns the version of the lease.
-func (l *Lock) version() terms.Version {
-	l.mu.Lock()
-	defer l.unlock()
-	return l.terms.Version()
 }
 
 // Valid reports whether the lock is held as far as this process can know without asking: it was not

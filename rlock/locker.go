@@ -14,13 +14,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
 	"github.com/rlock-go/toolkit/rlock/internal/forced"
-	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
 	"github.com/rlock-go/toolkit/rlock/internal/leftover"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/permits"
-	"github.com/rlock-go/toolkit/rlock/internal/queue"
-	"github.com/rlock-go/toolkit/rlock/internal/readers"
 	"github.com/rlock-go/toolkit/rlock/internal/registry"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
@@ -40,9 +37,7 @@ type Locker struct {
 	cluster  bool
 	defaults *settings
 	listener *notify.Listener // nil: nothing is pushed
-	queue    *queue.Queue[handover.Request, handover.Grant, *holder]
-	readers  readers.Readers
-	permits  permits.Permits
+	lines    *line.Lines
 	registry registry.Registry[*holder]
 	leftover leftover.Tokens
 	waiters  registry.Registry[*waiter]
@@ -88,7 +83,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		client:   client,
 		cluster:  client.Mode() == rueidis.ClientModeCluster,
 		defaults: set,
-		queue:    queue.New[handover.Request, handover.Grant, *holder](set.turn),
+		lines:    line.New(set.turn),
 	}
 	l.remote = remote.NewServer(client, scripts, remote.NewToken(""))
 	l.remote.Queues().LetBarge(set.barging)
@@ -101,8 +96,6 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	if reflect.ValueOf(client).Comparable() {
 		l.server = client
 	}
-	l.readers.Init(set.turn)
-	l.permits.Init(set.turn)
 	l.registry.Init(tokensOver)
 	l.forces.Init()
 	l.waiters.Init(nil) // a wait has no end of its own
@@ -205,7 +198,7 @@ func (l *Locker) Close() {
 		if l.listener != nil {
 			l.listener.OnAll(nil)
 		}
-		l.queue.Wake()
+		l.lines.Wake()
 		l.grants.Close()
 		defer func() {
 			l.remote.Close(closingTime)

@@ -7,6 +7,7 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
@@ -83,4 +84,26 @@ func (l *Locker) look(ctx context.Context, key string) (notify.Seen, error) {
 	defer context.AfterFunc(l.background, cancel)()
 	peeked, err := l.remote.Peek(ctx, key, l.defaults.cacheTTL)
 	return notify.Seen{Held: peeked.Held, Token: peeked.Token, Left: time.Until(peeked.Until), Cached: peeked.Cached}, err
+}
+
+// holder returns the lease by which this Locker holds the whole lock of a key, as far as this process knows.
+func (l *Locker) holder(key string) *lease { return leaseOf(l.lines.Holder(key)) }
+
+// lookFor asks the server who has the key of a claim. holder is the lease by which this Locker seems to hold it, or
+// nil: if it has lost the key, it ends, and lookFor reports that.
+func (l *Locker) lookFor(
+	ctx context.Context, claim *remote.Claim, holder *lease,
+) (seen remote.Holder, lost bool, err error) {
+	var version terms.Version
+	if holder != nil {
+		version = holder.version()
+	}
+	holders, err := l.remote.Inspect(ctx, claim)
+	if err != nil {
+		return seen, false, err
+	}
+	if holder != nil {
+		lost, _ = holder.endIfLost(holders[0].Token, version)
+	}
+	return holders[0], lost, nil
 }

@@ -1,6 +1,19 @@
 package rlock
 
-import "github.com/rlock-go/toolkit/rlock/internal/events"
+import (
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
+	"github.com/rlock-go/toolkit/rlock/internal/registry"
+)
+
+// holder is a lock that is held, as the registry knows it.
+type holder Lock
+
+// Deadline is when the lock ends at the latest.
+func (h *holder) Deadline() clock.Instant { return (*Lock)(h).deadline() }
+
+// Entry is its place in the registry of the Locker.
+func (h *holder) Entry() *registry.Entry { return &h.listed }
 
 // Locks returns the locks of this Locker that are Valid now, in no particular order. It is for looking,
 // and for a shutdown that frees what is left once those who work under locks have stopped:

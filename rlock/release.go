@@ -1,7 +1,6 @@
 package rlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/gate"
-	"github.com/rlock-go/toolkit/rlock/internal/handover"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -35,34 +33,22 @@ func (l *Lock) Release(ctx context.Context) error {
 	if err := l.releases.Enter(ctx); err != nil {
 		return notEntered(l.claim.Key(), err)
 	}
-	r, h, returned := releasing{lock: l}, handover.Handover[*holder]{}, false
+	r, returned := releasing{lock: l}, false
 	defer func() {
 		if !returned {
-			r.interrupted(h.Has.Token)
+			r.interrupted()
 		}
 	}()
-	now, forced := clock.Now(), l.locker.forces.Done(l.claim.Keys())
-	if !r.begin(now) || r.shared {
+	if !r.begin(clock.Now()) || l.left {
 		returned = true
 		return r.err
 	}
-	l.handOver(&h, now, forced)
 	if r.minimum != nil {
 		r.shorten(ctx)
-	} else if r.cause == released && h.Give(ctx) {
-		r.freed, r.gone = remote.Free, !h.Freed
-	} else if h.Has.Token == l.terms.Token() {
+	} else {
 		r.freed, r.err = l.locker.remote.Release(ctx, &l.claim, l.terms.Token(), l.terms.Former())
-	} else { // the acquisition that was to have the lock gave up waiting in that moment
-		r.freed, r.moved, r.err = remote.Free, true, h.FreeUnwanted(ctx)
-		l.locker.grants.Over(h.Has.Token)
 	}
 	returned = true
-	if !l.left {
-		l.mu.Lock()
-		l.retire(leaseBack)
-		l.unlock()
-	}
 	r.settle()
 	return r.err
 }
@@ -80,10 +66,8 @@ type releasing struct {
 	lock   *Lock
 	cause  *reason // why the lock ended
 	ends   bool    // this Release has ended it
+	passed bool    // it has given the lease on, or found that nobody wants it
 	freed  remote.Freed
-	gone   bool            // it is not in the queue of this process any more: the next has taken its place
-	moved  bool            // the key had another token, so that this lock has nothing left to free
-	shared bool            // others of this process have the token, so that there is nothing to free
 	err    error           // of the calls, then of Release
 	at     int             // position in ReleaseEach
 	call   *remote.Freeing // in ReleaseEach
@@ -92,10 +76,22 @@ type releasing struct {
 	over    bool     // the time of the minimum is over
 }
 
-// begin ends the lock. It reports false if the lock was detached, because the keys then belong to
-// another handle. If others of this process have what the lock has at the server, nothing is left to do.
-// The caller has entered the lock's gate.
-func (r *releasing) begin(now clock.Instant) bool {
+// begin ends the lock, and gives its lease to the next caller of this process: there is nothing to free then, and
+// begin settles the Release. It reports false if the lock was detached, because the keys then belong to another
+// handle. The caller has entered the lock's gate.
+func (r *releasing) begin(now clock.Instant) (ok bool) {
+	ok, next := r.end(now)
+	if next != nil {
+		next.Send()
+	}
+	if ok && r.lock.left {
+		r.settle()
+	}
+	return ok
+}
+
+// end is the part of begin that needs the lock's mutex.
+func (r *releasing) end(now clock.Instant) (ok bool, next *clock.Signal) {
 	l := r.lock
 	l.mu.Lock()
 	defer l.unlock()
@@ -106,52 +102,66 @@ func (r *releasing) begin(now clock.Instant) bool {
 	if r.cause == detached { // the keys are another handle's now
 		l.releases.Leave(false)
 		r.err = &LockError{"release", l.claim.Key(), r.cause}
-		return false
-	}
-	if r.leaveReaders() || r.givePermits(now) {
-		return true
+		return false, nil
 	}
 	r.keepOthersOut(now)
-	if r.minimum != nil || r.cause != released {
+	if l.watch != nil && l.lease.ended != nil {
+		l.unlock() // the Context ends before another has the lease
+		l.mu.Lock()
+	}
+	return true, r.pass(now)
+}
+
+// pass gives the lease of a lock that this Release has ended to the next caller of this process. The caller holds mu.
+func (r *releasing) pass(now clock.Instant) (next *clock.Signal) {
+	if !r.ends || r.passed {
+		return nil
+	}
+	r.passed = true
+	l := r.lock
+	back, next := l.done(now, r.minimum != nil)
+	if l.left = !back; back {
 		l.retire(leaseBack)
 	}
-	return true
+	return next
 }
 
 // interrupted does what is left to do for a Release that user code has ended with a panic or
-// runtime.Goexit. If the key has another token than the lock's, it is token.
-func (r *releasing) interrupted(token string) {
+// runtime.Goexit.
+func (r *releasing) interrupted() {
 	l := r.lock
 	l.mu.Lock()
-	left := r.leaveReaders()
-	if !left && r.minimum == nil { // begin may not have come to it
+	if r.minimum == nil { // begin may not have come to it
 		r.keepOthersOut(clock.Now())
 	}
-	if !left {
-		l.retire(leaseBack)
-	}
+	next := r.pass(clock.Now())
 	l.unlock()
-	if left {
-		return
+	if next != nil {
+		next.Send()
 	}
-	f, until := r.freeing()
-	l.locker.remote.ReleaseLater(&l.claim, cmp.Or(token, f.Token), f.Former, until)
-	r.err = remote.ErrInterrupted
+	if !l.left {
+		f, until := r.freeing()
+		l.locker.remote.ReleaseLater(&l.claim, f.Token, f.Former, until)
+		r.err = remote.ErrInterrupted
+	}
 	r.settle()
 }
 
-// settle takes the outcome of the calls, and lets the next in the queue try.
+// settle takes the outcome of the calls, and lets the next in line try.
 func (r *releasing) settle() {
 	l, cause := r.lock, r.cause
-	if !r.gone {
-		l.ticket.Leave()
-	}
-	done := r.err == nil || r.moved
-	r.err = remote.NoAnswer(r.err)
-	if !r.shared && !r.gone { // otherwise others have them
+	given := cause == released || cause == closed
+	if l.left { // the lease is others'
+		if r.err == nil && (cause == nil || given) {
+			r.freed = remote.Free
+		}
+	} else {
+		l.lease.line.Ended((*inLine)(l.lease))
 		l.tokenOver(r.minimum != nil && r.err != nil)
 	}
-	switch given := cause == released || cause == closed; {
+	done := r.err == nil
+	r.err = remote.NoAnswer(r.err)
+	switch {
 	case errors.Is(r.err, rueidis.ErrClosing):
 		r.err = fmt.Errorf("%w: %w", ErrClosed, r.err)
 	case r.err != nil && cause != nil && !given: // the caller must learn that the lock did not last

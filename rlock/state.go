@@ -77,35 +77,35 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 		if l.extras != nil && l.ctx != nil {
 			l.ctx.over, l.ctx.next, l.lease.ended = causes[to], l.lease.ended, l.ctx
 		}
-		l.ended(to)
+		l.ended(to, now)
 	}
 	return true
 }
 
 // ended does what follows when a lock that was held has ended. The caller holds mu.
-func (l *Lock) ended(to state) {
+func (l *Lock) ended(to state, now clock.Instant) {
 	cause := causes[to]
 	longer := l.terms.Unsure() || l.terms.Deadline() > l.deadline()
-	switch last := l.leave(l); {
-	case !last:
-		l.left = true
-	case cause != released: // the Release gives the lease on, or back
+	l.part(l)
+	l.locker.registry.Remove((*holder)(l))
+	if cause == released {
+		return // the Release gives the lease on, or back
+	}
+	back, next := l.done(now, true)
+	if l.left = !back; back {
 		if cause == expired {
 			l.leaveExpired()
 			if longer {
 				freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
 			}
 		}
+		l.tokenOver(goesOn(l, to))
 		l.retire(endedBy[to])
 	}
-	l.locker.registry.Remove((*holder)(l))
-	if cause != released { // the Release does all three when the keys are free
-		if !l.left {
-			l.tokenOver(goesOn(l, to))
-		}
-		l.ticket.Leave()
-		l.emit(&Event{Kind: endings[to], Err: cause})
+	if next != nil {
+		next.Send()
 	}
+	l.emit(&Event{Kind: endings[to], Err: cause})
 }
 
 // finish ends the lock, unless it has ended before, and returns why it ended. A loss is that of all who have
@@ -166,37 +166,44 @@ type arrival struct {
 	kind       EventKind // EventAcquired or EventAttached
 	start      clock.Instant
 	handedOver bool
-	joins      bool          // a lease that others have
-	goesOn     bool          // with a lease that another had
+	goesOn     bool          // with a lease that others have, or another had
+	watch      bool          // with goesOn: others depend on its end being noticed
 	atLeast    time.Duration // for how long it keeps others out
 }
 
 // hold begins a lease that lasts until deadline. If the Locker was closed meanwhile, or the
 // lease must already count as over, the lock is not held, and hold returns the cause. Before hold
-// is called, no other goroutine has the Lock. hold gives it to the queue, the schedule and the registry,
+// is called, no other goroutine has the Lock. hold gives it to the line, the schedule and the registry,
 // and holds mu meanwhile.
 func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.mu.Lock()
 	defer l.unlock()
+	now := clock.Now()
 	l.fence, l.lease.fence = fence, fence
 	l.until.Store(int64(clock.Never))
 	switch {
-	case how.joins:
-		l.until.Store(int64(deadline))
 	case !how.goesOn:
 		l.terms.Start(deadline)
 		l.lease.state = leaseLive
+	case l.joint != nil:
+		l.until.Store(int64(min(deadline, clock.LeaseEnd(now, l.set.ttl))))
 	}
 	if l.lease.state == leaseLost { // on its way: the caller holds it, and learns that at once
 		defer l.finish(stateLost)
 	}
-	now := clock.Now()
 	if to, over := l.overdue(now); over {
 		return causes[to]
 	}
-	waitedFor := l.ticket.Hold((*holder)(l), now)
 	l.join(l)
-	if needsWatch := waitedFor || l.extends() || l.events != nil; needsWatch && !l.beWatched() {
+	watch := how.watch
+	if !how.goesOn {
+		// A command without an answer may take the key for the token later. Whoever gives that up must know.
+		sealed, open := l.shown || !l.terms.Certain() || l.claim.Possible() > 0, false
+		if open, watch = l.lease.line.Granted((*inLine)(l.lease), sealed, now); open {
+			l.share()
+		}
+	}
+	if needsWatch := watch || l.extends() || l.events != nil; needsWatch && !l.beWatched() {
 		l.part(l)
 		return closed
 	}

@@ -304,8 +304,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 		opts  []rlock.LockerOption
 		calls int64 // of scripts, for 50 hand-overs
 	}{
-		"fixed lease":   {nil, 2},                                              // 16 fences, then 64
-		"auto-extended": {[]rlock.LockerOption{rlock.WithAutoExtend(true)}, 2}, // 16 fences, then 64
+		"fixed lease":   {nil, 1},                                              // for fences
+		"auto-extended": {[]rlock.LockerOption{rlock.WithAutoExtend(true)}, 1}, // for fences
 		"own tokens":    {[]rlock.LockerOption{rlock.WithUniqueToken(true)}, 50},
 		"no turn":       {[]rlock.LockerOption{rlock.WithTurn(0)}, 50},
 	} {

@@ -40,7 +40,7 @@ func delist(l *Lock) {
 func waitingNow(l *Locker) (all, unanswered int64, oldest time.Duration) {
 	now := clock.Now()
 	l.waiters.Each(func(w *waiter) {
-		silent := w.ticket.Silence().Lasts(now) >= remote.LongestAnswer
+		silent := w.own.line.Silence().Lasts(now) >= remote.LongestAnswer
 		switch state := (*Lock)(w).stateNow(); {
 		case state == stateUnanswered:
 			silent = true

@@ -34,30 +34,29 @@ func queued(t *testing.T, client rueidis.Client) (n int) {
 // after that.
 func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 	t.Parallel()
-	f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(time.Minute), rlock.WithFence(false))
-	first := env.MustLock(t)(l.Acquire(t.Context(), "job", rlock.WithTTL(time.Hour)))
+	client := env.Start(t).Client(t)
+	l := env.NewLocker(t, client, rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
+	first := env.MustLock(t)(l.Acquire(t.Context(), "job"))
+	gate := env.NewGate(t)
+	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventContended {
+			gate.Pass()
+		}
+	})
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		_, err := l.Acquire(ctx, "job")
+		_, err := l.Acquire(ctx, "job", rlock.WithObserver(slow), rlock.WithUniqueToken(true))
 		left <- err
 	}()
 	env.AwaitWaiting(t, l, 1)
-	gate := env.NewGate(t)
-	f.When(env.Once(gen.HandOverSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
-		result := run()
-		gate.Pass()
-		return result
-	}))
-	released := make(chan error, 1)
-	go func() { released <- first.Release(t.Context()) }()
 	gate.Await(t)
+	require.NoError(t, first.Release(t.Context()))
 	require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
 	got := env.NextInLine(t, l, "job")
 	leave()
-	require.ErrorIs(t, env.Receive(t, left), rlock.ErrGaveUp)
 	gate.Open()
-	require.NoError(t, env.Receive(t, released))
+	require.ErrorIs(t, env.Receive(t, left), rlock.ErrGaveUp)
 	next := env.Taken(t, got)
 	require.Equal(t, next.Valid(), env.Get(t, client, "job") != "")
 	_ = next.Release(t.Context())
@@ -70,7 +69,7 @@ func TestContextEndsBeforeForceIsSeen(t *testing.T) {
 	server := env.Start(t)
 	proxy := env.NewProxy(t, server.Addr())
 	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true}, // nobody tells it of lost keys
-		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour))
+		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
 	goOn := make(chan struct{})
 	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
@@ -106,7 +105,7 @@ func TestForceIsSeenAfterASilence(t *testing.T) {
 	server := env.Start(t)
 	proxy := env.NewProxy(t, server.Addr())
 	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true}, // nobody tells it of lost keys
-		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour))
+		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
 	goOn := make(chan struct{})
 	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/collect"
-	"github.com/rlock-go/toolkit/rlock/internal/handover"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/place"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -40,25 +40,15 @@ type Attempts struct {
 type Settings struct {
 	Server *remote.Server
 	Grants *notify.Grants
-	Ticket Ticket
+	Asker  line.Asker // for the others of this process
 	Claim  *remote.Claim
 	Terms  *terms.Terms // prepared with the TTL, and with the token if the caller has chosen one
-	Want   handover.Request
+	Want   line.Want
 	Wait   bool          // until the keys are free
 	Start  clock.Instant // of the acquisition
 	Count  *int32        // counts the attempts, as the policy does
 
 	Silence *clock.Silence // since when an attempt has no answer, for others to see
-}
-
-// Ticket is the place of the acquisition in the queue of this process, as queue.Ticket is.
-type Ticket interface {
-	Wanted() bool
-	Followed() bool
-	Contended(left time.Duration)
-	Crowded()
-	Score() int64
-	LeaveScore(score int64)
 }
 
 // Begin makes Attempts ready that have nothing but their Settings.
@@ -130,19 +120,6 @@ func FailedCall(ctx context.Context, err error) Setback {
 // a holder hands to it: it is about one whole key, and the caller did not choose the token.
 func (a *Attempts) MayQueue() bool {
 	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare()
-}
-
-// Adopt takes what a hand-over has left for this acquisition: a token, which the key may have, or a
-// place in the queue of the server.
-func (a *Attempts) Adopt(g handover.Grant) {
-	if g.Token != "" {
-		a.Terms.SetToken(g.Token)
-		a.Claim.AddPossible(g.Token, g.Unanswered)
-	}
-	if g.Place != nil {
-		a.place = g.Place
-		a.place.SetClaim(a.Claim)
-	}
 }
 
 // Try asks the server for the keys. remote repeats a command of it that gets no answer. It counts as one attempt
@@ -256,7 +233,7 @@ func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (G
 // blocked notes who holds the key.
 func (a *Attempts) blocked(answer remote.Answer) {
 	a.Blocker = Blocker{answer.Held, answer.Left, clock.Now(), true}
-	a.Ticket.Contended(answer.Left)
+	a.Asker.Told(answer.Left)
 }
 
 // AsksPolicy reports whether the policy decides about the next pause. It is not asked after a heartbeat or

@@ -13,9 +13,8 @@ import (
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/handover"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/queue"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
@@ -48,18 +47,18 @@ func newProcessOf(t *testing.T, client rueidis.Client, name string) *process {
 	return p
 }
 
-// none is a lock of this process; there is none.
-type none struct{}
+// leased is what the acquisition asks for, as its line has it.
+type leased struct{ part line.Lease }
 
-func (*none) Deadline() clock.Instant { return 0 }
-func (*none) Over(clock.Instant) bool { return true }
+func (l *leased) Part() *line.Lease       { return &l.part }
+func (l *leased) Deadline() clock.Instant { return 0 }
 
 // acquisition is what makes the attempts.
 type acquisition struct {
 	attempt.Attempts
 	claim  remote.Claim
 	lease  terms.Terms
-	ticket queue.Ticket[handover.Request, handover.Grant, *none]
+	line   leased
 	count  int32
 	notice notify.Wait
 }
@@ -68,11 +67,11 @@ type acquisition struct {
 func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.Settings)) *acquisition {
 	a := &acquisition{claim: p.server.All(keys, false)}
 	a.lease.Prepare(ttl, "")
-	queue.New[handover.Request, handover.Grant, *none](0).Join(&a.ticket, keys[0], handover.Request{}, clock.Now())
+	line.New(0).Enter(&line.Kind{Key: keys[0]}, &a.line, line.Want{}, true, 1, clock.Now())
 	s := attempt.Settings{
-		Server: p.server, Grants: p.grants, Ticket: &a.ticket, Claim: &a.claim, Terms: &a.lease,
+		Server: p.server, Grants: p.grants, Asker: line.Asker{Lease: &a.line}, Claim: &a.claim, Terms: &a.lease,
 		Silence: new(clock.Silence),
-		Want:    handover.Request{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
+		Want:    line.Want{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
 	}
 	for _, c := range change {
 		c(a, &s)

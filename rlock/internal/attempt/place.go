@@ -31,7 +31,7 @@ func wantsPlace(a *Attempts) bool {
 // stood for a key and had not those before it, it would get its keys out of order.
 func (a *Attempts) enter() bool {
 	if a.place == nil && a.Terms.Token() == "" && a.mayStand() && !a.Claim.IsSet() &&
-		(a.Claim.IsShare() || a.Ticket.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
+		(a.Claim.IsShare() || a.Asker.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
 		a.stand(false)
 	}
 	return a.place != nil
@@ -58,14 +58,14 @@ const longestListen = notify.LongestPoll
 
 // stand begins a place. With silent, the server is told to send no message of a grant.
 func (a *Attempts) stand(silent bool) {
-	token, want, claim := a.Terms.Token(), a.Want.Place(), a.Claim
+	token, want, claim := a.Terms.Token(), a.wanted(), a.Claim
 	want.Silent = silent
 	if a.MayQueue() || claim.IsShare() {
 		if token != "" && claim.Possible() > 0 {
 			a.Server.Queues().Discard(claim, token, want.TTL, false)
 			a.replaceToken("") // the reaper would free what a later attempt takes with it
 		}
-		want.Since = a.Ticket.Score()
+		want.Since = a.Asker.Score()
 	} else {
 		one := remote.One(a.Blocker.Key)
 		claim = &one
@@ -76,10 +76,15 @@ func (a *Attempts) stand(silent bool) {
 	a.place = place.New(a.Server, a.Grants, claim, want)
 }
 
+// wanted is what the acquisition wants, as a place has it.
+func (a *Attempts) wanted() place.Want {
+	return place.Want{TTL: a.Want.TTL, Fenced: a.Want.Fenced, Extends: a.Want.Extends, Owner: a.Want.Owner}
+}
+
 // leavePlace gives the place up, if the acquisition has one.
 func (a *Attempts) leavePlace() {
 	if a.place != nil {
-		a.Ticket.LeaveScore(a.place.Score())
+		a.Asker.LeaveScore(a.place.Score())
 		a.place.Leave()
 		a.place = nil
 	}

@@ -1,0 +1,188 @@
+package line
+
+import (
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// What happens to a lease changes its line. The methods do nothing for a lease that is in no line. Their callers may
+// hold a mutex of their own, but none of a shard.
+
+// Granted notes that the lease is held by who has asked for it. With sealed, nobody else has a part in it. open
+// reports that other readers may have it too; watch, that a waiter depends on its end being noticed.
+func (at *Lease) Granted(g Leased, sealed bool, now clock.Instant) (open, watch bool) {
+	o := at.step(&Event{What: Granted, Lease: g, Sealed: sealed, Now: now})
+	return o.Open, o.Watch
+}
+
+// Failed notes that nobody asks for the lease any more.
+func (at *Lease) Failed(g Leased) { at.step(&Event{What: Failed, Lease: g}) }
+
+// Done notes what e says: a user of the lease is done with it. back reports that nobody has it any more: the caller
+// must give it back, and call Ended then. next is to be sent, if it is not nil, once the caller holds no mutex.
+func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
+	s := at.shard
+	if s == nil {
+		return true, nil
+	}
+	e.What, e.Lease = Done, g
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.step(at, &e)
+	return o.Back, o.Signal
+}
+
+// HandedOver notes that the server has given the key of from to this lease. waits is for how long another process
+// has waited; it has reserved n fences for those who go on, from first on.
+func (at *Lease) HandedOver(g, from Leased, want Want, first uint64, n int, waits time.Duration) (watch bool) {
+	return at.step(&Event{
+		What: HandedOver, Lease: g, From: from, Want: want, Fence: first, Fences: n, Waits: waits, Now: clock.Now(),
+	}).Watch
+}
+
+// PassedOn notes that its caller has given up from, which another caller of this process has given to it, and asks
+// the server for this lease.
+func (at *Lease) PassedOn(g, from Leased, want Want) {
+	at.step(&Event{What: PassedOn, Lease: g, From: from, Want: want, Now: clock.Now()})
+}
+
+// Ended notes that the lease is over, or was given back.
+func (at *Lease) Ended(g Leased) { at.step(&Event{What: Ended, Lease: g}) }
+
+// Seal lets nobody else have the lease.
+func (at *Lease) Seal(g Leased) { at.step(&Event{What: Sealed, Lease: g}) }
+
+// Own reports whether the lease has one user. Nobody else gets it then.
+func (at *Lease) Own(g Leased) bool {
+	s := at.shard
+	if s == nil {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.users > 1 {
+		return false
+	}
+	s.step(at, &Event{What: Sealed, Lease: g})
+	return true
+}
+
+// Question is what the server is asked while a lease goes on without a command: whether another process waits.
+type Question struct {
+	shard  *shard
+	line   *Line
+	number uint32
+}
+
+// Question returns the one with the number of a Grant.
+func (at *Lease) Question(number uint32) Question { return Question{at.shard, at.line, number} }
+
+// Heard notes what the server has said: for how long another process has waited, 0: none waits; and n fences, from
+// first on, that are for those who go on.
+func (q Question) Heard(first uint64, n int, waits time.Duration) {
+	q.step(&Event{What: Heard, Number: q.number, Fence: first, Fences: n, Waits: waits, Now: clock.Now()})
+}
+
+// Unheard notes that the server has not answered, or that the key has another token. After Heard it does nothing.
+func (q Question) Unheard() { q.step(&Event{What: Heard, Number: q.number, Unheard: true}) }
+
+func (q Question) step(e *Event) {
+	q.shard.mu.Lock()
+	defer q.shard.mu.Unlock()
+	q.line.Step(e)
+}
+
+// Asker is a lease that is asked for, as the one who asks the server knows it.
+type Asker struct{ Lease Leased }
+
+// Told notes that the server makes the caller wait. left is what is left of the lease in the way.
+func (a Asker) Told(left time.Duration) {
+	at := a.Lease.Part()
+	s := at.shard
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.state != asked {
+		return
+	}
+	l := s.needLine(a.Lease)
+	if l.Mode == Whole {
+		s.wanted = at.key
+	}
+	l.Step(&Event{What: Told, Lease: a.Lease, Left: left, Now: clock.Now()})
+}
+
+// Crowded notes that the server has given the caller the lock while other processes wait for it.
+func (a Asker) Crowded() {
+	at := a.Lease.Part()
+	s := at.shard
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.state == asked {
+		s.needLine(a.Lease).Step(&Event{What: Crowded, Lease: a.Lease, Now: clock.Now()})
+	}
+}
+
+// Wanted reports whether others seem to want what the caller asks for. Of a whole lock that is so if somebody else
+// had the key when this process last asked for it, which it forgets once a later key of the shard was found held.
+func (a Asker) Wanted() bool {
+	at := a.Lease.Part()
+	s := at.shard
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return at.line != nil && at.line.Mode != Whole || s.wanted == at.key
+}
+
+// Followed reports whether others of this process wait behind the caller.
+func (a Asker) Followed() bool {
+	at := a.Lease.Part()
+	s := at.shard
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return at.line != nil && at.line.head != nil
+}
+
+// LeaveScore leaves the score of a place in the queue of the server to the next who asks.
+func (a Asker) LeaveScore(score int64) {
+	at := a.Lease.Part()
+	s := at.shard
+	if s == nil || score == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.line != nil && at.state == asked {
+		at.line.score = score
+	}
+}
+
+// Score takes the score of the place that a caller has left; 0: none.
+func (a Asker) Score() (score int64) {
+	at := a.Lease.Part()
+	s := at.shard
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.line != nil && at.state == asked {
+		score, at.line.score = at.line.score, 0
+	}
+	return score
+}
+
+// Silence is since when the server has not answered the caller who asks for the lease. The next who asks goes on
+// with it, and one that leaves from behind knows of it then.
+func (at *Lease) Silence() *clock.Silence { return &at.silence }

@@ -1,0 +1,352 @@
+package line
+
+import (
+	"context"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Lines has the lines of one process. A key that nobody holds or wants costs no memory.
+type Lines struct {
+	turn    time.Duration
+	seed    maphash.Seed
+	shards  [64]shard
+	callers sync.Pool // of *Caller
+}
+
+// shard has the lines of some keys. While its mutex is held, nothing is called but methods of a Leased, so callers
+// may hold a mutex of their own.
+type shard struct {
+	lines  *Lines
+	mu     sync.Mutex
+	whole  map[string]entry
+	shared map[Kind]*Line
+	size   int    // number of keys at which sweep looks for leases that have ended unnoticed
+	wanted string // the last key that other processes held or waited for
+}
+
+// entry is what a shard has of the whole lock of a key: the lease alone, or the line that has it. So a lease that
+// nobody waits for costs no Line, and one that goes from caller to caller changes no map.
+type entry struct {
+	alone Leased
+	line  *Line
+}
+
+// whole is the Kind of all whole locks. Their lines have the key.
+var whole Kind
+
+// New returns Lines without callers. turn is how long this process may keep what others wait for to itself.
+func New(turn time.Duration) *Lines {
+	ls := &Lines{turn: turn, seed: maphash.MakeSeed()}
+	for i := range ls.shards {
+		ls.shards[i] = shard{lines: ls, whole: map[string]entry{}, shared: map[Kind]*Line{}}
+	}
+	return ls
+}
+
+// Turn is how long this process may keep what others wait for to itself.
+func (ls *Lines) Turn() time.Duration { return ls.turn }
+
+func (ls *Lines) shard(key string) *shard {
+	return &ls.shards[maphash.String(ls.seed, key)%uint64(len(ls.shards))]
+}
+
+// Enter says what a caller has to do who wants own, which must be new. If it has to wait, it has a place in the
+// line, unless wait is false: then it asks as if there were no line. places is how many of those who want permits
+// should stand in the queue of the server.
+func (ls *Lines) Enter(kind *Kind, own Leased, want Want, wait bool, places int, now clock.Instant) (in Entered) {
+	s := ls.shard(kind.Key)
+	at := own.Part()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at.shard = s
+	l := s.lineOf(kind, at, now)
+	if l == nil {
+		s.whole[kind.Key] = entry{alone: own}
+		alone := Line{Kind: &whole}
+		alone.Step(&Event{What: Enter, Lease: own, Want: want, Places: 1, Now: now})
+		return Entered{Role: Asks}
+	}
+	at.line = l
+	o := l.Step(&Event{What: Enter, Lease: own, Want: want, Places: places, Now: now})
+	if o.Signal != nil {
+		o.Signal.Send()
+	}
+	in.Role, in.Grant = o.Role, o.Grant
+	switch {
+	case o.Role != Waits:
+	case wait:
+		c := ls.newCaller()
+		c.shard, c.line, c.own, c.want = s, l, own, want
+		l.Step(&Event{What: Wait, Caller: c, Now: now})
+		in.Caller, in.Left = c, l.remaining(now)
+	default:
+		at.shard, at.line, in.Role = nil, nil, Asks
+	}
+	return in
+}
+
+// Entered is what a caller has to do who has come.
+type Entered struct {
+	Role   Role
+	Grant  Grant         // with Given
+	Caller *Caller       // with Waits
+	Left   time.Duration // with Waits: what Caller.Remaining returns
+}
+
+// lineOf returns the line of a Kind, nil for a whole lock that nobody has or asks for. The caller holds mu.
+func (s *shard) lineOf(kind *Kind, at *Lease, now clock.Instant) *Line {
+	if kind.Mode != Whole {
+		l := s.shared[*kind]
+		if l == nil {
+			own := *kind
+			own.Key, own.Owner = strings.Clone(kind.Key), strings.Clone(kind.Owner) // it may outlive what they are parts of
+			l = &Line{Kind: &own, turns: s.lines.turn}
+			s.shared[own] = l
+		}
+		return l
+	}
+	s.sweep(now)
+	at.key = kind.Key
+	e := s.whole[kind.Key]
+	if e.alone != nil {
+		return s.needLine(e.alone)
+	}
+	return e.line
+}
+
+// needLine returns the line of a lease, which it makes if it was alone. The caller holds mu.
+func (s *shard) needLine(g Leased) *Line {
+	at := g.Part()
+	if at.line == nil {
+		l := alone(g)
+		l.key, l.turns = strings.Clone(at.key), s.lines.turn
+		at.line = &l
+		s.whole[l.key] = entry{line: &l}
+	}
+	return at.line
+}
+
+// alone is the line of a lease that has been alone.
+func alone(g Leased) Line {
+	l := Line{Kind: &whole, lease: g, asker: g, leases: 1, want: 1}
+	if g.Part().state == asked {
+		l.asking = 1
+	}
+	return l
+}
+
+// step takes a step of the line that a lease is in. The caller holds no mutex of a shard.
+func (at *Lease) step(e *Event) (o Outcome) {
+	s := at.shard
+	if s == nil {
+		return Outcome{Back: e.What == Done}
+	}
+	s.mu.Lock()
+	o = s.step(at, e)
+	s.mu.Unlock()
+	if o.Signal != nil {
+		o.Signal.Send()
+	}
+	return o
+}
+
+func (s *shard) step(at *Lease, e *Event) (o Outcome) {
+	if at.line != nil {
+		o = at.line.Step(e)
+		s.tidy(at.line)
+		return o
+	}
+	if at.state == out {
+		return Outcome{Back: e.What == Done}
+	}
+	l := alone(e.Lease)
+	o = l.Step(e)
+	if e.What == Granted && s.wanted == at.key {
+		s.wanted = ""
+	}
+	if l.idle() {
+		delete(s.whole, at.key)
+	}
+	return o
+}
+
+// tidy forgets a line that nobody needs. The caller holds mu.
+func (s *shard) tidy(l *Line) {
+	switch {
+	case !l.idle():
+	case l.Mode != Whole && s.shared[*l.Kind] == l:
+		delete(s.shared, *l.Kind)
+	case l.Mode == Whole && s.whole[l.key].line == l:
+		delete(s.whole, l.key)
+	}
+}
+
+// sweep removes leases that have ended with nobody behind them and no Release. It does nothing until there are
+// twice as many keys as after the last time. The caller holds mu.
+func (s *shard) sweep(now clock.Instant) {
+	if len(s.whole) < s.size {
+		return
+	}
+	for _, e := range s.whole {
+		g := e.alone
+		if e.line != nil {
+			g = e.line.lease
+		}
+		if g != nil && g.Part().state == live && g.Deadline() <= now {
+			if o := s.step(g.Part(), &Event{What: Ended, Lease: g, Now: now}); o.Signal != nil {
+				o.Signal.Send()
+			}
+		}
+	}
+	s.size = max(2*len(s.whole), 64)
+}
+
+// Holder returns the lease by which this process holds the whole lock of a key, as far as it knows; nil: none.
+func (ls *Lines) Holder(key string) Leased {
+	s := ls.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e := s.whole[key]; {
+	case e.line != nil:
+		return e.line.holder()
+	case e.alone != nil && e.alone.Part().state == live:
+		return e.alone
+	}
+	return nil
+}
+
+// Wake ends the present Await of every caller, after the stop of these waits was closed.
+func (ls *Lines) Wake() {
+	for i := range ls.shards {
+		ls.shards[i].wake()
+	}
+}
+
+func (s *shard) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.whole {
+		e.line.wake()
+	}
+	for _, l := range s.shared {
+		l.wake()
+	}
+}
+
+func (l *Line) wake() {
+	if l == nil {
+		return
+	}
+	for c := l.head; c != nil; c = c.next {
+		c.signal.Send()
+	}
+}
+
+// newCaller returns a Caller, which may be one that another has left.
+func (ls *Lines) newCaller() *Caller {
+	if c, _ := ls.callers.Get().(*Caller); c != nil {
+		return c
+	}
+	return &Caller{signal: clock.NewSignal()}
+}
+
+// free gives a Caller that waits no more to the next who waits.
+func (c *Caller) free() {
+	if c.watches {
+		c.signal.Stop() // the timer may be set for an hour
+	}
+	lines := c.shard.lines
+	*c = Caller{signal: c.signal}
+	lines.callers.Put(c)
+}
+
+// Await waits until Ready returns something else than Waits, and returns that, or Waits at an instant. It returns
+// why ctx ended if that comes first, and clock.ErrStopped if stop is closed: whoever closes it calls Wake. now is a
+// recent reading of the clock. One goroutine at a time may wait, and not after another role was returned.
+func (c *Caller) Await(ctx context.Context, now, until clock.Instant, stop <-chan struct{}) (r Role, g Grant, err error) {
+	for {
+		select {
+		case <-stop:
+			return Waits, g, clock.ErrStopped
+		default:
+		}
+		if err := c.signal.Wait(ctx, now, until); err != nil {
+			return Waits, g, err
+		}
+		if r, g = c.Ready(); r != Waits {
+			return r, g, nil
+		}
+		if now = clock.Now(); now >= until {
+			return Waits, g, nil
+		}
+	}
+}
+
+// Ready returns what the caller has to do now. If that is not to wait, the Caller is not used any more.
+func (c *Caller) Ready() (r Role, g Grant) {
+	c.shard.mu.Lock()
+	r, g = c.role, c.grant
+	c.shard.mu.Unlock()
+	if r != Waits {
+		c.free()
+	}
+	return r, g
+}
+
+// Leave ends the wait of a caller, which is not used any more. If another has given it a lease meanwhile, Leave
+// returns Given: the caller has that, as if it had left a moment later. Otherwise it returns Gone.
+func (c *Caller) Leave() (r Role, g Grant) {
+	s, l := c.shard, c.line
+	s.mu.Lock()
+	o := l.Step(&Event{What: Leave, Caller: c})
+	r, g = o.Role, c.grant
+	s.tidy(l)
+	s.mu.Unlock()
+	if o.Signal != nil {
+		o.Signal.Send()
+	}
+	c.free()
+	return r, g
+}
+
+// Watch notes that a caller waits for long: from now on, who gets a lease before it is told to have the end of
+// that noticed. Watch returns the lease that is in its way now; nil: there is none.
+func (c *Caller) Watch() Leased {
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	return c.line.Step(&Event{What: Watched, Caller: c}).Lease
+}
+
+// Behind returns the lease that a caller is directly behind; nil: others are between them, or nobody has one.
+func (c *Caller) Behind() Leased {
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	if c.role != Waits || c.prev != nil {
+		return nil
+	}
+	return c.line.holder()
+}
+
+// Remaining returns what is left of the lease that a caller waits for, whether this process has it or another; 0:
+// that is not known. now is a recent reading of the clock.
+func (c *Caller) Remaining(now clock.Instant) time.Duration {
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	return c.line.remaining(now)
+}
+
+func (l *Line) remaining(now clock.Instant) time.Duration {
+	switch g := l.holder(); {
+	case l.Mode != Whole:
+	case g != nil:
+		return max(g.Deadline().From(now), time.Millisecond)
+	case l.other != 0:
+		return max(l.other.From(now), 0)
+	}
+	return 0
+}

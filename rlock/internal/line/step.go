@@ -1,0 +1,428 @@
+package line
+
+import (
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+)
+
+// Step does what follows from an event.
+func (l *Line) Step(e *Event) (o Outcome) {
+	s := step{l, e, &o}
+	switch g := e.Lease; e.What {
+	case Enter:
+		s.enter(g)
+		return o
+	case Wait:
+		s.append(e.Caller)
+		return o
+	case Leave:
+		s.leave(e.Caller)
+		o.Role = e.Caller.role
+	case Granted:
+		s.granted(g)
+		o.Open, o.Watch = g.Part().open, s.needsWatch(g)
+	case Told:
+		s.made(g)
+	case Crowded:
+		s.turn.told(e.Now, 1)
+	case Failed:
+		s.fails(g)
+	case Done:
+		o.Back = s.done(g)
+	case HandedOver, PassedOn:
+		s.moves(g)
+		o.Watch = s.needsWatch(g)
+	case Ended:
+		s.ends(g)
+	case Sealed:
+		s.seal(g)
+	case Watched:
+		o.Lease = s.watched(e.Caller)
+	case Heard:
+		s.heard()
+	}
+	s.stand()
+	return o
+}
+
+// step is one step.
+type step struct {
+	*Line
+	*Event
+	out *Outcome
+}
+
+// wake tells a caller of its new Role. One is told after the step, with no mutex held that it needs first.
+func (s *step) wake(c *Caller, r Role) {
+	c.role = r
+	if s.out.Signal != nil {
+		s.out.Signal.Send()
+	}
+	s.out.Signal = c.signal
+}
+
+// enter says what a caller has to do who comes.
+func (s *step) enter(own Leased) {
+	s.Line.want = s.Places
+	if s.lease != nil {
+		switch at := s.lease.Part(); {
+		case at.state == live && s.Mode == Whole && s.lease.Deadline() <= s.Now:
+			s.ends(s.lease) // nobody has noticed yet
+			s.stand()
+		case at.open && !s.joins(at):
+			s.seal(s.lease)
+		}
+	}
+	switch {
+	case s.lease != nil && s.lease.Part().open:
+		s.out.Role, s.out.Grant = Given, s.give(s.lease)
+	case s.head == nil && s.room(s.Line.want):
+		s.out.Role = Asks
+		s.asks(own, s.Event.Want)
+	default:
+		s.out.Role = Waits
+	}
+}
+
+// room reports whether one more caller is to ask the server, where n should stand in its queue.
+func (l *Line) room(n int) bool {
+	switch {
+	case l.Mode != Permits:
+		return l.lease == nil
+	case l.standing == 0:
+		return l.asking < l.most()
+	}
+	return l.standing < n
+}
+
+// joins reports whether a new reader may have the lease of others: its turn is not over, and nearly all of it
+// is left.
+func (s *step) joins(at *Lease) bool {
+	return s.Now < at.until && lasts(s.lease.Deadline(), s.Now, s.Line.TTL, false)
+}
+
+// longestUnasked bounds how long ago the server may have confirmed a lease that nobody extends and that another
+// goes on with. If it was lost since then, the next one gets a lock that is lost.
+const longestUnasked = 100 * time.Millisecond
+
+// lasts reports whether enough of a lease is left for another caller: nearly all of the TTL, or half of it if the
+// caller extends it anyway.
+func lasts(deadline, now clock.Instant, ttl time.Duration, extends bool) bool {
+	missing := ttl / 2
+	if !extends {
+		missing = min(ttl/100, longestUnasked)
+	}
+	return deadline.After(missing) >= clock.LeaseEnd(now, ttl)
+}
+
+// asks has a lease asked for.
+func (s *step) asks(g Leased, want Want) {
+	at := g.Part()
+	at.state, at.as, at.told, s.asker = asked, want, false, g
+	s.asking++
+	s.leases++
+	if s.Mode != Permits {
+		s.lease = g
+	}
+}
+
+// asksNoMore ends that a lease is asked for, and reports whether it was.
+func (s *step) asksNoMore(at *Lease) bool {
+	if at.state != asked {
+		return false
+	}
+	s.asking--
+	if at.stands {
+		at.stands = false
+		s.standing--
+	}
+	return true
+}
+
+// granted begins the use of a lease that was asked for.
+func (s *step) granted(g Leased) {
+	at := g.Part()
+	if !s.asksNoMore(at) {
+		return
+	}
+	at.state, at.users, at.until = live, 1, s.Now.After(s.turns)
+	switch s.Mode {
+	case Whole:
+		s.score = 0
+		s.turn.begin(s.Now)
+	case Readers:
+		s.score = 0
+		at.open = !s.Event.Sealed
+		if !at.open {
+			s.lease = nil
+		}
+		for at.open && s.head != nil {
+			c := s.head
+			s.remove(c)
+			c.grant = s.give(g)
+			s.wake(c, Given)
+		}
+	case Permits:
+		if !at.told { // more may be free
+			s.call(min(s.standing+2, s.most()))
+		}
+	}
+}
+
+// made notes that the server has made the one who asks wait.
+func (s *step) made(g Leased) {
+	at := g.Part()
+	if at.state != asked {
+		return
+	}
+	at.told = true
+	switch s.Mode {
+	case Whole:
+		s.turn = turn{}
+		s.met, s.other = true, s.Now.After(s.Event.Left)
+	case Permits:
+		if !at.stands {
+			at.stands = true
+			s.standing++
+		}
+	}
+}
+
+// fails ends the part of a caller who has asked and has not got the lease.
+func (s *step) fails(g Leased) {
+	if s.asksNoMore(g.Part()) {
+		s.forget(g)
+	}
+}
+
+// forget takes a lease out of the line.
+func (s *step) forget(g Leased) {
+	at := g.Part()
+	at.state, at.open = out, false
+	s.leases--
+	if s.lease == g {
+		s.lease, s.turn = nil, turn{}
+	}
+}
+
+// ends takes a lease out of the line that is over, or was given back.
+func (s *step) ends(g Leased) {
+	if state := g.Part().state; state == live || state == back {
+		s.forget(g)
+	}
+}
+
+// seal lets no other reader have a lease.
+func (s *step) seal(g Leased) {
+	if at := g.Part(); at.open {
+		at.open = false
+		if s.lease == g {
+			s.lease = nil
+		}
+	}
+}
+
+// done ends the use of a lease. It reports whether the lease must be given back.
+func (s *step) done(g Leased) (gives bool) {
+	at := g.Part()
+	if at.users--; at.users > 0 {
+		return false
+	}
+	if s.Event.TTL != 0 {
+		at.as.TTL = s.Event.TTL
+	}
+	if at.state != live { // it has ended: who was done with it gives back what is left of it
+		return true
+	}
+	if s.serve(g) {
+		return false
+	}
+	s.seal(g)
+	at.state = back
+	return true
+}
+
+// serve gives a lease that nobody uses to the first who waits. It reports false if nobody can have it.
+func (s *step) serve(g Leased) bool {
+	c, at := s.head, g.Part()
+	if c == nil || s.Plain || s.Mode == Readers {
+		return false
+	}
+	fits := !s.Event.Sealed && !at.as.Own && !c.want.Own && !c.want.Full && at.as.Owner == c.want.Owner &&
+		at.as.TTL == c.want.TTL && c.want.TTL != clock.NoExpiry && // an endless lease does not tell when it was confirmed
+		lasts(g.Deadline(), s.Now, c.want.TTL, c.want.Extends)
+	if s.Mode == Permits {
+		if !fits || s.Now >= at.until {
+			return false
+		}
+		s.remove(c)
+		c.grant = s.give(g)
+		s.wake(c, Given)
+		return true
+	}
+	do, number := HandOver, uint32(0)
+	if s.turn.over(s.Now, s.turns, s.Blind) {
+		do = PassOn
+	} else if fits && (!c.want.Fenced || s.turn.spare > 0) {
+		ask, itself := !s.Blind, false
+		if ask {
+			ask, itself = s.turn.mustAsk(s.Now, s.turns)
+		}
+		if !itself {
+			do = GoOn
+		}
+		if ask && !itself {
+			s.number++
+			number, s.turn.late = s.number, s.Now.After(max(s.turns, s.Patience))
+		}
+	}
+	s.remove(c)
+	c.grant = s.give(g)
+	c.grant.Do, c.grant.Ask, c.grant.Met = do, number, s.met
+	if do == GoOn {
+		if fence := s.turn.next(); c.want.Fenced {
+			c.grant.Fence = fence
+		}
+	}
+	c.grant.Reserve = 1
+	if c.want.Fenced && !c.want.Own {
+		c.grant.Reserve = max(fences-s.turn.spare, 1)
+	}
+	c.grant.Watch = s.needsWatch(g)
+	s.wake(c, Given)
+	return true
+}
+
+// give makes a caller a user of a lease.
+func (s *step) give(g Leased) Grant {
+	g.Part().users++
+	return Grant{Lease: g}
+}
+
+// needsWatch reports whether a waiter depends on the end of a lease being noticed: one that watches, or any if the
+// lease ends so soon that none watches before.
+func (s *step) needsWatch(g Leased) bool {
+	return s.Mode == Whole && (s.watching > 0 || s.head != nil && g.Deadline() < s.Now.After(WatchAfter))
+}
+
+// WatchAfter is how long a caller waits before it has the lease in its way watched. One that others wait for for
+// less need not be watched, which costs more than to hand it over.
+const WatchAfter = 20 * time.Millisecond
+
+// moves puts a lease in the place of another, whose key the server has given away.
+func (s *step) moves(g Leased) {
+	from, at := s.From.Part(), g.Part()
+	if from.state != live { // it was lost meanwhile, as far as this process knows, and others ask
+		at.users = 1
+		return
+	}
+	turn := s.turn
+	s.forget(s.From)
+	from.users = 0
+	if s.What == PassedOn {
+		s.asks(g, s.Event.Want)
+		return
+	}
+	at.as, at.state, at.users, s.lease = s.Event.Want, live, 1, g
+	s.leases++
+	s.turn = turn
+	s.turn.spare = 0 // those are smaller than the fence of this one
+	s.turn.reserve(s.Event.Fence, s.Event.Fences)
+	s.turn.told(s.Now, s.Event.Waits)
+}
+
+// watched has a caller watch, and returns the lease in its way.
+func (s *step) watched(c *Caller) Leased {
+	if c.role != Waits || c.watches {
+		return nil
+	}
+	c.watches = true
+	s.watching++
+	return s.holder()
+}
+
+// holder returns the lease that a caller of this process has; nil: none.
+func (l *Line) holder() Leased {
+	if l.lease != nil && l.lease.Part().state == live {
+		return l.lease
+	}
+	return nil
+}
+
+// heard takes the answer to a question. It has no effect if a hand-over has asked since, or the turn has ended.
+func (s *step) heard() {
+	switch {
+	case s.turn.late == 0 || s.number != s.Number:
+	case s.Unheard:
+		s.turn.late, s.turn.failed = 0, true
+	default:
+		s.turn.reserve(s.Event.Fence, s.Event.Fences)
+		s.turn.told(s.Now, s.Event.Waits)
+	}
+}
+
+// stand has as many of those who wait ask the server as should.
+func (s *step) stand() { s.call(s.Line.want) }
+
+// call has those who wait ask the server until n stand in its queue.
+func (s *step) call(n int) {
+	for s.head != nil && s.room(n) {
+		c := s.head
+		s.remove(c)
+		if s.asker != nil {
+			c.own.Part().silence.Inherit(&s.asker.Part().silence)
+		}
+		s.asks(c.own, c.want)
+		if s.Mode == Permits {
+			c.own.Part().stands = true
+			s.standing++
+		}
+		s.wake(c, Asks)
+	}
+}
+
+// leave ends the wait of a caller. One that was called has not asked yet; one that was given a lease has that.
+func (s *step) leave(c *Caller) {
+	if s.asker != nil {
+		c.own.Part().silence.Inherit(&s.asker.Part().silence)
+	}
+	switch c.role {
+	case Waits:
+		s.remove(c)
+		c.role = Gone
+	case Asks:
+		s.fails(c.own)
+		c.role = Gone
+	}
+}
+
+// idle reports whether a line may be forgotten.
+func (l *Line) idle() bool { return l.head == nil && l.leases == 0 }
+
+func (l *Line) append(c *Caller) {
+	c.prev = l.tail
+	if l.tail == nil {
+		l.head = c
+	} else {
+		l.tail.next = c
+	}
+	l.tail = c
+}
+
+func (l *Line) remove(c *Caller) {
+	if c.watches {
+		l.watching--
+	}
+	if c.prev == nil {
+		l.head = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.tail = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.next, c.prev = nil, nil
+}

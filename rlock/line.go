@@ -1,0 +1,367 @@
+package rlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/attempt"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
+)
+
+// inLine is a lease as the lines of this process have it.
+type inLine lease
+
+// Part returns what the line knows of it.
+func (s *inLine) Part() *line.Lease { return &s.line }
+
+// Deadline is when the lease is over.
+func (s *inLine) Deadline() clock.Instant { return s.terms.Deadline() }
+
+// leaseOf returns the lease that a line has; nil: it has none.
+func leaseOf(g line.Leased) *lease {
+	s, _ := g.(*inLine)
+	return (*lease)(s)
+}
+
+// request returns what the lock is acquired as.
+func (l *Lock) request() line.Want {
+	return line.Want{
+		TTL: l.terms.TTL(), Owner: l.set.owner, Extends: l.extends(), Own: l.set.uniqueToken,
+		Fenced: !l.set.unfenced, Full: l.set.atLeast > 0,
+	}
+}
+
+// kind returns in which line of this process the acquisition has a place. It reports false if in none: it is of
+// a set or of a token of the caller's own; or it does not wait, and is no reader, who may share what others have;
+// or it shares with nobody; or it wants all permits, whose holder has a fence of its own, or such as never end.
+func (a *acquisition) kind() (k line.Kind, has bool) {
+	l := a.lock
+	share, is := l.claim.Share()
+	k = line.Kind{Key: l.claim.Key()}
+	switch {
+	case l.claim.IsSet() || l.claim.Chosen():
+		return k, false
+	case !is:
+		return k, l.want.wait
+	case share.Limit == 0:
+		k.Mode = line.Readers
+	case share.Permits < share.Limit && l.set.ttl != NoExpiry && l.set.turn > 0 && l.want.wait:
+		k.Mode, k.Limit, k.Permits, k.Extends = line.Permits, share.Limit, share.Permits, l.extends()
+	default:
+		return k, false
+	}
+	k.Owner, k.TTL = l.set.owner, l.set.ttl
+	return k, !l.set.uniqueToken
+}
+
+// enter gives the acquisition its place among the callers of this process, and says what it has to do.
+func (a *acquisition) enter(wait bool, now clock.Instant) {
+	l := a.lock
+	kind, has := a.kind()
+	if !has || a.ctx.Err() != nil {
+		a.role = line.Asks
+		return
+	}
+	in := l.locker.lines.Enter(&kind, (*inLine)(&l.own), a.tries.Want, wait, a.places(&kind), now)
+	a.role, a.given, a.caller, a.left = in.Role, in.Grant, in.Caller, in.Left
+}
+
+// places is how many of those who want permits should stand in the queue of the server while others wait: so many
+// that they can take what goes back to the server at the end of each turn. From one grant to the next, a caller and
+// the one who asks after it need two round trips.
+func (a *acquisition) places(k *line.Kind) int {
+	if k.Mode != line.Permits {
+		return 1
+	}
+	most := float64(k.Limit / k.Permits)
+	n := most * 2 * float64(a.lock.locker.remote.RoundTrip()) / float64(a.lock.locker.lines.Turn())
+	return max(1, int(min(n, most)))
+}
+
+// waitInLine waits behind other callers of this process, for as long as a pause of the policy.
+func (a *acquisition) waitInLine() noLock {
+	now := a.behind(a.left, clock.Now())
+	if !a.nextPause(now) {
+		return a.lastLook()
+	}
+	l := a.lock
+	end := l.set.retry.end(a.start)
+	role, g, err := a.await(now, min(now.After(a.pause), end), end)
+	if err != nil {
+		return a.quit(waitEnded(err))
+	}
+	a.has(role, g)
+	if role == line.Waits {
+		a.left = a.caller.Remaining(clock.Now())
+	}
+	return noLock{}
+}
+
+// has takes what the acquisition has to do now.
+func (a *acquisition) has(role line.Role, g line.Grant) {
+	a.role, a.given = role, g
+	if role != line.Waits {
+		a.caller = nil
+	}
+	if role == line.Asks {
+		a.tries.Blocker = attempt.Blocker{Key: a.lock.claim.Key()}
+	}
+}
+
+// quit ends the wait in line and returns why. If another caller has given up a lease for this one meanwhile, the
+// acquisition goes on with that, as if it had ended a moment later.
+func (a *acquisition) quit(why noLock) noLock {
+	if a.caller == nil {
+		return why
+	}
+	role, g := a.caller.Leave()
+	a.has(role, g)
+	if role == line.Given {
+		return noLock{}
+	}
+	return why
+}
+
+// lastLook asks the server once, because the policy gives up and so far only this process has said that the key is
+// held. A reader, or one who wants permits, tries to get a share of its own. For others, if the holder has lost the
+// key, the next in line is called, which may be this acquisition. Otherwise the acquisition ends with ErrGaveUp.
+func (a *acquisition) lastLook() noLock {
+	l := a.lock
+	if l.claim.IsShare() {
+		if why := a.quit(noLock{err: ErrGaveUp}); why.none() {
+			return why
+		}
+		a.tries.Blocker = attempt.Blocker{Key: l.claim.Key()}
+		if share, _ := l.claim.Share(); share.Limit == 0 {
+			a.enter(false, clock.Now())
+		} else {
+			a.role = line.Asks
+		}
+		return noLock{}
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, lookTimeout)
+	defer cancel()
+	l.attempts++
+	a.tries.Outage.Ask()
+	seen, _, err := l.locker.lookFor(ctx, &l.claim, l.locker.holder(l.claim.Key()))
+	a.tries.Outage.Record(err)
+	switch {
+	case a.ctx.Err() != nil:
+		return a.quit(waitEnded(clock.ContextError(a.ctx, nil)))
+	case err == nil && seen.Held: // otherwise those before it stand in the way all the same
+		a.tries.Blocker.Sees(seen.End)
+	}
+	if err == nil {
+		if role, g := a.caller.Ready(); role != line.Waits {
+			a.has(role, g)
+			return noLock{}
+		}
+	}
+	return a.quit(noLock{err: ErrGaveUp})
+}
+
+// await waits until the acquisition has something to do, or until end, which is no later than last, the end of the
+// policy. If it waits for long, it has the lease in its way watched: those who wait rely on somebody who notices its
+// end, and send nothing.
+func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g line.Grant, err error) {
+	l := a.lock.locker
+	look := now.After(lookPause)
+	watch := now.After(line.WatchAfter)
+	if a.left > 0 {
+		watch = min(watch, now.After(a.left))
+	}
+	for {
+		looks := !a.lock.claim.IsShare() && (l.monitor == nil || !l.listener.Heard())
+		until := min(end, watch)
+		if looks {
+			until = min(until, look)
+		}
+		if role, g, err = a.caller.Await(a.ctx, now, until, l.closed); err != nil || role != line.Waits {
+			return role, g, err
+		}
+		now = clock.Now()
+		if now >= watch {
+			watch = clock.Never
+			leaseOf(a.caller.Watch()).watchFor()
+		}
+		if looks && now >= min(look, end) && now < last { // lastLook asks at the end of the policy
+			look = now.After(lookPause)
+			if role, g, err = a.look(now, end, last); err != nil || role != line.Waits {
+				return role, g, err
+			}
+			now = clock.Now()
+		}
+		if now >= end {
+			return line.Waits, g, nil
+		}
+	}
+}
+
+// lookPause is how often a caller who waits asks the server about the lease before it, where the server does not
+// tell that the key is gone. It asks whatever its policy is, because those who wait behind it rely on it.
+const lookPause = time.Second
+
+// look asks the server about the lease before the acquisition, in the background, and does what await does until
+// there is an answer: the acquisition may be called before, and the server may be silent. At the end of a pause it
+// has lookTimeout, or until the end of the policy.
+func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line.Grant, err error) {
+	l := a.lock.locker
+	limit := min(now.After(lookTimeout), last)
+	if now < end {
+		limit = min(limit, end)
+	}
+	s := leaseOf(a.caller.Behind())
+	if s == nil || s.renewed() { // its extensions notice the loss
+		return line.Waits, g, nil
+	}
+	asks, cancel := context.WithTimeout(a.ctx, limit.From(now))
+	defer cancel()
+	var cause any // of a panic of the client or of an observer, if not nil
+	waits, answered := context.WithCancel(a.ctx)
+	go func() {
+		defer answered()
+		// The waiter panics, as if it had asked itself. One that has gone on does not: what it has got or given up
+		// is done, and a program does not end because of what a call asked that has returned.
+		defer func() { cause = recover() }()
+		_, _, _ = l.lookFor(asks, &s.claim, s)
+	}()
+	role, g, err = a.caller.Await(waits, now, limit, l.closed)
+	if err == nil || waits.Err() == nil || a.ctx.Err() != nil {
+		return role, g, err
+	}
+	if cause != nil {
+		panic(cause)
+	}
+	return line.Waits, g, nil
+}
+
+// receive goes on with the lease that another caller of this process has given up, or shares. It reports whether
+// the acquisition has got the lock. If not, it says why it ends, or asks the server.
+func (a *acquisition) receive() (has bool, why noLock) {
+	from := leaseOf(a.given.Lease)
+	switch {
+	case a.given.Do == line.GoOn:
+		return true, a.goOn(from)
+	case a.ctx.Err() != nil:
+		a.passBy()
+		return false, noLock{ErrGaveUp, clock.ContextError(a.ctx, nil)}
+	case a.lock.locker.isClosed():
+		a.passBy()
+		return false, noLock{err: ErrClosed}
+	case a.given.Do == line.HandOver:
+		return a.handOver(from)
+	}
+	return a.passOn(from)
+}
+
+// goOn begins to hold a lease.
+func (a *acquisition) goOn(s *lease) noLock {
+	l, g := a.lock, a.given
+	l.lease = s
+	how := arrival{kind: EventAcquired, start: a.start, handedOver: true, goesOn: true, watch: g.Watch}
+	fence := g.Fence
+	if l.claim.IsShare() {
+		fence = s.fence
+	}
+	deadline := s.terms.Deadline()
+	if g.Ask != 0 {
+		askMeanwhile(s, g, l.set)
+	}
+	if err := l.hold(deadline, fence, how); err != nil {
+		l.lease = &l.own
+		a.passBy()
+		return a.notHeld(err, deadline)
+	}
+	a.given = line.Grant{}
+	return noLock{}
+}
+
+// passBy gives a lease that the acquisition was given, and does not hold, to the next caller of this process, or back.
+// A ForceRelease may have looked for it while nobody had it: then it goes back.
+func (a *acquisition) passBy() {
+	s := leaseOf(a.given.Lease)
+	if s == nil {
+		return
+	}
+	a.given = line.Grant{}
+	s.leave(a.forced != s.locker.forces.Begun(s.claim.Keys()))
+}
+
+// askMeanwhile asks the server whether another process waits, and reserves fences, while callers of this process go
+// on with the lease. If the key has another token by then, the next hand-over learns it from the server.
+func askMeanwhile(s *lease, g line.Grant, set *settings) {
+	q := s.line.Question(g.Ask)
+	l, key, token := s.locker, s.claim.Key(), s.terms.Token()
+	go func() {
+		defer func() {
+			_ = recover() // the client's hooks may panic: they do so again in the next hand-over, whose caller it concerns
+			q.Unheard()
+		}()
+		if said, err := remote.Ask(l.background, l.remote, key, token, !set.unfenced, g.Reserve); err == nil && said.Over {
+			q.Heard(said.Fence, said.Reserved, said.Waits)
+		}
+	}()
+}
+
+// handOver has the server give the key of a lease to the acquisition's own.
+func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
+	l, own := a.lock, (*inLine)(&a.lock.own)
+	a.tries.Outage.Ask()
+	h, err := a.tries.HandOver(a.ctx, &from.claim, from.terms.Token(), a.given.Reserve)
+	a.tries.Outage.Record(err)
+	if !h.Over {
+		a.asksInPlaceOf(from)
+		return false, noLock{}
+	}
+	own.line.HandedOver(own, (*inLine)(from), a.tries.Want, h.Fence+1, h.Reserved-1, h.Waits)
+	a.gone(from)
+	grant := attempt.Grant{Deadline: clock.LeaseEnd(h.Sent, l.terms.TTL()), Fence: h.Fence}
+	return true, a.hold(grant, true)
+}
+
+// passOn gives the key of a lease to the process that has waited longest, and takes a place behind all others.
+func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
+	l, own, server := a.lock, (*inLine)(&a.lock.own), a.lock.locker.remote
+	if !server.Queues().Usable(l.claim.Key()) {
+		err := a.tries.Yield(a.ctx, &from.claim, from.terms.Token(), a.given.Met, l.locker.closed)
+		a.gone(from)
+		own.line.PassedOn(own, (*inLine)(from), a.tries.Want)
+		a.has(line.Asks, line.Grant{})
+		if err != nil {
+			return false, waitEnded(err)
+		}
+		return false, noLock{}
+	}
+	freed, has, grant := a.tries.PassOn(a.ctx, &from.claim, from.terms.Token())
+	if !freed {
+		a.asksInPlaceOf(from)
+		return false, noLock{}
+	}
+	own.line.PassedOn(own, (*inLine)(from), a.tries.Want)
+	a.gone(from)
+	a.has(line.Asks, line.Grant{})
+	if has {
+		return true, a.hold(grant, true)
+	}
+	return false, noLock{}
+}
+
+// asksInPlaceOf has the acquisition ask the server, because it could not get the key of a lease, which goes back in the
+// background.
+func (a *acquisition) asksInPlaceOf(from *lease) {
+	own := (*inLine)(&a.lock.own)
+	own.line.PassedOn(own, (*inLine)(from), a.tries.Want)
+	from.giveBack()
+	a.has(line.Asks, line.Grant{})
+}
+
+// gone notes that the key of a lease is another's.
+func (a *acquisition) gone(from *lease) {
+	a.given = line.Grant{}
+	from.mu.Lock()
+	defer from.unlock()
+	from.retire(leaseBack)
+	from.locker.grants.Over(from.terms.Token())
+}
