@@ -64,7 +64,9 @@ func (at *Lease) Own(g Leased) bool {
 	if at.users > 1 {
 		return false
 	}
-	s.step(at, &Event{What: Sealed, Lease: g})
+	if o := s.step(at, &Event{What: Sealed, Lease: g}); o.Signal != nil {
+		o.Signal.Send()
+	}
 	return true
 }
 
@@ -90,7 +92,7 @@ func (q Question) Unheard() { q.step(&Event{What: Heard, Number: q.number, Unhea
 func (q Question) step(e *Event) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
-	q.line.Step(e)
+	q.line.take(e)
 }
 
 // Asker is a lease that is asked for, as the one who asks the server knows it.
@@ -112,7 +114,7 @@ func (a Asker) Told(left time.Duration) {
 	if l.Mode == Whole {
 		s.wanted = at.key
 	}
-	l.Step(&Event{What: Told, Lease: a.Lease, Left: left, Now: clock.Now()})
+	l.take(&Event{What: Told, Lease: a.Lease, Left: left, Now: clock.Now()})
 }
 
 // Crowded notes that the server has given the caller the lock while other processes wait for it.
@@ -125,7 +127,7 @@ func (a Asker) Crowded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.state == asked {
-		s.needLine(a.Lease).Step(&Event{What: Crowded, Lease: a.Lease, Now: clock.Now()})
+		s.needLine(a.Lease).take(&Event{What: Crowded, Lease: a.Lease, Now: clock.Now()})
 	}
 }
 

@@ -72,10 +72,7 @@ func (ls *Lines) Enter(kind *Kind, own Leased, want Want, wait bool, places int,
 		return Entered{Role: Asks}
 	}
 	at.line = l
-	o := l.Step(&Event{What: Enter, Lease: own, Want: want, Places: places, Now: now})
-	if o.Signal != nil {
-		o.Signal.Send()
-	}
+	o := l.take(&Event{What: Enter, Lease: own, Want: want, Places: places, Now: now})
 	in.Role, in.Grant = o.Role, o.Grant
 	switch {
 	case o.Role != Waits:
@@ -171,6 +168,15 @@ func (s *shard) step(at *Lease, e *Event) (o Outcome) {
 	}
 	if l.idle() {
 		delete(s.whole, at.key)
+	}
+	return o
+}
+
+// take takes a step, and wakes at once who has another Role. The caller holds mu.
+func (l *Line) take(e *Event) Outcome {
+	o := l.Step(e)
+	if o.Signal != nil {
+		o.Signal.Send()
 	}
 	return o
 }
@@ -303,13 +309,9 @@ func (c *Caller) Ready() (r Role, g Grant) {
 func (c *Caller) Leave() (r Role, g Grant) {
 	s, l := c.shard, c.line
 	s.mu.Lock()
-	o := l.Step(&Event{What: Leave, Caller: c})
-	r, g = o.Role, c.grant
+	r, g = l.take(&Event{What: Leave, Caller: c}).Role, c.grant
 	s.tidy(l)
 	s.mu.Unlock()
-	if o.Signal != nil {
-		o.Signal.Send()
-	}
 	c.free()
 	return r, g
 }
@@ -319,7 +321,7 @@ func (c *Caller) Leave() (r Role, g Grant) {
 func (c *Caller) Watch() Leased {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	return c.line.Step(&Event{What: Watched, Caller: c}).Lease
+	return c.line.take(&Event{What: Watched, Caller: c}).Lease
 }
 
 // Behind returns the lease that a caller is directly behind; nil: others are between them, or nobody has one.

@@ -1,0 +1,16 @@
+package line
+
+// Peek returns the role of a caller, and leaves the Caller as it is.
+func (c *Caller) Peek() Role {
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	return c.role
+}
+
+// Keys returns how many lines there are, with the leases that nobody waits for.
+func (ls *Lines) Keys() (n int) {
+	for i := range ls.shards {
+		n += len(ls.shards[i].whole) + len(ls.shards[i].shared)
+	}
+	return n
+}
