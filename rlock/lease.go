@@ -214,16 +214,17 @@ func (s *lease) renewed() bool {
 	return false
 }
 
-// done gives a lease that one who had it, or was given it, does not use any more to the first who waits for it in
-// this process, unless plain is true. back reports that nobody has it, so that the caller gives it back. next is to
+// done gives a lease that one who had it as he wanted, or was given it, does not use any more to the first who waits
+// for it in this process, unless plain is true. back reports that nobody has it, so that the caller gives it back. next is to
 // be sent when the caller does not hold mu any more, which it holds now.
-func (s *lease) done(now clock.Instant, plain bool) (back bool, next *clock.Signal) {
+func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, next *clock.Signal) {
 	e := line.Event{Now: now, Plain: true}
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
 	if !plain && s.state == leaseLive && s.claim.Possible() == 0 && len(s.terms.Former()) == 0 {
 		server := s.locker.remote
 		e.Plain, e.Blind = false, !server.Queues().Usable(s.claim.Key())
-		e.TTL, e.Sealed = s.terms.TTL(), s.shown || !s.terms.Certain()
+		e.Want, e.Sealed = as, s.shown || !s.terms.Certain()
+		e.Want.TTL = s.terms.TTL()
 		e.Patience = min(2*server.RoundTrip(), longestQuestion)
 	}
 	return s.line.Done((*inLine)(s), e)
@@ -234,9 +235,9 @@ func (s *lease) done(now clock.Instant, plain bool) (back bool, next *clock.Sign
 const longestQuestion = 100 * time.Millisecond
 
 // leave gives a lease that somebody was given, and does not use, to the next, or back. The caller does not hold mu.
-func (s *lease) leave(plain bool) {
+func (s *lease) leave(as line.Want, plain bool) {
 	s.mu.Lock()
-	back, next := s.done(clock.Now(), plain)
+	back, next := s.done(clock.Now(), as, plain)
 	s.unlock()
 	if next != nil {
 		next.Send()

@@ -285,8 +285,10 @@ func (a *acquisition) passBy() {
 	if s == nil {
 		return
 	}
+	as := a.tries.Want
+	as.Own = as.Own || a.given.Do != line.GoOn // then the lease may be as somebody else wanted it
 	a.given = line.Grant{}
-	s.leave(a.forced != s.locker.forces.Begun(s.claim.Keys()))
+	s.leave(as, a.forced != s.locker.forces.Begun(s.claim.Keys()))
 }
 
 // askMeanwhile asks the server whether another process waits, and reserves fences, while callers of this process go
@@ -315,7 +317,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 		a.asksInPlaceOf(from)
 		return false, noLock{}
 	}
-	own.line.HandedOver(own, (*inLine)(from), a.tries.Want, h.Fence+1, h.Reserved-1, h.Waits)
+	own.line.HandedOver(own, (*inLine)(from), h.Fence+1, h.Reserved-1, h.Waits)
 	a.gone(from)
 	grant := attempt.Grant{Deadline: clock.LeaseEnd(h.Sent, l.terms.TTL()), Fence: h.Fence}
 	return true, a.hold(grant, true)
@@ -327,7 +329,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 	if !server.Queues().Usable(l.claim.Key()) {
 		err := a.tries.Yield(a.ctx, &from.claim, from.terms.Token(), a.given.Met, l.locker.closed)
 		a.gone(from)
-		own.line.PassedOn(own, (*inLine)(from), a.tries.Want)
+		own.line.PassedOn(own, (*inLine)(from))
 		a.has(line.Asks, line.Grant{})
 		if err != nil {
 			return false, waitEnded(err)
@@ -339,7 +341,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 		a.asksInPlaceOf(from)
 		return false, noLock{}
 	}
-	own.line.PassedOn(own, (*inLine)(from), a.tries.Want)
+	own.line.PassedOn(own, (*inLine)(from))
 	a.gone(from)
 	a.has(line.Asks, line.Grant{})
 	if has {
@@ -352,7 +354,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 // background.
 func (a *acquisition) asksInPlaceOf(from *lease) {
 	own := (*inLine)(&a.lock.own)
-	own.line.PassedOn(own, (*inLine)(from), a.tries.Want)
+	own.line.PassedOn(own, (*inLine)(from))
 	from.giveBack()
 	a.has(line.Asks, line.Grant{})
 }

@@ -32,6 +32,7 @@ type Lock struct {
 	want     wanted
 	waits    bool         // it is in the registry of those that wait; only for the acquisition
 	uses     bool         // it is one of those who have the lease; guarded by mu
+	told     bool         // its caller has got the token; guarded by mu
 	left     bool         // it has ended, and others have the lease; guarded by mu
 	position int32        // among the readers who share the lease; guarded by mu
 	until    atomic.Int64 // a clock.Instant: its own end in a lease that others share; Never: that of the lease
@@ -112,10 +113,10 @@ func (l *Lock) Token() string {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	if l.left {
+	if l.left && !l.told && !l.set.uniqueToken && l.terms.TTL() != NoExpiry { // others may go on with it
 		return ""
 	}
-	l.shown = true
+	l.shown, l.told = true, true
 	l.lease.line.Seal((*inLine)(l.lease))
 	return l.terms.Token()
 }

@@ -24,6 +24,9 @@ import (
 // fails, or the caller chose the token (WithToken), they stay until their lease ends. Release may be called
 // again.
 //
+// If another caller of this Locker waits for the lock, that one goes on with the lease, and Release asks the server
+// nothing: that one notices if the lock was lost.
+//
 // Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
 	if err := checkCall(ctx, l); err != nil {
@@ -90,26 +93,28 @@ func (r *releasing) begin(now clock.Instant) (ok bool) {
 	return ok
 }
 
-// end is the part of begin that needs the lock's mutex.
+// end is the part of begin that needs the lock's mutex. A Context ends before another has the lease.
 func (r *releasing) end(now clock.Instant) (ok bool, next *clock.Signal) {
 	l := r.lock
 	l.mu.Lock()
-	defer l.unlock()
 	l.endIfOverAt(now)
 	r.ends = l.cause() == nil
 	l.become(stateReleased, now)
 	r.cause = l.cause()
 	if r.cause == detached { // the keys are another handle's now
+		l.unlock()
 		l.releases.Leave(false)
 		r.err = &LockError{"release", l.claim.Key(), r.cause}
 		return false, nil
 	}
 	r.keepOthersOut(now)
 	if l.watch != nil && l.lease.ended != nil {
-		l.unlock() // the Context ends before another has the lease
+		l.unlock()
 		l.mu.Lock()
 	}
-	return true, r.pass(now)
+	next = r.pass(now)
+	l.unlock()
+	return true, next
 }
 
 // pass gives the lease of a lock that this Release has ended to the next caller of this process. The caller holds mu.
@@ -119,7 +124,7 @@ func (r *releasing) pass(now clock.Instant) (next *clock.Signal) {
 	}
 	r.passed = true
 	l := r.lock
-	back, next := l.done(now, r.minimum != nil)
+	back, next := l.done(now, l.request(), r.minimum != nil)
 	if l.left = !back; back {
 		l.retire(leaseBack)
 	}

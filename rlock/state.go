@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
 )
 
 // state is the state of a Lock for the caller who has it. Only become changes it.
@@ -91,7 +92,7 @@ func (l *Lock) ended(to state, now clock.Instant) {
 	if cause == released {
 		return // the Release gives the lease on, or back
 	}
-	back, next := l.done(now, true)
+	back, next := l.done(now, line.Want{}, true)
 	if l.left = !back; back {
 		if cause == expired {
 			l.leaveExpired()

@@ -115,16 +115,10 @@ func TestReleaseOfALockWhoseContextIsBroken(t *testing.T) {
 func TestContextBreaksDuringRelease(t *testing.T) {
 	t.Parallel()
 	_, locker, direct := env.NewFaulty(t, env.Engines(t)[0])
-	lock, err := locker.Acquire(t.Context(), "a")
-	require.NoError(t, err)
-	next := make(chan *rlock.Lock, 1)
-	go func() {
-		lock, _ := locker.Acquire(t.Context(), "a", rlock.WithTTL(time.Hour))
-		next <- lock
-	}()
-	env.AwaitWaiting(t, locker, 1)
+	lock := env.MustLock(t)(locker.Acquire(t.Context(), "a"))
 	require.False(t, survive(func() { _ = lock.Release(&secondErrPanics{Context: t.Context()}) }))
-	require.NoError(t, env.Receive(t, next).Release(t.Context()))
+	next := env.MustLock(t)(locker.Acquire(t.Context(), "a", rlock.WithTTL(time.Hour)))
+	require.NoError(t, next.Release(t.Context()))
 	require.NoError(t, lock.Release(t.Context()))
 	require.Empty(t, env.Get(t, direct, "a"))
 }
@@ -194,79 +188,35 @@ func (c *secondErrPanics) Err() error {
 	return c.Context.Err()
 }
 
-// A hook that panics in the second hand-over of a Release, because the next in line has left
-// during the first, leaves no key with the token of the one who has left.
-func TestHandOverPanicsAfterOneWhoHasLeft(t *testing.T) {
+// A hook that panics in the hand-over to a caller leaves no key with the token of that one or of the one before: the
+// next in line gets the lock.
+func TestHandOverPanics(t *testing.T) {
 	t.Parallel()
 	for ending, end := range endings {
-		t.Run(ending, func(t *testing.T) {
-			t.Parallel()
-			f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(true), rlock.WithTTL(5*time.Minute), rlock.WithTurn(time.Hour))
-			lock, err := locker.Acquire(t.Context(), "a")
-			require.NoError(t, err)
-			ctx, giveUp := context.WithCancel(t.Context())
-			gaveUp, got := make(chan error, 1), make(chan *rlock.Lock, 1)
-			go func() {
-				_, err := locker.Acquire(ctx, "a")
-				gaveUp <- err
-			}()
-			env.AwaitWaiting(t, locker, 1)
-			go func() {
-				lock, _ := locker.Acquire(t.Context(), "a")
-				got <- lock
-			}()
-			env.AwaitWaiting(t, locker, 2)
-			calls := 0
-			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				if !env.Calls(words, gen.HandOverSHA1) {
-					return run()
-				}
-				if calls++; calls > 1 {
+		for when, runs := range map[string]bool{"before": false, "after": true} {
+			t.Run(ending+" "+when, func(t *testing.T) {
+				t.Parallel()
+				f, locker, direct := env.NewFaulty(t, env.Engines(t)[0],
+					rlock.WithUniqueToken(true), rlock.WithTTL(5*time.Minute), rlock.WithTurn(time.Hour))
+				lock := env.MustLock(t)(locker.Acquire(t.Context(), "a"))
+				survives := make(chan bool, 1)
+				go func() { survives <- survive(func() { _, _ = locker.Acquire(t.Context(), "a") }) }()
+				env.AwaitWaiting(t, locker, 1)
+				got := env.NextInLine(t, locker, "a")
+				f.When(env.Once(gen.HandOverSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+					if runs {
+						run()
+					}
 					end()
-				}
-				answer := run()
-				giveUp()
-				<-gaveUp
-				return answer
+					return env.NoReply()
+				}))
+				require.NoError(t, lock.Release(t.Context()))
+				require.False(t, env.Receive(t, survives))
+				require.NoError(t, env.Taken(t, got).Release(t.Context()))
+				env.Soon(t, func() bool { return env.Get(t, direct, "a") == "" }, "nothing stays locked")
 			})
-			require.False(t, survive(func() { _ = lock.Release(t.Context()) }))
-			f.When(nil)
-			require.NoError(t, env.Receive(t, got).Release(t.Context()))
-			require.NoError(t, lock.Release(t.Context()))
-			require.Empty(t, env.Get(t, direct, "a"))
-		})
-	}
-}
-
-// So does a hook that panics in the release of a hand-over that nobody wants.
-func TestReleaseOfAnUnwantedHandOverPanics(t *testing.T) {
-	t.Parallel()
-	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithUniqueToken(true), rlock.WithTTL(5*time.Minute), rlock.WithTurn(time.Hour))
-	lock, err := locker.Acquire(t.Context(), "a")
-	require.NoError(t, err)
-	ctx, giveUp := context.WithCancel(t.Context())
-	gaveUp := make(chan error, 1)
-	go func() {
-		_, err := locker.Acquire(ctx, "a")
-		gaveUp <- err
-	}()
-	env.AwaitWaiting(t, locker, 1)
-	var calls atomic.Int32
-	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		switch {
-		case env.Calls(words, gen.HandOverSHA1):
-			defer func() {
-				giveUp()
-				<-gaveUp
-			}()
-		case env.Calls(words, gen.PassSHA1) && calls.Add(1) == 1:
-			panic("hook")
 		}
-		return run()
-	})
-	require.False(t, survive(func() { _ = lock.Release(t.Context()) }))
-	env.Soon(t, func() bool { return env.Get(t, direct, "a") == "" }, "it is freed in the background")
-	require.NoError(t, lock.Release(t.Context()))
+	}
 }
 
 // A hook that panics after the server has freed the key may be followed by another Release, which

@@ -117,7 +117,10 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 		panicked := make(chan any, 1)
 		go func() {
 			defer func() { panicked <- recover() }()
-			_, _ = a.Acquire(t.Context(), "k", rlock.WithRetry(rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+			_, _ = a.Acquire(t.Context(), "k", rlock.WithRetry(rlock.RetryFunc(func(at rlock.Attempt) (time.Duration, bool) {
+				if at.Number == 1 { // it waits behind first
+					return time.Hour, true
+				}
 				gate.Pass()
 				panic("policy")
 			})))

@@ -49,9 +49,6 @@ func TestInterruptedPass(t *testing.T) {
 				require.NoError(t, env.Do(t, client, "DEL", "first").Error())
 				require.NoError(t, env.Taken(t, first).Release(t.Context())) // it is told of grants now
 				held := env.MustLock(t)(l.Acquire(t.Context(), "k"))
-				got := make(chan *rlock.Lock, 1)
-				go func() { got <- env.MustLock(t)(l.Acquire(t.Context(), "k")) }()
-				env.AwaitWaiting(t, l, 1)
 				f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
 					if !env.Calls(words, gen.RequeueSHA1) {
 						return run()
@@ -63,8 +60,13 @@ func TestInterruptedPass(t *testing.T) {
 					end()
 					return rueidis.RedisResult{}
 				})
-				ended(t, func() { _ = held.Release(t.Context()) })
-				require.NoError(t, env.Taken(t, got).Release(t.Context()))
+				released := make(chan error, 1)
+				go func() {
+					env.AwaitWaiting(t, l, 1)
+					released <- held.Release(t.Context())
+				}()
+				ended(t, func() { _, _ = l.Acquire(context.WithoutCancel(t.Context()), "k") })
+				require.NoError(t, env.Receive(t, released))
 				idle(t, client, "k")
 			})
 		}

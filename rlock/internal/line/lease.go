@@ -35,16 +35,16 @@ func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
 
 // HandedOver notes that the server has given the key of from to this lease. waits is for how long another process
 // has waited; it has reserved n fences for those who go on, from first on.
-func (at *Lease) HandedOver(g, from Leased, want Want, first uint64, n int, waits time.Duration) (watch bool) {
+func (at *Lease) HandedOver(g, from Leased, first uint64, n int, waits time.Duration) (watch bool) {
 	return at.step(&Event{
-		What: HandedOver, Lease: g, From: from, Want: want, Fence: first, Fences: n, Waits: waits, Now: clock.Now(),
+		What: HandedOver, Lease: g, From: from, Fence: first, Fences: n, Waits: waits, Now: clock.Now(),
 	}).Watch
 }
 
 // PassedOn notes that its caller has given up from, which another caller of this process has given to it, and asks
 // the server for this lease.
-func (at *Lease) PassedOn(g, from Leased, want Want) {
-	at.step(&Event{What: PassedOn, Lease: g, From: from, Want: want, Now: clock.Now()})
+func (at *Lease) PassedOn(g, from Leased) {
+	at.step(&Event{What: PassedOn, Lease: g, From: from, Now: clock.Now()})
 }
 
 // Ended notes that the lease is over, or was given back.

@@ -60,7 +60,6 @@ type Lease struct {
 	shard   *shard        // nil: it was never in a line
 	line    *Line         // nil: nobody waits behind it, and nothing else is known of its key; Lines sets it
 	key     string        // of a whole lock
-	as      Want          // of the caller who has asked for it, with the present TTL
 	until   clock.Instant // of Readers and Permits: when the turn is over in which others may have it
 	silence clock.Silence
 	users   int32 // callers who have it, or are about to take it
@@ -74,13 +73,16 @@ type Lease struct {
 //
 //	out ─Enter─▶ asked ─Granted─▶ live ─the last user is done─▶ back ─Ended─▶ out
 //	             asked ─Failed─▶ out     live ─Ended─▶ out
+//	live ─given to one who moves its key─▶ moving ─HandedOver, PassedOn─▶ out
+//	             moving ─it is Done─▶ live, to be served anew
 type State uint8
 
 const (
-	out   State = iota // in no line, or not any more
-	asked              // a caller asks the server for it
-	live               // it is granted
-	back               // it is being given back
+	out    State = iota // in no line, or not any more
+	asked               // a caller asks the server for it
+	live                // it is granted
+	moving              // its key goes to another lease, which alone says what has become of it
+	back                // it is being given back
 )
 
 // Caller is one who waits in a line. The mutex of its shard guards it.
@@ -162,7 +164,7 @@ const (
 	Told                   // the server makes who asks for Lease wait; Left is what is left of the lease in the way
 	Crowded                // other processes wait for Lease, which is about to be Granted
 	Failed                 // Lease is not asked for any more
-	Done                   // a user of Lease, which has TTL now, is done with it; Sealed, Plain, Blind, Patience
+	Done                   // a user of Lease, who has it as Want, is done with it; Sealed, Plain, Blind, Patience
 	HandedOver             // the key of From has gone over to Lease, with Fences from Fence on, and Waits
 	PassedOn               // From is given up, and Lease is asked for in its place
 	Ended                  // Lease is over, or was given back
@@ -181,10 +183,9 @@ type Event struct {
 	Want     Want
 	Places   int
 	Left     time.Duration
-	TTL      time.Duration // 0: it was given to a caller that has not held it
-	Sealed   bool          // nobody else may go on with Lease without a command
-	Plain    bool          // Lease can only be given back
-	Blind    bool          // the server cannot say whether others wait
+	Sealed   bool // nobody else may go on with Lease without a command
+	Plain    bool // Lease can only be given back
+	Blind    bool // the server cannot say whether others wait
 	Number   uint32
 	Unheard  bool
 	Patience time.Duration // for how long a question may have no answer at least

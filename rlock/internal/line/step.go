@@ -79,7 +79,7 @@ func (s *step) enter(own Leased) {
 		s.out.Role, s.out.Grant = Given, s.give(s.lease)
 	case s.head == nil && s.room(s.Line.want):
 		s.out.Role = Asks
-		s.asks(own, s.Event.Want)
+		s.asks(own)
 	default:
 		s.out.Role = Waits
 	}
@@ -117,9 +117,9 @@ func lasts(deadline, now clock.Instant, ttl time.Duration, extends bool) bool {
 }
 
 // asks has a lease asked for.
-func (s *step) asks(g Leased, want Want) {
+func (s *step) asks(g Leased) {
 	at := g.Part()
-	at.state, at.as, at.told, s.asker = asked, want, false, g
+	at.state, at.told, s.asker = asked, false, g
 	s.asking++
 	s.leases++
 	if s.Mode != Permits {
@@ -229,8 +229,8 @@ func (s *step) done(g Leased) (gives bool) {
 	if at.users--; at.users > 0 {
 		return false
 	}
-	if s.Event.TTL != 0 {
-		at.as.TTL = s.Event.TTL
+	if at.state == moving {
+		at.state = live
 	}
 	if at.state != live { // it has ended: who was done with it gives back what is left of it
 		return true
@@ -245,12 +245,12 @@ func (s *step) done(g Leased) (gives bool) {
 
 // serve gives a lease that nobody uses to the first who waits. It reports false if nobody can have it.
 func (s *step) serve(g Leased) bool {
-	c, at := s.head, g.Part()
+	c, at, as := s.head, g.Part(), &s.Event.Want
 	if c == nil || s.Plain || s.Mode == Readers {
 		return false
 	}
-	fits := !s.Event.Sealed && !at.as.Own && !c.want.Own && !c.want.Full && at.as.Owner == c.want.Owner &&
-		at.as.TTL == c.want.TTL && c.want.TTL != clock.NoExpiry && // an endless lease does not tell when it was confirmed
+	fits := !s.Event.Sealed && !as.Own && !c.want.Own && !c.want.Full && as.Owner == c.want.Owner &&
+		as.TTL == c.want.TTL && c.want.TTL != clock.NoExpiry && // an endless lease does not tell when it was confirmed
 		lasts(g.Deadline(), s.Now, c.want.TTL, c.want.Extends)
 	if s.Mode == Permits {
 		if !fits || s.Now >= at.until {
@@ -290,6 +290,9 @@ func (s *step) serve(g Leased) bool {
 		c.grant.Reserve = max(fences-s.turn.spare, 1)
 	}
 	c.grant.Watch = s.needsWatch(g)
+	if do != GoOn {
+		at.state = moving
+	}
 	s.wake(c, Given)
 	return true
 }
@@ -313,18 +316,14 @@ const WatchAfter = 20 * time.Millisecond
 // moves puts a lease in the place of another, whose key the server has given away.
 func (s *step) moves(g Leased) {
 	from, at := s.From.Part(), g.Part()
-	if from.state != live { // it was lost meanwhile, as far as this process knows, and others ask
-		at.users = 1
-		return
-	}
 	turn := s.turn
 	s.forget(s.From)
 	from.users = 0
 	if s.What == PassedOn {
-		s.asks(g, s.Event.Want)
+		s.asks(g)
 		return
 	}
-	at.as, at.state, at.users, s.lease = s.Event.Want, live, 1, g
+	at.state, at.users, s.lease = live, 1, g
 	s.leases++
 	s.turn = turn
 	s.turn.spare = 0 // those are smaller than the fence of this one
@@ -344,8 +343,10 @@ func (s *step) watched(c *Caller) Leased {
 
 // holder returns the lease that a caller of this process has; nil: none.
 func (l *Line) holder() Leased {
-	if l.lease != nil && l.lease.Part().state == live {
-		return l.lease
+	if l.lease != nil {
+		if state := l.lease.Part().state; state == live || state == moving {
+			return l.lease
+		}
 	}
 	return nil
 }
@@ -373,7 +374,7 @@ func (s *step) call(n int) {
 		if s.asker != nil {
 			c.own.Part().silence.Inherit(&s.asker.Part().silence)
 		}
-		s.asks(c.own, c.want)
+		s.asks(c.own)
 		if s.Mode == Permits {
 			c.own.Part().stands = true
 			s.standing++

@@ -50,7 +50,9 @@ type world struct {
 
 const walkTTL = 10 * time.Second
 
-func (w *world) say(format string, args ...any) { w.trace = append(w.trace, fmt.Sprintf(format, args...)) }
+func (w *world) say(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf(format, args...))
+}
 
 func (w *world) fail(format string, args ...any) {
 	w.t.Helper()
@@ -101,7 +103,7 @@ func (w *world) part(c *caller, plain bool) {
 	g := c.has
 	g.users = slices.DeleteFunc(g.users, func(o *caller) bool { return o == c })
 	w.gone(c)
-	back, next := g.part.Done(g, line.Event{Now: w.now, TTL: walkTTL, Plain: plain, Sealed: w.rand.IntN(8) == 0})
+	back, next := g.part.Done(g, line.Event{Now: w.now, Want: c.want, Plain: plain, Sealed: w.rand.IntN(8) == 0})
 	if next != nil {
 		next.Send()
 	}
@@ -190,14 +192,14 @@ func (w *world) moves(c *caller) {
 	c.own.deadline = clock.LeaseEnd(w.now, walkTTL)
 	if c.do == line.HandOver {
 		w.say("caller %d has the key by its own lease", c.number)
-		c.own.part.HandedOver(c.own, from, c.want, uint64(w.number)<<20, 1000, 0)
+		c.own.part.HandedOver(c.own, from, uint64(w.number)<<20, 1000, 0)
 		c.has, c.taken = c.own, true
 		c.own.users = append(c.own.users, c)
 		return
 	}
 	w.say("caller %d passes the key on", c.number)
 	c.own.asked = true
-	c.own.part.PassedOn(c.own, from, c.want)
+	c.own.part.PassedOn(c.own, from)
 	c.has, c.in.Role = nil, line.Asks
 }
 
