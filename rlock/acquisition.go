@@ -340,8 +340,8 @@ func (a *acquisition) fail(why noLock) error {
 	return failed
 }
 
-// leave ends the part of an acquisition among the callers of this process, unless it has got the lock. It comes before
-// observers are told, because one of them may take long.
+// leave ends the part of an acquisition among the callers of this process, unless it has got the lock. It
+// comes before observers are told, because one of them may take long.
 func (a *acquisition) leave() {
 	if a.caller != nil {
 		_ = a.quit(noLock{})

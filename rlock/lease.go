@@ -214,9 +214,9 @@ func (s *lease) renewed() bool {
 	return false
 }
 
-// done gives a lease that one who had it as he wanted, or was given it, does not use any more to the first who waits
-// for it in this process, unless plain is true. back reports that nobody has it, so that the caller gives it back. next is to
-// be sent when the caller does not hold mu any more, which it holds now.
+// done gives a lease that one who had it as he wanted, or was given it, does not use any more to the first
+// who waits for it in this process, unless plain is true. back reports that nobody has it, so that the
+// caller gives it back. next is to be sent when the caller does not hold mu any more, which it holds now.
 func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, next *clock.Signal) {
 	e := line.Event{Now: now, Plain: true}
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
@@ -230,11 +230,12 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 	return s.line.Done((*inLine)(s), e)
 }
 
-// longestQuestion is how long the server may take to say whether another process waits before the next hand-over
-// asks for itself.
+// longestQuestion is how long the server may take to say whether another process waits before the next
+// hand-over asks for itself.
 const longestQuestion = 100 * time.Millisecond
 
-// leave gives a lease that somebody was given, and does not use, to the next, or back. The caller does not hold mu.
+// leave gives a lease that somebody was given, and does not use, to the next, or back. The caller does not
+// hold mu.
 func (s *lease) leave(as line.Want, plain bool) {
 	s.mu.Lock()
 	back, next := s.done(clock.Now(), as, plain)
@@ -302,9 +303,9 @@ func (s *lease) endOver(now clock.Instant) {
 	}
 }
 
-// endIfLost ends a lease if its key is gone or another's, and reports whether that is so. The server has answered
-// that the key has that owner, "" if it is gone. If the lease has got another token since version, again is true and
-// the answer says nothing.
+// endIfLost ends a lease if its key is gone or another's, and reports whether that is so. The server has
+// answered that the key has that owner, "" if it is gone. If the lease has got another token since version,
+// again is true and the answer says nothing.
 func (s *lease) endIfLost(owner string, version terms.Version) (is, again bool) {
 	defer s.deliver()
 	s.mu.Lock()

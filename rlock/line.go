@@ -33,9 +33,10 @@ func (l *Lock) request() line.Want {
 	}
 }
 
-// kind returns in which line of this process the acquisition has a place. It reports false if in none: it is of
-// a set or of a token of the caller's own; or it does not wait, and is no reader, who may share what others have;
-// or it shares with nobody; or it wants all permits, whose holder has a fence of its own, or such as never end.
+// kind returns in which line of this process the acquisition has a place. It reports false if in none: it is
+// of a set or of a token of the caller's own; or it does not wait, and is no reader, who may share what
+// others have; or it shares with nobody; or it wants all permits, whose holder has a fence of its own, or
+// such as never end.
 func (a *acquisition) kind() (k line.Kind, has bool) {
 	l := a.lock
 	share, is := l.claim.Share()
@@ -68,9 +69,9 @@ func (a *acquisition) enter(wait bool, now clock.Instant) {
 	a.role, a.given, a.caller, a.left = in.Role, in.Grant, in.Caller, in.Left
 }
 
-// places is how many of those who want permits should stand in the queue of the server while others wait: so many
-// that they can take what goes back to the server at the end of each turn. From one grant to the next, a caller and
-// the one who asks after it need two round trips.
+// places is how many of those who want permits should stand in the queue of the server while others wait: so
+// many that they can take what goes back to the server at the end of each turn. From one grant to the next,
+// a caller and the one who asks after it need two round trips.
 func (a *acquisition) places(k *line.Kind) int {
 	if k.Mode != line.Permits {
 		return 1
@@ -110,8 +111,8 @@ func (a *acquisition) has(role line.Role, g line.Grant) {
 	}
 }
 
-// quit ends the wait in line and returns why. If another caller has given up a lease for this one meanwhile, the
-// acquisition goes on with that, as if it had ended a moment later.
+// quit ends the wait in line and returns why. If another caller has given up a lease for this one meanwhile,
+// the acquisition goes on with that, as if it had ended a moment later.
 func (a *acquisition) quit(why noLock) noLock {
 	if a.caller == nil {
 		return why
@@ -124,9 +125,10 @@ func (a *acquisition) quit(why noLock) noLock {
 	return why
 }
 
-// lastLook asks the server once, because the policy gives up and so far only this process has said that the key is
-// held. A reader, or one who wants permits, tries to get a share of its own. For others, if the holder has lost the
-// key, the next in line is called, which may be this acquisition. Otherwise the acquisition ends with ErrGaveUp.
+// lastLook asks the server once, because the policy gives up and so far only this process has said that the
+// key is held. A reader, or one who wants permits, tries to get a share of its own. For others, if the
+// holder has lost the key, the next in line is called, which may be this acquisition. Otherwise the
+// acquisition ends with ErrGaveUp.
 func (a *acquisition) lastLook() noLock {
 	l := a.lock
 	if l.claim.IsShare() {
@@ -162,9 +164,9 @@ func (a *acquisition) lastLook() noLock {
 	return a.quit(noLock{err: ErrGaveUp})
 }
 
-// await waits until the acquisition has something to do, or until end, which is no later than last, the end of the
-// policy. If it waits for long, it has the lease in its way watched: those who wait rely on somebody who notices its
-// end, and send nothing.
+// await waits until the acquisition has something to do, or until end, which is no later than last, the end
+// of the policy. If it waits for long, it has the lease in its way watched: those who wait rely on somebody
+// who notices its end, and send nothing.
 func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g line.Grant, err error) {
 	l := a.lock.locker
 	look := now.After(lookPause)
@@ -199,13 +201,14 @@ func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g lin
 	}
 }
 
-// lookPause is how often a caller who waits asks the server about the lease before it, where the server does not
-// tell that the key is gone. It asks whatever its policy is, because those who wait behind it rely on it.
+// lookPause is how often a caller who waits asks the server about the lease before it, where the server does
+// not tell that the key is gone. It asks whatever its policy is, because those who wait behind it rely on
+// it.
 const lookPause = time.Second
 
-// look asks the server about the lease before the acquisition, in the background, and does what await does until
-// there is an answer: the acquisition may be called before, and the server may be silent. At the end of a pause it
-// has lookTimeout, or until the end of the policy.
+// look asks the server about the lease before the acquisition, in the background, and does what await does
+// until there is an answer: the acquisition may be called before, and the server may be silent. At the end
+// of a pause it has lookTimeout, or until the end of the policy.
 func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line.Grant, err error) {
 	l := a.lock.locker
 	limit := min(now.After(lookTimeout), last)
@@ -237,8 +240,8 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 	return line.Waits, g, nil
 }
 
-// receive goes on with the lease that another caller of this process has given up, or shares. It reports whether
-// the acquisition has got the lock. If not, it says why it ends, or asks the server.
+// receive goes on with the lease that another caller of this process has given up, or shares. It reports
+// whether the acquisition has got the lock. If not, it says why it ends, or asks the server.
 func (a *acquisition) receive() (has bool, why noLock) {
 	from := leaseOf(a.given.Lease)
 	switch {
@@ -278,8 +281,8 @@ func (a *acquisition) goOn(s *lease) noLock {
 	return noLock{}
 }
 
-// passBy gives a lease that the acquisition was given, and does not hold, to the next caller of this process, or back.
-// A ForceRelease may have looked for it while nobody had it: then it goes back.
+// passBy gives a lease that the acquisition was given, and does not hold, to the next caller of this
+// process, or back. A ForceRelease may have looked for it while nobody had it: then it goes back.
 func (a *acquisition) passBy() {
 	s := leaseOf(a.given.Lease)
 	if s == nil {
@@ -291,17 +294,19 @@ func (a *acquisition) passBy() {
 	s.leave(as, a.forced != s.locker.forces.Begun(s.claim.Keys()))
 }
 
-// askMeanwhile asks the server whether another process waits, and reserves fences, while callers of this process go
-// on with the lease. If the key has another token by then, the next hand-over learns it from the server.
+// askMeanwhile asks the server whether another process waits, and reserves fences, while callers of this
+// process go on with the lease. If the key has another token by then, the next hand-over learns it from the
+// server.
 func askMeanwhile(s *lease, g line.Grant, set *settings) {
 	q := s.line.Question(g.Ask)
 	l, key, token := s.locker, s.claim.Key(), s.terms.Token()
 	go func() {
 		defer func() {
-			_ = recover() // the client's hooks may panic: they do so again in the next hand-over, whose caller it concerns
+			_ = recover() // the client's hooks may panic: they do so again in the next hand-over
 			q.Unheard()
 		}()
-		if said, err := remote.Ask(l.background, l.remote, key, token, !set.unfenced, g.Reserve); err == nil && said.Over {
+		said, err := remote.Ask(l.background, l.remote, key, token, !set.unfenced, g.Reserve)
+		if err == nil && said.Over {
 			q.Heard(said.Fence, said.Reserved, said.Waits)
 		}
 	}()
@@ -323,7 +328,8 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 	return true, a.hold(grant, true)
 }
 
-// passOn gives the key of a lease to the process that has waited longest, and takes a place behind all others.
+// passOn gives the key of a lease to the process that has waited longest, and takes a place behind all
+// others.
 func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 	l, own, server := a.lock, (*inLine)(&a.lock.own), a.lock.locker.remote
 	if !server.Queues().Usable(l.claim.Key()) {
@@ -350,8 +356,8 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 	return false, noLock{}
 }
 
-// asksInPlaceOf has the acquisition ask the server, because it could not get the key of a lease, which goes back in the
-// background.
+// asksInPlaceOf has the acquisition ask the server, because it could not get the key of a lease, which goes
+// back in the background.
 func (a *acquisition) asksInPlaceOf(from *lease) {
 	own := (*inLine)(&a.lock.own)
 	own.line.PassedOn(own, (*inLine)(from))

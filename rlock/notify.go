@@ -89,8 +89,8 @@ func (l *Locker) look(ctx context.Context, key string) (notify.Seen, error) {
 // holder returns the lease by which this Locker holds the whole lock of a key, as far as this process knows.
 func (l *Locker) holder(key string) *lease { return leaseOf(l.lines.Holder(key)) }
 
-// lookFor asks the server who has the key of a claim. holder is the lease by which this Locker seems to hold it, or
-// nil: if it has lost the key, it ends, and lookFor reports that.
+// lookFor asks the server who has the key of a claim. holder is the lease by which this Locker seems to hold
+// it, or nil: if it has lost the key, it ends, and lookFor reports that.
 func (l *Locker) lookFor(
 	ctx context.Context, claim *remote.Claim, holder *lease,
 ) (seen remote.Holder, lost bool, err error) {

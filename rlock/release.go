@@ -24,8 +24,8 @@ import (
 // fails, or the caller chose the token (WithToken), they stay until their lease ends. Release may be called
 // again.
 //
-// If another caller of this Locker waits for the lock, that one goes on with the lease, and Release asks the server
-// nothing: that one notices if the lock was lost.
+// If another caller of this Locker waits for the lock, that one goes on with the lease, and Release asks the
+// server nothing: that one notices if the lock was lost.
 //
 // Before the time of WithAtLeast is over, the keys stay, with a lease that ends then.
 func (l *Lock) Release(ctx context.Context) error {
@@ -79,9 +79,9 @@ type releasing struct {
 	over    bool     // the time of the minimum is over
 }
 
-// begin ends the lock, and gives its lease to the next caller of this process: there is nothing to free then, and
-// begin settles the Release. It reports false if the lock was detached, because the keys then belong to another
-// handle. The caller has entered the lock's gate.
+// begin ends the lock, and gives its lease to the next caller of this process: there is nothing to free
+// then, and begin settles the Release. It reports false if the lock was detached, because the keys then
+// belong to another handle. The caller has entered the lock's gate.
 func (r *releasing) begin(now clock.Instant) (ok bool) {
 	ok, next := r.end(now)
 	if next != nil {
@@ -117,7 +117,8 @@ func (r *releasing) end(now clock.Instant) (ok bool, next *clock.Signal) {
 	return true, next
 }
 
-// pass gives the lease of a lock that this Release has ended to the next caller of this process. The caller holds mu.
+// pass gives the lease of a lock that this Release has ended to the next caller of this process. The caller
+// holds mu.
 func (r *releasing) pass(now clock.Instant) (next *clock.Signal) {
 	if !r.ends || r.passed {
 		return nil

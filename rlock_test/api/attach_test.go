@@ -122,7 +122,8 @@ func TestForceReleaseOfOnesOwn(t *testing.T) {
 func TestForceReleaseOfALockOnItsWay(t *testing.T) {
 	t.Parallel()
 	client := env.Start(t).Client(t)
-	locker := env.NewLocker(t, client, rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false)) // which nobody tells of lost keys
+	locker := env.NewLocker(t, client, // which nobody tells of lost keys
+		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
 	gate := env.NewGate(t)
 	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {

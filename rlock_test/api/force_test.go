@@ -35,7 +35,8 @@ func queued(t *testing.T, client rueidis.Client) (n int) {
 func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 	t.Parallel()
 	client := env.Start(t).Client(t)
-	l := env.NewLocker(t, client, rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
+	l := env.NewLocker(t, client,
+		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 	first := env.MustLock(t)(l.Acquire(t.Context(), "job"))
 	gate := env.NewGate(t)
 	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {

@@ -188,8 +188,8 @@ func (c *secondErrPanics) Err() error {
 	return c.Context.Err()
 }
 
-// A hook that panics in the hand-over to a caller leaves no key with the token of that one or of the one before: the
-// next in line gets the lock.
+// A hook that panics in the hand-over to a caller leaves no key with the token of that one or of the one
+// before: the next in line gets the lock.
 func TestHandOverPanics(t *testing.T) {
 	t.Parallel()
 	for ending, end := range endings {

@@ -117,13 +117,14 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 		panicked := make(chan any, 1)
 		go func() {
 			defer func() { panicked <- recover() }()
-			_, _ = a.Acquire(t.Context(), "k", rlock.WithRetry(rlock.RetryFunc(func(at rlock.Attempt) (time.Duration, bool) {
+			policy := rlock.RetryFunc(func(at rlock.Attempt) (time.Duration, bool) {
 				if at.Number == 1 { // it waits behind first
 					return time.Hour, true
 				}
 				gate.Pass()
 				panic("policy")
-			})))
+			})
+			_, _ = a.Acquire(t.Context(), "k", rlock.WithRetry(policy))
 		}()
 		env.AwaitWaiting(t, a, 1)
 		next := env.NextInLine(t, a, "k")

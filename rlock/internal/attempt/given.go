@@ -12,9 +12,11 @@ import (
 
 // An acquisition that another caller of this process has given a key by its token goes on with one of these.
 
-// HandOver has the server give the key to the acquisition, with a lease of its own, and reserve fences for those
-// who come after it. If the outcome is unknown, the next Try says whether the acquisition has the key.
-func (a *Attempts) HandOver(ctx context.Context, from *remote.Claim, token string, fences int) (remote.Handed, error) {
+// HandOver has the server give the key to the acquisition, with a lease of its own, and reserve fences for
+// those who come after it. If the outcome is unknown, the next Try says whether the acquisition has the key.
+func (a *Attempts) HandOver(
+	ctx context.Context, from *remote.Claim, token string, fences int,
+) (remote.Handed, error) {
 	h, err := a.Server.HandOver(ctx, from, token, a.Request(), fences)
 	if remote.OutcomeOf(err) == remote.Indeterminate {
 		a.MayHaveTaken()
@@ -22,9 +24,9 @@ func (a *Attempts) HandOver(ctx context.Context, from *remote.Claim, token strin
 	return h, err
 }
 
-// PassOn has the server give the key to the process that waits first, and the acquisition a place behind all others.
-// freed reports whether the key was given away. has reports that nobody else waited, so that the acquisition has
-// got the key by Grant.
+// PassOn has the server give the key to the process that waits first, and the acquisition a place behind all
+// others. freed reports whether the key was given away. has reports that nobody else waited, so that the
+// acquisition has got the key by Grant.
 //
 // A process that has always got its keys at once is not told of grants yet. It begins to listen now.
 func (a *Attempts) PassOn(ctx context.Context, from *remote.Claim, token string) (freed, has bool, g Grant) {
@@ -45,15 +47,18 @@ func (a *Attempts) PassOn(ctx context.Context, from *remote.Claim, token string)
 	return freed, has, g
 }
 
-// Yield frees the key where the server keeps no queue, and pauses. Without that, the process that frees a key would
-// get it time and again. Others try within a round trip of the release if they are told of it. One that was seen
-// with the key (met) may first have to wait for up to 4 ms, because it pauses after a push that said nothing new.
-func (a *Attempts) Yield(ctx context.Context, from *remote.Claim, token string, met bool, stop <-chan struct{}) error {
+// Yield frees the key where the server keeps no queue, and pauses. Without that, the process that frees a
+// key would get it time and again. Others try within a round trip of the release if they are told of it. One
+// that was seen with the key (met) may first have to wait for up to 4 ms, because it pauses after a push
+// that said nothing new.
+func (a *Attempts) Yield(
+	ctx context.Context, from *remote.Claim, token string, met bool, stop <-chan struct{},
+) error {
 	_, _ = a.Server.Release(ctx, from, token, nil) // or the reaper does it
 	longest := 2*a.Server.RoundTrip() + time.Millisecond/4
 	if met {
 		longest += 5 * time.Millisecond
 	}
-	longest = min(longest, 50*time.Millisecond) // bounds what a slow network costs where nobody else wants the key
+	longest = min(longest, 50*time.Millisecond) // which a slow network costs where nobody else wants the key
 	return clock.Sleep(ctx, longest*7/10+rand.N(longest*3/10), stop)
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// What happens to a lease changes its line. The methods do nothing for a lease that is in no line. Their callers may
-// hold a mutex of their own, but none of a shard.
+// What happens to a lease changes its line. The methods do nothing for a lease that is in no line. Their
+// callers may hold a mutex of their own, but none of a shard.
 
-// Granted notes that the lease is held by who has asked for it. With sealed, nobody else has a part in it. open
-// reports that other readers may have it too; watch, that a waiter depends on its end being noticed.
+// Granted notes that the lease is held by who has asked for it. With sealed, nobody else has a part in it.
+// open reports that other readers may have it too; watch, that a waiter depends on its end being noticed.
 func (at *Lease) Granted(g Leased, sealed bool, now clock.Instant) (open, watch bool) {
 	o := at.step(&Event{What: Granted, Lease: g, Sealed: sealed, Now: now})
 	return o.Open, o.Watch
@@ -19,8 +19,9 @@ func (at *Lease) Granted(g Leased, sealed bool, now clock.Instant) (open, watch 
 // Failed notes that nobody asks for the lease any more.
 func (at *Lease) Failed(g Leased) { at.step(&Event{What: Failed, Lease: g}) }
 
-// Done notes what e says: a user of the lease is done with it. back reports that nobody has it any more: the caller
-// must give it back, and call Ended then. next is to be sent, if it is not nil, once the caller holds no mutex.
+// Done notes what e says: a user of the lease is done with it. back reports that nobody has it any more: the
+// caller must give it back, and call Ended then. next is to be sent, if it is not nil, once the caller holds
+// no mutex.
 func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
 	s := at.shard
 	if s == nil {
@@ -33,16 +34,16 @@ func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
 	return o.Back, o.Signal
 }
 
-// HandedOver notes that the server has given the key of from to this lease. waits is for how long another process
-// has waited; it has reserved n fences for those who go on, from first on.
+// HandedOver notes that the server has given the key of from to this lease. waits is for how long another
+// process has waited; it has reserved n fences for those who go on, from first on.
 func (at *Lease) HandedOver(g, from Leased, first uint64, n int, waits time.Duration) (watch bool) {
 	return at.step(&Event{
 		What: HandedOver, Lease: g, From: from, Fence: first, Fences: n, Waits: waits, Now: clock.Now(),
 	}).Watch
 }
 
-// PassedOn notes that its caller has given up from, which another caller of this process has given to it, and asks
-// the server for this lease.
+// PassedOn notes that its caller has given up from, which another caller of this process has given to it,
+// and asks the server for this lease.
 func (at *Lease) PassedOn(g, from Leased) {
 	at.step(&Event{What: PassedOn, Lease: g, From: from, Now: clock.Now()})
 }
@@ -70,7 +71,8 @@ func (at *Lease) Own(g Leased) bool {
 	return true
 }
 
-// Question is what the server is asked while a lease goes on without a command: whether another process waits.
+// Question is what the server is asked while a lease goes on without a command: whether another process
+// waits.
 type Question struct {
 	shard  *shard
 	line   *Line
@@ -80,13 +82,14 @@ type Question struct {
 // Question returns the one with the number of a Grant.
 func (at *Lease) Question(number uint32) Question { return Question{at.shard, at.line, number} }
 
-// Heard notes what the server has said: for how long another process has waited, 0: none waits; and n fences, from
-// first on, that are for those who go on.
+// Heard notes what the server has said: for how long another process has waited, 0: none waits; and n
+// fences, from first on, that are for those who go on.
 func (q Question) Heard(first uint64, n int, waits time.Duration) {
 	q.step(&Event{What: Heard, Number: q.number, Fence: first, Fences: n, Waits: waits, Now: clock.Now()})
 }
 
-// Unheard notes that the server has not answered, or that the key has another token. After Heard it does nothing.
+// Unheard notes that the server has not answered, or that the key has another token. After Heard it does
+// nothing.
 func (q Question) Unheard() { q.step(&Event{What: Heard, Number: q.number, Unheard: true}) }
 
 func (q Question) step(e *Event) {
@@ -131,8 +134,9 @@ func (a Asker) Crowded() {
 	}
 }
 
-// Wanted reports whether others seem to want what the caller asks for. Of a whole lock that is so if somebody else
-// had the key when this process last asked for it, which it forgets once a later key of the shard was found held.
+// Wanted reports whether others seem to want what the caller asks for. Of a whole lock that is so if
+// somebody else had the key when this process last asked for it, which it forgets once a later key of the
+// shard was found held.
 func (a Asker) Wanted() bool {
 	at := a.Lease.Part()
 	s := at.shard
@@ -185,6 +189,6 @@ func (a Asker) Score() (score int64) {
 	return score
 }
 
-// Silence is since when the server has not answered the caller who asks for the lease. The next who asks goes on
-// with it, and one that leaves from behind knows of it then.
+// Silence is since when the server has not answered the caller who asks for the lease. The next who asks
+// goes on with it, and one that leaves from behind knows of it then.
 func (at *Lease) Silence() *clock.Silence { return &at.silence }

@@ -1,11 +1,12 @@
-// Package line decides, for the callers of one process, who asks the server for a key, who waits, and who goes on
-// with a lease that another caller has given up. Whole locks, readers and permits have the same two rules:
+// Package line decides, for the callers of one process, who asks the server for a key, who waits, and who
+// goes on with a lease that another caller has given up. Whole locks, readers and permits have the same two
+// rules:
 //
 //	serve  a lease that nobody uses any more goes to the first who waits, or back to the server.
 //	stand  while some wait, as many of them ask the server as can use what it gives. The others send nothing.
 //
-// A Line is a value that Step alone changes. It asks no server, reads no clock, starts nothing, and knows no token.
-// Lines has the lines of all keys, each under the mutex of its shard.
+// A Line is a value that Step alone changes. It asks no server, reads no clock, starts nothing, and knows no
+// token. Lines has the lines of all keys, each under the mutex of its shard.
 package line
 
 import (
@@ -117,7 +118,7 @@ type Grant struct {
 	Fence   uint64 // with GoOn: that of the caller, if it wants one
 	Reserve int    // of HandOver and Ask: how many fences to take from the server
 	Watch   bool   // others depend on its end being noticed
-	Ask     uint32 // with GoOn: ask the server whether another process waits, and tell Heard this number; 0: do not
+	Ask     uint32 // with GoOn: ask whether another process waits, and tell Heard this number; 0: do not
 	Met     bool   // with PassOn: another process has been seen with the key
 }
 
@@ -161,16 +162,16 @@ const (
 	Wait                   // Caller, which has entered, waits
 	Leave                  // Caller does not wait any more
 	Granted                // Lease, that was asked for, is held; Sealed
-	Told                   // the server makes who asks for Lease wait; Left is what is left of the lease in the way
+	Told                   // the server makes who asks for Lease wait; Left is the rest of the lease in the way
 	Crowded                // other processes wait for Lease, which is about to be Granted
 	Failed                 // Lease is not asked for any more
-	Done                   // a user of Lease, who has it as Want, is done with it; Sealed, Plain, Blind, Patience
+	Done                   // a user of Lease, who has it as Want, is done; Sealed, Plain, Blind, Patience
 	HandedOver             // the key of From has gone over to Lease, with Fences from Fence on, and Waits
 	PassedOn               // From is given up, and Lease is asked for in its place
 	Ended                  // Lease is over, or was given back
 	Sealed                 // nobody else is to have Lease
 	Watched                // Caller watches
-	Heard                  // the server has said whether others wait: Number, Fences from Fence on, Waits; or not: Unheard
+	Heard                  // the server has said: Number, Fences from Fence on, Waits; or it has not: Unheard
 )
 
 // Event is something that happens to a line.

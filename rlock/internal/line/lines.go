@@ -18,8 +18,8 @@ type Lines struct {
 	callers sync.Pool // of *Caller
 }
 
-// shard has the lines of some keys. While its mutex is held, nothing is called but methods of a Leased, so callers
-// may hold a mutex of their own.
+// shard has the lines of some keys. While its mutex is held, nothing is called but methods of a Leased, so
+// callers may hold a mutex of their own.
 type shard struct {
 	lines  *Lines
 	mu     sync.Mutex
@@ -29,8 +29,8 @@ type shard struct {
 	wanted string // the last key that other processes held or waited for
 }
 
-// entry is what a shard has of the whole lock of a key: the lease alone, or the line that has it. So a lease that
-// nobody waits for costs no Line, and one that goes from caller to caller changes no map.
+// entry is what a shard has of the whole lock of a key: the lease alone, or the line that has it. So a lease
+// that nobody waits for costs no Line, and one that goes from caller to caller changes no map.
 type entry struct {
 	alone Leased
 	line  *Line
@@ -55,10 +55,12 @@ func (ls *Lines) shard(key string) *shard {
 	return &ls.shards[maphash.String(ls.seed, key)%uint64(len(ls.shards))]
 }
 
-// Enter says what a caller has to do who wants own, which must be new. If it has to wait, it has a place in the
-// line, unless wait is false: then it asks as if there were no line. places is how many of those who want permits
-// should stand in the queue of the server.
-func (ls *Lines) Enter(kind *Kind, own Leased, want Want, wait bool, places int, now clock.Instant) (in Entered) {
+// Enter says what a caller has to do who wants own, which must be new. If it has to wait, it has a place in
+// the line, unless wait is false: then it asks as if there were no line. places is how many of those who
+// want permits should stand in the queue of the server.
+func (ls *Lines) Enter(
+	kind *Kind, own Leased, want Want, wait bool, places int, now clock.Instant,
+) (in Entered) {
 	s := ls.shard(kind.Key)
 	at := own.Part()
 	s.mu.Lock()
@@ -101,7 +103,7 @@ func (s *shard) lineOf(kind *Kind, at *Lease, now clock.Instant) *Line {
 		l := s.shared[*kind]
 		if l == nil {
 			own := *kind
-			own.Key, own.Owner = strings.Clone(kind.Key), strings.Clone(kind.Owner) // it may outlive what they are parts of
+			own.Key, own.Owner = strings.Clone(kind.Key), strings.Clone(kind.Owner) // it may outlive the caller's
 			l = &Line{Kind: &own, turns: s.lines.turn}
 			s.shared[own] = l
 		}
@@ -192,8 +194,8 @@ func (s *shard) tidy(l *Line) {
 	}
 }
 
-// sweep removes leases that have ended with nobody behind them and no Release. It does nothing until there are
-// twice as many keys as after the last time. The caller holds mu.
+// sweep removes leases that have ended with nobody behind them and no Release. It does nothing until there
+// are twice as many keys as after the last time. The caller holds mu.
 func (s *shard) sweep(now clock.Instant) {
 	if len(s.whole) < s.size {
 		return
@@ -212,7 +214,8 @@ func (s *shard) sweep(now clock.Instant) {
 	s.size = max(2*len(s.whole), 64)
 }
 
-// Holder returns the lease by which this process holds the whole lock of a key, as far as it knows; nil: none.
+// Holder returns the lease by which this process holds the whole lock of a key, as far as it knows; nil:
+// none.
 func (ls *Lines) Holder(key string) Leased {
 	s := ls.shard(key)
 	s.mu.Lock()
@@ -271,10 +274,13 @@ func (c *Caller) free() {
 	lines.callers.Put(c)
 }
 
-// Await waits until Ready returns something else than Waits, and returns that, or Waits at an instant. It returns
-// why ctx ended if that comes first, and clock.ErrStopped if stop is closed: whoever closes it calls Wake. now is a
-// recent reading of the clock. One goroutine at a time may wait, and not after another role was returned.
-func (c *Caller) Await(ctx context.Context, now, until clock.Instant, stop <-chan struct{}) (r Role, g Grant, err error) {
+// Await waits until Ready returns something else than Waits, and returns that, or Waits at an instant. It
+// returns why ctx ended if that comes first, and clock.ErrStopped if stop is closed: whoever closes it calls
+// Wake. now is a recent reading of the clock. One goroutine at a time may wait, and not after another role
+// was returned.
+func (c *Caller) Await(
+	ctx context.Context, now, until clock.Instant, stop <-chan struct{},
+) (r Role, g Grant, err error) {
 	for {
 		select {
 		case <-stop:
@@ -304,8 +310,8 @@ func (c *Caller) Ready() (r Role, g Grant) {
 	return r, g
 }
 
-// Leave ends the wait of a caller, which is not used any more. If another has given it a lease meanwhile, Leave
-// returns Given: the caller has that, as if it had left a moment later. Otherwise it returns Gone.
+// Leave ends the wait of a caller, which is not used any more. If another has given it a lease meanwhile,
+// Leave returns Given: the caller has that, as if it had left a moment later. Otherwise it returns Gone.
 func (c *Caller) Leave() (r Role, g Grant) {
 	s, l := c.shard, c.line
 	s.mu.Lock()
@@ -316,8 +322,8 @@ func (c *Caller) Leave() (r Role, g Grant) {
 	return r, g
 }
 
-// Watch notes that a caller waits for long: from now on, who gets a lease before it is told to have the end of
-// that noticed. Watch returns the lease that is in its way now; nil: there is none.
+// Watch notes that a caller waits for long: from now on, who gets a lease before it is told to have the end
+// of that noticed. Watch returns the lease that is in its way now; nil: there is none.
 func (c *Caller) Watch() Leased {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
@@ -334,8 +340,8 @@ func (c *Caller) Behind() Leased {
 	return c.line.holder()
 }
 
-// Remaining returns what is left of the lease that a caller waits for, whether this process has it or another; 0:
-// that is not known. now is a recent reading of the clock.
+// Remaining returns what is left of the lease that a caller waits for, whether this process has it or
+// another; 0: that is not known. now is a recent reading of the clock.
 func (c *Caller) Remaining(now clock.Instant) time.Duration {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()

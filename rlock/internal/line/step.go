@@ -102,12 +102,12 @@ func (s *step) joins(at *Lease) bool {
 	return s.Now < at.until && lasts(s.lease.Deadline(), s.Now, s.Line.TTL, false)
 }
 
-// longestUnasked bounds how long ago the server may have confirmed a lease that nobody extends and that another
-// goes on with. If it was lost since then, the next one gets a lock that is lost.
+// longestUnasked bounds how long ago the server may have confirmed a lease that nobody extends and that
+// another goes on with. If it was lost since then, the next one gets a lock that is lost.
 const longestUnasked = 100 * time.Millisecond
 
-// lasts reports whether enough of a lease is left for another caller: nearly all of the TTL, or half of it if the
-// caller extends it anyway.
+// lasts reports whether enough of a lease is left for another caller: nearly all of the TTL, or half of it
+// if the caller extends it anyway.
 func lasts(deadline, now clock.Instant, ttl time.Duration, extends bool) bool {
 	missing := ttl / 2
 	if !extends {
@@ -250,7 +250,7 @@ func (s *step) serve(g Leased) bool {
 		return false
 	}
 	fits := !s.Event.Sealed && !as.Own && !c.want.Own && !c.want.Full && as.Owner == c.want.Owner &&
-		as.TTL == c.want.TTL && c.want.TTL != clock.NoExpiry && // an endless lease does not tell when it was confirmed
+		as.TTL == c.want.TTL && c.want.TTL != clock.NoExpiry && // which does not tell when it was confirmed
 		lasts(g.Deadline(), s.Now, c.want.TTL, c.want.Extends)
 	if s.Mode == Permits {
 		if !fits || s.Now >= at.until {
@@ -303,14 +303,14 @@ func (s *step) give(g Leased) Grant {
 	return Grant{Lease: g}
 }
 
-// needsWatch reports whether a waiter depends on the end of a lease being noticed: one that watches, or any if the
-// lease ends so soon that none watches before.
+// needsWatch reports whether a waiter depends on the end of a lease being noticed: one that watches, or any
+// if the lease ends so soon that none watches before.
 func (s *step) needsWatch(g Leased) bool {
 	return s.Mode == Whole && (s.watching > 0 || s.head != nil && g.Deadline() < s.Now.After(WatchAfter))
 }
 
-// WatchAfter is how long a caller waits before it has the lease in its way watched. One that others wait for for
-// less need not be watched, which costs more than to hand it over.
+// WatchAfter is how long a caller waits before it has the lease in its way watched. One that others wait for
+// for less need not be watched, which costs more than to hand it over.
 const WatchAfter = 20 * time.Millisecond
 
 // moves puts a lease in the place of another, whose key the server has given away.
@@ -351,7 +351,8 @@ func (l *Line) holder() Leased {
 	return nil
 }
 
-// heard takes the answer to a question. It has no effect if a hand-over has asked since, or the turn has ended.
+// heard takes the answer to a question. It has no effect if a hand-over has asked since, or the turn has
+// ended.
 func (s *step) heard() {
 	switch {
 	case s.turn.late == 0 || s.number != s.Number:
@@ -383,7 +384,8 @@ func (s *step) call(n int) {
 	}
 }
 
-// leave ends the wait of a caller. One that was called has not asked yet; one that was given a lease has that.
+// leave ends the wait of a caller. One that was called has not asked yet; one that was given a lease has
+// that.
 func (s *step) leave(c *Caller) {
 	if s.asker != nil {
 		c.own.Part().silence.Inherit(&s.asker.Part().silence)

@@ -6,17 +6,17 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// turn is the time in which this process keeps a key to itself, and its callers go on with the lease one after
-// the other. It ends when this process has had the key for as long as a turn may last, and another
+// turn is the time in which this process keeps a key to itself, and its callers go on with the lease one
+// after the other. It ends when this process has had the key for as long as a turn may last, and another
 // process has waited for as long. While no other process waits, it does not end.
 //
 // Such turns make few hand-overs between processes out of many between callers, which is the
 // idea of lock cohorting (Dice, Marathe and Shavit, 2012).
 type turn struct {
-	began  clock.Instant // when the server gave the key to this process, or a caller first waited behind the holder; 0: neither
+	began  clock.Instant // when the server gave the key, or a caller first waited behind the holder; 0: neither
 	others clock.Instant // since when another process waits; 0: as far as is known, none does
 	asked  clock.Instant // when the server last said whether one waits; 0: it was not asked
-	late   clock.Instant // when the next hand-over asks, unless the question that is under way has its answer; 0: none is
+	late   clock.Instant // when the next hand-over asks if a question has no answer yet; 0: none is under way
 	failed bool          // the last question got no answer
 
 	fence uint64 // the next reserved fence
@@ -64,7 +64,8 @@ func (t *turn) told(now clock.Instant, waits time.Duration) {
 }
 
 // fences is how many fences a command reserves for those who go on without one. A process hands a lock over
-// about as often in a turn. The server reserves no more than its clock has counted microseconds since the last.
+// about as often in a turn. The server reserves no more than its clock has counted microseconds since the
+// last.
 const fences = 16 << 10
 
 // next takes one of the reserved fences; 0: there is none.

@@ -229,8 +229,8 @@ func (w *world) check() {
 	}
 }
 
-// However callers come, go, ask, lose and give up: none has what another has, the first who waits is the first who
-// goes on, and nobody waits for nobody.
+// However callers come, go, ask, lose and give up: none has what another has, the first who waits is the
+// first who goes on, and nobody waits for nobody.
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]line.Kind{
