@@ -26,7 +26,7 @@ type lease struct {
 	locker *Locker
 	claim  remote.Claim // its keys, and the commands for them that got no answer
 	terms  terms.Terms  // guarded by mu from when a Lock holds it
-	fence  uint64       // that the server has granted; set before others have the lease
+	fence  uint64       // of who has it, or had it last; guarded by mu
 	user   *Lock        // who has it alone; guarded by mu
 	joint  *joint       // readers who have it together; nil: no others may have it; guarded by mu
 	*watch              // nil until somebody must learn when it is over; made under mu, once

@@ -264,15 +264,11 @@ func (a *acquisition) goOn(s *lease) noLock {
 	l, g := a.lock, a.given
 	l.lease = s
 	how := arrival{kind: EventAcquired, start: a.start, handedOver: true, goesOn: true, watch: g.Watch}
-	fence := g.Fence
-	if l.claim.IsShare() {
-		fence = s.fence
-	}
 	deadline := s.terms.Deadline()
 	if g.Ask != 0 {
 		askMeanwhile(s, g, l.set)
 	}
-	if err := l.hold(deadline, fence, how); err != nil {
+	if err := l.hold(deadline, g.Fence, how); err != nil {
 		l.lease = &l.own
 		a.passBy()
 		return a.notHeld(err, deadline)

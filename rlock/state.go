@@ -180,6 +180,9 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.mu.Lock()
 	defer l.unlock()
 	now := clock.Now()
+	if how.goesOn && l.claim.IsShare() {
+		fence = l.lease.fence // of all who share it, or had it
+	}
 	l.fence, l.lease.fence = fence, fence
 	l.until.Store(int64(clock.Never))
 	switch {
