@@ -113,7 +113,8 @@ func (l *Lock) Token() string {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	if l.left && !l.told && !l.set.uniqueToken && l.terms.TTL() != NoExpiry { // others may go on with it
+	mayGoOn := !l.told && !l.set.uniqueToken && l.terms.TTL() != NoExpiry
+	if l.left && (mayGoOn || l.claim.IsShare()) { // others have it
 		return ""
 	}
 	l.shown, l.told = true, true
