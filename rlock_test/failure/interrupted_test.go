@@ -219,6 +219,21 @@ func TestHandOverPanics(t *testing.T) {
 	}
 }
 
+// A hook that panics in the question about the lock that a caller waits behind, which it asks where the server tells
+// nothing, ends that caller alone.
+func TestLookPanics(t *testing.T) {
+	t.Parallel()
+	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Hour))
+	lock := env.MustLock(t)(locker.Acquire(t.Context(), "a"))
+	f.When(env.Once(gen.InspectSHA1, func(func() rueidis.RedisResult) rueidis.RedisResult { panic("hook") }))
+	require.False(t, survive(func() { _, _ = locker.Acquire(t.Context(), "a") }))
+	require.True(t, lock.Valid())
+	got := env.NextInLine(t, locker, "a")
+	require.NoError(t, lock.Release(t.Context()))
+	require.NoError(t, env.Taken(t, got).Release(t.Context()))
+	require.Empty(t, env.Get(t, direct, "a"))
+}
+
 // A hook that panics after the server has freed the key may be followed by another Release, which
 // does not say that the lock was lost, whoever chose the token.
 func TestReleaseAfterOneThatPanics(t *testing.T) {
