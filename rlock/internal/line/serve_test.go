@@ -1,0 +1,136 @@
+package line_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
+)
+
+// served is what the first who waits is told when the holder is done.
+func served(t *testing.T, holder *lease, e line.Event, next line.Entered) line.Grant {
+	t.Helper()
+	back, _ := holder.part.Done(holder, e)
+	require.False(t, back)
+	role, g := next.Caller.Ready()
+	require.Equal(t, line.Given, role)
+	return g
+}
+
+// Permits go to the next caller within their turn, while they may, and to the server after it.
+func TestTurnOfPermits(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		after        time.Duration
+		sealed, goes bool
+	}{
+		"in the turn":            {after: turn - 1, goes: true},
+		"at the end of it":       {after: turn},
+		"somebody has the token": {after: 1, sealed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ls, now := line.New(turn), clock.Now()
+			kind := line.Kind{Key: "k", Mode: line.Permits, Limit: 2, Permits: 1, TTL: walkTTL}
+			first, _ := enter(ls, kind, now)
+			granted(first, walkTTL, now)
+			asks, _ := enter(ls, kind, now)
+			line.Asker{Lease: asks}.Told(time.Second)
+			_, waits := enter(ls, kind, now)
+			require.Equal(t, line.Waits, waits.Role)
+			back, _ := first.part.Done(first, line.Event{
+				Now: now.After(test.after), Want: line.Want{TTL: walkTTL}, Sealed: test.sealed,
+			})
+			require.Equal(t, test.goes, !back)
+			require.Equal(t, test.goes, waits.Caller.Peek() == line.Given)
+		})
+	}
+}
+
+// Permits that the server grants at once may not be the last, so two who wait ask.
+func TestPermitsThatAreFree(t *testing.T) {
+	t.Parallel()
+	ls, now := line.New(turn), clock.Now()
+	kind := line.Kind{Key: "k", Mode: line.Permits, Limit: 4, Permits: 1, TTL: walkTTL}
+	var asks []*lease
+	for range 4 {
+		own, in := enter(ls, kind, now)
+		require.Equal(t, line.Asks, in.Role)
+		asks = append(asks, own)
+	}
+	var wait []line.Entered
+	for range 3 {
+		_, in := enter(ls, kind, now)
+		wait = append(wait, in)
+	}
+	granted(asks[0], walkTTL, now)
+	for i, role := range []line.Role{line.Asks, line.Asks, line.Waits} {
+		require.Equal(t, role, wait[i].Caller.Peek())
+	}
+}
+
+// A lease whose token somebody has goes on by a command. The fences that this reserves are larger than its own, and
+// none that was reserved before is used any more.
+func TestFencesOfAHandOver(t *testing.T) {
+	t.Parallel()
+	ls, now := line.New(time.Hour), clock.Now()
+	kind := line.Kind{Key: "k"}
+	want := line.Want{TTL: walkTTL, Fenced: true}
+	come := func() (*lease, line.Entered) {
+		own := &lease{deadline: clock.LeaseEnd(now, walkTTL)}
+		return own, ls.Enter(&kind, own, want, true, 1, now)
+	}
+	first, _ := come()
+	granted(first, walkTTL, now)
+	second, in := come()
+	g := served(t, first, line.Event{Now: now, Want: want}, in)
+	require.Equal(t, line.HandOver, g.Do, "it needs a fence")
+	second.part.HandedOver(second, first, 100, 2, 0)
+
+	third, in := come()
+	g = served(t, second, line.Event{Now: now, Want: want, Sealed: true}, in)
+	require.Equal(t, line.HandOver, g.Do, "somebody has the token")
+	third.part.HandedOver(third, second, 102, 5, 0)
+	_, in = come()
+	g = served(t, third, line.Event{Now: now, Want: want}, in)
+	require.Equal(t, line.GoOn, g.Do)
+	require.EqualValues(t, 102, g.Fence)
+}
+
+// The answer to a question of a turn that is over says nothing about a later one.
+func TestAnswerToAnOldQuestion(t *testing.T) {
+	t.Parallel()
+	ls, now := line.New(turn), clock.Now()
+	kind := line.Kind{Key: "k"}
+	want := line.Want{TTL: walkTTL}
+	come := func() (*lease, line.Entered) {
+		own := &lease{deadline: clock.LeaseEnd(now, walkTTL)}
+		return own, ls.Enter(&kind, own, want, true, 1, now)
+	}
+	first, _ := come()
+	granted(first, walkTTL, now)
+	_, in := come()
+	now = now.After(turn)
+	first.deadline = clock.LeaseEnd(now, walkTTL)
+	g := served(t, first, line.Event{Now: now, Want: want}, in)
+	require.NotZero(t, g.Ask, "once in a turn's time")
+	old := first.part.Question(g.Ask)
+
+	third, in := come()
+	first.part.Ended(first) // and so does the turn
+	role, _ := in.Caller.Ready()
+	require.Equal(t, line.Asks, role)
+	granted(third, walkTTL, now)
+	_, in = come()
+	now = now.After(turn)
+	third.deadline = clock.LeaseEnd(now, walkTTL)
+	g = served(t, third, line.Event{Now: now, Want: want}, in)
+	require.NotZero(t, g.Ask)
+	old.Heard(0, 0, time.Hour)
+	_, in = come()
+	g = served(t, third, line.Event{Now: now, Want: want}, in)
+	require.Equal(t, line.GoOn, g.Do, "nobody is known to wait")
+}
