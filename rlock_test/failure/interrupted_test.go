@@ -219,8 +219,8 @@ func TestHandOverPanics(t *testing.T) {
 	}
 }
 
-// A caller asks about the lock that it waits behind where the server tells nothing. A hook that panics then ends
-// that caller alone.
+// A caller asks about the lock that it waits behind where the server tells nothing. A hook that panics then
+// ends that caller alone.
 func TestLookPanics(t *testing.T) {
 	t.Parallel()
 	f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Hour))

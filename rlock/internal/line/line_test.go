@@ -56,7 +56,8 @@ func TestNobodySharesForLong(t *testing.T) {
 	}
 }
 
-// When the caller who asks gives up, the first of those behind asks, with the score of the place that was left.
+// When the caller who asks gives up, the first of those behind asks, with the score of the place that was
+// left.
 func TestTheNextAsks(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]line.Kind{
@@ -84,8 +85,8 @@ func TestTheNextAsks(t *testing.T) {
 	}
 }
 
-// A lease that was lost while its key was about to go to another caller keeps the others from asking until that one
-// says what has become of it: else the process would stand twice in the queue of the server.
+// A lease that was lost while its key was about to go to another caller keeps the others from asking until
+// that one says what has become of it: else the process would stand twice in the queue of the server.
 func TestLostWhileItsKeyMoves(t *testing.T) {
 	t.Parallel()
 	ls, now := line.New(0), clock.Now()

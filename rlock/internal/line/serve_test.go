@@ -72,8 +72,8 @@ func TestPermitsThatAreFree(t *testing.T) {
 	}
 }
 
-// A lease whose token somebody has goes on by a command. The fences that this reserves are larger than its own, and
-// none that was reserved before is used any more.
+// A lease whose token somebody has goes on by a command. The fences that this reserves are larger than its
+// own, and none that was reserved before is used any more.
 func TestFencesOfAHandOver(t *testing.T) {
 	t.Parallel()
 	ls, now := line.New(time.Hour), clock.Now()
