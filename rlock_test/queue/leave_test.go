@@ -151,6 +151,33 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 	})
 }
 
+// An observer of the next caller in line takes long when the turn of its process is over. The process that waits at the
+// server gets the lock as soon as that caller has passed it on.
+func TestNextInLineTakesLong(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	a, b := env.OpenOn(t, server, rlock.WithTurn(0)), env.OpenOn(t, server)
+	first := env.MustLock(t)(a.Acquire(t.Context(), "k"))
+	token := first.Token()
+	gate := env.NewGate(t)
+	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventContended {
+			gate.Pass()
+		}
+	})
+	next := make(chan *rlock.Lock, 1)
+	go func() { next <- env.MustLock(t)(a.Acquire(t.Context(), "k", rlock.WithObserver(slow))) }()
+	gate.Await(t)
+	other := waits(t, client, b, "k")
+	require.NoError(t, first.Release(t.Context()))
+	require.Equal(t, token, env.Get(t, client, "k"))
+	gate.Open()
+	require.NoError(t, env.Taken(t, other).Release(t.Context()))
+	require.NoError(t, env.Taken(t, next).Release(t.Context()))
+	idle(t, client, "k")
+}
+
 // A set finds with its heartbeat that it has all keys, and fails before the server has confirmed that its place has
 // ended. It leaves none of the keys locked.
 func TestSetFailsBeforeItsPlaceHasEnded(t *testing.T) {
