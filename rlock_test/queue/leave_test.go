@@ -151,8 +151,8 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 	})
 }
 
-// An observer of the next caller in line takes long when the turn of its process is over. The process that waits at the
-// server gets the lock as soon as that caller has passed it on.
+// An observer of the next caller in line takes long when the turn of its process is over. The process that
+// waits at the server gets the lock as soon as that caller has passed it on.
 func TestNextInLineTakesLong(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
