@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/events"
@@ -225,14 +224,10 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 		e.Plain, e.Blind = false, !server.Queues().Usable(s.claim.Key())
 		e.Want, e.Sealed = as, s.shown || !s.terms.Certain()
 		e.Want.TTL = s.terms.TTL()
-		e.Patience = min(2*server.RoundTrip(), longestQuestion)
+		e.RoundTrip = server.RoundTrip()
 	}
 	return s.line.Done((*inLine)(s), e)
 }
-
-// longestQuestion is how long the server may take to say whether another process waits before the next
-// hand-over asks for itself.
-const longestQuestion = 100 * time.Millisecond
 
 // leave gives a lease that somebody was given, and does not use, to the next, or back. The caller does not
 // hold mu.
@@ -240,9 +235,7 @@ func (s *lease) leave(as line.Want, plain bool) {
 	s.mu.Lock()
 	back, next := s.done(clock.Now(), as, plain)
 	s.unlock()
-	if next != nil {
-		next.Send()
-	}
+	next.Send()
 	if back {
 		s.giveBack()
 	}

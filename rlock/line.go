@@ -93,15 +93,15 @@ func (a *acquisition) waitInLine() noLock {
 	if err != nil {
 		return a.quit(waitEnded(err))
 	}
-	a.has(role, g)
+	a.told(role, g)
 	if role == line.Waits {
 		a.left = a.caller.Remaining(clock.Now())
 	}
 	return noLock{}
 }
 
-// has takes what the acquisition has to do now.
-func (a *acquisition) has(role line.Role, g line.Grant) {
+// told takes what the acquisition has to do now.
+func (a *acquisition) told(role line.Role, g line.Grant) {
 	a.role, a.given = role, g
 	if role != line.Waits {
 		a.caller = nil
@@ -118,7 +118,7 @@ func (a *acquisition) quit(why noLock) noLock {
 		return why
 	}
 	role, g := a.caller.Leave()
-	a.has(role, g)
+	a.told(role, g)
 	if role == line.Given {
 		return noLock{}
 	}
@@ -157,7 +157,7 @@ func (a *acquisition) lastLook() noLock {
 	}
 	if err == nil {
 		if role, g := a.caller.Ready(); role != line.Waits {
-			a.has(role, g)
+			a.told(role, g)
 			return noLock{}
 		}
 	}
@@ -332,7 +332,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 		err := a.tries.Yield(a.ctx, &from.claim, from.terms.Token(), a.given.Met, l.locker.closed)
 		a.gone(from)
 		own.line.PassedOn(own, (*inLine)(from))
-		a.has(line.Asks, line.Grant{})
+		a.told(line.Asks, line.Grant{})
 		if err != nil {
 			return false, waitEnded(err)
 		}
@@ -345,7 +345,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 	}
 	own.line.PassedOn(own, (*inLine)(from))
 	a.gone(from)
-	a.has(line.Asks, line.Grant{})
+	a.told(line.Asks, line.Grant{})
 	if has {
 		return true, a.hold(grant, true)
 	}
@@ -358,7 +358,7 @@ func (a *acquisition) asksInPlaceOf(from *lease) {
 	own := (*inLine)(&a.lock.own)
 	own.line.PassedOn(own, (*inLine)(from))
 	from.giveBack()
-	a.has(line.Asks, line.Grant{})
+	a.told(line.Asks, line.Grant{})
 }
 
 // gone notes that the key of a lease is another's.

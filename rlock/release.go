@@ -84,9 +84,7 @@ type releasing struct {
 // belong to another handle. The caller has entered the lock's gate.
 func (r *releasing) begin(now clock.Instant) (ok bool) {
 	ok, next := r.end(now)
-	if next != nil {
-		next.Send()
-	}
+	next.Send()
 	if ok && r.lock.left {
 		r.settle()
 	}
@@ -142,9 +140,7 @@ func (r *releasing) interrupted() {
 	}
 	next := r.pass(clock.Now())
 	l.unlock()
-	if next != nil {
-		next.Send()
-	}
+	next.Send()
 	if !l.left {
 		f, until := r.freeing()
 		l.locker.remote.ReleaseLater(&l.claim, f.Token, f.Former, until)

@@ -103,9 +103,7 @@ func (l *Lock) ended(to state, now clock.Instant) {
 		l.tokenOver(goesOn(l, to))
 		l.retire(endedBy[to])
 	}
-	if next != nil {
-		next.Send()
-	}
+	next.Send()
 	l.emit(&Event{Kind: endings[to], Err: cause})
 }
 

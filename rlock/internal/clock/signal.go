@@ -25,8 +25,11 @@ func NewSignal() *Signal {
 }
 
 // Send ends the present wait or, if there is none, the next. It never blocks. Sent twice, it ends
-// one wait.
+// one wait. A nil Signal is nobody's.
 func (s *Signal) Send() {
+	if s == nil {
+		return
+	}
 	select {
 	case s.sent <- struct{}{}:
 	default:

@@ -20,8 +20,7 @@ func (at *Lease) Granted(g Leased, sealed bool, now clock.Instant) (open, watch 
 func (at *Lease) Failed(g Leased) { at.step(&Event{What: Failed, Lease: g}) }
 
 // Done notes what e says: a user of the lease is done with it. back reports that nobody has it any more: the
-// caller must give it back, and call Ended then. next is to be sent, if it is not nil, once the caller holds
-// no mutex.
+// caller must give it back, and call Ended then. next is to be sent once the caller holds no mutex.
 func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
 	s := at.shard
 	if s == nil {
@@ -65,9 +64,7 @@ func (at *Lease) Own(g Leased) bool {
 	if at.users > 1 {
 		return false
 	}
-	if o := s.step(at, &Event{What: Sealed, Lease: g}); o.Signal != nil {
-		o.Signal.Send()
-	}
+	s.step(at, &Event{What: Sealed, Lease: g}).Signal.Send()
 	return true
 }
 
@@ -101,14 +98,21 @@ func (q Question) step(e *Event) {
 // Asker is a lease that is asked for, as the one who asks the server knows it.
 type Asker struct{ Lease Leased }
 
+// lock locks the shard of the lease, which the caller unlocks, unless the lease is in no line.
+func (a Asker) lock() (at *Lease, s *shard) {
+	at = a.Lease.Part()
+	if s = at.shard; s != nil {
+		s.mu.Lock()
+	}
+	return at, s
+}
+
 // Told notes that the server makes the caller wait. left is what is left of the lease in the way.
 func (a Asker) Told(left time.Duration) {
-	at := a.Lease.Part()
-	s := at.shard
+	at, s := a.lock()
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.state != asked {
 		return
@@ -122,12 +126,10 @@ func (a Asker) Told(left time.Duration) {
 
 // Crowded notes that the server has given the caller the lock while other processes wait for it.
 func (a Asker) Crowded() {
-	at := a.Lease.Part()
-	s := at.shard
+	at, s := a.lock()
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.state == asked {
 		s.needLine(a.Lease).take(&Event{What: Crowded, Lease: a.Lease, Now: clock.Now()})
@@ -138,50 +140,42 @@ func (a Asker) Crowded() {
 // somebody else had the key when this process last asked for it, which it forgets once a later key of the
 // shard was found held.
 func (a Asker) Wanted() bool {
-	at := a.Lease.Part()
-	s := at.shard
+	at, s := a.lock()
 	if s == nil {
 		return false
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
 	return at.line != nil && at.line.Mode != Whole || s.wanted == at.key
 }
 
 // Followed reports whether others of this process wait behind the caller.
 func (a Asker) Followed() bool {
-	at := a.Lease.Part()
-	s := at.shard
+	at, s := a.lock()
 	if s == nil {
 		return false
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
 	return at.line != nil && at.line.head != nil
 }
 
 // LeaveScore leaves the score of a place in the queue of the server to the next who asks.
 func (a Asker) LeaveScore(score int64) {
-	at := a.Lease.Part()
-	s := at.shard
-	if s == nil || score == 0 {
+	at, s := a.lock()
+	if s == nil {
 		return
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at.line != nil && at.state == asked {
+	if at.line != nil && at.state == asked && score != 0 {
 		at.line.score = score
 	}
 }
 
 // Score takes the score of the place that a caller has left; 0: none.
 func (a Asker) Score() (score int64) {
-	at := a.Lease.Part()
-	s := at.shard
+	at, s := a.lock()
 	if s == nil {
 		return 0
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.line != nil && at.state == asked {
 		score, at.line.score = at.line.score, 0

@@ -127,8 +127,8 @@ type Do uint8
 
 const (
 	GoOn     Do = iota // hold it
-	HandOver           // have the server give the key to its own lease: HandedOver or Asks follows
-	PassOn             // have the server give the key to the process that waits first, and ask for its own lease
+	HandOver           // have the server give the key to its own lease: HandedOver or PassedOn follows
+	PassOn             // have the server give the key to the process that waits first: PassedOn follows
 )
 
 // Line has those who wait for what one Kind is about, and the lease that is in their way.
@@ -165,7 +165,7 @@ const (
 	Told                   // the server makes who asks for Lease wait; Left is the rest of the lease in the way
 	Crowded                // other processes wait for Lease, which is about to be Granted
 	Failed                 // Lease is not asked for any more
-	Done                   // a user of Lease, who has it as Want, is done; Sealed, Plain, Blind, Patience
+	Done                   // a user of Lease, who has it as Want, is done; Sealed, Plain, Blind, RoundTrip
 	HandedOver             // the key of From has gone over to Lease, with Fences from Fence on, and Waits
 	PassedOn               // From is given up, and Lease is asked for in its place
 	Ended                  // Lease is over, or was given back
@@ -176,23 +176,23 @@ const (
 
 // Event is something that happens to a line.
 type Event struct {
-	What     What
-	Now      clock.Instant
-	Lease    Leased
-	From     Leased
-	Caller   *Caller
-	Want     Want
-	Places   int
-	Left     time.Duration
-	Sealed   bool // nobody else may go on with Lease without a command
-	Plain    bool // Lease can only be given back
-	Blind    bool // the server cannot say whether others wait
-	Number   uint32
-	Unheard  bool
-	Patience time.Duration // for how long a question may have no answer at least
-	Fence    uint64
-	Fences   int
-	Waits    time.Duration // for how long another process has waited; 0: none waits
+	What      What
+	Now       clock.Instant
+	Lease     Leased
+	From      Leased
+	Caller    *Caller
+	Want      Want
+	Places    int
+	Left      time.Duration
+	Sealed    bool // nobody else may go on with Lease without a command
+	Plain     bool // Lease can only be given back
+	Blind     bool // the server cannot say whether others wait
+	Number    uint32
+	Unheard   bool
+	RoundTrip time.Duration // to the server: it is how long a question may have no answer
+	Fence     uint64
+	Fences    int
+	Waits     time.Duration // for how long another process has waited; 0: none waits
 }
 
 // Outcome is what a step means for whoever has caused it.

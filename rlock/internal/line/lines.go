@@ -148,9 +148,7 @@ func (at *Lease) step(e *Event) (o Outcome) {
 	s.mu.Lock()
 	o = s.step(at, e)
 	s.mu.Unlock()
-	if o.Signal != nil {
-		o.Signal.Send()
-	}
+	o.Signal.Send()
 	return o
 }
 
@@ -177,9 +175,7 @@ func (s *shard) step(at *Lease, e *Event) (o Outcome) {
 // take takes a step, and wakes at once who has another Role. The caller holds mu.
 func (l *Line) take(e *Event) Outcome {
 	o := l.Step(e)
-	if o.Signal != nil {
-		o.Signal.Send()
-	}
+	o.Signal.Send()
 	return o
 }
 
@@ -206,9 +202,7 @@ func (s *shard) sweep(now clock.Instant) {
 			g = e.line.lease
 		}
 		if g != nil && g.Part().state == live && g.Deadline() <= now {
-			if o := s.step(g.Part(), &Event{What: Ended, Lease: g, Now: now}); o.Signal != nil {
-				o.Signal.Send()
-			}
+			s.step(g.Part(), &Event{What: Ended, Lease: g, Now: now}).Signal.Send()
 		}
 	}
 	s.size = max(2*len(s.whole), 64)

@@ -20,6 +20,12 @@ func served(t *testing.T, holder *lease, e line.Event, next line.Entered) line.G
 	return g
 }
 
+// comes has a caller come for the whole lock.
+func comes(ls *line.Lines, want line.Want, now clock.Instant) (*lease, line.Entered) {
+	own := &lease{deadline: clock.LeaseEnd(now, walkTTL)}
+	return own, ls.Enter(&line.Kind{Key: "k"}, own, want, true, 1, now)
+}
+
 // Permits go to the next caller within their turn, while they may, and to the server after it.
 func TestTurnOfPermits(t *testing.T) {
 	t.Parallel()
@@ -77,12 +83,8 @@ func TestPermitsThatAreFree(t *testing.T) {
 func TestFencesOfAHandOver(t *testing.T) {
 	t.Parallel()
 	ls, now := line.New(time.Hour), clock.Now()
-	kind := line.Kind{Key: "k"}
 	want := line.Want{TTL: walkTTL, Fenced: true}
-	come := func() (*lease, line.Entered) {
-		own := &lease{deadline: clock.LeaseEnd(now, walkTTL)}
-		return own, ls.Enter(&kind, own, want, true, 1, now)
-	}
+	come := func() (*lease, line.Entered) { return comes(ls, want, now) }
 	first, _ := come()
 	granted(first, walkTTL, now)
 	second, in := come()
@@ -104,12 +106,8 @@ func TestFencesOfAHandOver(t *testing.T) {
 func TestAnswerToAnOldQuestion(t *testing.T) {
 	t.Parallel()
 	ls, now := line.New(turn), clock.Now()
-	kind := line.Kind{Key: "k"}
 	want := line.Want{TTL: walkTTL}
-	come := func() (*lease, line.Entered) {
-		own := &lease{deadline: clock.LeaseEnd(now, walkTTL)}
-		return own, ls.Enter(&kind, own, want, true, 1, now)
-	}
+	come := func() (*lease, line.Entered) { return comes(ls, want, now) }
 	first, _ := come()
 	granted(first, walkTTL, now)
 	_, in := come()

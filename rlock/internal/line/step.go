@@ -56,9 +56,7 @@ type step struct {
 // wake tells a caller of its new Role. One is told after the step, with no mutex held that it needs first.
 func (s *step) wake(c *Caller, r Role) {
 	c.role = r
-	if s.out.Signal != nil {
-		s.out.Signal.Send()
-	}
+	s.out.Signal.Send()
 	s.out.Signal = c.signal
 }
 
@@ -245,56 +243,49 @@ func (s *step) done(g Leased) (gives bool) {
 
 // serve gives a lease that nobody uses to the first who waits. It reports false if nobody can have it.
 func (s *step) serve(g Leased) bool {
-	c, at, as := s.head, g.Part(), &s.Event.Want
+	c, at, do := s.head, g.Part(), GoOn
 	if c == nil || s.Plain || s.Mode == Readers {
 		return false
 	}
-	fits := !s.Event.Sealed && !as.Own && !c.want.Own && !c.want.Full && as.Owner == c.want.Owner &&
-		as.TTL == c.want.TTL && c.want.TTL != clock.NoExpiry && // which does not tell when it was confirmed
-		lasts(g.Deadline(), s.Now, c.want.TTL, c.want.Extends)
-	if s.Mode == Permits {
+	fits, ask, itself := s.fits(g, c), false, false
+	if s.Mode == Whole && !s.Blind {
+		ask, itself = s.turn.mustAsk(s.Now, s.turns)
+	}
+	switch {
+	case s.Mode == Permits:
 		if !fits || s.Now >= at.until {
 			return false
 		}
-		s.remove(c)
-		c.grant = s.give(g)
-		s.wake(c, Given)
-		return true
-	}
-	do, number := HandOver, uint32(0)
-	if s.turn.over(s.Now, s.turns, s.Blind) {
-		do = PassOn
-	} else if fits && (!c.want.Fenced || s.turn.spare > 0) {
-		ask, itself := !s.Blind, false
-		if ask {
-			ask, itself = s.turn.mustAsk(s.Now, s.turns)
-		}
-		if !itself {
-			do = GoOn
-		}
-		if ask && !itself {
-			s.number++
-			number, s.turn.late = s.number, s.Now.After(max(s.turns, s.Patience))
-		}
+	case s.turn.over(s.Now, s.turns, s.Blind):
+		do, at.state = PassOn, moving
+	case !fits || itself || c.want.Fenced && s.turn.spare == 0:
+		do, at.state = HandOver, moving
 	}
 	s.remove(c)
 	c.grant = s.give(g)
-	c.grant.Do, c.grant.Ask, c.grant.Met = do, number, s.met
-	if do == GoOn {
-		if fence := s.turn.next(); c.want.Fenced {
-			c.grant.Fence = fence
+	c.grant.Do, c.grant.Met, c.grant.Reserve, c.grant.Watch = do, s.met, 1, s.needsWatch(g)
+	if do == GoOn && ask {
+		s.number++
+		c.grant.Ask, s.turn.late = s.number, s.Now.After(max(s.turns, min(2*s.RoundTrip, longestUnasked)))
+	}
+	if s.Mode == Whole && c.want.Fenced {
+		if do == GoOn {
+			c.grant.Fence = s.turn.next()
 		}
-	}
-	c.grant.Reserve = 1
-	if c.want.Fenced && !c.want.Own {
-		c.grant.Reserve = max(fences-s.turn.spare, 1)
-	}
-	c.grant.Watch = s.needsWatch(g)
-	if do != GoOn {
-		at.state = moving
+		if !c.want.Own {
+			c.grant.Reserve = max(fences-s.turn.spare, 1)
+		}
 	}
 	s.wake(c, Given)
 	return true
+}
+
+// fits reports whether a caller can go on with a lease without a command.
+func (s *step) fits(g Leased, c *Caller) bool {
+	as, want := &s.Event.Want, &c.want
+	return !s.Event.Sealed && !as.Own && !want.Own && !want.Full &&
+		as.Owner == want.Owner && as.TTL == want.TTL && want.TTL != clock.NoExpiry && // such a lease does not tell when the server has confirmed it
+		lasts(g.Deadline(), s.Now, want.TTL, want.Extends)
 }
 
 // give makes a caller a user of a lease.
