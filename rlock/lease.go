@@ -205,10 +205,8 @@ func (s *lease) valid() bool {
 func (s *lease) renewed() bool {
 	s.mu.Lock()
 	defer s.unlock()
-	for u := range s.users() {
-		if u.extends() && s.terms.Deadline() != clock.Never {
-			return true
-		}
+	for range s.wanted() {
+		return s.terms.Deadline() != clock.Never
 	}
 	return false
 }
@@ -266,17 +264,8 @@ func (s *lease) giveBack() {
 	defer s.unlock()
 	s.retire(leaseBack)
 	s.locker.remote.Abandon(&s.claim, s.terms.Tokens(), s.terms.TTL(), 1)
-	s.over()
+	s.tokenOver(false)
 	s.line.Ended((*inLine)(s))
-}
-
-// over notes that nobody has the tokens of the lease any more. The caller holds mu.
-func (s *lease) over() {
-	if !s.claim.Chosen() {
-		for _, token := range s.terms.Tokens() {
-			s.locker.grants.Over(token)
-		}
-	}
 }
 
 // lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.

@@ -316,6 +316,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 	a.tries.Outage.Record(err)
 	if !h.Over {
 		a.asksInPlaceOf(from)
+		from.giveBack()
 		return false, noLock{}
 	}
 	own.line.HandedOver(own, (*inLine)(from), h.Fence+1, h.Reserved-1, h.Waits)
@@ -327,37 +328,33 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 // passOn gives the key of a lease to the process that has waited longest, and takes a place behind all
 // others.
 func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
-	l, own, server := a.lock, (*inLine)(&a.lock.own), a.lock.locker.remote
+	l, server := a.lock, a.lock.locker.remote
 	if !server.Queues().Usable(l.claim.Key()) {
 		err := a.tries.Yield(a.ctx, &from.claim, from.terms.Token(), a.given.Met, l.locker.closed)
+		a.asksInPlaceOf(from)
 		a.gone(from)
-		own.line.PassedOn(own, (*inLine)(from))
-		a.told(line.Asks, line.Grant{})
 		if err != nil {
 			return false, waitEnded(err)
 		}
 		return false, noLock{}
 	}
 	freed, has, grant := a.tries.PassOn(a.ctx, &from.claim, from.terms.Token())
+	a.asksInPlaceOf(from)
 	if !freed {
-		a.asksInPlaceOf(from)
+		from.giveBack()
 		return false, noLock{}
 	}
-	own.line.PassedOn(own, (*inLine)(from))
 	a.gone(from)
-	a.told(line.Asks, line.Grant{})
 	if has {
 		return true, a.hold(grant, true)
 	}
 	return false, noLock{}
 }
 
-// asksInPlaceOf has the acquisition ask the server, because it could not get the key of a lease, which goes
-// back in the background.
+// asksInPlaceOf has the acquisition ask the server, because the key of a lease goes to another, or back.
 func (a *acquisition) asksInPlaceOf(from *lease) {
 	own := (*inLine)(&a.lock.own)
 	own.line.PassedOn(own, (*inLine)(from))
-	from.giveBack()
 	a.told(line.Asks, line.Grant{})
 }
 
@@ -367,5 +364,5 @@ func (a *acquisition) gone(from *lease) {
 	from.mu.Lock()
 	defer from.unlock()
 	from.retire(leaseBack)
-	from.locker.grants.Over(from.terms.Token())
+	from.tokenOver(false)
 }

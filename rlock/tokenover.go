@@ -8,21 +8,21 @@ import (
 // A token that has waited in a queue of the server is this process's until it is over. The message of a grant
 // says nothing new about such a token; a grant of any other is given back at once. See notify.Grants.
 
-// tokenOver notes that nobody has the tokens of a lock any more. With away, the keys may go on with them, and
-// are given away. A token that the caller has chosen has not waited with this lock: if it has with another
-// one, it is that one's. The caller holds mu, or is the Release that has ended the lock.
-func (l *Lock) tokenOver(away bool) {
-	if l.claim.Chosen() {
+// tokenOver notes that nobody has the tokens of a lease any more. With away, the keys may go on with them,
+// and are given away. A token that the caller has chosen has not waited with this lock: if it has with
+// another one, it is that one's. The caller holds mu, or is the Release that has ended the lock.
+func (s *lease) tokenOver(away bool) {
+	if s.claim.Chosen() {
 		return
 	}
-	over := l.locker.grants.Over
+	over := s.locker.grants.Over
 	if away {
-		over = l.locker.grants.PassOn
+		over = s.locker.grants.PassOn
 	}
-	for _, token := range l.terms.Former() {
+	for _, token := range s.terms.Former() {
 		over(token)
 	}
-	over(l.terms.Token())
+	over(s.terms.Token())
 }
 
 // tokensOver ends locks that nobody has released, and whose leases have ended without anybody noticing.

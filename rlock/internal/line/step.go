@@ -284,7 +284,8 @@ func (s *step) serve(g Leased) bool {
 func (s *step) fits(g Leased, c *Caller) bool {
 	as, want := &s.Event.Want, &c.want
 	return !s.Event.Sealed && !as.Own && !want.Own && !want.Full &&
-		as.Owner == want.Owner && as.TTL == want.TTL && want.TTL != clock.NoExpiry && // such a lease does not tell when the server has confirmed it
+		as.Owner == want.Owner && as.TTL == want.TTL &&
+		want.TTL != clock.NoExpiry && // such a lease does not tell when the server has confirmed it
 		lasts(g.Deadline(), s.Now, want.TTL, want.Extends)
 }
 
