@@ -102,6 +102,25 @@ func TestFencesOfAHandOver(t *testing.T) {
 	require.EqualValues(t, 102, g.Fence)
 }
 
+// The turn of a lease that nobody waited for begins with the first who waits, so the server is not asked
+// about others before its time is over.
+func TestTurnBeginsWithTheFirstWhoWaits(t *testing.T) {
+	t.Parallel()
+	for after, asks := range map[time.Duration]bool{0: false, turn - 1: false, turn: true} {
+		ls, now := line.New(turn), clock.Now()
+		want := line.Want{TTL: walkTTL}
+		first, _ := comes(ls, want, now)
+		granted(first, walkTTL, now)
+		now = now.After(time.Second)
+		_, in := comes(ls, want, now)
+		now = now.After(after)
+		first.deadline = clock.LeaseEnd(now, walkTTL)
+		g := served(t, first, line.Event{Now: now, Want: want}, in)
+		require.Equal(t, line.GoOn, g.Do)
+		require.Equal(t, asks, g.Ask != 0, after)
+	}
+}
+
 // The answer to a question of a turn that is over says nothing about a later one.
 func TestAnswerToAnOldQuestion(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,9 @@ func (l *Line) Step(e *Event) (o Outcome) {
 		return o
 	case Wait:
 		s.append(e.Caller)
+		if s.holder() != nil {
+			s.turn.begin(e.Now) // for a lease that was alone, nobody has counted it yet
+		}
 		return o
 	case Leave:
 		s.leave(e.Caller)
