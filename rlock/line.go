@@ -29,7 +29,7 @@ func leaseOf(g line.Leased) *lease {
 func (l *Lock) request() line.Want {
 	return line.Want{
 		TTL: l.terms.TTL(), Owner: l.set.owner, Extends: l.extends(), Own: l.set.uniqueToken,
-		Fenced: !l.set.unfenced, Full: l.set.atLeast > 0,
+		Fenced: !l.set.unfenced, Full: l.set.atLeast > 0, Slow: l.events != nil || l.set.retry.slow,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // a server that does not answer, twice a second while others wait behind it.
 type Retry struct {
 	delay    func(Attempt) (time.Duration, bool)
+	slow     bool          // delay is the user's, and may take long
 	attempts int           // 0: no limit
 	total    time.Duration // 0: no limit
 	wrong    string        // why the policy is refused, found while it was built
@@ -68,7 +69,7 @@ func Exponential(first, longest time.Duration) Retry {
 // goroutines call it at once, with no mutex held. If f panics, so does the acquisition, which leaves
 // nothing behind.
 func RetryFunc(f func(Attempt) (time.Duration, bool)) Retry {
-	r := Retry{delay: f}
+	r := Retry{delay: f, slow: true}
 	if f == nil {
 		r.wrong = "RetryFunc: the function is nil"
 	}

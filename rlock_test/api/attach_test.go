@@ -126,18 +126,14 @@ func TestForceReleaseOfALockOnItsWay(t *testing.T) {
 		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
 	gate := env.NewGate(t)
-	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-		if e.Kind == rlock.EventContended {
-			gate.Pass()
-		}
-	})
+	ctx, inLine := gate.InLine(t.Context())
 	next := make(chan *rlock.Lock, 1)
 	go func() {
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithObserver(slow))
+		lock, err := locker.Acquire(ctx, "job", inLine)
 		assert.NoError(t, err)
 		next <- lock
 	}()
-	env.AwaitWaiting(t, locker, 1)
+	gate.Await(t)
 	require.NoError(t, lock.Release(t.Context()))
 	token := env.Get(t, client, "job")
 	require.NotEmpty(t, token, "it is the next one's")

@@ -39,18 +39,13 @@ func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 	first := env.MustLock(t)(l.Acquire(t.Context(), "job"))
 	gate := env.NewGate(t)
-	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-		if e.Kind == rlock.EventContended {
-			gate.Pass()
-		}
-	})
 	ctx, leave := context.WithCancel(t.Context())
+	gated, inLine := gate.InLine(ctx)
 	left := make(chan error, 1)
 	go func() {
-		_, err := l.Acquire(ctx, "job", rlock.WithObserver(slow), rlock.WithUniqueToken(true))
+		_, err := l.Acquire(gated, "job", inLine, rlock.WithUniqueToken(true))
 		left <- err
 	}()
-	env.AwaitWaiting(t, l, 1)
 	gate.Await(t)
 	require.NoError(t, first.Release(t.Context()))
 	require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
@@ -72,25 +67,21 @@ func TestContextEndsBeforeForceIsSeen(t *testing.T) {
 	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true}, // nobody tells it of lost keys
 		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
-	goOn := make(chan struct{})
-	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-		if e.Kind == rlock.EventContended {
-			<-goOn
-		}
-	})
+	gate := env.NewGate(t)
 	ctx, exceed := env.Deadline(t.Context())
+	gated, inLine := gate.InLine(ctx)
 	next := make(chan *rlock.Lock, 1)
 	go func() {
-		lock, err := locker.Acquire(ctx, "job", rlock.WithObserver(slow))
+		lock, err := locker.Acquire(gated, "job", inLine)
 		assert.NoError(t, err)
 		next <- lock
 	}()
-	env.AwaitWaiting(t, locker, 1)
+	gate.Await(t)
 	require.NoError(t, lock.Release(t.Context()))
 	token := env.Get(t, server.Client(t), "job")
 	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
 	release := proxy.Hold(func(request []byte) bool { return bytes.Contains(request, []byte(gen.InspectSHA1)) })
-	close(goOn)
+	gate.Open()
 	env.Soon(t, func() bool { return proxy.Held() > 0 }, "it asks")
 	exceed()
 	lock = <-next
@@ -108,24 +99,20 @@ func TestForceIsSeenAfterASilence(t *testing.T) {
 	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true}, // nobody tells it of lost keys
 		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
-	goOn := make(chan struct{})
-	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-		if e.Kind == rlock.EventContended {
-			<-goOn
-		}
-	})
+	gate := env.NewGate(t)
+	ctx, inLine := gate.InLine(t.Context())
 	next := make(chan *rlock.Lock, 1)
 	go func() {
-		lock, err := locker.Acquire(t.Context(), "job", rlock.WithObserver(slow))
+		lock, err := locker.Acquire(ctx, "job", inLine)
 		assert.NoError(t, err)
 		next <- lock
 	}()
-	env.AwaitWaiting(t, locker, 1)
+	gate.Await(t)
 	require.NoError(t, lock.Release(t.Context()))
 	token := env.Get(t, server.Client(t), "job")
 	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
 	release := proxy.Hold(func(request []byte) bool { return bytes.Contains(request, []byte(gen.InspectSHA1)) })
-	close(goOn)
+	gate.Open()
 	env.Soon(t, func() bool { return proxy.Held() > 0 }, "it asks")
 	lock = <-next
 	require.NoError(t, lock.Err(), "it is not told yet")

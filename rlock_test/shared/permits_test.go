@@ -330,22 +330,33 @@ func TestCallerIsGivenAPermitAndPanics(t *testing.T) {
 	l := openLine(t, server)
 	p := newPermitLine(t, l, server.Client(t))
 	gate, panicked := env.NewGate(t), make(chan any, 1)
-	observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-		if e.Kind == rlock.EventContended {
-			gate.Pass()
-			panic("observer")
-		}
-	})
+	ctx, inLine := gate.InLine(t.Context())
 	go func() {
 		defer func() { panicked <- recover() }()
-		_, _ = l.AcquirePermit(t.Context(), "k", 2, unhurried(rlock.WithObserver(observer))...)
+		_, _ = l.AcquirePermit(panicking{ctx, gate}, "k", 2, unhurried(inLine)...)
 	}()
-	env.AwaitWaiting(t, l, 2)
+	gate.Await(t)
 	require.NoError(t, p.a.Release(t.Context()))
 	require.Empty(t, p.asks)
 	gate.Open()
-	require.Equal(t, "observer", env.Receive(t, panicked))
+	require.Equal(t, "context", env.Receive(t, panicked))
 	p.ends(t, server.Client(t), p.b)
+}
+
+// panicking is a context that panics when somebody has waited with it at a Gate.
+type panicking struct {
+	context.Context
+	gate *env.Gate
+}
+
+func (c panicking) Done() <-chan struct{} {
+	done := c.Context.Done()
+	select {
+	case <-c.gate.Reached():
+		panic("context")
+	default:
+		return done
+	}
 }
 
 // A caller that stands in the queue of the server and panics leaves its place to the next of its process.
@@ -444,16 +455,12 @@ func TestForceReleaseOfAPermitOnItsWay(t *testing.T) {
 	l := env.NewLocker(t, client, rlock.WithTurn(time.Hour)) // which nobody tells of lost keys
 	p := newPermitLine(t, l, client)
 	gate, next := env.NewGate(t), make(chan acquired, 1)
-	slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
-		if e.Kind == rlock.EventContended {
-			gate.Pass()
-		}
-	})
+	ctx, inLine := gate.InLine(t.Context())
 	go func() {
-		lock, err := l.AcquirePermit(t.Context(), "k", 2, unhurried(rlock.WithObserver(slow))...)
+		lock, err := l.AcquirePermit(ctx, "k", 2, unhurried(inLine)...)
 		next <- acquired{lock, err}
 	}()
-	env.AwaitWaiting(t, l, 2)
+	gate.Await(t)
 	mine := p.b.Token()
 	require.NoError(t, p.a.Release(t.Context()))
 	holders := must(l.Inspect(t.Context(), "k")).Shared.Holders

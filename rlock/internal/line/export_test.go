@@ -7,6 +7,13 @@ func (c *Caller) Peek() Role {
 	return c.role
 }
 
+// Attend has a caller do nothing but wait, as in Await, or something else.
+func (c *Caller) Attend(awaits bool) {
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
+	c.awaits = awaits || !c.want.Slow
+}
+
 // Keys returns how many lines there are, with the leases that nobody waits for.
 func (ls *Lines) Keys() (n int) {
 	for i := range ls.shards {

@@ -47,6 +47,7 @@ type Want struct {
 	Fenced  bool   // it has a fence of its own
 	Own     bool   // its token must be no other caller's
 	Full    bool   // its lease must begin anew, with the whole TTL
+	Slow    bool   // code of the user's runs each time before it waits
 }
 
 // Leased is a lease as a Line has it; nil: none. A Line calls its methods while a mutex is held.
@@ -98,6 +99,7 @@ type Caller struct {
 	next, prev *Caller
 	signal     *clock.Signal // sent when the Role changes
 	watches    bool          // see Watch
+	awaits     bool          // it learns of another role at once: it is in Await, or not Slow
 }
 
 // Role is what a caller has to do.

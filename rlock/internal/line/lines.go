@@ -80,7 +80,7 @@ func (ls *Lines) Enter(
 	case o.Role != Waits:
 	case wait:
 		c := ls.newCaller()
-		c.shard, c.line, c.own, c.want = s, l, own, want
+		c.shard, c.line, c.own, c.want, c.awaits = s, l, own, want, !want.Slow
 		l.Step(&Event{What: Wait, Caller: c, Now: now})
 		in.Caller, in.Left = c, l.remaining(now)
 	default:
@@ -281,22 +281,26 @@ func (c *Caller) Await(
 			return Waits, g, clock.ErrStopped
 		default:
 		}
+		if r, g = c.ready(now < until); r != Waits || now >= until {
+			return r, g, nil
+		}
 		if err := c.signal.Wait(ctx, now, until); err != nil {
 			return Waits, g, err
 		}
-		if r, g = c.Ready(); r != Waits {
+		if r, g = c.ready(true); r != Waits {
 			return r, g, nil
 		}
-		if now = clock.Now(); now >= until {
-			return Waits, g, nil
-		}
+		now = clock.Now()
 	}
 }
 
 // Ready returns what the caller has to do now. If that is not to wait, the Caller is not used any more.
-func (c *Caller) Ready() (r Role, g Grant) {
+func (c *Caller) Ready() (r Role, g Grant) { return c.ready(false) }
+
+// ready is Ready for a caller that is in Await, or not.
+func (c *Caller) ready(awaits bool) (r Role, g Grant) {
 	c.shard.mu.Lock()
-	r, g = c.role, c.grant
+	r, g, c.awaits = c.role, c.grant, awaits || !c.want.Slow
 	c.shard.mu.Unlock()
 	if r != Waits {
 		c.free()

@@ -244,10 +244,11 @@ func (s *step) done(g Leased) (gives bool) {
 	return true
 }
 
-// serve gives a lease that nobody uses to the first who waits. It reports false if nobody can have it.
+// serve gives a lease that nobody uses to the first who waits. It reports false if nobody can have it, or if
+// that one runs code of the user's: that may take long, and would keep the key from other processes.
 func (s *step) serve(g Leased) bool {
 	c, at, do := s.head, g.Part(), GoOn
-	if c == nil || s.Plain || s.Mode == Readers {
+	if c == nil || s.Plain || s.Mode == Readers || !c.awaits {
 		return false
 	}
 	fits, ask, itself := s.fits(g, c), false, false

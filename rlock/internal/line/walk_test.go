@@ -132,7 +132,9 @@ func (w *world) step() {
 	w.now = w.now.After(time.Duration(w.rand.IntN(3)) * time.Millisecond)
 	if len(w.callers) < 5 && w.rand.IntN(3) == 0 {
 		w.number++
-		c := &caller{number: w.number, own: &lease{}, want: line.Want{TTL: walkTTL, Fenced: w.rand.IntN(2) == 0}}
+		c := &caller{number: w.number, own: &lease{}, want: line.Want{
+			TTL: walkTTL, Fenced: w.rand.IntN(2) == 0, Slow: w.rand.IntN(3) == 0,
+		}}
 		w.callers = append(w.callers, c)
 		w.say("caller %d enters", c.number)
 		c.in = w.lines.Enter(&w.kind, c.own, c.want, true, 1, w.now)
@@ -145,7 +147,9 @@ func (w *world) step() {
 	c := w.callers[w.rand.IntN(len(w.callers))]
 	switch {
 	case c.in.Role == line.Waits:
-		if role, g := c.in.Caller.Ready(); role != line.Waits {
+		if c.in.Caller.Peek() == line.Waits && w.rand.IntN(2) == 0 {
+			c.in.Caller.Attend(w.rand.IntN(2) == 0)
+		} else if role, g := c.in.Caller.Ready(); role != line.Waits {
 			w.takes(c, role, g)
 		} else if w.rand.IntN(4) == 0 {
 			w.say("caller %d leaves", c.number)

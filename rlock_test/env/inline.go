@@ -1,0 +1,33 @@
+package env
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/rlock-go/toolkit/rlock"
+)
+
+// InLine returns a context and an option for an acquisition that is to stop at the Gate while it waits in line. It
+// sees nothing of what it is given before the Gate opens.
+func (g *Gate) InLine(parent context.Context) (context.Context, rlock.Option) {
+	c := &inLine{Context: parent, gate: g}
+	return c, rlock.WithObserver(rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+		if e.Kind == rlock.EventContended {
+			c.waits.Store(true)
+		}
+	}))
+}
+
+// inLine is the context of an acquisition. Who waits asks it for Done first.
+type inLine struct {
+	context.Context
+	gate  *Gate
+	waits atomic.Bool
+}
+
+func (c *inLine) Done() <-chan struct{} {
+	if c.waits.Load() {
+		c.gate.Pass()
+	}
+	return c.Context.Done()
+}
