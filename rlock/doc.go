@@ -40,7 +40,7 @@
 // server, but not among the callers of its Locker. A set waits as AcquireAll says, and its Release
 // passes each key on, but frees those of a set of more than 128, which uses no queues; see GUARANTEES.md.
 //
-// A user who lacks the rights for the queue has none between processes, and neither has a key of a
+// A Locker whose user lacks the rights for the queue polls (see WithQueue), and so it is with a key of a
 // cluster while its slot moves. A process then frees the key when its turn ends. The first of each tries when
 // the server tells that the key has changed (see Invalidations) or, where it cannot, polls, and in each
 // case when the holder's lease ends.

@@ -169,7 +169,7 @@ func failure(c call, held bool, why noLock) error {
 type LockError struct {
 	// Op names the operation: "extend" (by Extend, ExtendEach or automatically), "release",
 	// "verify" (Lock.Verify), "check" (Locker.Check and Leaders), "inspect" (Locker.Inspect), "attach",
-	// "detach", "change limit", "force release" or "probe".
+	// "detach", "change limit", "force release", "probe", or "queue" (of an EventPolling).
 	Op  string
 	Key string // Redis key; of a set, the first one that it is about
 	Err error  // ErrReleased, ErrLost, ErrExpired, ErrDetached, ErrClosed, or the server's or client's error

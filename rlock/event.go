@@ -11,7 +11,7 @@ type EventKind uint8
 
 // An acquisition has these events, in this order: EventContended at most once, and then
 // either EventAcquireFailed, which is its last event, or EventAcquired. After EventAcquired
-// come any number of EventExtended, EventExtendFailed and EventShortLease, and then exactly one of the last
+// come any number of EventExtended and EventExtendFailed, perhaps EventShortLease and EventPolling, and then exactly one of the last
 // five events, even if the lock expires and no caller uses it any more.
 //
 // A lock that Attach has returned starts with EventAttached. A call that is refused with an
@@ -36,6 +36,10 @@ const (
 	// of Open notices that a connection is dead; Err says what to do. It is told of the first such lock of
 	// a Locker that has an observer, right after EventAcquired or EventAttached.
 	EventShortLease
+	// EventPolling: the user lacks a right for the queue, so nobody of the Locker waits in it any more (see
+	// WithQueue); Err says which. It is told of the first lock after that which has an observer, right after
+	// EventAcquired or EventAttached.
+	EventPolling
 	// EventReleased: the holder has released the lock.
 	EventReleased
 	// EventReleaseFailed: the holder has given the lock up, but the server has not confirmed
@@ -60,6 +64,7 @@ var eventNames = [eventKinds]string{
 	EventExtended:      "extended",
 	EventExtendFailed:  "extend failed",
 	EventShortLease:    "short lease",
+	EventPolling:       "polling",
 	EventReleased:      "released",
 	EventReleaseFailed: "release failed",
 	EventLost:          "lost",

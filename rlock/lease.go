@@ -219,7 +219,7 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.
 	if !plain && s.state == leaseLive && s.claim.Possible() == 0 && len(s.terms.Former()) == 0 {
 		server := s.locker.remote
-		e.Plain, e.Blind = false, !server.Queues().Usable(s.claim.Key())
+		e.Plain, e.Blind = false, !server.Queues().Used()
 		e.Want, e.Sealed = as, s.shown || !s.terms.Certain()
 		e.Want.TTL = s.terms.TTL()
 		e.RoundTrip = server.RoundTrip()

@@ -329,7 +329,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 // others.
 func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 	l, server := a.lock, a.lock.locker.remote
-	if !server.Queues().Usable(l.claim.Key()) {
+	if !server.Queues().Used() {
 		err := a.tries.Yield(a.ctx, &from.claim, from.terms.Token(), a.given.Met, l.locker.closed)
 		a.asksInPlaceOf(from)
 		a.gone(from)

@@ -34,6 +34,7 @@ type Locker struct {
 	dialled  *conntrack.Tracker     // of a client that is the Locker's own
 	timeOuts *clientoption.TimeOuts // likewise; nil: nobody knows them
 	short    atomic.Bool            // an observer was told that a lease is too short for them
+	polling  atomic.Bool            // an observer was told that the user lacks a right for the queue
 	cluster  bool
 	defaults *settings
 	listener *notify.Listener // nil: nothing is pushed
@@ -87,6 +88,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 	}
 	l.remote = remote.NewServer(client, scripts, remote.NewToken(""))
 	l.remote.Queues().LetBarge(set.barging)
+	l.remote.Queues().Choose(set.queue)
 	l.background, l.stop = context.WithCancel(context.Background())
 	l.grants = notify.NewGrants(l.background, client, l.remote.Queues().Channel, func(g notify.Grant) {
 		l.remote.Queues().DiscardStray(g.Key, g.Token, g.Lease, false)

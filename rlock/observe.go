@@ -62,6 +62,23 @@ func (l *Lock) emit(e *Event) {
 	}
 }
 
+// emitOnce emits what is told once for a Locker, of the first lock with an observer for which it is so. The
+// caller holds mu.
+func (l *Lock) emitOnce() {
+	s := l.locker
+	if l.extends() && !s.short.Load() {
+		if short := s.timeOuts.Short(l.terms.TTL()); short != nil && !s.short.Swap(true) {
+			l.emit(&Event{Kind: EventShortLease, Err: short})
+		}
+	}
+	if s.remote.Queues().Used() || s.polling.Load() {
+		return
+	}
+	if refusal := s.remote.Queues().Refusal(); refusal != nil && !s.polling.Swap(true) {
+		l.emit(&Event{Kind: EventPolling, Err: &LockError{"queue", l.claim.Key(), refusal}})
+	}
+}
+
 // deliver tells the observer what has happened to the lock, unless another goroutine is at it, which then
 // tells this too. Observers of others who have the lease are told by another goroutine, as one of them may
 // take long. The caller holds no mutex.

@@ -57,6 +57,7 @@ type settings struct {
 	atLeast       time.Duration
 	turn          time.Duration // of a Locker only
 	barging       time.Duration // of a Locker only
+	queue         remote.Mode   // of a Locker only
 	cacheTTL      time.Duration
 	invalidations *Invalidations // of a Locker only
 	observer      Observer
@@ -181,6 +182,25 @@ func WithTurn(turn time.Duration) LockerOption {
 	})
 }
 
+// WithQueue says how callers wait for what another process has. With true they stand in the queue that the
+// server keeps for each key, and a right that the user lacks for it is an error, whose text names it. With
+// false they poll: they try again when they are told that the key has changed, and from time to time, and who
+// comes first gets it. That is for servers and proxies without ZADD or SPUBLISH, and for users without the
+// rights.
+//
+// Without the option they stand in the queue. If the server refuses a command for it because the user lacks a
+// right, the Locker polls from then on, for all keys, until it is closed: Stats.Polling, an EventPolling and
+// Probe tell so.
+func WithQueue(on bool) LockerOption {
+	return lockerOption(func(s *settings) error {
+		s.queue = remote.Polling
+		if on {
+			s.queue = remote.Queued
+		}
+		return nil
+	})
+}
+
 // WithBarging leaves a lock that becomes free to whoever takes it first, for so long at the beginning of
 // each second of the server's clock, although processes of rlock wait for it in the queue. They take it when
 // that time is over. It is for callers that stand in no queue, which is called barging: other libraries, and
@@ -193,7 +213,7 @@ func WithTurn(turn time.Duration) LockerOption {
 // wanted all the time, and nothing of another. A lock that is shared lets nobody else share it then.
 //
 // It is 0, which is the default, to 500 ms, in whole milliseconds. All Lockers that use the keys should have the
-// same: each release goes by its own. Where the user lacks the rights for the queue, it has no effect.
+// same: each release goes by its own. Where a Locker polls (WithQueue), it has no effect.
 func WithBarging(barging time.Duration) LockerOption {
 	return lockerOption(func(s *settings) error {
 		s.barging = barging

@@ -118,7 +118,7 @@ func (o *slogObserver) ended() (all []counted) {
 
 func (e Event) level() slog.Level {
 	switch {
-	case e.Kind == EventLost, e.Kind == EventShortLease,
+	case e.Kind == EventLost, e.Kind == EventShortLease, e.Kind == EventPolling,
 		e.Kind == EventExtendFailed, e.Kind == EventReleaseFailed:
 		return slog.LevelWarn
 	case e.Kind == EventClosed, e.Kind == EventAcquired && e.Waited >= longWait:

@@ -217,10 +217,8 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	l.become(stateHeld, now)
 	l.since = now
 	l.emit(&Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
-	if l.events != nil && l.extends() && !l.locker.short.Load() {
-		if short := l.locker.timeOuts.Short(l.terms.TTL()); short != nil && !l.locker.short.Swap(true) {
-			l.emit(&Event{Kind: EventShortLease, Err: short})
-		}
+	if l.events != nil {
+		l.emitOnce()
 	}
 	l.locker.registry.Add((*holder)(l))
 	return nil

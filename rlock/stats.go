@@ -26,6 +26,8 @@ type Stats struct {
 	Unanswered int64
 	OldestWait time.Duration
 
+	Polling bool // nobody waits in the queue of the server: WithQueue(false), or the user lacks a right for it
+
 	Waited time.Duration // total time of the contended acquisitions that have ended
 	Waits  Histogram     // how long each of those took, but for calls that do not wait, such as TryAcquire
 	Held   int           // locks that are held now: as many as Locks returns; a set, a share or several permits are one
@@ -95,6 +97,7 @@ func (l *Locker) Stats() Stats {
 		Waiting:         waiting,
 		Unanswered:      unanswered,
 		OldestWait:      oldest,
+		Polling:         !l.remote.Queues().Used(),
 		Waited:          time.Duration(c.waited.Load()),
 		Waits:           Histogram{c.waits.Counts(), c.waits.Sum()},
 		Held:            held,

@@ -29,6 +29,7 @@
 //	rlock.waiting       {acquisition}  up-down counter  acquisitions that wait now, for others or for an answer of the server
 //	rlock.waiting.unanswered  {acquisition}  up-down counter  those of them that the server does not answer
 //	rlock.oldest_wait   s              gauge    for how long the oldest of them has waited; candidates of Lead count only if unanswered
+//	rlock.polling       {locker}       up-down counter  1: nobody waits in the queue of the server; 0: they do
 //	rlock.wait.time     s              counter  time of the contended acquisitions that have ended
 //	rlock.held          {lock}         up-down counter  locks that are held now
 //	rlock.hold.time     s              counter  time for which those locks were held that have ended

@@ -39,6 +39,7 @@ func Register(provider metric.MeterProvider, locker Source, attributes ...attrib
 	attached := r.counter("attached", "{lock}", "Locks that were taken over from another process with Attach.")
 	failures := r.counter("failures", "{failure}", "What has failed of acquisitions, extensions and releases, by why.")
 	waiting := r.gauge("waiting", "{acquisition}", "Acquisitions that wait now, for others or for an answer of the server.")
+	polling := r.gauge("polling", "{locker}", "1: nobody waits in the queue of the server; 0: they do.")
 	unanswered := r.gauge("waiting.unanswered", "{acquisition}", "Those of rlock.waiting that the server does not answer.")
 	oldest := r.age("oldest_wait", "How long the oldest of rlock.waiting has waited; 0: nobody waits.")
 	waitTime := r.seconds("wait.time", "Time of the contended acquisitions that have ended.")
@@ -85,6 +86,11 @@ func Register(provider metric.MeterProvider, locker Source, attributes ...attrib
 		}
 		o.ObserveInt64(waiting, s.Waiting, all)
 		o.ObserveInt64(unanswered, s.Unanswered, all)
+		if s.Polling {
+			o.ObserveInt64(polling, 1, all)
+		} else {
+			o.ObserveInt64(polling, 0, all)
+		}
 		o.ObserveFloat64(oldest, s.OldestWait.Seconds(), all)
 		o.ObserveInt64(held, int64(s.Held), all)
 		o.ObserveFloat64(waitTime, s.Waited.Seconds(), all)

@@ -33,8 +33,8 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		"CacheHits": "rlock.checks{cache=hit}",
 	}
 	operations := map[string]string{"AcquireFailedBy": "acquire", "ExtendFailedBy": "extend", "ReleaseFailedBy": "release"}
-	elsewhere := map[string]bool{"Waited": true, "OldestWait": true, "Waits": true, "Holds": true, "Checks": true}
-	f := fixed{rlock.Stats{Checks: 1000, OldestWait: 90 * time.Second, Waited: 1500 * time.Millisecond, Holds: rlock.Histogram{Sum: 2.5}}}
+	elsewhere := map[string]bool{"Waited": true, "OldestWait": true, "Polling": true, "Waits": true, "Holds": true, "Checks": true}
+	f := fixed{rlock.Stats{Polling: true, Checks: 1000, OldestWait: 90 * time.Second, Waited: 1500 * time.Millisecond, Holds: rlock.Histogram{Sum: 2.5}}}
 	fields := reflect.ValueOf(&f.stats).Elem()
 	for i := range fields.NumField() {
 		if elsewhere[fields.Type().Field(i).Name] {
@@ -45,6 +45,8 @@ func TestEachCountHasItsSeries(t *testing.T) {
 			field.SetUint(uint64(100 + i))
 		case reflect.Int, reflect.Int64:
 			field.SetInt(int64(100 + i))
+		case reflect.Bool:
+			field.SetBool(true)
 		case reflect.Array:
 			for r := range field.Len() {
 				field.Index(r).SetUint(uint64(1000*i + r))
@@ -70,6 +72,7 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		require.Contains(t, names, field, "a field of Stats without an instrument")
 		require.Equal(t, strconv.Itoa(100+i), series[names[field]], field)
 	}
+	require.Equal(t, "1", series["rlock.polling"])
 	require.Equal(t, strconv.Itoa(1000-int(f.stats.CacheHits)), series["rlock.checks{cache=miss}"])
 	require.Equal(t, "90", series["rlock.oldest_wait"])
 	require.Equal(t, "1.5", series["rlock.wait.time"])

@@ -81,6 +81,7 @@ var (
 			func(s *rlock.Stats) float64 { return float64(s.Unanswered) }),
 		gauge("oldest_wait_seconds", "How long the oldest of rlock_waiting has waited; 0: nobody waits.",
 			func(s *rlock.Stats) float64 { return s.OldestWait.Seconds() }),
+		gauge("polling", "1: nobody waits in the queue of the server; 0: they do.", polling),
 		gauge("held", "Locks that are held now.", func(s *rlock.Stats) float64 { return float64(s.Held) }),
 		counter("extended_total", "Leases extended.", func(s *rlock.Stats) uint64 { return s.Extended }),
 		labelled(ended, "released", func(s *rlock.Stats) uint64 { return s.Released }),
@@ -155,4 +156,11 @@ func cumulative(h rlock.Histogram) map[float64]uint64 {
 		buckets[h.Bound(i)] = below
 	}
 	return buckets
+}
+
+func polling(s *rlock.Stats) float64 {
+	if s.Polling {
+		return 1
+	}
+	return 0
 }

@@ -34,7 +34,7 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		"CacheHits": `rlock_checks_total{cache="hit"}`,
 	}
 	elsewhere := map[string]bool{
-		"Waited": true, "OldestWait": true, "Waits": true, "Holds": true, "Checks": true, "AcquireFailed": true, "ExtendFailed": true,
+		"Waited": true, "OldestWait": true, "Polling": true, "Waits": true, "Holds": true, "Checks": true, "AcquireFailed": true, "ExtendFailed": true,
 	}
 	reasons := map[string]string{
 		"AcquireFailedBy": "rlock_acquire_failed_total", "ExtendFailedBy": "rlock_extend_failed_total", "ReleaseFailedBy": "rlock_release_failed_total",
@@ -47,6 +47,8 @@ func TestEachCountHasItsSeries(t *testing.T) {
 			field.SetUint(uint64(100 + i))
 		case reflect.Int, reflect.Int64:
 			field.SetInt(int64(100 + i))
+		case reflect.Bool:
+			field.SetBool(true)
 		case reflect.Array:
 			for r := range field.Len() {
 				field.Index(r).SetUint(uint64(1000*i + r))
@@ -72,6 +74,7 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		require.Equal(t, strconv.Itoa(100+i), series[names[field]], field)
 	}
 	require.Equal(t, "90", series["rlock_oldest_wait_seconds"])
+	require.Equal(t, "1", series["rlock_polling"])
 	require.Equal(t, strconv.Itoa(1000-int(f.stats.CacheHits)), series[`rlock_checks_total{cache="miss"}`])
 }
 

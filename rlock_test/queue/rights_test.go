@@ -130,33 +130,83 @@ func TestEndOfATurnWithoutRights(t *testing.T) {
 	}
 }
 
-// A Locker whose user gets the rights later uses the queue from then on, without a restart.
-func TestRightsThatAreGrantedLater(t *testing.T) {
+// A Locker whose user was refused a command for the queue polls until it is closed, for all keys, and tells so
+// once. A new one uses the queue once the right is there.
+func TestPollingAfterARefusal(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		client := server.Client(t)
-		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~rlock:fence:*", "&*", "+@all")
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~other", "~rlock:fence:*", "&*", "+@all")
 		option := server.Option()
 		option.Username, option.Password = "u", "secret"
-		a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
-		queues := func() bool {
-			held := env.MustLock(t)(a.Acquire(t.Context(), "k"))
-			next := env.NextInLine(t, b, "k")
-			time.Sleep(50 * time.Millisecond) // b has asked for a place, or pauses
-			queued := len(queued(t, client, "k")) > 0
+		told := make(chan error, 8)
+		observer := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+			if e.Kind == rlock.EventPolling {
+				told <- e.Err
+			}
+		})
+		open := func() *rlock.Locker { return env.OpenLocker(t, option, rlock.WithObserver(observer)) }
+		polls := func(l *rlock.Locker, key string) {
+			held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), key))
+			next := env.NextInLine(t, l, key)
+			time.Sleep(50 * time.Millisecond) // it has asked for a place, or pauses
+			require.Empty(t, queued(t, client, key))
+			require.True(t, l.Stats().Polling)
 			require.NoError(t, held.Release(t.Context()))
 			require.NoError(t, env.Taken(t, next).Release(t.Context()))
-			return queued
 		}
-		require.False(t, queues())
+		old := open()
+		require.False(t, old.Stats().Polling, "nobody knows yet")
+		polls(old, "k")
 		server.Do(t, "ACL", "SETUSER", "u", "~rlock:*")
-		for granted := time.Now(); !queues(); {
-			require.Less(t, time.Since(granted), 10*time.Second, "b waits in the queue at last")
-		}
-		server.Do(t, "ACL", "SETUSER", "u", "resetkeys", "~k", "~rlock:fence:*")
-		require.False(t, queues())
+		polls(old, "other")
+		require.Len(t, told, 1)
+		refusal := <-told
+		require.Regexp(t, env.NoPermission, refusal.Error())
+		require.ErrorContains(t, refusal, "PRODUCTION.md")
+
+		held := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
+		l := open()
+		passesOn(t, client, "k", held, waits(t, client, l, "k"))
+		require.False(t, l.Stats().Polling)
+	})
+}
+
+// WithQueue(true) makes an error of a right that is missing, and WithQueue(false) uses no queue.
+func TestWithQueue(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		server := e.Start(t)
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "~*", "&*", "+@all", "-zadd")
+		option := server.Option()
+		option.Username, option.Password = "u", "secret"
+		other := env.OpenOn(t, server)
+
+		held := env.MustLock(t)(other.Acquire(t.Context(), "k"))
+		l := env.OpenLocker(t, option, rlock.WithQueue(true))
+		err := env.ErrorOf(l.Acquire(t.Context(), "k"))
+		require.Error(t, err)
+		require.Regexp(t, env.NoPermission, err.Error())
+		require.ErrorContains(t, err, "PRODUCTION.md")
+		require.False(t, l.Stats().Polling)
+		report, err := l.Probe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, rlock.ProbeFault, env.Worst(t, report)["queue"], "%s", report)
+
+		before := server.CommandStats(t)["zadd"]
+		l = env.OpenOn(t, server, rlock.WithQueue(false))
+		require.True(t, l.Stats().Polling)
+		next := env.NextInLine(t, l, "k")
+		time.Sleep(20 * time.Millisecond)
+		require.NoError(t, held.Release(t.Context()))
+		require.NoError(t, env.Taken(t, next).Release(t.Context()))
+		require.Equal(t, before, server.CommandStats(t)["zadd"])
+		report, err = l.Probe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, rlock.ProbeNote, env.Worst(t, report)["queue"], "%s", report)
 	})
 }
 
@@ -199,88 +249,44 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
-// A user who may not use the queue of one key has those of the others, also while calls for that key are
-// refused all the time.
+// A user who may not use one key has the queues of the others, also while calls for that key are refused all
+// the time.
 func TestAForbiddenKeyIsNothingToTheOthers(t *testing.T) {
-	t.Parallel()
-	for name, rule := range map[string][]string{
-		"the queue": {"~good", "~bad", "~rlock:fence:*", "~rlock:grant:*", "~rlock:queue:*:good"},
-		"the key":   {"~good", "~rlock:*"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env.Each(t, func(t *testing.T, e env.Engine) {
-				t.Parallel()
-				server := e.Start(t)
-				client := server.Client(t)
-				server.Do(t, append([]string{"ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "&*", "+@all"}, rule...)...)
-				option := server.Option()
-				option.Username, option.Password = "u", "secret"
-				a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
-				bad := func(l *rlock.Locker) {
-					lock, err := l.TryAcquire(t.Context(), "bad")
-					if err == nil {
-						err = lock.Release(t.Context())
-					}
-					if err != nil {
-						require.Regexp(t, env.NoPermission, err.Error())
-					}
-				}
-				for range 5 {
-					bad(a)
-					held := env.MustLock(t)(a.Acquire(t.Context(), "good"))
-					bad(b)
-					got := waits(t, client, b, "good")
-					bad(a)
-					before := server.CommandStats(t)["spublish"]
-					require.NoError(t, held.Release(t.Context()))
-					lock := env.Taken(t, got)
-					require.Equal(t, before+1, server.CommandStats(t)["spublish"], "the release passes it on")
-					require.NoError(t, lock.Release(t.Context()))
-				}
-				idle(t, client, "good")
-			})
-		})
-	}
-}
-
-// A user who may use the queues of very few of many keys is told so for a bounded number of calls, and
-// keeps those queues.
-func TestManyForbiddenQueues(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		client := server.Client(t)
-		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~good", "~bad*", "~rlock:fence:*", "~rlock:grant:*", "~rlock:queue:*:good", "&*", "+@all")
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "&*", "+@all", "~good", "~rlock:*")
 		option := server.Option()
 		option.Username, option.Password = "u", "secret"
 		a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
-		began := time.Now()
-		for n := range 400 {
-			if n%4 == 1 {
-				require.NoError(t, env.MustLock(t)(a.Acquire(t.Context(), "good")).Release(t.Context()))
-			}
-			require.NoError(t, env.MustLock(t)(a.Acquire(t.Context(), fmt.Sprint("bad", n))).Release(t.Context()))
+		bad := func(l *rlock.Locker) {
+			require.Regexp(t, env.NoPermission, env.ErrorOf(l.TryAcquire(t.Context(), "bad")).Error())
 		}
-		periods := 1 + int(time.Since(began)/(2*time.Second))
-		require.LessOrEqual(t, server.ErrorCount(t, "NOPERM"), 64*periods, "nobody is refused for each key")
-		held := env.MustLock(t)(a.Acquire(t.Context(), "good"))
-		got, before := waits(t, client, b, "good"), server.CommandStats(t)["spublish"]
-		require.NoError(t, held.Release(t.Context()))
-		lock := env.Taken(t, got)
-		require.Equal(t, before+1, server.CommandStats(t)["spublish"], "the release passes it on")
-		require.NoError(t, lock.Release(t.Context()))
+		for range 5 {
+			bad(a)
+			held := env.MustLock(t)(a.Acquire(t.Context(), "good"))
+			bad(b)
+			got := waits(t, client, b, "good")
+			bad(a)
+			before := server.CommandStats(t)["spublish"]
+			require.NoError(t, held.Release(t.Context()))
+			lock := env.Taken(t, got)
+			require.Equal(t, before+1, server.CommandStats(t)["spublish"], "the release passes it on")
+			require.NoError(t, lock.Release(t.Context()))
+		}
+		idle(t, client, "good")
 	})
 }
 
 // Calls go together in spite of a user who may not use some of the keys.
-func TestCallsGoTogetherInSpiteOfAForbiddenQueue(t *testing.T) {
+func TestCallsGoTogetherInSpiteOfAForbiddenKey(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
-		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~bad", "~good*", "~rlock:fence:*", "~rlock:grant:*", "~rlock:queue:*:good*", "&*", "+@all")
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~good*", "~rlock:*", "&*", "+@all")
 		f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })}
 		var together atomic.Int64
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
@@ -292,13 +298,12 @@ func TestCallsGoTogetherInSpiteOfAForbiddenQueue(t *testing.T) {
 		})
 		l := env.NewLocker(t, f)
 		env.Soon(t, func() bool {
-			require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), "bad")).Release(t.Context()))
 			require.NoError(t, env.Together(128, func(n int) error {
-				key := fmt.Sprint("good", n)
 				if n == 0 {
-					key = "bad"
+					assert.Error(t, env.ErrorOf(l.Acquire(t.Context(), "bad")))
+					return nil
 				}
-				lock, err := l.Acquire(t.Context(), key)
+				lock, err := l.Acquire(t.Context(), fmt.Sprint("good", n))
 				if err != nil {
 					return err
 				}

@@ -85,9 +85,6 @@ func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
 func (p pausing) awaitFree(ctx context.Context, w *notify.Wait) error {
 	turn, until := p.of.collect.End(), min(p.end, p.of.until)
 	for end := min(until, turn); ; {
-		if wantsPlace(p.of) && !p.of.refusal.Lasts() {
-			p.of.refusal.Note() // the user lacks a right, as far as is known
-		}
 		again := p.of.refusal.End()
 		err := w.Await(ctx, p.of.Blocker.Key, p.pause, p.of.Blocker.Left, min(end, again))
 		if now := clock.Now(); err != nil || now < again || now >= end {

@@ -16,7 +16,7 @@ import (
 // mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
 // collects its keys, in the queue of the first one that it does not have.
 func (a *Attempts) mayStand() bool {
-	return wantsPlace(a) && !a.refusal.Lasts() && a.Server.Queues().Usable(a.Blocker.Key)
+	return wantsPlace(a) && !a.refusal.Lasts() && a.Server.Queues().Used()
 }
 
 // wantsPlace reports whether the acquisition wants a place in the queue of the server; see mayStand.
@@ -125,7 +125,7 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 	switch {
 	case a.Outage.Record(err):
 		return Grant{}, a.transient(ctx, err)
-	case remote.OutcomeOf(err) == remote.Refused:
+	case remote.OutcomeOf(err) == remote.Refused && !a.Server.Queues().Insists(err):
 		return a.standBack(ctx, err)
 	case err != nil:
 		return Grant{}, FailedCall(ctx, err)
@@ -168,10 +168,9 @@ func (a *Attempts) standBack(ctx context.Context, refusal error) (Grant, Setback
 		a.switchCollecting(ctx)
 	}
 	a.refusal.Note()
-	key := a.Blocker.Key
 	g, why := a.tryAlone(ctx)
-	if remote.Forbidden(refusal) && !remote.Forbidden(why.Err) {
-		a.Server.Queues().Refuse(key, refusal)
+	if why.Kind == None || why.Kind == Busy {
+		a.Server.Queues().Refuse(refusal)
 	}
 	return g, why
 }

@@ -62,6 +62,7 @@ type Target struct {
 	// Changed has a value when the server has told of a change of the scratch key. Nil:
 	// nobody listens.
 	Changed <-chan struct{}
+	Mode    remote.Mode
 	Grants  Listener
 	Poll    time.Duration   // pause of those who wait while the server tells nothing
 	Stop    <-chan struct{} // ends the test with clock.ErrStopped

@@ -89,17 +89,12 @@ func (s *Server) acquire(ctx context.Context, c *Claim, keys []string, r Request
 
 // acquireOne takes a key, but not before those who wait in its queue.
 func (s calls) acquireOne(ctx context.Context, c *Claim, counters []string, r Request) (a Answer, err error) {
-	if s.queues(c.key[0]) {
+	if s.queue.queued() {
 		a, refusal := s.try(ctx, c, r)
-		if refusal == nil {
-			s.queue.refused.worked(c.key[0])
-		}
-		if !goesWithout(refusal) {
+		if !s.queue.goesWithout(refusal) {
 			return a, refusal
 		}
-		if Forbidden(refusal) {
-			defer func() { s.withoutQueue(c.key[0], refusal, err) }()
-		}
+		defer func() { s.queue.went(refusal, err) }()
 	}
 	reply, err := s.scripts.Acquire(ctx, s.client, r.params(c, counters))
 	return answerOf(c, reply), err
@@ -233,7 +228,7 @@ func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer
 		asked, plain []int
 	)
 	for i, t := range tries {
-		if s.queues(t.Claim.Key()) {
+		if s.queue.queued() {
 			params, asked = append(params, t.Request.tryParams(t.Claim)), append(asked, i)
 		} else {
 			plain = append(plain, i)
@@ -241,10 +236,7 @@ func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer
 	}
 	take := func(i int, a Answer, err error) {
 		replies[i] = gen.Reply[Answer]{Value: a, Err: err}
-		switch {
-		case err == nil:
-			s.queue.refused.worked(tries[i].Claim.Key())
-		case goesWithout(err):
+		if s.queue.goesWithout(err) {
 			plain = append(plain, i)
 		}
 	}
@@ -277,9 +269,7 @@ func (s calls) acquireEach(ctx context.Context, tries []*Try) []gen.Reply[Answer
 	}
 	for n, reply := range s.scripts.AcquireBatch(ctx, s.client, acquires) {
 		i := plain[n]
-		if refusal := replies[i].Err; Forbidden(refusal) {
-			s.withoutQueue(tries[i].Claim.Key(), refusal, reply.Err)
-		}
+		s.queue.went(replies[i].Err, reply.Err)
 		replies[i] = gen.Reply[Answer]{Value: answerOf(tries[i].Claim, reply.Value), Err: reply.Err}
 	}
 	return replies
@@ -318,7 +308,7 @@ func handOver(ctx context.Context, s *Server, key, token string, next Request, f
 	if next.Fenced {
 		params.Counter = slot.FenceCounter(key)
 	}
-	if s.queues.Usable(key) {
+	if s.queues.Used() {
 		params.Queue, params.Barging = slot.Queue(key), s.calls.queue.barging
 	}
 	h.Sent = clock.Now()

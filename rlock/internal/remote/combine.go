@@ -310,7 +310,7 @@ func (c *combiner[P, R]) run(batch []*member[P, R]) {
 // answer tells the callers of a batch what came of it.
 func (c *combiner[P, R]) answer(batch []*member[P, R], err error) {
 	// A call for a forbidden key is refused by itself too, and so kept out of the next scripts.
-	if movesNow(err) || Forbidden(err) && !ofOneKey(err, false) {
+	if movesNow(err) || Forbidden(err) && !ofOneKey(err) {
 		c.mu.Lock()
 		c.aloneUntil = clock.Now().After(Patience)
 		c.pair.keep()

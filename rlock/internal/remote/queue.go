@@ -2,10 +2,7 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/rlock-go/toolkit/gen"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -18,7 +15,7 @@ type queueing struct {
 	process string        // the name of this process in them
 	slots   bool          // the keys are of a cluster: the process has a channel for each slot
 	barging time.Duration // for how long in each second a free key stays free although others wait
-	refused refusals      // of calls that asked for them
+	mode                  // whether it does
 }
 
 // grants returns what the channels start with on which processes are told of grants of a key.
@@ -45,42 +42,33 @@ func (q *Queues) LetBarge(barging time.Duration) { q.calls.queue.barging = bargi
 // Barging returns for how long in each second a free key stays free; 0: it does not.
 func (q *Queues) Barging() time.Duration { return q.calls.queue.barging }
 
-// Usable reports whether acquisitions of a key may wait in the queue of the key, and releases pass the
-// lock on to the first in it. They do not if the user lacks the rights: the first call that shows it is
-// repeated without the queue, and so are others for Patience, of this key if it is a right to a key that
-// is missing, and otherwise of all keys. Then a call asks again, because somebody may have granted the
-// rights. A user who is refused for very many keys has the queues only of those that are known to work.
-func (q *Queues) Usable(key string) bool { return q.calls.queues(key) }
+// Choose has calls use the queues in a Mode. It is called before the first one.
+func (q *Queues) Choose(m Mode) { q.calls.queue.chosen = m }
 
-func (s calls) queues(key string) bool { return !s.queue.refused.count(key) }
+// Used reports whether acquisitions wait in the queue of a key, and releases pass the key on to the first in
+// it.
+func (q *Queues) Used() bool { return q.calls.queue.queued() }
+
+// Refusal returns why the queues are not used any more; nil: they are, or nobody wants them.
+func (q *Queues) Refusal() error {
+	if refusal := q.calls.queue.refusal.Load(); refusal != nil {
+		return *refusal
+	}
+	return nil
+}
 
 // Channel is the channel on which this process is told of grants of a key: on a cluster that of the
 // key's slot, and otherwise the same for all keys.
 func (q *Queues) Channel(key string) string { return q.calls.queue.grants(key) + q.calls.queue.process }
 
-// goesWithout reports whether a call that a server has refused is repeated without the queue: the
-// user lacks a right, or the slot moves. While it does, a script runs only where all its keys are,
-// and the name that channels start with is no key that can be anywhere.
-func goesWithout(refusal error) bool { return Forbidden(refusal) || movesNow(refusal) }
-
-func movesNow(refusal error) bool {
-	if refusal == nil || contextEnded(refusal) {
-		return false
-	}
-	var server *rueidis.RedisError
-	return errors.As(refusal, &server) && server.IsTryAgain()
-}
-
-// withoutQueue notes that a call was refused because the user lacks a right, and what came of it without
-// the queue. If the user may not even do that, all that is known is that this key is forbidden.
-func (s calls) withoutQueue(key string, refusal, err error) {
-	if ofKey := ofOneKey(refusal, s.queue.slots); ofKey || !Forbidden(err) {
-		s.queue.refused.note(key, ofKey)
-	}
+// Insists reports whether a refusal is the error of its call: the user lacks a right, and callers want to wait
+// in the queues and not without.
+func (q *Queues) Insists(refusal error) bool {
+	return q.calls.queue.chosen == Queued && Forbidden(refusal)
 }
 
 // Refuse notes that the user was refused a place in the queue of a key, and could take the key without.
-func (q *Queues) Refuse(key string, refusal error) { q.calls.withoutQueue(key, refusal, nil) }
+func (q *Queues) Refuse(refusal error) { q.calls.queue.went(refusal, nil) }
 
 // Place says how a Request asks for a place in the queue of its key.
 type Place struct {
@@ -129,9 +117,6 @@ func (q *Queues) ask(ctx context.Context, c *Claim, r Request, p Place, how gen.
 		params.Process = ""
 	}
 	reply, err := s.scripts.Join(ctx, s.client, params)
-	if err == nil {
-		s.queue.refused.worked(params.Lock)
-	}
 	return Standing{joinAnswer(c, reply), reply.Score, int(reply.Ahead)}, err
 }
 
@@ -253,19 +238,17 @@ func (s calls) releaseOne(ctx context.Context, c *Claim, token string) (freed in
 		return freed, reply.Err
 	}
 	keys := c.Keys()
-	if name := queuesOf(keys); s.queuesAll(keys) {
+	if s.queuesAll(keys) {
 		var refusal error
 		if c.IsSet() {
 			freed, refusal = s.scripts.PassAll(ctx, s.client, s.queue.passAllParams(keys, token))
 		} else {
-			freed, refusal = s.pass(ctx, name, token)
+			freed, refusal = s.pass(ctx, keys[0], token)
 		}
-		if !goesWithout(refusal) {
+		if !s.queue.goesWithout(refusal) {
 			return freed, refusal
 		}
-		if Forbidden(refusal) {
-			defer func() { s.withoutQueue(name, refusal, err) }()
-		}
+		defer func() { s.queue.went(refusal, err) }()
 	}
 	freed, err = s.scripts.Release(ctx, s.client, gen.ReleaseParams{Locks: keys, Token: token})
 	return freed, err
@@ -301,10 +284,6 @@ func releaseTogether(ctx context.Context, s calls, all []freeing) []gen.Reply[in
 	return replies
 }
 
-// errPlaceStays is the error of a release that has freed nothing, of a token that may have a place in a queue
-// which the user may not use now. It is tried again, because the right may be there again by then.
-var errPlaceStays = errors.New("the place in the queue cannot be given up now")
-
 // releaseWhole is releaseTogether for whole keys.
 func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int64] {
 	replies := make([]gen.Reply[int64], len(all))
@@ -319,17 +298,11 @@ func (s calls) releaseWhole(ctx context.Context, all []freeing) []gen.Reply[int6
 	for n, reply := range s.scripts.ReleaseBatch(ctx, s.client, params) {
 		i := plain[n]
 		refusal := replies[i].Err
-		if Forbidden(refusal) {
-			s.withoutQueue(queuesOf(all[i].keys), refusal, reply.Err)
+		s.queue.went(refusal, reply.Err)
+		if stays := all[i].waits && reply.Err == nil && reply.Value == 0; stays && movesNow(refusal) {
+			continue // it is tried again, because the token may have a place in the queue
 		}
-		stays := all[i].waits && reply.Err == nil && reply.Value == 0
-		switch {
-		case stays && movesNow(refusal): // which is told
-		case stays:
-			replies[i].Err = errPlaceStays
-		default:
-			replies[i] = reply
-		}
+		replies[i] = reply
 	}
 	return replies
 }
@@ -342,7 +315,7 @@ func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[
 		behind []freeing // places that may have kept shares out
 	)
 	for i, f := range all {
-		if len(f.keys) > 1 || !s.queues(f.keys[0]) {
+		if len(f.keys) > 1 || !s.queue.queued() {
 			remain = append(remain, i)
 			continue
 		}
@@ -365,7 +338,7 @@ func (s calls) passEach(ctx context.Context, all []freeing, replies []gen.Reply[
 				behind = append(behind, all[i])
 			}
 		}
-		if goesWithout(reply.Err) {
+		if s.queue.goesWithout(reply.Err) {
 			remain = append(remain, i)
 		}
 	}

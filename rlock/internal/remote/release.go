@@ -220,7 +220,7 @@ func (s calls) releaseItems(ctx context.Context, items []reaper.Item) []reaper.R
 		switch {
 		case movesNow(reply.Err):
 			results[i] = reaper.Moving
-		case reply.Err == errPlaceStays || reply.Err != nil && !Transient(reply.Err):
+		case reply.Err != nil && !Transient(reply.Err):
 			results[i] = reaper.Refused
 		case reply.Err != nil:
 		case reply.Value > 0:

@@ -14,19 +14,9 @@ import (
 // free, and its keys are free when it is released.
 const mostQueued = 128
 
-// queuesOf is what the memory of refusals has for the queues of some keys. Which key of a set a refusal is
-// about, no server says, so the name of a queue, which no lock can have, stands for the sets that begin
-// with its key.
-func queuesOf(keys []string) string {
-	if len(keys) == 1 {
-		return keys[0]
-	}
-	return slot.Queue(keys[0])
-}
-
 // queuesAll reports whether calls for keys of one slot name their queues.
 func (s calls) queuesAll(keys []string) bool {
-	return len(keys) <= mostQueued && s.queues(queuesOf(keys))
+	return len(keys) <= mostQueued && s.queue.queued()
 }
 
 // absent is what is left of the lease of a key that is free.
@@ -51,12 +41,10 @@ func (s calls) acquireSet(ctx context.Context, keys, counters []string, r Reques
 				break
 			}
 		}
-		if !goesWithout(refusal) {
+		if !s.queue.goesWithout(refusal) {
 			return a, refusal
 		}
-		if Forbidden(refusal) {
-			defer func() { s.withoutQueue(queuesOf(keys), refusal, err) }()
-		}
+		defer func() { s.queue.went(refusal, err) }()
 	}
 	params.Keys = slices.Concat(keys, counters)
 	reply, err := s.scripts.AcquireAll(ctx, s.client, params)
@@ -124,7 +112,7 @@ func passSets(ctx context.Context, s calls, all []freeing, positions []int, repl
 	}
 	for n, reply := range s.scripts.PassAllBatch(ctx, s.client, params) {
 		replies[asked[n]] = reply
-		if goesWithout(reply.Err) {
+		if s.queue.goesWithout(reply.Err) {
 			remain = append(remain, asked[n])
 		}
 	}
