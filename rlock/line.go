@@ -303,7 +303,7 @@ func askMeanwhile(s *lease, g line.Grant, set *settings) {
 		}()
 		said, err := remote.Ask(l.background, l.remote, key, token, !set.unfenced, g.Reserve)
 		if err == nil && said.Over {
-			q.Heard(said.Fence, said.Reserved, said.Waits)
+			q.Heard(said.Fence, said.Reserved, said.Waits, clock.Now())
 		}
 	}()
 }
@@ -319,7 +319,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 		from.giveBack()
 		return false, noLock{}
 	}
-	own.line.HandedOver(own, (*inLine)(from), h.Fence+1, h.Reserved-1, h.Waits)
+	own.line.HandedOver(own, (*inLine)(from), h.Fence+1, h.Reserved-1, h.Waits, clock.Now())
 	a.gone(from)
 	grant := attempt.Grant{Deadline: clock.LeaseEnd(h.Sent, l.terms.TTL()), Fence: h.Fence}
 	return true, a.hold(grant, true)
@@ -354,7 +354,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 // asksInPlaceOf has the acquisition ask the server, because the key of a lease goes to another, or back.
 func (a *acquisition) asksInPlaceOf(from *lease) {
 	own := (*inLine)(&a.lock.own)
-	own.line.PassedOn(own, (*inLine)(from))
+	own.line.PassedOn(own, (*inLine)(from), clock.Now())
 	a.told(line.Asks, line.Grant{})
 }
 

@@ -232,8 +232,9 @@ func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (G
 
 // blocked notes who holds the key.
 func (a *Attempts) blocked(answer remote.Answer) {
-	a.Blocker = Blocker{answer.Held, answer.Left, clock.Now(), true}
-	a.Asker.Told(answer.Left)
+	now := clock.Now()
+	a.Blocker = Blocker{answer.Held, answer.Left, now, true}
+	a.Asker.Told(answer.Left, now)
 }
 
 // AsksPolicy reports whether the policy decides about the next pause. It is not asked after a heartbeat or

@@ -42,7 +42,7 @@ type pausing struct {
 // inPlace takes what the place has learnt while the acquisition waited there.
 func (p pausing) inPlace(crowded bool, err error) error {
 	if crowded {
-		p.of.Asker.Crowded()
+		p.of.Asker.Crowded(clock.Now())
 	}
 	return err
 }

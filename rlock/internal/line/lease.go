@@ -35,16 +35,18 @@ func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
 
 // HandedOver notes that the server has given the key of from to this lease. waits is for how long another
 // process has waited; it has reserved n fences for those who go on, from first on.
-func (at *Lease) HandedOver(g, from Leased, first uint64, n int, waits time.Duration) (watch bool) {
+func (at *Lease) HandedOver(
+	g, from Leased, first uint64, n int, waits time.Duration, now clock.Instant,
+) (watch bool) {
 	return at.step(&Event{
-		What: HandedOver, Lease: g, From: from, Fence: first, Fences: n, Waits: waits, Now: clock.Now(),
+		What: HandedOver, Lease: g, From: from, Fence: first, Fences: n, Waits: waits, Now: now,
 	}).Watch
 }
 
 // PassedOn notes that its caller has given up from, which another caller of this process has given to it,
 // and asks the server for this lease.
-func (at *Lease) PassedOn(g, from Leased) {
-	at.step(&Event{What: PassedOn, Lease: g, From: from, Now: clock.Now()})
+func (at *Lease) PassedOn(g, from Leased, now clock.Instant) {
+	at.step(&Event{What: PassedOn, Lease: g, From: from, Now: now})
 }
 
 // Ended notes that the lease is over, or was given back.
@@ -81,8 +83,8 @@ func (at *Lease) Question(number uint32) Question { return Question{at.shard, at
 
 // Heard notes what the server has said: for how long another process has waited, 0: none waits; and n
 // fences, from first on, that are for those who go on.
-func (q Question) Heard(first uint64, n int, waits time.Duration) {
-	q.step(&Event{What: Heard, Number: q.number, Fence: first, Fences: n, Waits: waits, Now: clock.Now()})
+func (q Question) Heard(first uint64, n int, waits time.Duration, now clock.Instant) {
+	q.step(&Event{What: Heard, Number: q.number, Fence: first, Fences: n, Waits: waits, Now: now})
 }
 
 // Unheard notes that the server has not answered, or that the key has another token. After Heard it does
@@ -108,7 +110,7 @@ func (a Asker) lock() (at *Lease, s *shard) {
 }
 
 // Told notes that the server makes the caller wait. left is what is left of the lease in the way.
-func (a Asker) Told(left time.Duration) {
+func (a Asker) Told(left time.Duration, now clock.Instant) {
 	at, s := a.lock()
 	if s == nil {
 		return
@@ -121,18 +123,18 @@ func (a Asker) Told(left time.Duration) {
 	if l.Mode == Whole {
 		s.wanted = at.key
 	}
-	l.take(&Event{What: Told, Lease: a.Lease, Left: left, Now: clock.Now()})
+	l.take(&Event{What: Told, Lease: a.Lease, Left: left, Now: now})
 }
 
 // Crowded notes that the server has given the caller the lock while other processes wait for it.
-func (a Asker) Crowded() {
+func (a Asker) Crowded(now clock.Instant) {
 	at, s := a.lock()
 	if s == nil {
 		return
 	}
 	defer s.mu.Unlock()
 	if at.state == asked {
-		s.needLine(a.Lease).take(&Event{What: Crowded, Lease: a.Lease, Now: clock.Now()})
+		s.needLine(a.Lease).take(&Event{What: Crowded, Lease: a.Lease, Now: now})
 	}
 }
 

@@ -62,9 +62,16 @@ func (ls *Lines) Enter(
 	kind *Kind, own Leased, want Want, wait bool, places int, now clock.Instant,
 ) (in Entered) {
 	s := ls.shard(kind.Key)
-	at := own.Part()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.enter(kind, own, want, wait, places, now)
+}
+
+// enter is Enter. The caller holds mu.
+func (s *shard) enter(
+	kind *Kind, own Leased, want Want, wait bool, places int, now clock.Instant,
+) (in Entered) {
+	at := own.Part()
 	at.shard = s
 	l := s.lineOf(kind, at, now)
 	if l == nil {
@@ -79,7 +86,7 @@ func (ls *Lines) Enter(
 	switch {
 	case o.Role != Waits:
 	case wait:
-		c := ls.newCaller()
+		c := s.lines.newCaller()
 		c.shard, c.line, c.own, c.want, c.awaits = s, l, own, want, !want.Slow
 		l.Step(&Event{What: Wait, Caller: c, Now: now})
 		in.Caller, in.Left = c, l.remaining(now)

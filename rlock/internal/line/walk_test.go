@@ -165,7 +165,7 @@ func (w *world) step() {
 			c.own.part.Failed(c.own)
 			w.gone(c)
 		case at == 1:
-			line.Asker{Lease: c.own}.Told(time.Second)
+			line.Asker{Lease: c.own}.Told(time.Second, w.now)
 		case w.held() < w.room || w.kind.Mode == line.Readers:
 			w.grants(c)
 		}
@@ -196,14 +196,14 @@ func (w *world) moves(c *caller) {
 	c.own.deadline = clock.LeaseEnd(w.now, walkTTL)
 	if c.do == line.HandOver {
 		w.say("caller %d has the key by its own lease", c.number)
-		c.own.part.HandedOver(c.own, from, uint64(w.number)<<20, 1000, 0)
+		c.own.part.HandedOver(c.own, from, uint64(w.number)<<20, 1000, 0, w.now)
 		c.has, c.taken = c.own, true
 		c.own.users = append(c.own.users, c)
 		return
 	}
 	w.say("caller %d passes the key on", c.number)
 	c.own.asked = true
-	c.own.part.PassedOn(c.own, from)
+	c.own.part.PassedOn(c.own, from, w.now)
 	c.has, c.in.Role = nil, line.Asks
 }
 
