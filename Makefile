@@ -8,7 +8,7 @@
 # make check     generated code is what the scripts say
 # make chaos     histories of locks under faults, for 60 seconds, or with DURATION=30m SEED=1 SHARING=90 TOPOLOGY=cluster (see rlock_test/chaos/doc.go)
 # make oracle    what the generator proves of random scripts, against servers, or with DURATION=1h SEED=1
-# make explore   the queue between processes, in every order of its steps, or with STATES=10000000 (see rlock/internal/explorer)
+# make explore   the queue between processes and the lines in them, in every order of their steps, or with STATES=10000000
 # make bench     beside other lock libraries, or bench-quick: less, in two minutes
 # make interop   rlock's keys against those of other lock libraries, of Go and of npm
 # make platforms builds and vets for Linux, macOS and Windows on each processor, and runs nothing
@@ -78,7 +78,7 @@ oracle:
 
 # Prints how many worlds of each scenario were visited, and how deep. A million take some minutes and a gigabyte.
 explore:
-	@$(ONE) $(GO) test -count=1 -timeout=0 -v -run='TestExplore/$(SCENARIO)' ./rlock/internal/explorer -args -states=$(or $(STATES),300000)
+	@$(ONE) $(GO) test -count=1 -timeout=0 -p=1 -parallel=2 -v -run='TestExplore/$(SCENARIO)' ./rlock/internal/explorer ./rlock/internal/line -args -states=$(or $(STATES),300000)
 
 # Each fuzzer looks for new cases for as long as FUZZTIME says, and goes on from where it was the last time.
 fuzz:

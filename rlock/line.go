@@ -303,7 +303,7 @@ func askMeanwhile(s *lease, g line.Grant, set *settings) {
 		}()
 		said, err := remote.Ask(l.background, l.remote, key, token, !set.unfenced, g.Reserve)
 		if err == nil && said.Over {
-			q.Heard(said.Fence, said.Reserved, said.Waits, clock.Now())
+			q.Heard(said.Fence, said.Reserved, said.Waits, said.Sent)
 		}
 	}()
 }
@@ -319,7 +319,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 		from.giveBack()
 		return false, noLock{}
 	}
-	own.line.HandedOver(own, (*inLine)(from), h.Fence+1, h.Reserved-1, h.Waits, clock.Now())
+	own.line.HandedOver(own, (*inLine)(from), h.Fence+1, h.Reserved-1, h.Waits, h.Sent)
 	a.gone(from)
 	grant := attempt.Grant{Deadline: clock.LeaseEnd(h.Sent, l.terms.TTL()), Fence: h.Fence}
 	return true, a.hold(grant, true)

@@ -67,8 +67,12 @@ const oracle = "./rlock_test/oracle/..."
 // left anything in the cache.
 const platforms = "./rlock_test/platforms"
 
-// explorer explores the queue between processes. The other steps have it visit few worlds.
-const explorer = "./rlock/internal/explorer"
+// explorer explores the queue between processes, and lines the callers in each. The other steps have them visit
+// few worlds.
+const (
+	explorer = "./rlock/internal/explorer"
+	lines    = "./rlock/internal/line"
+)
 
 // beside are all other packages. Their tests wait for servers and leases more than they compute, so four
 // packages run at a time, and sixteen tests of each: those that take long first.
@@ -112,8 +116,8 @@ var unraced = []string{
 	"./rlock_test/env", "./rlock_test/importer", "./rlock_test/suite",
 }
 
-// explored are the tests of explorer that compute for long and start no goroutine.
-var explored = []string{"TestExplore", "TestPlantedFlaws"}
+// explored are the tests of explorer and lines that compute for long and start no goroutine.
+var explored = []string{"TestExplore", "TestPlantedFlaws", "TestWalksOfProcesses"}
 
 // without returns the packages but some.
 func without(packages, some []string) []string {
@@ -222,6 +226,7 @@ func allSteps(o options) []step {
 		{name: "generator", args: append([]string{"test", "-count=1", "-timeout=40m"}, computing...)},
 		// Every order of what can happen in the queue between processes, for more than a million worlds.
 		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=50000"}},
+		{name: "lines", args: []string{"test", "-count=1", "-timeout=30m", lines, "-args", "-states=50000", "-walks=5000"}},
 		{name: "platforms", args: []string{"test", "-count=1", "-timeout=90m", platforms}},
 	}
 	steps = append(steps, moduleSteps()...)

@@ -33,8 +33,9 @@ func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
 	return o.Back, o.Signal
 }
 
-// HandedOver notes that the server has given the key of from to this lease. waits is for how long another
-// process has waited; it has reserved n fences for those who go on, from first on.
+// HandedOver notes that the server has given the key of from to this lease, by a command that was sent at now.
+// waits is for how long another process has waited; it has reserved n fences for those who go on, from first
+// on.
 func (at *Lease) HandedOver(
 	g, from Leased, first uint64, n int, waits time.Duration, now clock.Instant,
 ) (watch bool) {
@@ -81,8 +82,8 @@ type Question struct {
 // Question returns the one with the number of a Grant.
 func (at *Lease) Question(number uint32) Question { return Question{at.shard, at.line, number} }
 
-// Heard notes what the server has said: for how long another process has waited, 0: none waits; and n
-// fences, from first on, that are for those who go on.
+// Heard notes what the server has said to a question that was sent at now: for how long another process has
+// waited, 0: none waits; and n fences, from first on, that are for those who go on.
 func (q Question) Heard(first uint64, n int, waits time.Duration, now clock.Instant) {
 	q.step(&Event{What: Heard, Number: q.number, Fence: first, Fences: n, Waits: waits, Now: now})
 }

@@ -180,7 +180,6 @@ func (s *step) made(g Leased) {
 	at.told = true
 	switch s.Mode {
 	case Whole:
-		s.turn = turn{}
 		s.met, s.other = true, s.Now.After(s.Event.Left)
 	case Permits:
 		if !at.stands {
