@@ -34,10 +34,8 @@
 //     that a process which is alive does not want. This is tried for each ninth world.
 //
 // What is not modelled: more than one lock (of a set there is the key that it waits for), what package lease makes of several extensions at the same
-// time (it has a model of its own), the order among the callers of one process and when its turn ends, a
-// hand-over without a command, which the server does not see, the token with which a caller asks again
-// after a hand-over without an answer (here it begins anew), clocks that run at different rates, expiry
-// within a tick.
+// time (it has a model of its own), what the callers of one process do among themselves (package line has worlds
+// of them), clocks that run at different rates, expiry within a tick.
 package explorer
 
 import (
