@@ -2,7 +2,12 @@ package rlock
 
 import (
 	"context"
+	"errors"
+	"time"
 
+	"github.com/rlock-go/toolkit/rlock/internal/attempt"
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
+	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -45,15 +50,8 @@ func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 	return l.acquireAll(ctx, keys, opts, wanted{})
 }
 
-// wanted is how the methods that acquire differ.
-type wanted struct {
-	wait bool // for a held lock to become free
-	do   bool // for Do: extended by default, and bound to the caller's context
-	lead bool // for Lead
-}
-
 func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wanted) (*Lock, error) {
-	set, full, err := beginKey(ctx, l, key, opts)
+	set, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -74,4 +72,272 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 		return nil, invalid("WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}")
 	}
 	return l.acquireClaim(ctx, claim, set, want)
+}
+
+// acquireClaim acquires the keys of a claim.
+func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *settings, want wanted) (*Lock, error) {
+	a, returned := acquisition{}, false
+	a.begin(l, ctx, claim, set, want, clock.Now())
+	defer a.leave() // also when an observer panics again
+	defer func() {
+		a.notice.Leave()
+		if !returned {
+			a.interrupted()
+		}
+	}()
+	var err error
+	if why := a.run(); !why.none() {
+		err = a.fail(why)
+	} else if a.forced != l.forces.Begun(claim.Keys()) {
+		a.lock.confirm(ctx)
+	}
+	a.delivered = true
+	a.lock.events.tell(false)
+	returned = true
+	if err != nil {
+		return nil, err
+	}
+	return a.lock, nil
+}
+
+// confirm asks the server about a lock that has come while ForceRelease freed its key. That
+// may have been this one, on its way from another caller of this process, where they do not see it. If ctx
+// ends before there is an answer, or there is none for lookTimeout, it is asked in the background until there
+// is one.
+func (l *Lock) confirm(ctx context.Context) {
+	if l.asks(ctx) {
+		return
+	}
+	go func() {
+		for !l.asks(l.locker.background) && clock.Sleep(l.locker.background, confirmPause, nil) == nil {
+		}
+	}()
+}
+
+// confirmPause is the pause after a question that got no answer: a client that cannot connect says so at
+// once.
+const confirmPause = time.Second / 2
+
+// asks asks the server about a lock, and reports whether there is nothing left to ask.
+func (l *Lock) asks(ctx context.Context) (done bool) {
+	limited, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	_, err := l.Verify(limited)
+	return err == nil || !remote.Transient(err) || !l.Valid()
+}
+
+// begin makes a, which is new, the acquisition of a claim's keys.
+func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) {
+	lock := l.newLock(ctx, claim, set, want, start)
+	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
+	a.tries.Settings = attempt.Settings{
+		Server: l.remote, Grants: l.grants, Asker: line.Asker{Lease: (*inLine)(&lock.own)}, Claim: &lock.claim,
+		Terms: &lock.terms, Want: lock.request(), Wait: want.wait, Start: start, Count: &lock.attempts,
+		Silence: lock.own.line.Silence(),
+	}
+	attempt.Begin(&a.tries)
+}
+
+// run acquires the lock, or says why it does not.
+func (a *acquisition) run() noLock {
+	why := a.precheck()
+	if why.none() && !a.lock.want.wait {
+		why = a.askAboutHolder()
+	}
+	if !why.none() {
+		return why
+	}
+	for a.enter(true, a.start); ; {
+		switch a.role {
+		case line.Waits:
+			if why = a.waitInLine(); !why.none() {
+				return why
+			}
+		case line.Given:
+			if has, why := a.receive(); has || !why.none() {
+				return why
+			}
+		case line.Asks:
+			if a.lock.locker.isClosed() {
+				return noLock{err: ErrClosed}
+			}
+			a.enlist()
+			grant, why := a.afterExpired(a.tries.Try(a.ctx))
+			outcome := a.take(grant, why)
+			if !a.lock.want.wait || !why.Passes() {
+				return outcome
+			}
+			if ended := a.wait(why); !ended.none() {
+				return ended
+			}
+		}
+	}
+}
+
+// precheck ends an acquisition of which this process knows that it cannot succeed.
+func (a *acquisition) precheck() noLock {
+	l := a.lock.locker
+	if key, held := l.heldIn(a.ctx, a.lock.claim.Keys()); held {
+		a.tries.Blocker.Key = key
+		return noLock{err: ErrAlreadyHeld}
+	}
+	if l.isClosed() {
+		return noLock{err: ErrClosed}
+	}
+	return noLock{}
+}
+
+// localHolder returns the lease by which this Locker seems to hold the key, nil if there is none. The
+// caller asks the server about it before the try. If that lease has lost its key, it then ends before the
+// key is taken again.
+func (a *acquisition) localHolder() *lease {
+	if !a.tries.MayQueue() {
+		return nil
+	}
+	if h := a.lock.locker.holder(a.lock.claim.Key()); h != nil && h.valid() {
+		return h
+	}
+	return nil
+}
+
+// askAboutHolder asks the server about a lock of this Locker that seems to hold the key, if there is
+// one. If the key is held, the acquisition ends.
+func (a *acquisition) askAboutHolder() noLock {
+	h := a.localHolder()
+	if h == nil || a.ctx.Err() != nil { // then there is no try
+		return noLock{}
+	}
+	a.tries.Outage.Ask()
+	seen, lost, err := a.lock.locker.lookFor(a.ctx, &a.lock.claim, h)
+	a.tries.Outage.Record(err)
+	if err != nil {
+		return noLockOf(&a.lock.claim, attempt.FailedCall(a.ctx, err))
+	}
+	return a.learn(seen, lost)
+}
+
+// learn takes the server's answer about a lock of this Locker that seemed to hold the key.
+func (a *acquisition) learn(seen remote.Holder, lost bool) noLock {
+	if !seen.Held {
+		return noLock{}
+	}
+	a.lock.attempts++
+	a.tries.Blocker.Sees(seen.End)
+	a.contended(!lost)
+	return noLock{err: ErrHeld}
+}
+
+// wait waits until another try is worth it.
+func (a *acquisition) wait(why attempt.Setback) noLock {
+	l := a.lock
+	if why.Kind == attempt.Busy {
+		l.events.tell(true)
+	} else {
+		l.become(stateUnanswered, a.start)
+	}
+	end := l.set.retry.end(a.start)
+	if a.gaveUp || a.tries.AsksPolicy() {
+		if !a.nextPause(clock.Now()) {
+			return noLock{err: ErrGaveUp}
+		}
+		a.until = min(clock.Now().After(a.pause), end)
+	}
+	if a.notice == nil {
+		a.notice = l.locker.newWait()
+	}
+	if err := a.tries.Pause(a.ctx, a.notice, why, a.pause, a.until, end); err != nil {
+		return waitEnded(err)
+	}
+	return noLock{}
+}
+
+// fail ends the acquisition without the lock, and returns its error. It gives up the place in each queue
+// and whatever its commands may have taken, and adds the event.
+func (a *acquisition) fail(why noLock) error {
+	l := a.lock
+	if why.err == closed {
+		why.err = ErrClosed // without ErrNotHeld, because the caller never held the lock
+	}
+	blocker, waited := &a.tries.Blocker, time.Duration(clock.Now()-a.start)
+	if why.err == ErrGaveUp {
+		why.cause = a.tries.Outage.Explain(why.cause, waited)
+	}
+	a.tries.Outage.Leave()
+	a.tries.GiveUp()
+	a.leave()
+	contended := l.stateNow() == stateWaiting
+	if contended {
+		l.locker.counters.addWait(time.Duration(clock.Now()-a.start), l.want.wait)
+	}
+	l.become(stateFailed, a.start)
+	kind := callTry
+	if l.want.wait {
+		kind = callWait
+	}
+	failed := &AcquireError{
+		Key: blocker.Key, Attempts: l.Attempts(), Waited: waited,
+		Err: failure(kind, blocker.Held, why), call: kind, contended: contended,
+	}
+	if !errors.Is(failed.Err, ErrNoAnswer) {
+		failed.Remaining = blocker.Remaining()
+	}
+	l.emit(&Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Contended: contended, Err: failed})
+	return failed
+}
+
+// leave ends the part of an acquisition among the callers of this process, unless it has got the lock. It
+// comes before observers are told, because one of them may take long.
+func (a *acquisition) leave() {
+	if a.caller != nil {
+		_ = a.quit(noLock{})
+	}
+	a.passBy()
+	if l := a.lock; l.stateNow() < stateHeld || l.stateNow() == stateFailed {
+		l.own.line.Failed((*inLine)(&l.own))
+		l.own.line.Ended((*inLine)(&l.own))
+	}
+}
+
+// interrupted cleans up after an acquisition that does not return, because user code has
+// panicked or ended the goroutine. It does not use the caller's context, because a method of
+// that context may be what panicked.
+func (a *acquisition) interrupted() {
+	l := a.lock
+	switch {
+	case l.stateNow() < stateHeld:
+		a.tries.Interrupted() // a command may be under way
+		_ = a.fail(noLock{err: remote.ErrInterrupted})
+	case l.stateNow() != stateFailed:
+		l.keepNobodyOut()
+		_ = l.Release(endedContext)
+	}
+	if !a.delivered {
+		l.events.tell(false)
+	}
+}
+
+// afterExpired takes the outcome of the attempt of a caller who does not wait. If the key in the way has
+// nothing but the token of a lock of this Locker that has expired, it frees the key, which goes to the first
+// who waits for it, and tries again.
+func (a *acquisition) afterExpired(
+	grant attempt.Grant, why attempt.Setback,
+) (attempt.Grant, attempt.Setback) {
+	for !a.lock.want.wait && why.Kind == attempt.Busy && a.freesLeftover(a.tries.Blocker.Key) {
+		grant, why = a.tries.Try(a.ctx)
+	}
+	return grant, why
+}
+
+func (a *acquisition) freesLeftover(key string) (freed bool) {
+	l := a.lock.locker
+	if h := l.holder(key); h != nil {
+		h.expire() // perhaps nobody has noticed yet that it has
+	}
+	for _, token := range l.leftover.Take(key) {
+		if _, err := l.remote.ReleaseWhile(a.ctx, key, token); err != nil {
+			return false
+		}
+		freed = true
+	}
+	return freed
 }

@@ -2,7 +2,7 @@ package rlock
 
 import (
 	"context"
-	"time"
+	"fmt"
 
 	"github.com/rlock-go/toolkit/rlock/internal/argument"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -52,7 +52,7 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 }
 
 // beginKey is begin for a call about one key, and returns the Redis key too.
-func beginKey(ctx context.Context, l *Locker, key string, opts []Option) (set *settings, full string, err error) {
+func (l *Locker) beginKey(ctx context.Context, key string, opts []Option) (set *settings, full string, err error) {
 	if set, err = l.begin(ctx, opts); err == nil {
 		full, err = set.redisKey(key)
 	}
@@ -62,7 +62,7 @@ func beginKey(ctx context.Context, l *Locker, key string, opts []Option) (set *s
 // begun checks the arguments of a call about a key and returns the Redis key. The call is
 // told of as op.
 func (l *Locker) begun(ctx context.Context, op, key string) (string, error) {
-	_, full, err := beginKey(ctx, l, key, nil)
+	_, full, err := l.beginKey(ctx, key, nil)
 	if err == nil && l.isClosed() {
 		err = &LockError{op, full, ErrClosed}
 	}
@@ -78,28 +78,30 @@ func (l *Locker) asking(ctx context.Context, op, key string) (string, error) {
 	return full, err
 }
 
-// kinds has the error for each kind of a wrong argument.
-var kinds = [...]error{argument.Invalid: nil, argument.Duplicate: ErrDuplicateKey, argument.CrossSlot: ErrCrossSlot}
-
-// refused is the error of a call that has a wrong argument, nil if there is none.
-func refused(wrong *argument.Wrong) error {
-	if wrong == nil {
-		return nil
-	}
-	return &ArgumentError{wrong.Argument, wrong.Reason, kinds[wrong.Kind]}
-}
-
-// checkTTL refuses a TTL that no lease can have.
-func checkTTL(ttl time.Duration) error { return refused(argument.TTL(ttl)) }
-
-// redisKey returns the key as Redis has it.
-func (s *settings) redisKey(key string) (string, error) {
-	full, wrong := argument.Key(s.prefix, key)
-	return full, refused(wrong)
-}
-
 // redisKeys returns a set's keys as Redis has them, after checking that they can be one set.
 func (l *Locker) redisKeys(s *settings, keys []string) ([]string, error) {
 	full, wrong := argument.Set(s.prefix, keys, l.cluster && !s.crossSlot)
 	return full, refused(wrong)
+}
+
+// checkLocks returns, in the order of locks, an error for each lock that ReleaseEach and ExtendEach refuse.
+func (l *Locker) checkLocks(ctx context.Context, locks []*Lock) []error {
+	errs := make([]error, len(locks))
+	wrong := checkCall(ctx, l)
+	seen := make(map[*Lock]struct{}, len(locks))
+	for i, lock := range locks {
+		_, twice := seen[lock]
+		switch {
+		case wrong != nil:
+			errs[i] = wrong
+		case lock.usable() != nil:
+			errs[i] = invalid("locks", fmt.Sprintf("number %d is nil or the zero Lock; leave it out", i+1))
+		case lock.locker != l:
+			errs[i] = invalid("locks", fmt.Sprintf("number %d is of another Locker; give it to that one", i+1))
+		case twice:
+			errs[i] = invalid("locks", fmt.Sprintf("number %d stands in the list before; name every lock once", i+1))
+		}
+		seen[lock] = struct{}{}
+	}
+	return errs
 }

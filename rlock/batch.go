@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rlock-go/toolkit/rlock/internal/argument"
 	"github.com/rlock-go/toolkit/rlock/internal/attempt"
@@ -141,7 +140,7 @@ func (b *batch) interrupted() {
 		switch a := &b.all[i]; {
 		case a.lock == nil || a.lock.stateNow() == stateFailed:
 		case a.lock.stateNow() >= stateHeld:
-			keepNobodyOut(a.lock)
+			a.lock.keepNobodyOut()
 			held = append(held, a.lock)
 		default:
 			a.tries.Interrupted() // a command may be under way
@@ -225,28 +224,6 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	}
 	for _, i := range later {
 		errs[i] = locks[i].Release(ctx)
-	}
-	return errs
-}
-
-// checkLocks returns, in the order of locks, an error for each lock that ReleaseEach and ExtendEach refuse.
-func (l *Locker) checkLocks(ctx context.Context, locks []*Lock) []error {
-	errs := make([]error, len(locks))
-	wrong := checkCall(ctx, l)
-	seen := make(map[*Lock]struct{}, len(locks))
-	for i, lock := range locks {
-		_, twice := seen[lock]
-		switch {
-		case wrong != nil:
-			errs[i] = wrong
-		case lock.usable() != nil:
-			errs[i] = invalid("locks", fmt.Sprintf("number %d is nil or the zero Lock; leave it out", i+1))
-		case lock.locker != l:
-			errs[i] = invalid("locks", fmt.Sprintf("number %d is of another Locker; give it to that one", i+1))
-		case twice:
-			errs[i] = invalid("locks", fmt.Sprintf("number %d stands in the list before; name every lock once", i+1))
-		}
-		seen[lock] = struct{}{}
 	}
 	return errs
 }

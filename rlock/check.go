@@ -149,7 +149,7 @@ func (l *Locker) inspect(ctx context.Context, op, key string) (State, error) {
 		return State{}, unanswered(ctx, op, key, err)
 	}
 	if _, _, shared := remote.SharedValue(holders[0].Token); shared {
-		return inspectShared(ctx, l, op, key)
+		return l.inspectShared(ctx, op, key)
 	}
 	return stateOf(holders[0]), nil
 }
@@ -189,3 +189,49 @@ func (l *Locker) Waiters(ctx context.Context, key string) ([]Waiter, error) {
 	}
 	return all, nil
 }
+
+// inspectShared asks the server who shares a key.
+func (l *Locker) inspectShared(ctx context.Context, op, key string) (State, error) {
+	found, err := l.remote.Shares().Inspect(ctx, key)
+	if err != nil {
+		return State{}, unanswered(ctx, op, key, err)
+	}
+	s := stateOf(found.Holder)
+	if found.Phase == 0 {
+		return s, nil
+	}
+	s.Shared = &SharedState{Limit: found.Limit}
+	for i := range found.Sharers {
+		h := &found.Sharers[i]
+		s.Shared.Permits += h.Permits
+		s.Shared.Holders = append(s.Shared.Holders, Sharer{remote.OwnerIn(h.Token), h.Permits, &h.Token, h.End})
+	}
+	return s, nil
+}
+
+// SharedState says who shares a lock.
+type SharedState struct {
+	Limit   int      // how many permits there are; 0: none, readers share the lock
+	Permits int      // how many of them are in use; of readers, how many holders: several of one process may be one
+	Holders []Sharer // in the order in which their leases end
+}
+
+// Sharer is one of those who share a lock.
+type Sharer struct {
+	Owner   string // what the holder says about itself, see WithOwner; "" when it says nothing
+	Permits int    // that it has
+
+	token *string // a pointer, because package fmt would show a string
+	until clock.Instant
+}
+
+// Token returns the token of the holder, for ForceRelease.
+func (s Sharer) Token() string {
+	if s.token == nil {
+		return ""
+	}
+	return *s.token
+}
+
+// Remaining returns what is left of the holder's lease by now: NoExpiry when it never expires.
+func (s Sharer) Remaining() time.Duration { return max(s.until.Until(), 0) }

@@ -122,7 +122,7 @@ func (l *Lock) do(ctx context.Context, start clock.Instant, fn func(ctx context.
 		}
 	}()
 	if ctx.Err() != nil { // perhaps before the lock was granted
-		keepNobodyOut(l)
+		l.keepNobodyOut()
 		return false, &AcquireError{
 			Key: l.claim.Key(), Attempts: l.Attempts(), Waited: time.Duration(clock.Now() - start),
 			Err:       failure(callWait, false, noLock{ErrGaveUp, clock.ContextError(ctx, nil)}),

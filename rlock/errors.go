@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/rlock-go/toolkit/rlock/internal/argument"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/text"
@@ -211,4 +212,64 @@ func (e *ArgumentError) Unwrap() error {
 		return e.kind
 	}
 	return ErrInvalid
+}
+
+// noLock says why an acquisition has ended without the lock. The zero value says that it has not: it has
+// the lock, or goes on.
+type noLock struct{ err, cause error } // of an AcquireError
+
+func (s noLock) none() bool { return s.err == nil }
+
+// waitEnded returns the noLock of a call whose wait ended with err.
+func waitEnded(err error) noLock {
+	switch err {
+	case clock.ErrStopped:
+		return noLock{err: ErrClosed}
+	case ErrHeld, ErrGaveUp:
+		return noLock{err: err}
+	}
+	return noLock{ErrGaveUp, err}
+}
+
+// ErrLimit: the present holders of permits have another limit than the call. LimitError names both.
+var ErrLimit = errors.New("rlock: another limit than that of the present holders")
+
+// LimitError reports a call that named another limit than the present holders have. Nothing was
+// taken. It matches ErrLimit.
+type LimitError struct {
+	Limit   int // of the call; 0: none, it is a reader's
+	Present int // of those who hold the key; 0: none, they are readers
+}
+
+func (e *LimitError) Error() string {
+	switch {
+	case e.Present == 0:
+		return fmt.Sprintf("rlock: readers share the key, and this call names a limit of permits, %d; permits need a key of their own, or come when no reader holds it", e.Limit)
+	case e.Limit == 0:
+		return fmt.Sprintf("rlock: permits of the key are held, with a limit of %d, and this call is a reader's; readers need a key of their own, or come when no permit is held", e.Present)
+	}
+	return fmt.Sprintf("rlock: the limit of those who hold permits is %d, and this call names %d; name the same, or change it with ChangeLimit", e.Present, e.Limit)
+}
+
+// Unwrap returns ErrLimit.
+func (e *LimitError) Unwrap() error { return ErrLimit }
+
+// limitError makes the error of package remote that is about a limit a *LimitError.
+func limitError(claim *remote.Claim, err error) error {
+	if other := (*remote.LimitError)(nil); errors.As(err, &other) {
+		share, _ := claim.Share()
+		return &LimitError{Limit: share.Limit, Present: other.Present}
+	}
+	return err
+}
+
+// kinds has the error for each kind of a wrong argument.
+var kinds = [...]error{argument.Invalid: nil, argument.Duplicate: ErrDuplicateKey, argument.CrossSlot: ErrCrossSlot}
+
+// refused is the error of a call that has a wrong argument, nil if there is none.
+func refused(wrong *argument.Wrong) error {
+	if wrong == nil {
+		return nil
+	}
+	return &ArgumentError{wrong.Argument, wrong.Reason, kinds[wrong.Kind]}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 )
 
 // EventKind is what has happened to an acquisition or to the lock that came of it.
@@ -136,16 +138,31 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// WithObserver tells o what happens to the locks of the Locker, or to the lock of one call. That of a
-// call replaces that of its Locker; Observers makes one of several. The Locker watches each lock that
-// has an observer until it ends, so that the last event comes on time even if the program has forgotten
-// the lock. Without an observer, events cost nothing.
-func WithObserver(o Observer) CommonOption {
-	return sharedOption(func(s *settings) error {
-		s.observer = o
-		if !isObserver(o) {
-			return invalid("WithObserver", "it is nil; leave the option out to observe nothing")
+// Observers returns an Observer that tells each of all, in their order. It leaves out nil ones and, if
+// all are nil, returns nil, which WithObserver refuses. If one of them panics or calls runtime.Goexit,
+// the others are told all the same, and the panic goes on as Observer says.
+func Observers(all ...Observer) Observer {
+	var some observers
+	for _, o := range all {
+		if isObserver(o) {
+			some = append(some, o)
 		}
+	}
+	if len(some) == 0 {
 		return nil
-	})
+	}
+	return some
+}
+
+// observers are told one after the other.
+type observers []Observer
+
+func (all observers) Observe(ctx context.Context, e Event) {
+	events.Each(all, func(o Observer) { o.Observe(ctx, e) })
+}
+
+// isObserver reports whether there is something to call.
+func isObserver(o Observer) bool {
+	f, is := o.(ObserverFunc)
+	return o != nil && (!is || f != nil)
 }

@@ -1,11 +1,9 @@
 package rlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -36,7 +34,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return notSent(ctx, l)
+		return l.notSent(ctx)
 	}
 	defer l.deliver()
 	x := extending{ctx: ctx, lock: l, ttl: ttl}
@@ -45,7 +43,7 @@ func (l *Lock) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // notSent is the error of an extension whose context has ended before it was sent.
-func notSent(ctx context.Context, l *Lock) error {
+func (l *Lock) notSent(ctx context.Context) error {
 	return &LockError{"extend", l.claim.Key(), clock.ContextError(ctx, nil)}
 }
 
@@ -63,7 +61,7 @@ func (l *Locker) ExtendEach(ctx context.Context, locks []*Lock, ttl time.Duratio
 		case wrong != nil:
 			errs[i] = wrong
 		case ctx.Err() != nil:
-			errs[i] = notSent(ctx, lock)
+			errs[i] = lock.notSent(ctx)
 		default:
 			asked = append(asked, &extending{ctx: ctx, lock: lock, ttl: ttl, at: i})
 		}
@@ -96,7 +94,7 @@ func (x *extending) Start() (ask remote.Extension, ok bool) {
 	if x.err, x.open = x.begin(), false; x.err != nil {
 		return ask, false
 	}
-	return extension(x.lock.lease, x.sent), true
+	return x.lock.lease.extension(x.sent), true
 }
 
 func (x *extending) begin() error {
@@ -113,7 +111,7 @@ func (x *extending) begin() error {
 			"%v is shorter than the lease of %v that the lock has had, and with WithToken a lease only grows; release the lock, or use no token of your own", x.ttl, text.TTL(longest)))
 	}
 	before, now := l.deadline(), clock.Now()
-	if until := keptUntil(l); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
+	if until := l.keptUntil(); x.ttl < longest && clock.LeaseEnd(now, x.ttl) < until {
 		return invalid("TTL", fmt.Sprintf("%v would end the lease before the time of WithAtLeast, of which %v is left; use a longer one, or release the lock", x.ttl, until.From(now)))
 	}
 	if l.alone() {
@@ -129,16 +127,11 @@ func (x *extending) begin() error {
 	return nil
 }
 
-// extension returns what the server is asked for.
-func extension(l *lease, sent terms.Extension) remote.Extension {
-	return remote.Extension{Parts: l.claim.BySlot(), Token: sent.Token, Former: sent.Former, TTL: sent.TTL}
-}
-
 // Settle takes the answer to a try.
 func (x *extending) Settle(answer remote.Extended) error {
 	x.lock.mu.Lock()
 	defer x.lock.unlock()
-	x.err, x.open = settle(x.lock.lease, x.lock, x.sent, answer)
+	x.err, x.open = x.lock.lease.settle(x.lock, x.sent, answer)
 	if x.open {
 		return x.err
 	}
@@ -164,103 +157,4 @@ func (x *extending) Finish() {
 			x.err = unanswered(x.ctx, "extend", l.claim.Key(), x.err)
 		}
 	}
-}
-
-// settle takes the answer to an extension, which the lock by has asked for, or the schedule if by is nil. It
-// returns nil if the lease is extended, and plans the next renewal then. open reports that the outcome is
-// unknown, so that another try is worth it. The caller holds mu.
-func settle(s *lease, by *Lock, sent terms.Extension, answer remote.Extended) (err error, open bool) {
-	s.endOver(clock.Now()) // an answer that comes after the deadline revives nothing
-	deadline := s.terms.Deadline()
-	switch renew.Take(&s.terms, sent, answer, !s.used()) {
-	case renew.Lost:
-		s.lose()
-		return &LockError{"extend", answer.Lost, cmp.Or(s.endOf(by), lost)}, false
-	case renew.Failed:
-		return failed(s, by, answer.Err, s.terms.Deadline() != deadline)
-	case renew.Superseded:
-		if s.endOf(by) == nil {
-			return errSuperseded, true
-		}
-	}
-	s.endOver(clock.Now()) // a lease that was over when its answer came stays over
-	if cause := s.endOf(by); cause != nil {
-		if cause == expired && by != nil && !s.used() && !by.left {
-			freeExpired(by, sent.TTL) // the keys now have a whole lease that nobody uses
-		}
-		return &LockError{"extend", s.claim.Key(), cause}, false
-	}
-	for _, token := range sent.Former {
-		if !slices.Contains(s.terms.Former(), token) {
-			s.locker.grants.Over(token)
-		}
-	}
-	s.lengthen(by, sent)
-	s.plan(sent.Sent)
-	s.tell(by, &Event{Kind: EventExtended})
-	return nil, false
-}
-
-// endOf returns why the lock by has ended, or nobody has the lease any more if by is nil; nil if that is not
-// so. The caller holds mu.
-func (s *lease) endOf(by *Lock) *reason {
-	switch {
-	case by != nil:
-		return by.cause()
-	case !s.used():
-		return expired
-	}
-	return nil
-}
-
-// lengthen moves the ends of those for whom a confirmed extension was. Where others share the lease, that is
-// the lock by, or each that wants to be extended, for as long as it wants. The caller holds mu.
-func (s *lease) lengthen(by *Lock, sent terms.Extension) {
-	if s.joint == nil {
-		s.user.until.Store(int64(clock.Never)) // others may have shared it
-		return
-	}
-	end := clock.LeaseEnd(sent.Sent, sent.TTL)
-	if by != nil {
-		by.needExtras()
-		by.wants = sent.TTL
-		by.until.Store(int64(max(by.deadline(), end)))
-		return
-	}
-	for u := range s.wanted() {
-		u.until.Store(int64(max(u.deadline(), min(end, clock.LeaseEnd(sent.Sent, u.ttl())))))
-	}
-}
-
-// tell adds an event for the lock by, or for each that wants to be extended if by is nil. The caller holds
-// mu.
-func (s *lease) tell(by *Lock, e *Event) {
-	if by != nil {
-		by.emit(e)
-		return
-	}
-	for u := range s.wanted() {
-		each := *e
-		u.emit(&each)
-	}
-}
-
-// failed is settle for an extension that was refused or got no answer, which may have moved the
-// deadline. The caller holds mu.
-func failed(s *lease, by *Lock, err error, moved bool) (_ error, open bool) {
-	if s.terms.Unsure() && s.used() && s.watch == nil && !s.claim.Chosen() {
-		s.beWatched() // the keys must be freed when the lock expires; see ended
-	}
-	if moved {
-		s.advance(clock.Never)
-	}
-	open = remote.OutcomeOf(err) == remote.Indeterminate
-	told := &LockError{"extend", s.claim.Key(), remote.NoAnswer(err)}
-	if by == nil || by.cause() == nil {
-		s.tell(by, &Event{Kind: EventExtendFailed, Err: told})
-	}
-	if open {
-		return err, true
-	}
-	return told, false
 }

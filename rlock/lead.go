@@ -34,7 +34,7 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 	if fn == nil {
 		return invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}
-	given, full, err := beginKey(ctx, l, key, opts)
+	given, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
 		return err
 	}

@@ -3,74 +3,12 @@ package rlock
 import (
 	"iter"
 	"slices"
-	"sync"
+	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
-	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/remote"
-	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
-
-// lease is what the server has given to this process. It alone is renewed, watched, lost and given back: the
-// Locks that use it are handles. Whoever gives a lease on gives its pointer on, and while it is on its way
-// nobody uses it. It has one mutex, for itself and for the Locks that use it.
-//
-// A mutex of the registry, of a queue of this process, or of the schedule may be locked under mu, and never
-// mu under one of them.
-type lease struct {
-	mu     sync.Mutex
-	locker *Locker
-	claim  remote.Claim // its keys, and the commands for them that got no answer
-	terms  terms.Terms  // guarded by mu from when a Lock holds it
-	fence  uint64       // of who has it, or had it last; guarded by mu
-	user   *Lock        // who has it alone; guarded by mu
-	joint  *joint       // readers who have it together; nil: no others may have it; guarded by mu
-	*watch              // nil until somebody must learn when it is over; made under mu, once
-	line   line.Lease   // that the line has in which callers of this process wait for it
-	state  leaseState   // guarded by mu
-	shown  bool         // somebody has asked for the token, and may use it; guarded by mu
-}
-
-// joint are the readers who share a lease. The line also counts those who are about to.
-type joint struct{ users []*Lock } // guarded by the lease's mu
-
-// watch is what a lease needs that is renewed or watched.
-type watch struct {
-	renewal renew.Entry
-	monitor notify.Entry
-	due     clock.Instant // of the next renewal; guarded by mu
-	ended   *lockContext  // the first of the contexts that are to end; guarded by mu
-	told    *observed     // the first of those that are to be told; guarded by mu
-}
-
-// leaseState is the state of a lease. Lock.hold begins it, and retire ends it.
-//
-//	asked ─▶ live ─▶ back, lost, expired, detached or closed
-//
-// A lease that is on its way from one Lock to the next is live.
-type leaseState uint8
-
-const (
-	leaseAsked leaseState = iota // the server has not granted it yet
-	leaseLive                    // it is renewed if somebody wants that, and its loss is noticed
-	leaseBack                    // it is given back, or about to be
-	leaseLost
-	leaseExpired
-	leaseDetached
-	leaseClosed
-)
-
-// endedBy has, for each state in which the last user has ended, that of the lease.
-var endedBy = [...]leaseState{
-	stateReleased: leaseBack,
-	stateLost:     leaseLost,
-	stateExpired:  leaseExpired,
-	stateDetached: leaseDetached,
-	stateClosed:   leaseClosed,
-}
 
 // unlock ends a critical section of mu. The contexts of the Locks that have ended in it end after it, because
 // that calls methods of their callers' contexts, which may panic, or ask these very Locks.
@@ -81,31 +19,6 @@ func (s *lease) unlock() {
 	}
 	s.mu.Unlock()
 	ended.endAll()
-}
-
-// deliver tells the observers of all Locks about which something has happened. The caller holds no mutex.
-func (s *lease) deliver() { events.Each(s.toTell(), (*observed).deliver) }
-
-// toldOf notes that an observer is to be told. A lock that has one is watched. The caller holds mu.
-func (s *lease) toldOf(o *observed) {
-	if !o.listed {
-		o.listed, o.next, s.told = true, s.told, o
-	}
-}
-
-// toTell takes those that are to be told.
-func (s *lease) toTell() (told []*observed) {
-	s.mu.Lock()
-	defer s.unlock()
-	if s.watch == nil {
-		return nil
-	}
-	for o := s.told; o != nil; {
-		told = append(told, o)
-		o.listed, o.next, o = false, nil, o.next
-	}
-	s.told = nil
-	return told
 }
 
 // used reports whether a Lock has the lease. The caller holds mu.
@@ -268,36 +181,6 @@ func (s *lease) giveBack() {
 	s.line.Ended((*inLine)(s))
 }
 
-// lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.
-// The caller holds mu.
-func (s *lease) lose() {
-	now := clock.Now()
-	s.retire(leaseLost)
-	for u := range s.users() {
-		u.become(stateLost, now)
-	}
-}
-
-// endOver ends the users whose time is over. The caller holds mu.
-func (s *lease) endOver(now clock.Instant) {
-	for u := range s.users() {
-		u.endIfOverAt(now)
-	}
-}
-
-// endIfLost ends a lease if its key is gone or another's, and reports whether that is so. The server has
-// answered that the key has that owner, "" if it is gone. If the lease has got another token since version,
-// again is true and the answer says nothing.
-func (s *lease) endIfLost(owner string, version terms.Version) (is, again bool) {
-	defer s.deliver()
-	s.mu.Lock()
-	defer s.unlock()
-	if is, again = s.terms.Lost(owner, version); is {
-		s.lose()
-	}
-	return is, again
-}
-
 // version returns the version of the lease.
 func (s *lease) version() terms.Version {
 	s.mu.Lock()
@@ -305,25 +188,39 @@ func (s *lease) version() terms.Version {
 	return s.terms.Version()
 }
 
-// watchFor has the lease watched for those who wait for its end. A nil one is none.
-func (s *lease) watchFor() {
-	if s == nil {
+// tokenOver notes that nobody has the tokens of a lease any more. With away, the keys may go on with them,
+// and are given away. A token that the caller has chosen has not waited with this lock: if it has with
+// another one, it is that one's. The caller holds mu, or is the Release that has ended the lock.
+func (s *lease) tokenOver(away bool) {
+	if s.claim.Chosen() {
 		return
 	}
-	defer s.deliver()
-	s.mu.Lock()
-	defer s.unlock()
-	if s.state == leaseLive {
-		s.beWatched()
+	over := s.locker.grants.Over
+	if away {
+		over = s.locker.grants.PassOn
 	}
+	for _, token := range s.terms.Former() {
+		over(token)
+	}
+	over(s.terms.Token())
 }
 
-// expire ends the users whose time is over.
-func (s *lease) expire() {
-	defer s.deliver()
-	s.mu.Lock()
-	defer s.unlock()
-	s.endOver(clock.Now())
+// follow puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and has
+// the monitor look after it if the server tells of changed keys. It reports false if the Locker is closed. The
+// caller holds mu.
+func (s *lease) follow() bool {
+	if s.watch == nil {
+		s.watch = &watch{due: clock.Never}
+	}
+	s.due = min(s.due, s.nextRenewal(clock.Now()))
+	if !s.locker.renewals.Add((*scheduled)(s), s.due, s.firstEnd()) {
+		return false
+	}
+	s.locker.renewals.Advance((*scheduled)(s), s.due, s.firstEnd())
+	if s.locker.monitor != nil {
+		s.locker.monitor.Add((*monitored)(s))
+	}
+	return true
 }
 
 // firstEnd is when the first of the users ends. The caller holds mu.
@@ -335,21 +232,42 @@ func (s *lease) firstEnd() clock.Instant {
 	return end
 }
 
-// beWatched puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and
-// has the monitor look after it if the server tells of changed keys. If the Locker is closed, it ends the
-// users and reports false. The caller holds mu.
-func (s *lease) beWatched() bool {
+// nextRenewal returns when to extend the lease, counted from the instant from: a joint one as soon as one of
+// those who want it extended needs it. The caller holds mu.
+func (s *lease) nextRenewal(from clock.Instant) clock.Instant {
+	next := clock.Never
+	for u := range s.wanted() {
+		if s.joint == nil {
+			return s.terms.NextRenewal(from)
+		}
+		if end := u.deadline(); end != clock.Never {
+			next = min(next, from.After(max(min(u.ttl(), time.Duration(end-from)), 0)/terms.Renewals))
+		}
+	}
+	return next
+}
+
+// plan plans the next renewal after an extension that was sent at from and is confirmed. The
+// caller holds mu.
+func (s *lease) plan(from clock.Instant) {
+	if s.watch != nil {
+		s.due = s.nextRenewal(from)
+		s.replan()
+	}
+}
+
+// replan tells the schedule. The lease is watched, and the caller holds mu.
+func (s *lease) replan() { s.locker.renewals.Set((*scheduled)(s), s.due, s.firstEnd()) }
+
+// advance passes the present deadline to the schedule, and plans the next extension for at. An
+// extension that is planned for earlier stays. The caller holds mu.
+func (s *lease) advance(at clock.Instant) {
 	if s.watch == nil {
-		s.watch = &watch{due: clock.Never}
+		return
 	}
-	s.due = min(s.due, s.nextRenewal(clock.Now()))
-	if !s.locker.renewals.Add((*scheduled)(s), s.due, s.firstEnd()) {
-		s.endOver(clock.Now())
-		return false
+	for range s.wanted() {
+		s.locker.renewals.Advance((*scheduled)(s), at, s.firstEnd())
+		return
 	}
-	s.locker.renewals.Advance((*scheduled)(s), s.due, s.firstEnd())
-	if s.locker.monitor != nil {
-		s.locker.monitor.Add((*monitored)(s))
-	}
-	return true
+	s.locker.renewals.Advance((*scheduled)(s), clock.Never, s.firstEnd())
 }

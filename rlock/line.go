@@ -10,29 +10,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// inLine is a lease as the lines of this process have it.
-type inLine lease
-
-// Part returns what the line knows of it.
-func (s *inLine) Part() *line.Lease { return &s.line }
-
-// Deadline is when the lease is over.
-func (s *inLine) Deadline() clock.Instant { return s.terms.Deadline() }
-
-// leaseOf returns the lease that a line has; nil: it has none.
-func leaseOf(g line.Leased) *lease {
-	s, _ := g.(*inLine)
-	return (*lease)(s)
-}
-
-// request returns what the lock is acquired as.
-func (l *Lock) request() line.Want {
-	return line.Want{
-		TTL: l.terms.TTL(), Owner: l.set.owner, Extends: l.extends(), Own: l.set.uniqueToken,
-		Fenced: !l.set.unfenced, Full: l.set.atLeast > 0, Slow: l.events != nil || l.set.retry.slow,
-	}
-}
-
 // kind returns in which line of this process the acquisition has a place. It reports false if in none: it is
 // of a set or of a token of the caller's own; or it does not wait, and is no reader, who may share what
 // others have; or it shares with nobody; or it wants all permits, whose holder has a fence of its own, or

@@ -3,73 +3,12 @@ package rlock
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/gate"
-	"github.com/rlock-go/toolkit/rlock/internal/registry"
+	"github.com/rlock-go/toolkit/rlock/internal/events"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
-
-// Lock is one acquisition of a key, or of a set of keys. It is safe for concurrent use. Once it has
-// ended, for example because it was released or lost, it stays ended: acquire the key again. A nil or
-// zero Lock holds nothing: its methods return zero values, a context that has ended, or an error that
-// matches ErrInvalid.
-type Lock struct {
-	*lease                   // that it uses, its own at first; it is set before others have the Lock
-	set      *settings       // what it was acquired with; nobody changes them
-	parent   context.Context // what it was acquired with
-	fence    uint64
-	since    clock.Instant // when it began to be held; before that, when the acquisition began
-	events   *observed     // nil: nobody is told of them
-	releases gate.Gate
-	*extras  // nil until something needs it; made under mu, and never changed after that
-
-	attempts int32
-	listed   registry.Entry // guarded by the registry
-	state    atomic.Uint32  // see state.go
-	want     wanted
-	waits    bool         // it is in the registry of those that wait; only for the acquisition
-	uses     bool         // it is one of those who have the lease; guarded by mu
-	told     bool         // its caller has got the token; guarded by mu
-	left     bool         // it has ended, and others have the lease; guarded by mu
-	position int32        // among the readers who share the lease; guarded by mu
-	until    atomic.Int64 // a clock.Instant: its own end in a lease that others share; Never: that of the lease
-	own      lease
-}
-
-// extras are what few locks need: those that are asked for their Context, acquired WithAtLeast, or detached,
-// permits, and readers that are extended. They are apart so that other locks stay small.
-type extras struct {
-	ctx     *lockContext    // made by Context; guarded by mu
-	minimum *minimum        // of WithAtLeast; nil: none; guarded by mu
-	handoff *remote.Handoff // of Detach, which has one only, because it knows what attempts to take the keys over have done; guarded by mu
-	wants   time.Duration   // the TTL of the last Extend beside others; 0: there was none; guarded by mu
-}
-
-// lockContext is what Context has made. It is apart because few locks are asked for it.
-type lockContext struct {
-	context.Context
-	end  context.CancelCauseFunc
-	over *reason      // why the lock has ended; nil: it has not; guarded by mu
-	next *lockContext // that is to end too; guarded by mu
-}
-
-// endAll ends the context and the next ones, also if a method of a caller's context panics.
-func (c *lockContext) endAll() {
-	if c != nil {
-		defer c.next.endAll()
-		c.end(c.over)
-	}
-}
-
-// needExtras makes the extras, unless the lock has them. The caller holds mu.
-func (l *Lock) needExtras() {
-	if l.extras == nil {
-		l.extras = &extras{}
-	}
-}
 
 // newLock returns a Lock of the keys of a claim, not held yet, for a call that began at start.
 func (l *Locker) newLock(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) *Lock {
@@ -274,4 +213,51 @@ func (l *Locker) heldIn(ctx context.Context, keys []string) (string, bool) {
 		}
 		ctx = holder.Context
 	}
+}
+
+// Locks returns the locks of this Locker that are Valid now, in no particular order. It is for looking,
+// and for a shutdown that frees what is left once those who work under locks have stopped:
+//
+//	errs := locker.ReleaseEach(ctx, locker.Locks())
+//	locker.Close()
+//
+// It is a snapshot: a call that is acquiring may get its lock right after. A closed Locker has none.
+func (l *Locker) Locks() []*Lock {
+	if l.usable() != nil {
+		return nil
+	}
+	var held []*Lock
+	for _, h := range l.registry.All() {
+		if lock := (*Lock)(h); lock.Valid() {
+			held = append(held, lock)
+		}
+	}
+	return held
+}
+
+// eachLock calls do for the locks of a Locker that are meant, with mu held. Their observers are told after
+// that, because one of them may take long or end the goroutine.
+func (l *Locker) eachLock(meant func(*Lock) bool, do func(*Lock)) {
+	var done []*Lock
+	defer func() { events.Each(done, (*Lock).deliver) }()
+	events.Each(l.registry.All(), func(item *holder) {
+		lock := (*Lock)(item)
+		lock.mu.Lock()
+		defer lock.unlock()
+		if meant(lock) {
+			done = append(done, lock) // first, because do may panic
+			do(lock)
+		}
+	})
+}
+
+// tokensOver ends locks that nobody has released, and whose leases have ended without anybody noticing.
+func tokensOver(locks []*holder) {
+	events.Each(locks, func(h *holder) {
+		l := (*Lock)(h)
+		defer l.deliver()
+		l.mu.Lock()
+		defer l.unlock()
+		l.endIfOver()
+	})
 }

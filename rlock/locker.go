@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -13,48 +11,13 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clientoption"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/conntrack"
-	"github.com/rlock-go/toolkit/rlock/internal/forced"
 	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
-	"github.com/rlock-go/toolkit/rlock/internal/leftover"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
-	"github.com/rlock-go/toolkit/rlock/internal/registry"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/slot"
 )
-
-// Locker takes and checks locks through one rueidis client. Make one with New or
-// Open and share it: it is safe for concurrent use. The methods of a nil or zero Locker
-// do nothing, and those that can fail return an error that is ErrInvalid.
-type Locker struct {
-	client   rueidis.Client
-	remote   *remote.Server
-	server   any                    // equal for Lockers that certainly use the same server
-	dialled  *conntrack.Tracker     // of a client that is the Locker's own
-	timeOuts *clientoption.TimeOuts // likewise; nil: nobody knows them
-	short    atomic.Bool            // an observer was told that a lease is too short for them
-	polling  atomic.Bool            // an observer was told that the user lacks a right for the queue
-	cluster  bool
-	defaults *settings
-	listener *notify.Listener // nil: nothing is pushed
-	lines    *line.Lines
-	registry registry.Registry[*holder]
-	leftover leftover.Tokens
-	waiters  registry.Registry[*waiter]
-	renewals *renew.Schedule[*scheduled]
-	monitor  *notify.Monitor // nil: a loss is noticed by extensions
-	grants   *notify.Grants
-
-	counters counters
-	forces   forced.Counts // of calls that look for locks that were robbed; see confirm
-
-	closing    sync.Once
-	closed     <-chan struct{} // closed by Close
-	closedAt   clock.Instant   // when; set before closed is closed
-	background context.Context // of calls that nobody waits for; ends with Close
-	stop       context.CancelFunc
-}
 
 // New returns a Locker that uses the caller's client as it is, and leaves it open when it is closed. The options are the
 // defaults of every lock. Unlike that of Open, a client with DisableAutoPipelining, or with no OnInvalidations and one
@@ -215,12 +178,3 @@ func (l *Locker) Close() {
 
 // closingTime is for each of the two things that Close may have to wait for.
 const closingTime = 2 * time.Second
-
-func (l *Locker) isClosed() bool {
-	select {
-	case <-l.closed:
-		return true
-	default:
-		return false
-	}
-}

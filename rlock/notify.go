@@ -11,15 +11,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
-// monitored is a lease as the monitor sees it.
-type monitored lease
-
-// Entry returns what the monitor knows of the lock.
-func (l *monitored) Entry() *notify.Entry { return &l.monitor }
-
-// Keys returns the lock's keys.
-func (l *monitored) Keys() []string { return l.claim.Keys() }
-
 // Version returns the version of the lock's lease, and false once the lock has ended.
 func (l *monitored) Version() (terms.Version, bool) {
 	l.mu.Lock()
@@ -106,4 +97,14 @@ func (l *Locker) lookFor(
 		lost, _ = holder.endIfLost(holders[0].Token, version)
 	}
 	return holders[0], lost, nil
+}
+
+// asOwner returns the token that the value of a key stands for. A shared key has no token. To a lock that
+// is a share of it, asOwner returns the lock's own token as long as the phase in which the share was
+// granted lasts. Whether the lock still has its share then, only the server knows.
+func asOwner(t *lease, value string) string {
+	if phase, _, shared := remote.SharedValue(value); shared && t.claim.IsShare() && phase == t.fence {
+		return t.terms.Token()
+	}
+	return value
 }

@@ -9,15 +9,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/events"
 )
 
-// observed is what a Lock keeps for its observer. A nil observed has no observer.
-type observed struct {
-	list  events.List[Event]
-	since clock.Instant // when the call began, then when the lock was held
-
-	listed bool      // it is among those of its lease that are to be told; guarded by the lease's mu
-	next   *observed // that is to be told too; guarded by the lease's mu
-}
-
 // observe returns what a Lock keeps for an observer of a call that began at start. Until that
 // call returns, the caller's goroutine alone tells the events: a panic must not end up in
 // another one.
@@ -38,7 +29,7 @@ func (l *Lock) emit(e *Event) {
 	if o == nil {
 		return
 	}
-	e.Keys, e.Attempts = l.claim.Keys(), l.Attempts()
+	e.Keys, e.Attempts = l.claim.Keys(), int(l.attempts)
 	if e.Key == "" {
 		e.Key = l.claim.Key()
 	}
@@ -105,4 +96,29 @@ func (o *observed) tell(keep bool) {
 	if o != nil {
 		o.list.Tell(keep)
 	}
+}
+
+// deliver tells the observers of all Locks about which something has happened. The caller holds no mutex.
+func (s *lease) deliver() { events.Each(s.toTell(), (*observed).deliver) }
+
+// toldOf notes that an observer is to be told. A lock that has one is watched. The caller holds mu.
+func (s *lease) toldOf(o *observed) {
+	if !o.listed {
+		o.listed, o.next, s.told = true, s.told, o
+	}
+}
+
+// toTell takes those that are to be told.
+func (s *lease) toTell() (told []*observed) {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.watch == nil {
+		return nil
+	}
+	for o := s.told; o != nil; {
+		told = append(told, o)
+		o.listed, o.next, o = false, nil, o.next
+	}
+	s.told = nil
+	return told
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlock-go/toolkit/rlock/internal/argument"
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
@@ -323,4 +324,103 @@ func (s *settings) extends(byDefault bool) bool {
 		return *s.autoExtend
 	}
 	return byDefault
+}
+
+// checkTTL refuses a TTL that no lease can have.
+func checkTTL(ttl time.Duration) error { return refused(argument.TTL(ttl)) }
+
+// redisKey returns the key as Redis has it.
+func (s *settings) redisKey(key string) (string, error) {
+	full, wrong := argument.Key(s.prefix, key)
+	return full, refused(wrong)
+}
+
+// WithObserver tells o what happens to the locks of the Locker, or to the lock of one call. That of a
+// call replaces that of its Locker; Observers makes one of several. The Locker watches each lock that
+// has an observer until it ends, so that the last event comes on time even if the program has forgotten
+// the lock. Without an observer, events cost nothing.
+func WithObserver(o Observer) CommonOption {
+	return sharedOption(func(s *settings) error {
+		s.observer = o
+		if !isObserver(o) {
+			return invalid("WithObserver", "it is nil; leave the option out to observe nothing")
+		}
+		return nil
+	})
+}
+
+// WithOwner has the holder say who it is: State.Owner shows the text to those who ask why a key is
+// locked. It is 1 to 256 bytes of printable UTF-8, such as DefaultOwner gives, and no secret. It is a
+// part of the token, so it is there for as long as the lock is held, and costs no command and no key. A
+// call cannot have it together with WithToken, which overrides a text that is a default of the Locker.
+func WithOwner(text string) CommonOption {
+	return sharedOption(func(s *settings) error {
+		s.owner = text
+		s.given.owner = true
+		if wrong := remote.WrongOwner(text); wrong != "" {
+			return invalid("WithOwner", wrong)
+		}
+		return nil
+	})
+}
+
+// DefaultOwner returns a text for WithOwner that tells the host, the process and
+// the program: "web-3 pid 4711 importer".
+func DefaultOwner() string { return remote.ThisProcess() }
+
+// mostPermits is how many permits one call may take. The server writes an entry for each.
+const mostPermits = 1000
+
+// WithPermits has AcquirePermit, TryAcquirePermit and DoPermit take n permits in one step, from 1 to
+// 1000 and no more than the limit. Without it they take one. The n permits are one Lock. Other calls
+// ignore it.
+func WithPermits(n int) Option {
+	return callOption(func(s *settings) error {
+		s.permits = n
+		if n < 1 || n > mostPermits {
+			return invalid("WithPermits", fmt.Sprintf("%d is not from 1 to %d", n, mostPermits))
+		}
+		return nil
+	})
+}
+
+// WithAtLeast keeps others out for at least d from when the lock was granted, even if it is released
+// earlier. So a job that several machines start at about the same time runs once, although it may take
+// less time than their clocks differ by:
+//
+//	ran, err := locker.TryDo(ctx, "nightly report", report,
+//		rlock.WithTTL(10*time.Minute), rlock.WithAtLeast(10*time.Minute))
+//
+// For an hourly job, choose a d well below an hour, but above the time by which the clocks may differ.
+// With 0, which is the default, Release frees the keys. d is a whole number of milliseconds. The lease
+// must be as long as d, so that a process that dies keeps others out too: a shorter WithTTL is refused,
+// and so is an Extend that would end the lease before.
+//
+// For its holder the lock ends at the Release, which does not wait: it leaves the keys another token,
+// with the same text of WithOwner, and a lease that ends when d is over. Those who wait keep their
+// order, and the first gets the lock then. ForceRelease frees the keys at any time. If fn of Do is not
+// called because its context has ended, the keys are freed at once.
+//
+// Shares cannot have it.
+func WithAtLeast(d time.Duration) CommonOption {
+	return sharedOption(func(s *settings) error {
+		s.atLeast = d
+		switch {
+		case d == NoExpiry:
+			return invalid("WithAtLeast", "it must end; a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody releases")
+		case d < 0:
+			return invalid("WithAtLeast", "want 0 or more")
+		case d%time.Millisecond != 0:
+			return invalid("WithAtLeast", fmt.Sprintf("%v is not a whole number of milliseconds; truncate it", d))
+		}
+		return nil
+	})
+}
+
+// checkAtLeast refuses a lease that would end before WithAtLeast is over.
+func (s *settings) checkAtLeast() error {
+	if s.ttl < s.atLeast {
+		return invalid("WithAtLeast", fmt.Sprintf("%v is longer than the lease of %v, which is all that is left if the process dies; use a WithTTL of %v or more", s.atLeast, s.ttl, s.atLeast))
+	}
+	return nil
 }

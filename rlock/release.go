@@ -179,12 +179,12 @@ func (r *releasing) settle() {
 	}
 	l.releases.Leave(done)
 	if r.ends {
-		emitReleased(l, r.err)
+		l.emitReleased(r.err)
 	}
 }
 
 // emitReleased emits the event of the Release that ended a lock.
-func emitReleased(l *Lock, err error) {
+func (l *Lock) emitReleased(err error) {
 	switch {
 	case err == nil:
 		l.emit(&Event{Kind: EventReleased})
@@ -235,18 +235,61 @@ func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
 		return &LockError{"force release", full, ErrLost}
 	}
 	l.forces.Begin(full)
-	endForced(l, full, func(lock *Lock) bool { return slices.Contains(lock.terms.Tokens(), token) })
+	l.endForced(full, func(lock *Lock) bool { return slices.Contains(lock.terms.Tokens(), token) })
 	return nil
 }
 
 // endForced ends the locks of this Locker that have a key of which the server has just robbed them. Nobody
 // takes keys by force often, so it looks at all locks. The caller has counted that it begins: what Acquire
 // gets until it is done asks the server, and what others get learns of a robbery as of any loss.
-func endForced(l *Locker, key string, robbed func(*Lock) bool) {
+func (l *Locker) endForced(key string, robbed func(*Lock) bool) {
 	defer l.forces.End(key)
 	meant := func(lock *Lock) bool { return slices.Contains(lock.claim.Keys(), key) && robbed(lock) }
-	eachLock(l, meant, func(lock *Lock) {
+	l.eachLock(meant, func(lock *Lock) {
 		lock.endIfOver() // what was over before was not lost
 		lock.finish(stateLost)
 	})
+}
+
+// keepOthersOut decides whether this Release only shortens the lease, because others are to be kept out. It also
+// notes the token of an earlier Release that has, because the keys may have that one. The caller holds
+// the lock's mu.
+func (r *releasing) keepOthersOut(now clock.Instant) {
+	l := r.lock
+	until := l.keptUntil()
+	if until == clock.Past || until <= now && l.minimum.token == "" {
+		return
+	}
+	if l.minimum.token == "" {
+		l.minimum.token = l.mint()
+	}
+	r.minimum, r.over = l.minimum, until <= now
+}
+
+// shortening is the call of a Release that leaves the keys.
+func (r *releasing) shortening() *remote.Shortening {
+	f, until := r.freeing()
+	return &remote.Shortening{Freeing: f, Until: until}
+}
+
+// freeing is the call of a Release that frees the keys, and when it may.
+func (r *releasing) freeing() (f remote.Freeing, until clock.Instant) {
+	l := r.lock
+	if r.minimum != nil {
+		return remote.Freeing{Claim: &l.claim, Token: r.minimum.token, Former: l.terms.Tokens()}, r.minimum.until
+	}
+	return remote.Freeing{Claim: &l.claim, Token: l.terms.Token(), Former: l.terms.Former()}, clock.Past
+}
+
+// shorten makes the call of a Release that keeps others out, or that comes after one that did.
+func (r *releasing) shorten(ctx context.Context) {
+	server := r.lock.locker.remote
+	if r.over {
+		f, _ := r.freeing()
+		r.freed, r.err = server.Release(ctx, f.Claim, f.Token, f.Former)
+		return
+	}
+	s := r.shortening()
+	remote.ShortenEach(ctx, server, []*remote.Shortening{s})
+	r.freed, r.err = s.Freed, s.Err
 }

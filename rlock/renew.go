@@ -1,6 +1,8 @@
 package rlock
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
@@ -9,12 +11,6 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/renew"
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
-
-// scheduled is a lease as the schedule of renewals sees it.
-type scheduled lease
-
-// Entry returns its place on the schedule.
-func (s *scheduled) Entry() *renew.Entry { return &s.renewal }
 
 // Begin starts an automatic extension, and returns what to ask the server for. It reports false if
 // nobody is left who wants it.
@@ -40,7 +36,7 @@ func (s *scheduled) Begin() (sent terms.Extension, ask remote.Extension, ok bool
 	default:
 		sent = lease.terms.BeginJoint(now, ttl)
 	}
-	return sent, extension(lease, sent), true
+	return sent, lease.extension(sent), true
 }
 
 // Settle takes the answer of an automatic extension. One that got an error or no answer is tried
@@ -49,7 +45,7 @@ func (s *scheduled) Settle(sent terms.Extension, answer remote.Extended) {
 	lease := (*lease)(s)
 	lease.mu.Lock()
 	defer lease.unlock()
-	if err, _ := settle(lease, nil, sent, answer); err != nil {
+	if err, _ := lease.settle(nil, sent, answer); err != nil {
 		lease.advance(clock.Now().After(renew.RetryPause(sent.TTL)))
 	}
 }
@@ -66,47 +62,111 @@ func (s *scheduled) Expire() {
 	}
 }
 
-// nextRenewal returns when to extend the lease, counted from the instant from: a joint one as soon as one of
-// those who want it extended needs it. The caller holds mu.
-func (s *lease) nextRenewal(from clock.Instant) clock.Instant {
-	next := clock.Never
-	for u := range s.wanted() {
-		if s.joint == nil {
-			return s.terms.NextRenewal(from)
-		}
-		if end := u.deadline(); end != clock.Never {
-			next = min(next, from.After(max(min(u.ttl(), time.Duration(end-from)), 0)/terms.Renewals))
-		}
-	}
-	return next
-}
-
-// plan plans the next renewal after an extension that was sent at from and is confirmed. The
-// caller holds mu.
-func (s *lease) plan(from clock.Instant) {
-	if s.watch != nil {
-		s.due = s.nextRenewal(from)
-		s.replan()
-	}
-}
-
-// replan tells the schedule. The lease is watched, and the caller holds mu.
-func (s *lease) replan() { s.locker.renewals.Set((*scheduled)(s), s.due, s.firstEnd()) }
-
-// advance passes the present deadline to the schedule, and plans the next extension for at. An
-// extension that is planned for earlier stays. The caller holds mu.
-func (s *lease) advance(at clock.Instant) {
-	if s.watch == nil {
-		return
-	}
-	for range s.wanted() {
-		s.locker.renewals.Advance((*scheduled)(s), at, s.firstEnd())
-		return
-	}
-	s.locker.renewals.Advance((*scheduled)(s), clock.Never, s.firstEnd())
-}
-
 // deliverScheduled tells the observers of those who have leases on the schedule.
 func deliverScheduled(some []*scheduled) {
 	events.Each(some, func(s *scheduled) { (*lease)(s).deliver() })
+}
+
+// extension returns what the server is asked for.
+func (l *lease) extension(sent terms.Extension) remote.Extension {
+	return remote.Extension{Parts: l.claim.BySlot(), Token: sent.Token, Former: sent.Former, TTL: sent.TTL}
+}
+
+// settle takes the answer to an extension, which the lock by has asked for, or the schedule if by is nil. It
+// returns nil if the lease is extended, and plans the next renewal then. open reports that the outcome is
+// unknown, so that another try is worth it. The caller holds mu.
+func (s *lease) settle(by *Lock, sent terms.Extension, answer remote.Extended) (err error, open bool) {
+	s.endOver(clock.Now()) // an answer that comes after the deadline revives nothing
+	deadline := s.terms.Deadline()
+	switch renew.Take(&s.terms, sent, answer, !s.used()) {
+	case renew.Lost:
+		s.lose()
+		return &LockError{"extend", answer.Lost, cmp.Or(s.endOf(by), lost)}, false
+	case renew.Failed:
+		return s.failed(by, answer.Err, s.terms.Deadline() != deadline)
+	case renew.Superseded:
+		if s.endOf(by) == nil {
+			return errSuperseded, true
+		}
+	}
+	s.endOver(clock.Now()) // a lease that was over when its answer came stays over
+	if cause := s.endOf(by); cause != nil {
+		if cause == expired && by != nil && !s.used() && !by.left {
+			by.freeExpired(sent.TTL) // the keys now have a whole lease that nobody uses
+		}
+		return &LockError{"extend", s.claim.Key(), cause}, false
+	}
+	for _, token := range sent.Former {
+		if !slices.Contains(s.terms.Former(), token) {
+			s.locker.grants.Over(token)
+		}
+	}
+	s.lengthen(by, sent)
+	s.plan(sent.Sent)
+	s.tell(by, &Event{Kind: EventExtended})
+	return nil, false
+}
+
+// endOf returns why the lock by has ended, or nobody has the lease any more if by is nil; nil if that is not
+// so. The caller holds mu.
+func (s *lease) endOf(by *Lock) *reason {
+	switch {
+	case by != nil:
+		return by.cause()
+	case !s.used():
+		return expired
+	}
+	return nil
+}
+
+// lengthen moves the ends of those for whom a confirmed extension was. Where others share the lease, that is
+// the lock by, or each that wants to be extended, for as long as it wants. The caller holds mu.
+func (s *lease) lengthen(by *Lock, sent terms.Extension) {
+	if s.joint == nil {
+		s.user.until.Store(int64(clock.Never)) // others may have shared it
+		return
+	}
+	end := clock.LeaseEnd(sent.Sent, sent.TTL)
+	if by != nil {
+		by.needExtras()
+		by.wants = sent.TTL
+		by.until.Store(int64(max(by.deadline(), end)))
+		return
+	}
+	for u := range s.wanted() {
+		u.until.Store(int64(max(u.deadline(), min(end, clock.LeaseEnd(sent.Sent, u.ttl())))))
+	}
+}
+
+// tell adds an event for the lock by, or for each that wants to be extended if by is nil. The caller holds
+// mu.
+func (s *lease) tell(by *Lock, e *Event) {
+	if by != nil {
+		by.emit(e)
+		return
+	}
+	for u := range s.wanted() {
+		each := *e
+		u.emit(&each)
+	}
+}
+
+// failed is settle for an extension that was refused or got no answer, which may have moved the
+// deadline. The caller holds mu.
+func (s *lease) failed(by *Lock, err error, moved bool) (_ error, open bool) {
+	if s.terms.Unsure() && s.used() && s.watch == nil && !s.claim.Chosen() {
+		s.beWatched() // the keys must be freed when the lock expires; see ended
+	}
+	if moved {
+		s.advance(clock.Never)
+	}
+	open = remote.OutcomeOf(err) == remote.Indeterminate
+	told := &LockError{"extend", s.claim.Key(), remote.NoAnswer(err)}
+	if by == nil || by.cause() == nil {
+		s.tell(by, &Event{Kind: EventExtendFailed, Err: told})
+	}
+	if open {
+		return err, true
+	}
+	return told, false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
@@ -27,13 +28,13 @@ import (
 // the server they are one holder; if it is lost, it is for all of them. WithUniqueToken(true) has a
 // reader share nothing.
 func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return acquireShare(ctx, l, key, asReader, opts, wanted{wait: true})
+	return l.acquireShare(ctx, key, asReader, opts, wanted{wait: true})
 }
 
 // TryAcquireShared is AcquireShared without waiting. ErrHeld says that somebody holds the whole lock,
 // or that others wait for the key.
 func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return acquireShare(ctx, l, key, asReader, opts, wanted{})
+	return l.acquireShare(ctx, key, asReader, opts, wanted{})
 }
 
 // AcquirePermit takes a permit of key, of which there are as many as limit, or waits for one: a
@@ -55,24 +56,24 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // key, the error is a *LimitError. While nobody has a permit, the next caller sets the limit;
 // ChangeLimit changes it meanwhile.
 func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
-	return acquireShare(ctx, l, key, ofLimit(limit), opts, wanted{wait: true})
+	return l.acquireShare(ctx, key, ofLimit(limit), opts, wanted{wait: true})
 }
 
 // TryAcquirePermit is AcquirePermit without waiting. ErrHeld says that there are not enough permits
 // free, that somebody holds the whole lock, or that others wait.
 func (l *Locker) TryAcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
-	return acquireShare(ctx, l, key, ofLimit(limit), opts, wanted{})
+	return l.acquireShare(ctx, key, ofLimit(limit), opts, wanted{})
 }
 
 // DoShared is Do with a share of the lock of key, as AcquireShared takes it.
 func (l *Locker) DoShared(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return acquireShare(ctx, l, key, asReader, opts, want) }, true)
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireShare(ctx, key, asReader, opts, want) }, true)
 	return err
 }
 
 // DoPermit is Do with a permit of key, as AcquirePermit takes it.
 func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return acquireShare(ctx, l, key, ofLimit(limit), opts, want) }, true)
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireShare(ctx, key, ofLimit(limit), opts, want) }, true)
 	return err
 }
 
@@ -95,8 +96,8 @@ func ofLimit(limit int) sharing {
 }
 
 // acquireShare acquires what wants returns for the settings of a call.
-func acquireShare(ctx context.Context, l *Locker, key string, wants sharing, opts []Option, want wanted) (*Lock, error) {
-	set, full, err := beginKey(ctx, l, key, opts)
+func (l *Locker) acquireShare(ctx context.Context, key string, wants sharing, opts []Option, want wanted) (*Lock, error) {
+	set, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -113,4 +114,36 @@ func acquireShare(ctx context.Context, l *Locker, key string, wants sharing, opt
 	claim := remote.One(full)
 	claim.Wants(share)
 	return l.acquireClaim(ctx, claim, set, want)
+}
+
+// ChangeLimit changes how many permits of key there are, and returns how many there were. It returns 0
+// and changes nothing if nobody has a permit, because the next caller sets the limit. Those who have
+// permits keep them, and nobody gets one until they are fewer than the new limit. A call that names the
+// former limit fails with a *LimitError from then on, also one that waits already, unless a permit is
+// free for it at once or handed over in its process.
+//
+// If readers share the key, the error is a *LimitError. If the server does not answer, ChangeLimit asks
+// again for 2 seconds, while ctx lasts. If a call without an answer has changed the limit, former is the
+// new one; and if it arrives only after a later ChangeLimit, it undoes that one.
+func (l *Locker) ChangeLimit(ctx context.Context, key string, limit int) (former int, err error) {
+	full, err := l.begun(ctx, "change limit", key)
+	if err != nil {
+		return 0, err
+	}
+	if limit < 1 {
+		return 0, invalid("limit", fmt.Sprintf("%d is below 1; to let nobody in, acquire the whole lock", limit))
+	}
+	if ctx.Err() != nil {
+		return 0, &LockError{"change limit", full, clock.ContextError(ctx, nil)}
+	}
+	former, err = l.remote.Shares().ChangeLimit(ctx, full, limit)
+	switch {
+	case err != nil:
+		return 0, unanswered(ctx, "change limit", full, err)
+	case former == remote.NotShared:
+		return 0, nil
+	case former == 0:
+		return 0, &LockError{"change limit", full, &LimitError{Limit: limit}}
+	}
+	return former, nil
 }

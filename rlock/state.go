@@ -5,28 +5,7 @@ import (
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/line"
-)
-
-// state is the state of a Lock for the caller who has it. Only become changes it.
-//
-//	acquiring ─▶ unanswered ─▶ waiting ─▶ held ─▶ released, lost, expired, detached or closed
-//	    └─────────────┴───────────┴─▶ held or failed
-//
-// It does not say whether the server has freed the keys of a lock that has ended. If a Release got no
-// answer, the lock is released, and Release may be called again.
-type state uint32
-
-const (
-	stateAcquiring  state = iota
-	stateUnanswered       // the server does not answer the acquisition, or cannot serve yet
-	stateWaiting          // the acquisition has found the key held
-	stateHeld
-	stateFailed   // the acquisition failed; nobody has the Lock
-	stateReleased // from here on the lock has ended
-	stateLost
-	stateExpired
-	stateDetached
-	stateClosed
+	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
 // causes has, for each state in which a lock has ended, the error that says why.
@@ -55,9 +34,6 @@ var transitions = [...]uint32{
 	stateClosed:     0,
 }
 
-// stateNow is what the lock is now.
-func (l *Lock) stateNow() state { return state(l.state.Load()) }
-
 // cause returns why the lock has ended, nil if it has not.
 func (l *Lock) cause() *reason { return causes[l.stateNow()] }
 
@@ -71,10 +47,10 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 	}
 	l.state.Store(uint32(to))
 	if to == stateHeld || to == stateFailed {
-		delist(l)
+		l.delist()
 	}
 	if from == stateHeld {
-		holdEnded(l, to, now)
+		l.holdEnded(to, now)
 		if l.extras != nil && l.ctx != nil {
 			l.ctx.over, l.ctx.next, l.lease.ended = causes[to], l.lease.ended, l.ctx
 		}
@@ -97,10 +73,10 @@ func (l *Lock) ended(to state, now clock.Instant) {
 		if cause == expired {
 			l.leaveExpired()
 			if longer {
-				freeExpired(l, NoExpiry) // the keys may have a longer lease, which nobody uses
+				l.freeExpired(NoExpiry) // the keys may have a longer lease, which nobody uses
 			}
 		}
-		l.tokenOver(goesOn(l, to))
+		l.tokenOver(l.goesOn(to))
 		l.retire(endedBy[to])
 	}
 	next.Send()
@@ -115,23 +91,6 @@ func (l *Lock) finish(to state) *reason {
 	}
 	l.become(to, clock.Now())
 	return l.cause()
-}
-
-// deadline is when the lock ends: with its lease, or before.
-func (l *Lock) deadline() clock.Instant {
-	return min(l.terms.Deadline(), clock.Instant(l.until.Load()))
-}
-
-// extends reports whether the lock is extended automatically.
-func (l *Lock) extends() bool { return l.set.extends(l.want.do) }
-
-// ttl is what an automatic extension of a lease that others share asks for on behalf of this lock. The caller
-// holds mu.
-func (l *Lock) ttl() time.Duration {
-	if l.extras != nil && l.wants > 0 {
-		return l.wants
-	}
-	return l.set.ttl
 }
 
 // overdue reports whether a held lock must end, and returns the state in which it ends: whichever
@@ -213,7 +172,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	if contended {
 		l.locker.counters.addWait(time.Duration(now-how.start), l.want.wait)
 	}
-	keepFor(l, how.atLeast, now)
+	l.keepFor(how.atLeast, now)
 	l.become(stateHeld, now)
 	l.since = now
 	l.emit(&Event{Kind: how.kind, Contended: contended, HandedOver: how.handedOver})
@@ -222,4 +181,92 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	}
 	l.locker.registry.Add((*holder)(l))
 	return nil
+}
+
+// endedBy has, for each state in which the last user has ended, that of the lease.
+var endedBy = [...]leaseState{
+	stateReleased: leaseBack,
+	stateLost:     leaseLost,
+	stateExpired:  leaseExpired,
+	stateDetached: leaseDetached,
+	stateClosed:   leaseClosed,
+}
+
+// lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.
+// The caller holds mu.
+func (s *lease) lose() {
+	now := clock.Now()
+	s.retire(leaseLost)
+	for u := range s.users() {
+		u.become(stateLost, now)
+	}
+}
+
+// endOver ends the users whose time is over. The caller holds mu.
+func (s *lease) endOver(now clock.Instant) {
+	for u := range s.users() {
+		u.endIfOverAt(now)
+	}
+}
+
+// endIfLost ends a lease if its key is gone or another's, and reports whether that is so. The server has
+// answered that the key has that owner, "" if it is gone. If the lease has got another token since version,
+// again is true and the answer says nothing.
+func (s *lease) endIfLost(owner string, version terms.Version) (is, again bool) {
+	defer s.deliver()
+	s.mu.Lock()
+	defer s.unlock()
+	if is, again = s.terms.Lost(owner, version); is {
+		s.lose()
+	}
+	return is, again
+}
+
+// watchFor has the lease watched for those who wait for its end. A nil one is none.
+func (s *lease) watchFor() {
+	if s == nil {
+		return
+	}
+	defer s.deliver()
+	s.mu.Lock()
+	defer s.unlock()
+	if s.state == leaseLive {
+		s.beWatched()
+	}
+}
+
+// beWatched has the lease renewed, and its end noticed. If the Locker is closed, it ends the users and reports
+// false. The caller holds mu.
+func (s *lease) beWatched() bool {
+	if s.follow() {
+		return true
+	}
+	s.endOver(clock.Now())
+	return false
+}
+
+// expire ends the users whose time is over.
+func (s *lease) expire() {
+	defer s.deliver()
+	s.mu.Lock()
+	defer s.unlock()
+	s.endOver(clock.Now())
+}
+
+// holdEnded counts that a lock which was held has ended. One that ended without a call, and was
+// noticed later, was held until then and not until now. The caller holds mu.
+func (l *Lock) holdEnded(to state, now clock.Instant) {
+	until := min(now, l.deadline())
+	if to == stateClosed {
+		until = l.locker.closedAt
+	}
+	l.locker.counters.holds.Add(time.Duration(until - l.since))
+}
+
+// delist takes a lock from the list of those that wait. The caller is the acquisition.
+func (l *Lock) delist() {
+	if l.waits {
+		l.waits = false
+		l.locker.waiters.Remove((*waiter)(l))
+	}
 }

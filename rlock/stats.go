@@ -1,11 +1,11 @@
 package rlock
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/histogram"
+	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
 // Stats counts what the locks of a Locker have done since the Locker was made. Each field is exact, but
@@ -86,7 +86,7 @@ func (l *Locker) Stats() Stats {
 	if !l.isClosed() {
 		held = l.registry.Count()
 	}
-	waiting, unanswered, oldest := waitingNow(l)
+	waiting, unanswered, oldest := l.waitingNow()
 	return Stats{
 		Acquired:        event(EventAcquired),
 		AcquireFailed:   event(EventAcquireFailed),
@@ -118,59 +118,26 @@ func (l *Locker) Stats() Stats {
 	}
 }
 
-// counters are what Stats shows. Padding keeps the counters that every acquisition or check
-// writes off the cache lines that every goroutine reads.
-type counters struct {
-	_          [64]byte
-	events     [eventKinds]atomic.Uint64
-	expired    atomic.Uint64 // of the events that are EventLost
-	failed     [eventKinds][failureReasons]atomic.Uint64
-	handedOver atomic.Uint64
-	waited     atomic.Int64
-	waits      histogram.Histogram
-	holds      histogram.Histogram
-	_          [64]byte
-	hits       atomic.Uint64
-	misses     atomic.Uint64
-	_          [64]byte
-}
-
-// count counts an event.
-func (c *counters) count(e *Event) {
-	c.events[e.Kind].Add(1)
-	if reason := e.Reason(); reason != 0 {
-		c.failed[e.Kind][reason].Add(1)
-	}
-	if e.HandedOver {
-		c.handedOver.Add(1)
-	}
-	if e.Kind == EventLost && e.Err == ErrExpired {
-		c.expired.Add(1) // second, as Stats takes it off the first
-	}
-}
-
-// failures returns the counts of a kind of events by their reasons.
-func (c *counters) failures(kind EventKind) (f Failures) {
-	for reason := range f {
-		f[reason] = c.failed[kind][reason].Load()
-	}
-	return f
-}
-
-// addWait counts a contended acquisition that has ended after d, and whether it would have waited.
-func (c *counters) addWait(d time.Duration, waits bool) {
-	c.waited.Add(int64(d))
-	if waits {
-		c.waits.Add(d)
-	}
-}
-
-// holdEnded counts that a lock which was held has ended. One that ended without a call, and was
-// noticed later, was held until then and not until now. The caller holds mu.
-func holdEnded(l *Lock, to state, now clock.Instant) {
-	until := min(now, l.deadline())
-	if to == stateClosed {
-		until = l.locker.closedAt
-	}
-	l.locker.counters.holds.Add(time.Duration(until - l.since))
+// waitingNow tells how many acquisitions wait now, of how many of them the server has not answered, and for
+// how long the oldest has waited. Candidates of Lead wait for as long as others lead, so the oldest is none
+// of them, unless it is the server that they wait for.
+func (l *Locker) waitingNow() (all, unanswered int64, oldest time.Duration) {
+	now := clock.Now()
+	l.waiters.Each(func(w *waiter) {
+		silent := w.own.line.Silence().Lasts(now) >= remote.LongestAnswer
+		switch state := (*Lock)(w).stateNow(); {
+		case state == stateUnanswered:
+			silent = true
+		case state != stateWaiting && !silent:
+			return // the server will have answered soon
+		}
+		all++
+		if silent {
+			unanswered++
+		}
+		if silent || !w.want.lead {
+			oldest = max(oldest, time.Duration(now-w.since))
+		}
+	})
+	return all, unanswered, oldest
 }
