@@ -75,7 +75,9 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 }
 
 // acquireClaim acquires the keys of a claim.
-func (l *Locker) acquireClaim(ctx context.Context, claim remote.Claim, set *settings, want wanted) (*Lock, error) {
+func (l *Locker) acquireClaim(
+	ctx context.Context, claim remote.Claim, set *settings, want wanted,
+) (*Lock, error) {
 	a, returned := acquisition{}, false
 	a.begin(l, ctx, claim, set, want, clock.Now())
 	defer a.leave() // also when an observer panics again
@@ -127,7 +129,9 @@ func (l *Lock) asks(ctx context.Context) (done bool) {
 }
 
 // begin makes a, which is new, the acquisition of a claim's keys.
-func (a *acquisition) begin(l *Locker, ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) {
+func (a *acquisition) begin(
+	l *Locker, ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant,
+) {
 	lock := l.newLock(ctx, claim, set, want, start)
 	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
 	a.tries.Settings = attempt.Settings{
@@ -281,7 +285,9 @@ func (a *acquisition) fail(why noLock) error {
 	if !errors.Is(failed.Err, ErrNoAnswer) {
 		failed.Remaining = blocker.Remaining()
 	}
-	l.emit(&Event{Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Contended: contended, Err: failed})
+	l.emit(&Event{
+		Kind: EventAcquireFailed, Key: failed.Key, Remaining: failed.Remaining, Contended: contended, Err: failed,
+	})
 	return failed
 }
 

@@ -52,7 +52,9 @@ func (l *Locker) begin(ctx context.Context, opts []Option) (*settings, error) {
 }
 
 // beginKey is begin for a call about one key, and returns the Redis key too.
-func (l *Locker) beginKey(ctx context.Context, key string, opts []Option) (set *settings, full string, err error) {
+func (l *Locker) beginKey(
+	ctx context.Context, key string, opts []Option,
+) (set *settings, full string, err error) {
 	if set, err = l.begin(ctx, opts); err == nil {
 		full, err = set.redisKey(key)
 	}

@@ -212,7 +212,7 @@ func (l *Locker) inspectShared(ctx context.Context, op, key string) (State, erro
 // SharedState says who shares a lock.
 type SharedState struct {
 	Limit   int      // how many permits there are; 0: none, readers share the lock
-	Permits int      // how many of them are in use; of readers, how many holders: several of one process may be one
+	Permits int      // how many are in use; of readers, how many holders: several of a process may be one
 	Holders []Sharer // in the order in which their leases end
 }
 

@@ -96,7 +96,7 @@ type Lock struct {
 type extras struct {
 	ctx     *lockContext    // made by Context; guarded by mu
 	minimum *minimum        // of WithAtLeast; nil: none; guarded by mu
-	handoff *remote.Handoff // of Detach, which has one only, because it knows what attempts to take the keys over have done; guarded by mu
+	handoff *remote.Handoff // of Detach: the only one, as it knows what Attaches have done; guarded by mu
 	wants   time.Duration   // the TTL of the last Extend beside others; 0: there was none; guarded by mu
 }
 
@@ -126,7 +126,7 @@ type wanted struct {
 // minimum is the time for which a lock keeps others out; see WithAtLeast.
 type minimum struct {
 	until clock.Instant // when it is over. A Release before that leaves the keys a lease that ends then
-	token string        // that such a Release gives the keys, so that no late command of the lock changes that lease; "": there was no such Release
+	token string        // of the keys after it, so that no late command changes that lease; "": before it
 }
 
 // observed is what a Lock keeps for its observer. A nil observed has no observer.

@@ -244,11 +244,14 @@ type LimitError struct {
 func (e *LimitError) Error() string {
 	switch {
 	case e.Present == 0:
-		return fmt.Sprintf("rlock: readers share the key, and this call names a limit of permits, %d; permits need a key of their own, or come when no reader holds it", e.Limit)
+		return fmt.Sprintf("rlock: readers share the key, and this call names a limit of permits, %d; "+
+			"permits need a key of their own, or come when no reader holds it", e.Limit)
 	case e.Limit == 0:
-		return fmt.Sprintf("rlock: permits of the key are held, with a limit of %d, and this call is a reader's; readers need a key of their own, or come when no permit is held", e.Present)
+		return fmt.Sprintf("rlock: permits of the key are held, with a limit of %d, and this call is a reader's; "+
+			"readers need a key of their own, or come when no permit is held", e.Present)
 	}
-	return fmt.Sprintf("rlock: the limit of those who hold permits is %d, and this call names %d; name the same, or change it with ChangeLimit", e.Present, e.Limit)
+	return fmt.Sprintf("rlock: the limit of those who hold permits is %d, and this call names %d; "+
+		"name the same, or change it with ChangeLimit", e.Present, e.Limit)
 }
 
 // Unwrap returns ErrLimit.
@@ -264,7 +267,9 @@ func limitError(claim *remote.Claim, err error) error {
 }
 
 // kinds has the error for each kind of a wrong argument.
-var kinds = [...]error{argument.Invalid: nil, argument.Duplicate: ErrDuplicateKey, argument.CrossSlot: ErrCrossSlot}
+var kinds = [...]error{
+	argument.Invalid: nil, argument.Duplicate: ErrDuplicateKey, argument.CrossSlot: ErrCrossSlot,
+}
 
 // refused is the error of a call that has a wrong argument, nil if there is none.
 func refused(wrong *argument.Wrong) error {

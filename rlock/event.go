@@ -11,10 +11,10 @@ import (
 // EventKind is what has happened to an acquisition or to the lock that came of it.
 type EventKind uint8
 
-// An acquisition has these events, in this order: EventContended at most once, and then
-// either EventAcquireFailed, which is its last event, or EventAcquired. After EventAcquired
-// come any number of EventExtended and EventExtendFailed, perhaps EventShortLease and EventPolling, and then exactly one of the last
-// five events, even if the lock expires and no caller uses it any more.
+// An acquisition has these events, in this order: EventContended at most once, and then either
+// EventAcquireFailed, which is its last event, or EventAcquired. After EventAcquired come any number of
+// EventExtended and EventExtendFailed, perhaps EventShortLease and EventPolling, and then exactly one of the
+// last five events, even if the lock expires and no caller uses it any more.
 //
 // A lock that Attach has returned starts with EventAttached. A call that is refused with an
 // *ArgumentError, before anything is sent, has no events.

@@ -205,9 +205,9 @@ func (s *lease) tokenOver(away bool) {
 	over(s.terms.Token())
 }
 
-// follow puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and has
-// the monitor look after it if the server tells of changed keys. It reports false if the Locker is closed. The
-// caller holds mu.
+// follow puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and
+// has the monitor look after it if the server tells of changed keys. It reports false if the Locker is
+// closed. The caller holds mu.
 func (s *lease) follow() bool {
 	if s.watch == nil {
 		s.watch = &watch{due: clock.Never}

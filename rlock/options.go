@@ -407,7 +407,8 @@ func WithAtLeast(d time.Duration) CommonOption {
 		s.atLeast = d
 		switch {
 		case d == NoExpiry:
-			return invalid("WithAtLeast", "it must end; a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody releases")
+			return invalid("WithAtLeast", "it must end; "+
+				"a lock that lasts for ever is one with WithTTL(NoExpiry) that nobody releases")
 		case d < 0:
 			return invalid("WithAtLeast", "want 0 or more")
 		case d%time.Millisecond != 0:
@@ -420,7 +421,8 @@ func WithAtLeast(d time.Duration) CommonOption {
 // checkAtLeast refuses a lease that would end before WithAtLeast is over.
 func (s *settings) checkAtLeast() error {
 	if s.ttl < s.atLeast {
-		return invalid("WithAtLeast", fmt.Sprintf("%v is longer than the lease of %v, which is all that is left if the process dies; use a WithTTL of %v or more", s.atLeast, s.ttl, s.atLeast))
+		return invalid("WithAtLeast", fmt.Sprintf("%v is longer than the lease of %v, "+
+			"which is all that is left if the process dies; use a WithTTL of %v or more", s.atLeast, s.ttl, s.atLeast))
 	}
 	return nil
 }

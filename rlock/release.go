@@ -251,8 +251,8 @@ func (l *Locker) endForced(key string, robbed func(*Lock) bool) {
 	})
 }
 
-// keepOthersOut decides whether this Release only shortens the lease, because others are to be kept out. It also
-// notes the token of an earlier Release that has, because the keys may have that one. The caller holds
+// keepOthersOut decides whether this Release only shortens the lease, because others are to be kept out. It
+// also notes the token of an earlier Release that has, because the keys may have that one. The caller holds
 // the lock's mu.
 func (r *releasing) keepOthersOut(now clock.Instant) {
 	l := r.lock

@@ -67,13 +67,17 @@ func (l *Locker) TryAcquirePermit(ctx context.Context, key string, limit int, op
 
 // DoShared is Do with a share of the lock of key, as AcquireShared takes it.
 func (l *Locker) DoShared(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireShare(ctx, key, asReader, opts, want) }, true)
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) {
+		return l.acquireShare(ctx, key, asReader, opts, want)
+	}, true)
 	return err
 }
 
 // DoPermit is Do with a permit of key, as AcquirePermit takes it.
 func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireShare(ctx, key, ofLimit(limit), opts, want) }, true)
+	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) {
+		return l.acquireShare(ctx, key, ofLimit(limit), opts, want)
+	}, true)
 	return err
 }
 
@@ -96,7 +100,9 @@ func ofLimit(limit int) sharing {
 }
 
 // acquireShare acquires what wants returns for the settings of a call.
-func (l *Locker) acquireShare(ctx context.Context, key string, wants sharing, opts []Option, want wanted) (*Lock, error) {
+func (l *Locker) acquireShare(
+	ctx context.Context, key string, wants sharing, opts []Option, want wanted,
+) (*Lock, error) {
 	set, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
 		return nil, err

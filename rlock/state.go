@@ -235,8 +235,8 @@ func (s *lease) watchFor() {
 	}
 }
 
-// beWatched has the lease renewed, and its end noticed. If the Locker is closed, it ends the users and reports
-// false. The caller holds mu.
+// beWatched has the lease renewed, and its end noticed. If the Locker is closed, it ends the users and
+// reports false. The caller holds mu.
 func (s *lease) beWatched() bool {
 	if s.follow() {
 		return true

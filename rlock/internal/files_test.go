@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The files of rlock have an order, as the rooms have: one file calls functions and uses types of others, and these
-// do not come back to it, by whatever way.
+// The files of rlock have an order, as the rooms have: one file calls functions and uses types of others,
+// and these do not come back to it, by whatever way.
 func TestFilesHaveAnOrder(t *testing.T) {
 	t.Parallel()
 	arrows := arrowsOf(t, "..")
@@ -27,7 +27,12 @@ func TestFilesHaveAnOrder(t *testing.T) {
 	order := []string{}
 	for left := slices.Sorted(maps.Keys(arrows)); len(left) > 0; {
 		i := slices.IndexFunc(left, func(file string) bool {
-			return !slices.ContainsFunc(slices.Collect(maps.Keys(arrows[file])), func(to string) bool { return slices.Contains(left, to) })
+			for to := range arrows[file] {
+				if slices.Contains(left, to) {
+					return false
+				}
+			}
+			return true
 		})
 		if i < 0 {
 			for _, file := range left {
@@ -48,7 +53,8 @@ func TestFilesHaveAnOrder(t *testing.T) {
 // arrowsOf returns, for each file of the package in a directory, which names of which other files it uses.
 func arrowsOf(t *testing.T, dir string) map[string]map[string][]string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-C", dir, "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-C", dir, "-export", "-deps",
+		"-f", "{{.ImportPath}} {{.Export}}", ".").Output()
 	require.NoError(t, err)
 	exports := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -67,7 +73,8 @@ func arrowsOf(t *testing.T, dir string) map[string]map[string][]string {
 		}
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
+	open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+	conf := types.Config{Importer: importer.ForCompiler(set, "gc", open)}
 	pkg, err := conf.Check("rlock", set, files, info)
 	require.NoError(t, err)
 	fileOf := func(at token.Pos) string { return filepath.Base(set.Position(at).Filename) }
@@ -79,7 +86,8 @@ func arrowsOf(t *testing.T, dir string) map[string]map[string][]string {
 		_, isType := object.(*types.TypeName)
 		_, isFunc := object.(*types.Func)
 		from, to := fileOf(use.Pos()), fileOf(object.Pos())
-		if object.Pkg() == pkg && (isType || isFunc) && from != to && !slices.Contains(arrows[from][to], object.Name()) {
+		counts := object.Pkg() == pkg && (isType || isFunc) && from != to
+		if counts && !slices.Contains(arrows[from][to], object.Name()) {
 			arrows[from][to] = append(arrows[from][to], object.Name())
 		}
 	}

@@ -33,8 +33,13 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		"CacheHits": "rlock.checks{cache=hit}",
 	}
 	operations := map[string]string{"AcquireFailedBy": "acquire", "ExtendFailedBy": "extend", "ReleaseFailedBy": "release"}
-	elsewhere := map[string]bool{"Waited": true, "OldestWait": true, "Polling": true, "Waits": true, "Holds": true, "Checks": true}
-	f := fixed{rlock.Stats{Polling: true, Checks: 1000, OldestWait: 90 * time.Second, Waited: 1500 * time.Millisecond, Holds: rlock.Histogram{Sum: 2.5}}}
+	elsewhere := map[string]bool{
+		"Waited": true, "OldestWait": true, "Polling": true, "Waits": true, "Holds": true, "Checks": true,
+	}
+	f := fixed{rlock.Stats{
+		Polling: true, Checks: 1000, OldestWait: 90 * time.Second, Waited: 1500 * time.Millisecond,
+		Holds: rlock.Histogram{Sum: 2.5},
+	}}
 	fields := reflect.ValueOf(&f.stats).Elem()
 	for i := range fields.NumField() {
 		if elsewhere[fields.Type().Field(i).Name] {

@@ -34,7 +34,8 @@ func TestEachCountHasItsSeries(t *testing.T) {
 		"CacheHits": `rlock_checks_total{cache="hit"}`,
 	}
 	elsewhere := map[string]bool{
-		"Waited": true, "OldestWait": true, "Polling": true, "Waits": true, "Holds": true, "Checks": true, "AcquireFailed": true, "ExtendFailed": true,
+		"Waited": true, "OldestWait": true, "Polling": true, "Waits": true, "Holds": true, "Checks": true,
+		"AcquireFailed": true, "ExtendFailed": true,
 	}
 	reasons := map[string]string{
 		"AcquireFailedBy": "rlock_acquire_failed_total", "ExtendFailedBy": "rlock_extend_failed_total", "ReleaseFailedBy": "rlock_release_failed_total",

@@ -28,7 +28,7 @@
 //	rlock_waiting                acquisitions that wait now, for others or for an answer of the server
 //	rlock_waiting_unanswered     those of them that the server does not answer
 //	rlock_oldest_wait_seconds    for how long the oldest of them has waited; candidates of Lead count only if unanswered
-//	rlock_polling                1: nobody waits in the queue of the server, because the user lacks a right or WithQueue says so
+//	rlock_polling                1: nobody waits in the queue of the server; 0: they do
 //	rlock_wait_seconds           histogram of how long acquisitions took that waited for others
 //	rlock_held                   locks that are held now
 //	rlock_hold_seconds           histogram of how long locks were held

@@ -151,7 +151,8 @@ func TestPlaceOfACallerWhosePolicyPanics(t *testing.T) {
 	})
 }
 
-// An observer of the next caller in line takes long. The process that waits at the server does not wait for it.
+// An observer of the next caller in line takes long. The process that waits at the server does not wait for
+// it.
 func TestNextInLineTakesLong(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)

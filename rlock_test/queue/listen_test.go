@@ -200,8 +200,8 @@ func TestLeaseOfASilentWaiter(t *testing.T) {
 	idle(t, client, "k")
 }
 
-// A place that cannot be given up, because the user has lost a right, costs the others nothing but the time in
-// which its process gives the lock back.
+// A place that cannot be given up, because the user has lost a right, costs the others nothing but the time
+// in which its process gives the lock back.
 func TestPlaceThatCannotBeGivenUp(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
@@ -230,7 +230,8 @@ func TestPollingAmongThoseWhoQueue(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
 	barging := rlock.WithBarging(300 * time.Millisecond)
-	defer passAround(t, "k", env.OpenOn(t, server, barging), env.OpenOn(t, server, barging), env.OpenOn(t, server, barging))()
+	open := func() *rlock.Locker { return env.OpenOn(t, server, barging) }
+	defer passAround(t, "k", open(), open(), open())()
 	gets(t, env.OpenOn(t, server, barging, rlock.WithQueue(false)), "k")
 }
 

@@ -130,15 +130,16 @@ func TestEndOfATurnWithoutRights(t *testing.T) {
 	}
 }
 
-// A Locker whose user was refused a command for the queue polls until it is closed, for all keys, and tells so
-// once. A new one uses the queue once the right is there.
+// A Locker whose user was refused a command for the queue polls until it is closed, for all keys, and tells
+// so once. A new one uses the queue once the right is there.
 func TestPollingAfterARefusal(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
 		client := server.Client(t)
-		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~k", "~other", "~rlock:fence:*", "&*", "+@all")
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys",
+			"~k", "~other", "~rlock:fence:*", "&*", "+@all")
 		option := server.Option()
 		option.Username, option.Password = "u", "secret"
 		told := make(chan error, 8)
@@ -257,7 +258,8 @@ func TestAForbiddenKeyIsNothingToTheOthers(t *testing.T) {
 		t.Parallel()
 		server := e.Start(t)
 		client := server.Client(t)
-		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "&*", "+@all", "~good", "~rlock:*")
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys",
+			"~good", "~rlock:*", "&*", "+@all")
 		option := server.Option()
 		option.Username, option.Password = "u", "secret"
 		a, b := env.OpenLocker(t, option), env.OpenLocker(t, option)
@@ -286,7 +288,8 @@ func TestCallsGoTogetherInSpiteOfAForbiddenKey(t *testing.T) {
 	env.Each(t, func(t *testing.T, e env.Engine) {
 		t.Parallel()
 		server := e.Start(t)
-		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys", "~good*", "~rlock:*", "&*", "+@all")
+		server.Do(t, "ACL", "SETUSER", "u", "reset", "on", ">secret", "resetkeys",
+			"~good*", "~rlock:*", "&*", "+@all")
 		f := &env.Faulty{Client: server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "secret" })}
 		var together atomic.Int64
 		f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {

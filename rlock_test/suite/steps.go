@@ -67,8 +67,8 @@ const oracle = "./rlock_test/oracle/..."
 // left anything in the cache.
 const platforms = "./rlock_test/platforms"
 
-// explorer explores the queue between processes, and lines the callers in each. The other steps have them visit
-// few worlds.
+// explorer explores the queue between processes, and lines the callers in each. The other steps have them
+// visit few worlds.
 const (
 	explorer = "./rlock/internal/explorer"
 	lines    = "./rlock/internal/line"
@@ -226,7 +226,9 @@ func allSteps(o options) []step {
 		{name: "generator", args: append([]string{"test", "-count=1", "-timeout=40m"}, computing...)},
 		// Every order of what can happen in the queue between processes, for more than a million worlds.
 		{name: "explorer", args: []string{"test", "-count=1", "-timeout=30m", explorer, "-args", "-states=50000"}},
-		{name: "lines", args: []string{"test", "-count=1", "-timeout=30m", lines, "-args", "-states=50000", "-walks=5000"}},
+		{name: "lines", args: []string{
+			"test", "-count=1", "-timeout=30m", lines, "-args", "-states=50000", "-walks=5000",
+		}},
 		{name: "platforms", args: []string{"test", "-count=1", "-timeout=90m", platforms}},
 	}
 	steps = append(steps, moduleSteps()...)

@@ -55,7 +55,8 @@ func (p *program) runCommand(args []string) error {
 			p.say("short_lease", "--ttl "+r.ttl.String()+" may be over before an extension gets through "+
 				"when a connection dies silently: use a longer one, or a shorter write_timeout in the URL", nil)
 		case rlock.EventPolling:
-			p.note("polling", "the user lacks a right for the queue, so who comes first gets a free key: "+e.Err.Error(), nil)
+			p.note("polling", "the user lacks a right for the queue, so who comes first gets a free key: "+
+				e.Err.Error(), nil)
 		case rlock.EventExtendFailed:
 			failing.Store(&e.Err)
 		case rlock.EventExtended:

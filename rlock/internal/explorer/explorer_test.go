@@ -33,9 +33,10 @@
 //     the lock, and at the end the lock is free and the queue is empty. At once, nothing is left
 //     that a process which is alive does not want. This is tried for each ninth world.
 //
-// What is not modelled: more than one lock (of a set there is the key that it waits for), what package lease makes of several extensions at the same
-// time (it has a model of its own), what the callers of one process do among themselves (package line has worlds
-// of them), clocks that run at different rates, expiry within a tick.
+// What is not modelled: more than one lock (of a set there is the key that it waits for), what package lease
+// makes of several extensions at the same time (it has a model of its own), what the callers of one process
+// do among themselves (package line has worlds of them), clocks that run at different rates, expiry within a
+// tick.
 package explorer
 
 import (

@@ -98,8 +98,8 @@ func (w *world) goesOn(p int, g *owned, o *person) {
 	}
 }
 
-// staysLate checks that a process which goes on with the key after its turn asks then whether another waits, and
-// if it gets no answer within a turn, does not go on again without one.
+// staysLate checks that a process which goes on with the key after its turn asks then whether another waits,
+// and if it gets no answer within a turn, does not go on again without one.
 func (w *world) staysLate(p int, g *owned) {
 	goesOn := slices.ContainsFunc(w.processes[p].people, func(o *person) bool {
 		return o.in != nil && o.in.grant.Lease == Leased(g) && o.in.grant.Do != PassOn
@@ -247,7 +247,8 @@ func (w *world) done(g *owned, as Want, plain bool) (back bool) {
 	back, _ = g.part.Done(g, Event{Now: w.now, Want: as, Sealed: g.seen, Plain: plain || !g.live || g.possible})
 	for p, pr := range w.processes {
 		for _, o := range pr.people {
-			if pr.shard == g.part.shard && o.in != nil && o.in.role == Given && o.in.grant.Lease == Leased(g) && w.modes[p] != Readers {
+			given := o.in != nil && o.in.role == Given && o.in.grant.Lease == Leased(g)
+			if given && w.modes[p] != Readers {
 				w.goesOn(p, g, o)
 			}
 		}
@@ -296,9 +297,12 @@ func (w *world) receive(p, i int) {
 		w.takes(p, o)
 	case HandOver:
 		o.own.token, o.stage = w.token(p), handing
-		w.send(message{call: handOver, process: p, person: i, token: g.token, again: o.own.token, reserve: grant.Reserve})
+		w.send(message{
+			call: handOver, process: p, person: i, token: g.token, again: o.own.token, reserve: grant.Reserve,
+		})
 	case PassOn:
-		o.stage, o.from, o.wait = passing, g.token, queue.Wait{Phase: queue.Held, Token: g.token, Deadline: clock.Never}
+		o.stage, o.from = passing, g.token
+		o.wait = queue.Wait{Phase: queue.Held, Token: g.token, Deadline: clock.Never}
 		w.place(p, i, queue.Event{What: queue.Released})
 	}
 }
@@ -307,7 +311,9 @@ func (w *world) receive(p, i int) {
 func (w *world) asks(p, i int, g *owned, grant Grant) {
 	pr := w.processes[p]
 	pr.asks = append(pr.asks, asking{grant.Ask, g.part.line, g.token})
-	w.send(message{call: question, process: p, person: i, token: g.token, reserve: grant.Reserve, number: grant.Ask})
+	w.send(message{
+		call: question, process: p, person: i, token: g.token, reserve: grant.Reserve, number: grant.Ask,
+	})
 }
 
 // handed ends a hand-over, by its answer or without one.
@@ -353,8 +359,8 @@ func (w *world) passed(p, i int, m message, answered bool) {
 	w.asksInPlaceOf(p, i, from)
 	from.end()
 	o.stage = stands
-	w.place(p, i, queue.Event{What: queue.Answered, Request: queue.Request{Call: queue.Pass, Token: m.token, Again: m.again},
-		Sent: m.sent, Answer: answerOf(m)})
+	r := queue.Request{Call: queue.Pass, Token: m.token, Again: m.again}
+	w.place(p, i, queue.Event{What: queue.Answered, Request: r, Sent: m.sent, Answer: answerOf(m)})
 }
 
 func answerOf(m message) queue.Answer {

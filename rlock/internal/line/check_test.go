@@ -65,7 +65,8 @@ func (w *world) checkLeases(p int) {
 		}
 		users := 0
 		for _, o := range pr.people {
-			if o.stage == holds && o.has == g || o.grant.Lease == Leased(g) || o.in != nil && o.in.grant.Lease == Leased(g) {
+			inLine := o.in != nil && o.in.grant.Lease == Leased(g)
+			if o.stage == holds && o.has == g || o.grant.Lease == Leased(g) || inLine {
 				users++
 			}
 		}
@@ -116,13 +117,15 @@ func (w *world) checkLine(p int, l *Line) {
 	}
 }
 
-// settle has the faults stop, and all come to rest: who has something gives it up, who waits gets it, and nothing
-// is left.
+// settle has the faults stop, and all come to rest: who has something gives it up, who waits gets it, and
+// nothing is left.
 func (w *world) settle(tell func(string)) error {
 	w.budget, w.calm = [faults]int{}, true
 	for ticks := range 60 {
 		for steps := 0; w.err == nil; steps++ {
-			ms := slices.DeleteFunc(w.moves(), func(m move) bool { return m.what == "attend" && w.attends(m) || m.what == "watch" })
+			ms := slices.DeleteFunc(w.moves(), func(m move) bool {
+				return m.what == "attend" && w.attends(m) || m.what == "watch"
+			})
 			if len(ms) == 0 {
 				break
 			}
@@ -160,14 +163,16 @@ func (w *world) settle(tell func(string)) error {
 	return w.err
 }
 
-// checkServer checks that the server has nothing that nobody wants, when all that was under way has arrived. A
-// lease that is over here lasts a little longer there.
+// checkServer checks that the server has nothing that nobody wants, when all that was under way has arrived.
+// A lease that is over here lasts a little longer there.
 func (w *world) checkServer() {
 	wanted := func(token string) bool {
 		pr := w.processes[processOf(token)]
 		return w.excused(token) || slices.ContainsFunc(pr.leases, func(g *owned) bool {
 			return g.token == token && (g.live || g.deadline <= w.now)
-		}) || slices.ContainsFunc(pr.people, func(o *person) bool { return o.stage == stands && o.wait.Token == token })
+		}) || slices.ContainsFunc(pr.people, func(o *person) bool {
+			return o.stage == stands && o.wait.Token == token
+		})
 	}
 	for _, h := range w.server.holders {
 		if h.end > w.now && !wanted(h.token) {
@@ -184,7 +189,8 @@ func (w *world) checkServer() {
 // attends reports whether a caller does nothing but wait already.
 func (w *world) attends(m move) bool { return w.processes[m.p].people[m.i].in.awaits }
 
-// rested reports whether nobody has or wants anything. What a stranger or a detached lease has goes by itself.
+// rested reports whether nobody has or wants anything. What a stranger or a detached lease has goes by
+// itself.
 func (w *world) rested() bool {
 	if len(w.messages)+len(w.server.queue) > 0 {
 		return false

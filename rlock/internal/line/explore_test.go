@@ -6,8 +6,9 @@ import (
 )
 
 var (
-	states = flag.Int("states", few, "how many worlds of each scenario TestExplore visits; with more than these few, TestPlantedFlaws looks for all flaws")
-	walks  = flag.Int("walks", 200, "how many walks TestWalksOfProcesses takes in each scenario")
+	states = flag.Int("states", few, "how many worlds of each scenario TestExplore visits; "+
+		"with more than these few, TestPlantedFlaws looks for all flaws")
+	walks = flag.Int("walks", 200, "how many walks TestWalksOfProcesses takes in each scenario")
 )
 
 // few is what takes some seconds.
@@ -33,30 +34,102 @@ var (
 
 var scenarios = []scenario{
 	{name: "two and one", modes: whole2, people: []int{2, 1}, want: plain, turn: 1, ticks: 3},
-	{name: "two and two, one message lost", modes: whole2, people: []int{2, 2}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{loss: 1}},
-	{name: "three and one, two leave", modes: whole2, people: []int{3, 1}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 2}},
-	{name: "three and one, one leaves, a loss", modes: whole2, people: []int{3, 1}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 1, loss: 1}},
-	{name: "three and one, a call ends before its answer", modes: whole2, people: []int{3, 1}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{timeout: 1, beat: 1}},
-	{name: "owners differ, one leaves, a loss", modes: whole2, people: []int{3, 1}, want: owners, turn: 2, ticks: 3, budget: map[fault]int{leaving: 1, loss: 1}},
-	{name: "wants differ, a call ends before its answer", modes: whole2, people: []int{3, 1}, want: mixed, turn: 1, ticks: 3, budget: map[fault]int{timeout: 1}},
-	{name: "the key is deleted, a loss", modes: whole2, people: []int{2, 2}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{deletion: 1, loss: 1}},
-	{name: "tokens are seen, one leaves", modes: whole2, people: []int{3, 1}, want: plain, seen: true, turn: 2, ticks: 3, budget: map[fault]int{leaving: 1}},
-	{name: "no turns, one leaves", modes: whole2, people: []int{3, 1}, want: plain, turn: 0, ticks: 2, budget: map[fault]int{leaving: 1, loss: 1}},
-	{name: "slow callers, a loss", modes: whole2, people: []int{3, 1}, want: slow, turn: 1, ticks: 3, budget: map[fault]int{loss: 1}},
-	{name: "leases run out, an extension", modes: whole2, people: []int{2, 1}, want: plain, turn: 1, ticks: 10, budget: map[fault]int{extend: 2}},
-	{name: "a lease is detached", modes: whole2, people: []int{2, 1}, want: plain, turn: 1, ticks: 5, budget: map[fault]int{detach: 1, loss: 1}},
-	{name: "three processes", modes: []Mode{Whole, Whole, Whole}, people: []int{2, 2, 1}, want: plain, turn: 1, ticks: 2, budget: map[fault]int{leaving: 1}},
-	{name: "three readers and a writer", modes: readers, people: []int{3, 1}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{loss: 1}},
-	{name: "three readers and a writer, two leave", modes: readers, people: []int{3, 1}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 2, deletion: 1}},
-	{name: "readers of two processes", modes: []Mode{Readers, Readers}, people: []int{2, 2}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 1, loss: 1}},
-	{name: "readers whose token is seen", modes: readers, people: []int{3, 1}, want: plain, seen: true, turn: 1, ticks: 2, budget: map[fault]int{leaving: 1}},
-	{name: "readers, extended and detached", modes: readers, people: []int{3, 1}, want: plain, turn: 1, ticks: 5, budget: map[fault]int{extend: 2, detach: 1}},
-	{name: "a key is deleted while it moves", modes: whole2, people: []int{3, 1}, want: plain, turn: 0, ticks: 2, budget: map[fault]int{deletion: 1, leaving: 1}},
-	{name: "calls end before their answers", modes: whole2, people: []int{3, 1}, want: plain, turn: 1, ticks: 2, budget: map[fault]int{timeout: 1}},
-	{name: "four callers", modes: whole2, people: []int{4, 1}, want: plain, turn: 1, ticks: 3, budget: map[fault]int{loss: 1}},
-	{name: "permits", modes: permits, people: []int{3, 1}, limit: 2, want: plain, turn: 1, ticks: 3, budget: map[fault]int{loss: 1}},
-	{name: "permits, one leaves", modes: permits, people: []int{3, 2}, limit: 2, want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 1, deletion: 1}},
-	{name: "permits and a writer", modes: []Mode{Permits, Whole}, people: []int{3, 1}, limit: 2, want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 1}},
+	{
+		name: "two and two, one message lost", modes: whole2, people: []int{2, 2},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{loss: 1},
+	},
+	{
+		name: "three and one, two leave", modes: whole2, people: []int{3, 1},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 2},
+	},
+	{
+		name: "three and one, one leaves, a loss", modes: whole2, people: []int{3, 1},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 1, loss: 1},
+	},
+	{
+		name: "three and one, a call ends before its answer", modes: whole2, people: []int{3, 1},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{timeout: 1, beat: 1},
+	},
+	{
+		name: "owners differ, one leaves, a loss", modes: whole2, people: []int{3, 1},
+		want: owners, turn: 2, ticks: 3, budget: map[fault]int{leaving: 1, loss: 1},
+	},
+	{
+		name: "wants differ, a call ends before its answer", modes: whole2, people: []int{3, 1},
+		want: mixed, turn: 1, ticks: 3, budget: map[fault]int{timeout: 1},
+	},
+	{
+		name: "the key is deleted, a loss", modes: whole2, people: []int{2, 2},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{deletion: 1, loss: 1},
+	},
+	{
+		name: "tokens are seen, one leaves", modes: whole2, people: []int{3, 1},
+		want: plain, seen: true, turn: 2, ticks: 3, budget: map[fault]int{leaving: 1},
+	},
+	{
+		name: "no turns, one leaves", modes: whole2, people: []int{3, 1},
+		want: plain, turn: 0, ticks: 2, budget: map[fault]int{leaving: 1, loss: 1},
+	},
+	{
+		name: "slow callers, a loss", modes: whole2, people: []int{3, 1},
+		want: slow, turn: 1, ticks: 3, budget: map[fault]int{loss: 1},
+	},
+	{
+		name: "leases run out, an extension", modes: whole2, people: []int{2, 1},
+		want: plain, turn: 1, ticks: 10, budget: map[fault]int{extend: 2},
+	},
+	{
+		name: "a lease is detached", modes: whole2, people: []int{2, 1},
+		want: plain, turn: 1, ticks: 5, budget: map[fault]int{detach: 1, loss: 1},
+	},
+	{
+		name: "three processes", modes: []Mode{Whole, Whole, Whole}, people: []int{2, 2, 1},
+		want: plain, turn: 1, ticks: 2, budget: map[fault]int{leaving: 1},
+	},
+	{
+		name: "three readers and a writer", modes: readers, people: []int{3, 1},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{loss: 1},
+	},
+	{
+		name: "three readers and a writer, two leave", modes: readers, people: []int{3, 1},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 2, deletion: 1},
+	},
+	{
+		name: "readers of two processes", modes: []Mode{Readers, Readers}, people: []int{2, 2},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 1, loss: 1},
+	},
+	{
+		name: "readers whose token is seen", modes: readers, people: []int{3, 1},
+		want: plain, seen: true, turn: 1, ticks: 2, budget: map[fault]int{leaving: 1},
+	},
+	{
+		name: "readers, extended and detached", modes: readers, people: []int{3, 1},
+		want: plain, turn: 1, ticks: 5, budget: map[fault]int{extend: 2, detach: 1},
+	},
+	{
+		name: "a key is deleted while it moves", modes: whole2, people: []int{3, 1},
+		want: plain, turn: 0, ticks: 2, budget: map[fault]int{deletion: 1, leaving: 1},
+	},
+	{
+		name: "calls end before their answers", modes: whole2, people: []int{3, 1},
+		want: plain, turn: 1, ticks: 2, budget: map[fault]int{timeout: 1},
+	},
+	{
+		name: "four callers", modes: whole2, people: []int{4, 1},
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{loss: 1},
+	},
+	{
+		name: "permits", modes: permits, people: []int{3, 1}, limit: 2,
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{loss: 1},
+	},
+	{
+		name: "permits, one leaves", modes: permits, people: []int{3, 2}, limit: 2,
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 1, deletion: 1},
+	},
+	{
+		name: "permits and a writer", modes: []Mode{Permits, Whole}, people: []int{3, 1}, limit: 2,
+		want: plain, turn: 1, ticks: 3, budget: map[fault]int{leaving: 1},
+	},
 }
 
 // Lines and the queue of the server together, in every order of their steps, messages and faults.

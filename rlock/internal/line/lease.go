@@ -33,9 +33,9 @@ func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
 	return o.Back, o.Signal
 }
 
-// HandedOver notes that the server has given the key of from to this lease, by a command that was sent at now.
-// waits is for how long another process has waited; it has reserved n fences for those who go on, from first
-// on.
+// HandedOver notes that the server has given the key of from to this lease, by a command that was sent at
+// now. waits is for how long another process has waited; it has reserved n fences for those who go on, from
+// first on.
 func (at *Lease) HandedOver(
 	g, from Leased, first uint64, n int, waits time.Duration, now clock.Instant,
 ) (watch bool) {

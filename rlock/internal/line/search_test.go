@@ -281,7 +281,8 @@ func (w *world) text(m move) string {
 	}
 	text += fmt.Sprintf(" %s %s", x.token, x.again)
 	if x.kind == answer {
-		text += fmt.Sprintf(" (granted %v, fences %d of %d, score %d, waits %v)", x.granted, x.fences, x.fence, x.score, x.waits)
+		text += fmt.Sprintf(" (granted %v, fences %d of %d, score %d, waits %v)",
+			x.granted, x.fences, x.fence, x.score, x.waits)
 	}
 	return text
 }
@@ -293,8 +294,8 @@ type found struct {
 	story  []string
 }
 
-// explore looks at all worlds, those after fewer moves first, and at most at so many. Of each settles-th, it checks
-// that all comes to rest.
+// explore looks at all worlds, those after fewer moves first, and at most at so many. Of each settles-th, it
+// checks that all comes to rest.
 func (sc *scenario) explore(most, settles int) (f found) {
 	type node struct {
 		w    *world
@@ -317,7 +318,7 @@ func (sc *scenario) explore(most, settles int) (f found) {
 		for _, m := range w.moves() {
 			v := w.clone()
 			if v.does(m); v.err != nil {
-				f.err, f.story = sc.tell(story(at, m))
+				f.story, f.err = sc.tell(story(at, m))
 				return f
 			}
 			if len(v.messages) > 6 {
@@ -333,7 +334,7 @@ func (sc *scenario) explore(most, settles int) (f found) {
 				continue
 			}
 			if end := v.clone(); end.settle(nil) != nil {
-				f.err, f.story = sc.tell(story(at, m))
+				f.story, f.err = sc.tell(story(at, m))
 				return f
 			}
 		}
@@ -356,7 +357,9 @@ func (sc *scenario) walk(walks, steps int, seed uint64) (f found) {
 			m := ms[r.IntN(len(ms))]
 			if hurries := r.IntN(2) == 0; hurries { // or else all are slow all the time
 				fast := only(ms, "deliver", "see", "receive", "stand")
-				fast = slices.DeleteFunc(fast, func(m move) bool { return m.what == "deliver" && w.messages[m.i].call == question })
+				fast = slices.DeleteFunc(fast, func(m move) bool {
+					return m.what == "deliver" && w.messages[m.i].call == question
+				})
 				if len(fast) > 0 {
 					m = fast[r.IntN(len(fast))]
 				}
@@ -372,8 +375,8 @@ func (sc *scenario) walk(walks, steps int, seed uint64) (f found) {
 		}
 		if w.err != nil {
 			found := w.err
-			if f.err, f.story = sc.shrink(story); f.err == nil {
-				f.err, f.story = fmt.Errorf("%w (which the story does not tell)", found), story
+			if f.story, f.err = sc.shrink(story); f.err == nil {
+				f.story, f.err = story, fmt.Errorf("%w (which the story does not tell)", found)
 			}
 			return f
 		}
@@ -387,7 +390,7 @@ func only(ms []move, kinds ...string) []move {
 }
 
 // tell returns the story of moves that fail, in words.
-func (sc *scenario) tell(ms []move) (err error, story []string) {
+func (sc *scenario) tell(ms []move) (story []string, err error) {
 	w := sc.begin()
 	for _, m := range ms {
 		story = append(story, w.text(m))
@@ -397,7 +400,7 @@ func (sc *scenario) tell(ms []move) (err error, story []string) {
 }
 
 // replay does what a story tells, as far as it may happen, and has all come to rest.
-func (sc *scenario) replay(story []string) (err error, done []string) {
+func (sc *scenario) replay(story []string) (done []string, err error) {
 	w := sc.begin()
 	for _, text := range story {
 		ms := w.moves()
@@ -407,18 +410,18 @@ func (sc *scenario) replay(story []string) (err error, done []string) {
 		}
 		done = append(done, text)
 		if w.does(ms[i]); w.err != nil {
-			return w.err, done
+			return done, w.err
 		}
 	}
 	w.settle(func(text string) { done = append(done, "  then "+text) })
-	return w.err, done[:min(len(done), 80)]
+	return done[:min(len(done), 80)], w.err
 }
 
 // shrink leaves out of a story that fails what it does not need.
-func (sc *scenario) shrink(story []string) (err error, done []string) {
+func (sc *scenario) shrink(story []string) (done []string, err error) {
 	for i := len(story) - 1; i >= 0; i-- {
 		shorter := slices.Delete(slices.Clone(story), i, i+1)
-		if err, _ := sc.replay(shorter); err != nil {
+		if _, err := sc.replay(shorter); err != nil {
 			story, i = shorter, len(shorter)
 		}
 	}

@@ -115,7 +115,8 @@ func (w *world) serve() {
 		token := s.queue[0].token
 		s.queue = slices.Delete(s.queue, 0, 1)
 		w.messages = append(w.messages, message{
-			kind: push, process: processOf(token), person: -1, token: token, granted: true, fence: w.gives(token), left: ttl,
+			kind: push, process: processOf(token), person: -1, token: token,
+			granted: true, fence: w.gives(token), left: ttl,
 		})
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/queue"
 )
 
-// The explorer has several processes, each with a line of callers, and a server that keeps a key and its queue.
-// A line asks the server by tries and by a place, which is a queue.Wait. What an acquisition does between them is
-// modelled (act_test.go), the server too (server_test.go): internal/explorer shows that the scripts do that.
+// The explorer has several processes, each with a line of callers, and a server that keeps a key and its
+// queue. A line asks the server by tries and by a place, which is a queue.Wait. What an acquisition does
+// between them is modelled (act_test.go), the server too (server_test.go): internal/explorer shows that the
+// scripts do that.
 
 const (
 	tick = time.Second // time passes in ticks
@@ -261,7 +262,8 @@ func (c *copying) lease(g *owned) *owned {
 func (c *copying) copy(g *owned) {
 	n := c.owned[g]
 	at := &g.part
-	n.token, n.deadline, n.fence, n.ends, n.began, n.owner = g.token, g.deadline, g.fence, g.ends, g.began, g.owner
+	n.token, n.deadline, n.fence = g.token, g.deadline, g.fence
+	n.ends, n.began, n.owner = g.ends, g.began, g.owner
 	n.live, n.seen, n.possible = g.live, g.seen, g.possible
 	n.part.line, n.part.key, n.part.until, n.part.users = c.line(at.line), at.key, at.until, at.users
 	n.part.state, n.part.open, n.part.stands, n.part.told = at.state, at.open, at.stands, at.told
@@ -339,7 +341,8 @@ func (p *process) index(g Leased) int {
 }
 
 func (p *process) state(b *strings.Builder, at func(clock.Instant) int) {
-	fmt.Fprint(b, "|", at(p.late.base), at(p.late.first), at(p.late.second), p.fresh, p.duties, p.robbed, len(p.shard.whole), p.shard.wanted)
+	fmt.Fprint(b, "|", at(p.late.base), at(p.late.first), at(p.late.second),
+		p.fresh, p.duties, p.robbed, len(p.shard.whole), p.shard.wanted)
 	lines := map[*Line]int{}
 	line := func(l *Line) int {
 		if l == nil {
@@ -361,8 +364,9 @@ func (p *process) state(b *strings.Builder, at func(clock.Instant) int) {
 	}
 	for _, o := range p.people {
 		x := &o.wait
-		fmt.Fprint(b, "#", o.stage, o.order, o.again, p.index(leasedOf(o.own)), p.index(leasedOf(o.has)), o.fence, o.from, x.Phase, x.Token, x.Silent, x.Former,
-			x.Since, x.Score, x.Gone, at(x.FirstSend), at(x.Anchor), x.Anchored, x.Repeated)
+		fmt.Fprint(b, "#", o.stage, o.order, o.again, p.index(leasedOf(o.own)), p.index(leasedOf(o.has)), o.fence,
+			o.from, x.Phase, x.Token, x.Silent, x.Former, x.Since, x.Score, x.Gone,
+			at(x.FirstSend), at(x.Anchor), x.Anchored, x.Repeated)
 		if c := o.in; c != nil {
 			fmt.Fprint(b, "c", c.role, c.awaits, c.watches, line(c.line))
 			grant(b, p, c.grant)

@@ -73,7 +73,8 @@ func (p *probe) queue(ctx context.Context) (queued bool, err error) {
 		p.add("queue", Note, nil, "WithQueue(false): who comes first when a key is freed gets it")
 	case lacking.first != nil && p.Mode == remote.Queued:
 		lacking.listen(heard)
-		p.add("queue", Fault, lacking.first, "WithQueue(true): who waits, or releases a lock for which others wait, gets this error%s", lacking.rule())
+		p.add("queue", Fault, lacking.first,
+			"WithQueue(true): who waits, or releases a lock for which others wait, gets this error%s", lacking.rule())
 	case lacking.first != nil:
 		lacking.listen(heard)
 		p.add("queue", Note, lacking.first, "who waits has no place in a queue, or a release cannot pass the lock on: who comes first when a key is freed gets it%s", lacking.rule())

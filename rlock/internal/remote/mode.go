@@ -69,7 +69,8 @@ func forbidden(err error) (text string, is bool) {
 	}
 	// Redis 7.0 has words of its own for the commands of a script, and Valkey others.
 	text = server.Error()
-	return text, strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure") || strings.Contains(text, "user executing the script can't")
+	return text, strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure") ||
+		strings.Contains(text, "user executing the script can't")
 }
 
 // ofOneKey reports whether the user lacks the right to a key. Which one, servers do not say. Only what is

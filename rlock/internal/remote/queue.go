@@ -61,8 +61,8 @@ func (q *Queues) Refusal() error {
 // key's slot, and otherwise the same for all keys.
 func (q *Queues) Channel(key string) string { return q.calls.queue.grants(key) + q.calls.queue.process }
 
-// Insists reports whether a refusal is the error of its call: the user lacks a right, and callers want to wait
-// in the queues and not without.
+// Insists reports whether a refusal is the error of its call: the user lacks a right, and callers want to
+// wait in the queues and not without.
 func (q *Queues) Insists(refusal error) bool {
 	return q.calls.queue.chosen == Queued && Forbidden(refusal)
 }
