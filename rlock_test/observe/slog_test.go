@@ -58,15 +58,15 @@ func TestSlogObserver(t *testing.T) {
 		"release failed": {with(func(e *rlock.Event) {
 			e.Kind, e.Err = rlock.EventReleaseFailed, rlock.ErrNoAnswer
 		}), `level=WARN msg="rlock: release failed" key=job reason=no_answer error="rlock: no answer from the server"`},
-		"released": {with(func(e *rlock.Event) { e.Kind = rlock.EventReleased }), `level=DEBUG msg="rlock: released" key=job`},
-		"closed":   {with(func(e *rlock.Event) { e.Kind = rlock.EventClosed }), `level=INFO msg="rlock: closed" key=job`},
-		"polling": {
-			with(func(e *rlock.Event) { e.Kind = rlock.EventPolling }), `level=WARN msg="rlock: polling" key=job`,
-		},
+		"released":    {with(func(e *rlock.Event) { e.Kind = rlock.EventReleased }), `level=DEBUG msg="rlock: released" key=job`},
+		"closed":      {with(func(e *rlock.Event) { e.Kind = rlock.EventClosed }), `level=INFO msg="rlock: closed" key=job`},
 		"short lease": {with(func(e *rlock.Event) { e.Kind = rlock.EventShortLease }), `level=WARN msg="rlock: short lease" key=job`},
 		"set": {with(func(e *rlock.Event) {
 			e.Kind, e.Keys = rlock.EventReleased, []string{"job", "other"}
 		}), `level=DEBUG msg="rlock: released" key=job keys=2`},
+		"polling": {with(func(e *rlock.Event) {
+			e.Kind = rlock.EventPolling
+		}), `level=WARN msg="rlock: polling" key=job`},
 		"a key of any bytes": {with(func(e *rlock.Event) {
 			e.Kind, e.Key = rlock.EventReleased, "a\nlevel=ERROR \x00\xff"
 		}), `level=DEBUG msg="rlock: released" key="\"a\\nlevel=ERROR \\x00\\xff\""`},
