@@ -135,9 +135,9 @@ func (a *acquisition) begin(
 	lock := l.newLock(ctx, claim, set, want, start)
 	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
 	a.tries.Settings = attempt.Settings{
-		Server: l.remote, Grants: l.grants, Asker: line.Asker{Lease: (*inLine)(&lock.own)}, Claim: &lock.claim,
+		Server: l.remote, Grants: l.grants, Line: lock.own.handle(), Claim: &lock.claim,
 		Terms: &lock.terms, Want: lock.request(), Wait: want.wait, Start: start, Count: &lock.attempts,
-		Silence: lock.own.line.Silence(),
+		Silence: lock.own.handle().Silence(),
 	}
 	attempt.Begin(&a.tries)
 }
@@ -299,8 +299,8 @@ func (a *acquisition) leave() {
 	}
 	a.passBy()
 	if l := a.lock; l.stateNow() < stateHeld || l.stateNow() == stateFailed {
-		l.own.line.Failed((*inLine)(&l.own))
-		l.own.line.Ended((*inLine)(&l.own))
+		l.own.handle().Failed()
+		l.own.handle().Ended()
 	}
 }
 

@@ -215,6 +215,9 @@ func (s *inLine) Part() *line.Lease { return &s.line }
 // Deadline is when the lease is over.
 func (s *inLine) Deadline() clock.Instant { return s.terms.Deadline() }
 
+// handle is what tells the line what happens to the lease.
+func (s *lease) handle() line.Handle { return line.Handle{Lease: (*inLine)(s)} }
+
 // leaseOf returns the lease that a line has; nil: it has none.
 func leaseOf(g line.Leased) *lease {
 	s, _ := g.(*inLine)

@@ -94,7 +94,7 @@ func (s *lease) alone() bool {
 	switch {
 	case s.joint == nil:
 		return true
-	case !s.line.Own((*inLine)(s)):
+	case !s.handle().Own():
 		return false
 	}
 	l := s.joint.users[0]
@@ -137,7 +137,7 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 		e.Want.TTL = s.terms.TTL()
 		e.RoundTrip = server.RoundTrip()
 	}
-	return s.line.Done((*inLine)(s), e)
+	return s.handle().Done(e)
 }
 
 // leave gives a lease that somebody was given, and does not use, to the next, or back. The caller does not
@@ -160,7 +160,7 @@ func (s *lease) retire(to leaseState) {
 	}
 	s.state = to
 	if to != leaseBack { // otherwise the key is free later
-		s.line.Ended((*inLine)(s))
+		s.handle().Ended()
 	}
 	if s.watch == nil {
 		return
@@ -178,7 +178,7 @@ func (s *lease) giveBack() {
 	s.retire(leaseBack)
 	s.locker.remote.Abandon(&s.claim, s.terms.Tokens(), s.terms.TTL(), 1)
 	s.tokenOver(false)
-	s.line.Ended((*inLine)(s))
+	s.handle().Ended()
 }
 
 // version returns the version of the lease.

@@ -271,7 +271,7 @@ func (a *acquisition) passBy() {
 // process go on with the lease. If the key has another token by then, the next hand-over learns it from the
 // server.
 func askMeanwhile(s *lease, g line.Grant, set *settings) {
-	q := s.line.Question(g.Ask)
+	q := s.handle().Question(g.Ask)
 	l, key, token := s.locker, s.claim.Key(), s.terms.Token()
 	go func() {
 		defer func() {
@@ -287,7 +287,7 @@ func askMeanwhile(s *lease, g line.Grant, set *settings) {
 
 // handOver has the server give the key of a lease to the acquisition's own.
 func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
-	l, own := a.lock, (*inLine)(&a.lock.own)
+	l := a.lock
 	a.tries.Outage.Ask()
 	h, err := a.tries.HandOver(a.ctx, &from.claim, from.terms.Token(), a.given.Reserve)
 	a.tries.Outage.Record(err)
@@ -296,7 +296,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 		from.giveBack()
 		return false, noLock{}
 	}
-	own.line.HandedOver(own, (*inLine)(from), h.Fence+1, h.Reserved-1, h.Waits, h.Sent)
+	l.own.handle().HandedOver(from.handle(), h.Fence+1, h.Reserved-1, h.Waits, h.Sent)
 	a.gone(from)
 	grant := attempt.Grant{Deadline: clock.LeaseEnd(h.Sent, l.terms.TTL()), Fence: h.Fence}
 	return true, a.hold(grant, true)
@@ -330,8 +330,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 
 // asksInPlaceOf has the acquisition ask the server, because the key of a lease goes to another, or back.
 func (a *acquisition) asksInPlaceOf(from *lease) {
-	own := (*inLine)(&a.lock.own)
-	own.line.PassedOn(own, (*inLine)(from), clock.Now())
+	a.lock.own.handle().PassedOn(from.handle(), clock.Now())
 	a.told(line.Asks, line.Grant{})
 }
 

@@ -57,7 +57,7 @@ func (l *Lock) Token() string {
 		return ""
 	}
 	l.shown, l.told = true, true
-	l.lease.line.Seal((*inLine)(l.lease))
+	l.lease.handle().Seal()
 	return l.terms.Token()
 }
 

@@ -158,7 +158,7 @@ func (r *releasing) settle() {
 			r.freed = remote.Free
 		}
 	} else {
-		l.lease.line.Ended((*inLine)(l.lease))
+		l.lease.handle().Ended()
 		l.tokenOver(r.minimum != nil && r.err != nil)
 	}
 	done := r.err == nil

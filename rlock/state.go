@@ -160,7 +160,7 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	if !how.goesOn {
 		// A command without an answer may take the key for the token later. Whoever gives that up must know.
 		sealed, open := l.shown || !l.terms.Certain() || l.claim.Possible() > 0, false
-		if open, watch = l.lease.line.Granted((*inLine)(l.lease), sealed, now); open {
+		if open, watch = l.lease.handle().Granted(sealed, now); open {
 			l.share()
 		}
 	}

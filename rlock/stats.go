@@ -124,7 +124,7 @@ func (l *Locker) Stats() Stats {
 func (l *Locker) waitingNow() (all, unanswered int64, oldest time.Duration) {
 	now := clock.Now()
 	l.waiters.Each(func(w *waiter) {
-		silent := w.own.line.Silence().Lasts(now) >= remote.LongestAnswer
+		silent := w.own.handle().Silence().Lasts(now) >= remote.LongestAnswer
 		switch state := (*Lock)(w).stateNow(); {
 		case state == stateUnanswered:
 			silent = true

@@ -40,7 +40,7 @@ type Attempts struct {
 type Settings struct {
 	Server *remote.Server
 	Grants *notify.Grants
-	Asker  line.Asker // for the others of this process
+	Line   line.Handle // for the others of this process
 	Claim  *remote.Claim
 	Terms  *terms.Terms // prepared with the TTL, and with the token if the caller has chosen one
 	Want   line.Want
@@ -234,7 +234,7 @@ func (a *Attempts) Take(ctx context.Context, answer remote.Answer, err error) (G
 func (a *Attempts) blocked(answer remote.Answer) {
 	now := clock.Now()
 	a.Blocker = Blocker{answer.Held, answer.Left, now, true}
-	a.Asker.Told(answer.Left, now)
+	a.Line.Told(answer.Left, now)
 }
 
 // AsksPolicy reports whether the policy decides about the next pause. It is not asked after a heartbeat or

@@ -69,7 +69,7 @@ func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.
 	a.lease.Prepare(ttl, "")
 	line.New(0).Enter(&line.Kind{Key: keys[0]}, &a.line, line.Want{}, true, 1, clock.Now())
 	s := attempt.Settings{
-		Server: p.server, Grants: p.grants, Asker: line.Asker{Lease: &a.line}, Claim: &a.claim, Terms: &a.lease,
+		Server: p.server, Grants: p.grants, Line: line.Handle{Lease: &a.line}, Claim: &a.claim, Terms: &a.lease,
 		Silence: new(clock.Silence),
 		Want:    line.Want{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
 	}

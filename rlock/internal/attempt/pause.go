@@ -42,7 +42,7 @@ type pausing struct {
 // inPlace takes what the place has learnt while the acquisition waited there.
 func (p pausing) inPlace(crowded bool, err error) error {
 	if crowded {
-		p.of.Asker.Crowded(clock.Now())
+		p.of.Line.Crowded(clock.Now())
 	}
 	return err
 }
@@ -73,7 +73,7 @@ func (p pausing) rest(ctx context.Context, w *notify.Wait) error {
 			return err
 		}
 		now := clock.Now()
-		if p.of.early = now < end && (now >= turn || p.of.Asker.Followed()); p.of.early {
+		if p.of.early = now < end && (now >= turn || p.of.Line.Followed()); p.of.early {
 			break
 		}
 	}

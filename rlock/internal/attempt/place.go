@@ -31,7 +31,7 @@ func wantsPlace(a *Attempts) bool {
 // stood for a key and had not those before it, it would get its keys out of order.
 func (a *Attempts) enter() bool {
 	if a.place == nil && a.Terms.Token() == "" && a.mayStand() && !a.Claim.IsSet() &&
-		(a.Claim.IsShare() || a.Asker.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
+		(a.Claim.IsShare() || a.Line.Wanted()) && a.Grants.Channel(a.Blocker.Key).Listening() {
 		a.stand(false)
 	}
 	return a.place != nil
@@ -65,7 +65,7 @@ func (a *Attempts) stand(silent bool) {
 			a.Server.Queues().Discard(claim, token, want.TTL, false)
 			a.replaceToken("") // the reaper would free what a later attempt takes with it
 		}
-		want.Since = a.Asker.Score()
+		want.Since = a.Line.Score()
 	} else {
 		one := remote.One(a.Blocker.Key)
 		claim = &one
@@ -84,7 +84,7 @@ func (a *Attempts) wanted() place.Want {
 // leavePlace gives the place up, if the acquisition has one.
 func (a *Attempts) leavePlace() {
 	if a.place != nil {
-		a.Asker.LeaveScore(a.place.Score())
+		a.Line.LeaveScore(a.place.Score())
 		a.place.Leave()
 		a.place = nil
 	}

@@ -144,7 +144,7 @@ func (w *world) stand(p, i int) {
 		w.duty(p, o.own.token)
 	}
 	o.own.possible, o.own.token, o.stage = false, "", stands
-	o.wait = queue.Wait{Since: Asker{o.own}.Score()}
+	o.wait = queue.Wait{Since: Handle{o.own}.Score()}
 	w.place(p, i, queue.Event{What: queue.Wanted})
 }
 
@@ -191,7 +191,7 @@ func (w *world) hold(p, i int, deadline clock.Instant, fence uint64) {
 		return
 	}
 	g.live, g.seen, g.began, g.owner = true, w.seen, w.now, o.want.Owner
-	g.part.Granted(g, g.seen || g.possible, w.now)
+	Handle{g}.Granted(g.seen || g.possible, w.now)
 	o.stage, o.has, o.fence = holds, g, fence
 	w.takes(p, o)
 }
@@ -212,7 +212,7 @@ func (w *world) fails(p, i int) {
 	o := w.processes[p].people[i]
 	g := o.own
 	if o.wait.Phase != queue.Idle {
-		Asker{g}.LeaveScore(max(o.wait.Score, o.wait.Since))
+		Handle{g}.LeaveScore(max(o.wait.Score, o.wait.Since))
 		if o.stage == passing {
 			w.duty(p, o.wait.Token)
 		} else {
@@ -225,8 +225,8 @@ func (w *world) fails(p, i int) {
 	}
 	w.passBy(p, o)
 	o.stage = gone
-	g.part.Failed(g)
-	g.part.Ended(g)
+	Handle{g}.Failed()
+	Handle{g}.Ended()
 }
 
 // passBy gives what a caller was given, and does not hold, to the next, or back.
@@ -244,7 +244,7 @@ func (w *world) passBy(p int, o *person) {
 
 // done ends the use of a lease, and reports whether nobody has it.
 func (w *world) done(g *owned, as Want, plain bool) (back bool) {
-	back, _ = g.part.Done(g, Event{Now: w.now, Want: as, Sealed: g.seen, Plain: plain || !g.live || g.possible})
+	back, _ = Handle{g}.Done(Event{Now: w.now, Want: as, Sealed: g.seen, Plain: plain || !g.live || g.possible})
 	for p, pr := range w.processes {
 		for _, o := range pr.people {
 			given := o.in != nil && o.in.role == Given && o.in.grant.Lease == Leased(g)
@@ -268,7 +268,7 @@ func (g *owned) end() {
 func (w *world) givesBack(p int, g *owned) {
 	g.end()
 	w.duty(p, g.token)
-	g.part.Ended(g)
+	Handle{g}.Ended()
 }
 
 // receive has a caller go on with what it was given.
@@ -328,7 +328,7 @@ func (w *world) handed(p, i int, m message, answered bool) {
 		w.rest(p, i)
 		return
 	}
-	g.part.HandedOver(g, from, m.fence+1, m.fences-1, m.waits, m.sent)
+	Handle{g}.HandedOver(Handle{from}, m.fence+1, m.fences-1, m.waits, m.sent)
 	from.end()
 	o.grant = Grant{}
 	w.hold(p, i, clock.LeaseEnd(m.sent, m.left), m.fence)
@@ -337,7 +337,7 @@ func (w *world) handed(p, i int, m message, answered bool) {
 // asksInPlaceOf has a caller ask the server.
 func (w *world) asksInPlaceOf(p, i int, from *owned) {
 	o := w.processes[p].people[i]
-	o.own.part.PassedOn(o.own, from, w.now)
+	Handle{o.own}.PassedOn(Handle{from}, w.now)
 	o.grant = Grant{}
 }
 
@@ -392,7 +392,7 @@ func (w *world) released(p, i int, settled bool) {
 	if !settled || g.possible {
 		w.duty(p, g.token)
 	}
-	g.part.Ended(g)
+	Handle{g}.Ended()
 	o.stage, o.has = gone, nil
 }
 
@@ -404,7 +404,7 @@ func (w *world) over(p int, g *owned) {
 			if w.done(g, o.want, true) {
 				w.duty(p, g.token)
 				g.end()
-				g.part.Ended(g)
+				Handle{g}.Ended()
 			}
 		}
 	}
@@ -413,7 +413,7 @@ func (w *world) over(p int, g *owned) {
 // lost ends a lease whose key is another's.
 func (w *world) lost(p int, g *owned) {
 	g.end()
-	g.part.Ended(g)
+	Handle{g}.Ended()
 	for _, o := range w.processes[p].people {
 		if o.stage == holds && o.has == g {
 			o.stage, o.has = gone, nil
@@ -426,7 +426,7 @@ func (w *world) lost(p int, g *owned) {
 func (w *world) detaches(p, i int) {
 	o := w.processes[p].people[i]
 	g := o.has
-	if !g.part.Own(g) {
+	if !(Handle{g}).Own() {
 		return
 	}
 	for _, other := range w.processes[p].people {
@@ -438,7 +438,7 @@ func (w *world) detaches(p, i int) {
 	o.stage, o.has = gone, nil
 	w.done(g, o.want, true)
 	g.end()
-	g.part.Ended(g)
+	Handle{g}.Ended()
 }
 
 // arrives delivers a message.
@@ -540,7 +540,7 @@ func (w *world) blocked(p, i int) {
 	if len(w.server.holders) > 0 {
 		left = time.Duration(w.server.holders[0].end - w.now)
 	}
-	Asker{w.processes[p].people[i].own}.Told(max(left, 0), w.now)
+	Handle{w.processes[p].people[i].own}.Told(max(left, 0), w.now)
 }
 
 // forgets returns the question that a message is an answer to, which is one no more.

@@ -6,29 +6,51 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// What happens to a lease changes its line. The methods do nothing for a lease that is in no line. Their
-// callers may hold a mutex of their own, but none of a shard.
+// Handle is a lease as those who have it, or ask for it, tell its line what happens to it. The methods do
+// nothing for a lease that is in no line. Their callers may hold a mutex of their own, but none of a shard.
+type Handle struct{ Lease Leased }
+
+// step takes a step of the line that the lease is in.
+func (h Handle) step(e *Event) (o Outcome) {
+	at, s := h.lock()
+	if s == nil {
+		return Outcome{}
+	}
+	e.Lease = h.Lease
+	o = s.step(at, e)
+	s.mu.Unlock()
+	o.Signal.Send()
+	return o
+}
+
+// lock locks the shard of the lease, which the caller unlocks, unless the lease is in no line.
+func (h Handle) lock() (at *Lease, s *shard) {
+	at = h.Lease.Part()
+	if s = at.shard; s != nil {
+		s.mu.Lock()
+	}
+	return at, s
+}
 
 // Granted notes that the lease is held by who has asked for it. With sealed, nobody else has a part in it.
 // open reports that other readers may have it too; watch, that a waiter depends on its end being noticed.
-func (at *Lease) Granted(g Leased, sealed bool, now clock.Instant) (open, watch bool) {
-	o := at.step(&Event{What: Granted, Lease: g, Sealed: sealed, Now: now})
+func (h Handle) Granted(sealed bool, now clock.Instant) (open, watch bool) {
+	o := h.step(&Event{What: Granted, Sealed: sealed, Now: now})
 	return o.Open, o.Watch
 }
 
 // Failed notes that nobody asks for the lease any more.
-func (at *Lease) Failed(g Leased) { at.step(&Event{What: Failed, Lease: g}) }
+func (h Handle) Failed() { h.step(&Event{What: Failed}) }
 
 // Done notes what e says: a user of the lease is done with it. back reports that nobody has it any more: the
 // caller must give it back, and call Ended then. next is to be sent once the caller holds no mutex.
-func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
-	s := at.shard
+func (h Handle) Done(e Event) (back bool, next *clock.Signal) {
+	at, s := h.lock()
 	if s == nil {
 		return true, nil
 	}
-	e.What, e.Lease = Done, g
-	s.mu.Lock()
 	defer s.mu.Unlock()
+	e.What, e.Lease = Done, h.Lease
 	o := s.step(at, &e)
 	return o.Back, o.Signal
 }
@@ -36,39 +58,123 @@ func (at *Lease) Done(g Leased, e Event) (back bool, next *clock.Signal) {
 // HandedOver notes that the server has given the key of from to this lease, by a command that was sent at
 // now. waits is for how long another process has waited; it has reserved n fences for those who go on, from
 // first on.
-func (at *Lease) HandedOver(
-	g, from Leased, first uint64, n int, waits time.Duration, now clock.Instant,
+func (h Handle) HandedOver(
+	from Handle, first uint64, n int, waits time.Duration, now clock.Instant,
 ) (watch bool) {
-	return at.step(&Event{
-		What: HandedOver, Lease: g, From: from, Fence: first, Fences: n, Waits: waits, Now: now,
-	}).Watch
+	e := Event{What: HandedOver, From: from.Lease, Fence: first, Fences: n, Waits: waits, Now: now}
+	return h.step(&e).Watch
 }
 
 // PassedOn notes that its caller has given up from, which another caller of this process has given to it,
 // and asks the server for this lease.
-func (at *Lease) PassedOn(g, from Leased, now clock.Instant) {
-	at.step(&Event{What: PassedOn, Lease: g, From: from, Now: now})
+func (h Handle) PassedOn(from Handle, now clock.Instant) {
+	h.step(&Event{What: PassedOn, From: from.Lease, Now: now})
 }
 
 // Ended notes that the lease is over, or was given back.
-func (at *Lease) Ended(g Leased) { at.step(&Event{What: Ended, Lease: g}) }
+func (h Handle) Ended() { h.step(&Event{What: Ended}) }
 
 // Seal lets nobody else have the lease.
-func (at *Lease) Seal(g Leased) { at.step(&Event{What: Sealed, Lease: g}) }
+func (h Handle) Seal() { h.step(&Event{What: Sealed}) }
 
 // Own reports whether the lease has one user. Nobody else gets it then.
-func (at *Lease) Own(g Leased) bool {
-	s := at.shard
+func (h Handle) Own() bool {
+	at, s := h.lock()
 	if s == nil {
 		return true
 	}
-	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.users > 1 {
 		return false
 	}
-	s.step(at, &Event{What: Sealed, Lease: g}).Signal.Send()
+	s.step(at, &Event{What: Sealed, Lease: h.Lease}).Signal.Send()
 	return true
+}
+
+// Told notes that the server makes the caller wait. left is what is left of the lease in the way.
+func (h Handle) Told(left time.Duration, now clock.Instant) {
+	at, s := h.lock()
+	if s == nil {
+		return
+	}
+	defer s.mu.Unlock()
+	if at.state != asked {
+		return
+	}
+	l := s.needLine(h.Lease)
+	if l.Mode == Whole {
+		s.wanted = at.key
+	}
+	l.take(&Event{What: Told, Lease: h.Lease, Left: left, Now: now})
+}
+
+// Crowded notes that the server has given the caller the lock while other processes wait for it.
+func (h Handle) Crowded(now clock.Instant) {
+	at, s := h.lock()
+	if s == nil {
+		return
+	}
+	defer s.mu.Unlock()
+	if at.state == asked {
+		s.needLine(h.Lease).take(&Event{What: Crowded, Lease: h.Lease, Now: now})
+	}
+}
+
+// Wanted reports whether others seem to want what the caller asks for. Of a whole lock that is so if
+// somebody else had the key when this process last asked for it, which it forgets once a later key of the
+// shard was found held.
+func (h Handle) Wanted() bool {
+	at, s := h.lock()
+	if s == nil {
+		return false
+	}
+	defer s.mu.Unlock()
+	return at.line != nil && at.line.Mode != Whole || s.wanted == at.key
+}
+
+// Followed reports whether others of this process wait behind the caller.
+func (h Handle) Followed() bool {
+	at, s := h.lock()
+	if s == nil {
+		return false
+	}
+	defer s.mu.Unlock()
+	return at.line != nil && at.line.head != nil
+}
+
+// LeaveScore leaves the score of a place in the queue of the server to the next who asks.
+func (h Handle) LeaveScore(score int64) {
+	at, s := h.lock()
+	if s == nil {
+		return
+	}
+	defer s.mu.Unlock()
+	if at.line != nil && at.state == asked && score != 0 {
+		at.line.score = score
+	}
+}
+
+// Score takes the score of the place that a caller has left; 0: none.
+func (h Handle) Score() (score int64) {
+	at, s := h.lock()
+	if s == nil {
+		return 0
+	}
+	defer s.mu.Unlock()
+	if at.line != nil && at.state == asked {
+		score, at.line.score = at.line.score, 0
+	}
+	return score
+}
+
+// Silence is since when the server has not answered the caller who asks for the lease. The next who asks
+// goes on with it, and one that leaves from behind knows of it then.
+func (h Handle) Silence() *clock.Silence { return &h.Lease.Part().silence }
+
+// Question returns the one with the number of a Grant.
+func (h Handle) Question(number uint32) Question {
+	at := h.Lease.Part()
+	return Question{at.shard, at.line, number}
 }
 
 // Question is what the server is asked while a lease goes on without a command: whether another process
@@ -78,9 +184,6 @@ type Question struct {
 	line   *Line
 	number uint32
 }
-
-// Question returns the one with the number of a Grant.
-func (at *Lease) Question(number uint32) Question { return Question{at.shard, at.line, number} }
 
 // Heard notes what the server has said to a question that was sent at now: for how long another process has
 // waited, 0: none waits; and n fences, from first on, that are for those who go on.
@@ -97,95 +200,3 @@ func (q Question) step(e *Event) {
 	defer q.shard.mu.Unlock()
 	q.line.take(e)
 }
-
-// Asker is a lease that is asked for, as the one who asks the server knows it.
-type Asker struct{ Lease Leased }
-
-// lock locks the shard of the lease, which the caller unlocks, unless the lease is in no line.
-func (a Asker) lock() (at *Lease, s *shard) {
-	at = a.Lease.Part()
-	if s = at.shard; s != nil {
-		s.mu.Lock()
-	}
-	return at, s
-}
-
-// Told notes that the server makes the caller wait. left is what is left of the lease in the way.
-func (a Asker) Told(left time.Duration, now clock.Instant) {
-	at, s := a.lock()
-	if s == nil {
-		return
-	}
-	defer s.mu.Unlock()
-	if at.state != asked {
-		return
-	}
-	l := s.needLine(a.Lease)
-	if l.Mode == Whole {
-		s.wanted = at.key
-	}
-	l.take(&Event{What: Told, Lease: a.Lease, Left: left, Now: now})
-}
-
-// Crowded notes that the server has given the caller the lock while other processes wait for it.
-func (a Asker) Crowded(now clock.Instant) {
-	at, s := a.lock()
-	if s == nil {
-		return
-	}
-	defer s.mu.Unlock()
-	if at.state == asked {
-		s.needLine(a.Lease).take(&Event{What: Crowded, Lease: a.Lease, Now: now})
-	}
-}
-
-// Wanted reports whether others seem to want what the caller asks for. Of a whole lock that is so if
-// somebody else had the key when this process last asked for it, which it forgets once a later key of the
-// shard was found held.
-func (a Asker) Wanted() bool {
-	at, s := a.lock()
-	if s == nil {
-		return false
-	}
-	defer s.mu.Unlock()
-	return at.line != nil && at.line.Mode != Whole || s.wanted == at.key
-}
-
-// Followed reports whether others of this process wait behind the caller.
-func (a Asker) Followed() bool {
-	at, s := a.lock()
-	if s == nil {
-		return false
-	}
-	defer s.mu.Unlock()
-	return at.line != nil && at.line.head != nil
-}
-
-// LeaveScore leaves the score of a place in the queue of the server to the next who asks.
-func (a Asker) LeaveScore(score int64) {
-	at, s := a.lock()
-	if s == nil {
-		return
-	}
-	defer s.mu.Unlock()
-	if at.line != nil && at.state == asked && score != 0 {
-		at.line.score = score
-	}
-}
-
-// Score takes the score of the place that a caller has left; 0: none.
-func (a Asker) Score() (score int64) {
-	at, s := a.lock()
-	if s == nil {
-		return 0
-	}
-	defer s.mu.Unlock()
-	if at.line != nil && at.state == asked {
-		score, at.line.score = at.line.score, 0
-	}
-	return score
-}
-
-// Silence is since when the server has not answered the caller who asks for the lease. The next who asks
-// goes on with it, and one that leaves from behind knows of it then.
-func (at *Lease) Silence() *clock.Silence { return &at.silence }

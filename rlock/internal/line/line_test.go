@@ -21,7 +21,7 @@ func enter(ls *line.Lines, kind line.Kind, now clock.Instant) (*lease, line.Ente
 // granted has the server grant what a caller asks for.
 func granted(own *lease, ttl time.Duration, now clock.Instant) {
 	own.deadline = clock.LeaseEnd(now, ttl)
-	own.part.Granted(own, false, now)
+	line.Handle{Lease: own}.Granted(false, now)
 }
 
 // New readers do not share a lease that somebody else may wait for, or of which much is over.
@@ -70,17 +70,17 @@ func TestTheNextAsks(t *testing.T) {
 			ls, now := line.New(turn), clock.Now()
 			first, in := enter(ls, kind, now)
 			require.Equal(t, line.Asks, in.Role)
-			line.Asker{Lease: first}.Told(time.Second, now)
+			line.Handle{Lease: first}.Told(time.Second, now)
 			second, in := enter(ls, kind, now)
 			require.Equal(t, line.Waits, in.Role)
 			_, third := enter(ls, kind, now)
 			require.Equal(t, line.Waits, third.Role)
-			line.Asker{Lease: first}.LeaveScore(7)
-			first.part.Failed(first)
+			line.Handle{Lease: first}.LeaveScore(7)
+			line.Handle{Lease: first}.Failed()
 			role, _ := in.Caller.Ready()
 			require.Equal(t, line.Asks, role)
 			require.Equal(t, line.Waits, third.Caller.Peek())
-			require.EqualValues(t, 7, line.Asker{Lease: second}.Score())
+			require.EqualValues(t, 7, line.Handle{Lease: second}.Score())
 		})
 	}
 }
@@ -95,15 +95,15 @@ func TestLostWhileItsKeyMoves(t *testing.T) {
 	granted(first, walkTTL, now)
 	second, in := enter(ls, kind, now)
 	_, third := enter(ls, kind, now)
-	back, _ := first.part.Done(first, line.Event{Now: now, Want: line.Want{TTL: walkTTL}})
+	back, _ := line.Handle{Lease: first}.Done(line.Event{Now: now, Want: line.Want{TTL: walkTTL}})
 	require.False(t, back)
 	role, g := in.Caller.Ready()
 	require.Equal(t, line.Given, role)
 	require.Equal(t, line.PassOn, g.Do, "there are no turns")
-	first.part.Ended(first)
+	line.Handle{Lease: first}.Ended()
 	require.Equal(t, line.Waits, third.Caller.Peek())
-	second.part.PassedOn(second, first, now)
+	line.Handle{Lease: second}.PassedOn(line.Handle{Lease: first}, now)
 	require.Equal(t, line.Waits, third.Caller.Peek())
-	second.part.Failed(second)
+	line.Handle{Lease: second}.Failed()
 	require.Equal(t, line.Asks, third.Caller.Peek())
 }

@@ -146,19 +146,6 @@ func alone(g Leased) Line {
 	return l
 }
 
-// step takes a step of the line that a lease is in. The caller holds no mutex of a shard.
-func (at *Lease) step(e *Event) (o Outcome) {
-	s := at.shard
-	if s == nil {
-		return Outcome{Back: e.What == Done}
-	}
-	s.mu.Lock()
-	o = s.step(at, e)
-	s.mu.Unlock()
-	o.Signal.Send()
-	return o
-}
-
 func (s *shard) step(at *Lease, e *Event) (o Outcome) {
 	if at.line != nil {
 		o = at.line.Step(e)

@@ -13,7 +13,7 @@ import (
 // served is what the first who waits is told when the holder is done.
 func served(t *testing.T, holder *lease, e line.Event, next line.Entered) line.Grant {
 	t.Helper()
-	back, _ := holder.part.Done(holder, e)
+	back, _ := line.Handle{Lease: holder}.Done(e)
 	require.False(t, back)
 	role, g := next.Caller.Ready()
 	require.Equal(t, line.Given, role)
@@ -44,10 +44,10 @@ func TestTurnOfPermits(t *testing.T) {
 			first, _ := enter(ls, kind, now)
 			granted(first, walkTTL, now)
 			asks, _ := enter(ls, kind, now)
-			line.Asker{Lease: asks}.Told(time.Second, now)
+			line.Handle{Lease: asks}.Told(time.Second, now)
 			_, waits := enter(ls, kind, now)
 			require.Equal(t, line.Waits, waits.Role)
-			back, _ := first.part.Done(first, line.Event{
+			back, _ := line.Handle{Lease: first}.Done(line.Event{
 				Now: now.After(test.after), Want: line.Want{TTL: walkTTL}, Sealed: test.sealed,
 			})
 			require.Equal(t, test.goes, !back)
@@ -90,12 +90,12 @@ func TestFencesOfAHandOver(t *testing.T) {
 	second, in := come()
 	g := served(t, first, line.Event{Now: now, Want: want}, in)
 	require.Equal(t, line.HandOver, g.Do, "it needs a fence")
-	second.part.HandedOver(second, first, 100, 2, 0, now)
+	line.Handle{Lease: second}.HandedOver(line.Handle{Lease: first}, 100, 2, 0, now)
 
 	third, in := come()
 	g = served(t, second, line.Event{Now: now, Want: want, Sealed: true}, in)
 	require.Equal(t, line.HandOver, g.Do, "somebody has the token")
-	third.part.HandedOver(third, second, 102, 5, 0, now)
+	line.Handle{Lease: third}.HandedOver(line.Handle{Lease: second}, 102, 5, 0, now)
 	_, in = come()
 	g = served(t, third, line.Event{Now: now, Want: want}, in)
 	require.Equal(t, line.GoOn, g.Do)
@@ -134,10 +134,10 @@ func TestAnswerToAnOldQuestion(t *testing.T) {
 	first.deadline = clock.LeaseEnd(now, walkTTL)
 	g := served(t, first, line.Event{Now: now, Want: want}, in)
 	require.NotZero(t, g.Ask, "once in a turn's time")
-	old := first.part.Question(g.Ask)
+	old := line.Handle{Lease: first}.Question(g.Ask)
 
 	third, in := come()
-	first.part.Ended(first) // and so does the turn
+	line.Handle{Lease: first}.Ended() // and so does the turn
 	role, _ := in.Caller.Ready()
 	require.Equal(t, line.Asks, role)
 	granted(third, walkTTL, now)

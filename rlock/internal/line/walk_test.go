@@ -103,7 +103,7 @@ func (w *world) part(c *caller, plain bool) {
 	g := c.has
 	g.users = slices.DeleteFunc(g.users, func(o *caller) bool { return o == c })
 	w.gone(c)
-	back, next := g.part.Done(g, line.Event{Now: w.now, Want: c.want, Plain: plain, Sealed: w.rand.IntN(8) == 0})
+	back, next := line.Handle{Lease: g}.Done(line.Event{Now: w.now, Want: c.want, Plain: plain, Sealed: w.rand.IntN(8) == 0})
 	if next != nil {
 		next.Send()
 	}
@@ -113,7 +113,7 @@ func (w *world) part(c *caller, plain bool) {
 			w.fail("what %d users have is given back", len(g.users))
 		}
 		g.over = true
-		g.part.Ended(g)
+		line.Handle{Lease: g}.Ended()
 	}
 }
 
@@ -124,7 +124,7 @@ func (w *world) grants(c *caller) {
 	c.has, c.taken = g, true
 	g.users = append(g.users, c)
 	c.in.Role = line.Given
-	g.part.Granted(g, w.rand.IntN(6) == 0, w.now)
+	line.Handle{Lease: g}.Granted(w.rand.IntN(6) == 0, w.now)
 	w.say("caller %d is granted its lease", c.number)
 }
 
@@ -161,11 +161,11 @@ func (w *world) step() {
 		case at == 0:
 			w.say("caller %d asks no more", c.number)
 			c.own.asked, c.own.over = false, true
-			line.Asker{Lease: c.own}.LeaveScore(int64(c.number))
-			c.own.part.Failed(c.own)
+			line.Handle{Lease: c.own}.LeaveScore(int64(c.number))
+			line.Handle{Lease: c.own}.Failed()
 			w.gone(c)
 		case at == 1:
-			line.Asker{Lease: c.own}.Told(time.Second, w.now)
+			line.Handle{Lease: c.own}.Told(time.Second, w.now)
 		case w.held() < w.room || w.kind.Mode == line.Readers:
 			w.grants(c)
 		}
@@ -177,7 +177,7 @@ func (w *world) step() {
 		if g := c.has; c.taken && w.rand.IntN(8) == 0 && !g.over {
 			w.say("the lease of caller %d is lost", c.number)
 			g.over = true
-			g.part.Ended(g)
+			line.Handle{Lease: g}.Ended()
 			return
 		}
 		w.part(c, w.rand.IntN(6) == 0)
@@ -196,14 +196,14 @@ func (w *world) moves(c *caller) {
 	c.own.deadline = clock.LeaseEnd(w.now, walkTTL)
 	if c.do == line.HandOver {
 		w.say("caller %d has the key by its own lease", c.number)
-		c.own.part.HandedOver(c.own, from, uint64(w.number)<<20, 1000, 0, w.now)
+		line.Handle{Lease: c.own}.HandedOver(line.Handle{Lease: from}, uint64(w.number)<<20, 1000, 0, w.now)
 		c.has, c.taken = c.own, true
 		c.own.users = append(c.own.users, c)
 		return
 	}
 	w.say("caller %d passes the key on", c.number)
 	c.own.asked = true
-	c.own.part.PassedOn(c.own, from, w.now)
+	line.Handle{Lease: c.own}.PassedOn(line.Handle{Lease: from}, w.now)
 	c.has, c.in.Role = nil, line.Asks
 }
 
@@ -269,7 +269,7 @@ func (w *world) ends() {
 			role, g := c.in.Caller.Leave()
 			w.takes(c, role, g)
 		case line.Asks:
-			c.own.part.Failed(c.own)
+			line.Handle{Lease: c.own}.Failed()
 			w.gone(c)
 		default:
 			w.part(c, true)
