@@ -42,7 +42,7 @@ func (a *acquisition) enter(wait bool, now clock.Instant) {
 		a.role = line.Asks
 		return
 	}
-	in := l.locker.lines.Enter(&kind, (*inLine)(&l.own), a.tries.Want, wait, a.places(&kind), now)
+	in := l.locker.lines.Enter(&kind, (*inLine)(&l.own), &a.tries.Want, wait, a.places(&kind), now)
 	a.role, a.given, a.caller, a.left = in.Role, in.Grant, in.Caller, in.Left
 }
 
@@ -60,7 +60,11 @@ func (a *acquisition) places(k *line.Kind) int {
 
 // waitInLine waits behind other callers of this process, for as long as a pause of the policy.
 func (a *acquisition) waitInLine() noLock {
-	now := a.behind(a.left, clock.Now())
+	now := a.start
+	if a.asked > 0 { // otherwise the call has just begun
+		now = clock.Now()
+	}
+	now = a.behind(a.left, now)
 	if !a.nextPause(now) {
 		return a.lastLook()
 	}

@@ -45,7 +45,8 @@ func (w *world) enter(p, i int) {
 	o.order, o.own = pr.arrived, &owned{}
 	o.has, o.grant, o.wait, o.from = nil, Grant{}, queue.Wait{}, ""
 	pr.leases = append(pr.leases, o.own)
-	in := pr.shard.enter(&pr.kind, o.own, o.want, true, 1, w.now)
+	var in Entered
+	pr.shard.enter(&in, &pr.kind, o.own, &o.want, true, 1, w.now)
 	o.stage, o.in = inLine, in.Caller
 	if in.Role != Waits {
 		w.told(p, i, in.Role, in.Grant)

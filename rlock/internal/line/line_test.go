@@ -15,7 +15,7 @@ const turn = 10 * time.Millisecond
 // enter has a caller come who waits if it has to.
 func enter(ls *line.Lines, kind line.Kind, now clock.Instant) (*lease, line.Entered) {
 	own := &lease{}
-	return own, ls.Enter(&kind, own, line.Want{TTL: kind.TTL, Owner: kind.Owner}, true, 1, now)
+	return own, ls.Enter(&kind, own, &line.Want{TTL: kind.TTL, Owner: kind.Owner}, true, 1, now)
 }
 
 // granted has the server grant what a caller asks for.

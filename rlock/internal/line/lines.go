@@ -59,41 +59,44 @@ func (ls *Lines) shard(key string) *shard {
 // the line, unless wait is false: then it asks as if there were no line. places is how many of those who
 // want permits should stand in the queue of the server.
 func (ls *Lines) Enter(
-	kind *Kind, own Leased, want Want, wait bool, places int, now clock.Instant,
+	kind *Kind, own Leased, want *Want, wait bool, places int, now clock.Instant,
 ) (in Entered) {
 	s := ls.shard(kind.Key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.enter(kind, own, want, wait, places, now)
+	s.enter(&in, kind, own, want, wait, places, now)
+	s.mu.Unlock()
+	return in
 }
 
 // enter is Enter. The caller holds mu.
 func (s *shard) enter(
-	kind *Kind, own Leased, want Want, wait bool, places int, now clock.Instant,
-) (in Entered) {
+	in *Entered, kind *Kind, own Leased, want *Want, wait bool, places int, now clock.Instant,
+) {
 	at := own.Part()
 	at.shard = s
 	l := s.lineOf(kind, at, now)
 	if l == nil {
 		s.whole[kind.Key] = entry{alone: own}
 		alone := Line{Kind: &whole}
-		alone.Step(&Event{What: Enter, Lease: own, Want: want, Places: 1, Now: now})
-		return Entered{Role: Asks}
+		alone.Step(&Event{What: Enter, Lease: own, Want: *want, Places: 1, Now: now})
+		in.Role = Asks
+		return
 	}
 	at.line = l
-	o := l.take(&Event{What: Enter, Lease: own, Want: want, Places: places, Now: now})
-	in.Role, in.Grant = o.Role, o.Grant
-	switch {
+	e := Event{What: Enter, Lease: own, Want: *want, Places: places, Now: now}
+	o := l.Step(&e)
+	o.Signal.Send()
+	switch in.Role, in.Grant = o.Role, o.Grant; {
 	case o.Role != Waits:
 	case wait:
 		c := s.lines.newCaller()
-		c.shard, c.line, c.own, c.want, c.awaits = s, l, own, want, !want.Slow
-		l.Step(&Event{What: Wait, Caller: c, Now: now})
+		c.shard, c.line, c.own, c.want, c.awaits = s, l, own, *want, !want.Slow
+		e.What, e.Caller = Wait, c
+		l.Step(&e)
 		in.Caller, in.Left = c, l.remaining(now)
 	default:
 		at.shard, at.line, in.Role = nil, nil, Asks
 	}
-	return in
 }
 
 // Entered is what a caller has to do who has come.
@@ -275,8 +278,10 @@ func (c *Caller) Await(
 			return Waits, g, clock.ErrStopped
 		default:
 		}
-		if r, g = c.ready(now < until); r != Waits || now >= until {
-			return r, g, nil
+		if c.want.Slow || now >= until { // or else the signal tells
+			if r, g = c.ready(now < until); r != Waits || now >= until {
+				return r, g, nil
+			}
 		}
 		if err := c.signal.Wait(ctx, now, until); err != nil {
 			return Waits, g, err

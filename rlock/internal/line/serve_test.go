@@ -23,7 +23,7 @@ func served(t *testing.T, holder *lease, e line.Event, next line.Entered) line.G
 // comes has a caller come for the whole lock.
 func comes(ls *line.Lines, want line.Want, now clock.Instant) (*lease, line.Entered) {
 	own := &lease{deadline: clock.LeaseEnd(now, walkTTL)}
-	return own, ls.Enter(&line.Kind{Key: "k"}, own, want, true, 1, now)
+	return own, ls.Enter(&line.Kind{Key: "k"}, own, &want, true, 1, now)
 }
 
 // Permits go to the next caller within their turn, while they may, and to the server after it.

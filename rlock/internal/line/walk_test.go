@@ -137,7 +137,7 @@ func (w *world) step() {
 		}}
 		w.callers = append(w.callers, c)
 		w.say("caller %d enters", c.number)
-		c.in = w.lines.Enter(&w.kind, c.own, c.want, true, 1, w.now)
+		c.in = w.lines.Enter(&w.kind, c.own, &c.want, true, 1, w.now)
 		w.takes(c, c.in.Role, c.in.Grant)
 		return
 	}
