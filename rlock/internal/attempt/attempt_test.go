@@ -67,7 +67,7 @@ type acquisition struct {
 func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.Settings)) *acquisition {
 	a := &acquisition{claim: p.server.All(keys, false)}
 	a.lease.Prepare(ttl, "")
-	line.New(0).Enter(&line.Kind{Key: keys[0]}, &a.line, line.Want{}, true, 1, clock.Now())
+	line.New(0).Enter(&line.Kind{Key: keys[0]}, &a.line, &line.Want{}, true, 1, clock.Now())
 	s := attempt.Settings{
 		Server: p.server, Grants: p.grants, Line: line.Handle{Lease: &a.line}, Claim: &a.claim, Terms: &a.lease,
 		Silence: new(clock.Silence),
