@@ -151,7 +151,8 @@ func (a *acquisition) run() noLock {
 	if !why.none() {
 		return why
 	}
-	for a.enter(true, a.start); ; {
+	a.enter(a.lock.want.wait, a.start)
+	for {
 		switch a.role {
 		case line.Waits:
 			if why = a.waitInLine(); !why.none() {

@@ -181,3 +181,22 @@ func TestLastReaderExpiresWithALongLease(t *testing.T) {
 	idle(t, server.Client(t))
 	require.ErrorIs(t, locks[1].Release(t.Context()), rlock.ErrExpired)
 }
+
+// A reader who only tries does not wait with another reader of its process for a writer.
+func TestTryBehindAReaderWhoWaits(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	l := env.OpenOn(t, server)
+	writer := env.MustLock(t)(env.OpenOn(t, server).Acquire(t.Context(), "k"))
+	got := make(chan *rlock.Lock, 1)
+	go func() { got <- env.MustLock(t)(l.AcquireShared(t.Context(), "k")) }()
+	env.AwaitWaiting(t, l, 1)
+	tried := make(chan error, 1)
+	go func() { tried <- env.ErrorOf(l.TryAcquireShared(t.Context(), "k")) }()
+	require.ErrorIs(t, env.Receive(t, tried), rlock.ErrHeld)
+	require.NoError(t, writer.Release(t.Context()))
+	reader := env.Taken(t, got)
+	also := env.MustLock(t)(l.TryAcquireShared(t.Context(), "k"))
+	require.NoError(t, also.Release(t.Context()))
+	require.NoError(t, reader.Release(t.Context()))
+}
