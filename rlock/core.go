@@ -142,8 +142,8 @@ type observed struct {
 // Locks that use it are handles. Whoever gives a lease on gives its pointer on, and while it is on its way
 // nobody uses it. It has one mutex, for itself and for the Locks that use it.
 //
-// A mutex of the registry, of a queue of this process, or of the schedule may be locked under mu, and never
-// mu under one of them.
+// A mutex of the registry, of a shard of the lines, or of the schedule may be locked under mu, and never mu
+// under one of them.
 type lease struct {
 	mu     sync.Mutex
 	locker *Locker
@@ -241,8 +241,9 @@ func (l *monitored) Keys() []string { return l.claim.Keys() }
 
 // state is the state of a Lock for the caller who has it. Only become changes it.
 //
-//	acquiring ─▶ unanswered ─▶ waiting ─▶ held ─▶ released, lost, expired, detached or closed
-//	    └─────────────┴───────────┴─▶ held or failed
+//	acquiring ─▶ unanswered or waiting     unanswered ─▶ waiting
+//	acquiring, unanswered, waiting ─▶ held or failed
+//	held ─▶ released, lost, expired, detached or closed
 //
 // It does not say whether the server has freed the keys of a lock that has ended. If a Release got no
 // answer, the lock is released, and Release may be called again.

@@ -33,7 +33,7 @@ func (s *lease) users() iter.Seq[*Lock] {
 			}
 			return
 		}
-		for _, u := range slices.Backward(s.joint.users) { // leave moves the last one
+		for _, u := range slices.Backward(s.joint.users) { // backward, because part moves the last one into the gap
 			if !yield(u) {
 				return
 			}
@@ -124,9 +124,9 @@ func (s *lease) renewed() bool {
 	return false
 }
 
-// done gives a lease that one who had it as he wanted, or was given it, does not use any more to the first
-// who waits for it in this process, unless plain is true. back reports that nobody has it, so that the
-// caller gives it back. next is to be sent when the caller does not hold mu any more, which it holds now.
+// done ends one use of the lease: by a caller who wanted it as `as` says. If it was the last use, the lease
+// goes to the first who waits in this process, unless plain is true. If nobody takes it, back is true, and
+// the caller gives it back. The caller holds mu, and sends next after that.
 func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, next *clock.Signal) {
 	e := line.Event{Now: now, Plain: true}
 	// A command without an answer may take the key for the token later. Whoever gives that up must know.

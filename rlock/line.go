@@ -10,10 +10,12 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// kind returns in which line of this process the acquisition has a place. It reports false if in none: it is
-// of a set or of a token of the caller's own; or it does not wait, and is no reader, who may share what
-// others have; or it shares with nobody; or it wants all permits, whose holder has a fence of its own, or
-// such as never end.
+// kind returns in which line of this process the acquisition has a place. It reports false if in none:
+//   - a set, or a token that the caller has chosen;
+//   - a call that does not wait, unless it is a reader's, who may share what others have;
+//   - a share WithUniqueToken;
+//   - all permits at once, whose holder has a fence of its own, permits that never end, and those of a Locker
+//     without turns.
 func (a *acquisition) kind() (k line.Kind, has bool) {
 	l := a.lock
 	share, is := l.claim.Share()
@@ -221,8 +223,9 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 	return line.Waits, g, nil
 }
 
-// receive goes on with the lease that another caller of this process has given up, or shares. It reports
-// whether the acquisition has got the lock. If not, it says why it ends, or asks the server.
+// receive goes on with the lease that another caller of this process has given up, or shares. With has, the
+// acquisition is at its end, and has the lock if why is none. Otherwise it asks the server, unless why says
+// that it ends.
 func (a *acquisition) receive() (has bool, why noLock) {
 	from := leaseOf(a.given.Lease)
 	switch {

@@ -5,8 +5,9 @@
 //	serve  a lease that nobody uses any more goes to the first who waits, or back to the server.
 //	stand  while some wait, as many of them ask the server as can use what it gives. The others send nothing.
 //
-// A Line is a value that Step alone changes. It asks no server, reads no clock, starts nothing, and knows no
-// token. Lines has the lines of all keys, each under the mutex of its shard.
+// A Line is a value that Step alone changes, but for the score that it keeps for whoever asks next. It asks no
+// server, reads no clock, starts nothing, and knows no token. Lines has the lines of all keys, each under the
+// mutex of its shard.
 package line
 
 import (
@@ -25,7 +26,7 @@ const (
 	Permits             // each caller has a lease of its own, and there are several
 )
 
-// Kind is what the callers of one Line have in common. Of whole locks it is the key alone.
+// Kind is what the callers of one Line have in common. For a whole lock Enter needs the Key alone.
 type Kind struct {
 	Key     string
 	Mode    Mode
@@ -57,7 +58,7 @@ type Leased interface {
 }
 
 // Lease is the part of a lease that the Line knows. The mutex of its shard guards it. The zero Lease is in no
-// line: its methods do nothing then.
+// line: a Handle of it does nothing.
 type Lease struct {
 	shard   *shard        // nil: it was never in a line
 	line    *Line         // nil: nobody waits behind it, and nothing else is known of its key; Lines sets it
@@ -205,5 +206,5 @@ type Outcome struct {
 	Back   bool          // of Done: nobody goes on with the lease: give it back
 	Watch  bool          // of Granted and HandedOver: others depend on the end of the lease being noticed
 	Lease  Leased        // of Watched: that is in the way; nil: none
-	Signal *clock.Signal // to be sent when no mutex is held; nil: none
+	Signal *clock.Signal // to be sent after the step, best when no mutex is held; nil: none
 }

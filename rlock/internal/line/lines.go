@@ -149,6 +149,7 @@ func alone(g Leased) Line {
 	return l
 }
 
+// step takes a step of the line of a lease, which may be alone. The caller holds mu.
 func (s *shard) step(at *Lease, e *Event) (o Outcome) {
 	if at.line != nil {
 		o = at.line.Step(e)

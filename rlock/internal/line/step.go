@@ -56,7 +56,7 @@ type step struct {
 	out *Outcome
 }
 
-// wake tells a caller of its new Role. One is told after the step, with no mutex held that it needs first.
+// wake tells a caller of its new Role. The last one is told after the step, those before it at once.
 func (s *step) wake(c *Caller, r Role) {
 	c.role = r
 	s.out.Signal.Send()
