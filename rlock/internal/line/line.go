@@ -5,9 +5,9 @@
 //	serve  a lease that nobody uses any more goes to the first who waits, or back to the server.
 //	stand  while some wait, as many of them ask the server as can use what it gives. The others send nothing.
 //
-// A Line is a value that Step alone changes, but for the score that it keeps for whoever asks next. It asks no
-// server, reads no clock, starts nothing, and knows no token. Lines has the lines of all keys, each under the
-// mutex of its shard.
+// A Line is a value that Step alone changes, but for the score that it keeps for whoever asks next. It asks
+// no server, reads no clock, starts nothing, and knows no token. Lines has the lines of all keys, each under
+// the mutex of its shard.
 package line
 
 import (

@@ -103,7 +103,8 @@ func (w *world) part(c *caller, plain bool) {
 	g := c.has
 	g.users = slices.DeleteFunc(g.users, func(o *caller) bool { return o == c })
 	w.gone(c)
-	back, next := line.Handle{Lease: g}.Done(line.Event{Now: w.now, Want: c.want, Plain: plain, Sealed: w.rand.IntN(8) == 0})
+	e := line.Event{Now: w.now, Want: c.want, Plain: plain, Sealed: w.rand.IntN(8) == 0}
+	back, next := line.Handle{Lease: g}.Done(e)
 	if next != nil {
 		next.Send()
 	}
