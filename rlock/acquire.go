@@ -23,14 +23,14 @@ import (
 //
 // It also waits for a server that does not answer, or cannot yet (LOADING, CLUSTERDOWN, MASTERDOWN, TRYAGAIN).
 func (l *Locker) Acquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return l.acquire(ctx, key, opts, wanted{wait: true})
+	return l.acquire(ctx, key, opts, method{wait: true})
 }
 
 // TryAcquire is Acquire without waiting: its error matches ErrHeld if somebody holds the lock, or if
 // others have waited for it before, of whom the first then gets it. Give ctx a deadline: in a network that has
 // gone silent, the call otherwise lasts as long as the client's own time-outs, some 20 seconds.
 func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return l.acquire(ctx, key, opts, wanted{})
+	return l.acquire(ctx, key, opts, method{})
 }
 
 // AcquireAll takes the locks of all keys or none, and waits like Acquire. Overlapping sets cannot
@@ -42,23 +42,23 @@ func (l *Locker) TryAcquire(ctx context.Context, key string, opts ...Option) (*L
 //
 // On a Redis Cluster all keys must be in one slot: give them one {hash tag}, or see WithCrossSlot.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
-	return l.acquireAll(ctx, keys, opts, wanted{wait: true})
+	return l.acquireAll(ctx, keys, opts, method{wait: true})
 }
 
 // TryAcquireAll is AcquireAll without waiting. Like TryAcquire it overtakes nobody who waits for a key.
 func (l *Locker) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lock, error) {
-	return l.acquireAll(ctx, keys, opts, wanted{})
+	return l.acquireAll(ctx, keys, opts, method{})
 }
 
-func (l *Locker) acquire(ctx context.Context, key string, opts []Option, want wanted) (*Lock, error) {
+func (l *Locker) acquire(ctx context.Context, key string, opts []Option, by method) (*Lock, error) {
 	set, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
 		return nil, err
 	}
-	return l.acquireClaim(ctx, remote.One(full), set, want)
+	return l.acquireClaim(ctx, remote.One(full), set, by)
 }
 
-func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, want wanted) (*Lock, error) {
+func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, by method) (*Lock, error) {
 	set, err := l.begin(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -71,15 +71,15 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, opts []Option, w
 	if claim.SpansSlots() && set.token != "" {
 		return nil, invalid("WithToken", "a set of several slots cannot have it; leave it out, or give the keys the same {hash tag}")
 	}
-	return l.acquireClaim(ctx, claim, set, want)
+	return l.acquireClaim(ctx, claim, set, by)
 }
 
 // acquireClaim acquires the keys of a claim.
 func (l *Locker) acquireClaim(
-	ctx context.Context, claim remote.Claim, set *settings, want wanted,
+	ctx context.Context, claim remote.Claim, set *settings, by method,
 ) (*Lock, error) {
 	a, returned := acquisition{}, false
-	a.begin(l, ctx, claim, set, want, clock.Now())
+	a.begin(l, ctx, claim, set, by, clock.Now())
 	defer a.leave() // also when an observer panics again
 	defer func() {
 		a.notice.Leave()
@@ -102,42 +102,15 @@ func (l *Locker) acquireClaim(
 	return a.lock, nil
 }
 
-// confirm asks the server about a lock that has come while ForceRelease freed its key. That
-// may have been this one, on its way from another caller of this process, where they do not see it. If ctx
-// ends before there is an answer, or there is none for lookTimeout, it is asked in the background until there
-// is one.
-func (l *Lock) confirm(ctx context.Context) {
-	if l.asks(ctx) {
-		return
-	}
-	go func() {
-		for !l.asks(l.locker.background) && clock.Sleep(l.locker.background, confirmPause, nil) == nil {
-		}
-	}()
-}
-
-// confirmPause is the pause after a question that got no answer: a client that cannot connect says so at
-// once.
-const confirmPause = time.Second / 2
-
-// asks asks the server about a lock, and reports whether there is nothing left to ask.
-func (l *Lock) asks(ctx context.Context) (done bool) {
-	limited, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	_, err := l.Verify(limited)
-	return err == nil || !remote.Transient(err) || !l.Valid()
-}
-
 // begin makes a, which is new, the acquisition of a claim's keys.
 func (a *acquisition) begin(
-	l *Locker, ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant,
+	l *Locker, ctx context.Context, claim remote.Claim, set *settings, by method, start clock.Instant,
 ) {
-	lock := l.newLock(ctx, claim, set, want, start)
+	lock := l.newLock(ctx, claim, set, by, start)
 	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
 	a.tries.Settings = attempt.Settings{
 		Server: l.remote, Grants: l.grants, Line: lock.own.handle(), Claim: &lock.claim,
-		Terms: &lock.terms, Want: lock.request(), Wait: want.wait, Start: start, Count: &lock.attempts,
-		Silence: lock.own.handle().Silence(),
+		Terms: &lock.terms, Want: lock.request(), Wait: by.wait, Start: start, Count: &lock.attempts,
 	}
 	attempt.Begin(&a.tries)
 }
@@ -145,13 +118,13 @@ func (a *acquisition) begin(
 // run acquires the lock, or says why it does not.
 func (a *acquisition) run() noLock {
 	why := a.precheck()
-	if why.none() && !a.lock.want.wait {
+	if why.none() && !a.lock.by.wait {
 		why = a.askAboutHolder()
 	}
 	if !why.none() {
 		return why
 	}
-	a.enter(a.lock.want.wait, a.start)
+	a.enter(a.lock.by.wait, a.start)
 	for {
 		switch a.role {
 		case line.Waits:
@@ -169,7 +142,7 @@ func (a *acquisition) run() noLock {
 			a.enlist()
 			grant, why := a.afterExpired(a.tries.Try(a.ctx))
 			outcome := a.take(grant, why)
-			if !a.lock.want.wait || !why.Passes() {
+			if !a.lock.by.wait || !why.Passes() {
 				return outcome
 			}
 			if ended := a.wait(why); !ended.none() {
@@ -196,7 +169,7 @@ func (a *acquisition) precheck() noLock {
 // caller asks the server about it before the try. If that lease has lost its key, it then ends before the
 // key is taken again.
 func (a *acquisition) localHolder() *lease {
-	if !a.tries.MayQueue() {
+	if !a.tries.IsWholeKey() {
 		return nil
 	}
 	if h := a.lock.locker.holder(a.lock.claim.Key()); h != nil && h.valid() {
@@ -272,11 +245,11 @@ func (a *acquisition) fail(why noLock) error {
 	a.leave()
 	contended := l.stateNow() == stateWaiting
 	if contended {
-		l.locker.counters.addWait(time.Duration(clock.Now()-a.start), l.want.wait)
+		l.locker.counters.addWait(waited, l.by.wait)
 	}
 	l.become(stateFailed, a.start)
 	kind := callTry
-	if l.want.wait {
+	if l.by.wait {
 		kind = callWait
 	}
 	failed := &AcquireError{
@@ -329,13 +302,13 @@ func (a *acquisition) interrupted() {
 func (a *acquisition) afterExpired(
 	grant attempt.Grant, why attempt.Setback,
 ) (attempt.Grant, attempt.Setback) {
-	for !a.lock.want.wait && why.Kind == attempt.Busy && a.freesLeftover(a.tries.Blocker.Key) {
+	for !a.lock.by.wait && why.Kind == attempt.Busy && a.freeLeftover(a.tries.Blocker.Key) {
 		grant, why = a.tries.Try(a.ctx)
 	}
 	return grant, why
 }
 
-func (a *acquisition) freesLeftover(key string) (freed bool) {
+func (a *acquisition) freeLeftover(key string) (freed bool) {
 	l := a.lock.locker
 	if h := l.holder(key); h != nil {
 		h.expire() // perhaps nobody has noticed yet that it has

@@ -113,7 +113,7 @@ func (a *acquisition) nextPause(now clock.Instant) (more bool) {
 
 // enlist lists an acquisition that is about to wait, or may have to wait for an answer.
 func (a *acquisition) enlist() {
-	if l := a.lock; l.want.wait && !l.waits {
+	if l := a.lock; l.by.wait && !l.waits {
 		l.waits = true
 		l.locker.waiters.Add((*waiter)(l))
 	}

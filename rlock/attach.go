@@ -55,7 +55,7 @@ func (l *Locker) Attach(ctx context.Context, handoff Handoff, opts ...Option) (*
 		}
 		claim.Wants(share)
 	}
-	lock := l.newLock(ctx, claim, &set, wanted{}, clock.Now())
+	lock := l.newLock(ctx, claim, &set, method{}, clock.Now())
 	lock.fence, lock.attempts = h.Fence, 1
 	if set.token == "" {
 		lock.terms.SetToken(h.Begin(set.owner))

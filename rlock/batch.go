@@ -37,7 +37,7 @@ func (l *Locker) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	defer b.interrupted()
 	start := clock.Now()
 	for i, key := range full {
-		b.all[i].begin(l, ctx, remote.One(key), set, wanted{}, start)
+		b.all[i].begin(l, ctx, remote.One(key), set, method{}, start)
 	}
 	b.run(ctx)
 	b.deliver()
@@ -196,16 +196,16 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 			errs[i] = notEntered(lock.claim.Key(), err)
 		default:
 			asked = append(asked, r) // begin may call a method of a context, which may panic
-			if !r.begin(clock.Now()) || lock.left {
+			if !r.begin(clock.Now()) || lock.leaseGone {
 				errs[i] = r.err
 				asked = asked[:len(asked)-1]
 				continue
 			}
-			if r.minimum != nil && !r.over {
-				shortening = append(shortening, r.shortening())
-				r.call = &shortening[len(shortening)-1].Freeing
+			f, until := r.freeing()
+			if r.shortens() {
+				s := &remote.Shortening{Freeing: f, Until: until}
+				r.call, shortening = &s.Freeing, append(shortening, s)
 			} else {
-				f, _ := r.freeing()
 				r.call, freeing = &f, append(freeing, &f)
 			}
 		}

@@ -27,23 +27,23 @@ import (
 // Open and share it: it is safe for concurrent use. The methods of a nil or zero Locker
 // do nothing, and those that can fail return an error that is ErrInvalid.
 type Locker struct {
-	client   rueidis.Client
-	remote   *remote.Server
-	server   any                    // equal for Lockers that certainly use the same server
-	dialled  *conntrack.Tracker     // of a client that is the Locker's own
-	timeOuts *clientoption.TimeOuts // likewise; nil: nobody knows them
-	short    atomic.Bool            // an observer was told that a lease is too short for them
-	polling  atomic.Bool            // an observer was told that the user lacks a right for the queue
-	cluster  bool
-	defaults *settings
-	listener *notify.Listener // nil: nothing is pushed
-	lines    *line.Lines
-	registry registry.Registry[*holder]
-	leftover leftover.Tokens
-	waiters  registry.Registry[*waiter]
-	renewals *renew.Schedule[*scheduled]
-	monitor  *notify.Monitor // nil: a loss is noticed by extensions
-	grants   *notify.Grants
+	client      rueidis.Client
+	remote      *remote.Server
+	server      any                    // equal for Lockers that certainly use the same server
+	dialled     *conntrack.Tracker     // of a client that is the Locker's own
+	timeOuts    *clientoption.TimeOuts // likewise; nil: nobody knows them
+	toldShort   atomic.Bool            // an observer was told that a lease is too short for them
+	toldPolling atomic.Bool            // an observer was told that the user lacks a right for the queue
+	cluster     bool
+	defaults    *settings
+	listener    *notify.Listener // nil: nothing is pushed
+	lines       *line.Lines
+	registry    registry.Registry[*holder]
+	leftover    leftover.Tokens
+	waiters     registry.Registry[*waiter]
+	renewals    *renew.Schedule[*scheduled]
+	monitor     *notify.Monitor // nil: a loss is noticed by extensions
+	grants      *notify.Grants
 
 	counters counters
 	forces   forced.Counts // of calls that look for locks that were robbed; see confirm
@@ -78,26 +78,26 @@ type Lock struct {
 	releases gate.Gate
 	*extras  // nil until something needs it; made under mu, and never changed after that
 
-	attempts int32
-	listed   registry.Entry // guarded by the registry
-	state    atomic.Uint32  // see state.go
-	want     wanted
-	waits    bool         // it is in the registry of those that wait; only for the acquisition
-	uses     bool         // it is one of those who have the lease; guarded by mu
-	told     bool         // its caller has got the token; guarded by mu
-	left     bool         // it has ended, and others have the lease; guarded by mu
-	position int32        // among the readers who share the lease; guarded by mu
-	until    atomic.Int64 // a clock.Instant: its own end in a lease that others share; Never: that of the lease
-	own      lease
+	attempts  int32
+	listed    registry.Entry // guarded by the registry
+	state     atomic.Uint32  // see state.go
+	by        method
+	waits     bool         // it is in the registry of those that wait; only for the acquisition
+	uses      bool         // it is one of those who have the lease; guarded by mu
+	hasToken  bool         // its caller has got the token; guarded by mu
+	leaseGone bool         // it has ended, and others have the lease; guarded by mu
+	position  int32        // among the readers who share the lease; guarded by mu
+	until     atomic.Int64 // a clock.Instant: its own end in a lease that others share; Never: that of the lease
+	own       lease
 }
 
 // extras are what few locks need: those that are asked for their Context, acquired WithAtLeast, or detached,
 // permits, and readers that are extended. They are apart so that other locks stay small.
 type extras struct {
-	ctx     *lockContext    // made by Context; guarded by mu
-	minimum *minimum        // of WithAtLeast; nil: none; guarded by mu
-	handoff *remote.Handoff // of Detach: the only one, as it knows what Attaches have done; guarded by mu
-	wants   time.Duration   // the TTL of the last Extend beside others; 0: there was none; guarded by mu
+	ctx       *lockContext    // made by Context; guarded by mu
+	minimum   *minimum        // of WithAtLeast; nil: none; guarded by mu
+	handoff   *remote.Handoff // of Detach: the only one, as it knows what Attaches have done; guarded by mu
+	extendTTL time.Duration   // the TTL of the last Extend beside others; 0: there was none; guarded by mu
 }
 
 // lockContext is what Context has made. It is apart because few locks are asked for it.
@@ -116,8 +116,8 @@ func (c *lockContext) endAll() {
 	}
 }
 
-// wanted is how the methods that acquire differ.
-type wanted struct {
+// method is how the methods that acquire differ.
+type method struct {
 	wait bool // for a held lock to become free
 	do   bool // for Do: extended by default, and bound to the caller's context
 	lead bool // for Lead
@@ -145,17 +145,17 @@ type observed struct {
 // A mutex of the registry, of a shard of the lines, or of the schedule may be locked under mu, and never mu
 // under one of them.
 type lease struct {
-	mu     sync.Mutex
-	locker *Locker
-	claim  remote.Claim // its keys, and the commands for them that got no answer
-	terms  terms.Terms  // guarded by mu from when a Lock holds it
-	fence  uint64       // of who has it, or had it last; guarded by mu
-	user   *Lock        // who has it alone; guarded by mu
-	joint  *joint       // readers who have it together; nil: no others may have it; guarded by mu
-	*watch              // nil until somebody must learn when it is over; made under mu, once
-	line   line.Lease   // that the line has in which callers of this process wait for it
-	state  leaseState   // guarded by mu
-	shown  bool         // somebody has asked for the token, and may use it; guarded by mu
+	mu         sync.Mutex
+	locker     *Locker
+	claim      remote.Claim // its keys, and the commands for them that got no answer
+	terms      terms.Terms  // guarded by mu from when a Lock holds it
+	fence      uint64       // of who has it, or had it last; guarded by mu
+	user       *Lock        // who has it alone; guarded by mu
+	joint      *joint       // readers who have it together; nil: no others may have it; guarded by mu
+	*watch                  // nil until somebody must learn when it is over; made under mu, once
+	line       line.Lease   // that the line has in which callers of this process wait for it
+	state      leaseState   // guarded by mu
+	tokenShown bool         // somebody has asked for the token, and may use it; guarded by mu
 }
 
 // joint are the readers who share a lease. The line also counts those who are about to.
@@ -163,11 +163,11 @@ type joint struct{ users []*Lock } // guarded by the lease's mu
 
 // watch is what a lease needs that is renewed or watched.
 type watch struct {
-	renewal renew.Entry
-	monitor notify.Entry
-	due     clock.Instant // of the next renewal; guarded by mu
-	ended   *lockContext  // the first of the contexts that are to end; guarded by mu
-	told    *observed     // the first of those that are to be told; guarded by mu
+	renewal   renew.Entry
+	monitor   notify.Entry
+	due       clock.Instant // of the next renewal; guarded by mu
+	ended     *lockContext  // the first of the contexts that are to end; guarded by mu
+	observers *observed     // the first of those that are to be told; guarded by mu
 }
 
 // leaseState is the state of a lease. Lock.hold begins it, and retire ends it.
@@ -271,13 +271,13 @@ func (l *Lock) deadline() clock.Instant {
 }
 
 // extends reports whether the lock is extended automatically.
-func (l *Lock) extends() bool { return l.set.extends(l.want.do) }
+func (l *Lock) extends() bool { return l.set.extends(l.by.do) }
 
 // ttl is what an automatic extension of a lease that others share asks for on behalf of this lock. The caller
 // holds mu.
 func (l *Lock) ttl() time.Duration {
-	if l.extras != nil && l.wants > 0 {
-		return l.wants
+	if l.extras != nil && l.extendTTL > 0 {
+		return l.extendTTL
 	}
 	return l.set.ttl
 }

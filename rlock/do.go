@@ -20,7 +20,7 @@ import (
 // means that fn held the lock from beginning to end, unless somebody called Release. If ctx ends before
 // the lock is granted, fn is not called, and the error matches ErrGaveUp.
 func (l *Locker) Do(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquire(ctx, key, opts, want) }, true)
+	_, err := l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, true)
 	return err
 }
 
@@ -40,7 +40,7 @@ func DoValue[T any](ctx context.Context, l *Locker, key string, fn func(ctx cont
 
 // DoAll is Do for a set of keys, which it acquires like AcquireAll.
 func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireAll(ctx, keys, opts, want) }, true)
+	_, err := l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquireAll(ctx, keys, opts, by) }, true)
 	return err
 }
 
@@ -61,13 +61,13 @@ func (l *Locker) DoAll(ctx context.Context, keys []string, fn func(ctx context.C
 // TryDo keeps two runs from overlapping, not from following each other. For a job that must run once in
 // a period, although the clocks of its machines differ, add WithAtLeast.
 func (l *Locker) TryDo(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
-	return l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquire(ctx, key, opts, want) }, false)
+	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquire(ctx, key, opts, by) }, false)
 }
 
 // TryDoAll is TryDo for a set of keys, which it acquires like TryAcquireAll: fn is called
 // only if nobody holds any of them.
 func (l *Locker) TryDoAll(ctx context.Context, keys []string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) (ran bool, err error) {
-	return l.do(ctx, fn, func(want wanted) (*Lock, error) { return l.acquireAll(ctx, keys, opts, want) }, false)
+	return l.do(ctx, fn, func(by method) (*Lock, error) { return l.acquireAll(ctx, keys, opts, by) }, false)
 }
 
 // FromContext returns the lock whose Context ctx is, or is derived from, as that of the function of Do
@@ -83,12 +83,14 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 
 // do runs fn under the lock that acquire takes. Without wait, a lock that another holds
 // is no error.
-func (l *Locker) do(ctx context.Context, fn func(ctx context.Context, lock *Lock) error, acquire func(wanted) (*Lock, error), wait bool) (ran bool, err error) {
+func (l *Locker) do(
+	ctx context.Context, fn func(ctx context.Context, lock *Lock) error, acquire func(method) (*Lock, error), wait bool,
+) (ran bool, err error) {
 	if fn == nil {
 		return false, invalid("fn", "it is nil; pass the function that is to run with the lock")
 	}
 	start := clock.Now()
-	lock, err := acquire(wanted{wait: wait, do: true})
+	lock, err := acquire(method{wait: wait, do: true})
 	if refused, ok := err.(*AcquireError); ok && !wait && refused.Err == ErrHeld {
 		return false, nil
 	}

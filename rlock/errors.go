@@ -88,7 +88,7 @@ type AcquireError struct {
 	Err error
 
 	call      call // that failed
-	contended bool // somebody held the key, or was before this call in the queue of this process
+	contended bool // somebody held the key, or another of this process was before this call in line
 }
 
 // remedy tells what to do about an error of the server, "" if there is none or nobody knows.

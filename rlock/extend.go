@@ -119,7 +119,7 @@ func (x *extending) begin() error {
 	} else {
 		x.sent = l.terms.BeginJoint(now, x.ttl)
 		l.until.Store(int64(min(l.deadline(), clock.LeaseEnd(now, x.ttl))))
-		l.beWatched() // the lease may outlive those who have it
+		l.watchOrEnd() // the lease may outlive those who have it
 	}
 	if l.deadline() < before {
 		l.advance(l.nextRenewal(x.sent.Sent))

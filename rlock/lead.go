@@ -50,9 +50,9 @@ func (l *Locker) Lead(ctx context.Context, key string, fn func(ctx context.Conte
 			err := fn(ctx, lock)
 			end = lock.Err()
 			return err
-		}, func(want wanted) (*Lock, error) {
-			want.lead = true
-			return l.acquireClaim(ctx, remote.One(full), &set, want)
+		}, func(by method) (*Lock, error) {
+			by.lead = true
+			return l.acquireClaim(ctx, remote.One(full), &set, by)
 		}, true)
 		again := errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) || errors.Is(end, ErrReleased) || errors.Is(end, ErrClosed)
 		if !again || ctx.Err() != nil {

@@ -33,7 +33,7 @@ func (s *lease) users() iter.Seq[*Lock] {
 			}
 			return
 		}
-		for _, u := range slices.Backward(s.joint.users) { // backward, because part moves the last one into the gap
+		for _, u := range slices.Backward(s.joint.users) { // backward, because removeUser moves the last one into the gap
 			if !yield(u) {
 				return
 			}
@@ -41,8 +41,8 @@ func (s *lease) users() iter.Seq[*Lock] {
 	}
 }
 
-// wanted are those who want the lease extended. The caller holds mu.
-func (s *lease) wanted() iter.Seq[*Lock] {
+// extenders are those who want the lease extended. The caller holds mu.
+func (s *lease) extenders() iter.Seq[*Lock] {
 	return func(yield func(*Lock) bool) {
 		for u := range s.users() {
 			if u.extends() && !yield(u) {
@@ -52,8 +52,8 @@ func (s *lease) wanted() iter.Seq[*Lock] {
 	}
 }
 
-// join makes l a user. The caller holds mu.
-func (s *lease) join(l *Lock) {
+// addUser makes l a user. The caller holds mu.
+func (s *lease) addUser(l *Lock) {
 	l.uses = true
 	if s.joint == nil {
 		s.user = l
@@ -63,8 +63,8 @@ func (s *lease) join(l *Lock) {
 	s.joint.users = append(s.joint.users, l)
 }
 
-// part undoes join. The caller holds mu.
-func (s *lease) part(l *Lock) {
+// removeUser undoes addUser. The caller holds mu.
+func (s *lease) removeUser(l *Lock) {
 	if !l.uses {
 		return
 	}
@@ -85,7 +85,7 @@ func (s *lease) share() {
 	l := s.user
 	s.user, s.joint = nil, &joint{}
 	l.until.Store(int64(s.terms.Deadline()))
-	s.join(l)
+	s.addUser(l)
 }
 
 // alone gives the lease to the only one who has it, if no other can join any more. It reports whether the
@@ -94,12 +94,12 @@ func (s *lease) alone() bool {
 	switch {
 	case s.joint == nil:
 		return true
-	case !s.handle().Own():
+	case !s.handle().SealIfAlone():
 		return false
 	}
 	l := s.joint.users[0]
 	s.joint = nil
-	s.join(l)
+	s.addUser(l)
 	s.terms.Prepare(l.ttl(), s.terms.Token())
 	if s.terms.Deadline() == clock.Instant(l.until.Load()) {
 		l.until.Store(int64(clock.Never))
@@ -118,7 +118,7 @@ func (s *lease) valid() bool {
 func (s *lease) renewed() bool {
 	s.mu.Lock()
 	defer s.unlock()
-	for range s.wanted() {
+	for range s.extenders() {
 		return s.terms.Deadline() != clock.Never
 	}
 	return false
@@ -133,7 +133,7 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 	if !plain && s.state == leaseLive && s.claim.Possible() == 0 && len(s.terms.Former()) == 0 {
 		server := s.locker.remote
 		e.Plain, e.Blind = false, !server.Queues().Used()
-		e.Want, e.Sealed = as, s.shown || !s.terms.Certain()
+		e.Want, e.Sealed = as, s.tokenShown || !s.terms.Certain()
 		e.Want.TTL = s.terms.TTL()
 		e.RoundTrip = server.RoundTrip()
 	}
@@ -205,10 +205,10 @@ func (s *lease) tokenOver(away bool) {
 	over(s.terms.Token())
 }
 
-// follow puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and
+// schedule puts the lease on the schedule of renewals, which extends it, or only ends its users on time, and
 // has the monitor look after it if the server tells of changed keys. It reports false if the Locker is
 // closed. The caller holds mu.
-func (s *lease) follow() bool {
+func (s *lease) schedule() bool {
 	if s.watch == nil {
 		s.watch = &watch{due: clock.Never}
 	}
@@ -236,7 +236,7 @@ func (s *lease) firstEnd() clock.Instant {
 // those who want it extended needs it. The caller holds mu.
 func (s *lease) nextRenewal(from clock.Instant) clock.Instant {
 	next := clock.Never
-	for u := range s.wanted() {
+	for u := range s.extenders() {
 		if s.joint == nil {
 			return s.terms.NextRenewal(from)
 		}
@@ -265,7 +265,7 @@ func (s *lease) advance(at clock.Instant) {
 	if s.watch == nil {
 		return
 	}
-	for range s.wanted() {
+	for range s.extenders() {
 		s.locker.renewals.Advance((*scheduled)(s), at, s.firstEnd())
 		return
 	}

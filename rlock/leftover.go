@@ -7,14 +7,14 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// leaveExpired notes that the keys of a lock which has expired here may have its token for a little longer:
+// noteLeftover notes that the keys of a lock which has expired here may have its token for a little longer:
 // for the margin for clock drift, and for as long as the last command about the lease was under way. The
 // token is nobody's then, unless the caller has chosen it or asked for it, so that another may hold by it,
 // or others of this process go on with it, or the keys are to keep others out until the end. The caller
 // holds mu.
-func (l *Lock) leaveExpired() {
+func (l *Lock) noteLeftover() {
 	now := clock.Now()
-	if l.shown || l.claim.Chosen() || l.keptUntil() > now {
+	if l.tokenShown || l.claim.Chosen() || l.keptUntil() > now {
 		return
 	}
 	until := now.After(time.Second + min(l.terms.Longest()/100, time.Minute))
@@ -26,7 +26,7 @@ func (l *Lock) leaveExpired() {
 // by the margin for clock drift. It frees nothing if the token is another holder's: a reader's lock may
 // expire before those of others who share what it has. The caller holds mu.
 func (l *Lock) freeExpired(ttl time.Duration) {
-	if l.left {
+	if l.leaseGone {
 		return
 	}
 	if until := l.keptUntil(); until > clock.Now() {
@@ -36,34 +36,9 @@ func (l *Lock) freeExpired(ttl time.Duration) {
 	l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), ttl, 1)
 }
 
-// goesOn reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it
+// tokenLives reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it
 // is over here, and somebody who has asked for the token may have made the lease longer, or the keys are to
 // keep others out for a little longer. The caller holds mu.
-func (l *Lock) goesOn(to state) bool {
-	return to == stateDetached || to == stateExpired && (l.shown || l.keptUntil() > clock.Now())
-}
-
-// keepFor keeps others out for d from now. The caller holds mu.
-func (l *Lock) keepFor(d time.Duration, now clock.Instant) {
-	if d > 0 {
-		l.needExtras()
-		l.minimum = &minimum{until: now.After(d)}
-	}
-}
-
-// keptUntil returns when the keys may be free. The caller holds mu.
-func (l *Lock) keptUntil() clock.Instant {
-	if l.extras == nil || l.minimum == nil {
-		return clock.Past
-	}
-	return l.minimum.until
-}
-
-// keepNobodyOut undoes keepFor, because the work under the lock has not begun.
-func (l *Lock) keepNobodyOut() {
-	l.mu.Lock()
-	defer l.unlock()
-	if l.extras != nil {
-		l.minimum = nil
-	}
+func (l *Lock) tokenLives(to state) bool {
+	return to == stateDetached || to == stateExpired && (l.tokenShown || l.keptUntil() > clock.Now())
 }

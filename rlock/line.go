@@ -24,10 +24,10 @@ func (a *acquisition) kind() (k line.Kind, has bool) {
 	case l.claim.IsSet() || l.claim.Chosen():
 		return k, false
 	case !is:
-		return k, l.want.wait
+		return k, l.by.wait
 	case share.Limit == 0:
 		k.Mode = line.Readers
-	case share.Permits < share.Limit && l.set.ttl != NoExpiry && l.set.turn > 0 && l.want.wait:
+	case share.Permits < share.Limit && l.set.ttl != NoExpiry && l.set.turn > 0 && l.by.wait:
 		k.Mode, k.Limit, k.Permits, k.Extends = line.Permits, share.Limit, share.Permits, l.extends()
 	default:
 		return k, false
@@ -76,15 +76,15 @@ func (a *acquisition) waitInLine() noLock {
 	if err != nil {
 		return a.quit(waitEnded(err))
 	}
-	a.told(role, g)
+	a.setRole(role, g)
 	if role == line.Waits {
 		a.left = a.caller.Remaining(clock.Now())
 	}
 	return noLock{}
 }
 
-// told takes what the acquisition has to do now.
-func (a *acquisition) told(role line.Role, g line.Grant) {
+// setRole takes what the acquisition has to do now.
+func (a *acquisition) setRole(role line.Role, g line.Grant) {
 	a.role, a.given = role, g
 	if role != line.Waits {
 		a.caller = nil
@@ -101,7 +101,7 @@ func (a *acquisition) quit(why noLock) noLock {
 		return why
 	}
 	role, g := a.caller.Leave()
-	a.told(role, g)
+	a.setRole(role, g)
 	if role == line.Given {
 		return noLock{}
 	}
@@ -140,7 +140,7 @@ func (a *acquisition) lastLook() noLock {
 	}
 	if err == nil {
 		if role, g := a.caller.Ready(); role != line.Waits {
-			a.told(role, g)
+			a.setRole(role, g)
 			return noLock{}
 		}
 	}
@@ -169,7 +169,7 @@ func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g lin
 		now = clock.Now()
 		if now >= watch {
 			watch = clock.Never
-			leaseOf(a.caller.Watch()).watchFor()
+			leaseOf(a.caller.Watch()).watchIfLive()
 		}
 		if looks && now >= min(look, end) && now < last { // lastLook asks at the end of the policy
 			look = now.After(lookPause)
@@ -338,7 +338,7 @@ func (a *acquisition) passOn(from *lease) (has bool, why noLock) {
 // asksInPlaceOf has the acquisition ask the server, because the key of a lease goes to another, or back.
 func (a *acquisition) asksInPlaceOf(from *lease) {
 	a.lock.own.handle().PassedOn(from.handle(), clock.Now())
-	a.told(line.Asks, line.Grant{})
+	a.setRole(line.Asks, line.Grant{})
 }
 
 // gone notes that the key of a lease is another's.

@@ -11,8 +11,8 @@ import (
 )
 
 // newLock returns a Lock of the keys of a claim, not held yet, for a call that began at start.
-func (l *Locker) newLock(ctx context.Context, claim remote.Claim, set *settings, want wanted, start clock.Instant) *Lock {
-	lock := &Lock{set: set, want: want, parent: ctx, since: start, own: lease{claim: claim, locker: l}}
+func (l *Locker) newLock(ctx context.Context, claim remote.Claim, set *settings, by method, start clock.Instant) *Lock {
+	lock := &Lock{set: set, by: by, parent: ctx, since: start, own: lease{claim: claim, locker: l}}
 	lock.lease = &lock.own
 	if set.token != "" {
 		lock.claim.Choose()
@@ -52,11 +52,11 @@ func (l *Lock) Token() string {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	mayGoOn := !l.told && !l.set.uniqueToken && l.terms.TTL() != NoExpiry
-	if l.left && (mayGoOn || l.claim.IsShare()) { // others have it
+	mayGoOn := !l.hasToken && !l.set.uniqueToken && l.terms.TTL() != NoExpiry
+	if l.leaseGone && (mayGoOn || l.claim.IsShare()) { // others have it
 		return ""
 	}
-	l.shown, l.told = true, true
+	l.tokenShown, l.hasToken = true, true
 	l.lease.handle().Seal()
 	return l.terms.Token()
 }
@@ -141,7 +141,7 @@ func (l *Lock) Context() context.Context {
 		return ctx
 	}
 	parent := l.parent
-	if !l.want.do {
+	if !l.by.do {
 		parent = context.WithoutCancel(parent)
 	}
 	ctx, end := context.WithCancelCause(holderContext{parent, l}) // calls methods of the caller's context
@@ -173,7 +173,7 @@ func (l *Lock) keepContext(made *lockContext) context.Context {
 	l.needExtras()
 	l.ctx = made
 	if over = l.cause(); over == nil {
-		l.beWatched()
+		l.watchOrEnd()
 		over = l.cause() // if the Locker is closed
 	}
 	return made.Context

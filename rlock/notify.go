@@ -62,14 +62,15 @@ func deliverRead(read []notify.Held) {
 
 // newWait returns a Wait for keys of the Locker.
 func (l *Locker) newWait() *notify.Wait {
-	return &notify.Wait{Listener: l.listener, Look: l.look, Stop: l.closed}
+	return &notify.Wait{Listener: l.listener, Look: l.peek, Stop: l.closed}
 }
 
+// lookTimeout is how long the server has to answer a question about a key while the call goes on without.
 const lookTimeout = 2 * time.Second
 
-// look reads a key through the cache. It has a time limit, because rueidis repeats a cached
+// peek reads a key through the cache. It has a time limit, because rueidis repeats a cached
 // read for as long as its context lasts if the server is gone.
-func (l *Locker) look(ctx context.Context, key string) (notify.Seen, error) {
+func (l *Locker) peek(ctx context.Context, key string) (notify.Seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	defer context.AfterFunc(l.background, cancel)()

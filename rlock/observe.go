@@ -49,7 +49,7 @@ func (l *Lock) emit(e *Event) {
 	}
 	o.list.Add(*e)
 	if state := l.stateNow(); state > stateReleased || state == stateHeld {
-		l.lease.toldOf(o)
+		l.lease.mustTell(o)
 	}
 }
 
@@ -57,15 +57,15 @@ func (l *Lock) emit(e *Event) {
 // caller holds mu.
 func (l *Lock) emitOnce() {
 	s := l.locker
-	if l.extends() && !s.short.Load() {
-		if short := s.timeOuts.Short(l.terms.TTL()); short != nil && !s.short.Swap(true) {
+	if l.extends() && !s.toldShort.Load() {
+		if short := s.timeOuts.Short(l.terms.TTL()); short != nil && !s.toldShort.Swap(true) {
 			l.emit(&Event{Kind: EventShortLease, Err: short})
 		}
 	}
-	if s.remote.Queues().Used() || s.polling.Load() {
+	if s.remote.Queues().Used() || s.toldPolling.Load() {
 		return
 	}
-	if refusal := s.remote.Queues().Refusal(); refusal != nil && !s.polling.Swap(true) {
+	if refusal := s.remote.Queues().Refusal(); refusal != nil && !s.toldPolling.Swap(true) {
 		l.emit(&Event{Kind: EventPolling, Err: &LockError{"queue", l.claim.Key(), refusal}})
 	}
 }
@@ -101,10 +101,10 @@ func (o *observed) tell(keep bool) {
 // deliver tells the observers of all Locks about which something has happened. The caller holds no mutex.
 func (s *lease) deliver() { events.Each(s.toTell(), (*observed).deliver) }
 
-// toldOf notes that an observer is to be told. A lock that has one is watched. The caller holds mu.
-func (s *lease) toldOf(o *observed) {
+// mustTell notes that an observer is to be told. A lock that has one is watched. The caller holds mu.
+func (s *lease) mustTell(o *observed) {
 	if !o.listed {
-		o.listed, o.next, s.told = true, s.told, o
+		o.listed, o.next, s.observers = true, s.observers, o
 	}
 }
 
@@ -115,10 +115,10 @@ func (s *lease) toTell() (told []*observed) {
 	if s.watch == nil {
 		return nil
 	}
-	for o := s.told; o != nil; {
+	for o := s.observers; o != nil; {
 		told = append(told, o)
 		o.listed, o.next, o = false, nil, o.next
 	}
-	s.told = nil
+	s.observers = nil
 	return told
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -42,14 +41,17 @@ func (l *Lock) Release(ctx context.Context) error {
 			r.interrupted()
 		}
 	}()
-	if !r.begin(clock.Now()) || l.left {
+	if !r.begin(clock.Now()) || l.leaseGone {
 		returned = true
 		return r.err
 	}
-	if r.minimum != nil {
-		r.shorten(ctx)
+	f, until := r.freeing()
+	if r.shortens() {
+		s := &remote.Shortening{Freeing: f, Until: until}
+		remote.ShortenEach(ctx, l.locker.remote, []*remote.Shortening{s})
+		r.freed, r.err = s.Freed, s.Err
 	} else {
-		r.freed, r.err = l.locker.remote.Release(ctx, &l.claim, l.terms.Token(), l.terms.Former())
+		r.freed, r.err = l.locker.remote.Release(ctx, f.Claim, f.Token, f.Former)
 	}
 	returned = true
 	r.settle()
@@ -85,7 +87,7 @@ type releasing struct {
 func (r *releasing) begin(now clock.Instant) (ok bool) {
 	ok, next := r.end(now)
 	next.Send()
-	if ok && r.lock.left {
+	if ok && r.lock.leaseGone {
 		r.settle()
 	}
 	return ok
@@ -124,7 +126,7 @@ func (r *releasing) pass(now clock.Instant) (next *clock.Signal) {
 	r.passed = true
 	l := r.lock
 	back, next := l.done(now, l.request(), r.minimum != nil)
-	if l.left = !back; back {
+	if l.leaseGone = !back; back {
 		l.retire(leaseBack)
 	}
 	return next
@@ -141,7 +143,7 @@ func (r *releasing) interrupted() {
 	next := r.pass(clock.Now())
 	l.unlock()
 	next.Send()
-	if !l.left {
+	if !l.leaseGone {
 		f, until := r.freeing()
 		l.locker.remote.ReleaseLater(&l.claim, f.Token, f.Former, until)
 		r.err = remote.ErrInterrupted
@@ -152,9 +154,9 @@ func (r *releasing) interrupted() {
 // settle takes the outcome of the calls, and lets the next in line try.
 func (r *releasing) settle() {
 	l, cause := r.lock, r.cause
-	given := cause == released || cause == closed
-	if l.left { // the lease is others'
-		if r.err == nil && (cause == nil || given) {
+	lasted := cause == released || cause == closed
+	if l.leaseGone { // the lease is others'
+		if r.err == nil && (cause == nil || lasted) {
 			r.freed = remote.Free
 		}
 	} else {
@@ -166,10 +168,10 @@ func (r *releasing) settle() {
 	switch {
 	case errors.Is(r.err, rueidis.ErrClosing):
 		r.err = fmt.Errorf("%w: %w", ErrClosed, r.err)
-	case r.err != nil && cause != nil && !given: // the caller must learn that the lock did not last
+	case r.err != nil && cause != nil && !lasted: // the caller must learn that the lock did not last
 		r.err = fmt.Errorf("%w; %w", cause, r.err)
-	case r.err != nil || r.freed == remote.Free || r.freed == remote.Perhaps && given:
-	case given:
+	case r.err != nil || r.freed == remote.Free || r.freed == remote.Perhaps && lasted:
+	case lasted:
 		r.err = lost
 	default:
 		r.err = cause
@@ -203,54 +205,6 @@ func notEntered(key string, err error) error {
 	return &LockError{"release", key, fmt.Errorf("another Release of it has no answer yet: %w", err)}
 }
 
-// ForceRelease frees the lock of key if its holder's token is token, as Inspect shows it: for one share, the
-// Token of its Sharer. It is for repair. The next who waits gets the lock. The error matches ErrLost if the
-// token is not the holder's; after any other error the lock may or may not be free. The Token of the State of a
-// shared key frees all shares, and their holders learn of it as of a key that somebody has deleted.
-//
-// The holder learns of its loss from the server (see Invalidations) or, as one of several shares always, when
-// it next extends, verifies or releases. Until then it may be at work, so let it use the fence. A holder of
-// this Locker has lost its lock, share or permits when ForceRelease returns. A caller to whom they are on
-// their way then has lost them when its call returns, if the server answers in time, and otherwise soon. If a
-// holder has handed over what it had within its process, the next one may have the same token and loses it;
-// WithUniqueToken prevents that.
-//
-// If the server does not answer, ForceRelease asks again for 2 seconds, while ctx lasts.
-func (l *Locker) ForceRelease(ctx context.Context, key, token string) error {
-	full, err := l.begun(ctx, "force release", key)
-	if err != nil {
-		return err
-	}
-	if token == "" {
-		return invalid("token", "it is empty")
-	}
-	if ctx.Err() != nil {
-		return &LockError{"force release", full, clock.ContextError(ctx, nil)}
-	}
-	freed, err := l.remote.ReleaseWhile(ctx, full, token)
-	switch {
-	case err != nil:
-		return unanswered(ctx, "force release", full, err)
-	case freed == remote.Missing:
-		return &LockError{"force release", full, ErrLost}
-	}
-	l.forces.Begin(full)
-	l.endForced(full, func(lock *Lock) bool { return slices.Contains(lock.terms.Tokens(), token) })
-	return nil
-}
-
-// endForced ends the locks of this Locker that have a key of which the server has just robbed them. Nobody
-// takes keys by force often, so it looks at all locks. The caller has counted that it begins: what Acquire
-// gets until it is done asks the server, and what others get learns of a robbery as of any loss.
-func (l *Locker) endForced(key string, robbed func(*Lock) bool) {
-	defer l.forces.End(key)
-	meant := func(lock *Lock) bool { return slices.Contains(lock.claim.Keys(), key) && robbed(lock) }
-	l.eachLock(meant, func(lock *Lock) {
-		lock.endIfOver() // what was over before was not lost
-		lock.finish(stateLost)
-	})
-}
-
 // keepOthersOut decides whether this Release only shortens the lease, because others are to be kept out. It
 // also notes the token of an earlier Release that has, because the keys may have that one. The caller holds
 // the lock's mu.
@@ -266,30 +220,14 @@ func (r *releasing) keepOthersOut(now clock.Instant) {
 	r.minimum, r.over = l.minimum, until <= now
 }
 
-// shortening is the call of a Release that leaves the keys.
-func (r *releasing) shortening() *remote.Shortening {
-	f, until := r.freeing()
-	return &remote.Shortening{Freeing: f, Until: until}
-}
+// shortens reports whether the Release leaves the keys a shorter lease, and does not free them.
+func (r *releasing) shortens() bool { return r.minimum != nil && !r.over }
 
-// freeing is the call of a Release that frees the keys, and when it may.
+// freeing is what the Release asks the server for, and when the keys may be free.
 func (r *releasing) freeing() (f remote.Freeing, until clock.Instant) {
 	l := r.lock
 	if r.minimum != nil {
 		return remote.Freeing{Claim: &l.claim, Token: r.minimum.token, Former: l.terms.Tokens()}, r.minimum.until
 	}
 	return remote.Freeing{Claim: &l.claim, Token: l.terms.Token(), Former: l.terms.Former()}, clock.Past
-}
-
-// shorten makes the call of a Release that keeps others out, or that comes after one that did.
-func (r *releasing) shorten(ctx context.Context) {
-	server := r.lock.locker.remote
-	if r.over {
-		f, _ := r.freeing()
-		r.freed, r.err = server.Release(ctx, f.Claim, f.Token, f.Former)
-		return
-	}
-	s := r.shortening()
-	remote.ShortenEach(ctx, server, []*remote.Shortening{s})
-	r.freed, r.err = s.Freed, s.Err
 }

@@ -19,9 +19,9 @@ func (s *scheduled) Begin() (sent terms.Extension, ask remote.Extension, ok bool
 	lease.mu.Lock()
 	defer lease.unlock()
 	now := clock.Now()
-	lease.endOver(now)
+	lease.endOverdue(now)
 	ttl := time.Duration(0)
-	for u := range lease.wanted() {
+	for u := range lease.extenders() {
 		ttl = max(ttl, u.ttl())
 	}
 	switch {
@@ -56,9 +56,9 @@ func (s *scheduled) Expire() {
 	lease := (*lease)(s)
 	lease.mu.Lock()
 	defer lease.unlock()
-	lease.endOver(clock.Now())
+	lease.endOverdue(clock.Now())
 	if lease.used() {
-		lease.beWatched()
+		lease.watchOrEnd()
 	}
 }
 
@@ -76,7 +76,7 @@ func (l *lease) extension(sent terms.Extension) remote.Extension {
 // returns nil if the lease is extended, and plans the next renewal then. open reports that the outcome is
 // unknown, so that another try is worth it. The caller holds mu.
 func (s *lease) settle(by *Lock, sent terms.Extension, answer remote.Extended) (err error, open bool) {
-	s.endOver(clock.Now()) // an answer that comes after the deadline revives nothing
+	s.endOverdue(clock.Now()) // an answer that comes after the deadline revives nothing
 	deadline := s.terms.Deadline()
 	switch renew.Take(&s.terms, sent, answer, !s.used()) {
 	case renew.Lost:
@@ -89,9 +89,9 @@ func (s *lease) settle(by *Lock, sent terms.Extension, answer remote.Extended) (
 			return errSuperseded, true
 		}
 	}
-	s.endOver(clock.Now()) // a lease that was over when its answer came stays over
+	s.endOverdue(clock.Now()) // a lease that was over when its answer came stays over
 	if cause := s.endOf(by); cause != nil {
-		if cause == expired && by != nil && !s.used() && !by.left {
+		if cause == expired && by != nil && !s.used() && !by.leaseGone {
 			by.freeExpired(sent.TTL) // the keys now have a whole lease that nobody uses
 		}
 		return &LockError{"extend", s.claim.Key(), cause}, false
@@ -129,11 +129,11 @@ func (s *lease) lengthen(by *Lock, sent terms.Extension) {
 	end := clock.LeaseEnd(sent.Sent, sent.TTL)
 	if by != nil {
 		by.needExtras()
-		by.wants = sent.TTL
+		by.extendTTL = sent.TTL
 		by.until.Store(int64(max(by.deadline(), end)))
 		return
 	}
-	for u := range s.wanted() {
+	for u := range s.extenders() {
 		u.until.Store(int64(max(u.deadline(), min(end, clock.LeaseEnd(sent.Sent, u.ttl())))))
 	}
 }
@@ -145,7 +145,7 @@ func (s *lease) tell(by *Lock, e *Event) {
 		by.emit(e)
 		return
 	}
-	for u := range s.wanted() {
+	for u := range s.extenders() {
 		each := *e
 		u.emit(&each)
 	}
@@ -155,7 +155,7 @@ func (s *lease) tell(by *Lock, e *Event) {
 // deadline. The caller holds mu.
 func (s *lease) failed(by *Lock, err error, moved bool) (_ error, open bool) {
 	if s.terms.Unsure() && s.used() && s.watch == nil && !s.claim.Chosen() {
-		s.beWatched() // the keys must be freed when the lock expires; see ended
+		s.watchOrEnd() // the keys must be freed when the lock expires; see ended
 	}
 	if moved {
 		s.advance(clock.Never)

@@ -28,13 +28,13 @@ import (
 // the server they are one holder; if it is lost, it is for all of them. WithUniqueToken(true) has a
 // reader share nothing.
 func (l *Locker) AcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return l.acquireShare(ctx, key, asReader, opts, wanted{wait: true})
+	return l.acquireShare(ctx, key, asReader, opts, method{wait: true})
 }
 
 // TryAcquireShared is AcquireShared without waiting. ErrHeld says that somebody holds the whole lock,
 // or that others wait for the key.
 func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Option) (*Lock, error) {
-	return l.acquireShare(ctx, key, asReader, opts, wanted{})
+	return l.acquireShare(ctx, key, asReader, opts, method{})
 }
 
 // AcquirePermit takes a permit of key, of which there are as many as limit, or waits for one: a
@@ -56,27 +56,27 @@ func (l *Locker) TryAcquireShared(ctx context.Context, key string, opts ...Optio
 // key, the error is a *LimitError. While nobody has a permit, the next caller sets the limit;
 // ChangeLimit changes it meanwhile.
 func (l *Locker) AcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
-	return l.acquireShare(ctx, key, ofLimit(limit), opts, wanted{wait: true})
+	return l.acquireShare(ctx, key, ofLimit(limit), opts, method{wait: true})
 }
 
 // TryAcquirePermit is AcquirePermit without waiting. ErrHeld says that there are not enough permits
 // free, that somebody holds the whole lock, or that others wait.
 func (l *Locker) TryAcquirePermit(ctx context.Context, key string, limit int, opts ...Option) (*Lock, error) {
-	return l.acquireShare(ctx, key, ofLimit(limit), opts, wanted{})
+	return l.acquireShare(ctx, key, ofLimit(limit), opts, method{})
 }
 
 // DoShared is Do with a share of the lock of key, as AcquireShared takes it.
 func (l *Locker) DoShared(ctx context.Context, key string, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) {
-		return l.acquireShare(ctx, key, asReader, opts, want)
+	_, err := l.do(ctx, fn, func(by method) (*Lock, error) {
+		return l.acquireShare(ctx, key, asReader, opts, by)
 	}, true)
 	return err
 }
 
 // DoPermit is Do with a permit of key, as AcquirePermit takes it.
 func (l *Locker) DoPermit(ctx context.Context, key string, limit int, fn func(ctx context.Context, lock *Lock) error, opts ...Option) error {
-	_, err := l.do(ctx, fn, func(want wanted) (*Lock, error) {
-		return l.acquireShare(ctx, key, ofLimit(limit), opts, want)
+	_, err := l.do(ctx, fn, func(by method) (*Lock, error) {
+		return l.acquireShare(ctx, key, ofLimit(limit), opts, by)
 	}, true)
 	return err
 }
@@ -101,7 +101,7 @@ func ofLimit(limit int) sharing {
 
 // acquireShare acquires what wants returns for the settings of a call.
 func (l *Locker) acquireShare(
-	ctx context.Context, key string, wants sharing, opts []Option, want wanted,
+	ctx context.Context, key string, wants sharing, opts []Option, by method,
 ) (*Lock, error) {
 	set, full, err := l.beginKey(ctx, key, opts)
 	if err != nil {
@@ -119,7 +119,7 @@ func (l *Locker) acquireShare(
 	}
 	claim := remote.One(full)
 	claim.Wants(share)
-	return l.acquireClaim(ctx, claim, set, want)
+	return l.acquireClaim(ctx, claim, set, by)
 }
 
 // ChangeLimit changes how many permits of key there are, and returns how many there were. It returns 0

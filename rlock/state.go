@@ -25,6 +25,15 @@ var endings = [...]EventKind{
 	stateClosed:   EventClosed,
 }
 
+// leaseStates has, for each state in which the last user of a lease has ended without a Release, that of the
+// lease.
+var leaseStates = [...]leaseState{
+	stateLost:     leaseLost,
+	stateExpired:  leaseExpired,
+	stateDetached: leaseDetached,
+	stateClosed:   leaseClosed,
+}
+
 // transitions has, for each state, the set of states that may follow it.
 var transitions = [...]uint32{
 	stateAcquiring:  1<<stateUnanswered | 1<<stateWaiting | 1<<stateHeld | 1<<stateFailed,
@@ -63,21 +72,21 @@ func (l *Lock) become(to state, now clock.Instant) bool {
 func (l *Lock) ended(to state, now clock.Instant) {
 	cause := causes[to]
 	longer := l.terms.Unsure() || l.terms.Deadline() > l.deadline()
-	l.part(l)
+	l.removeUser(l)
 	l.locker.registry.Remove((*holder)(l))
 	if cause == released {
 		return // the Release gives the lease on, or back
 	}
 	back, next := l.done(now, line.Want{}, true)
-	if l.left = !back; back {
+	if l.leaseGone = !back; back {
 		if cause == expired {
-			l.leaveExpired()
+			l.noteLeftover()
 			if longer {
 				l.freeExpired(NoExpiry) // the keys may have a longer lease, which nobody uses
 			}
 		}
-		l.tokenOver(l.goesOn(to))
-		l.retire(endedBy[to])
+		l.tokenOver(l.tokenLives(to))
+		l.retire(leaseStates[to])
 	}
 	next.Send()
 	l.emit(&Event{Kind: endings[to], Err: cause})
@@ -155,22 +164,22 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	if to, over := l.overdue(now); over {
 		return causes[to]
 	}
-	l.join(l)
+	l.addUser(l)
 	watch := how.watch
 	if !how.goesOn {
 		// A command without an answer may take the key for the token later. Whoever gives that up must know.
-		sealed, open := l.shown || !l.terms.Certain() || l.claim.Possible() > 0, false
+		sealed, open := l.tokenShown || !l.terms.Certain() || l.claim.Possible() > 0, false
 		if open, watch = l.lease.handle().Granted(sealed, now); open {
 			l.share()
 		}
 	}
-	if needsWatch := watch || l.extends() || l.events != nil; needsWatch && !l.beWatched() {
-		l.part(l)
+	if needsWatch := watch || l.extends() || l.events != nil; needsWatch && !l.watchOrEnd() {
+		l.removeUser(l)
 		return closed
 	}
 	contended := l.stateNow() == stateWaiting
 	if contended {
-		l.locker.counters.addWait(time.Duration(now-how.start), l.want.wait)
+		l.locker.counters.addWait(time.Duration(now-how.start), l.by.wait)
 	}
 	l.keepFor(how.atLeast, now)
 	l.become(stateHeld, now)
@@ -183,15 +192,6 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 	return nil
 }
 
-// endedBy has, for each state in which the last user has ended, that of the lease.
-var endedBy = [...]leaseState{
-	stateReleased: leaseBack,
-	stateLost:     leaseLost,
-	stateExpired:  leaseExpired,
-	stateDetached: leaseDetached,
-	stateClosed:   leaseClosed,
-}
-
 // lose ends the lease, and all who have it, because the server has given its keys to another, or freed them.
 // The caller holds mu.
 func (s *lease) lose() {
@@ -202,8 +202,8 @@ func (s *lease) lose() {
 	}
 }
 
-// endOver ends the users whose time is over. The caller holds mu.
-func (s *lease) endOver(now clock.Instant) {
+// endOverdue ends the users whose time is over. The caller holds mu.
+func (s *lease) endOverdue(now clock.Instant) {
 	for u := range s.users() {
 		u.endIfOverAt(now)
 	}
@@ -222,8 +222,8 @@ func (s *lease) endIfLost(owner string, version terms.Version) (is, again bool) 
 	return is, again
 }
 
-// watchFor has the lease watched for those who wait for its end. A nil one is none.
-func (s *lease) watchFor() {
+// watchIfLive has the lease watched for those who wait for its end. A nil one is none.
+func (s *lease) watchIfLive() {
 	if s == nil {
 		return
 	}
@@ -231,17 +231,17 @@ func (s *lease) watchFor() {
 	s.mu.Lock()
 	defer s.unlock()
 	if s.state == leaseLive {
-		s.beWatched()
+		s.watchOrEnd()
 	}
 }
 
-// beWatched has the lease renewed, and its end noticed. If the Locker is closed, it ends the users and
+// watchOrEnd has the lease renewed, and its end noticed. If the Locker is closed, it ends the users and
 // reports false. The caller holds mu.
-func (s *lease) beWatched() bool {
-	if s.follow() {
+func (s *lease) watchOrEnd() bool {
+	if s.schedule() {
 		return true
 	}
-	s.endOver(clock.Now())
+	s.endOverdue(clock.Now())
 	return false
 }
 
@@ -250,7 +250,7 @@ func (s *lease) expire() {
 	defer s.deliver()
 	s.mu.Lock()
 	defer s.unlock()
-	s.endOver(clock.Now())
+	s.endOverdue(clock.Now())
 }
 
 // holdEnded counts that a lock which was held has ended. One that ended without a call, and was

@@ -135,7 +135,7 @@ func (l *Locker) waitingNow() (all, unanswered int64, oldest time.Duration) {
 		if silent {
 			unanswered++
 		}
-		if silent || !w.want.lead {
+		if silent || !w.by.lead {
 			oldest = max(oldest, time.Duration(now-w.since))
 		}
 	})

@@ -47,13 +47,11 @@ type Settings struct {
 	Wait   bool          // until the keys are free
 	Start  clock.Instant // of the acquisition
 	Count  *int32        // counts the attempts, as the policy does
-
-	Silence *clock.Silence // since when an attempt has no answer, for others to see
 }
 
 // Begin makes Attempts ready that have nothing but their Settings.
 func Begin(a *Attempts) {
-	a.until, a.Blocker.Key, a.Outage = a.Start, a.Claim.Key(), a.Server.Outage(a.Silence)
+	a.until, a.Blocker.Key, a.Outage = a.Start, a.Claim.Key(), a.Server.Outage(a.Line.Silence())
 }
 
 // Blocker is the key that stands in the way of an acquisition, and what is known of its holder.
@@ -116,9 +114,8 @@ func FailedCall(ctx context.Context, err error) Setback {
 	return Setback{Failed, err}
 }
 
-// MayQueue reports whether the acquisition may wait in the queue of this process, and take over what
-// a holder hands to it: it is about one whole key, and the caller did not choose the token.
-func (a *Attempts) MayQueue() bool {
+// IsWholeKey reports whether the acquisition is about one whole key, and the caller did not choose the token.
+func (a *Attempts) IsWholeKey() bool {
 	return !a.Claim.IsSet() && !a.Claim.Chosen() && !a.Claim.IsShare()
 }
 

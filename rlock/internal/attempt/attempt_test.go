@@ -70,8 +70,7 @@ func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.
 	line.New(0).Enter(&line.Kind{Key: keys[0]}, &a.line, &line.Want{}, true, 1, clock.Now())
 	s := attempt.Settings{
 		Server: p.server, Grants: p.grants, Line: line.Handle{Lease: &a.line}, Claim: &a.claim, Terms: &a.lease,
-		Silence: new(clock.Silence),
-		Want:    line.Want{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
+		Want: line.Want{TTL: ttl, Fenced: true}, Wait: true, Start: clock.Now(), Count: &a.count,
 	}
 	for _, c := range change {
 		c(a, &s)
@@ -191,7 +190,7 @@ func TestChosenToken(t *testing.T) {
 		first := p.acquires([]string{"job"})
 		gets(t, first)
 		second := p.acquires([]string{"job"}, choose)
-		require.False(t, second.MayQueue())
+		require.False(t, second.IsWholeKey())
 		for range 2 {
 			_, why := second.Try(t.Context())
 			pauses(t, second, why)

@@ -30,7 +30,7 @@ func (a *Attempts) HandOver(
 //
 // A process that has always got its keys at once is not told of grants yet. It begins to listen now.
 func (a *Attempts) PassOn(ctx context.Context, from *remote.Claim, token string) (freed, has bool, g Grant) {
-	want := a.wanted()
+	want := a.placeWant()
 	want.Silent = !a.Grants.Channel(a.Claim.Key()).Begin()
 	p := place.New(a.Server, a.Grants, a.Claim, want)
 	freed, has, err := p.PassOn(ctx, from, token)

@@ -48,8 +48,8 @@ func (p pausing) inPlace(crowded bool, err error) error {
 }
 
 // longestRest is for how long others can be kept waiting while a policy pauses because the server does not
-// answer: those behind in the queue of this process, who send nothing themselves, and whoever waits for
-// the key at the server, which may have granted it to this acquisition.
+// answer: those behind in its line, who send nothing themselves, and whoever waits for the key at the server,
+// which may have granted it to this acquisition.
 const longestRest = time.Second / 2
 
 // rest waits before the server is asked again that has not answered or cannot serve yet. It ends before

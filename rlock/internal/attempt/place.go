@@ -9,9 +9,8 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// An acquisition waits in the queue of the server with a place.Place. It has one if it is the front of
-// the queue of this process, wants a share, is of a set that collects its keys, or has a token that the
-// caller has chosen.
+// An acquisition waits in the queue of the server with a place.Place. It has one if its line has it ask the
+// server, if it is of a set that collects its keys, or if the caller has chosen its token.
 
 // mayStand reports whether the acquisition may wait in the queue of the server. A set does so while it
 // collects its keys, in the queue of the first one that it does not have.
@@ -58,9 +57,9 @@ const longestListen = notify.LongestPoll
 
 // stand begins a place. With silent, the server is told to send no message of a grant.
 func (a *Attempts) stand(silent bool) {
-	token, want, claim := a.Terms.Token(), a.wanted(), a.Claim
+	token, want, claim := a.Terms.Token(), a.placeWant(), a.Claim
 	want.Silent = silent
-	if a.MayQueue() || claim.IsShare() {
+	if a.IsWholeKey() || claim.IsShare() {
 		if token != "" && claim.Possible() > 0 {
 			a.Server.Queues().Discard(claim, token, want.TTL, false)
 			a.replaceToken("") // the reaper would free what a later attempt takes with it
@@ -76,8 +75,8 @@ func (a *Attempts) stand(silent bool) {
 	a.place = place.New(a.Server, a.Grants, claim, want)
 }
 
-// wanted is what the acquisition wants, as a place has it.
-func (a *Attempts) wanted() place.Want {
+// placeWant is what the acquisition wants, as a place has it.
+func (a *Attempts) placeWant() place.Want {
 	return place.Want{TTL: a.Want.TTL, Fenced: a.Want.Fenced, Extends: a.Want.Extends, Owner: a.Want.Owner}
 }
 
@@ -147,7 +146,7 @@ func (a *Attempts) ask(ctx context.Context) (Grant, Setback) {
 		a.Terms.SetToken(p.Token())
 		deadline, fence := p.Granted()
 		return Grant{deadline, fence}, Setback{}
-	case beating && !a.MayQueue() && !a.Claim.IsShare():
+	case beating && !a.IsWholeKey() && !a.Claim.IsShare():
 		seen := a.Blocker
 		g, why := a.tryAlone(ctx) // which renews what a set has collected, and finds a chosen token that has the key
 		if why.Kind == Busy && a.place == p && a.Blocker.Key == p.Key() && a.Blocker.Left == 0 {

@@ -427,7 +427,7 @@ func (w *world) lost(p int, g *owned) {
 func (w *world) detaches(p, i int) {
 	o := w.processes[p].people[i]
 	g := o.has
-	if !(Handle{g}).Own() {
+	if !(Handle{g}).SealIfAlone() {
 		return
 	}
 	for _, other := range w.processes[p].people {

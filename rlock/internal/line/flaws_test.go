@@ -19,7 +19,7 @@ type planted struct {
 // flaws are in what decides. Each breaks a promise of some world.
 var flaws = []planted{
 	{"nobody stands for those who wait", "step.go", "\ts.stand()\n\treturn o", "\treturn o"},
-	{"a caller who leaves is not replaced", "step.go", "\tcase Asks:\n\t\ts.fails(c.own)", "\tcase Asks:"},
+	{"a caller who leaves is not replaced", "step.go", "\tcase Asks:\n\t\ts.failed(c.own)", "\tcase Asks:"},
 	{
 		"the last who came is served first", "step.go",
 		"c, at, do := s.head, g.Part(), GoOn", "c, at, do := s.tail, g.Part(), GoOn",
@@ -38,7 +38,7 @@ var flaws = []planted{
 		"a lease that has ended is in the way", "step.go",
 		"\tif s.lease == g {\n\t\ts.lease, s.turn = nil, turn{}", "\tif false {\n\t\ts.lease, s.turn = nil, turn{}",
 	},
-	{"readers join after the turn", "step.go", "return s.Now < at.until && ", "return "},
+	{"readers join after the turn", "step.go", "return s.e.Now < at.until && ", "return "},
 	{
 		"the first reader who is done gives all back", "step.go",
 		"if at.users--; at.users > 0 {", "if at.users--; at.users > 100 {",
@@ -50,17 +50,17 @@ var flaws = []planted{
 	},
 	{"a lease goes on as another owner's", "step.go", "as.Owner == want.Owner && ", ""},
 	{"a token goes on that must be nobody else's", "step.go", "!as.Own && !want.Own && ", ""},
-	{"a token goes on that somebody has seen", "step.go", "!s.Event.Sealed && ", ""},
+	{"a token goes on that somebody has seen", "step.go", "!s.e.Sealed && ", ""},
 	{
 		"a lease goes on that is over", "step.go",
 		"lasts(g.Deadline(), s.Now, want.TTL, want.Extends)\n}\n\n// give", "true\n}\n\n// give",
 	},
-	{"a lease goes on that can only be given back", "step.go", "c == nil || s.Plain || ", "c == nil || "},
+	{"a lease goes on that can only be given back", "step.go", "c == nil || s.e.Plain || ", "c == nil || "},
 	{
 		"a lease goes to one who does something else", "step.go",
 		"|| s.Mode == Readers || !c.awaits", "|| s.Mode == Readers",
 	},
-	{"permits go on after their turn", "step.go", "if !fits || s.Now >= at.until {", "if !fits {"},
+	{"permits go on after their turn", "step.go", "if !fits || s.e.Now >= at.until {", "if !fits {"},
 	{
 		"permits that stand count for ever", "step.go",
 		"\t\tat.stands = false\n\t\ts.standing--", "\t\tat.stands = false",
@@ -69,7 +69,7 @@ var flaws = []planted{
 	{"fences outlast the key", "step.go", "s.lease, s.turn = nil, turn{}", "s.lease = nil"},
 	{
 		"an answer to an old question counts", "step.go",
-		"case s.turn.late == 0 || s.number != s.Number:", "case s.turn.late == 0:",
+		"case s.turn.late == 0 || s.number != s.e.Number:", "case s.turn.late == 0:",
 	},
 	{
 		"a turn never ends", "turn.go",

@@ -58,11 +58,8 @@ func (h Handle) Done(e Event) (back bool, next *clock.Signal) {
 // HandedOver notes that the server has given the key of from to this lease, by a command that was sent at
 // now. waits is for how long another process has waited; it has reserved n fences for those who go on, from
 // first on.
-func (h Handle) HandedOver(
-	from Handle, first uint64, n int, waits time.Duration, now clock.Instant,
-) (watch bool) {
-	e := Event{What: HandedOver, From: from.Lease, Fence: first, Fences: n, Waits: waits, Now: now}
-	return h.step(&e).Watch
+func (h Handle) HandedOver(from Handle, first uint64, n int, waits time.Duration, now clock.Instant) {
+	h.step(&Event{What: HandedOver, From: from.Lease, Fence: first, Fences: n, Waits: waits, Now: now})
 }
 
 // PassedOn notes that its caller has given up from, which another caller of this process has given to it,
@@ -77,8 +74,8 @@ func (h Handle) Ended() { h.step(&Event{What: Ended}) }
 // Seal lets nobody else have the lease.
 func (h Handle) Seal() { h.step(&Event{What: Sealed}) }
 
-// Own reports whether the lease has one user. Nobody else gets it then.
-func (h Handle) Own() bool {
+// SealIfAlone reports whether the lease has one user. Nobody else gets it then.
+func (h Handle) SealIfAlone() bool {
 	at, s := h.lock()
 	if s == nil {
 		return true
@@ -103,7 +100,7 @@ func (h Handle) Told(left time.Duration, now clock.Instant) {
 	}
 	l := s.needLine(h.Lease)
 	if l.Mode == Whole {
-		s.wanted = at.key
+		s.lastContended = at.key
 	}
 	l.take(&Event{What: Told, Lease: h.Lease, Left: left, Now: now})
 }
@@ -129,7 +126,7 @@ func (h Handle) Wanted() bool {
 		return false
 	}
 	defer s.mu.Unlock()
-	return at.line != nil && at.line.Mode != Whole || s.wanted == at.key
+	return at.line != nil && at.line.Mode != Whole || s.lastContended == at.key
 }
 
 // Followed reports whether others of this process wait behind the caller.
@@ -143,29 +140,10 @@ func (h Handle) Followed() bool {
 }
 
 // LeaveScore leaves the score of a place in the queue of the server to the next who asks.
-func (h Handle) LeaveScore(score int64) {
-	at, s := h.lock()
-	if s == nil {
-		return
-	}
-	defer s.mu.Unlock()
-	if at.line != nil && at.state == asked && score != 0 {
-		at.line.score = score
-	}
-}
+func (h Handle) LeaveScore(score int64) { h.step(&Event{What: LeftPlace, Score: score}) }
 
 // Score takes the score of the place that a caller has left; 0: none.
-func (h Handle) Score() (score int64) {
-	at, s := h.lock()
-	if s == nil {
-		return 0
-	}
-	defer s.mu.Unlock()
-	if at.line != nil && at.state == asked {
-		score, at.line.score = at.line.score, 0
-	}
-	return score
-}
+func (h Handle) Score() int64 { return h.step(&Event{What: TakesPlace}).Score }
 
 // Silence is since when the server has not answered the caller who asks for the lease. The next who asks
 // goes on with it, and one that leaves from behind knows of it then.

@@ -5,8 +5,8 @@
 //	serve  a lease that nobody uses any more goes to the first who waits, or back to the server.
 //	stand  while some wait, as many of them ask the server as can use what it gives. The others send nothing.
 //
-// A Line is a value that Step alone changes, but for the score that it keeps for whoever asks next. It asks
-// no server, reads no clock, starts nothing, and knows no token. Lines has the lines of all keys, each under
+// A Line is a value that Step alone changes. It asks no server, reads no clock, starts nothing, and knows no
+// token. Lines has the lines of all keys, each under
 // the mutex of its shard.
 package line
 
@@ -60,16 +60,16 @@ type Leased interface {
 // Lease is the part of a lease that the Line knows. The mutex of its shard guards it. The zero Lease is in no
 // line: a Handle of it does nothing.
 type Lease struct {
-	shard   *shard        // nil: it was never in a line
-	line    *Line         // nil: nobody waits behind it, and nothing else is known of its key; Lines sets it
-	key     string        // of a whole lock
-	until   clock.Instant // of Readers and Permits: when the turn is over in which others may have it
-	silence clock.Silence
-	users   int32 // callers who have it, or are about to take it
-	state   State
-	open    bool // other readers may have it too
-	stands  bool // of Permits, while it is asked for: it counts as standing in the queue of the server
-	told    bool // of Permits, while it is asked for: the server has made the caller wait
+	shard      *shard        // nil: it was never in a line
+	line       *Line         // nil: nobody waits behind it, and nothing else is known of its key; Lines sets it
+	key        string        // of a whole lock
+	until      clock.Instant // of Readers and Permits: when the turn is over in which others may have it
+	silence    clock.Silence
+	users      int32 // callers who have it, or are about to take it
+	state      State
+	open       bool // other readers may have it too
+	stands     bool // of Permits, while it is asked for: it counts as standing in the queue of the server
+	madeToWait bool // of Permits, while it is asked for: the server has made the caller wait
 }
 
 // State is where a lease is. Only Step changes it.
@@ -147,7 +147,7 @@ type Line struct {
 	leases     int // those that are asked for, live, or being given back
 	asking     int // callers who ask
 	standing   int // of those, how many stand in the queue of the server as far as is known, or are called
-	want       int // how many should stand there while others wait here
+	places     int // how many should stand there while others wait here
 
 	turn   turn
 	number uint32        // of the last question, of any turn
@@ -175,6 +175,8 @@ const (
 	Sealed                 // nobody else is to have Lease
 	Watched                // Caller watches
 	Heard                  // the server has said: Number, Fences from Fence on, Waits; or it has not: Unheard
+	LeftPlace              // who asks for Lease has left a place in the queue of the server, with Score
+	TakesPlace             // who asks for Lease takes a place there
 )
 
 // Event is something that happens to a line.
@@ -196,6 +198,7 @@ type Event struct {
 	Fence     uint64
 	Fences    int
 	Waits     time.Duration // for how long another process has waited; 0: none waits
+	Score     int64
 }
 
 // Outcome is what a step means for whoever has caused it.
@@ -204,7 +207,8 @@ type Outcome struct {
 	Grant  Grant         // of Enter
 	Open   bool          // of Granted: other readers may have the lease too
 	Back   bool          // of Done: nobody goes on with the lease: give it back
-	Watch  bool          // of Granted and HandedOver: others depend on the end of the lease being noticed
+	Watch  bool          // of Granted: others depend on the end of the lease being noticed
 	Lease  Leased        // of Watched: that is in the way; nil: none
+	Score  int64         // of TakesPlace: that of a place that another has left, and nobody has taken; 0: none
 	Signal *clock.Signal // to be sent after the step, best when no mutex is held; nil: none
 }

@@ -21,12 +21,12 @@ type Lines struct {
 // shard has the lines of some keys. While its mutex is held, nothing is called but methods of a Leased, so
 // callers may hold a mutex of their own.
 type shard struct {
-	lines  *Lines
-	mu     sync.Mutex
-	whole  map[string]entry
-	shared map[Kind]*Line
-	size   int    // number of keys at which sweep looks for leases that have ended unnoticed
-	wanted string // the last key that other processes held or waited for
+	lines         *Lines
+	mu            sync.Mutex
+	whole         map[string]entry
+	shared        map[Kind]*Line
+	size          int    // number of keys at which sweep looks for leases that have ended unnoticed
+	lastContended string // the last key that other processes held or waited for
 }
 
 // entry is what a shard has of the whole lock of a key: the lease alone, or the line that has it. So a lease
@@ -36,8 +36,8 @@ type entry struct {
 	line  *Line
 }
 
-// whole is the Kind of all whole locks. Their lines have the key.
-var whole Kind
+// wholeKind is the Kind of all wholeKind locks. Their lines have the key.
+var wholeKind Kind
 
 // New returns Lines without callers. turn is how long this process may keep what others wait for to itself.
 func New(turn time.Duration) *Lines {
@@ -77,7 +77,7 @@ func (s *shard) enter(
 	l := s.lineOf(kind, at, now)
 	if l == nil {
 		s.whole[kind.Key] = entry{alone: own}
-		alone := Line{Kind: &whole}
+		alone := Line{Kind: &wholeKind}
 		alone.Step(&Event{What: Enter, Lease: own, Want: *want, Places: 1, Now: now})
 		in.Role = Asks
 		return
@@ -132,7 +132,7 @@ func (s *shard) lineOf(kind *Kind, at *Lease, now clock.Instant) *Line {
 func (s *shard) needLine(g Leased) *Line {
 	at := g.Part()
 	if at.line == nil {
-		l := alone(g)
+		l := lineOfAlone(g)
 		l.key, l.turns = strings.Clone(at.key), s.lines.turn
 		at.line = &l
 		s.whole[l.key] = entry{line: &l}
@@ -140,9 +140,9 @@ func (s *shard) needLine(g Leased) *Line {
 	return at.line
 }
 
-// alone is the line of a lease that has been alone.
-func alone(g Leased) Line {
-	l := Line{Kind: &whole, lease: g, asker: g, leases: 1, want: 1}
+// lineOfAlone is the line of a lease that has been lineOfAlone.
+func lineOfAlone(g Leased) Line {
+	l := Line{Kind: &wholeKind, lease: g, asker: g, leases: 1, places: 1}
 	if g.Part().state == asked {
 		l.asking = 1
 	}
@@ -159,10 +159,10 @@ func (s *shard) step(at *Lease, e *Event) (o Outcome) {
 	if at.state == out {
 		return Outcome{Back: e.What == Done}
 	}
-	l := alone(e.Lease)
+	l := lineOfAlone(e.Lease)
 	o = l.Step(e)
-	if e.What == Granted && s.wanted == at.key {
-		s.wanted = ""
+	if e.What == Granted && s.lastContended == at.key {
+		s.lastContended = ""
 	}
 	if l.idle() {
 		delete(s.whole, at.key)

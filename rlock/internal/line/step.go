@@ -26,24 +26,31 @@ func (l *Line) Step(e *Event) (o Outcome) {
 		s.granted(g)
 		o.Open, o.Watch = g.Part().open, s.needsWatch(g)
 	case Told:
-		s.made(g)
+		s.told(g)
 	case Crowded:
-		s.turn.told(e.Now, 1)
+		s.turn.learn(e.Now, 1)
 	case Failed:
-		s.fails(g)
+		s.failed(g)
 	case Done:
 		o.Back = s.done(g)
 	case HandedOver, PassedOn:
-		s.moves(g)
-		o.Watch = s.needsWatch(g)
+		s.moved(g)
 	case Ended:
-		s.ends(g)
+		s.ended(g)
 	case Sealed:
 		s.seal(g)
 	case Watched:
 		o.Lease = s.watched(e.Caller)
 	case Heard:
 		s.heard()
+	case LeftPlace:
+		if g.Part().state == asked && e.Score != 0 {
+			s.score = e.Score
+		}
+	case TakesPlace:
+		if g.Part().state == asked {
+			o.Score, s.score = s.score, 0
+		}
 	}
 	s.stand()
 	return o
@@ -52,7 +59,7 @@ func (l *Line) Step(e *Event) (o Outcome) {
 // step is one step.
 type step struct {
 	*Line
-	*Event
+	e   *Event
 	out *Outcome
 }
 
@@ -65,11 +72,11 @@ func (s *step) wake(c *Caller, r Role) {
 
 // enter says what a caller has to do who comes.
 func (s *step) enter(own Leased) {
-	s.Line.want = s.Places
+	s.places = s.e.Places
 	if s.lease != nil {
 		switch at := s.lease.Part(); {
-		case at.state == live && s.Mode == Whole && s.lease.Deadline() <= s.Now:
-			s.ends(s.lease) // nobody has noticed yet
+		case at.state == live && s.Mode == Whole && s.lease.Deadline() <= s.e.Now:
+			s.ended(s.lease) // nobody has noticed yet
 			s.stand()
 		case at.open && !s.joins(at):
 			s.seal(s.lease)
@@ -78,7 +85,7 @@ func (s *step) enter(own Leased) {
 	switch {
 	case s.lease != nil && s.lease.Part().open:
 		s.out.Role, s.out.Grant = Given, s.give(s.lease)
-	case s.head == nil && s.room(s.Line.want):
+	case s.head == nil && s.room(s.places):
 		s.out.Role = Asks
 		s.asks(own)
 	default:
@@ -100,7 +107,7 @@ func (l *Line) room(n int) bool {
 // joins reports whether a new reader may have the lease of others: its turn is not over, and nearly all of it
 // is left.
 func (s *step) joins(at *Lease) bool {
-	return s.Now < at.until && lasts(s.lease.Deadline(), s.Now, s.Line.TTL, false)
+	return s.e.Now < at.until && lasts(s.lease.Deadline(), s.e.Now, s.TTL, false)
 }
 
 // longestUnasked bounds how long ago the server may have confirmed a lease that nobody extends and that
@@ -120,7 +127,7 @@ func lasts(deadline, now clock.Instant, ttl time.Duration, extends bool) bool {
 // asks has a lease asked for.
 func (s *step) asks(g Leased) {
 	at := g.Part()
-	at.state, at.told, s.asker = asked, false, g
+	at.state, at.madeToWait, s.asker = asked, false, g
 	s.asking++
 	s.leases++
 	if s.Mode != Permits {
@@ -147,14 +154,14 @@ func (s *step) granted(g Leased) {
 	if !s.asksNoMore(at) {
 		return
 	}
-	at.state, at.users, at.until = live, 1, s.Now.After(s.turns)
+	at.state, at.users, at.until = live, 1, s.e.Now.After(s.turns)
 	switch s.Mode {
 	case Whole:
 		s.score = 0
-		s.turn.begin(s.Now)
+		s.turn.begin(s.e.Now)
 	case Readers:
 		s.score = 0
-		at.open = !s.Event.Sealed
+		at.open = !s.e.Sealed
 		if !at.open {
 			s.lease = nil
 		}
@@ -165,22 +172,22 @@ func (s *step) granted(g Leased) {
 			s.wake(c, Given)
 		}
 	case Permits:
-		if !at.told { // more may be free
+		if !at.madeToWait { // more may be free
 			s.call(min(s.standing+2, s.most()))
 		}
 	}
 }
 
-// made notes that the server has made the one who asks wait.
-func (s *step) made(g Leased) {
+// told notes that the server has made the one who asks wait.
+func (s *step) told(g Leased) {
 	at := g.Part()
 	if at.state != asked {
 		return
 	}
-	at.told = true
+	at.madeToWait = true
 	switch s.Mode {
 	case Whole:
-		s.met, s.other = true, s.Now.After(s.Event.Left)
+		s.met, s.other = true, s.e.Now.After(s.e.Left)
 	case Permits:
 		if !at.stands {
 			at.stands = true
@@ -189,8 +196,8 @@ func (s *step) made(g Leased) {
 	}
 }
 
-// fails ends the part of a caller who has asked and has not got the lease.
-func (s *step) fails(g Leased) {
+// failed ends the part of a caller who has asked and has not got the lease.
+func (s *step) failed(g Leased) {
 	if s.asksNoMore(g.Part()) {
 		s.forget(g)
 	}
@@ -206,8 +213,8 @@ func (s *step) forget(g Leased) {
 	}
 }
 
-// ends takes a lease out of the line that is over, or was given back.
-func (s *step) ends(g Leased) {
+// ended takes a lease out of the line that is over, or was given back.
+func (s *step) ended(g Leased) {
 	if state := g.Part().state; state == live || state == back {
 		s.forget(g)
 	}
@@ -247,19 +254,19 @@ func (s *step) done(g Leased) (gives bool) {
 // that one runs code of the user's: that may take long, and would keep the key from other processes.
 func (s *step) serve(g Leased) bool {
 	c, at, do := s.head, g.Part(), GoOn
-	if c == nil || s.Plain || s.Mode == Readers || !c.awaits {
+	if c == nil || s.e.Plain || s.Mode == Readers || !c.awaits {
 		return false
 	}
 	fits, ask, itself := s.fits(g, c), false, false
-	if s.Mode == Whole && !s.Blind {
-		ask, itself = s.turn.mustAsk(s.Now, s.turns)
+	if s.Mode == Whole && !s.e.Blind {
+		ask, itself = s.turn.mustAsk(s.e.Now, s.turns)
 	}
 	switch {
 	case s.Mode == Permits:
-		if !fits || s.Now >= at.until {
+		if !fits || s.e.Now >= at.until {
 			return false
 		}
-	case s.turn.over(s.Now, s.turns, s.Blind):
+	case s.turn.over(s.e.Now, s.turns, s.e.Blind):
 		do, at.state = PassOn, moving
 	case !fits || itself || c.want.Fenced && s.turn.spare == 0:
 		do, at.state = HandOver, moving
@@ -269,7 +276,7 @@ func (s *step) serve(g Leased) bool {
 	c.grant.Do, c.grant.Met, c.grant.Reserve, c.grant.Watch = do, s.met, 1, s.needsWatch(g)
 	if do == GoOn && ask {
 		s.number++
-		c.grant.Ask, s.turn.late = s.number, s.Now.After(max(s.turns, min(2*s.RoundTrip, longestUnasked)))
+		c.grant.Ask, s.turn.late = s.number, s.e.Now.After(max(s.turns, min(2*s.e.RoundTrip, longestUnasked)))
 	}
 	if s.Mode == Whole && c.want.Fenced {
 		if do == GoOn {
@@ -285,11 +292,11 @@ func (s *step) serve(g Leased) bool {
 
 // fits reports whether a caller can go on with a lease without a command.
 func (s *step) fits(g Leased, c *Caller) bool {
-	as, want := &s.Event.Want, &c.want
-	return !s.Event.Sealed && !as.Own && !want.Own && !want.Full &&
+	as, want := &s.e.Want, &c.want
+	return !s.e.Sealed && !as.Own && !want.Own && !want.Full &&
 		as.Owner == want.Owner && as.TTL == want.TTL &&
 		want.TTL != clock.NoExpiry && // such a lease does not tell when the server has confirmed it
-		lasts(g.Deadline(), s.Now, want.TTL, want.Extends)
+		lasts(g.Deadline(), s.e.Now, want.TTL, want.Extends)
 }
 
 // give makes a caller a user of a lease.
@@ -301,20 +308,20 @@ func (s *step) give(g Leased) Grant {
 // needsWatch reports whether a waiter depends on the end of a lease being noticed: one that watches, or any
 // if the lease ends so soon that none watches before.
 func (s *step) needsWatch(g Leased) bool {
-	return s.Mode == Whole && (s.watching > 0 || s.head != nil && g.Deadline() < s.Now.After(WatchAfter))
+	return s.Mode == Whole && (s.watching > 0 || s.head != nil && g.Deadline() < s.e.Now.After(WatchAfter))
 }
 
 // WatchAfter is how long a caller waits before it has the lease in its way watched. One that others wait for
 // for less need not be watched, which costs more than to hand it over.
 const WatchAfter = 20 * time.Millisecond
 
-// moves puts a lease in the place of another, whose key the server has given away.
-func (s *step) moves(g Leased) {
-	from, at := s.From.Part(), g.Part()
+// moved puts a lease in the place of another, whose key the server has given away.
+func (s *step) moved(g Leased) {
+	from, at := s.e.From.Part(), g.Part()
 	turn := s.turn
-	s.forget(s.From)
+	s.forget(s.e.From)
 	from.users = 0
-	if s.What == PassedOn {
+	if s.e.What == PassedOn {
 		s.asks(g)
 		return
 	}
@@ -322,8 +329,8 @@ func (s *step) moves(g Leased) {
 	s.leases++
 	s.turn = turn
 	s.turn.spare = 0 // those are smaller than the fence of this one
-	s.turn.reserve(s.Event.Fence, s.Event.Fences)
-	s.turn.told(s.Now, s.Event.Waits)
+	s.turn.reserve(s.e.Fence, s.e.Fences)
+	s.turn.learn(s.e.Now, s.e.Waits)
 }
 
 // watched has a caller watch, and returns the lease in its way.
@@ -350,17 +357,17 @@ func (l *Line) holder() Leased {
 // ended.
 func (s *step) heard() {
 	switch {
-	case s.turn.late == 0 || s.number != s.Number:
-	case s.Unheard:
+	case s.turn.late == 0 || s.number != s.e.Number:
+	case s.e.Unheard:
 		s.turn.late, s.turn.failed = 0, true
 	default:
-		s.turn.reserve(s.Event.Fence, s.Event.Fences)
-		s.turn.told(s.Now, s.Event.Waits)
+		s.turn.reserve(s.e.Fence, s.e.Fences)
+		s.turn.learn(s.e.Now, s.e.Waits)
 	}
 }
 
 // stand has as many of those who wait ask the server as should.
-func (s *step) stand() { s.call(s.Line.want) }
+func (s *step) stand() { s.call(s.places) }
 
 // call has those who wait ask the server until n stand in its queue.
 func (s *step) call(n int) {
@@ -390,7 +397,7 @@ func (s *step) leave(c *Caller) {
 		s.remove(c)
 		c.role = Gone
 	case Asks:
-		s.fails(c.own)
+		s.failed(c.own)
 		c.role = Gone
 	}
 }

@@ -53,9 +53,9 @@ func (t *turn) mustAsk(now clock.Instant, limit time.Duration) (ask, itself bool
 	return ask, ask && t.failed
 }
 
-// told notes what the server has said: for how long another process has waited; 0: none waits. The
+// learn notes what the server has said: for how long another process has waited; 0: none waits. The
 // answer to a question that is under way would be older, or its fences smaller than one that is used.
-func (t *turn) told(now clock.Instant, waits time.Duration) {
+func (t *turn) learn(now clock.Instant, waits time.Duration) {
 	t.late, t.failed = 0, false
 	t.asked, t.others = now, 0
 	if waits > 0 {

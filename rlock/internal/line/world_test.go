@@ -213,7 +213,7 @@ func (w *world) clone() *world {
 func (p *process) clone() *process {
 	q := *p
 	q.shard = newShard(p.shard.lines)
-	q.shard.size, q.shard.wanted = p.shard.size, p.shard.wanted
+	q.shard.size, q.shard.lastContended = p.shard.size, p.shard.lastContended
 	c := copying{q.shard, map[Leased]*owned{}, map[*Line]*Line{}, map[*Caller]*Caller{}}
 	q.leases = make([]*owned, len(p.leases))
 	for i, g := range p.leases {
@@ -266,7 +266,7 @@ func (c *copying) copy(g *owned) {
 	n.ends, n.began, n.owner = g.ends, g.began, g.owner
 	n.live, n.seen, n.possible = g.live, g.seen, g.possible
 	n.part.line, n.part.key, n.part.until, n.part.users = c.line(at.line), at.key, at.until, at.users
-	n.part.state, n.part.open, n.part.stands, n.part.told = at.state, at.open, at.stands, at.told
+	n.part.state, n.part.open, n.part.stands, n.part.madeToWait = at.state, at.open, at.stands, at.madeToWait
 	if n.part.shard = nil; at.shard != nil {
 		n.part.shard = c.shard
 	}
@@ -342,7 +342,7 @@ func (p *process) index(g Leased) int {
 
 func (p *process) state(b *strings.Builder, at func(clock.Instant) int) {
 	fmt.Fprint(b, "|", at(p.late.base), at(p.late.first), at(p.late.second),
-		p.fresh, p.duties, p.robbed, len(p.shard.whole), p.shard.wanted)
+		p.fresh, p.duties, p.robbed, len(p.shard.whole), p.shard.lastContended)
 	lines := map[*Line]int{}
 	line := func(l *Line) int {
 		if l == nil {
@@ -350,7 +350,7 @@ func (p *process) state(b *strings.Builder, at func(clock.Instant) int) {
 		}
 		if _, known := lines[l]; !known {
 			lines[l] = len(lines)
-			fmt.Fprint(b, "{", p.index(l.lease), p.index(l.asker), l.watching, l.leases, l.asking, l.standing, l.want,
+			fmt.Fprint(b, "{", p.index(l.lease), p.index(l.asker), l.watching, l.leases, l.asking, l.standing, l.places,
 				at(l.turn.began), at(l.turn.others), at(l.turn.asked), at(l.turn.late), l.turn.failed, l.turn.fence,
 				l.turn.spare, l.number, l.score, at(l.other), l.met, "}")
 		}
@@ -376,7 +376,7 @@ func (p *process) state(b *strings.Builder, at func(clock.Instant) int) {
 	for _, g := range p.leases {
 		a := &g.part
 		fmt.Fprint(b, "+", g.token, at(g.deadline), at(g.began), g.fence, g.ends, g.live, g.seen, g.possible,
-			a.shard != nil, line(a.line), at(a.until), a.users, a.state, a.open, a.stands, a.told)
+			a.shard != nil, line(a.line), at(a.until), a.users, a.state, a.open, a.stands, a.madeToWait)
 	}
 	for _, q := range p.asks {
 		fmt.Fprint(b, "?", q.number, line(q.line), q.token)
