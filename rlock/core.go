@@ -153,7 +153,8 @@ type lease struct {
 	user       *Lock        // who has it alone; guarded by mu
 	joint      *joint       // readers who have it together; nil: no others may have it; guarded by mu
 	*watch                  // nil until somebody must learn when it is over; made under mu, once
-	line       line.Lease   // that the line has in which callers of this process wait for it
+	ended  *lockContext // the first of the contexts that are to end at unlock; guarded by mu
+	line   line.Lease   // that the line has in which callers of this process wait for it
 	state      leaseState   // guarded by mu
 	tokenShown bool         // somebody has asked for the token, and may use it; guarded by mu
 }
@@ -165,8 +166,6 @@ type joint struct{ users []*Lock } // guarded by the lease's mu
 type watch struct {
 	renewal   renew.Entry
 	monitor   notify.Entry
-	due       clock.Instant // of the next renewal; guarded by mu
-	ended     *lockContext  // the first of the contexts that are to end; guarded by mu
 	observers *observed     // the first of those that are to be told; guarded by mu
 }
 
@@ -212,6 +211,9 @@ type inLine lease
 // Part returns what the line knows of it.
 func (s *inLine) Part() *line.Lease { return &s.line }
 
+// Key is what the line is about.
+func (s *inLine) Key() string { return s.claim.Key() }
+
 // Deadline is when the lease is over.
 func (s *inLine) Deadline() clock.Instant { return s.terms.Deadline() }
 
@@ -235,6 +237,9 @@ type monitored lease
 
 // Entry returns what the monitor knows of the lock.
 func (l *monitored) Entry() *notify.Entry { return &l.monitor }
+
+// Monitor is the one that watches it.
+func (l *monitored) Monitor() *notify.Monitor { return l.locker.monitor }
 
 // Keys returns the lock's keys.
 func (l *monitored) Keys() []string { return l.claim.Keys() }

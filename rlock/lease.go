@@ -13,10 +13,8 @@ import (
 // unlock ends a critical section of mu. The contexts of the Locks that have ended in it end after it, because
 // that calls methods of their callers' contexts, which may panic, or ask these very Locks.
 func (s *lease) unlock() {
-	var ended *lockContext
-	if s.watch != nil {
-		ended, s.ended = s.ended, nil
-	}
+	ended := s.ended
+	s.ended = nil
 	s.mu.Unlock()
 	ended.endAll()
 }
@@ -100,7 +98,7 @@ func (s *lease) alone() bool {
 	l := s.joint.users[0]
 	s.joint = nil
 	s.addUser(l)
-	s.terms.Prepare(l.ttl(), s.terms.Token())
+	s.terms.SetTTL(l.ttl())
 	if s.terms.Deadline() == clock.Instant(l.until.Load()) {
 		l.until.Store(int64(clock.Never))
 	}
@@ -190,7 +188,7 @@ func (s *lease) version() terms.Version {
 
 // tokenOver notes that nobody has the tokens of a lease any more. With away, the keys may go on with them,
 // and are given away. A token that the caller has chosen has not waited with this lock: if it has with
-// another one, it is that one's. The caller holds mu, or is the Release that has ended the lock.
+// another one, it is that one's. The caller holds mu.
 func (s *lease) tokenOver(away bool) {
 	if s.claim.Chosen() {
 		return
@@ -210,13 +208,11 @@ func (s *lease) tokenOver(away bool) {
 // closed. The caller holds mu.
 func (s *lease) schedule() bool {
 	if s.watch == nil {
-		s.watch = &watch{due: clock.Never}
+		s.watch = &watch{}
 	}
-	s.due = min(s.due, s.nextRenewal(clock.Now()))
-	if !s.locker.renewals.Add((*scheduled)(s), s.due, s.firstEnd()) {
+	if !s.locker.renewals.Add((*scheduled)(s), s.nextRenewal(clock.Now()), s.firstEnd()) {
 		return false
 	}
-	s.locker.renewals.Advance((*scheduled)(s), s.due, s.firstEnd())
 	if s.locker.monitor != nil {
 		s.locker.monitor.Add((*monitored)(s))
 	}
@@ -251,13 +247,9 @@ func (s *lease) nextRenewal(from clock.Instant) clock.Instant {
 // caller holds mu.
 func (s *lease) plan(from clock.Instant) {
 	if s.watch != nil {
-		s.due = s.nextRenewal(from)
-		s.replan()
+		s.locker.renewals.Set((*scheduled)(s), s.nextRenewal(from), s.firstEnd())
 	}
 }
-
-// replan tells the schedule. The lease is watched, and the caller holds mu.
-func (s *lease) replan() { s.locker.renewals.Set((*scheduled)(s), s.due, s.firstEnd()) }
 
 // advance passes the present deadline to the schedule, and plans the next extension for at. An
 // extension that is planned for earlier stays. The caller holds mu.

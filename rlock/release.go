@@ -108,7 +108,7 @@ func (r *releasing) end(now clock.Instant) (ok bool, next *clock.Signal) {
 		return false, nil
 	}
 	r.keepOthersOut(now)
-	if l.watch != nil && l.lease.ended != nil {
+	if l.lease.ended != nil {
 		l.unlock()
 		l.mu.Lock()
 	}
@@ -161,7 +161,9 @@ func (r *releasing) settle() {
 		}
 	} else {
 		l.lease.handle().Ended()
+		l.mu.Lock()
 		l.tokenOver(r.minimum != nil && r.err != nil)
+		l.unlock()
 	}
 	done := r.err == nil
 	r.err = remote.NoAnswer(r.err)
@@ -226,6 +228,8 @@ func (r *releasing) shortens() bool { return r.minimum != nil && !r.over }
 // freeing is what the Release asks the server for, and when the keys may be free.
 func (r *releasing) freeing() (f remote.Freeing, until clock.Instant) {
 	l := r.lock
+	l.mu.Lock() // an extension may get its answer now
+	defer l.unlock()
 	if r.minimum != nil {
 		return remote.Freeing{Claim: &l.claim, Token: r.minimum.token, Former: l.terms.Tokens()}, r.minimum.until
 	}

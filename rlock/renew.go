@@ -30,8 +30,7 @@ func (s *scheduled) Begin() (sent terms.Extension, ask remote.Extension, ok bool
 	case lease.joint == nil:
 		sent = lease.terms.BeginRenewal(now)
 	case ttl == 0: // those who wanted it have left
-		lease.due = clock.Never
-		lease.replan()
+		lease.plan(now)
 		return sent, ask, false
 	default:
 		sent = lease.terms.BeginJoint(now, ttl)

@@ -53,7 +53,7 @@ func TestIdleBudget(t *testing.T) {
 	}
 	perLock := (used - heap) / locks
 	t.Logf("%d bytes a lock, the Lock itself included", perLock)
-	require.LessOrEqual(t, perLock, int64(608))
+	require.LessOrEqual(t, perLock, int64(512))
 	require.LessOrEqual(t, goroutines, before+4, "however many locks there are")
 
 	first := server.CommandStats(t)

@@ -48,9 +48,13 @@ func newProcessOf(t *testing.T, client rueidis.Client, name string) *process {
 }
 
 // leased is what the acquisition asks for, as its line has it.
-type leased struct{ part line.Lease }
+type leased struct {
+	part line.Lease
+	key  string
+}
 
 func (l *leased) Part() *line.Lease       { return &l.part }
+func (l *leased) Key() string             { return l.key }
 func (l *leased) Deadline() clock.Instant { return 0 }
 
 // acquisition is what makes the attempts.
@@ -67,6 +71,7 @@ type acquisition struct {
 func (p *process) acquires(keys []string, change ...func(*acquisition, *attempt.Settings)) *acquisition {
 	a := &acquisition{claim: p.server.All(keys, false)}
 	a.lease.Prepare(ttl, "")
+	a.line.key = keys[0]
 	line.New(0).Enter(&line.Kind{Key: keys[0]}, &a.line, &line.Want{}, true, 1, clock.Now())
 	s := attempt.Settings{
 		Server: p.server, Grants: p.grants, Line: line.Handle{Lease: &a.line}, Claim: &a.claim, Terms: &a.lease,

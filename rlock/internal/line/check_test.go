@@ -83,8 +83,8 @@ func (w *world) checkLeases(p int) {
 func (p *process) lines() map[*Line]bool {
 	all := map[*Line]bool{}
 	for _, e := range p.shard.whole {
-		if e.line != nil {
-			all[e.line] = true
+		if e != nil {
+			all[e] = true
 		}
 	}
 	for _, l := range p.shard.shared {

@@ -17,7 +17,7 @@ func (c *Caller) Attend(awaits bool) {
 // Keys returns how many lines there are, with the leases that nobody waits for.
 func (ls *Lines) Keys() (n int) {
 	for i := range ls.shards {
-		n += len(ls.shards[i].whole) + len(ls.shards[i].shared)
+		n += len(ls.shards[i].alone) + len(ls.shards[i].whole) + len(ls.shards[i].shared)
 	}
 	return n
 }

@@ -100,7 +100,7 @@ func (h Handle) Told(left time.Duration, now clock.Instant) {
 	}
 	l := s.needLine(h.Lease)
 	if l.Mode == Whole {
-		s.lastContended = at.key
+		s.lastContended = h.Lease.Key()
 	}
 	l.take(&Event{What: Told, Lease: h.Lease, Left: left, Now: now})
 }
@@ -126,7 +126,7 @@ func (h Handle) Wanted() bool {
 		return false
 	}
 	defer s.mu.Unlock()
-	return at.line != nil && at.line.Mode != Whole || s.lastContended == at.key
+	return at.line != nil && at.line.Mode != Whole || s.lastContended == h.Lease.Key()
 }
 
 // Followed reports whether others of this process wait behind the caller.

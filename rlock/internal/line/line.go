@@ -54,6 +54,7 @@ type Want struct {
 // Leased is a lease as a Line has it; nil: none. A Line calls its methods while a mutex is held.
 type Leased interface {
 	Part() *Lease            // always the same, and no other lease's
+	Key() string             // the Key of its Kind
 	Deadline() clock.Instant // when the lease is over at the latest
 }
 
@@ -62,7 +63,6 @@ type Leased interface {
 type Lease struct {
 	shard      *shard        // nil: it was never in a line
 	line       *Line         // nil: nobody waits behind it, and nothing else is known of its key; Lines sets it
-	key        string        // of a whole lock
 	until      clock.Instant // of Readers and Permits: when the turn is over in which others may have it
 	silence    clock.Silence
 	users      int32 // callers who have it, or are about to take it

@@ -23,17 +23,11 @@ type Lines struct {
 type shard struct {
 	lines         *Lines
 	mu            sync.Mutex
-	whole         map[string]entry
+	alone         map[string]Leased // of whole locks: a lease behind which nobody waits costs no Line
+	whole         map[string]*Line  // of the other whole locks, by their key
 	shared        map[Kind]*Line
-	size          int    // number of keys at which sweep looks for leases that have ended unnoticed
+	size          int    // number of whole locks at which sweep looks for leases that have ended unnoticed
 	lastContended string // the last key that other processes held or waited for
-}
-
-// entry is what a shard has of the whole lock of a key: the lease alone, or the line that has it. So a lease
-// that nobody waits for costs no Line, and one that goes from caller to caller changes no map.
-type entry struct {
-	alone Leased
-	line  *Line
 }
 
 // wholeKind is the Kind of all wholeKind locks. Their lines have the key.
@@ -43,13 +37,17 @@ var wholeKind Kind
 func New(turn time.Duration) *Lines {
 	ls := &Lines{turn: turn, seed: maphash.MakeSeed()}
 	for i := range ls.shards {
-		ls.shards[i] = shard{lines: ls, whole: map[string]entry{}, shared: map[Kind]*Line{}}
+		ls.shards[i].init(ls)
 	}
 	return ls
 }
 
 // Turn is how long this process may keep what others wait for to itself.
 func (ls *Lines) Turn() time.Duration { return ls.turn }
+
+func (s *shard) init(lines *Lines) {
+	s.lines, s.alone, s.whole, s.shared = lines, map[string]Leased{}, map[string]*Line{}, map[Kind]*Line{}
+}
 
 func (ls *Lines) shard(key string) *shard {
 	return &ls.shards[maphash.String(ls.seed, key)%uint64(len(ls.shards))]
@@ -74,9 +72,9 @@ func (s *shard) enter(
 ) {
 	at := own.Part()
 	at.shard = s
-	l := s.lineOf(kind, at, now)
+	l := s.lineOf(kind, now)
 	if l == nil {
-		s.whole[kind.Key] = entry{alone: own}
+		s.alone[kind.Key] = own
 		alone := Line{Kind: &wholeKind}
 		alone.Step(&Event{What: Enter, Lease: own, Want: *want, Places: 1, Now: now})
 		in.Role = Asks
@@ -108,7 +106,7 @@ type Entered struct {
 }
 
 // lineOf returns the line of a Kind, nil for a whole lock that nobody has or asks for. The caller holds mu.
-func (s *shard) lineOf(kind *Kind, at *Lease, now clock.Instant) *Line {
+func (s *shard) lineOf(kind *Kind, now clock.Instant) *Line {
 	if kind.Mode != Whole {
 		l := s.shared[*kind]
 		if l == nil {
@@ -120,12 +118,13 @@ func (s *shard) lineOf(kind *Kind, at *Lease, now clock.Instant) *Line {
 		return l
 	}
 	s.sweep(now)
-	at.key = kind.Key
-	e := s.whole[kind.Key]
-	if e.alone != nil {
-		return s.needLine(e.alone)
+	if l := s.whole[kind.Key]; l != nil {
+		return l
 	}
-	return e.line
+	if g := s.alone[kind.Key]; g != nil {
+		return s.needLine(g)
+	}
+	return nil
 }
 
 // needLine returns the line of a lease, which it makes if it was alone. The caller holds mu.
@@ -133,9 +132,10 @@ func (s *shard) needLine(g Leased) *Line {
 	at := g.Part()
 	if at.line == nil {
 		l := lineOfAlone(g)
-		l.key, l.turns = strings.Clone(at.key), s.lines.turn
+		l.key, l.turns = strings.Clone(g.Key()), s.lines.turn
 		at.line = &l
-		s.whole[l.key] = entry{line: &l}
+		delete(s.alone, l.key)
+		s.whole[l.key] = &l
 	}
 	return at.line
 }
@@ -161,11 +161,11 @@ func (s *shard) step(at *Lease, e *Event) (o Outcome) {
 	}
 	l := lineOfAlone(e.Lease)
 	o = l.Step(e)
-	if e.What == Granted && s.lastContended == at.key {
+	if e.What == Granted && s.lastContended == e.Lease.Key() {
 		s.lastContended = ""
 	}
 	if l.idle() {
-		delete(s.whole, at.key)
+		delete(s.alone, e.Lease.Key())
 	}
 	return o
 }
@@ -183,7 +183,7 @@ func (s *shard) tidy(l *Line) {
 	case !l.idle():
 	case l.Mode != Whole && s.shared[*l.Kind] == l:
 		delete(s.shared, *l.Kind)
-	case l.Mode == Whole && s.whole[l.key].line == l:
+	case l.Mode == Whole && s.whole[l.key] == l:
 		delete(s.whole, l.key)
 	}
 }
@@ -191,19 +191,24 @@ func (s *shard) tidy(l *Line) {
 // sweep removes leases that have ended with nobody behind them and no Release. It does nothing until there
 // are twice as many keys as after the last time. The caller holds mu.
 func (s *shard) sweep(now clock.Instant) {
-	if len(s.whole) < s.size {
+	if len(s.alone)+len(s.whole) < s.size {
 		return
 	}
-	for _, e := range s.whole {
-		g := e.alone
-		if e.line != nil {
-			g = e.line.lease
-		}
-		if g != nil && g.Part().state == live && g.Deadline() <= now {
-			s.step(g.Part(), &Event{What: Ended, Lease: g, Now: now}).Signal.Send()
+	for _, g := range s.alone {
+		s.sweepLease(g, now)
+	}
+	for _, l := range s.whole {
+		if l.lease != nil {
+			s.sweepLease(l.lease, now)
 		}
 	}
-	s.size = max(2*len(s.whole), 64)
+	s.size = max(2*(len(s.alone)+len(s.whole)), 64)
+}
+
+func (s *shard) sweepLease(g Leased, now clock.Instant) {
+	if g.Part().state == live && g.Deadline() <= now {
+		s.step(g.Part(), &Event{What: Ended, Lease: g, Now: now}).Signal.Send()
+	}
 }
 
 // Holder returns the lease by which this process holds the whole lock of a key, as far as it knows; nil:
@@ -212,11 +217,11 @@ func (ls *Lines) Holder(key string) Leased {
 	s := ls.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch e := s.whole[key]; {
-	case e.line != nil:
-		return e.line.holder()
-	case e.alone != nil && e.alone.Part().state == live:
-		return e.alone
+	if l := s.whole[key]; l != nil {
+		return l.holder()
+	}
+	if g := s.alone[key]; g != nil && g.Part().state == live {
+		return g
 	}
 	return nil
 }
@@ -231,8 +236,8 @@ func (ls *Lines) Wake() {
 func (s *shard) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.whole {
-		e.line.wake()
+	for _, l := range s.whole {
+		l.wake()
 	}
 	for _, l := range s.shared {
 		l.wake()
@@ -240,9 +245,6 @@ func (s *shard) wake() {
 }
 
 func (l *Line) wake() {
-	if l == nil {
-		return
-	}
 	for c := l.head; c != nil; c = c.next {
 		c.signal.Send()
 	}

@@ -21,6 +21,7 @@ type lease struct {
 }
 
 func (l *lease) Part() *line.Lease       { return &l.part }
+func (l *lease) Key() string             { return "k" }
 func (l *lease) Deadline() clock.Instant { return l.deadline }
 
 // caller is one that wants a lease.
@@ -239,9 +240,9 @@ func (w *world) check() {
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]line.Kind{
-		"whole":   {Key: "job"},
-		"readers": {Key: "job", Mode: line.Readers, TTL: walkTTL},
-		"permits": {Key: "job", Mode: line.Permits, Limit: 3, Permits: 1, TTL: walkTTL},
+		"whole":   {Key: "k"},
+		"readers": {Key: "k", Mode: line.Readers, TTL: walkTTL},
+		"permits": {Key: "k", Mode: line.Permits, Limit: 3, Permits: 1, TTL: walkTTL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

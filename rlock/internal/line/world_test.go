@@ -56,6 +56,7 @@ type owned struct {
 }
 
 func (g *owned) Part() *Lease            { return &g.part }
+func (g *owned) Key() string             { return key }
 func (g *owned) Deadline() clock.Instant { return g.deadline }
 
 // person is a caller of a process.
@@ -167,7 +168,9 @@ func (sc *scenario) begin() *world {
 }
 
 func newShard(lines *Lines) *shard {
-	return &shard{lines: lines, whole: map[string]entry{}, shared: map[Kind]*Line{}}
+	s := &shard{}
+	s.init(lines)
+	return s
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -228,8 +231,11 @@ func (p *process) clone() *process {
 	for i, o := range p.people {
 		q.people[i] = c.person(o)
 	}
-	for k, e := range p.shard.whole {
-		q.shard.whole[k] = entry{c.leased(e.alone), c.line(e.line)}
+	for k, g := range p.shard.alone {
+		q.shard.alone[k] = c.leased(g)
+	}
+	for k, l := range p.shard.whole {
+		q.shard.whole[k] = c.line(l)
 	}
 	for k, l := range p.shard.shared {
 		q.shard.shared[k] = c.line(l)
@@ -265,7 +271,7 @@ func (c *copying) copy(g *owned) {
 	n.token, n.deadline, n.fence = g.token, g.deadline, g.fence
 	n.ends, n.began, n.owner = g.ends, g.began, g.owner
 	n.live, n.seen, n.possible = g.live, g.seen, g.possible
-	n.part.line, n.part.key, n.part.until, n.part.users = c.line(at.line), at.key, at.until, at.users
+	n.part.line, n.part.until, n.part.users = c.line(at.line), at.until, at.users
 	n.part.state, n.part.open, n.part.stands, n.part.madeToWait = at.state, at.open, at.stands, at.madeToWait
 	if n.part.shard = nil; at.shard != nil {
 		n.part.shard = c.shard
@@ -356,8 +362,11 @@ func (p *process) state(b *strings.Builder, at func(clock.Instant) int) {
 		}
 		return lines[l]
 	}
-	for _, e := range p.shard.whole {
-		fmt.Fprint(b, p.index(e.alone), line(e.line))
+	for _, g := range p.shard.alone {
+		fmt.Fprint(b, "-", p.index(g))
+	}
+	for _, l := range p.shard.whole {
+		fmt.Fprint(b, line(l))
 	}
 	for _, l := range p.shard.shared {
 		fmt.Fprint(b, line(l))

@@ -6,14 +6,15 @@ import (
 )
 
 // Tell is OnInvalidations for one key: a test cannot make a message.
-func (h *Hub) Tell(key string) { h.shard(key).wake(key) }
+func (h *Hub) Tell(key string) { h.wake(key) }
 
 // Holding is how many locks are told of changes.
 func (h *Hub) Holding() (n int) {
 	for i := range h.shards {
 		h.shards[i].mu.Lock()
-		for _, list := range h.shards[i].holding {
-			n += len(list)
+		n += len(h.shards[i].holding)
+		for _, others := range h.shards[i].others {
+			n += len(others)
 		}
 		h.shards[i].mu.Unlock()
 	}

@@ -30,13 +30,8 @@ type Hub struct {
 type shard struct {
 	mu      sync.Mutex
 	waiting map[string]*watchList // a list for each Listener
-	holding map[string][]holder
-}
-
-// holder is told of changes of a key that it holds.
-type holder struct {
-	monitor *Monitor
-	held    Held
+	holding map[uint64]Held       // who holds a key, by its hash; see hold
+	others  map[uint64][]Held     // who else does: readers, and others of whom one has lost it
 }
 
 // NewHub returns a Hub for one client.
@@ -44,7 +39,7 @@ func NewHub() *Hub {
 	h := &Hub{seed: maphash.MakeSeed(), onAll: map[*Listener]func(){}}
 	for i := range h.shards {
 		h.shards[i].waiting = map[string]*watchList{}
-		h.shards[i].holding = map[string][]holder{}
+		h.shards[i].holding, h.shards[i].others = map[uint64]Held{}, map[uint64][]Held{}
 	}
 	return h
 }
@@ -64,53 +59,72 @@ func (h *Hub) OnInvalidations(messages []rueidis.RedisMessage) {
 	}
 	for _, m := range messages {
 		if key, err := m.ToString(); err == nil {
-			h.shard(key).wake(key)
+			h.wake(key)
 		}
 	}
 }
 
-func (h *Hub) shard(key string) *shard {
-	return &h.shards[maphash.String(h.seed, key)%uint64(len(h.shards))]
+func (h *Hub) hash(key string) uint64 { return maphash.String(h.seed, key) }
+
+func (h *Hub) shard(hash uint64) *shard { return &h.shards[hash%uint64(len(h.shards))] }
+
+// hold has the Monitor of held told when a key of it changes, or one of the same hash: a message is only a
+// hint, and a map of hashes is a third smaller.
+func (h *Hub) hold(held Held) {
+	for _, key := range held.Keys() {
+		hash := h.hash(key)
+		h.shard(hash).hold(hash, held)
+	}
 }
 
-// hold has m told when a key of held changes.
-func (h *Hub) hold(m *Monitor, held Held) {
-	for _, key := range held.Keys() {
-		s := h.shard(key)
-		s.mu.Lock()
-		s.holding[key] = append(s.holding[key], holder{m, held})
-		s.mu.Unlock()
+func (s *shard) hold(hash uint64, held Held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holding[hash] == nil {
+		s.holding[hash] = held
+		return
 	}
+	s.others[hash] = append(s.others[hash], held)
 }
 
 // drop undoes hold.
 func (h *Hub) drop(held Held) {
 	for _, key := range held.Keys() {
-		h.shard(key).drop(key, held)
+		hash := h.hash(key)
+		h.shard(hash).drop(hash, held)
 	}
 }
 
-func (s *shard) drop(key string, held Held) {
+func (s *shard) drop(hash uint64, held Held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := slices.DeleteFunc(s.holding[key], func(other holder) bool { return other.held == held })
-	if len(list) == 0 {
-		delete(s.holding, key)
-		return
+	others := slices.DeleteFunc(s.others[hash], func(other Held) bool { return other == held })
+	if s.holding[hash] == held {
+		delete(s.holding, hash)
+		if end := len(others) - 1; end >= 0 {
+			s.holding[hash] = others[end]
+			others = slices.Delete(others, end, end+1)
+		}
 	}
-	s.holding[key] = list
+	if s.others[hash] = others; len(others) == 0 {
+		delete(s.others, hash)
+	}
 }
 
-func (s *shard) wake(key string) {
+func (h *Hub) wake(key string) {
+	hash := h.hash(key)
+	s := h.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for list := s.waiting[key]; list != nil; list = list.other {
 		list.listener.SetHeard(true)
 		list.head.signal()
 	}
-	for _, h := range s.holding[key] {
-		h.monitor.listener.SetHeard(true)
-		h.monitor.changed(h.held)
+	if h := s.holding[hash]; h != nil {
+		h.Monitor().heard(h)
+	}
+	for _, h := range s.others[hash] {
+		h.Monitor().heard(h)
 	}
 }
 
@@ -122,9 +136,12 @@ func (s *shard) wakeAll() {
 			list.head.signal()
 		}
 	}
-	for _, list := range s.holding {
-		for _, h := range list {
-			h.monitor.changed(h.held)
+	for _, h := range s.holding {
+		h.Monitor().changed(h)
+	}
+	for _, others := range s.others {
+		for _, h := range others {
+			h.Monitor().changed(h)
 		}
 	}
 }

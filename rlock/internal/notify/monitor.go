@@ -10,11 +10,13 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/terms"
 )
 
-// Held is a lock that somebody holds. The Monitor may hold a mutex while it calls Keys or
-// Entry. It holds none while it calls another method, so that one may take the lock's mutex.
+// Held is a lock that somebody holds. The Monitor may hold a mutex while it calls Keys, Entry or
+// Monitor. It holds none while it calls another method, so that one may take the lock's mutex.
 type Held interface {
 	// Entry returns what the Monitor knows of it, always the same.
 	Entry() *Entry
+	// Monitor returns the one that watches it, always the same.
+	Monitor() *Monitor
 	// Keys returns its keys, always the same.
 	Keys() []string
 	// Version returns the version of its lease; false once the lock has ended.
@@ -142,7 +144,7 @@ func (m *Monitor) subscribe(h Held) {
 	if before != unread {
 		return
 	}
-	m.listener.hub.hold(m, h)
+	m.listener.hub.hold(h)
 	m.mu.Lock()
 	gone := h.Entry().stage == removed
 	if !gone {
@@ -152,6 +154,12 @@ func (m *Monitor) subscribe(h Held) {
 	if gone {
 		m.listener.hub.drop(h)
 	}
+}
+
+// heard notes that the server has told of a change of a key of a lock.
+func (m *Monitor) heard(h Held) {
+	m.listener.SetHeard(true)
+	m.changed(h)
 }
 
 // changed has a lock read soon, because the server told of a change. If the server does so

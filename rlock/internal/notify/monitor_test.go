@@ -131,16 +131,18 @@ func (s *server) took() []string {
 
 // lock is a Held that acts as a lock does.
 type lock struct {
-	entry notify.Entry
-	keys  []string
+	entry   notify.Entry
+	monitor *notify.Monitor
+	keys    []string
 
 	mu    sync.Mutex
 	lease terms.Terms
 	lost  bool
 }
 
-func (l *lock) Entry() *notify.Entry { return &l.entry }
-func (l *lock) Keys() []string       { return l.keys }
+func (l *lock) Entry() *notify.Entry     { return &l.entry }
+func (l *lock) Monitor() *notify.Monitor { return l.monitor }
+func (l *lock) Keys() []string           { return l.keys }
 
 func (l *lock) Version() (terms.Version, bool) {
 	l.mu.Lock()
@@ -201,7 +203,7 @@ const ttl = time.Minute
 
 // hold adds a lock of keys, with the token "t".
 func (b *bench) hold(keys ...string) *lock {
-	l := &lock{keys: keys}
+	l := &lock{keys: keys, monitor: b.Monitor}
 	l.lease.Prepare(ttl, "t")
 	l.lease.Start(clock.LeaseEnd(clock.Now(), ttl))
 	for _, key := range keys {
@@ -284,6 +286,29 @@ func TestShortened(t *testing.T) {
 		require.LessOrEqual(t, l.deadline(), 5*time.Second)
 		require.Equal(t, 2, b.lefts)
 	})
+}
+
+// Of several who hold one key, each is told of a change for as long as it holds the key.
+func TestSeveralHoldOneKey(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		inBubble(t, func(t *testing.T, b *bench) {
+			locks := []*lock{b.hold("a"), b.hold("a"), b.hold("a")}
+			sleep(time.Second)
+			for left := len(locks); left > 0; left-- {
+				require.Equal(t, left, b.hub.Holding())
+				b.took()
+				b.tell("a")
+				sleep(time.Second)
+				require.Len(t, b.took(), left)
+				b.Remove(locks[order[len(locks)-left]])
+			}
+			require.Zero(t, b.hub.Holding())
+			b.tell("a")
+			sleep(time.Second)
+			require.Empty(t, b.took())
+		})
+	}
 }
 
 // A read whose answer comes after a change of the token is no loss.
@@ -381,7 +406,7 @@ func (h *hasty) Keys() []string {
 func TestRemoveDuringARead(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bench) {
-		h := &hasty{lock: &lock{keys: []string{"a"}}}
+		h := &hasty{lock: &lock{keys: []string{"a"}, monitor: b.Monitor}}
 		h.end = func() { b.Remove(h) }
 		b.Add(h)
 		sleep(time.Second)

@@ -21,7 +21,7 @@ type watchList struct {
 
 // Watch takes a place among those who wait for key.
 func (l *Listener) Watch(key string) *Watch {
-	w := &Watch{shard: l.hub.shard(key), key: key, changed: make(chan struct{}, 1)}
+	w := &Watch{shard: l.hub.shard(l.hub.hash(key)), key: key, changed: make(chan struct{}, 1)}
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	first := w.shard.waiting[key]

@@ -37,7 +37,7 @@ type Item interface {
 
 // Entry is the place of an Item on a Schedule. The zero Entry is on no Schedule.
 type Entry struct {
-	renew clock.Instant // when the lease is to be extended
+	renew clock.Instant // when the lease is to be extended; 0: nothing was ever planned
 	end   clock.Instant // when it is over
 	index int           // in the heap, from 1; 0: it is not on the Schedule
 }
@@ -73,23 +73,28 @@ func New[T Item](background context.Context, server Server, settled func([]T)) *
 	return &Schedule[T]{background: background, server: server, settled: settled}
 }
 
-// Add puts an Item on the Schedule, unless it is on it already. The lease is extended at
-// renew, and over at end. Add reports false if the Schedule is closed.
+// Add puts an Item on the Schedule. The lease is extended at renew, or at the earlier instant that is or was
+// planned before, and over at end. Add reports false if the Schedule is closed.
 func (s *Schedule[T]) Add(item T, renew, end clock.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	if e := item.Entry(); e.index == 0 {
-		e.renew, e.end = renew, end
-		heap.Push(&s.queue, item)
-		s.arm()
+	e := item.Entry()
+	if e.renew != 0 {
+		renew = min(renew, e.renew)
 	}
+	if e.renew, e.end = renew, end; e.index == 0 {
+		heap.Push(&s.queue, item)
+	} else {
+		heap.Fix(&s.queue, e.index-1)
+	}
+	s.arm()
 	return true
 }
 
-// Set changes the plan for an Item, if the Item is still on the Schedule.
+// Set changes the plan for an Item. One that is not on the Schedule any more stays off it.
 func (s *Schedule[T]) Set(item T, renew, end clock.Instant) { s.set(item, renew, end, false) }
 
 // Advance is Set, but it keeps an extension that is planned for earlier than renew.
@@ -99,15 +104,14 @@ func (s *Schedule[T]) set(item T, renew, end clock.Instant, earlier bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := item.Entry()
-	if e.index == 0 {
-		return
-	}
 	if earlier {
 		renew = min(renew, e.renew)
 	}
 	e.renew, e.end = renew, end
-	heap.Fix(&s.queue, e.index-1)
-	s.arm()
+	if e.index != 0 {
+		heap.Fix(&s.queue, e.index-1)
+		s.arm()
+	}
 }
 
 // Remove takes an Item off, if it is on the Schedule.

@@ -160,7 +160,7 @@ func TestExtend(t *testing.T) {
 		s, start := newSchedule(t.Context()), time.Now()
 		defer s.Close()
 		i := s.add(30 * time.Second)
-		require.True(t, s.Add(i, in(time.Second), in(time.Second)), "it is on the schedule already")
+		require.True(t, s.Add(i, in(time.Minute), i.end), "the earlier plan stays")
 		s.sleep(35 * time.Second)
 		require.Equal(t, []float64{10, 20, 30}, since(start, i.extended))
 		s.Remove(i)
@@ -202,6 +202,7 @@ func TestPlan(t *testing.T) {
 	}{
 		"set later":                   {func(s *fixture, i *item) { s.Set(i, in(15*time.Second), clock.Never) }, []float64{15}, nil},
 		"set earlier":                 {func(s *fixture, i *item) { s.Set(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
+		"added again":                 {func(s *fixture, i *item) { s.Add(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
 		"advanced":                    {func(s *fixture, i *item) { s.Advance(i, in(5*time.Second), clock.Never) }, []float64{5}, nil},
 		"advanced to what is earlier": {func(s *fixture, i *item) { s.Advance(i, in(15*time.Second), clock.Never) }, []float64{10}, nil},
 		"over earlier":                {func(s *fixture, i *item) { s.Advance(i, clock.Never, in(5*time.Second)) }, nil, []float64{5}},

@@ -61,18 +61,17 @@ func (t *Terms) Returned() {
 
 // begin notes an extension. If next is not nil, the extension is the first with that token.
 func (t *Terms) begin(sent clock.Instant, ttl time.Duration, next *generation) Extension {
-	if t.history == nil {
-		t.history = &history{longest: t.ttl}
+	t.pending++
+	t.sent++
+	switch {
+	case next != nil:
+		h := t.needHistory()
+		h.generation, h.longest = next, ttl
+	case ttl > t.Longest():
+		t.needHistory().longest = ttl
 	}
-	h := t.history
-	if next != nil {
-		h.generation, h.longest = next, 0
-	}
-	h.pending++
-	h.sent++
-	h.longest = max(h.longest, ttl)
-	if h.generation != nil {
-		h.generation.sent++
+	if t.history != nil && t.history.generation != nil {
+		t.history.generation.sent++
 	}
 	g := t.history.latest()
 	return Extension{Sent: sent, TTL: ttl, Token: t.token, Former: g.former, number: g.number}
@@ -86,16 +85,17 @@ func (t *Terms) Superseded(e Extension) bool { return e.number != t.history.late
 // Confirm notes that the server has run an extension; at is the present time. It changes nothing
 // if the extension is superseded, or if the lease was over before the answer came.
 func (t *Terms) Confirm(e Extension, at clock.Instant) {
-	t.history.pending--
+	t.pending--
 	if t.Superseded(e) || at >= t.Deadline() {
 		return
 	}
-	if g := t.history.generation; g != nil && len(g.former) > 0 {
+	if len(t.Former()) > 0 {
+		g := t.history.generation
 		g.former = nil
 		g.changes++
 	}
 	if !e.renewal {
-		t.ttl = e.TTL
+		t.SetTTL(e.TTL)
 	}
 	t.Start(max(t.Deadline(), clock.LeaseEnd(e.Sent, e.TTL)))
 }
@@ -104,11 +104,11 @@ func (t *Terms) Confirm(e Extension, at clock.Instant) {
 // was to shorten the lease, and no other was sent with its token, the server has never seen that
 // token. The lease then is what it was before.
 func (t *Terms) Refuse(e Extension, at clock.Instant) {
-	t.history.pending--
-	g := t.history.generation
-	if e.before == nil || t.Superseded(e) || g.sent > 1 || at >= t.Deadline() {
+	t.pending--
+	if e.before == nil || t.Superseded(e) || t.history.generation.sent > 1 || at >= t.Deadline() {
 		return
 	}
+	g := t.history.generation
 	changes := g.changes + 1
 	t.token, t.history.longest = e.before.token, e.before.longest
 	*g = e.before.generation
@@ -118,6 +118,6 @@ func (t *Terms) Refuse(e Extension, at clock.Instant) {
 
 // Forget notes that nobody knows whether the server has run an extension, or will still run it.
 func (t *Terms) Forget(Extension) {
-	t.history.pending--
-	t.history.unsure = true
+	t.pending--
+	t.needHistory().unsure = true
 }

@@ -31,14 +31,14 @@ type Terms struct {
 	deadline atomic.Int64
 	ttl      time.Duration
 	token    string
-	history  *history // nil: no extension was sent, and the lease began with the TTL
+	sent     uint32   // extensions
+	pending  int32    // of those, how many are under way
+	history  *history // nil: no other TTL was asked for with the token, and each extension had an answer
 }
 
-// history is apart so that a lease that is never extended stays small.
+// history is apart so that a lease that is only renewed stays small.
 type history struct {
 	longest    time.Duration // that was asked for with the token
-	pending    int32         // extensions under way
-	sent       uint32        // extensions
 	unsure     bool          // an extension has got no answer; it may still arrive after later ones
 	generation *generation   // of the token; nil: it is the first
 }
@@ -103,6 +103,14 @@ func (t *Terms) Deadline() clock.Instant { return clock.Instant(t.deadline.Load(
 // that the server has confirmed.
 func (t *Terms) TTL() time.Duration { return t.ttl }
 
+// SetTTL sets what renewals ask for from now on.
+func (t *Terms) SetTTL(ttl time.Duration) {
+	if ttl != t.ttl {
+		t.needHistory()
+	}
+	t.ttl = ttl
+}
+
 // Longest is the longest TTL that was asked for with the token. A shorter one needs a new
 // token.
 func (t *Terms) Longest() time.Duration {
@@ -132,16 +140,12 @@ func (t *Terms) Certain() bool { return !t.Unsure() && t.Longest() == t.ttl }
 // Unsure reports whether the keys may have a longer lease than is known here: an extension has got no
 // answer or is under way, or they may still have a former token.
 func (t *Terms) Unsure() bool {
-	return t.history != nil && (t.history.unsure || t.history.pending > 0 || len(t.Former()) > 0)
+	return t.pending > 0 || t.history != nil && (t.history.unsure || len(t.Former()) > 0)
 }
 
 // Version returns the present version. Lost and Shortened compare it with a later one.
 func (t *Terms) Version() Version {
-	v := Version{changes: t.history.latest().changes}
-	if t.history != nil {
-		v.Sent = t.history.sent
-	}
-	return v
+	return Version{Sent: t.sent, changes: t.history.latest().changes}
 }
 
 // Lost reports whether a key is another's. The server was asked after Version was v, and
@@ -175,7 +179,7 @@ func (t *Terms) Shortened(v Version, left time.Duration, sent, received clock.In
 	switch {
 	case t.Version().Sent != v.Sent:
 		return Settled // whoever asks after that extension learns more
-	case t.history != nil && t.history.pending > 0:
+	case t.pending > 0:
 		return Unsettled
 	case sent.After(left) >= t.Deadline():
 		return Unharmed
@@ -197,6 +201,14 @@ func (t *Terms) NextRenewal(from clock.Instant) clock.Instant {
 	}
 	span := min(t.ttl, time.Duration(end-from)) // the deadline is nearer if a Begin that shortens got no answer
 	return from.After(max(span, 0) / Renewals)
+}
+
+// needHistory makes the history, unless there is one.
+func (t *Terms) needHistory() *history {
+	if t.history == nil {
+		t.history = &history{longest: t.ttl}
+	}
+	return t.history
 }
 
 // latest returns what is known of the token.
