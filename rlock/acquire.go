@@ -90,8 +90,6 @@ func (l *Locker) acquireClaim(
 	var err error
 	if why := a.run(); !why.none() {
 		err = a.fail(why)
-	} else if a.forced != l.forces.Begun(claim.Keys()) {
-		a.lock.confirm(ctx)
 	}
 	a.delivered = true
 	a.lock.events.tell(false)
@@ -107,7 +105,7 @@ func (a *acquisition) begin(
 	l *Locker, ctx context.Context, claim remote.Claim, set *settings, by method, start clock.Instant,
 ) {
 	lock := l.newLock(ctx, claim, set, by, start)
-	a.lock, a.ctx, a.start, a.until, a.forced = lock, ctx, start, start, l.forces.Done(lock.claim.Keys())
+	a.lock, a.ctx, a.start, a.until = lock, ctx, start, start
 	a.tries.Settings = attempt.Settings{
 		Server: l.remote, Grants: l.grants, Line: lock.own.handle(), Claim: &lock.claim,
 		Terms: &lock.terms, Want: lock.request(), Wait: by.wait, Start: start, Count: &lock.attempts,

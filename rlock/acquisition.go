@@ -28,7 +28,6 @@ type acquisition struct {
 	caller    *line.Caller  // while it Waits
 	left      time.Duration // while it Waits: what is left of the lease in its way; 0: not known
 	given     line.Grant    // while it is Given one that it does not hold yet
-	forced    uint64        // how often the Locker had used force before
 }
 
 // noLockOf returns the noLock of an acquisition that ends after an attempt.

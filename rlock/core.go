@@ -46,7 +46,7 @@ type Locker struct {
 	grants      *notify.Grants
 
 	counters counters
-	forces   forced.Counts // of calls that look for locks that were robbed; see confirm
+	forced   forced.Tokens // that ForceRelease has freed
 
 	closing    sync.Once
 	closed     <-chan struct{} // closed by Close
@@ -153,8 +153,8 @@ type lease struct {
 	user       *Lock        // who has it alone; guarded by mu
 	joint      *joint       // readers who have it together; nil: no others may have it; guarded by mu
 	*watch                  // nil until somebody must learn when it is over; made under mu, once
-	ended  *lockContext // the first of the contexts that are to end at unlock; guarded by mu
-	line   line.Lease   // that the line has in which callers of this process wait for it
+	ended      *lockContext // the first of the contexts that are to end at unlock; guarded by mu
+	line       line.Lease   // that the line has in which callers of this process wait for it
 	state      leaseState   // guarded by mu
 	tokenShown bool         // somebody has asked for the token, and may use it; guarded by mu
 }
@@ -166,7 +166,7 @@ type joint struct{ users []*Lock } // guarded by the lease's mu
 type watch struct {
 	renewal   renew.Entry
 	monitor   notify.Entry
-	observers *observed     // the first of those that are to be told; guarded by mu
+	observers *observed // the first of those that are to be told; guarded by mu
 }
 
 // leaseState is the state of a lease. Lock.hold begins it, and retire ends it.

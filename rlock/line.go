@@ -126,7 +126,7 @@ func (a *acquisition) lastLook() noLock {
 		}
 		return noLock{}
 	}
-	ctx, cancel := context.WithTimeout(a.ctx, lookTimeout)
+	ctx, cancel := clock.Within(a.ctx, lookTimeout)
 	defer cancel()
 	l.attempts++
 	a.tries.Outage.Ask()
@@ -163,7 +163,7 @@ func (a *acquisition) await(now, end, last clock.Instant) (role line.Role, g lin
 		if looks {
 			until = min(until, look)
 		}
-		if role, g, err = a.caller.Await(a.ctx, now, until, l.closed); err != nil || role != line.Waits {
+		if role, g, err = a.caller.Await(a.ctx, now, until, l.closed, nil); err != nil || role != line.Waits {
 			return role, g, err
 		}
 		now = clock.Now()
@@ -202,23 +202,27 @@ func (a *acquisition) look(now, end, last clock.Instant) (role line.Role, g line
 	if s == nil || s.renewed() { // its extensions notice the loss
 		return line.Waits, g, nil
 	}
-	asks, cancel := context.WithTimeout(a.ctx, limit.From(now))
+	// Its end calls no method of the caller's context, which may panic: it comes after the lease was given.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), limit.From(now))
 	defer cancel()
 	var cause any // of a panic of the client or of an observer, if not nil
-	waits, answered := context.WithCancel(a.ctx)
+	answered := make(chan struct{})
 	go func() {
-		defer answered()
+		defer close(answered)
 		// The waiter panics, as if it had asked itself. One that has gone on does not: what it has got or given up
 		// is done, and a program does not end because of what a call asked that has returned.
 		defer func() { cause = recover() }()
-		_, _, _ = l.lookFor(asks, &s.claim, s)
+		_, _, _ = l.lookFor(ctx, &s.claim, s)
 	}()
-	role, g, err = a.caller.Await(waits, now, limit, l.closed)
-	if err == nil || waits.Err() == nil || a.ctx.Err() != nil {
+	if role, g, err = a.caller.Await(a.ctx, now, limit, l.closed, answered); err != nil || role != line.Waits {
 		return role, g, err
 	}
-	if cause != nil {
-		panic(cause)
+	select {
+	case <-answered:
+		if cause != nil {
+			panic(cause)
+		}
+	default:
 	}
 	return line.Waits, g, nil
 }
@@ -231,7 +235,7 @@ func (a *acquisition) receive() (has bool, why noLock) {
 	switch {
 	case a.given.Do == line.GoOn:
 		return true, a.goOn(from)
-	case a.ctx.Err() != nil:
+	case clock.Ended(a.ctx):
 		a.passBy()
 		return false, noLock{ErrGaveUp, clock.ContextError(a.ctx, nil)}
 	case a.lock.locker.isClosed():
@@ -262,7 +266,7 @@ func (a *acquisition) goOn(s *lease) noLock {
 }
 
 // passBy gives a lease that the acquisition was given, and does not hold, to the next caller of this
-// process, or back. A ForceRelease may have looked for it while nobody had it: then it goes back.
+// process, or back.
 func (a *acquisition) passBy() {
 	s := leaseOf(a.given.Lease)
 	if s == nil {
@@ -271,7 +275,7 @@ func (a *acquisition) passBy() {
 	as := a.tries.Want
 	as.Own = as.Own || a.given.Do != line.GoOn // then the lease may be as somebody else wanted it
 	a.given = line.Grant{}
-	s.leave(as, a.forced != s.locker.forces.Begun(s.claim.Keys()))
+	s.leave(as)
 }
 
 // askMeanwhile asks the server whether another process waits, and reserves fences, while callers of this
@@ -303,7 +307,7 @@ func (a *acquisition) handOver(from *lease) (has bool, why noLock) {
 		from.giveBack()
 		return false, noLock{}
 	}
-	l.own.handle().HandedOver(from.handle(), h.Fence+1, h.Reserved-1, h.Waits, h.Sent)
+	l.own.handle().HandedOver(from.handle(), h.Fence, h.Reserved, h.Waits, h.Sent)
 	a.gone(from)
 	grant := attempt.Grant{Deadline: clock.LeaseEnd(h.Sent, l.terms.TTL()), Fence: h.Fence}
 	return true, a.hold(grant, true)

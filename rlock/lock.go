@@ -43,17 +43,21 @@ func (l *Lock) Keys() []string {
 // lease, and a command with the former token then fails, as if somebody else held the lock.
 //
 // Once Token has returned a token, no other holder gets it. Before that, Release may hand it over to
-// the next holder of this process together with the lease: Token then returns "", and only the fences
-// of the two differ. Readers of this process may have one token in common. WithUniqueToken prevents
-// both.
+// the next holder of this process together with the lease, and only the fences of the two differ.
+// Readers of this process may have one token in common. WithUniqueToken prevents both.
+//
+// Token returns "" if, before it was first called, the lock had expired, or another holder of this process has
+// gone on with its lease: what is left of that is others' then.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
 		return ""
 	}
+	defer l.deliver()
 	l.mu.Lock()
 	defer l.unlock()
-	mayGoOn := !l.hasToken && !l.set.uniqueToken && l.terms.TTL() != NoExpiry
-	if l.leaseGone && (mayGoOn || l.claim.IsShare()) { // others have it
+	l.endIfOver()
+	switch {
+	case l.leaseGone && (!l.hasToken || l.claim.IsShare()), l.stateNow() == stateExpired && !l.hasToken:
 		return ""
 	}
 	l.tokenShown, l.hasToken = true, true

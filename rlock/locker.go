@@ -62,7 +62,6 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		l.server = client
 	}
 	l.registry.Init(tokensOver)
-	l.forces.Init()
 	l.waiters.Init(nil) // a wait has no end of its own
 	l.renewals = renew.New(l.background, l.remote, deliverScheduled)
 	if set.invalidations != nil {

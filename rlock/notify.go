@@ -71,9 +71,10 @@ const lookTimeout = 2 * time.Second
 // peek reads a key through the cache. It has a time limit, because rueidis repeats a cached
 // read for as long as its context lasts if the server is gone.
 func (l *Locker) peek(ctx context.Context, key string) (notify.Seen, error) {
+	ctx, end := clock.EndsWith(ctx, l.background)
+	defer end()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	defer context.AfterFunc(l.background, cancel)()
 	peeked, err := l.remote.Peek(ctx, key, l.defaults.cacheTTL)
 	return notify.Seen{Held: peeked.Held, Token: peeked.Token, Left: time.Until(peeked.Until), Cached: peeked.Cached}, err
 }

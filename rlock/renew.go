@@ -25,13 +25,13 @@ func (s *scheduled) Begin() (sent terms.Extension, ask remote.Extension, ok bool
 		ttl = max(ttl, u.ttl())
 	}
 	switch {
-	case !lease.used():
+	case ttl == 0: // those who wanted it have left
+		if lease.used() {
+			lease.plan(now)
+		}
 		return sent, ask, false
 	case lease.joint == nil:
 		sent = lease.terms.BeginRenewal(now)
-	case ttl == 0: // those who wanted it have left
-		lease.plan(now)
-		return sent, ask, false
 	default:
 		sent = lease.terms.BeginJoint(now, ttl)
 	}

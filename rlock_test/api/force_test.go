@@ -1,15 +1,11 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -58,90 +54,72 @@ func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 	_ = next.Release(t.Context())
 }
 
-// A lock that force has freed on its way to its caller ends, also if the server says so only after the
-// context of that caller has ended.
-func TestContextEndsBeforeForceIsSeen(t *testing.T) {
+// A lock that force has freed on its way to its caller is lost when the call returns, and the server is not asked:
+// on its way from another caller of the process, and from the server.
+func TestForceReleaseBeforeTheCallReturns(t *testing.T) {
 	t.Parallel()
-	server := env.Start(t)
-	proxy := env.NewProxy(t, server.Addr())
-	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true}, // nobody tells it of lost keys
-		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
-	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
-	gate := env.NewGate(t)
-	ctx, exceed := env.Deadline(t.Context())
-	gated, inLine := gate.InLine(ctx)
-	next := make(chan *rlock.Lock, 1)
-	go func() {
-		lock, err := locker.Acquire(gated, "job", inLine)
-		assert.NoError(t, err)
-		next <- lock
-	}()
-	gate.Await(t)
-	require.NoError(t, lock.Release(t.Context()))
-	token := env.Get(t, server.Client(t), "job")
-	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
-	release := proxy.Hold(func(request []byte) bool { return bytes.Contains(request, []byte(gen.InspectSHA1)) })
-	gate.Open()
-	env.Soon(t, func() bool { return proxy.Held() > 0 }, "it asks")
-	exceed()
-	lock = <-next
-	require.NoError(t, lock.Err(), "it is not told yet")
-	release()
-	env.Soon(t, func() bool { return errors.Is(lock.Err(), rlock.ErrLost) }, "it is told")
-}
-
-// It ends as well if the context of the caller lasts, and the server says nothing for longer than the call
-// asks.
-func TestForceIsSeenAfterASilence(t *testing.T) {
-	t.Parallel()
-	server := env.Start(t)
-	proxy := env.NewProxy(t, server.Addr())
-	locker := env.OpenLocker(t, rueidis.ClientOption{InitAddress: []string{proxy.Addr()}, DisableCache: true}, // nobody tells it of lost keys
-		rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
-	lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
-	gate := env.NewGate(t)
-	ctx, inLine := gate.InLine(t.Context())
-	next := make(chan *rlock.Lock, 1)
-	go func() {
-		lock, err := locker.Acquire(ctx, "job", inLine)
-		assert.NoError(t, err)
-		next <- lock
-	}()
-	gate.Await(t)
-	require.NoError(t, lock.Release(t.Context()))
-	token := env.Get(t, server.Client(t), "job")
-	require.NoError(t, locker.ForceRelease(t.Context(), "job", token))
-	release := proxy.Hold(func(request []byte) bool { return bytes.Contains(request, []byte(gen.InspectSHA1)) })
-	gate.Open()
-	env.Soon(t, func() bool { return proxy.Held() > 0 }, "it asks")
-	lock = <-next
-	require.NoError(t, lock.Err(), "it is not told yet")
-	time.Sleep(3 * time.Second) // for longer than it asks once more
-	release()
-	env.Soon(t, func() bool { return errors.Is(lock.Err(), rlock.ErrLost) }, "it is told")
-}
-
-// Force that is used on other keys costs an acquisition nothing: least of all the time until a silent server
-// answers.
-func TestForceOfOtherKeysAsksNothing(t *testing.T) {
-	t.Parallel()
-	f, locker, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour))
-	var asked atomic.Int32
-	f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-		if env.Calls(words, gen.InspectSHA1) {
-			asked.Add(1)
-		}
-		return run()
-	})
-	for _, key := range env.Keys(20) {
-		lock := env.MustLock(t)(locker.Acquire(t.Context(), "job"))
-		next := make(chan *rlock.Lock, 1)
-		go func() { next <- env.MustLock(t)(locker.Acquire(t.Context(), "job")) }()
-		env.AwaitWaiting(t, locker, 1)
-		require.NoError(t, env.Do(t, client, "SET", key, "stranger").Error())
-		require.NoError(t, locker.ForceRelease(t.Context(), key, "stranger"))
-		require.NoError(t, lock.Release(t.Context()))
-		require.NoError(t, (<-next).Release(t.Context()))
+	for name, fromServer := range map[string]bool{"from another caller": false, "from the server": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, l, client := env.NewFaulty(t, env.Engines(t)[0], // nobody tells it of lost keys
+				rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
+			gate := env.NewGate(t)
+			next := make(chan *rlock.Lock, 1)
+			acquire := func(ctx context.Context, opts ...rlock.Option) {
+				next <- env.MustLock(t)(l.Acquire(ctx, "job", opts...))
+			}
+			if fromServer {
+				f.When(env.Once(gen.TrySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+					defer gate.Pass()
+					return run()
+				}))
+				go acquire(t.Context())
+				gate.Await(t)
+			} else {
+				first := env.MustLock(t)(l.Acquire(t.Context(), "job"))
+				ctx, inLine := gate.InLine(t.Context())
+				go acquire(ctx, inLine)
+				gate.Await(t)
+				require.NoError(t, first.Release(t.Context()))
+			}
+			require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
+			asked := false
+			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
+				asked = asked || env.Calls(words, gen.InspectSHA1)
+				return run()
+			})
+			gate.Open()
+			lock := env.Taken(t, next)
+			require.ErrorIs(t, lock.Err(), rlock.ErrLost)
+			require.False(t, asked)
+			require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), "job")).Release(t.Context()))
+		})
 	}
-	require.Less(t, asked.Load(), int32(5), "keys are counted together by their hashes: one in 64")
+}
+
+// A command that was repeated takes the key again after force has freed it. It is freed once more.
+func TestForceReleaseBesideARepeatedCommand(t *testing.T) {
+	t.Parallel()
+	f, l, client := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Hour))
+	f.When(env.Once(gen.TrySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+		run()
+		require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
+		return env.NoReply()
+	}))
+	lock := env.MustLock(t)(l.Acquire(t.Context(), "job"))
+	require.ErrorIs(t, lock.Err(), rlock.ErrLost)
+	env.Soon(t, func() bool { return env.Get(t, client, "job") == "" }, "it is free")
+}
+
+// Who takes a lock with a token of its own after force has freed that token has it.
+func TestForceReleaseOfATokenThatComesAgain(t *testing.T) {
+	t.Parallel()
+	l := env.OpenOn(t, env.Start(t))
+	mine := rlock.WithToken("mine")
+	first := env.MustLock(t)(l.Acquire(t.Context(), "job", mine))
+	require.NoError(t, l.ForceRelease(t.Context(), "job", "mine"))
+	require.ErrorIs(t, first.Err(), rlock.ErrLost)
+	again := env.MustLock(t)(l.Acquire(t.Context(), "job", mine))
+	require.NoError(t, again.Err())
+	require.NoError(t, again.Release(t.Context()))
 }

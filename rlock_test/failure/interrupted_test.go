@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -232,6 +233,47 @@ func TestLookPanics(t *testing.T) {
 	require.NoError(t, lock.Release(t.Context()))
 	require.NoError(t, env.Taken(t, got).Release(t.Context()))
 	require.Empty(t, env.Get(t, direct, "a"))
+}
+
+// While a caller asks about the lock that it waits behind, its context breaks, and the lock is released. What it
+// was given goes to the next, whether the question has its answer before that or after.
+func TestContextBreaksDuringALook(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Done", "Err", "Value"} {
+		for _, answered := range []bool{true, false} {
+			t.Run(fmt.Sprint(method, answered), func(t *testing.T) {
+				t.Parallel()
+				f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Hour))
+				lock := env.MustLock(t)(locker.Acquire(t.Context(), "a"))
+				looks := env.NewGate(t)
+				f.When(env.Once(gen.InspectSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+					looks.Pass()
+					return run()
+				}))
+				ctx := &breakingContext{Context: t.Context(), method: method}
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					survive(func() {
+						if lock, err := locker.Acquire(ctx, "a"); err == nil {
+							_ = lock.Release(context.Background())
+						}
+					})
+				}()
+				looks.Await(t)
+				next := env.NextInLine(t, locker, "a")
+				ctx.broken.Store(true)
+				if answered {
+					looks.Open()
+				}
+				require.NoError(t, lock.Release(t.Context()))
+				env.Receive(t, over)
+				looks.Open()
+				require.NoError(t, env.Taken(t, next).Release(t.Context()))
+				env.Soon(t, func() bool { return env.Get(t, direct, "a") == "" }, "nothing stays locked")
+			})
+		}
+	}
 }
 
 // A hook that panics after the server has freed the key may be followed by another Release, which

@@ -176,6 +176,74 @@ func TestNextInLineTakesLong(t *testing.T) {
 	idle(t, client, "k")
 }
 
+// Nor does one whose policy takes long after it has asked the server about the lock that it waits behind.
+func TestPolicyOfTheNextTakesLong(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	a, b := env.NewLocker(t, client, rlock.WithTurn(time.Hour)), env.OpenOn(t, server) // nothing tells a of losses
+	first := env.MustLock(t)(a.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour)))
+	gate := env.NewGate(t)
+	var asked atomic.Int32
+	policy := rlock.RetryFunc(func(rlock.Attempt) (time.Duration, bool) {
+		if asked.Add(1) == 2 {
+			gate.Pass()
+		}
+		return 50 * time.Millisecond, true
+	})
+	next := make(chan *rlock.Lock, 1)
+	go func() {
+		next <- env.MustLock(t)(a.Acquire(t.Context(), "k", rlock.WithTTL(time.Hour), rlock.WithRetry(policy)))
+	}()
+	gate.Await(t)
+	other := waits(t, client, b, "k")
+	require.NoError(t, first.Release(t.Context()))
+	require.NoError(t, env.Taken(t, other).Release(t.Context()))
+	gate.Open()
+	require.NoError(t, env.Taken(t, next).Release(t.Context()))
+	idle(t, client, "k")
+}
+
+// Nor does a reader who waited with another: it has a part in what the other got only once it waits again.
+func TestReaderInLineTakesLong(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	client := server.Client(t)
+	a, b := env.OpenOn(t, server, rlock.WithTTL(time.Hour), rlock.WithTurn(time.Hour)), env.OpenOn(t, server)
+	for name, stays := range map[string]bool{"the other has left": false, "the other stays": true} {
+		writer := env.MustLock(t)(b.Acquire(t.Context(), "k"))
+		first := make(chan *rlock.Lock, 1)
+		go func() { first <- env.MustLock(t)(a.AcquireShared(t.Context(), "k")) }()
+		env.AwaitWaiting(t, a, 1)
+		gate := env.NewGate(t)
+		slow := rlock.ObserverFunc(func(_ context.Context, e rlock.Event) {
+			if e.Kind == rlock.EventContended {
+				gate.Pass()
+			}
+		})
+		next := make(chan *rlock.Lock, 1)
+		go func() { next <- env.MustLock(t)(a.AcquireShared(t.Context(), "k", rlock.WithObserver(slow))) }()
+		gate.Await(t)
+		require.NoError(t, writer.Release(t.Context()))
+		reader := env.Taken(t, first)
+		if stays {
+			gate.Open()
+			second := env.Taken(t, next)
+			require.Equal(t, reader.Fence(), second.Fence(), name)
+			require.NoError(t, second.Release(t.Context()))
+			require.NoError(t, reader.Release(t.Context()))
+			continue
+		}
+		require.NoError(t, reader.Release(t.Context()))
+		other := make(chan *rlock.Lock, 1)
+		go func() { other <- env.MustLock(t)(b.Acquire(t.Context(), "k")) }()
+		require.NoError(t, env.Taken(t, other).Release(t.Context()), name)
+		gate.Open()
+		require.NoError(t, env.Taken(t, next).Release(t.Context()))
+	}
+	idle(t, client, "k")
+}
+
 // A set finds with its heartbeat that it has all keys, and fails before the server has confirmed that its place has
 // ended. It leaves none of the keys locked.
 func TestSetFailsBeforeItsPlaceHasEnded(t *testing.T) {

@@ -206,3 +206,73 @@ func TestHandOversUnderCancellation(t *testing.T) {
 		}, "the key is free")
 	})
 }
+
+// goesOn returns a lock and the one of the next caller of the process, who has gone on with its lease without a
+// command when the first was released.
+func goesOn(t *testing.T, locker *rlock.Locker, extended bool) (first, next *rlock.Lock) {
+	t.Helper()
+	for range 1000 {
+		first = env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithAutoExtend(extended)))
+		got := env.NextInLine(t, locker, "k")
+		require.NoError(t, first.Release(t.Context()))
+		next = env.Taken(t, got)
+		if next.Attempts() == 0 {
+			return first, next
+		}
+		require.NoError(t, next.Release(t.Context())) // the release came too late for that
+	}
+	require.FailNow(t, "each hand-over took a command")
+	return nil, nil
+}
+
+// A lock that its caller does not want extended is not, although the one before it was.
+func TestNextIsNotExtended(t *testing.T) {
+	t.Parallel()
+	locker := env.OpenOn(t, env.Start(t), rlock.WithTTL(3*time.Second), rlock.WithFence(false))
+	_, next := goesOn(t, locker, true)
+	end := next.Deadline()
+	env.Soon(t, func() bool { return !next.Valid() }, "it ends")
+	require.False(t, time.Now().Before(end))
+	require.ErrorIs(t, next.Err(), rlock.ErrExpired)
+	require.WithinDuration(t, end, next.Deadline(), time.Millisecond, "nobody has extended it")
+}
+
+// Token does not tell of a lock that has ended what the next one has, or what is about to be freed.
+func TestTokenOfALockThatHasEnded(t *testing.T) {
+	t.Parallel()
+	locker := env.OpenOn(t, env.Start(t), rlock.WithFence(false))
+	first, next := goesOn(t, locker, false)
+	require.NoError(t, next.Extend(t.Context(), rlock.NoExpiry))
+	require.Empty(t, first.Token())
+	token := next.Token()
+	require.NotEmpty(t, token)
+	require.NoError(t, next.Release(t.Context()))
+	require.Equal(t, token, next.Token(), "somebody has it already")
+
+	expires := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithTTL(time.Second)))
+	env.Soon(t, func() bool { return !expires.Valid() }, "it ends")
+	require.Empty(t, expires.Token())
+}
+
+// A caller who wants a fence has one, whoever had the lease before it.
+func TestFenceAfterOneWithoutAFence(t *testing.T) {
+	t.Parallel()
+	locker := env.OpenOn(t, env.Start(t), rlock.WithTurn(time.Hour))
+	for _, owner := range []string{"a", "b"} { // b has the key handed over by a command
+		first := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithOwner("a")))
+		second, third := make(chan *rlock.Lock, 1), make(chan *rlock.Lock, 1)
+		go func() {
+			second <- env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithOwner(owner), rlock.WithFence(false)))
+		}()
+		env.AwaitWaiting(t, locker, 1)
+		go func() { third <- env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithOwner(owner))) }()
+		env.AwaitWaiting(t, locker, 2)
+		require.NoError(t, first.Release(t.Context()))
+		unfenced := env.Taken(t, second)
+		require.Zero(t, unfenced.Fence())
+		require.NoError(t, unfenced.Release(t.Context()))
+		fenced := env.Taken(t, third)
+		require.Greater(t, fenced.Fence(), first.Fence(), owner)
+		require.NoError(t, fenced.Release(t.Context()))
+	}
+}

@@ -40,7 +40,7 @@ func (a *Attempts) enter() bool {
 // grants, it looks for them itself.
 func (a *Attempts) subscribe(caller context.Context, w *notify.Wait) error {
 	w.Leave() // others who wait for a key for which it has waited are told meanwhile
-	ctx, cancel := context.WithTimeout(caller, min(a.until.Until(), longestListen))
+	ctx, cancel := clock.Within(caller, max(min(a.until.Until(), longestListen), 1))
 	defer cancel()
 	err := a.Grants.Channel(a.Blocker.Key).Listen(ctx)
 	if caller.Err() != nil {

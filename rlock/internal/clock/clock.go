@@ -123,23 +123,38 @@ func Select(ctx context.Context, a, b <-chan struct{}, d time.Duration, stop <-c
 }
 
 // Within returns a context with what ctx has, which ends after limit, if that is not 0, at the latest. The caller
-// calls end when it is not needed any more.
+// calls end when it is not needed any more. Only Within and end call methods of ctx, which may panic: a timer
+// that ends the context does not.
 func Within(ctx context.Context, limit time.Duration) (_ context.Context, end context.CancelFunc) {
 	if limit == 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, limit)
-}
-
-// EndsWith returns a context with what ctx has, which ends when other does, too. The caller calls end when it
-// is not needed any more.
-func EndsWith(ctx, other context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(other, cancel)
-	return ctx, func() {
+	limited, stop := context.WithTimeout(ctx, limit)
+	return limited, func() {
 		stop()
 		cancel()
 	}
+}
+
+// EndsWith returns a context with what ctx has, which ends when other does, too. The caller calls end when it
+// is not needed any more. Only EndsWith and end call methods of ctx.
+func EndsWith(ctx, other context.Context) (_ context.Context, end context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	both, stop := context.WithCancel(ctx)
+	forget := context.AfterFunc(other, stop)
+	return both, func() {
+		forget()
+		stop()
+		cancel()
+	}
+}
+
+// Ended reports whether ctx has ended. It also calls the other method that a client calls while a command is
+// under way, so that one that panics does so here: the connection would be of no use to anybody after that.
+func Ended(ctx context.Context) bool {
+	_ = ctx.Done()
+	return ctx.Err() != nil
 }
 
 // Use calls the methods of ctx, so that one that panics does so here, and not where nobody can go on after

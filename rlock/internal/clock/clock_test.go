@@ -3,6 +3,7 @@ package clock_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,4 +109,45 @@ func TestContextErrorKeepsAllInReach(t *testing.T) {
 		require.ErrorIs(t, err, want)
 	}
 	require.Equal(t, "context canceled: why", clock.ContextError(ctx, context.Canceled).Error())
+}
+
+// broken is a context whose methods panic once it is broken.
+type broken struct {
+	context.Context
+	is atomic.Bool
+}
+
+func (b *broken) Done() <-chan struct{} {
+	if b.is.Load() {
+		panic("Done")
+	}
+	return b.Context.Done()
+}
+
+func (b *broken) Value(key any) any {
+	if b.is.Load() {
+		panic("Value")
+	}
+	return b.Context.Value(key)
+}
+
+// A context that has broken meanwhile panics where its caller can learn of it: neither a timer nor the end of
+// another context calls a method of it.
+func TestBrokenContextEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ctx := &broken{Context: parent}
+		limited, end := clock.Within(ctx, time.Second)
+		other, over := context.WithCancel(t.Context())
+		both, forget := clock.EndsWith(ctx, other)
+		ctx.is.Store(true)
+		over()
+		<-limited.Done()
+		<-both.Done()
+		require.Panics(t, func() { end() })
+		require.Panics(t, func() { forget() })
+		ctx.is.Store(false)
+	})
 }

@@ -36,19 +36,21 @@ func (s *Signal) Send() {
 	}
 }
 
-// Wait waits until Send, until that instant, or for less. It returns why ctx ended if that
-// comes first. now is a recent reading of the clock.
-func (s *Signal) Wait(ctx context.Context, now, until Instant) error {
+// Wait waits until Send, until that instant, until also is closed, or for less. It returns why ctx ended if
+// that comes first. now is a recent reading of the clock. A nil also is never closed.
+func (s *Signal) Wait(ctx context.Context, now, until Instant, also <-chan struct{}) error {
 	if Instant(s.armed.Load()) > until {
 		s.arm(now, until)
 	}
 	done := ctx.Done()
-	if done == nil {
+	if done == nil && also == nil {
 		<-s.sent
 		return nil
 	}
 	select {
 	case <-s.sent:
+		return nil
+	case <-also:
 		return nil
 	case <-done:
 		return ContextError(ctx, nil)

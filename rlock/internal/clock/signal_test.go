@@ -16,7 +16,7 @@ import (
 func waitUntil(t *testing.T, s *clock.Signal, until clock.Instant) (early int) {
 	for {
 		now := clock.Now()
-		require.NoError(t, s.Wait(t.Context(), now, until))
+		require.NoError(t, s.Wait(t.Context(), now, until, nil))
 		if clock.Now() >= until {
 			return early
 		}
@@ -40,14 +40,14 @@ func TestSignalWaits(t *testing.T) {
 				now := clock.Now()
 				s.Send()
 				s.Send()
-				require.NoError(t, s.Wait(t.Context(), now, now.After(time.Second)))
+				require.NoError(t, s.Wait(t.Context(), now, now.After(time.Second), nil))
 				require.Equal(t, now, clock.Now(), "the signal was sent before")
 				time.Sleep(time.Second / 4)
 			}
 			s.Stop()
 		}
 		s.Send()
-		require.NoError(t, s.Wait(context.Background(), clock.Now(), clock.Never))
+		require.NoError(t, s.Wait(context.Background(), clock.Now(), clock.Never, nil))
 	})
 }
 
@@ -57,7 +57,7 @@ func TestSignalWaitEndsWithItsContext(t *testing.T) {
 		s := clock.NewSignal()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, s.Wait(ctx, clock.Now(), clock.Never), context.DeadlineExceeded)
+		require.ErrorIs(t, s.Wait(ctx, clock.Now(), clock.Never, nil), context.DeadlineExceeded)
 	})
 }
 
@@ -67,7 +67,7 @@ func TestSignalSetsItsTimerRarely(t *testing.T) {
 	now := clock.Now()
 	wait := func() {
 		s.Send()
-		require.NoError(t, s.Wait(t.Context(), now, now.After(time.Hour)))
+		require.NoError(t, s.Wait(t.Context(), now, now.After(time.Hour), nil))
 	}
 	wait()
 	require.Zero(t, testing.AllocsPerRun(100, wait))

@@ -71,8 +71,8 @@ func (c *Collector) Step(ctx context.Context, token string) (begun, ended bool) 
 // GiveBack gives back the keys that token has. A server that does not answer cannot hold the set up for longer
 // than a turn; the reaper goes on then. Later attempts need another token.
 func (c *Collector) GiveBack(ctx context.Context, token string) {
-	ctx, cancel := context.WithTimeout(ctx, after)
-	defer cancel()
+	ctx, end := clock.Within(ctx, after)
+	defer end()
 	c.server.RollBack(ctx, c.claim, c.claim.BySlot(), remote.Request{Token: token, TTL: c.ttl})
 	c.kept, c.unsure = 0, false
 }

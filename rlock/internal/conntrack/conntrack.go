@@ -70,9 +70,8 @@ func (t *Tracker) Wrap(option rueidis.ClientOption) rueidis.ClientOption {
 		}
 		return guarded(func(keep func(net.Conn)) (net.Conn, error) {
 			call := ctx
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			defer context.AfterFunc(t.closing, cancel)()
+			ctx, end := clock.EndsWith(ctx, t.closing)
+			defer end()
 			conn, err := dial(ctx, address, dialer, security)
 			if t.closing.Err() != nil && err != nil {
 				err = rueidis.ErrClosing // the client must not dial again

@@ -1,56 +1,49 @@
-// Package forced counts the calls that free a key by force, and then look for the locks of this
-// process that they have robbed. Whoever gets a lock compares the counts of its keys: a call that has begun
-// since may have missed a lock that was on its way.
+// Package forced remembers tokens that a call has freed by force. Whoever gets what had such a token has lost
+// it: it was on its way to a caller, where the call could not see it.
 //
 // It does not know what a lock is.
 package forced
 
 import (
-	"hash/maphash"
+	"maps"
+	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 )
 
-// Counts has the counts of all keys. Keys share them by their hashes, so that a count may be of another key
-// too.
-type Counts struct {
-	seed   maphash.Seed
-	any    atomic.Bool // a call has begun
-	shards [64]struct{ begun, done atomic.Uint64 }
+// Tokens are those that were freed by force. The zero Tokens are none.
+type Tokens struct {
+	count atomic.Int32
+	mu    sync.Mutex
+	freed map[string]clock.Instant
 }
 
-// Init makes Counts ready. Its methods may be called from then on.
-func (c *Counts) Init() { c.seed = maphash.MakeSeed() }
+// remembered is how long a token is remembered: longer than an answer of the server, or a lease that one caller
+// has given to another, can be on its way.
+const remembered = time.Minute
 
-// Begin counts a call that is going to look for locks of the key. The caller calls End when it has looked.
-func (c *Counts) Begin(key string) {
-	c.any.Store(true)
-	c.shards[c.of(key)].begun.Add(1)
-}
-
-// End counts a call that has looked for locks of the key.
-func (c *Counts) End(key string) { c.shards[c.of(key)].done.Add(1) }
-
-// Begun returns how many calls have begun for the keys.
-func (c *Counts) Begun(keys []string) (n uint64) {
-	if c.any.Load() { // or else, as nearly always, no hash is needed
-		for _, key := range keys {
-			n += c.shards[c.of(key)].begun.Load()
-		}
+// Add notes that a token was freed now.
+func (t *Tokens) Add(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.freed == nil {
+		t.freed = map[string]clock.Instant{}
 	}
-	return n
+	now := clock.Now()
+	maps.DeleteFunc(t.freed, func(_ string, at clock.Instant) bool { return at.After(remembered) <= now })
+	t.freed[token] = now
+	t.count.Store(int32(len(t.freed)))
 }
 
-// Done returns how many calls for the keys have ended. It is equal to a later Begun only if all had ended,
-// and none has begun since.
-func (c *Counts) Done(keys []string) (n uint64) {
-	if c.any.Load() {
-		for _, key := range keys {
-			n += c.shards[c.of(key)].done.Load()
-		}
+// Freed returns when a token was freed last, and reports whether it was.
+func (t *Tokens) Freed(token string) (at clock.Instant, was bool) {
+	if t.count.Load() == 0 { // as nearly always
+		return 0, false
 	}
-	return n
-}
-
-func (c *Counts) of(key string) uint64 {
-	return maphash.String(c.seed, key) % uint64(len(c.shards))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, was = t.freed[token]
+	return at, was && at.After(remembered) > clock.Now()
 }

@@ -1,33 +1,36 @@
 package forced_test
 
 import (
-	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rlock-go/toolkit/rlock/internal/clock"
 	"github.com/rlock-go/toolkit/rlock/internal/forced"
 )
 
-// A call counts for its key from Begin to End, and leaves nearly all other keys alone.
-func TestCounts(t *testing.T) {
+// A token is remembered for a minute from when it was freed last.
+func TestTokens(t *testing.T) {
 	t.Parallel()
-	var c forced.Counts
-	c.Init()
-	keys := []string{"a", "b"}
-	before := c.Done(keys)
-	require.Equal(t, before, c.Begun(keys))
-	c.Begin("a")
-	require.NotEqual(t, c.Done(keys), c.Begun(keys), "it is looking")
-	c.End("a")
-	require.NotEqual(t, before, c.Begun(keys), "it has begun since")
-	require.Equal(t, c.Done(keys), c.Begun(keys))
-
-	touched := 0
-	for i := range 1000 {
-		if c.Begun([]string{fmt.Sprint(i)}) != 0 {
-			touched++
+	synctest.Test(t, func(t *testing.T) {
+		var tokens forced.Tokens
+		is := func(token string) bool {
+			_, was := tokens.Freed(token)
+			return was
 		}
-	}
-	require.Less(t, touched, 100)
+		require.False(t, is("a"))
+		tokens.Add("a")
+		require.True(t, is("a"))
+		require.False(t, is("b"))
+		time.Sleep(40 * time.Second)
+		tokens.Add("b")
+		time.Sleep(20 * time.Second)
+		require.False(t, is("a"))
+		tokens.Add("b")
+		at, was := tokens.Freed("b")
+		require.True(t, was)
+		require.Equal(t, clock.Now(), at)
+	})
 }

@@ -59,6 +59,9 @@ func (w *world) enter(p, i int) {
 // told has a caller do what its line says.
 func (w *world) told(p, i int, role Role, g Grant) {
 	o := w.processes[p].people[i]
+	if role == Given && o.in != nil && !o.in.awaits {
+		w.fail("process %d gives a lease to a caller who does something else", p)
+	}
 	o.in = nil
 	switch o.grant = g; role {
 	case Asks:
@@ -87,8 +90,6 @@ func (w *world) inTurn(p int, o *person) {
 func (w *world) goesOn(p int, g *owned, o *person) {
 	grant := o.in.grant
 	switch {
-	case !o.in.awaits:
-		w.fail("process %d gives a lease to a caller who does something else", p)
 	case grant.Do != GoOn:
 	case w.modes[p] == Permits && w.now >= g.began.After(time.Duration(w.turn)*tick):
 		w.fail("process %d goes on with permits whose turn is over", p)
@@ -298,9 +299,11 @@ func (w *world) receive(p, i int) {
 		w.takes(p, o)
 	case HandOver:
 		o.own.token, o.stage = w.token(p), handing
-		w.send(message{
-			call: handOver, process: p, person: i, token: g.token, again: o.own.token, reserve: grant.Reserve,
-		})
+		n := 0
+		if o.want.Fenced {
+			n = grant.Reserve
+		}
+		w.send(message{call: handOver, process: p, person: i, token: g.token, again: o.own.token, reserve: n})
 	case PassOn:
 		o.stage, o.from = passing, g.token
 		o.wait = queue.Wait{Phase: queue.Held, Token: g.token, Deadline: clock.Never}
@@ -329,7 +332,7 @@ func (w *world) handed(p, i int, m message, answered bool) {
 		w.rest(p, i)
 		return
 	}
-	Handle{g}.HandedOver(Handle{from}, m.fence+1, m.fences-1, m.waits, m.sent)
+	Handle{g}.HandedOver(Handle{from}, m.fence, m.fences, m.waits, m.sent)
 	from.end()
 	o.grant = Grant{}
 	w.hold(p, i, clock.LeaseEnd(m.sent, m.left), m.fence)

@@ -22,6 +22,10 @@ func mixed(_, person int) Want {
 	return Want{TTL: ttl, Extends: person != 2, Fenced: person != 1, Own: person == 2}
 }
 
+func someFenced(_, person int) Want {
+	return Want{TTL: ttl, Extends: true, Owner: string(rune('a' + min(person, 1))), Fenced: person != 1}
+}
+
 func slow(_, person int) Want {
 	return Want{TTL: ttl, Extends: true, Fenced: true, Slow: person == 1}
 }
@@ -71,8 +75,16 @@ var scenarios = []scenario{
 		want: plain, turn: 0, ticks: 2, budget: map[fault]int{leaving: 1, loss: 1},
 	},
 	{
+		name: "one wants no fence, and another the same of the rest", modes: whole2, people: []int{3, 1},
+		want: someFenced, turn: 2, ticks: 3, budget: map[fault]int{},
+	},
+	{
 		name: "slow callers, a loss", modes: whole2, people: []int{3, 1},
 		want: slow, turn: 1, ticks: 3, budget: map[fault]int{loss: 1},
+	},
+	{
+		name: "slow readers beside a writer", modes: readers, people: []int{3, 1},
+		want: slow, turn: 2, ticks: 3, budget: map[fault]int{leaving: 1},
 	},
 	{
 		name: "leases run out, an extension", modes: whole2, people: []int{2, 1},

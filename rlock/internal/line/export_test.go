@@ -1,5 +1,7 @@
 package line
 
+import "github.com/rlock-go/toolkit/rlock/internal/clock"
+
 // Peek returns the role of a caller, and leaves the Caller as it is.
 func (c *Caller) Peek() Role {
 	c.shard.mu.Lock()
@@ -8,10 +10,10 @@ func (c *Caller) Peek() Role {
 }
 
 // Attend has a caller do nothing but wait, as in Await, or something else.
-func (c *Caller) Attend(awaits bool) {
+func (c *Caller) Attend(awaits bool, now clock.Instant) {
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
-	c.awaits = awaits || !c.want.Slow
+	c.line.take(&Event{What: Attends, Caller: c, Awaits: awaits, Now: now})
 }
 
 // Keys returns how many lines there are, with the leases that nobody waits for.

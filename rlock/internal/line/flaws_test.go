@@ -46,8 +46,10 @@ var flaws = []planted{
 	{"who is given a lease does not count", "step.go", "\tg.Part().users++\n", ""},
 	{
 		"readers are let in although one wants nobody", "step.go",
-		"for at.open && s.head != nil {", "for s.head != nil {",
+		"for c := s.head; at.open && c != nil; {", "for c := s.head; c != nil; {",
 	},
+	{"a reader who does something else is let in", "step.go", "\t\t\tif c.awaits {\n", "\t\t\tif true {\n"},
+	{"a reader who comes back is forgotten", "step.go", "c.awaits && s.isOpen()", "false && s.isOpen()"},
 	{"a lease goes on as another owner's", "step.go", "as.Owner == want.Owner && ", ""},
 	{"a token goes on that must be nobody else's", "step.go", "!as.Own && !want.Own && ", ""},
 	{"a token goes on that somebody has seen", "step.go", "!s.e.Sealed && ", ""},
@@ -66,6 +68,7 @@ var flaws = []planted{
 		"\t\tat.stands = false\n\t\ts.standing--", "\t\tat.stands = false",
 	},
 	{"old fences are kept beside a new one", "step.go", "\ts.turn.spare = 0 // those", "\t// those"},
+	{"a lease without a fence leaves some", "step.go", "if s.e.Fences > 0 { // otherwise", "if true { // otherwise"},
 	{"fences outlast the key", "step.go", "s.lease, s.turn = nil, turn{}", "s.lease = nil"},
 	{
 		"an answer to an old question counts", "step.go",

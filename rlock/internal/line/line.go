@@ -163,13 +163,14 @@ type What uint8
 const (
 	Enter      What = iota // a caller with Want and Lease, its own, comes; Places should stand
 	Wait                   // Caller, which has entered, waits
+	Attends                // Caller is in Await, or not any more: Awaits
 	Leave                  // Caller does not wait any more
 	Granted                // Lease, that was asked for, is held; Sealed
 	Told                   // the server makes who asks for Lease wait; Left is the rest of the lease in the way
 	Crowded                // other processes wait for Lease, which is about to be Granted
 	Failed                 // Lease is not asked for any more
 	Done                   // a user of Lease, who has it as Want, is done; Sealed, Plain, Blind, RoundTrip
-	HandedOver             // the key of From has gone over to Lease, with Fences from Fence on, and Waits
+	HandedOver             // the key of From has gone over to Lease, with Fences from Fence on, its own first; Waits
 	PassedOn               // From is given up, and Lease is asked for in its place
 	Ended                  // Lease is over, or was given back
 	Sealed                 // nobody else is to have Lease
@@ -186,6 +187,7 @@ type Event struct {
 	Lease     Leased
 	From      Leased
 	Caller    *Caller
+	Awaits    bool
 	Want      Want
 	Places    int
 	Left      time.Duration

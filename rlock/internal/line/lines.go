@@ -268,28 +268,30 @@ func (c *Caller) free() {
 	lines.callers.Put(c)
 }
 
-// Await waits until Ready returns something else than Waits, and returns that, or Waits at an instant. It
-// returns why ctx ended if that comes first, and clock.ErrStopped if stop is closed: whoever closes it calls
-// Wake. now is a recent reading of the clock. One goroutine at a time may wait, and not after another role
-// was returned.
+// Await waits until Ready returns something else than Waits, and returns that, or Waits at an instant or once
+// answered is closed, which may be nil. It returns why ctx ended if that comes first, and clock.ErrStopped if
+// stop is closed: whoever closes it calls Wake. now is a recent reading of the clock. One goroutine at a time
+// may wait, and not after another role was returned.
 func (c *Caller) Await(
-	ctx context.Context, now, until clock.Instant, stop <-chan struct{},
+	ctx context.Context, now, until clock.Instant, stop, answered <-chan struct{},
 ) (r Role, g Grant, err error) {
 	for {
 		select {
 		case <-stop:
 			return Waits, g, clock.ErrStopped
+		case <-answered:
+			until = now
 		default:
 		}
 		if c.want.Slow || now >= until { // or else the signal tells
-			if r, g = c.ready(now < until); r != Waits || now >= until {
+			if r, g = c.ready(now < until, now); r != Waits || now >= until {
 				return r, g, nil
 			}
 		}
-		if err := c.signal.Wait(ctx, now, until); err != nil {
+		if err := c.signal.Wait(ctx, now, until, answered); err != nil {
 			return Waits, g, err
 		}
-		if r, g = c.ready(true); r != Waits {
+		if r, g = c.ready(true, now); r != Waits {
 			return r, g, nil
 		}
 		now = clock.Now()
@@ -297,12 +299,15 @@ func (c *Caller) Await(
 }
 
 // Ready returns what the caller has to do now. If that is not to wait, the Caller is not used any more.
-func (c *Caller) Ready() (r Role, g Grant) { return c.ready(false) }
+func (c *Caller) Ready() (r Role, g Grant) { return c.ready(false, clock.Past) }
 
 // ready is Ready for a caller that is in Await, or not.
-func (c *Caller) ready(awaits bool) (r Role, g Grant) {
+func (c *Caller) ready(awaits bool, now clock.Instant) (r Role, g Grant) {
 	c.shard.mu.Lock()
-	r, g, c.awaits = c.role, c.grant, awaits || !c.want.Slow
+	if c.want.Slow && c.awaits != awaits {
+		c.line.take(&Event{What: Attends, Caller: c, Awaits: awaits, Now: now})
+	}
+	r, g = c.role, c.grant
 	c.shard.mu.Unlock()
 	if r != Waits {
 		c.free()

@@ -183,7 +183,7 @@ func (w *world) acts(m move) {
 		role, g := o.in.role, o.in.grant
 		w.told(p, i, role, g)
 	case "attend":
-		o.in.Attend(!o.in.awaits)
+		o.in.Attend(!o.in.awaits, w.now)
 	case "watch":
 		o.in.Watch()
 	case "leave":

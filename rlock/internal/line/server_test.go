@@ -222,10 +222,12 @@ func (w *world) executes(m message) message {
 			i = s.holds(m.again)
 		}
 		if i >= 0 {
-			n := min(max(m.reserve, 1), reserves)
 			s.holders[i] = holder{m.again, w.now.After(ttl)}
-			m.granted, m.fence, m.fences, m.left = true, s.counter+1, n, ttl
-			s.counter += uint64(n)
+			m.granted, m.left = true, ttl
+			if n := min(m.reserve, reserves); n > 0 { // otherwise the caller wants no fence
+				m.fence, m.fences = s.counter+1, n
+				s.counter += uint64(n)
+			}
 		}
 	case question:
 		if s.holds(m.token) >= 0 {

@@ -19,6 +19,8 @@ func (l *Line) Step(e *Event) (o Outcome) {
 			s.turn.begin(e.Now) // for a lease that was alone, nobody has counted it yet
 		}
 		return o
+	case Attends:
+		s.attends(e.Caller)
 	case Leave:
 		s.leave(e.Caller)
 		o.Role = e.Caller.role
@@ -73,17 +75,12 @@ func (s *step) wake(c *Caller, r Role) {
 // enter says what a caller has to do who comes.
 func (s *step) enter(own Leased) {
 	s.places = s.e.Places
-	if s.lease != nil {
-		switch at := s.lease.Part(); {
-		case at.state == live && s.Mode == Whole && s.lease.Deadline() <= s.e.Now:
-			s.ended(s.lease) // nobody has noticed yet
-			s.stand()
-		case at.open && !s.joins(at):
-			s.seal(s.lease)
-		}
+	if g := s.lease; g != nil && s.Mode == Whole && g.Part().state == live && g.Deadline() <= s.e.Now {
+		s.ended(g) // nobody has noticed yet
+		s.stand()
 	}
 	switch {
-	case s.lease != nil && s.lease.Part().open:
+	case s.isOpen():
 		s.out.Role, s.out.Grant = Given, s.give(s.lease)
 	case s.head == nil && s.room(s.places):
 		s.out.Role = Asks
@@ -102,6 +99,31 @@ func (l *Line) room(n int) bool {
 		return l.asking < l.most()
 	}
 	return l.standing < n
+}
+
+// isOpen reports whether one more reader may have the lease. Once one may not, nobody else may.
+func (s *step) isOpen() bool {
+	if s.lease == nil || !s.lease.Part().open {
+		return false
+	}
+	if !s.joins(s.lease.Part()) {
+		s.seal(s.lease)
+		return false
+	}
+	return true
+}
+
+// attends notes that a caller learns of another role at once from now on, or not any more. Only a reader who
+// does is given the lease of others: one that runs code of the user's would keep it.
+func (s *step) attends(c *Caller) {
+	if c.role != Waits {
+		return
+	}
+	if c.awaits = s.e.Awaits || !c.want.Slow; c.awaits && s.isOpen() {
+		s.remove(c)
+		c.grant = s.give(s.lease)
+		s.wake(c, Given)
+	}
 }
 
 // joins reports whether a new reader may have the lease of others: its turn is not over, and nearly all of it
@@ -165,11 +187,14 @@ func (s *step) granted(g Leased) {
 		if !at.open {
 			s.lease = nil
 		}
-		for at.open && s.head != nil {
-			c := s.head
-			s.remove(c)
-			c.grant = s.give(g)
-			s.wake(c, Given)
+		for c := s.head; at.open && c != nil; {
+			next := c.next
+			if c.awaits {
+				s.remove(c)
+				c.grant = s.give(g)
+				s.wake(c, Given)
+			}
+			c = next
 		}
 	case Permits:
 		if !at.madeToWait { // more may be free
@@ -328,8 +353,10 @@ func (s *step) moved(g Leased) {
 	at.state, at.users, s.lease = live, 1, g
 	s.leases++
 	s.turn = turn
-	s.turn.spare = 0 // those are smaller than the fence of this one
-	s.turn.reserve(s.e.Fence, s.e.Fences)
+	s.turn.spare = 0    // those are smaller than the fence of this one
+	if s.e.Fences > 0 { // otherwise its caller wants none
+		s.turn.reserve(s.e.Fence+1, s.e.Fences-1)
+	}
 	s.turn.learn(s.e.Now, s.e.Waits)
 }
 

@@ -150,7 +150,7 @@ func (w *world) step() {
 	switch {
 	case c.in.Role == line.Waits:
 		if c.in.Caller.Peek() == line.Waits && w.rand.IntN(2) == 0 {
-			c.in.Caller.Attend(w.rand.IntN(2) == 0)
+			c.in.Caller.Attend(w.rand.IntN(2) == 0, w.now)
 		} else if role, g := c.in.Caller.Ready(); role != line.Waits {
 			w.takes(c, role, g)
 		} else if w.rand.IntN(4) == 0 {
