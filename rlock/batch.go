@@ -171,16 +171,19 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	errs := l.checkLocks(ctx, locks)
 	defer events.Each(locks, (*Lock).deliver)
 	var (
-		asked      []*releasing
-		freeing    []*remote.Freeing
-		shortening []*remote.Shortening // of locks that keep others out; see WithAtLeast
-		later      []int                // positions of those of which another Release has no answer yet
+		asked []*releasing
+		later []int // positions of those of which another Release has no answer yet
 	)
-	defer func() {
-		for _, r := range asked { // only if user code has panicked
-			r.interrupted()
+	settle := func() {
+		for ; len(asked) > 0; asked = asked[1:] {
+			r := asked[0]
+			if !r.settled { // user code has ended its part
+				r.interrupted()
+			}
+			errs[r.at] = r.err
 		}
-	}()
+	}
+	defer settle()
 	for i, lock := range locks {
 		if errs[i] != nil {
 			continue
@@ -199,15 +202,33 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 			if !r.begin(clock.Now()) || lock.leaseGone {
 				errs[i] = r.err
 				asked = asked[:len(asked)-1]
-				continue
 			}
-			f, until := r.freeing()
-			if r.shortens() {
-				s := &remote.Shortening{Freeing: f, Until: until}
-				r.call, shortening = &s.Freeing, append(shortening, s)
-			} else {
-				r.call, freeing = &f, append(freeing, &f)
-			}
+		}
+	}
+	if len(asked) > 0 { // otherwise the Locker may be nil
+		claim := func(r *releasing) *remote.Claim { return &r.lock.claim }
+		remote.Apart(l.remote, asked, claim, func(some []*releasing) { l.releaseTogether(ctx, some) })
+		settle()
+	}
+	for _, i := range later {
+		errs[i] = locks[i].Release(ctx)
+	}
+	return errs
+}
+
+// releaseTogether makes the calls of releases, and takes their outcomes.
+func (l *Locker) releaseTogether(ctx context.Context, some []*releasing) {
+	var (
+		freeing    []*remote.Freeing
+		shortening []*remote.Shortening // of locks that keep others out; see WithAtLeast
+	)
+	for _, r := range some {
+		f, until := r.freeing()
+		if r.shortens() {
+			s := &remote.Shortening{Freeing: f, Until: until}
+			r.call, shortening = &s.Freeing, append(shortening, s)
+		} else {
+			r.call, freeing = &f, append(freeing, &f)
 		}
 	}
 	if len(freeing) > 0 {
@@ -216,14 +237,8 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 	if len(shortening) > 0 {
 		remote.ShortenEach(ctx, l.remote, shortening)
 	}
-	for ; len(asked) > 0; asked = asked[1:] {
-		r := asked[0]
+	for _, r := range some {
 		r.freed, r.err = r.call.Freed, r.call.Err
 		r.settle()
-		errs[r.at] = r.err
 	}
-	for _, i := range later {
-		errs[i] = locks[i].Release(ctx)
-	}
-	return errs
 }

@@ -46,8 +46,8 @@ func (l *Lock) Keys() []string {
 // the next holder of this process together with the lease, and only the fences of the two differ.
 // Readers of this process may have one token in common. WithUniqueToken prevents both.
 //
-// Token returns "" if, before it was first called, the lock had expired, or another holder of this process has
-// gone on with its lease: what is left of that is others' then.
+// Token returns "" if, before it was first called, the lock had expired, or Release had given it to another
+// caller of this process: what is left of its lease is not the caller's then.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
 		return ""
@@ -57,7 +57,8 @@ func (l *Lock) Token() string {
 	defer l.unlock()
 	l.endIfOver()
 	switch {
-	case l.leaseGone && (!l.hasToken || l.claim.IsShare()), l.stateNow() == stateExpired && !l.hasToken:
+	case l.leaseGone && (l.claim.IsShare() || !l.hasToken && !l.set.uniqueToken),
+		l.stateNow() == stateExpired && !l.hasToken:
 		return ""
 	}
 	l.tokenShown, l.hasToken = true, true

@@ -68,14 +68,15 @@ var endedContext = func() context.Context {
 
 // releasing is one Release of a lock.
 type releasing struct {
-	lock   *Lock
-	cause  *reason // why the lock ended
-	ends   bool    // this Release has ended it
-	passed bool    // it has given the lease on, or found that nobody wants it
-	freed  remote.Freed
-	err    error           // of the calls, then of Release
-	at     int             // position in ReleaseEach
-	call   *remote.Freeing // in ReleaseEach
+	lock    *Lock
+	cause   *reason // why the lock ended
+	ends    bool    // this Release has ended it
+	passed  bool    // it has given the lease on, or found that nobody wants it
+	freed   remote.Freed
+	err     error           // of the calls, then of Release
+	at      int             // position in ReleaseEach
+	call    *remote.Freeing // in ReleaseEach
+	settled bool            // its outcome was taken
 
 	minimum *minimum // nil: the Release frees the keys, and no earlier one kept others out; see keepOthersOut
 	over    bool     // the time of the minimum is over
@@ -154,6 +155,7 @@ func (r *releasing) interrupted() {
 // settle takes the outcome of the calls, and lets the next in line try.
 func (r *releasing) settle() {
 	l, cause := r.lock, r.cause
+	r.settled = true
 	lasted := cause == released || cause == closed
 	if l.leaseGone { // the lease is others'
 		if r.err == nil && (cause == nil || lasted) {

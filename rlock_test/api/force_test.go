@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,15 +84,17 @@ func TestForceReleaseBeforeTheCallReturns(t *testing.T) {
 				require.NoError(t, first.Release(t.Context()))
 			}
 			require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
-			asked := false
+			var asked atomic.Bool
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
-				asked = asked || env.Calls(words, gen.InspectSHA1)
+				if env.Calls(words, gen.InspectSHA1) {
+					asked.Store(true)
+				}
 				return run()
 			})
 			gate.Open()
 			lock := env.Taken(t, next)
 			require.ErrorIs(t, lock.Err(), rlock.ErrLost)
-			require.False(t, asked)
+			require.False(t, asked.Load())
 			require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), "job")).Release(t.Context()))
 		})
 	}

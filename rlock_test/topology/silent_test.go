@@ -77,6 +77,36 @@ func TestReleaseEachBesideASilentNode(t *testing.T) {
 	})
 }
 
+// Who wants a lock of another node in the same process has it while ReleaseEach still waits for the silent one.
+func TestAcquireDuringReleaseEachBesideASilentNode(t *testing.T) {
+	t.Parallel()
+	env.Each(t, func(t *testing.T, e env.Engine) {
+		t.Parallel()
+		cluster := e.StartCluster(t)
+		require.NoError(t, gen.New().Load(t.Context(), cluster.Client(t)))
+		l := openOn(t, cluster, rlock.WithTTL(time.Hour))
+		silent, other, least := keyOn(t, cluster, 2), keyOn(t, cluster, 0), keyOn(t, cluster, 1)
+		locks := []*rlock.Lock{
+			env.MustLock(t)(l.Acquire(t.Context(), silent)), env.MustLock(t)(l.Acquire(t.Context(), other)),
+			env.MustLock(t)(l.Acquire(t.Context(), least, rlock.WithAtLeast(time.Second))),
+		}
+		cluster.Nodes[2].Stop()
+		t.Cleanup(cluster.Nodes[2].Cont)
+		ctx, cancel := context.WithCancel(t.Context())
+		released := make(chan []error, 1)
+		go func() { released <- l.ReleaseEach(ctx, locks) }()
+		for _, lock := range locks[1:] {
+			require.NoError(t, env.MustLock(t)(l.Acquire(t.Context(), lock.Key())).Release(t.Context()))
+		}
+		require.Empty(t, released, "it waits for the silent node")
+		cancel()
+		errs := env.Receive(t, released)
+		require.Error(t, errs[0])
+		require.NoError(t, errs[1])
+		require.NoError(t, errs[2])
+	})
+}
+
 // A set of several slots is released while one of its nodes is silent: its keys at the others are free soon, whether
 // they are one or several of a slot.
 func TestCrossSlotReleaseBesideASilentNode(t *testing.T) {

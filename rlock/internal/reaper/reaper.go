@@ -14,6 +14,7 @@ package reaper
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -46,7 +47,17 @@ const (
 // Release frees those keys of each item that have its token.
 type Release func(ctx context.Context, items []Item) []Result
 
-// Reaper has the items that may still have to be freed. However many there are, it has one
+// Reapers has a Reaper for each place: a slot of a cluster, whose node may be silent, and then keeps nothing of
+// another place waiting.
+type Reapers struct {
+	release Release
+
+	mu     sync.Mutex
+	of     map[uint16]*Reaper
+	closed bool
+}
+
+// Reaper has the items of one place that may still have to be freed. However many there are, it has one
 // timer, and makes one call at a time.
 type Reaper struct {
 	release Release
@@ -81,6 +92,37 @@ const (
 	callTimeout   = 2 * time.Second
 	callItems     = 1000 // in one call
 )
+
+// All returns Reapers that call release from one goroutine at a time for each place.
+func All(release Release) *Reapers { return &Reapers{release: release, of: map[uint16]*Reaper{}} }
+
+// Add has an item of a place freed; see Reaper.Add.
+func (r *Reapers) Add(place uint16, item Item, ttl time.Duration) { r.at(place).Add(item, ttl) }
+
+func (r *Reapers) at(place uint16) *Reaper {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.of[place]
+	if one == nil {
+		one = New(r.release)
+		one.closed = r.closed
+		r.of[place] = one
+	}
+	return one
+}
+
+// Close closes each Reaper, and waits up to limit for them.
+func (r *Reapers) Close(limit time.Duration) {
+	r.mu.Lock()
+	r.closed = true
+	all := slices.Collect(maps.Values(r.of))
+	r.mu.Unlock()
+	var each sync.WaitGroup
+	for _, one := range all {
+		each.Go(func() { one.Close(limit) })
+	}
+	each.Wait()
+}
 
 // New returns a Reaper that calls release from one goroutine at a time, which it starts
 // when something is due.

@@ -461,3 +461,37 @@ func TestClose(t *testing.T) {
 		})
 	})
 }
+
+// A place that does not answer keeps no other waiting. Close makes a last try at each.
+func TestPlacesAreApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var freed sync.Map
+		r := reaper.All(func(ctx context.Context, items []reaper.Item) []reaper.Result {
+			results := make([]reaper.Result, len(items))
+			for i, item := range items {
+				if item.Token == "silent" {
+					<-ctx.Done()
+				} else {
+					freed.Store(item.Token, time.Now())
+					results[i] = reaper.Freed
+				}
+			}
+			return results
+		})
+		start := time.Now()
+		r.Add(1, reaper.Item{Keys: []string{"a"}, Token: "silent"}, time.Hour)
+		time.Sleep(time.Second)
+		r.Add(2, reaper.Item{Keys: []string{"b"}, Token: "b"}, time.Hour)
+		synctest.Wait()
+		at, _ := freed.Load("b")
+		require.Equal(t, time.Second, at.(time.Time).Sub(start))
+		r.Close(limit)
+		require.LessOrEqual(t, time.Since(start), time.Second+limit)
+		r.Add(3, reaper.Item{Keys: []string{"c"}, Token: "c"}, time.Hour)
+		synctest.Wait()
+		_, last := freed.Load("c")
+		require.True(t, last, "what comes after Close has one try")
+		time.Sleep(time.Minute)
+	})
+}

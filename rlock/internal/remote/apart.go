@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/rlock-go/toolkit/gen"
@@ -17,28 +16,76 @@ func (s calls) releaseEach(ctx context.Context, all []freeing) []gen.Reply[int64
 	})
 }
 
+// The client of a cluster returns from a pipeline when every node has answered. What follows it, such as a
+// pipeline of another kind, the text of a script that a node does not know, or what a caller does with the
+// answers, would wait while one node is silent. So what is about each slot is sent in a goroutine of its own.
+
+// Apart calls do with those of all that are about one slot, for each slot at the same time; a Claim of several
+// slots is by itself. If the server is no cluster, it calls do with all.
+func Apart[T any](s *Server, all []T, claim func(T) *Claim, do func(some []T)) {
+	type place struct {
+		slot  uint16
+		alone *Claim
+	}
+	places := placesOf(s.calls, all, func(t T) place {
+		c := claim(t)
+		if c.SpansSlots() {
+			return place{alone: c}
+		}
+		return place{slot: slot.Of(c.Key())}
+	})
+	atEach(places, func(positions []int) { do(at(all, positions)) })
+}
+
 // apart has send make calls for keys of one server, or of one slot, and returns the replies to all in their
 // order.
-//
-// The client of a cluster returns from a pipeline when every node has answered. What follows it, such as a
-// pipeline of another kind or the text of a script that a node does not know, would not be sent while one node
-// is silent. So each slot has a call of its own there, in a goroutine of its own.
 func apart[P, R any](s calls, all []P, key func(P) string, send func(some []P) []gen.Reply[R]) []gen.Reply[R] {
-	if !s.queue.slots || !slices.ContainsFunc(all, func(p P) bool { return slot.Of(key(p)) != slot.Of(key(all[0])) }) {
+	places := placesOf(s, all, func(p P) uint16 { return slot.Of(key(p)) })
+	if len(places) == 1 {
 		return send(all)
 	}
-	bySlot := map[uint16][]int{} // positions in all
 	replies := make([]gen.Reply[R], len(all))
-	for i, p := range all {
-		bySlot[slot.Of(key(p))] = append(bySlot[slot.Of(key(p))], i)
+	for i := range replies {
 		replies[i].Err = errSenderEnded // unless send returns
+	}
+	atEach(places, func(positions []int) {
+		for n, reply := range send(at(all, positions)) {
+			replies[positions[n]] = reply
+		}
+	})
+	return replies
+}
+
+// placesOf returns the positions of those at each place. If the server is no cluster, it is the only place.
+func placesOf[T any, K comparable](s calls, all []T, place func(T) K) (places [][]int) {
+	known := map[K]int{}
+	for i, t := range all {
+		var k K
+		if s.queue.slots {
+			k = place(t)
+		}
+		n, is := known[k]
+		if !is {
+			n = len(places)
+			known[k], places = n, append(places, nil)
+		}
+		places[n] = append(places[n], i)
+	}
+	return places
+}
+
+// atEach calls do for each place, at the same time.
+func atEach(places [][]int, do func(positions []int)) {
+	if len(places) == 1 {
+		do(places[0])
+		return
 	}
 	var (
 		mu       sync.Mutex // of causes
 		causes   []any      // of panics of the client
 		underway sync.WaitGroup
 	)
-	for _, positions := range bySlot {
+	for _, positions := range places {
 		underway.Go(func() {
 			defer func() {
 				if cause := recover(); cause != nil {
@@ -47,16 +94,13 @@ func apart[P, R any](s calls, all []P, key func(P) string, send func(some []P) [
 					causes = append(causes, cause)
 				}
 			}()
-			for n, reply := range send(at(all, positions)) {
-				replies[positions[n]] = reply
-			}
+			do(positions)
 		})
 	}
 	underway.Wait()
 	if causes != nil { // the caller panics, as if it had called the client itself
 		panic(causes[0])
 	}
-	return replies
 }
 
 // at returns the items at positions.

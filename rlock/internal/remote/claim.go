@@ -194,14 +194,14 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int
 	}
 	for _, keys := range c.BySlot() {
 		for _, token := range tokens {
-			s.reaper.Add(reaper.Item{Keys: keys, Token: token, Unanswered: count}, ttl)
+			s.reap(reaper.Item{Keys: keys, Token: token, Unanswered: count}, ttl)
 		}
 	}
 	if c.Possible() == 0 {
 		return
 	}
 	for _, j := range c.rare.joins {
-		s.reaper.Add(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, Waits: true, TTL: j.ttl, Silent: j.silent, Unanswered: count}, placeStays)
+		s.reap(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, Waits: true, TTL: j.ttl, Silent: j.silent, Unanswered: count}, placeStays)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 type Server struct {
 	calls   calls
 	cluster bool
-	reaper  *reaper.Reaper
+	reapers *reaper.Reapers
 	queues  Queues
 
 	closed       atomic.Bool   // the client is, as far as can be told; see Outage
@@ -42,13 +42,22 @@ func NewServer(client rueidis.Client, scripts *gen.Scripts, process string) *Ser
 	cluster := client.Mode() == rueidis.ClientModeCluster
 	s := &Server{calls: calls{client, scripts, &queueing{process: process, slots: cluster}, nil}, cluster: cluster}
 	s.calls.combiners = newCombiners(cluster, s.calls.tryMany, s.calls.passMany)
-	s.reaper = reaper.New(s.calls.releaseItems)
+	s.reapers = reaper.All(s.calls.releaseItems)
 	s.queues = Queues{s.calls, s}
 	return s
 }
 
 // Close makes a last try to free what is left to free, within limit.
-func (s *Server) Close(limit time.Duration) { s.reaper.Close(limit) }
+func (s *Server) Close(limit time.Duration) { s.reapers.Close(limit) }
+
+// reap has the reaper of the item's slot free it; a server that is no cluster has one reaper.
+func (s *Server) reap(item reaper.Item, ttl time.Duration) {
+	var place uint16
+	if s.cluster {
+		place = slot.Of(item.Keys[0])
+	}
+	s.reapers.Add(place, item, ttl)
+}
 
 // Acquisitions is how many attempts to acquire were sent.
 func (s *Server) Acquisitions() uint64 { return s.acquisitions.Load() }
