@@ -445,6 +445,18 @@ func (w *world) detaches(p, i int) {
 	Handle{g}.Ended()
 }
 
+// endsByClose ends what a caller has because its process has closed. The server keeps it for the lease.
+func (w *world) endsByClose(p, i int) {
+	o := w.processes[p].people[i]
+	g := o.has
+	w.processes[p].robbed = append(w.processes[p].robbed, g.token)
+	o.stage, o.has = gone, nil
+	if w.done(g, o.want, true) {
+		g.end()
+		Handle{g}.Ended()
+	}
+}
+
 // arrives delivers a message.
 func (w *world) arrives(m message) {
 	if m.kind == request {

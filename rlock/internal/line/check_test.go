@@ -201,7 +201,7 @@ func (w *world) rested() bool {
 				return false
 			}
 		}
-		if len(pr.duties)+len(pr.asks)+len(pr.shard.whole)+len(pr.shard.shared) > 0 {
+		if len(pr.duties)+len(pr.asks)+len(pr.shard.alone)+len(pr.shard.whole)+len(pr.shard.shared) > 0 {
 			return false
 		}
 	}

@@ -95,6 +95,14 @@ var scenarios = []scenario{
 		want: plain, turn: 1, ticks: 5, budget: map[fault]int{detach: 1, loss: 1},
 	},
 	{
+		name: "a process closes, a loss", modes: whole2, people: []int{3, 1},
+		want: plain, turn: 1, ticks: 2, budget: map[fault]int{closing: 1, loss: 1},
+	},
+	{
+		name: "a process of readers or their writer's closes", modes: readers, people: []int{2, 2},
+		want: plain, turn: 1, ticks: 2, budget: map[fault]int{closing: 1},
+	},
+	{
 		name: "three processes", modes: []Mode{Whole, Whole, Whole}, people: []int{2, 2, 1},
 		want: plain, turn: 1, ticks: 2, budget: map[fault]int{leaving: 1},
 	},

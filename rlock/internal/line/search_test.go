@@ -43,6 +43,11 @@ func (w *world) moves() (ms []move) {
 			}
 		}
 	}
+	for p, pr := range w.processes {
+		if w.budget[closing] > 0 && !pr.closed {
+			ms = append(ms, move{"close", p, 0})
+		}
+	}
 	for i, m := range w.messages {
 		if !w.later(m) {
 			ms = append(ms, move{"deliver", m.process, i})
@@ -84,6 +89,11 @@ func (w *world) mayDo(p, i int) (all []string) {
 	leaves := w.budget[leaving] > 0
 	unanswered := func(token string) bool { return !w.underWay(token) }
 	late := w.budget[timeout] > 0
+	if pr.closed && o.stage != releasing {
+		add(o.stage == holds, "end")
+		add(o.stage != holds && o.stage != gone, "leave")
+		return all
+	}
 	switch o.stage {
 	case away:
 		add(i == 0 || pr.people[i-1].stage != away, "enter")
@@ -151,6 +161,14 @@ func (w *world) does(m move) {
 		w.frees(token)
 		robbed := &w.processes[processOf(token)].robbed
 		*robbed = append(*robbed, token)
+	case "close":
+		w.budget[closing]--
+		pr.closed = true
+		for _, o := range pr.people {
+			if o.again = 0; o.stage == away {
+				o.stage = gone
+			}
+		}
 	default:
 		w.acts(m)
 	}
@@ -187,7 +205,9 @@ func (w *world) acts(m move) {
 	case "watch":
 		o.in.Watch()
 	case "leave":
-		w.budget[leaving]--
+		if !w.processes[p].closed {
+			w.budget[leaving]--
+		}
 		w.leaves(p, i)
 	case "unanswered":
 		w.unanswered(p, i)
@@ -213,6 +233,8 @@ func (w *world) acts(m move) {
 	case "detach":
 		w.budget[detach]--
 		w.detaches(p, i)
+	case "end":
+		w.endsByClose(p, i)
 	}
 }
 

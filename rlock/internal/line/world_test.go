@@ -85,7 +85,8 @@ type process struct {
 	fresh   int      // how many tokens it has made
 	arrived int
 	late    lateness
-	robbed  []string // tokens whose key a stranger has deleted, or that were detached
+	robbed  []string // tokens whose key a stranger has deleted, that were detached, or whose process has closed
+	closed  bool     // its callers leave, and nobody gets anything any more
 }
 
 // lateness is since when a process goes on with the key after its turn, without knowing that another waits.
@@ -127,6 +128,7 @@ const (
 	extend                // of a lease
 	timeout               // of a call that is under way
 	slot                  // of another key, whose holder has the next fence
+	closing               // of a process
 	faults
 )
 
@@ -348,7 +350,7 @@ func (p *process) index(g Leased) int {
 
 func (p *process) state(b *strings.Builder, at func(clock.Instant) int) {
 	fmt.Fprint(b, "|", at(p.late.base), at(p.late.first), at(p.late.second),
-		p.fresh, p.duties, p.robbed, len(p.shard.whole), p.shard.lastContended)
+		p.fresh, p.duties, p.robbed, len(p.shard.alone), len(p.shard.whole), p.shard.lastContended, p.closed)
 	lines := map[*Line]int{}
 	line := func(l *Line) int {
 		if l == nil {
