@@ -56,33 +56,38 @@ func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 }
 
 // A lock that force has freed on its way to its caller is lost when the call returns, and the server is not asked:
-// on its way from another caller of the process, and from the server.
+// on its way from another caller of the process, from the server, or from another process by Attach.
 func TestForceReleaseBeforeTheCallReturns(t *testing.T) {
 	t.Parallel()
-	for name, fromServer := range map[string]bool{"from another caller": false, "from the server": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, from := range []string{"another caller", "the server", "another process"} {
+		t.Run(from, func(t *testing.T) {
 			t.Parallel()
 			f, l, client := env.NewFaulty(t, env.Engines(t)[0], // nobody tells it of lost keys
 				rlock.WithTurn(time.Hour), rlock.WithTTL(time.Hour), rlock.WithAutoExtend(true), rlock.WithFence(false))
 			gate := env.NewGate(t)
 			next := make(chan *rlock.Lock, 1)
-			acquire := func(ctx context.Context, opts ...rlock.Option) {
-				next <- env.MustLock(t)(l.Acquire(ctx, "job", opts...))
-			}
-			if fromServer {
-				f.When(env.Once(gen.TrySHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
+			answered := func(sha1 string) {
+				f.When(env.Once(sha1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
 					defer gate.Pass()
 					return run()
 				}))
-				go acquire(t.Context())
-				gate.Await(t)
-			} else {
+			}
+			switch from {
+			case "another caller":
 				first := env.MustLock(t)(l.Acquire(t.Context(), "job"))
 				ctx, inLine := gate.InLine(t.Context())
-				go acquire(ctx, inLine)
+				go func() { next <- env.MustLock(t)(l.Acquire(ctx, "job", inLine)) }()
 				gate.Await(t)
 				require.NoError(t, first.Release(t.Context()))
+			case "the server":
+				answered(gen.TrySHA1)
+				go func() { next <- env.MustLock(t)(l.Acquire(t.Context(), "job")) }()
+			case "another process":
+				handoff := env.Detach(t, env.MustLock(t)(l.Acquire(t.Context(), "job")))
+				answered(gen.AttachSHA1)
+				go func() { next <- env.MustLock(t)(l.Attach(t.Context(), handoff)) }()
 			}
+			gate.Await(t)
 			require.NoError(t, l.ForceRelease(t.Context(), "job", env.Get(t, client, "job")))
 			var asked atomic.Bool
 			f.When(func(words []string, run func() rueidis.RedisResult) rueidis.RedisResult {
