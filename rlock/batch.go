@@ -199,7 +199,7 @@ func (l *Locker) ReleaseEach(ctx context.Context, locks []*Lock) []error {
 			errs[i] = notEntered(lock.claim.Key(), err)
 		default:
 			asked = append(asked, r) // begin may call a method of a context, which may panic
-			if !r.begin(clock.Now()) || lock.leaseGone {
+			if !r.begin(clock.Now()) {
 				errs[i] = r.err
 				asked = asked[:len(asked)-1]
 			}

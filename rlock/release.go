@@ -35,26 +35,16 @@ func (l *Lock) Release(ctx context.Context) error {
 	if err := l.releases.Enter(ctx); err != nil {
 		return notEntered(l.claim.Key(), err)
 	}
-	r, returned := releasing{lock: l}, false
+	r := releasing{lock: l}
 	defer func() {
-		if !returned {
+		if !r.settled { // user code has panicked or ended the goroutine
 			r.interrupted()
 		}
 	}()
-	if !r.begin(clock.Now()) || l.leaseGone {
-		returned = true
-		return r.err
+	if r.begin(clock.Now()) {
+		r.ask(ctx)
+		r.settle()
 	}
-	f, until := r.freeing()
-	if r.shortens() {
-		s := &remote.Shortening{Freeing: f, Until: until}
-		remote.ShortenEach(ctx, l.locker.remote, []*remote.Shortening{s})
-		r.freed, r.err = s.Freed, s.Err
-	} else {
-		r.freed, r.err = l.locker.remote.Release(ctx, f.Claim, f.Token, f.Former)
-	}
-	returned = true
-	r.settle()
 	return r.err
 }
 
@@ -76,46 +66,57 @@ type releasing struct {
 	err     error           // of the calls, then of Release
 	at      int             // position in ReleaseEach
 	call    *remote.Freeing // in ReleaseEach
-	settled bool            // its outcome was taken
+	settled bool            // it is at its end
 
 	minimum *minimum // nil: the Release frees the keys, and no earlier one kept others out; see keepOthersOut
 	over    bool     // the time of the minimum is over
 }
 
-// begin ends the lock, and gives its lease to the next caller of this process: there is nothing to free
-// then, and begin settles the Release. It reports false if the lock was detached, because the keys then
-// belong to another handle. The caller has entered the lock's gate.
-func (r *releasing) begin(now clock.Instant) (ok bool) {
-	ok, next := r.end(now)
-	next.Send()
-	if ok && r.lock.leaseGone {
+// begin ends the lock, and gives its lease to the next caller of this process. It reports whether the server
+// has to be asked. That is not so if another has the lease, or if the lock was detached: the keys then belong
+// to another handle. The caller has entered the lock's gate.
+func (r *releasing) begin(now clock.Instant) (asks bool) {
+	r.end(now).Send()
+	switch {
+	case r.cause == detached:
+		r.lock.releases.Leave(false)
+		r.settled, r.err = true, &LockError{"release", r.lock.claim.Key(), r.cause}
+	case r.lock.leaseGone:
 		r.settle()
 	}
-	return ok
+	return !r.settled
 }
 
 // end is the part of begin that needs the lock's mutex. A Context ends before another has the lease.
-func (r *releasing) end(now clock.Instant) (ok bool, next *clock.Signal) {
+func (r *releasing) end(now clock.Instant) (next *clock.Signal) {
 	l := r.lock
 	l.mu.Lock()
 	l.endIfOverAt(now)
 	r.ends = l.cause() == nil
 	l.become(stateReleased, now)
-	r.cause = l.cause()
-	if r.cause == detached { // the keys are another handle's now
-		l.unlock()
-		l.releases.Leave(false)
-		r.err = &LockError{"release", l.claim.Key(), r.cause}
-		return false, nil
+	if r.cause = l.cause(); r.cause != detached {
+		r.keepOthersOut(now)
+		if l.lease.ended != nil {
+			l.unlock()
+			l.mu.Lock()
+		}
+		next = r.pass(now)
 	}
-	r.keepOthersOut(now)
-	if l.lease.ended != nil {
-		l.unlock()
-		l.mu.Lock()
-	}
-	next = r.pass(now)
 	l.unlock()
-	return true, next
+	return next
+}
+
+// ask makes the call of a single Release.
+func (r *releasing) ask(ctx context.Context) {
+	server := r.lock.locker.remote
+	f, until := r.freeing()
+	if r.shortens() {
+		s := &remote.Shortening{Freeing: f, Until: until}
+		remote.ShortenEach(ctx, server, []*remote.Shortening{s})
+		r.freed, r.err = s.Freed, s.Err
+		return
+	}
+	r.freed, r.err = server.Release(ctx, f.Claim, f.Token, f.Former)
 }
 
 // pass gives the lease of a lock that this Release has ended to the next caller of this process. The caller
