@@ -83,7 +83,6 @@ type Lock struct {
 	state     atomic.Uint32  // see state.go
 	by        method
 	waits     bool         // it is in the registry of those that wait; only for the acquisition
-	uses      bool         // it is one of those who have the lease; guarded by mu
 	hasToken  bool         // its caller has got the token; guarded by mu
 	leaseGone bool         // it has ended, and others have the lease; guarded by mu
 	position  int32        // among the readers who share the lease; guarded by mu

@@ -50,9 +50,16 @@ func (s *lease) extenders() iter.Seq[*Lock] {
 	}
 }
 
+// hasUser reports whether l is one of those who have the lease. The caller holds mu.
+func (s *lease) hasUser(l *Lock) bool {
+	if s.joint == nil {
+		return s.user == l
+	}
+	return int(l.position) < len(s.joint.users) && s.joint.users[l.position] == l
+}
+
 // addUser makes l a user. The caller holds mu.
 func (s *lease) addUser(l *Lock) {
-	l.uses = true
 	if s.joint == nil {
 		s.user = l
 		return
@@ -63,10 +70,9 @@ func (s *lease) addUser(l *Lock) {
 
 // removeUser undoes addUser. The caller holds mu.
 func (s *lease) removeUser(l *Lock) {
-	if !l.uses {
+	if !s.hasUser(l) {
 		return
 	}
-	l.uses = false
 	if s.joint == nil {
 		s.user = nil
 		return

@@ -95,7 +95,7 @@ func (l *Lock) ended(to state, now clock.Instant) {
 // finish ends the lock, unless it has ended before, and returns why it ended. A loss is that of all who have
 // the lease. The caller holds mu.
 func (l *Lock) finish(to state) *reason {
-	if to == stateLost && l.uses {
+	if to == stateLost && l.hasUser(l) {
 		l.lose()
 	}
 	l.become(to, clock.Now())
