@@ -235,7 +235,7 @@ func (a *acquisition) receive() (has bool, why noLock) {
 	switch {
 	case a.given.Do == line.GoOn:
 		return true, a.goOn(from)
-	case clock.Ended(a.ctx):
+	case a.ctx.Err() != nil:
 		a.passBy()
 		return false, noLock{ErrGaveUp, clock.ContextError(a.ctx, nil)}
 	case a.lock.locker.isClosed():

@@ -49,7 +49,7 @@ func newLocker(client rueidis.Client, set *settings) *Locker {
 		defaults: set,
 		lines:    line.New(set.turn),
 	}
-	l.remote = remote.NewServer(client, scripts, remote.NewToken(""))
+	l.remote = remote.NewServer(interrupt.Steady(client), scripts, remote.NewToken(""))
 	l.remote.Queues().LetBarge(set.barging)
 	l.remote.Queues().Choose(set.queue)
 	l.background, l.stop = context.WithCancel(context.Background())

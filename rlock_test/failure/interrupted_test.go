@@ -235,6 +235,59 @@ func TestLookPanics(t *testing.T) {
 	require.Empty(t, env.Get(t, direct, "a"))
 }
 
+// breaksAt is a context of which a method panics when it is called for the nth time.
+type breaksAt struct {
+	context.Context
+	method string
+	left   atomic.Int32
+}
+
+func (c *breaksAt) count(method string) {
+	if method == c.method && c.left.Add(-1) == 0 {
+		panic("the context is broken")
+	}
+}
+
+func (c *breaksAt) Deadline() (time.Time, bool) { c.count("Deadline"); return c.Context.Deadline() }
+func (c *breaksAt) Done() <-chan struct{}       { c.count("Done"); return c.Context.Done() }
+func (c *breaksAt) Err() error                  { c.count("Err"); return c.Context.Err() }
+func (c *breaksAt) Value(key any) any           { c.count("Value"); return c.Context.Value(key) }
+
+// A context may break at any call of any of its methods: the next caller gets the lock, over the same connections.
+func TestContextBreaksAnywhere(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	for kind, open := range map[string]func(t *testing.T) *rlock.Locker{
+		"New":  func(t *testing.T) *rlock.Locker { return env.NewLocker(t, server.Client(t)) },
+		"Open": func(t *testing.T) *rlock.Locker { return env.OpenOn(t, server) },
+	} {
+		for _, method := range []string{"Deadline", "Done", "Err", "Value"} {
+			t.Run(kind+" "+method, func(t *testing.T) {
+				t.Parallel()
+				locker, key := open(t), kind+method
+				require.NoError(t, env.MustLock(t)(locker.Acquire(t.Context(), key)).Release(t.Context()))
+				for n, ended := int32(1), true; ended; n++ {
+					parent, cancel := context.WithCancel(t.Context())
+					ctx := &breaksAt{Context: parent, method: method}
+					ctx.left.Store(n)
+					var lock *rlock.Lock
+					ended = !survive(func() {
+						lock, _ = locker.Acquire(ctx, key)
+						_ = lock.Release(ctx)
+					})
+					if lock != nil {
+						_ = lock.Release(t.Context()) // if that was what has ended
+					}
+					got := make(chan *rlock.Lock, 1)
+					go func() { got <- env.MustLock(t)(locker.Acquire(t.Context(), key)) }()
+					require.NoError(t, env.Taken(t, got).Release(t.Context()), "after call %d", n)
+					cancel()
+				}
+			})
+		}
+	}
+}
+
 // While a caller asks about the lock that it waits behind, its context breaks, and the lock is released. What it
 // was given goes to the next, whether the question has its answer before that or after.
 func TestContextBreaksDuringALook(t *testing.T) {

@@ -122,7 +122,7 @@ func (a *Attempts) IsWholeKey() bool {
 // Try asks the server for the keys. remote repeats a command of it that gets no answer. It counts as one attempt
 // of the policy, however many calls it makes, and as none if the policy has not called for it.
 func (a *Attempts) Try(ctx context.Context) (Grant, Setback) {
-	if clock.Ended(ctx) {
+	if ctx.Err() != nil {
 		return Grant{}, ended(ctx, nil)
 	}
 	stands := a.enter()

@@ -150,13 +150,6 @@ func EndsWith(ctx, other context.Context) (_ context.Context, end context.Cancel
 	}
 }
 
-// Ended reports whether ctx has ended. It also calls the other method that a client calls while a command is
-// under way, so that one that panics does so here: the connection would be of no use to anybody after that.
-func Ended(ctx context.Context) bool {
-	_ = ctx.Done()
-	return ctx.Err() != nil
-}
-
 // Use calls the methods of ctx, so that one that panics does so here, and not where nobody can go on after
 // that.
 func Use(ctx context.Context) {
