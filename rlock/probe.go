@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/rlock-go/toolkit/rlock/internal/clock"
-	"github.com/rlock-go/toolkit/rlock/internal/interrupt"
 	"github.com/rlock-go/toolkit/rlock/internal/notify"
 	"github.com/rlock-go/toolkit/rlock/internal/probe"
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
@@ -102,7 +101,7 @@ func (l *Locker) Probe(ctx context.Context) (ProbeReport, error) {
 		return nil, err
 	}
 	target := probe.Target{
-		Client: interrupt.Steady(l.client), TimeOuts: l.timeOuts, Lease: l.defaults.ttl,
+		Client: l.client, TimeOuts: l.timeOuts, Lease: l.defaults.ttl,
 		Scratch: probe.NewScratch(l.remote, key, remote.NewToken(""), !l.defaults.unfenced),
 		Mode:    l.defaults.queue,
 		Grants:  l.grants.Channel(key),

@@ -55,7 +55,7 @@ var flaws = []planted{
 	{"a token goes on that somebody has seen", "step.go", "!s.e.Sealed && ", ""},
 	{
 		"a lease goes on that is over", "step.go",
-		"lasts(g.Deadline(), s.Now, want.TTL, want.Extends)\n}\n\n// give", "true\n}\n\n// give",
+		"lasts(g.Deadline(), s.e.Now, want.TTL, want.Extends)\n}\n\n// give", "true\n}\n\n// give",
 	},
 	{"a lease goes on that can only be given back", "step.go", "c == nil || s.e.Plain || ", "c == nil || "},
 	{
@@ -68,7 +68,7 @@ var flaws = []planted{
 		"\t\tat.stands = false\n\t\ts.standing--", "\t\tat.stands = false",
 	},
 	{"old fences are kept beside a new one", "step.go", "\ts.turn.spare = 0 // those", "\t// those"},
-	{"a lease without a fence leaves some", "step.go", "if s.e.Fences > 0 { // otherwise", "if true { // otherwise"},
+	{"a lease without a fence leaves some", "step.go", "if s.e.Fences > 0 {", "if true {"},
 	{"fences outlast the key", "step.go", "s.lease, s.turn = nil, turn{}", "s.lease = nil"},
 	{
 		"an answer to an old question counts", "step.go",
@@ -93,6 +93,11 @@ var flaws = []planted{
 // Each flaw is found. It is planted in a copy of the file, with which the tests of worlds run.
 func TestPlantedFlaws(t *testing.T) {
 	t.Parallel()
+	for _, flaw := range flaws {
+		text, err := os.ReadFile(flaw.file)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(text), flaw.right), "%s: the text to replace", flaw.name)
+	}
 	some := flaws
 	if *states <= few {
 		some = flaws[:1] // the package is built once for each
@@ -102,7 +107,6 @@ func TestPlantedFlaws(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(flaw.file)
 			require.NoError(t, err)
-			require.Equal(t, 1, strings.Count(string(text), flaw.right), "the text to replace")
 			dir := t.TempDir()
 			planted := filepath.Join(dir, flaw.file)
 			wrong := strings.Replace(string(text), flaw.right, flaw.wrong, 1)

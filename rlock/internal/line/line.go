@@ -170,7 +170,7 @@ const (
 	Crowded                // other processes wait for Lease, which is about to be Granted
 	Failed                 // Lease is not asked for any more
 	Done                   // a user of Lease, who has it as Want, is done; Sealed, Plain, Blind, RoundTrip
-	HandedOver             // the key of From has gone over to Lease, with Fences from Fence on, its own first; Waits
+	HandedOver             // Lease has the key of From now, and Fences from Fence on, its own first; Waits
 	PassedOn               // From is given up, and Lease is asked for in its place
 	Ended                  // Lease is over, or was given back
 	Sealed                 // nobody else is to have Lease

@@ -353,8 +353,8 @@ func (s *step) moved(g Leased) {
 	at.state, at.users, s.lease = live, 1, g
 	s.leases++
 	s.turn = turn
-	s.turn.spare = 0    // those are smaller than the fence of this one
-	if s.e.Fences > 0 { // otherwise its caller wants none
+	s.turn.spare = 0 // those are smaller than the fence of this one
+	if s.e.Fences > 0 {
 		s.turn.reserve(s.e.Fence+1, s.e.Fences-1)
 	}
 	s.turn.learn(s.e.Now, s.e.Waits)
