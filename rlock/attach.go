@@ -87,7 +87,8 @@ func (l *Lock) takeOver(ctx context.Context, h *remote.Handoff) error {
 		return &LockError{"attach", a.Key, ErrLost}
 	}
 	l.terms.Resume(a.Remaining, a.End)
-	if cause := l.hold(a.End, l.fence, arrival{kind: EventAttached, start: l.since, atLeast: min(h.AtLeast, a.Remaining)}); cause != nil {
+	how := arrival{kind: EventAttached, start: l.since, atLeast: min(h.AtLeast, a.Remaining)}
+	if cause := l.hold(a.End, l.fence, how); cause != nil {
 		return &LockError{"attach", l.claim.Key(), cause}
 	}
 	return nil

@@ -84,7 +84,8 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 // do runs fn under the lock that acquire takes. Without wait, a lock that another holds
 // is no error.
 func (l *Locker) do(
-	ctx context.Context, fn func(ctx context.Context, lock *Lock) error, acquire func(method) (*Lock, error), wait bool,
+	ctx context.Context, fn func(ctx context.Context, lock *Lock) error,
+	acquire func(method) (*Lock, error), wait bool,
 ) (ran bool, err error) {
 	if fn == nil {
 		return false, invalid("fn", "it is nil; pass the function that is to run with the lock")

@@ -8,10 +8,11 @@ import (
 	"github.com/rlock-go/toolkit/rlock/internal/remote"
 )
 
-// ForceRelease frees the lock of key if its holder's token is token, as Inspect shows it: for one share, the
-// Token of its Sharer. It is for repair. The next who waits gets the lock. The error matches ErrLost if the
-// token is not the holder's; after any other error the lock may or may not be free. The Token of the State of a
-// shared key frees all shares, and their holders learn of it as of a key that somebody has deleted.
+// ForceRelease frees the lock of key if its holder's token is token, as Inspect shows it: for one share,
+// the Token of its Sharer. It is for repair. The next who waits gets the lock. The error matches ErrLost if
+// the token is not the holder's; after any other error the lock may or may not be free. The Token of the
+// State of a shared key frees all shares, and their holders learn of it as of a key that somebody has
+// deleted.
 //
 // The holder learns of its loss from the server (see Invalidations) or, as one of several shares always, when
 // it next extends, verifies or releases. Until then it may be at work, so let it use the fence. A holder of

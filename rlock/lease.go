@@ -31,7 +31,7 @@ func (s *lease) users() iter.Seq[*Lock] {
 			}
 			return
 		}
-		for _, u := range slices.Backward(s.joint.users) { // backward, because removeUser moves the last one into the gap
+		for _, u := range slices.Backward(s.joint.users) { // because removeUser moves the last one into the gap
 			if !yield(u) {
 				return
 			}
@@ -144,8 +144,8 @@ func (s *lease) done(now clock.Instant, as line.Want, plain bool) (back bool, ne
 	return s.handle().Done(e)
 }
 
-// leave gives a lease that somebody was given, and does not use, to the next, or back. A ForceRelease may have
-// freed it while nobody had it: then it goes back. The caller does not hold mu.
+// leave gives a lease that somebody was given, and does not use, to the next, or back. A ForceRelease may
+// have freed it while nobody had it: then it goes back. The caller does not hold mu.
 func (s *lease) leave(as line.Want) {
 	s.mu.Lock()
 	_, freed := s.locker.forced.Freed(s.terms.Token())

@@ -36,9 +36,9 @@ func (l *Lock) freeExpired(ttl time.Duration) {
 	l.locker.remote.Abandon(&l.claim, l.terms.Tokens(), ttl, 1)
 }
 
-// tokenLives reports whether the keys of a lock that has ended may go on with its token: it was detached. Or it
-// is over here, and somebody who has asked for the token may have made the lease longer, or the keys are to
-// keep others out for a little longer. The caller holds mu.
+// tokenLives reports whether the keys of a lock that has ended may go on with its token: it was detached.
+// Or it is over here, and somebody who has asked for the token may have made the lease longer, or the keys
+// are to keep others out for a little longer. The caller holds mu.
 func (l *Lock) tokenLives(to state) bool {
 	return to == stateDetached || to == stateExpired && (l.tokenShown || l.keptUntil() > clock.Now())
 }

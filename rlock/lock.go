@@ -11,7 +11,9 @@ import (
 )
 
 // newLock returns a Lock of the keys of a claim, not held yet, for a call that began at start.
-func (l *Locker) newLock(ctx context.Context, claim remote.Claim, set *settings, by method, start clock.Instant) *Lock {
+func (l *Locker) newLock(
+	ctx context.Context, claim remote.Claim, set *settings, by method, start clock.Instant,
+) *Lock {
 	lock := &Lock{set: set, by: by, parent: ctx, since: start, own: lease{claim: claim, locker: l}}
 	lock.lease = &lock.own
 	if set.token != "" {

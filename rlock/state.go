@@ -194,8 +194,9 @@ func (l *Lock) hold(deadline clock.Instant, fence uint64, how arrival) error {
 }
 
 // endIfForced ends a lock that ForceRelease has freed before it could see the lock: while the answer of the
-// server, or the lease of another caller, was on its way. A command that was repeated may have got the key for
-// the token again since then, so it is freed once more. The caller holds mu, and the registry has the lock.
+// server, or the lease of another caller, was on its way. A command that was repeated may have got the key
+// for the token again since then, so it is freed once more. The caller holds mu, and the registry has the
+// lock.
 func (l *Lock) endIfForced(how arrival) {
 	at, freed := l.locker.forced.Freed(l.terms.Token())
 	if !freed || !how.goesOn && at < how.start {

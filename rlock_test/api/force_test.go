@@ -27,8 +27,8 @@ func queued(t *testing.T, client rueidis.Client) (n int) {
 	return n
 }
 
-// A token that ForceRelease frees on its way to a caller who has left is lost for the next one too, who has come
-// after that.
+// A token that ForceRelease frees on its way to a caller who has left is lost for the next one too, who has
+// come after that.
 func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 	t.Parallel()
 	client := env.Start(t).Client(t)
@@ -55,8 +55,8 @@ func TestForceReleaseOfALockThatGoesFurther(t *testing.T) {
 	_ = next.Release(t.Context())
 }
 
-// A lock that force has freed on its way to its caller is lost when the call returns, and the server is not asked:
-// on its way from another caller of the process, from the server, or from another process by Attach.
+// A lock that force has freed on its way to its caller is lost when the call returns, and the server is not
+// asked: on its way from another caller of the process, from the server, or from another process by Attach.
 func TestForceReleaseBeforeTheCallReturns(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"another caller", "the server", "another process"} {

@@ -253,7 +253,8 @@ func (c *breaksAt) Done() <-chan struct{}       { c.count("Done"); return c.Cont
 func (c *breaksAt) Err() error                  { c.count("Err"); return c.Context.Err() }
 func (c *breaksAt) Value(key any) any           { c.count("Value"); return c.Context.Value(key) }
 
-// A context may break at any call of any of its methods: the next caller gets the lock, over the same connections.
+// A context may break at any call of any of its methods: the next caller gets the lock, over the same
+// connections.
 func TestContextBreaksAnywhere(t *testing.T) {
 	t.Parallel()
 	server := env.Start(t)
@@ -288,8 +289,8 @@ func TestContextBreaksAnywhere(t *testing.T) {
 	}
 }
 
-// While a caller asks about the lock that it waits behind, its context breaks, and the lock is released. What it
-// was given goes to the next, whether the question has its answer before that or after.
+// While a caller asks about the lock that it waits behind, its context breaks, and the lock is released.
+// What it was given goes to the next, whether the question has its answer before that or after.
 func TestContextBreaksDuringALook(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Done", "Err", "Value"} {

@@ -77,7 +77,8 @@ func TestReleaseEachBesideASilentNode(t *testing.T) {
 	})
 }
 
-// Who wants a lock of another node in the same process has it while ReleaseEach still waits for the silent one.
+// Who wants a lock of another node in the same process has it while ReleaseEach still waits for the silent
+// one.
 func TestAcquireDuringReleaseEachBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -107,8 +108,8 @@ func TestAcquireDuringReleaseEachBesideASilentNode(t *testing.T) {
 	})
 }
 
-// A set of several slots is released while one of its nodes is silent: its keys at the others are free soon, whether
-// they are one or several of a slot.
+// A set of several slots is released while one of its nodes is silent: its keys at the others are free
+// soon, whether they are one or several of a slot.
 func TestCrossSlotReleaseBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {
@@ -128,7 +129,8 @@ func TestCrossSlotReleaseBesideASilentNode(t *testing.T) {
 	})
 }
 
-// What is freed in the background while one node is silent is free at the others soon, whatever kinds there are.
+// What is freed in the background while one node is silent is free at the others soon, whatever kinds there
+// are.
 func TestBackgroundReleaseBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	env.Each(t, func(t *testing.T, e env.Engine) {

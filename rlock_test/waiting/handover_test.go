@@ -207,8 +207,8 @@ func TestHandOversUnderCancellation(t *testing.T) {
 	})
 }
 
-// goesOn returns a lock and the one of the next caller of the process, who has gone on with its lease without a
-// command when the first was released.
+// goesOn returns a lock and the one of the next caller of the process, who has gone on with its lease
+// without a command when the first was released.
 func goesOn(t *testing.T, locker *rlock.Locker, extended bool) (first, next *rlock.Lock) {
 	t.Helper()
 	for range 1000 {

@@ -20,8 +20,8 @@ type Tokens struct {
 	freed map[string]clock.Instant
 }
 
-// remembered is how long a token is remembered: longer than an answer of the server, or a lease that one caller
-// has given to another, can be on its way.
+// remembered is how long a token is remembered: longer than an answer of the server, or a lease that one
+// caller has given to another, can be on its way.
 const remembered = time.Minute
 
 // Add notes that a token was freed now.

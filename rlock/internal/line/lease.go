@@ -56,8 +56,8 @@ func (h Handle) Done(e Event) (back bool, next *clock.Signal) {
 }
 
 // HandedOver notes that the server has given the key of from to this lease, by a command that was sent at
-// now. waits is for how long another process has waited. It has given n fences: fence to this lease, and those
-// that follow to whoever goes on with it; 0: the caller wants none.
+// now. waits is for how long another process has waited. It has given n fences: fence to this lease, and
+// those that follow to whoever goes on with it; 0: the caller wants none.
 func (h Handle) HandedOver(from Handle, fence uint64, n int, waits time.Duration, now clock.Instant) {
 	h.step(&Event{What: HandedOver, From: from.Lease, Fence: fence, Fences: n, Waits: waits, Now: now})
 }

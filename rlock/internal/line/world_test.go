@@ -358,7 +358,8 @@ func (p *process) state(b *strings.Builder, at func(clock.Instant) int) {
 		}
 		if _, known := lines[l]; !known {
 			lines[l] = len(lines)
-			fmt.Fprint(b, "{", p.index(l.lease), p.index(l.asker), l.watching, l.leases, l.asking, l.standing, l.places,
+			fmt.Fprint(b, "{", p.index(l.lease), p.index(l.asker), l.watching, l.leases, l.asking, l.standing,
+				l.places,
 				at(l.turn.began), at(l.turn.others), at(l.turn.asked), at(l.turn.late), l.turn.failed, l.turn.fence,
 				l.turn.spare, l.number, l.score, at(l.other), l.met, "}")
 		}

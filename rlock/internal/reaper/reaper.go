@@ -47,8 +47,8 @@ const (
 // Release frees those keys of each item that have its token.
 type Release func(ctx context.Context, items []Item) []Result
 
-// Reapers has a Reaper for each place: a slot of a cluster, whose node may be silent, and then keeps nothing of
-// another place waiting.
+// Reapers has a Reaper for each place: a slot of a cluster, whose node may be silent, and then keeps
+// nothing of another place waiting.
 type Reapers struct {
 	release Release
 

@@ -20,8 +20,8 @@ func (s calls) releaseEach(ctx context.Context, all []freeing) []gen.Reply[int64
 // pipeline of another kind, the text of a script that a node does not know, or what a caller does with the
 // answers, would wait while one node is silent. So what is about each slot is sent in a goroutine of its own.
 
-// Apart calls do with those of all that are about one slot, for each slot at the same time; a Claim of several
-// slots is by itself. If the server is no cluster, it calls do with all.
+// Apart calls do with those of all that are about one slot, for each slot at the same time; a Claim of
+// several slots is by itself. If the server is no cluster, it calls do with all.
 func Apart[T any](s *Server, all []T, claim func(T) *Claim, do func(some []T)) {
 	type place struct {
 		slot  uint16

@@ -201,7 +201,9 @@ func (s *Server) Abandon(c *Claim, tokens []string, ttl time.Duration, extra int
 		return
 	}
 	for _, j := range c.rare.joins {
-		s.reap(reaper.Item{Keys: []string{j.key}, Token: c.rare.token, Waits: true, TTL: j.ttl, Silent: j.silent, Unanswered: count}, placeStays)
+		s.reap(reaper.Item{
+			Keys: []string{j.key}, Token: c.rare.token, Waits: true, TTL: j.ttl, Silent: j.silent, Unanswered: count,
+		}, placeStays)
 	}
 }
 

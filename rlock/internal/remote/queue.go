@@ -216,7 +216,9 @@ func (q *Queues) DiscardStray(key, token string, ttl time.Duration, silent bool)
 const placeStays = clock.NoExpiry
 
 func (q *Queues) discard(key, token string, ttl time.Duration, silent bool, unanswered int) {
-	q.server.reap(reaper.Item{Keys: []string{key}, Token: token, Waits: true, TTL: ttl, Silent: silent, Unanswered: unanswered}, placeStays)
+	q.server.reap(reaper.Item{
+		Keys: []string{key}, Token: token, Waits: true, TTL: ttl, Silent: silent, Unanswered: unanswered,
+	}, placeStays)
 }
 
 // freeing is one call of a release.
