@@ -48,23 +48,20 @@ func (l *Lock) Keys() []string {
 // the next holder of this process together with the lease, and only the fences of the two differ.
 // Readers of this process may have one token in common. WithUniqueToken prevents both.
 //
-// Token returns "" if, before it was first called, the lock had expired, or Release had given it to another
-// caller of this process: what is left of its lease is not the caller's then.
+// Token returns "" if, before it was first called, Release had given the lock to another caller of this process:
+// the lease is not the caller's then.
 func (l *Lock) Token() string {
 	if l.usable() != nil {
 		return ""
 	}
-	defer l.deliver()
 	l.mu.Lock()
 	defer l.unlock()
-	l.endIfOver()
-	switch {
-	case l.leaseGone && (l.claim.IsShare() || !l.hasToken && !l.set.uniqueToken),
-		l.stateNow() == stateExpired && !l.hasToken:
+	if l.leaseGone && (l.claim.IsShare() || !l.hasToken && !l.set.uniqueToken) {
 		return ""
 	}
 	l.tokenShown, l.hasToken = true, true
 	l.lease.handle().Seal()
+	l.locker.leftover.Drop(l.claim.Keys(), l.terms.Token()) // its caller may take the keys with it again
 	return l.terms.Token()
 }
 

@@ -77,12 +77,11 @@ func TestTermEndsBeforeItsLease(t *testing.T) {
 		defer cancel()
 		candidates.Go(func() {
 			_ = first.Lead(ctx, "leader", func(ctx context.Context, lock *rlock.Lock) error {
-				token := lock.Token()
 				<-ctx.Done()
 				if why := context.Cause(ctx); !errors.Is(why, rlock.ErrExpired) {
 					t.Errorf("the term has ended because of %v", why)
 				}
-				if value, err := server.Redis().Get("leader"); err != nil || value != token {
+				if value, err := server.Redis().Get("leader"); err != nil || value != lock.Token() {
 					t.Errorf("the lease has ended before the term: %v", err)
 				}
 				stopped <- time.Now()

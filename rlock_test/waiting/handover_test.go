@@ -237,7 +237,7 @@ func TestNextIsNotExtended(t *testing.T) {
 	require.WithinDuration(t, end, next.Deadline(), time.Millisecond, "nobody has extended it")
 }
 
-// Token does not tell of a lock that has ended what the next one has, or what is about to be freed.
+// Token does not tell of a lock that has ended what the next one has.
 func TestTokenOfALockThatHasEnded(t *testing.T) {
 	t.Parallel()
 	locker := env.OpenOn(t, env.Start(t), rlock.WithFence(false))
@@ -248,10 +248,21 @@ func TestTokenOfALockThatHasEnded(t *testing.T) {
 	require.NotEmpty(t, token)
 	require.NoError(t, next.Release(t.Context()))
 	require.Equal(t, token, next.Token(), "somebody has it already")
+}
 
-	expires := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithTTL(time.Second)))
-	env.Soon(t, func() bool { return !expires.Valid() }, "it ends")
-	require.Empty(t, expires.Token())
+// Who goes on with the token of a lock that has expired keeps the key from others of its process.
+func TestTokenOfALockThatHasExpired(t *testing.T) {
+	t.Parallel()
+	server := env.Start(t)
+	locker, client := env.OpenOn(t, server), server.Client(t)
+	for range 5 {
+		first := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithTTL(time.Second)))
+		env.Soon(t, func() bool { return first.Err() != nil }, "it ends")
+		again := env.MustLock(t)(locker.Acquire(t.Context(), "k", rlock.WithToken(first.Token()), rlock.WithTTL(time.Hour)))
+		require.ErrorIs(t, env.ErrorOf(locker.TryAcquire(t.Context(), "k")), rlock.ErrHeld)
+		require.Equal(t, first.Token(), env.Get(t, client, "k"))
+		require.NoError(t, again.Release(t.Context()))
+	}
 }
 
 // A caller who wants a fence has one, whoever had the lease before it.

@@ -162,9 +162,6 @@ func (q *acquisition) giveBack(locker *rlock.Locker, lock *rlock.Lock) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	token := lock.Token()
-	if token == "" { // it has ended
-		return lock.Err()
-	}
 	var errs []error
 	for _, key := range lock.Keys() {
 		errs = append(errs, locker.ForceRelease(ctx, key, token))

@@ -7,6 +7,7 @@ package leftover
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,6 +41,21 @@ func (t *Tokens) Add(keys, tokens []string, until clock.Instant) {
 	}
 	for _, key := range keys {
 		t.of[key] = entry{tokens, until}
+	}
+	t.count.Store(int32(len(t.of)))
+}
+
+// Drop forgets a token, because somebody may use it again.
+func (t *Tokens) Drop(keys []string, token string) {
+	if t.count.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range keys {
+		if slices.Contains(t.of[key].tokens, token) {
+			delete(t.of, key)
+		}
 	}
 	t.count.Store(int32(len(t.of)))
 }

@@ -40,3 +40,17 @@ func TestTokensThatAreOverGo(t *testing.T) {
 		}
 	})
 }
+
+// A token that is dropped is forgotten, and only that.
+func TestDrop(t *testing.T) {
+	t.Parallel()
+	var tokens leftover.Tokens
+	tokens.Drop([]string{"k"}, "token")
+	until := clock.Now().After(time.Hour)
+	tokens.Add([]string{"k", "l"}, []string{"former", "token"}, until)
+	tokens.Add([]string{"m"}, []string{"other"}, until)
+	tokens.Drop([]string{"k", "m"}, "token")
+	require.Empty(t, tokens.Take("k"))
+	require.Equal(t, []string{"former", "token"}, tokens.Take("l"))
+	require.Equal(t, []string{"other"}, tokens.Take("m"))
+}
