@@ -253,6 +253,15 @@ func (c *breaksAt) Done() <-chan struct{}       { c.count("Done"); return c.Cont
 func (c *breaksAt) Err() error                  { c.count("Err"); return c.Context.Err() }
 func (c *breaksAt) Value(key any) any           { c.count("Value"); return c.Context.Value(key) }
 
+// connects has the client of a Locker dial all its connections: it takes one at random for each command, and a
+// context that breaks while the client dials is another matter.
+func connects(t *testing.T, locker *rlock.Locker) {
+	t.Helper()
+	for range 50 {
+		require.NoError(t, env.MustLock(t)(locker.Acquire(t.Context(), "connects")).Release(t.Context()))
+	}
+}
+
 // A context may break at any call of any of its methods: the next caller gets the lock, over the same
 // connections.
 func TestContextBreaksAnywhere(t *testing.T) {
@@ -266,7 +275,7 @@ func TestContextBreaksAnywhere(t *testing.T) {
 			t.Run(kind+" "+method, func(t *testing.T) {
 				t.Parallel()
 				locker, key := open(t), kind+method
-				require.NoError(t, env.MustLock(t)(locker.Acquire(t.Context(), key)).Release(t.Context()))
+				connects(t, locker)
 				for n, ended := int32(1), true; ended; n++ {
 					parent, cancel := context.WithCancel(t.Context())
 					ctx := &breaksAt{Context: parent, method: method}
@@ -298,6 +307,7 @@ func TestContextBreaksDuringALook(t *testing.T) {
 			t.Run(fmt.Sprint(method, answered), func(t *testing.T) {
 				t.Parallel()
 				f, locker, direct := env.NewFaulty(t, env.Engines(t)[0], rlock.WithTTL(time.Hour))
+				connects(t, locker)
 				lock := env.MustLock(t)(locker.Acquire(t.Context(), "a"))
 				looks := env.NewGate(t)
 				f.When(env.Once(gen.InspectSHA1, func(run func() rueidis.RedisResult) rueidis.RedisResult {
