@@ -74,7 +74,7 @@ func (h Handle) Ended() { h.step(&Event{What: Ended}) }
 // Seal lets nobody else have the lease.
 func (h Handle) Seal() { h.step(&Event{What: Sealed}) }
 
-// SealIfAlone reports whether the lease has one user. Nobody else gets it then.
+// SealIfAlone lets nobody else have the lease if it has one user, and reports whether that is so.
 func (h Handle) SealIfAlone() bool {
 	at, s := h.lock()
 	if s == nil {

@@ -30,7 +30,7 @@ type shard struct {
 	lastContended string // the last key that other processes held or waited for
 }
 
-// wholeKind is the Kind of all wholeKind locks. Their lines have the key.
+// wholeKind is the Kind of all whole locks. Their lines have the key.
 var wholeKind Kind
 
 // New returns Lines without callers. turn is how long this process may keep what others wait for to itself.
@@ -131,22 +131,21 @@ func (s *shard) lineOf(kind *Kind, now clock.Instant) *Line {
 func (s *shard) needLine(g Leased) *Line {
 	at := g.Part()
 	if at.line == nil {
-		l := lineOfAlone(g)
-		l.key, l.turns = strings.Clone(g.Key()), s.lines.turn
-		at.line = &l
+		l := &Line{key: strings.Clone(g.Key()), turns: s.lines.turn}
+		l.takeAlone(g)
+		at.line = l
 		delete(s.alone, l.key)
-		s.whole[l.key] = &l
+		s.whole[l.key] = l
 	}
 	return at.line
 }
 
-// lineOfAlone is the line of a lease that has been lineOfAlone.
-func lineOfAlone(g Leased) Line {
-	l := Line{Kind: &wholeKind, lease: g, asker: g, leases: 1, places: 1}
+// takeAlone makes a new line that of a lease which has been alone.
+func (l *Line) takeAlone(g Leased) {
+	l.Kind, l.lease, l.asker, l.leases, l.places = &wholeKind, g, g, 1, 1
 	if g.Part().state == asked {
 		l.asking = 1
 	}
-	return l
 }
 
 // step takes a step of the line of a lease, which may be alone. The caller holds mu.
@@ -159,7 +158,8 @@ func (s *shard) step(at *Lease, e *Event) (o Outcome) {
 	if at.state == out {
 		return Outcome{Back: e.What == Done}
 	}
-	l := lineOfAlone(e.Lease)
+	var l Line
+	l.takeAlone(e.Lease)
 	o = l.Step(e)
 	if e.What == Granted && s.lastContended == e.Lease.Key() {
 		s.lastContended = ""
