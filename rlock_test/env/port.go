@@ -78,13 +78,14 @@ func drawPort(last int, offsets ...int) (int, error) {
 	for range 2 {
 		for range portTries {
 			port := firstPort + rand.IntN((last-firstPort)/processes)*processes + claimed().number
-			free := !drawn.ports[port]
-			for _, offset := range offsets {
-				free = free && isFree(port+offset)
-			}
+			free := !slices.ContainsFunc(offsets, func(offset int) bool {
+				return drawn.ports[port+offset] || !isFree(port+offset)
+			})
 			if free {
-				drawn.ports[port] = true
-				drawn.order = append(drawn.order, port)
+				for _, offset := range offsets {
+					drawn.ports[port+offset] = true
+					drawn.order = append(drawn.order, port+offset)
+				}
 				return port, nil
 			}
 		}

@@ -24,6 +24,18 @@ func TestPortsAreNotDrawnAgainSoon(t *testing.T) {
 	}
 }
 
+// The bus of a node listens at a port that no server draws.
+func TestPortOfABusIsDrawn(t *testing.T) {
+	port, err := freeClusterPort()
+	require.NoError(t, err)
+	require.True(t, drawn.ports[port+busOffset])
+	for range 300 { // of some 880 that a process has
+		other, err := freePort()
+		require.NoError(t, err)
+		require.NotEqual(t, port+busOffset, other)
+	}
+}
+
 // Processes that run at the same time draw different ports.
 func TestProcessesHaveDifferentPlaces(t *testing.T) {
 	first, second := claim(), claim()

@@ -28,12 +28,19 @@ func (e Engine) StartWithTLS(tb testing.TB) (address, authority string) {
 	server := e.Start(tb,
 		"--tls-cert-file", filepath.Join(dir, "server.crt"), "--tls-key-file", filepath.Join(dir, "server.key"),
 		"--tls-ca-cert-file", authority, "--tls-auth-clients", "no")
-	port, err := freePort() // of those that the system lends to nobody meanwhile
-	if err != nil {
-		tb.Fatal(err)
+	var err error
+	for range startTries {
+		var port int
+		if port, err = freePort(); err != nil {
+			break
+		}
+		set := server.control.B().Arbitrary("CONFIG", "SET", "tls-port", strconv.Itoa(port)).Build()
+		if err = server.control.Do(tb.Context(), set).Error(); err == nil {
+			return net.JoinHostPort(host, strconv.Itoa(port)), authority
+		}
 	}
-	server.Do(tb, "CONFIG", "SET", "tls-port", strconv.Itoa(port))
-	return net.JoinHostPort(host, strconv.Itoa(port)), authority
+	tb.Fatal("no port for TLS: ", err)
+	return "", ""
 }
 
 // Certificate makes a key pair for 127.0.0.1 with this name that issuer has signed, or without an
